@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, Problem, SpecError, shortened, shown
 from maxk_lab.findings import unknown_key
-from maxk_lab.sweeps.backends import BACKENDS, LOCAL
+from maxk_lab.sweeps.backends import BACKENDS, LOCAL, BackendRow
 from maxk_lab.sweeps.spec.blocks import note_problems
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.spec.source import (
@@ -41,7 +41,6 @@ from maxk_lab.sweeps.spec.source import (
 
 BLOCK, PROFILES = "execution", "profiles"
 FILE = "--set"
-_NO_MAPPING = "must be a mapping of keys to values, got"
 
 
 def apply_overrides(source: Source, overrides: Sequence[str]) -> Source:
@@ -144,23 +143,6 @@ class Choice:
 NO_CHOICE = Choice()
 
 
-@dataclass
-class _Layer:
-    """The block of one source at a place of its tree, and the backend that it is meant for.
-
-    One for `anyone` may have parameters of every backend.
-    """
-
-    source: Source
-    path: TreePath
-    anyone: bool = False
-    backend: str = LOCAL
-
-    @property
-    def tree(self) -> Mapping[str, Any]:
-        return _mapping_at(self.source, self.path)
-
-
 def resolve_execution(source: Source, options: Source, choice: Choice) -> None:
     """Put all layers together as `execution` in the tree of `source`, for one backend.
 
@@ -168,87 +150,78 @@ def resolve_execution(source: Source, options: Source, choice: Choice) -> None:
     `LabError` for a configuration that cannot be read, and for a profile that is not there.
     """
     for one in (source, options):
-        block = one.tree.get(BLOCK, {})
-        if not isinstance(block, Mapping):
-            said = f"{_NO_MAPPING} {'nothing' if block is None else shown(block)}"
-            source.problems.append(problem_at(one.mark((BLOCK,)), (BLOCK,), said))
+        if not isinstance(block := one.tree.get(BLOCK, {}), Mapping):
+            source.problems.append(problem_at(one.mark((BLOCK,)), (BLOCK,), _no_mapping(block)))
             source.tree[BLOCK] = {}
             return
     config = Source("") if choice.config is None else read_config(choice.config)
     source.problems += config.problems
-    layers = [_Layer(config, (BLOCK,), anyone=True), _Layer(source, (BLOCK,))]
+    layers: list[tuple[Source, TreePath]] = [(config, (BLOCK,)), (source, (BLOCK,))]
     if choice.profile is not None:
-        layers.append(_Layer(config, _profile_path(choice, config)))
+        layers.append((config, _profile_path(choice, config)))
     if choice.backend is not None:
         options.tree.setdefault(BLOCK, {})["backend"] = choice.backend
         options.values[BLOCK, "backend"] = Mark("--backend", 1, 1)
-    layers.append(_Layer(options, (BLOCK,)))
-    backend, at = LOCAL, Mark(source.file, 1, 1)
-    for layer in layers:
-        if "backend" in layer.tree:
-            backend = layer.tree["backend"] or LOCAL
-            at = layer.source.mark((*layer.path, "backend"))
-        layer.backend = backend
+    block, meant_for = _merged([*layers, (options, (BLOCK,))], source)
+    backend = block.setdefault("backend", LOCAL)
     try:
         if not isinstance(backend, str):
             raise LabError(f"must be a text, got {shown(backend)}")
-        BACKENDS.get(backend)
+        row = BACKENDS.get(backend)
     except LabError as error:
-        source.problems.append(problem_at(at, (BLOCK, "backend"), str(error)))
+        source.add((BLOCK, "backend"), str(error))
         source.tree[BLOCK] = {}
         return
-    source.tree[BLOCK] = _parsed(_merged(layers, backend, source), backend, source)
+    common, own = Execution.model_fields, row.settings.model_fields
+    others = [(key, other.name) for other in BACKENDS for key in other.settings.model_fields]
+    for key in [key for key in block if key not in common and key not in own]:
+        del block[key]
+        readers = [name for other, name in others if other == key]
+        if not readers:
+            words = unknown_key(key, [*common, *(other for other, _ in others)])
+            source.add((BLOCK, key), words, key=True)
+        elif not {None, *readers} & {meant_for[key]}:
+            of_others = f"is of backend {' and '.join(readers)}, and this run's is {backend}"
+            source.add((BLOCK, key), of_others, key=True)
+    source.tree[BLOCK] = _parsed(block, row, source)
 
 
-def _merged(layers: Sequence[_Layer], backend: str, source: Source) -> dict[str, Any]:
-    """Return all layers as one block, without what is null; the marks of `source` become its own.
+def _merged(
+    layers: Sequence[tuple[Source, TreePath]], source: Source
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return all layers, blocks at a place of their source, as one, without what is null.
 
-    Parameters that other backends have are left behind or, where their layer is meant for this one,
-    noted.
+    With it comes, for every key, the backend that the last layer which has it is meant for; None
+    for the first layer, whose parameters may be of any. The marks of `source` become the block's.
     """
-    trees, values, keys = [], dict[TreePath, Mark](), dict[TreePath, Mark]()
-    for layer in layers:
-        tree = {
-            key: one for key, one in layer.tree.items() if _is_read(key, layer, backend, source)
-        }
-        trees.append(tree)
-        for marks, of_layer in ((values, layer.source.values), (keys, layer.source.keys)):
-            for path, mark in of_layer.items():
-                key = path[len(layer.path) :]
-                if path[: len(layer.path)] == layer.path and key[:1] and key[0] in tree:
-                    marks[BLOCK, *key] = mark
+    blocks, backend = [], LOCAL
+    meant_for: dict[str, Any] = {}
+    marks = [(source.values, dict[TreePath, Mark]()), (source.keys, dict[TreePath, Mark]())]
+    for number, (one, path) in enumerate(layers):
+        block = _mapping_at(one, path)
+        backend = block.get("backend", backend) or LOCAL
+        meant_for |= dict.fromkeys(block, backend if number else None)
+        blocks += [block] if block else []
+        for (_, found), of_layer in zip(marks, (one.values, one.keys), strict=True):
+            inside = {at: mark for at, mark in of_layer.items() if at[: len(path)] == path}
+            found |= {(BLOCK, *at[len(path) :]): mark for at, mark in inside.items()}
     source.forget((BLOCK,))
-    source.values |= values
-    source.keys |= keys
-    if sum(map(bool, trees)) <= 1:
-        merged: Any = next(filter(None, trees), {})
-    else:
+    for of_source, found in marks:
+        of_source |= found
+    merged: Any = next(iter(blocks), {})
+    if len(blocks) > 1:
         from omegaconf import OmegaConf
 
-        merged = OmegaConf.to_container(OmegaConf.merge(*trees))
-    return dict(_without_nulls(merged))
+        merged = OmegaConf.to_container(OmegaConf.merge(*blocks))
+    return _without_nulls(merged), meant_for
 
 
-def _is_read(key: str, layer: _Layer, backend: str, source: Source) -> bool:
-    """Return whether a key of a layer counts for a backend; it is noted where nothing reads it."""
-    common = tuple(Execution.model_fields)
-    readers = [row.name for row in BACKENDS if key in row.settings.model_fields]
-    if key in common or backend in readers:
-        return True
-    if readers and (layer.anyone or layer.backend in readers):
-        return False
-    if readers:
-        message = f"is of backend {' and '.join(readers)}, and this run's is {backend}"
-    else:
-        message = unknown_key(
-            key, [*common, *(k for r in BACKENDS for k in r.settings.model_fields)]
-        )
-    at = layer.source.mark((*layer.path, key), key=True)
-    source.problems.append(problem_at(at, (BLOCK, key), message))
-    return False
+def _no_mapping(value: Any) -> str:
+    given = "nothing" if value is None else shown(value)
+    return f"must be a mapping of keys to values, got {given}"
 
 
-def _without_nulls(block: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_nulls(block: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: _without_nulls(value) if isinstance(value, Mapping) else value
         for key, value in block.items()
@@ -256,9 +229,8 @@ def _without_nulls(block: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def _parsed(block: Mapping[str, Any], backend: str, source: Source) -> dict[str, Any]:
+def _parsed(block: Mapping[str, Any], row: BackendRow, source: Source) -> dict[str, Any]:
     """Return the block with the parameters of its backend parsed."""
-    row = BACKENDS.get(backend)
     own = {key: value for key, value in block.items() if key in row.settings.model_fields}
     common = {key: value for key, value in block.items() if key not in own}
     try:
@@ -292,7 +264,7 @@ def read_config(path: Path) -> Source:
     for block in ((BLOCK,), (PROFILES,), *((PROFILES, name) for name in named)):
         value = _at(config.tree, block)
         if block[-1] in _mapping_at(config, block[:-1]) and not isinstance(value, Mapping):
-            config.add(block, f"{_NO_MAPPING} {'nothing' if value is None else shown(value)}")
+            config.add(block, _no_mapping(value))
     return config
 
 

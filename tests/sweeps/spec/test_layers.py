@@ -73,15 +73,73 @@ def refused(resolve: Resolve, *arguments: Any, **options: Any) -> list[str]:
 
 
 def test_a_sweep_that_says_nothing_runs_here(resolve: Resolve) -> None:
-    assert resolve() == Execution()
+    assert resolve() == Execution() == resolve(config="# nothing yet\n")
     assert (resolve().backend, resolve().retries, resolve().cpus) == ("local", 1, 1)
     assert (resolve().memory, resolve().gpus, dict(resolve().parameters)) == (None, None, {})
 
 
-def test_limits_are_read_in_units(resolve: Resolve) -> None:
-    found = resolve("{memory: 4GB, gpus: 0.25, retries: 0, cpus: 2, timeout: 1h}")
-    assert (found.memory, found.gpus, found.retries) == (4 * 10**9, 0.25, 0)
-    assert (found.cpus, found.timeout) == (2, 3600.0)
+DEFAULTS = "execution: {timeout: 1h, retries: 5, memory: 1GB}\n"
+CAREFUL = f"{DEFAULTS}profiles: {{careful: {{retries: 7, memory: 2GB}}}}"
+SLURM = """
+execution: {backend: slurm, options: {reservation: course, nice: 1}, array: 7}
+profiles: {here: {backend: null}, plain: {options: null, array: null}}
+"""
+ANY = "execution: {partition: gpu, address: auto}"
+BLOCK = "{backend: slurm, partition: gpu, retries: 3}"
+MAPPINGS = "profiles: {c: {backend: slurm, options: {mem: 1G, nice: 5}}}"
+
+
+@pytest.mark.parametrize(
+    ("block", "options", "elsewhere", "found"),
+    [
+        ("{memory: 4GB, timeout: 1h}", [], {}, {"memory": 4 * 10**9, "timeout": 3600.0}),
+        ("", [], {"config": DEFAULTS}, {"retries": 5}),
+        ("{retries: 6}", [], {"config": CAREFUL}, {"retries": 6, "memory": 10**9}),
+        ("{retries: 6}", [], {"config": CAREFUL, "profile": "careful"},
+         {"timeout": 3600.0, "retries": 7, "memory": 2 * 10**9}),
+        ("{}", ["execution.retries=8"], {"config": CAREFUL, "profile": "careful"}, {"retries": 8}),
+        ("", [], {"config": CAREFUL, "profile": "careful", "backend": "ray"}, {"backend": "ray"}),
+        # Null takes what an earlier place says away.
+        ("{timeout: null}", [], {"config": DEFAULTS}, {"timeout": None, "retries": 5}),
+        ("", [], {"config": SLURM}, {"array": 7}),
+        ("", [], {"config": SLURM, "profile": "here"}, {"backend": "local"}),
+        ("{backend: null}", [], {"config": SLURM}, {"backend": "local"}),
+        ("", [], {"config": SLURM, "profile": "plain"}, {"options": {}, "array": 100}),
+        ("{}", ["execution.options.reservation=null"], {"config": SLURM}, {"options": {"nice": 1}}),
+        (BLOCK, ["execution.backend=null"], {}, {"backend": "local", "retries": 3}),
+        # Defaults may be those of any backend.
+        ("", [], {"config": ANY}, {"backend": "local"}),
+        ("", [], {"config": ANY, "backend": "slurm"}, {"partition": "gpu"}),
+        ("{backend: ray}", [], {"config": ANY}, {"address": "auto"}),
+        ("{backend: ray, address: null}", [], {"config": ANY}, {"address": ""}),
+        # Another backend leaves the parameters of the earlier one behind.
+        (BLOCK, [], {"backend": "local"}, {"backend": "local", "retries": 3}),
+        (BLOCK, ["execution.backend=local"], {}, {"backend": "local", "retries": 3}),
+        (BLOCK, [], {"config": "profiles: {here: {backend: local}}", "profile": "here"},
+         {"backend": "local", "retries": 3}),
+        # Mappings merge; an option sets an entry of a list of the file.
+        ("{backend: slurm, options: {mem: 2G, wckey: a}}", ["execution.options.nice=7"],
+         {"config": MAPPINGS, "profile": "c"},
+         {"options": {"mem": "1G", "wckey": "a", "nice": 7}}),
+        ("{backend: slurm, setup: [a, b]}", ["execution.setup.1=c"], {}, {"setup": ["a", "c"]}),
+    ],
+)  # fmt: skip
+def test_a_later_layer_goes_before_an_earlier_one(
+    resolve: Resolve, block: str, options: list[str], elsewhere: dict, found: dict
+) -> None:
+    execution = resolve(block, *options, **elsewhere)
+    said = execution.model_dump() | dict(execution.parameters)
+    assert {key: said[key] for key in found} == found
+
+
+@pytest.mark.parametrize("key", ["timeout", "retries", "memory", "cpus", "gpus", "reward_timeout"])
+def test_null_takes_any_value_of_an_earlier_place_away(resolve: Resolve, key: str) -> None:
+    values = {"timeout": "1h", "reward_timeout": "9s", "memory": "1GB"}
+    config = f"execution: {{{key}: {values.get(key, 7)}}}\nprofiles: {{none: {{{key}: null}}}}"
+    assert resolve(config=config) != Execution()
+    assert resolve(f"{{{key}: null}}", config=config) == Execution()
+    assert resolve(config=config, profile="none") == Execution()
+    assert resolve("{}", f"execution.{key}=null", config=config) == Execution()
 
 
 def test_a_signal_that_leaves_little_time_to_work_is_warned_of(resolve: Resolve) -> None:
@@ -93,81 +151,12 @@ def test_a_signal_that_leaves_little_time_to_work_is_warned_of(resolve: Resolve)
         resolve("{backend: slurm, time: 1min, options: {time: 60}}")
 
 
-def test_a_later_layer_goes_before_an_earlier_one(resolve: Resolve) -> None:
-    config = """
-execution: {timeout: 1h, retries: 5, memory: 1GB}
-profiles:
-  careful: {retries: 7, memory: 2GB}
-"""
-    assert resolve(config=config).retries == 5
-    assert resolve("{retries: 6}", config=config).retries == 6
-    found = resolve("{retries: 6}", config=config, profile="careful")
-    assert (found.timeout, found.retries, found.memory) == (3600.0, 7, 2 * 10**9)
-    assert resolve("{}", "execution.retries=8", config=config, profile="careful").retries == 8
-    assert resolve(config=config, profile="careful", backend="ray").backend == "ray"
-    # Null takes a default of the user away.
-    assert resolve("{timeout: null}", config=config).timeout is None
-
-
-@pytest.mark.parametrize("key", ["timeout", "retries", "memory", "cpus", "gpus", "reward_timeout"])
-def test_null_takes_any_value_of_an_earlier_place_away(resolve: Resolve, key: str) -> None:
-    values = {"timeout": "1h", "reward_timeout": "9s", "memory": "1GB"}
-    config = f"execution: {{{key}: {values.get(key, 7)}}}\nprofiles: {{none: {{{key}: null}}}}"
-    assert resolve(config=config) != Execution()
-    assert resolve(f"{{{key}: null}}", config=config) == Execution()
-    assert resolve(config=config, profile="none") == Execution()
-    assert resolve("{}", f"execution.{key}=null", config=config) == Execution()
-    assert resolve(f"{{{key}: null}}") == Execution()
-
-
-def test_null_takes_a_backend_and_its_parameters_away(resolve: Resolve) -> None:
-    config = """
-execution: {backend: slurm, options: {reservation: course, nice: 1}, array: 7}
-profiles: {here: {backend: null}, plain: {options: null, array: null}}
-"""
-    assert resolve(config=config).parameters["array"] == 7
-    assert resolve(config=config, profile="here") == Execution()
-    assert resolve("{backend: null}", config=config) == Execution()
-    plain = resolve(config=config, profile="plain").parameters
-    assert (plain["options"], plain["array"]) == ({}, 100)
-    one = resolve("{}", "execution.options.reservation=null", config=config)
-    assert one.parameters["options"] == {"nice": 1}
-    block = "{backend: slurm, partition: gpu, retries: 3}"
-    assert resolve(block, "execution.backend=null") == Execution(retries=3)
+def test_parameters_of_another_backend_are_refused_where_they_are_given(resolve: Resolve) -> None:
     told = "execution.partition: is of backend slurm, and this run's is local"
+    assert refused(resolve, "{}", "execution.partition=x", backend="local") == [
+        f"--set:1:1: {told}"
+    ]
     assert told in refused(resolve, "{backend: null, partition: x}")[0]
-
-
-def test_defaults_may_be_those_of_any_backend(resolve: Resolve) -> None:
-    config = "execution: {partition: gpu, address: auto}"
-    assert resolve(config=config) == Execution()
-    assert resolve(config=config, backend="slurm").parameters["partition"] == "gpu"
-    assert resolve("{backend: ray}", config=config).parameters["address"] == "auto"
-    assert resolve("{backend: ray, address: null}", config=config).parameters["address"] == ""
-
-
-def test_another_backend_leaves_the_parameters_of_the_earlier_one_behind(
-    resolve: Resolve,
-) -> None:
-    block = "{backend: slurm, partition: gpu, retries: 3}"
-    assert resolve(block, backend="local") == Execution(retries=3)
-    assert resolve(block, "execution.backend=local") == Execution(retries=3)
-    config = "profiles: {here: {backend: local}}"
-    assert resolve(block, config=config, profile="here") == Execution(retries=3)
-    told = "--set:1:1: execution.partition: is of backend slurm, and this run's is local"
-    assert refused(resolve, "{}", "execution.partition=x", backend="local") == [told]
-
-
-def test_mappings_of_layers_merge(resolve: Resolve) -> None:
-    config = "profiles: {c: {backend: slurm, options: {mem: 1G, nice: 5}}}"
-    block = "{backend: slurm, options: {mem: 2G, wckey: a}}"
-    found = resolve(block, "execution.options.nice=7", config=config, profile="c")
-    assert found.parameters["options"] == {"mem": "1G", "wckey": "a", "nice": 7}
-
-
-def test_an_option_sets_an_entry_of_a_list_of_the_file(resolve: Resolve) -> None:
-    block = "{backend: slurm, setup: [a, b]}"
-    assert resolve(block, "execution.setup.1=c").parameters["setup"] == ["a", "c"]
 
 
 def test_what_is_wrong_with_a_mapping_of_a_profile_is_told_there(resolve: Resolve) -> None:
