@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sweep_files import Write, plan_of, problems
+from sweep_files import Write, plan_of
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan import needs
@@ -16,7 +16,6 @@ from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory
 
 HEAD = "name: large\nseeds: [0]\n"
-TSP = HEAD + "environment: {name: tsp, num_loc: 20}\n"
 GRADIENT = HEAD + "environment: {name: gaussian, dim: 100}\ngradient:\n"
 GRID = "grid: {estimator: maxk, baseline: none, n: 4, k: 2}"
 # Sizes of some hundred MB each, by what the need of them is for.
@@ -80,69 +79,6 @@ def test_a_need_is_below_the_peak_and_near_it(what: str, write: Write) -> None:
     assert need.bytes <= peak <= 10 * need.bytes, (size(need.bytes), size(peak))
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "words"),
-    [
-        (
-            f"{GRADIENT}  pool: 100000000\n  {GRID}\n",
-            "sweep.yaml:5:9: gradient.pool",
-            "at least 582,076.6 TiB of memory for the products of the scores of 16 × 100,000,000 "
-            "trajectories; lower gradient.pool or gradient.instances",
-        ),
-        (
-            f"{GRADIENT}  pool: 64\n  partitions: 1000000000\n  {GRID}\n",
-            "sweep.yaml:6:15: gradient.partitions",
-            "at least 37.3 TiB of memory for the groups of 16 × 64 trajectories, cut in "
-            "1,000,000,000 ways; lower gradient.partitions, gradient.pool or gradient.instances",
-        ),
-        (
-            f"{GRADIENT}  pool: 64\n  stages: [0, 7]\n  warmup: {{n: 1000000000}}\n  {GRID}\n",
-            "sweep.yaml:7:15: gradient.warmup.n",
-            "of memory for a step of 32 × 1,000,000,000 trajectories with its backward pass; "
-            "lower gradient.warmup.n, environment.dim or gradient.warmup.batch",
-        ),
-        (
-            f"{HEAD}environment: {{name: bandit, arms: 100}}\n"
-            f"weights:\n  groups: 1000000000\n  {GRID}\n",
-            "sweep.yaml:5:11: weights.groups",
-            "TiB of memory for 1,000,000,000 groups of 4 samples; lower",
-        ),
-        (
-            f"{TSP}training:\n  batch: 1000000000\n  {GRID}\n",
-            "sweep.yaml:5:10: training.batch",
-            "of memory for a step of 1,000,000,000 trajectories with its backward pass",
-        ),
-        (
-            f"{TSP}training:\n  evaluate:\n    samples: 1000000000\n  {GRID}\n",
-            "sweep.yaml:6:14: training.evaluate.samples",
-            "of memory for the evaluation of 128 × 1,000,000,000 trajectories",
-        ),
-        (
-            f"{TSP}policy: {{embed_dim: 80000000, num_heads: 10000000}}\ntraining:\n  {GRID}\n",
-            "sweep.yaml:4:21: policy.embed_dim",
-            "with its backward pass; lower policy.embed_dim",
-        ),
-        (
-            f"{TSP}training:\n  steps: 1000000000\n  batch: 10000\n  {GRID}\n",
-            "sweep.yaml:5:10: training.steps",
-            "too long for any machine: at least ",
-        ),
-    ],
-)
-def test_what_no_machine_can_run_is_refused_where_it_is_asked_for(
-    write: Write, text: str, place: str, words: str
-) -> None:
-    (problem,) = problems(write(text))
-    assert problem.startswith(f"{place}: too l")
-    assert words in problem
-
-
-def test_a_varied_setting_is_named_where_it_is_varied(write: Write) -> None:
-    text = GRADIENT + f"  pool: 256\n  {GRID}\nvary:\n  environment.dim: [5, 900000000]\n"
-    (problem,) = problems(write(text))
-    assert problem.startswith("sweep.yaml:8:20: vary.environment.dim: too ")
-
-
 def test_run_refuses_what_this_machine_cannot_hold(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,3 +110,12 @@ def test_the_least_limit_is_that_of_the_machine(tmp_path: Path) -> None:
     there = (str(none), str(tmp_path / "absent"))
     assert memory_of_machine(limits=there) == whole
     assert memory_of_machine(limits=(*there, str(limit))) == 12345678
+
+
+def test_the_first_guess_of_the_time_is_as_fast_as_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = needs.guessed_seconds(1e6, 10)
+    assert here == needs.slowness() * (1e6 * needs.SECONDS + 0.03 + 10 * 0.007)
+    monkeypatch.setattr(needs, "slowness", lambda: 3.0)
+    assert needs.guessed_seconds(1e6, 10) == pytest.approx(3 * 60.1)
