@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from maxk_lab.environments.environment import make_environment
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.draw import draw_pool
-from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.gradients.scores.pool import ScorePool, Trajectories
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.bias import bias_verdicts
 from maxk_lab.statistics.errors import THESE
@@ -187,18 +187,16 @@ class Source:
 def redrawn(pool: ScorePool, instances: Tensor, size: int, seed: int) -> ScorePool:
     """A new pool of some instances of a listed one, each trajectory drawn by its probability."""
     draws = torch.Generator().manual_seed(seed)
-    some = replace(pool, **{name: getattr(pool, name)[instances] for name in _TENSORS})
-    rows = torch.multinomial(some.probabilities, size, replacement=True, generator=draws)
-    drawn = {
-        "rewards": some.listed_rewards,
-        "lengths": some.listed_lengths,
-        "logit_proxy": some.listed_logit_proxy,
-        "ratios": some.listed_ratios,
-    }
-    return replace(some, rows=rows, **{name: of.gather(1, rows) for name, of in drawn.items()})
-
-
-_TENSORS = [part.name for part in fields(ScorePool) if part.type == "Tensor"]
+    some = [pool.parts[i] for i in instances.tolist()]
+    listed = [part.listed for part in some if part.listed is not None]
+    chances = torch.stack([one.probabilities for one in listed])
+    drawn = torch.multinomial(chances, size, replacement=True, generator=draws)
+    parts = []
+    for part, one, rows in zip(some, listed, drawn, strict=True):
+        columns = (one.rewards, one.length, one.logit_proxy, one.ratios)
+        trajectories = Trajectories(*(column[rows] for column in columns))
+        parts.append(replace(part, rows=rows, drawn=trajectories))
+    return replace(pool, parts=tuple(parts))
 
 
 def false_verdicts(policies: int, tasks: Sequence[Task] = TASKS, seed: int = 0) -> Iterator[Row]:

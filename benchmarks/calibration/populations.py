@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from maxk_lab.gradients.sampled.blocks import Blocks, trusted_by
-from maxk_lab.gradients.sampled.measures import blocks_of
+from maxk_lab.gradients.sampled.groups import blocks_of
 from maxk_lab.statistics.units import FIELDS, Array, Units
 
 DIMENSIONS = 6

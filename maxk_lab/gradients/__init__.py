@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from maxk_lab.gradients.scores.draw import draw_pool as draw_pool
     from maxk_lab.gradients.scores.per_trajectory import trajectory_scores as trajectory_scores
     from maxk_lab.gradients.scores.pool import ScorePool as ScorePool
+    from maxk_lab.gradients.scores.pool import proxy_correlations as proxy_correlations
     from maxk_lab.gradients.scores.products import score_gram as score_gram
     from maxk_lab.gradients.scores.products import squared_norms as squared_norms
-    from maxk_lab.gradients.scores.proxies import proxy_correlations as proxy_correlations
     from maxk_lab.gradients.scores.trajectories import trajectory_grams as trajectory_grams
     from maxk_lab.gradients.scores.trajectories import (
         trajectory_squared_norms as trajectory_squared_norms,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -40,19 +39,6 @@ def concentration(groups: WeightedGroups) -> Tensor:
     size = groups.weights.abs()
     share = size / size.amax(-1, keepdim=True)  # squares neither overflow nor vanish
     return share.square().sum(-1) / share.sum(-1).square()
-
-
-def means_by_block(parts: Sequence[WeightedGroups]) -> dict[str, Tensor]:
-    """The means over the groups of a block, under all partitions: weights [I, B, g, n] → [I, B].
-
-    NaN where no group of the block has a number.
-    """
-    measured = [part.measures() for part in parts]
-    stacked = {name: torch.stack([part[name] for part in measured]) for name in measured[0]}
-    return {
-        name: values.double().mean((0, 3)) if values.dtype == torch.bool else values.nanmean((0, 3))
-        for name, values in stacked.items()
-    }
 
 
 class GroupSums:

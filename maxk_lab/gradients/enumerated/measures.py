@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from maxk_lab.estimators import effective_sample_size, objective_estimate, off_policy_value
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.gradients.enumerated.anatomy import Anatomy, AnatomySums
+from maxk_lab.gradients.enumerated.anatomy import AnatomySums
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights, exact_value
 from maxk_lab.gradients.enumerated.moments import CompleteMoments, MomentSums, Outcomes, Weigh
-from maxk_lab.gradients.enumerated.weighing import plain_weigh_of, weigh_of
-from maxk_lab.gradients.fitting import SampledFits, enumerated_fits
-from maxk_lab.gradients.scores.behaviour import divergence, ratio_std
+from maxk_lab.gradients.fitting import EnumeratedFit, SampledFits, enumerated_fits
+from maxk_lab.gradients.records import cell_record
+from maxk_lab.gradients.scores.behaviour import listed_divergence
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.gradients.weighted_groups import GroupSums, WeightedGroups
-from maxk_lab.statistics.points import point_estimates
 from maxk_lab.statistics.units import Array, Units
-
-
-@dataclass(frozen=True)
-class ExactUnit:
-    """The exact numbers of one instance.
-
-    They are E‖ĝ‖², ‖E ĝ‖², ⟨E ĝ, ∇J⟩, ‖∇J‖², J, ‖E ĝ − ∇J‖² and the least ‖E ĝ − s∇J‖² over s.
-    """
-
-    m2: float
-    mean_square: float
-    inner: float
-    truth: float
-    value: float
-    squared_bias: float
-    off_direction: float
 
 
 class Enumeration:
@@ -46,7 +31,6 @@ class Enumeration:
     def __init__(self, pool: ScorePool, sampled: Callable[[int, int], SampledFits]) -> None:
         """`sampled` gives what the pool's groups of n fit, under so many partitions."""
         self._pool, self._sampled = pool, sampled
-        self._off_policy = pool.off_policy
         self._outcomes = cache(self._outcomes_of)
         self._value_variance = cache(self._value_variance_of)
         self._relative_sample_size = cache(self._relative_sample_size_of)
@@ -58,177 +42,142 @@ class Enumeration:
         """
         if not self._pool.listed:
             return None
-        planned = self._plan(cell)
-        if planned is None:
-            return None
-        outcomes, weighs, coefficients = planned
-        method = Method.of(cell)
-        ordered = method.is_ordered
-        if not all(instance.enumerable(cell["n"], ordered=ordered) for instance in outcomes):
-            return None
-        target = method.objective
-        plain = plain_weigh_of(cell)
-        exact, measured = [], []
-        for instance, weigh in zip(outcomes, weighs, strict=True):
-            moments, of_groups, anatomy = _sums(instance, cell["n"], weigh, plain, ordered=ordered)
-            exact.append(_exact_unit(instance, moments, target))
-            measured.append(of_groups | asdict(anatomy))
-        return self._metrics(cell, target, exact, measured, coefficients)
-
-    def _plan(
-        self, cell: Mapping[str, Any]
-    ) -> tuple[list[Outcomes], list[Weigh], list[list[float] | None]] | None:
-        """Return outcomes, weights and fitted coefficients of every instance.
-
-        None is for a fit that would take too many groups.
-        """
-        method = Method.of(cell)
+        method, n = Method.of(cell), int(cell["n"])
         kind = method.needed_weight
-        outcomes = [self._outcomes(i, kind) for i in range(len(self._pool.rewards))]
+        outcomes = [self._outcomes(i, kind) for i in range(len(self._pool.parts))]
+        fits: list[EnumeratedFit] | None
         if method.fit is None:
-            return outcomes, [weigh_of(cell, kind)] * len(outcomes), [None] * len(outcomes)
-        fits = enumerated_fits(
-            outcomes, cell, partial(self._sampled, cell["n"], cell["partitions"])
-        )
-        if fits is None:
+            weigh = _weigh_of(method)
+            fits = [EnumeratedFit(instance, weigh, None) for instance in outcomes]
+        else:
+            fits = enumerated_fits(
+                outcomes, method, n, partial(self._sampled, n, cell["partitions"])
+            )
+        ordered = method.is_ordered
+        if fits is None or not all(fit.outcomes.enumerable(n, ordered=ordered) for fit in fits):
             return None
-        return (
-            [fit.outcomes for fit in fits],
-            [fit.weigh for fit in fits],
-            [fit.coefficients for fit in fits],
+        rows = [_measured(fit, method, n) for fit in fits]
+        columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        units = Units(
+            np.zeros(len(rows), dtype=np.int64),
+            m2=columns.pop("m2"),
+            mean_square=columns.pop("mean_square"),
+            inner=columns.pop("inner"),
+            truth=columns.pop("truth"),
+            squared_bias=columns.pop("squared_bias"),
+            off_direction=columns.pop("off_direction"),
+            tolerance=self._pool.tolerance,
+            measures=columns | self._shared(method, n),
+        )
+        coefficients = [fit.coefficients for fit in fits]
+        return cell_record(
+            units,
+            against="complete",
+            is_reference=False,
+            replicates=0,
+            value=float(np.mean(columns["objective"])),
+            coefficients=coefficients if any(row is not None for row in coefficients) else None,
         )
 
     def _outcomes_of(self, i: int, kind: str | None) -> Outcomes:
-        pool = self._pool
-        g = None if kind is None else pool.listed_weight(kind)[i]
-        drawn = (pool.listed_ratios[i], pool.behaviour[i]) if self._off_policy else (None, None)
-        return Outcomes.of(pool.probabilities[i], pool.listed_rewards[i], g, pool.gram[i], *drawn)
+        part = self._pool.parts[i]
+        listed = part.listed
+        assert listed is not None
+        g = None if kind is None else part.listed_weight(kind)
+        drawn = (listed.ratios, listed.behaviour) if self._pool.off_policy else (None, None)
+        return Outcomes.of(listed.probabilities, listed.rewards, g, part.products, *drawn)
 
-    def _metrics(
-        self,
-        cell: Mapping[str, Any],
-        target: Objective,
-        exact: Sequence[ExactUnit],
-        measured: Sequence[dict[str, float]],
-        coefficients: Sequence[list[float] | None],
-    ) -> dict[str, Any]:
-        def column(name: str) -> Array:
-            return np.array([getattr(unit, name) for unit in exact])
+    def _shared(self, method: Method, n: int) -> dict[str, Array]:
+        """The measures [I] that do not depend on the baseline."""
+        instances = range(len(self._pool.parts))
+        by_ratios = self._pool.off_policy and method.needs_ratios
+        variances = [self._value_variance(i, method.objective, n, by_ratios) for i in instances]
+        measures = {"value_variance": np.array(variances)}
+        if self._pool.off_policy:
+            sizes = [self._relative_sample_size(i, n) for i in instances]
+            measures["effective_sample_size"] = np.array(sizes)
+            for name, values in listed_divergence(self._pool).items():
+                measures[name] = values.numpy()
+        return measures
 
-        units = Units(
-            np.zeros(len(exact), dtype=np.int64),
-            m2=column("m2"),
-            mean_square=column("mean_square"),
-            inner=column("inner"),
-            truth=column("truth"),
-            squared_bias=column("squared_bias"),
-            off_direction=column("off_direction"),
-            tolerance=self._pool.tolerance,
-            measures=self._measures(cell, target, exact, measured),
-        )
-        undefined: dict[str, str] = {}
-        metrics: dict[str, Any] = {
-            "against": "complete",
-            "is_reference": False,
-            "replicates": 0,
-            "value": float(np.mean(column("value"))),
-            "undefined": undefined,
-        }
-        if any(row is not None for row in coefficients):
-            metrics["coefficients"] = list(coefficients)
-        return metrics | units.as_record() | point_estimates(units, undefined)
-
-    def _measures(
-        self,
-        cell: Mapping[str, Any],
-        target: Objective,
-        exact: Sequence[ExactUnit],
-        measured: Sequence[Mapping[str, float]],
-    ) -> dict[str, Array]:
-        """One value per instance of every measure beside the moments; NaN where undefined."""
-        n, instances = int(cell["n"]), range(len(exact))
-        by_ratios = self._off_policy and Method.of(cell).needs_ratios
-        columns: dict[str, Sequence[float]] = {
-            "objective": [unit.value for unit in exact],
-            "value_variance": [self._value_variance(i, target, n, by_ratios) for i in instances],
-        }
-        columns |= {name: [unit[name] for unit in measured] for name in measured[0]}
-        if self._off_policy:
-            drawn, ratios = self._pool.behaviour, self._pool.listed_ratios
-            columns |= {
-                "effective_sample_size": [self._relative_sample_size(i, n) for i in instances],
-                "kl": divergence(drawn, ratios).tolist(),
-                "ratio_std": ratio_std(drawn, ratios).tolist(),
-            }
-        return {name: np.array(column, dtype=float) for name, column in columns.items()}
-
-    def _value_variance_of(self, i: int, target: Objective, n: int, by_ratios: bool) -> float:
+    def _value_variance_of(self, i: int, wanted: Objective, n: int, by_ratios: bool) -> float:
         """Return Var of the objective's estimate over groups of n; `by_ratios`: with ratios."""
         outcomes = self._outcomes(i, None)
         chances = outcomes.probabilities if by_ratios else outcomes.drawn
         if not by_ratios:  # the fewest classes that the estimate can tell apart
             outcomes = replace(outcomes, ratios=None)
-        classes = outcomes.table
-        mean = exact_value(chances, outcomes.rewards, target)
-        first, second = 0.0, 0.0
-        for rows, chance in classes.groups(n):
-            rewards, _, ratios = classes.arguments(rows)
+        mean = exact_value(chances, outcomes.rewards, wanted)
+
+        def powers(rewards: Tensor, ratios: Tensor | None) -> Tensor:
             values = (
-                objective_estimate(rewards, target)
+                objective_estimate(rewards, wanted)
                 if ratios is None
-                else off_policy_value(rewards, ratios, target.k)
+                else off_policy_value(rewards, ratios, wanted.k)
             )
-            first += float(chance @ (values - mean))
-            second += float(chance @ (values - mean).square())
-        return second - first**2
+            return torch.stack([values - mean, (values - mean).square()], 1)
+
+        first, second = outcomes.classes.expectation(n, powers).tolist()
+        return float(second - first**2)
 
     def _relative_sample_size_of(self, i: int, n: int) -> float:
         """The mean effective sample size of groups of n, as a share of n."""
-        classes = self._outcomes(i, None).table
-        total = 0.0
-        for rows, chance in classes.groups(n):
-            _, _, ratios = classes.arguments(rows)
+
+        def size(rewards: Tensor, ratios: Tensor | None) -> Tensor:
             assert ratios is not None
-            total += float(chance @ effective_sample_size(ratios))
-        return total / n
+            return effective_sample_size(ratios)
+
+        return float(self._outcomes(i, None).classes.expectation(n, size)) / n
 
 
-def _sums(
-    outcomes: Outcomes, n: int, weigh: Weigh, plain: Weigh | None, *, ordered: bool
-) -> tuple[CompleteMoments, dict[str, float], Anatomy]:
-    """The moments, the measures of single groups and the anatomy of one instance."""
-    classes = outcomes.table
-    moments, parts, of_groups = MomentSums(classes), AnatomySums(classes, n), GroupSums()
-    for rows, chance in classes.groups(n, ordered=ordered):
-        arguments = classes.arguments(rows)
-        weights = weigh(*arguments).double()
-        form = classes.forms(rows)
-        moments.add(rows, chance, weights, form)
-        parts.add(
-            rows, chance, weights, None if plain is None else plain(*arguments).double(), form
+def _weigh_of(method: Method) -> Weigh:
+    """The weights of groups by their rewards, trajectory weights and ratios."""
+    kind = method.needed_weight
+
+    def weigh(rewards: Tensor, g: Tensor | None, ratios: Tensor | None) -> Tensor:
+        if ratios is None:
+            ratios = torch.ones_like(rewards)
+        return method.weights(
+            rewards,
+            trajectory_weights={} if kind is None or g is None else {kind: g},
+            ratios=ratios if method.needs_ratios else None,
         )
+
+    return weigh
+
+
+def _measured(fit: EnumeratedFit, method: Method, n: int) -> dict[str, float]:
+    """Moments, bias, measures of single groups and anatomy of one instance, in one pass."""
+    classes = fit.outcomes.classes
+    plain = None
+    if method.takes_baseline and method.baseline.name != "none":
+        plain = _weigh_of(Method.parse(method.estimator.name, "none", method.k))
+    moments, anatomy, of_groups = MomentSums(classes), AnatomySums(classes, n), GroupSums()
+    for rows, chance in classes.groups(n, ordered=method.is_ordered):
+        arguments, form = classes.arguments(rows), classes.forms(rows)
+        weights = fit.weigh(*arguments).double()
+        without = None if plain is None else plain(*arguments).double()
+        moments.add(rows, chance, weights, form)
+        anatomy.add(rows, chance, weights, without, form)
         of_groups.add(WeightedGroups(weights, arguments[0]), chance)
     found = moments.moments()
-    return found, of_groups.means(), parts.anatomy(outcomes, found)
+    parts = asdict(anatomy.anatomy(fit.outcomes, found))
+    return _exact(fit.outcomes, found, method.objective) | of_groups.means() | parts
 
 
-def _exact_unit(outcomes: Outcomes, moments: CompleteMoments, target: Objective) -> ExactUnit:
-    mean, gradient = (
-        outcomes.centred(c)
-        for c in (
-            moments.coefficients,
-            exact_gradient_weights(outcomes.probabilities, outcomes.rewards, target),
-        )
-    )
+def _exact(outcomes: Outcomes, moments: CompleteMoments, wanted: Objective) -> dict[str, float]:
+    """J, E‖ĝ‖², ‖E ĝ‖², ⟨E ĝ, ∇J⟩, ‖∇J‖², ‖E ĝ − ∇J‖² and the least ‖E ĝ − s∇J‖² over s."""
+    mean = outcomes.centred(moments.coefficients)
+    weights = exact_gradient_weights(outcomes.probabilities, outcomes.rewards, wanted)
+    gradient = outcomes.centred(weights)
     inner, truth = outcomes.inner(mean, gradient), outcomes.inner(gradient, gradient)
     off = mean - (inner / truth if truth > 0 else 0.0) * gradient
-    return ExactUnit(
-        m2=moments.second,
-        mean_square=outcomes.inner(mean, mean),
-        inner=inner,
-        truth=truth,
-        value=float(exact_value(outcomes.probabilities, outcomes.rewards, target)),
+    return {
+        "objective": float(exact_value(outcomes.probabilities, outcomes.rewards, wanted)),
+        "m2": moments.second,
+        "mean_square": outcomes.inner(mean, mean),
+        "inner": inner,
+        "truth": truth,
         # Below rounding a square can come out negative.
-        squared_bias=max(0.0, outcomes.inner(mean - gradient, mean - gradient)),
-        off_direction=max(0.0, outcomes.inner(off, off)),
-    )
+        "squared_bias": max(0.0, outcomes.inner(mean - gradient, mean - gradient)),
+        "off_direction": max(0.0, outcomes.inner(off, off)),
+    }

@@ -61,15 +61,15 @@ class Outcomes:
         behaviour: Tensor | None = None,
     ) -> Outcomes:
         """Return the outcomes that can be drawn; probabilities are made to sum to one exactly."""
-        (kept,) = (probabilities if behaviour is None else behaviour).nonzero(as_tuple=True)
-        p = probabilities[kept]
-        b = None if behaviour is None else behaviour[kept]
+        (possible,) = (probabilities if behaviour is None else behaviour).nonzero(as_tuple=True)
+        p = probabilities[possible]
+        b = None if behaviour is None else behaviour[possible]
         return cls(
             p / p.sum(),
-            rewards[kept],
-            None if g is None else g[kept],
-            gram[kept][:, kept],
-            None if ratios is None else ratios[kept],
+            rewards[possible],
+            None if g is None else g[possible],
+            gram[possible][:, possible],
+            None if ratios is None else ratios[possible],
             None if b is None else b / b.sum(),
         )
 
@@ -78,31 +78,15 @@ class Outcomes:
         """The probabilities [A] with which trajectories are drawn."""
         return self.probabilities if self.behaviour is None else self.behaviour
 
-    def classes(self) -> tuple[Tensor, Tensor]:
-        """Return the classes that no weight can tell apart, and the class of each trajectory [A].
-
-        A class is its (reward, g, ratio), as far as there are such: [C, 1 to 3].
-        """
-        return self._classes
-
     @cached_property
-    def _classes(self) -> tuple[Tensor, Tensor]:
-        columns = [column for column in (self.rewards, self.g, self.ratios) if column is not None]
-        kinds, label = torch.unique(torch.stack(columns, 1), dim=0, return_inverse=True)
-        return kinds, label
-
-    @cached_property
-    def table(self) -> Classes:
-        """The table of the classes that enumeration reads."""
-        return Classes.of(self)
-
-    def multisets(self, n: int) -> int:
-        """The number of multisets of n classes."""
-        return math.comb(len(self.classes()[0]) + n - 1, n)
+    def classes(self) -> Classes:
+        """The classes of trajectories that no weight can tell apart."""
+        return Classes(self)
 
     def enumerable(self, n: int, *, ordered: bool = False) -> bool:
         """Whether the groups of n (all ordered ones if `ordered`) are few enough to enumerate."""
-        count = len(self.classes()[0]) ** n if ordered else self.multisets(n)
+        kinds = len(self.classes)
+        count = kinds**n if ordered else math.comb(kinds + n - 1, n)
         return count <= MULTISETS and count * n <= MEMBERS
 
     def centred(self, coefficients: Tensor) -> Tensor:
@@ -118,42 +102,45 @@ class Outcomes:
         return float(a @ self.gram @ b)
 
 
-@dataclass(frozen=True)
 class Classes:
-    """The C classes of an instance's trajectories.
+    """The C classes of an instance's trajectories, equal in reward, g and ratio as far as given.
 
     rewards, g, ratios [C] (the latter two or None); mass [C], the probability of each to be drawn;
-    label [A], the class of each trajectory, and within [A], its probability inside it; products [C,
-    C], ⟨μ_c, μ_d⟩ of the mean scores; spread [C], E‖ψ − μ_c‖² inside the class.
+    label [A], the class of each trajectory, and within [A], its probability inside it.
     """
 
-    rewards: Tensor
-    g: Tensor | None
-    ratios: Tensor | None
-    mass: Tensor
-    label: Tensor
-    within: Tensor
-    products: Tensor
-    spread: Tensor
-
-    @classmethod
-    def of(cls, outcomes: Outcomes) -> Classes:
-        """The classes of `outcomes`."""
-        kinds, label = outcomes.classes()
-        mass = torch.zeros(len(kinds), dtype=torch.float64).index_add_(0, label, outcomes.drawn)
-        within = outcomes.drawn / mass[label]
-        share = torch.zeros(len(kinds), len(label), dtype=torch.float64)
-        share[label, torch.arange(len(label))] = within
-        products = share @ outcomes.gram @ share.T
-        spread = share @ outcomes.gram.diagonal() - products.diagonal()
-        columns = iter(kinds.unbind(1))
-        rewards = next(columns)
-        g = None if outcomes.g is None else next(columns)
-        ratios = None if outcomes.ratios is None else next(columns)
-        return cls(rewards, g, ratios, mass, label, within, products, spread)
+    def __init__(self, outcomes: Outcomes) -> None:
+        columns = (outcomes.rewards, outcomes.g, outcomes.ratios)
+        given = torch.stack([column for column in columns if column is not None], 1)
+        kinds, self.label = torch.unique(given, dim=0, return_inverse=True)
+        values = iter(kinds.unbind(1))
+        self.rewards = next(values)
+        self.g = None if outcomes.g is None else next(values)
+        self.ratios = None if outcomes.ratios is None else next(values)
+        nothing = torch.zeros(len(kinds), dtype=torch.float64)
+        self.mass = nothing.index_add(0, self.label, outcomes.drawn)
+        self.within = outcomes.drawn / self.mass[self.label]
+        self._gram = outcomes.gram
 
     def __len__(self) -> int:
         return len(self.mass)
+
+    @cached_property
+    def products(self) -> Tensor:
+        """⟨μ_c, μ_d⟩ of the mean scores, [C, C]."""
+        return self._share @ self._gram @ self._share.T
+
+    @cached_property
+    def spread(self) -> Tensor:
+        """E‖ψ − μ_c‖² inside each class, [C]."""
+        return self._share @ self._gram.diagonal() - self.products.diagonal()
+
+    @cached_property
+    def _share(self) -> Tensor:
+        """`within` by class, [C, A]."""
+        share = torch.zeros(len(self), len(self.label), dtype=torch.float64)
+        share[self.label, torch.arange(len(self.label))] = self.within
+        return share
 
     def groups(self, n: int, *, ordered: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield (classes [S, n], probability [S]) of chunks of all groups of n.
@@ -172,6 +159,14 @@ class Classes:
         """Return the arguments of `Weigh` for groups of classes [S, n]."""
         g = None if self.g is None else self.g[rows]
         return self.rewards[rows], g, None if self.ratios is None else self.ratios[rows]
+
+    def expectation(self, n: int, of: Callable[[Tensor, Tensor | None], Tensor]) -> Tensor:
+        """E of a function of the rewards and ratios [S, n] of a group, [S, ...] → [...]."""
+        total = torch.zeros((), dtype=torch.float64)
+        for rows, chance in self.groups(n):
+            rewards, _, ratios = self.arguments(rows)
+            total = total + chance @ of(rewards, ratios)
+        return total
 
     def by_class(self, rows: Tensor, weights: Tensor) -> Tensor:
         """The sum of the weights [S, n] of the members of each class: [S, C]."""
@@ -198,9 +193,8 @@ class Classes:
                 means = ((pairs @ a.unsqueeze(2)).squeeze(2) * b).sum(1)
             else:
                 sums = self.by_class(rows, a)
-                means = ((sums @ self.products) * (sums if b is a else self.by_class(rows, b))).sum(
-                    1
-                )
+                others = sums if b is a else self.by_class(rows, b)
+                means = ((sums @ self.products) * others).sum(1)
             return means + ((a * b) * spread).sum(1)
 
         return form
@@ -240,7 +234,7 @@ def complete_moments(
 
     `ordered`: the weights depend on the order of drawing, too.
     """
-    classes = outcomes.table
+    classes = outcomes.classes
     sums = MomentSums(classes)
     for rows, chance in classes.groups(n, ordered=ordered):
         sums.add(rows, chance, weigh(*classes.arguments(rows)).double(), classes.forms(rows))

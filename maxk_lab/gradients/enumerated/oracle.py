@@ -11,7 +11,9 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 import torch
+from scipy.sparse.linalg import LinearOperator, cg
 from torch import Tensor
 
 from maxk_lab.estimators import advantages
@@ -23,6 +25,8 @@ UNKNOWNS = 100_000
 # Conjugate gradients end here, at the rounding of float64: the condition number is at most n, so
 # some tens of steps do.
 LEAST_RESIDUAL, MOST_STEPS = 1e-15, 500
+# Smaller chances of a multiset have no root that one can divide by.
+LEAST_CHANCE = 1e-290
 
 
 def constant_level(outcomes: Outcomes, k: int) -> float:
@@ -106,7 +110,7 @@ def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) 
     log_p = outcomes.probabilities.log()
     chance = (log_count + log_p[members].sum(1)).exp()
     right = _right_side(outcomes, members, n, k)
-    values = _conjugate_gradients(_Curvature(outcomes, n), right, chance)
+    values = _solution(_Curvature(outcomes, n), right, chance)
     return JointOptimum(n, k, kinds, values, n * float((chance * right) @ values))
 
 
@@ -130,24 +134,25 @@ class _Curvature:
         return (self.norm * b).index_add_(0, self.grown.flatten(), pulled.flatten())
 
 
-def _conjugate_gradients(curvature: _Curvature, right: Tensor, chance: Tensor) -> Tensor:
-    """Solve curvature(b) = right.
+def _solution(curvature: _Curvature, right: Tensor, chance: Tensor) -> Tensor:
+    """Solve curvature(b) = right by conjugate gradients.
 
-    The map is symmetric in the inner product weighted by the chances of the multisets.
+    The map is symmetric in the inner product weighted by the chances of the multisets: of √chance b
+    it is symmetric in the plain one.
     """
-    values, residual = torch.zeros_like(right), right.clone()
-    direction, size = residual, float(chance @ residual.square())
-    enough = LEAST_RESIDUAL**2 * size
-    for _ in range(MOST_STEPS):
-        if size <= enough:
-            break
-        moved = curvature(direction)
-        step = size / float((chance * direction) @ moved)
-        values = values + step * direction
-        residual = residual - step * moved
-        before, size = size, float(chance @ residual.square())
-        direction = residual + size / before * direction
-    return values
+    root = chance.clamp(min=LEAST_CHANCE).sqrt()
+
+    def scaled(values: np.ndarray) -> np.ndarray:
+        return (root * curvature(torch.from_numpy(values.ravel()) / root)).numpy()
+
+    size = len(right)
+    values, _ = cg(
+        LinearOperator((size, size), scaled, dtype=np.float64),
+        (root * right).numpy(),
+        rtol=LEAST_RESIDUAL,
+        maxiter=MOST_STEPS,
+    )
+    return torch.from_numpy(values) / root
 
 
 def _right_side(outcomes: Outcomes, members: Tensor, n: int, k: int) -> Tensor:

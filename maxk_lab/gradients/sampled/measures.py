@@ -12,97 +12,30 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from maxk_lab.estimators import effective_sample_size, objective_estimate, off_policy_value
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.measures import Enumeration
 from maxk_lab.gradients.fitting import SampledFits
+from maxk_lab.gradients.records import cell_record
 from maxk_lab.gradients.sampled.blocks import (
-    KEPT,
     Blocks,
     error_of_blocks,
     mean_of_blocks,
-    together,
     trusted_by,
 )
-from maxk_lab.gradients.sampled.forms import grouped_forms
-from maxk_lab.gradients.sampled.per_block import measures_by_block, values_of
-from maxk_lab.gradients.sampled.stand_in import StandIn
-from maxk_lab.gradients.sampled.testable import pool_to_test
-from maxk_lab.gradients.scores.pool import ScorePool
-from maxk_lab.gradients.scores.proxies import proxy_correlations
-from maxk_lab.seeds import derive_seed
-from maxk_lab.statistics.design import GROUPS_TO_SEE
+from maxk_lab.gradients.sampled.groups import Groups, groups_of
+from maxk_lab.gradients.sampled.references import (
+    control_methods,
+    pool_to_test,
+    reference_method,
+    reference_name,
+)
+from maxk_lab.gradients.scores.behaviour import divergence, listed_divergence
+from maxk_lab.gradients.scores.pool import ScorePool, proxy_correlations
+from maxk_lab.gradients.weighted_groups import WeightedGroups
 from maxk_lab.statistics.deviations import plain
-from maxk_lab.statistics.points import point_estimates
 from maxk_lab.statistics.units import FIELDS, Array, Units
-
-# Blocks of an instance: their spread tells how well these very instances are measured.
-MOST_BLOCKS = 32
-# With fewer groups than this every group is a block; else a block has at least two, so that several
-# partitions differ, and there are as many blocks as it takes to know what a test could see.
-FEW_GROUPS = 2 * GROUPS_TO_SEE
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The pool of every instance cut for one n into equal, disjoint blocks, each into groups of n.
-
-    order [S, I, B, g, n]: for each of S random partitions, positions in the pool of the members of
-    each group. Blocks share no trajectory under any partition, so they are independent.
-    """
-
-    order: Tensor
-
-    @property
-    def replicates(self) -> int:
-        """The groups of an instance under one partition."""
-        return int(self.order.shape[2] * self.order.shape[3])
-
-
-def pool_layout(pool: ScorePool, n: int, partitions: int, seed: int) -> Layout:
-    """Return random disjoint groups of n. Raises `ValueError` where there are fewer than two.
-
-    The pool is i.i.d., so its blocks are cut in drawing order; only the grouping inside a block is
-    random.
-    """
-    instances, size = pool.rewards.shape
-    blocks, each = blocks_of(size // n, partitions)
-    if blocks < 2:
-        raise ValueError(f"a pool of {size} holds {blocks} group of n = {n}; at least 2 are needed")
-    block_size = size // blocks
-    generator = torch.Generator().manual_seed(derive_seed("partitions", seed, n))
-    order = torch.stack(
-        [
-            torch.stack(
-                [
-                    torch.randperm(block_size, generator=generator)[: each * n] + b * block_size
-                    for b in range(blocks)
-                ]
-            )
-            for _ in range(partitions * instances)
-        ]
-    ).view(partitions, instances, blocks, each, n)
-    return Layout(order)
-
-
-def blocks_of(groups: int, partitions: int) -> tuple[int, int]:
-    """Into how many blocks of how many groups each so many groups are cut.
-
-    A record can average any of the numbers of blocks, and the one that leaves the fewest groups
-    over is taken: the largest such, but none below half of the most or that a record keeps.
-    """
-    least = 1 if partitions == 1 or groups < FEW_GROUPS else 2
-    possible = [
-        blocks
-        for blocks in range(2, MOST_BLOCKS + 1)
-        if blocks % together(blocks) == 0 and groups // blocks >= least
-    ]
-    if not possible:
-        return groups, 1
-    most = possible[-1]
-    enough = (blocks for blocks in possible if blocks >= max(min(most, KEPT), most / 2))
-    blocks = max(enough, key=lambda blocks: (blocks * (groups // blocks), blocks))
-    return blocks, groups // blocks
 
 
 def measure_cells(
@@ -116,7 +49,7 @@ def measure_cells(
 
     @lru_cache(maxsize=1)
     def cut(n: int, partitions: int) -> CutPool:
-        return CutPool(pool, n, partitions, seed)
+        return CutPool(groups_of(pool, n, partitions, seed))
 
     enumeration = Enumeration(pool, lambda n, partitions: cut(n, partitions).fits)
     for cell in sorted(cells, key=lambda cell: int(cell["n"])):
@@ -138,9 +71,9 @@ class _Checks:
     """
 
     trusted: NDArray[np.bool_] | None
-    needed: Array | None
-    controls: Sequence[Blocks]
-    plain: Array | None
+    needed: Array | None = None
+    controls: Sequence[Blocks] = ()
+    plain: Array | None = None
 
     def tested_from(self, blocks: Blocks) -> Array:
         """The pool from which on each instance is tested [I].
@@ -158,114 +91,136 @@ class _Checks:
 class CutPool:
     """A pool cut into blocks of groups of n; what its cells share is worked out once."""
 
-    def __init__(self, pool: ScorePool, n: int, partitions: int, seed: int) -> None:
-        self._pool, self._layout = pool, pool_layout(pool, n, partitions, seed)
-        self._forms = [grouped_forms(pool, order) for order in self._layout.order]
-        self._n = n
+    def __init__(self, groups: Groups) -> None:
+        self._groups, self._pool = groups, groups.pool
         self._checks = cache(self._checks_of)
-        self._totals_of_stand_in = cache(self._totals_against)
-        self.fits = SampledFits(self._forms)
+        self._reference_means = cache(self._reference_means_of)
+        self.fits = SampledFits(groups)
 
     def measure(self, cell: Mapping[str, Any]) -> dict[str, Any]:
         """Return the metrics of a cell of this n."""
-        pool, forms = self._pool, self._forms
-        method = Method.of(cell)
+        pool, groups, method = self._pool, self._groups, Method.of(cell)
         wanted = method.objective
-        position = pool.objectives.index(wanted.name) if pool.exact else None
-        coefficients = self.fits.coefficients(cell["estimator"], cell["baseline"], cell["k"])
-        weights = [
-            form.weights(cell["estimator"], cell["baseline"], cell["k"], fitted)
-            for form, fitted in zip(forms, coefficients, strict=True)
-        ]
-        blocks = self._blocks(weights, wanted)
-        checks = self._checks(wanted)
+        coefficients = self.fits.coefficients(method)
+        weights = groups.weights(method, coefficients)
+        blocks, checks = self._blocks(weights, wanted), self._checks(wanted)
         tested_from = checks.tested_from(blocks)
-        tested = tested_from <= pool.rewards.shape[1]
-        by_ratios = pool.off_policy and method.needs_ratios
-        values = [values_of(form, wanted, by_ratios=by_ratios) for form in forms]
-        measured = measures_by_block(pool, forms, weights, values, position)
+        values: Tensor = (
+            off_policy_value(groups.rewards, groups.ratios, wanted.k)
+            if pool.off_policy and method.needs_ratios
+            else objective_estimate(groups.rewards, wanted)
+        )
+        measured = self._measures(weights, values, wanted)
         units = Units(
-            stratum=np.zeros(len(pool.rewards), dtype=np.int64),
+            stratum=np.zeros(len(pool.parts), dtype=np.int64),
             **dict(zip(FIELDS, blocks.columns(), strict=True)),
             within=blocks.within(),
-            deviations=blocks.deviations(checks.trusted, tested),
+            deviations=blocks.deviations(checks.trusted, tested_from <= pool.rewards.shape[1]),
             measures={name: mean_of_blocks(column) for name, column in measured.items()},
             errors={name: error_of_blocks(column) for name, column in measured.items()},
-            groups=len(pool.rewards) * self._layout.replicates,
+            groups=len(pool.parts) * groups.replicates,
         )
-        stand_in = self._stand_in(wanted)
-        undefined: dict[str, str] = {}
-        metrics: dict[str, Any] = {
-            "against": "exact" if stand_in is None else f"reference:{stand_in.name}",
-            "is_reference": stand_in is not None
-            and (cell["estimator"], cell["baseline"]) == (stand_in.estimator, stand_in.baseline),
-            "replicates": self._layout.replicates,
-            "tested_from": plain(tested_from),
-            "value": float(torch.stack([value.mean() for value in values]).mean())
-            if position is None
-            else float(pool.value[:, position].mean()),
-            "undefined": undefined,
-        }
-        if coefficients[0] is not None:
-            by_instance = [fitted.mean((1, 2)) for fitted in coefficients if fitted is not None]
-            metrics["coefficients"] = torch.stack(by_instance).mean(0).tolist()
-        return metrics | units.as_record() | point_estimates(units, undefined)
+        reference = self._reference(wanted)
+        exact = self._exact_values(wanted)
+        return cell_record(
+            units,
+            against="exact" if reference is None else f"reference:{reference_name(reference)}",
+            is_reference=method == reference,
+            replicates=groups.replicates,
+            tested_from=plain(tested_from),
+            value=float(values.mean() if exact is None else exact.mean()),
+            coefficients=None if coefficients is None else coefficients.mean((1, 2, 3)).tolist(),
+        )
 
-    def _stand_in(self, wanted: Objective) -> StandIn | None:
-        """The estimator that is judged against, None where the exact gradient is known."""
+    def _measures(self, weights: Tensor, values: Tensor, wanted: Objective) -> dict[str, Tensor]:
+        """One number per block of every measure beside the moments, [I, U]; NaN where undefined.
+
+        `values` [I, S, U, Rep] are the objective's unbiased estimates from every group.
+        """
+        groups, pool = self._groups, self._pool
+        far = values - values.mean((2, 3), keepdim=True)
+        count = groups.replicates
+        exact = self._exact_values(wanted)
+        measures = {
+            "objective": values.mean((1, 3)) if exact is None else self._by_block(exact),
+            # Unbiased for the variance of an estimate.
+            "value_variance": far.square().mean((1, 3)) * count / (count - 1),
+        }
+        for name, column in WeightedGroups(weights, groups.rewards).measures().items():
+            # NaN where no group of the block has a number.
+            measures[name] = (
+                column.nanmean((1, 3))
+                if column.dtype != torch.bool
+                else column.double().mean((1, 3))
+            )
+        if not pool.off_policy:
+            return measures
+        sizes = effective_sample_size(groups.ratios) / groups.n
+        measures["effective_sample_size"] = sizes.mean((1, 3))
+        if pool.listed:
+            return measures | {
+                name: self._by_block(column) for name, column in listed_divergence(pool).items()
+            }
+        ratios = groups.ratios[:, 0].flatten(2)
+        chance = torch.full_like(ratios, 1 / ratios.shape[2])
+        deviation = ratios.flatten(1).std(1, keepdim=True)
+        return measures | {"kl": divergence(chance, ratios), "ratio_std": deviation}
+
+    def _by_block(self, values: Tensor) -> Tensor:
+        """A number per instance [I] for each of its blocks [I, U]."""
+        return values.unsqueeze(1).expand(-1, self._groups.blocks)
+
+    def _exact_values(self, wanted: Objective) -> Tensor | None:
+        """J [I] where it is known."""
+        if not self._pool.exact:
+            return None
+        position = self._pool.objectives.index(wanted.name)
+        return torch.stack([part.value[position] for part in self._pool.parts])
+
+    def _reference(self, wanted: Objective) -> Method | None:
+        """The method that is judged against, None where the exact gradient is known."""
         if self._pool.exact:
             return None
-        return StandIn.of(wanted, self._n, off_policy=self._pool.off_policy)
+        return reference_method(wanted, self._groups.n, off_policy=self._pool.off_policy)
 
     def _checks_of(self, wanted: Objective) -> _Checks:
         """The evidence of the estimators that are unbiased by proof, on its instances."""
-        found = StandIn.controls(wanted, self._n, off_policy=self._pool.off_policy)
-        judge = self._stand_in(wanted)
+        methods = control_methods(wanted, self._groups.n, off_policy=self._pool.off_policy)
+        reference = self._reference(wanted)
         controls = [
-            self._blocks(self._weights(one, wanted), wanted) for one in found if one != judge
+            self._blocks(self._groups.weights(method), wanted)
+            for method in methods
+            if method != reference
         ]
         trusted = trusted_by(controls)
         if self._pool.listed:
-            return _Checks(trusted, pool_to_test(self._pool, wanted), (), None)
-        if not found:
-            return _Checks(trusted, None, (), None)
-        without = self._weights(StandIn(found[0].estimator, "none"), wanted)
-        second_moment = self._blocks(without, wanted).columns()[0]
-        return _Checks(trusted, None, controls, second_moment)
+            return _Checks(trusted, needed=pool_to_test(self._pool, wanted))
+        if not methods:
+            return _Checks(trusted)
+        without = Method.parse(methods[0].estimator.name, "none", wanted.k)
+        second_moment = self._blocks(self._groups.weights(without), wanted).columns()[0]
+        return _Checks(trusted, controls=controls, plain=second_moment)
 
-    def _weights(self, stand_in: StandIn, wanted: Objective) -> list[Tensor]:
-        return [
-            form.weights(stand_in.estimator, stand_in.baseline, wanted.k) for form in self._forms
-        ]
-
-    def _blocks(self, weights: Sequence[Tensor], wanted: Objective) -> Blocks:
+    def _blocks(self, weights: Tensor, wanted: Objective) -> Blocks:
         """The estimates of every block, means over the partitions."""
-        parts = list(zip(self._forms, weights, strict=True))
-        m2 = _mean([form.within(w, w) / form.replicates for form, w in parts])
-        totals = [form.totals(w) for form, w in parts]
-        total, form = _mean(totals), self._forms[0]
-        square = form.across(total, total)
+        groups = self._groups
+        m2 = groups.squares(weights).mean((1, 3))
+        means = groups.means(weights)
+        square = groups.across(means, means)
         if self._pool.exact:
             position = self._pool.objectives.index(wanted.name)
-            toward = [
-                form.toward(w, own, position) for (form, w), own in zip(parts, totals, strict=True)
-            ]
-            cross = _mean(toward).unsqueeze(2).expand_as(square)
-            other = self._pool.norm[:, position].view(-1, 1, 1).expand_as(square)
+            cross = groups.toward(weights, position).unsqueeze(2).expand_as(square)
+            norms = torch.stack([part.norm[position] for part in self._pool.parts])
+            other = norms.view(-1, 1, 1).expand_as(square)
         else:
-            against, other = self._totals_of_stand_in(wanted)
-            cross = form.across(total, against)
+            against, other = self._reference_means(wanted)
+            cross = groups.across(means, against)
         arrays = [part.double().numpy() for part in (m2, square, cross, other)]
         return Blocks(*arrays, exact=self._pool.exact)
 
-    def _totals_against(self, wanted: Objective) -> tuple[Tensor, Tensor]:
-        """The totals of the estimator that is judged against, and their products."""
-        stand_in = self._stand_in(wanted)
-        assert stand_in is not None
-        weights = self._weights(stand_in, wanted)
-        total = _mean([form.totals(w) for form, w in zip(self._forms, weights, strict=True)])
-        return total, self._forms[0].across(total, total)
-
-
-def _mean(parts: Sequence[Tensor]) -> Tensor:
-    return torch.stack(list(parts)).mean(0)
+    def _reference_means_of(self, wanted: Objective) -> tuple[Tensor, Tensor]:
+        """The mean estimates of the method that is judged against, and their products."""
+        reference = self._reference(wanted)
+        assert reference is not None
+        means = self._groups.means(self._groups.weights(reference))
+        return means, self._groups.across(means, means)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.gradients.scores.per_trajectory import trained
+from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.random_state import isolated_rng
 
 
@@ -39,9 +40,12 @@ def divergence(behaviour: Tensor, ratios: Tensor) -> Tensor:
     return -(behaviour * ratios.masked_fill(behaviour == 0, 1.0).log()).sum(-1)
 
 
-def ratio_std(behaviour: Tensor, ratios: Tensor) -> Tensor:
-    """Return √E(r − 1)², the standard deviation of the ratios; arguments as in `divergence`.
+def listed_divergence(pool: ScorePool) -> dict[str, Tensor]:
+    """How far the behaviour policy is from π where all trajectories are listed, [I] each.
 
-    Over all trajectories the mean of the ratios is 1.
+    kl is `divergence`, ratio_std is √E(r − 1)²: over all trajectories the mean of the ratios is 1.
     """
-    return (behaviour * (ratios - 1).square()).sum(-1).sqrt()
+    listed = [part.listed for part in pool.parts if part.listed is not None]
+    spread = [(one.behaviour * (one.ratios - 1).square()).sum().sqrt() for one in listed]
+    kl = [divergence(one.behaviour, one.ratios) for one in listed]
+    return {"kl": torch.stack(kl), "ratio_std": torch.stack(spread)}

@@ -20,8 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
-from maxk_lab.environments.capabilities import LayerwiseEnvironment
-from maxk_lab.environments.environment import Instances
+from maxk_lab.environments.environment import FullEnvironment, Instances
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.scores.per_trajectory import chunk_of, trained
 from maxk_lab.policies.repeated import Repeated
@@ -97,7 +96,7 @@ class LayerScores:
     scores have fewer columns, and the same products.
     """
 
-    environment: LayerwiseEnvironment
+    environment: FullEnvironment
     policy: nn.Module
     inputs: tuple[Tensor, ...]
     encoding: tuple[Tensor, ...]
@@ -209,7 +208,7 @@ class LayerScores:
 
 
 def layer_scores(
-    environment: LayerwiseEnvironment,
+    environment: FullEnvironment,
     policy: nn.Module,
     instance: Instances,
     inputs: tuple[Tensor, ...],

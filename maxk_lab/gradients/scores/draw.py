@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.capabilities import ExactEnvironment
 from maxk_lab.environments.checks import check_scorable, checked
-from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.environment import Environment, Instances, supports
+from maxk_lab.environments.rollouts import Rollouts
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.gradients.scores.parts import (
-    Part,
-    Source,
-    enumerated,
-    integrated,
-    sampled,
+from maxk_lab.gradients.enumerated.exact import (
+    checked_probabilities,
+    exact_gradient,
+    exact_gradient_weights,
+    exact_value,
 )
-from maxk_lab.gradients.scores.per_trajectory import check_graph, trained
-from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.gradients.scores.per_trajectory import MappedScores, check_graph, trained
+from maxk_lab.gradients.scores.pool import Listing, Part, ScorePool, Trajectories
+from maxk_lab.gradients.scores.products import score_gram
 from maxk_lab.gradients.scores.sampler import check_sampler, chosen
+from maxk_lab.gradients.scores.trajectories import instance_scores
 from maxk_lab.seeds import derive_seed
 
 # A relative bias up to this is rounding, where nothing is sampled.
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
+# Up to this many trajectories the Gram matrix is made over all of them, and a pool of any size
+# costs no further backward pass.
+TABLE_LIMIT = 1500
+# Scores of up to this many parameters are kept as they are where the trajectories cannot be listed,
+# made this many bytes at a time.
+FEW_PARAMETERS = 64
+FEW_BYTES = 2**20
+# Trajectories whose log-probability is worked out together.
+LOG_PROBS = 4096
 
 
 def draw_pool(
@@ -47,11 +58,11 @@ def draw_pool(
     depend on `seed` and on that instance's number only. Raises `LabError` where they are not drawn
     from what the environment's log_probs says.
     """
-    parameters: list[Tensor] = [*trained(policy)]
-    integrable = isinstance(environment, ExactEnvironment) and environment.has_exact
     wanted = {Objective("max", o) if isinstance(o, int) else o for o in objectives}
-    known = environment.enumerable or integrable
-    exact = tuple(sorted(wanted, key=lambda o: (o.form, o.k))) if known else ()
+    integrable = supports(environment, "exact_objective") and environment.has_exact
+    if not (environment.enumerable or integrable):
+        wanted = set()
+    exact = tuple(sorted(wanted, key=lambda o: (o.form, o.k)))
     parts, drawn = [], []
     betted, each = chosen(count, size)
     drawer = policy if behaviour is None else behaviour
@@ -65,66 +76,168 @@ def draw_pool(
         check_scorable(rollouts.rewards, f" of instance {i}", "gradient")
         if i == 0:
             check_graph(environment, policy, instance, rollouts.actions[0])
-        source = Source(environment, policy, behaviour, parameters, instance)
+        source = Source(environment, policy, behaviour, instance)
         if exact and environment.enumerable:
-            parts.append(enumerated(source, rollouts, exact, i))
+            parts.append(source.enumerated(rollouts, exact, i))
         elif exact:
-            parts.append(integrated(source, rollouts, exact))
+            parts.append(source.integrated(rollouts, exact))
         else:
-            parts.append(sampled(source, rollouts))
+            parts.append(source.sampled(rollouts))
         if i in betted:
             drawn.append((instance, rollouts.actions[0, :each]))
         on_instance(i + 1, count)
     check_sampler(environment, drawer, drawn, parts)
-    tolerance = max(TOLERANCE[parameter.dtype] for parameter in parameters)
-    return _pool_of(parts, tuple(objective.name for objective in exact), tolerance)
+    tolerance = max(TOLERANCE[parameter.dtype] for parameter in trained(policy))
+    return ScorePool(tuple(parts), tuple(objective.name for objective in exact), tolerance)
 
 
-def _pool_of(parts: Sequence[Part], objectives: tuple[str, ...], tolerance: float) -> ScorePool:
-    """The parts of all instances together, padded to the largest."""
-    rows, width = (
-        max(part.gram.shape[0] for part in parts),
-        max(part.scores.shape[0] for part in parts),
-    )
-    listed = max(len(part.probabilities) for part in parts)
+@dataclass(frozen=True)
+class Source:
+    """One instance, the policy of its scores, and the one that draws (None: the same)."""
 
-    def stacked(name: str) -> Tensor:
-        return torch.stack([getattr(part, name) for part in parts])
+    environment: Environment
+    policy: nn.Module
+    behaviour: nn.Module | None
+    instance: Instances
 
-    def over_listed(name: str) -> Tensor:
-        return torch.stack([_pad_to(getattr(part, name), listed) for part in parts])
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        return trained(self.policy)
 
-    return ScorePool(
-        rewards=stacked("rewards"),
-        lengths=stacked("lengths"),
-        logit_proxy=stacked("logit_proxy"),
-        rows=stacked("rows"),
-        gram=_padded([part.gram for part in parts], rows, rows),
-        scores=stacked("scores"),
-        objectives=objectives,
-        inner=_padded([part.inner for part in parts], max(rows, width), len(objectives)),
-        norm=stacked("norm"),
-        value=stacked("value"),
-        probabilities=over_listed("probabilities"),
-        listed_rewards=over_listed("listed_rewards"),
-        listed_lengths=over_listed("listed_lengths"),
-        listed_logit_proxy=over_listed("listed_logit_proxy"),
-        ratios=stacked("ratios"),
-        listed_ratios=over_listed("listed_ratios"),
-        behaviour=over_listed("behaviour"),
-        tolerance=tolerance,
-    )
+    def sampled(self, rollouts: Rollouts, directions: Tensor | None = None) -> Part:
+        """The part of drawn trajectories; `directions` [D, P] are exact gradients.
+
+        Trajectories of policies of few parameters keep a row of scores each.
+        """
+        actions = rollouts.actions[0]
+        logit_proxy = rollouts.logit_proxy[0].double()
+        if self.behaviour is not None:
+            _, logit_proxy = self.token_weights(actions)  # the rollouts' is the behaviour policy's
+        drawn = Trajectories(
+            rollouts.rewards[0].double(),
+            rollouts.lengths[0].double(),
+            logit_proxy,
+            self.ratios(actions),
+        )
+        nothing = torch.zeros(0, dtype=torch.float64)
+        few = sum(p.numel() for p in self.parameters) <= FEW_PARAMETERS
+        if few and not self.environment.enumerable:
+            rows, scores = torch.arange(len(actions)), self.scores(actions)
+            inner = (
+                scores.new_zeros(len(scores), 0) if directions is None else scores @ directions.T
+            )
+            return Part(drawn, rows, inner, nothing, nothing, scores=scores)
+        distinct, rows = torch.unique(actions, dim=0, return_inverse=True)
+        gram, inner = self.gram(distinct, directions)
+        return Part(drawn, rows, inner, nothing, nothing, gram)
+
+    def integrated(self, rollouts: Rollouts, objectives: Sequence[Objective]) -> Part:
+        """A sampled part with exact gradients of an environment that integrates objectives."""
+        assert supports(self.environment, "exact_objective")
+        values, gradients = [], []
+        for objective in objectives:
+            value = self.environment.exact_objective(self.policy, self.instance, objective)
+            by_parameter = torch.autograd.grad(
+                value, self.parameters, allow_unused=True, materialize_grads=True
+            )
+            gradients.append(torch.cat([part.flatten().double().cpu() for part in by_parameter]))
+            values.append(value.detach().double().cpu())
+        directions = torch.stack(gradients)
+        norm = directions.square().sum(1)
+        return replace(self.sampled(rollouts, directions), norm=norm, value=torch.stack(values))
+
+    def enumerated(self, rollouts: Rollouts, objectives: Sequence[Objective], index: int) -> Part:
+        """The part of an instance whose trajectories can all be listed.
+
+        Where these are more than `TABLE_LIMIT`, a sampled part with exact gradients.
+        """
+        listed, rewards = self.environment.enumerate(self.instance)
+        check_scorable(rewards, f" of instance {index}", "gradient")
+        rewards = rewards.double()
+        probabilities = checked_probabilities(self.log_values(self.policy, listed))
+        weights = [exact_gradient_weights(probabilities, rewards, o) for o in objectives]
+        value = torch.stack([exact_value(probabilities, rewards, o) for o in objectives])
+        if len(listed) > TABLE_LIMIT:
+            gradients = torch.stack([self.exact_gradient(listed, weight) for weight in weights])
+            norm = gradients.square().sum(1)
+            return replace(self.sampled(rollouts, gradients), norm=norm, value=value)
+        gram, _ = self.gram(listed)
+        # One product per objective: the numbers of one must not depend on which others are asked
+        # for, down to the last bit.
+        inner = [gram @ weight for weight in weights]
+        norm = torch.stack([weight @ own for weight, own in zip(weights, inner, strict=True)])
+        behaviour = probabilities
+        if self.behaviour is not None:
+            behaviour = checked_probabilities(self.log_values(self.behaviour, listed))
+        columns = (rewards, *self.token_weights(listed), self.ratios(listed))
+        rows = _rows_in(listed, rollouts.actions[0])
+        return Part(
+            Trajectories(*(column[rows] for column in columns)),
+            rows,
+            torch.stack(inner, 1),
+            norm,
+            value,
+            gram,
+            listed=Listing(*columns, probabilities, behaviour),
+        )
+
+    @torch.no_grad()
+    def log_values(self, policy: nn.Module, actions: Tensor) -> Tensor:
+        """log π of actions [A, T] under `policy`, [A] in its own precision."""
+        parts = [
+            self.environment.log_probs(policy, self.instance, part.unsqueeze(0))[0]
+            for part in torch.split(actions, LOG_PROBS)
+        ]
+        return torch.cat(parts)
+
+    def ratios(self, actions: Tensor) -> Tensor:
+        """π over the behaviour policy of actions [A, T], [A] float64."""
+        if self.behaviour is None:
+            return torch.ones(len(actions), dtype=torch.float64)
+        log_probs = self.log_values(self.policy, actions).double()
+        return (log_probs - self.log_values(self.behaviour, actions).double()).exp()
+
+    def scores(self, actions: Tensor) -> Tensor:
+        """The scores themselves, [A, P] float64."""
+        scores = instance_scores(self.environment, self.policy, self.instance, actions)
+        chunk = scores.chunk
+        # A batched backward pass costs the square of its chunk; scores mapped over trajectories do
+        # not.
+        if isinstance(scores, MappedScores):
+            width = sum(p.numel() for p in self.parameters) + actions.shape[1]
+            chunk = max(chunk, FEW_BYTES // (8 * width))
+        starts = range(0, len(actions), chunk)
+        made = (scores(i, min(i + chunk, len(actions)), self.parameters) for i in starts)
+        return torch.cat([torch.cat([p.double() for p in parts], 1) for parts in made]).cpu()
+
+    def gram(self, actions: Tensor, directions: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """`score_gram` of actions [A, T]: [A, A] and [A, D]."""
+        scores = instance_scores(
+            self.environment, self.policy, self.instance, actions, compressed=directions is None
+        )
+        return score_gram(scores, len(actions), self.parameters, directions=directions)
+
+    def exact_gradient(self, listed: Tensor, weight: Tensor) -> Tensor:
+        """∇J [P] of all trajectories [A, T] by its weights [A]."""
+
+        def log_probs(i: int, j: int) -> Tensor:
+            return self.environment.log_probs(self.policy, self.instance, listed[i:j].unsqueeze(0))[
+                0
+            ]
+
+        return exact_gradient(log_probs, weight, self.parameters)
+
+    @torch.no_grad()
+    def token_weights(self, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Lengths and logit proxies of actions [A, T] under the policy, both [A] float64."""
+        tokens = self.environment.tokens(self.policy, self.instance, actions.unsqueeze(0))
+        return tokens.mask[0].sum(-1).double(), tokens.logit_proxy[0].double().sum(-1)
 
 
-def _padded(matrices: Sequence[Tensor], rows: int, columns: int) -> Tensor:
-    """[I, rows, columns], zero-padded; a single matrix of that size is not copied, being large."""
-    if len(matrices) == 1 and matrices[0].shape == (rows, columns):
-        return matrices[0].unsqueeze(0)
-    held = matrices[0].new_zeros(len(matrices), rows, columns)
-    for own, matrix in zip(held, matrices, strict=True):
-        own[: matrix.shape[0], : matrix.shape[1]] = matrix
-    return held
-
-
-def _pad_to(values: Tensor, columns: int) -> Tensor:
-    return torch.nn.functional.pad(values, (0, columns - len(values)))
+def _rows_in(listed: Tensor, actions: Tensor) -> Tensor:
+    """The row of `listed` [A, T] that each of actions [M, ≤ T] is."""
+    padded = torch.nn.functional.pad(actions, (0, listed.shape[1] - actions.shape[1]))
+    _, rows_of_both = torch.unique(torch.cat([listed, padded]), dim=0, return_inverse=True)
+    row_of = torch.empty(len(listed), dtype=torch.long)
+    row_of[rows_of_both[: len(listed)]] = torch.arange(len(listed))
+    return row_of[rows_of_both[len(listed) :]]

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from maxk_lab.environments.capabilities import VectorisedEnvironment
-from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.environment import Environment, FullEnvironment, Instances
 from maxk_lab.errors import LabError
 
 CHUNK = 16
@@ -74,7 +73,7 @@ class MappedScores:
     `inputs` [M, ...] hold a row of each.
     """
 
-    environment: VectorisedEnvironment
+    environment: FullEnvironment
     policy: nn.Module
     inputs: tuple[Tensor, ...]
 

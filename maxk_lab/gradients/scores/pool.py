@@ -2,48 +2,96 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+PROXIES = ("length", "logit_proxy")
+# A spread below this share of the largest value is rounding.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """M trajectories of an instance without their scores, [M] float64 each.
+
+    The trajectories may have been drawn from another policy than the π of the scores: `ratios` are
+    π over that behaviour policy, and exactly 1 where it is π.
+    """
+
+    rewards: Tensor
+    length: Tensor
+    logit_proxy: Tensor
+    ratios: Tensor
+
+
+@dataclass(frozen=True)
+class Listing(Trajectories):
+    """All A trajectories that there are, with their probabilities under π and as they are drawn."""
+
+    probabilities: Tensor
+    behaviour: Tensor
+
+
+@dataclass(frozen=True)
+class Part:
+    """One instance's share of a pool; all numbers are float64.
+
+    rows [M], the row of `gram` or `scores` of each drawn trajectory (equal ones may share one);
+    gram [A, A], ψ·ψ of the distinct trajectories, or for policies of few parameters scores [A, P],
+    ψ itself. Where the exact gradient is known, for each of D objectives: inner [A, D] = ψ·∇J, norm
+    [D] = ‖∇J‖², value [D] = J; else D = 0. `listed` [A] where the rows are all trajectories.
+    """
+
+    drawn: Trajectories
+    rows: Tensor
+    inner: Tensor
+    norm: Tensor
+    value: Tensor
+    gram: Tensor | None = None
+    scores: Tensor | None = None
+    listed: Listing | None = None
+
+    @property
+    def products(self) -> Tensor:
+        """ψ·ψ of the distinct trajectories, where they are kept."""
+        assert self.gram is not None
+        return self.gram
+
+    @property
+    def squared_norms(self) -> Tensor:
+        """‖ψ‖² by row, [A]."""
+        return self.products.diagonal() if self.scores is None else self.scores.square().sum(1)
+
+    def trajectory_weight(self, kind: str) -> Tensor:
+        """g of the drawn trajectories, [M]: length, logit_proxy or grad_norm (‖ψ‖²)."""
+        if kind == "grad_norm":
+            return self.squared_norms[self.rows]
+        return {"length": self.drawn.length, "logit_proxy": self.drawn.logit_proxy}[kind]
+
+    def listed_weight(self, kind: str) -> Tensor:
+        """g of all trajectories, [A]; as `trajectory_weight`."""
+        assert self.listed is not None
+        if kind == "grad_norm":
+            return self.squared_norms
+        return {"length": self.listed.length, "logit_proxy": self.listed.logit_proxy}[kind]
 
 
 @dataclass(frozen=True)
 class ScorePool:
     """M i.i.d. trajectories of each of I instances, and all that measures need of their scores.
 
-    rewards, lengths, logit_proxy [I, M]; rows [I, M], the row of `gram` or `scores` of each
-    trajectory (equal ones may share one); gram [I, A, A], ψ·ψ of the distinct trajectories,
-    zero-padded, or for policies of few parameters scores [I, A, P], ψ itself; the other one is [I,
-    0, 0]. Where the exact gradient is known, for each objective named in `objectives`: inner [I, A,
-    D] = ψ·∇J, norm [I, D] = ‖∇J‖², value [I, D] = J; else D = 0. Where the rows of `gram` are all
-    the trajectories there are, of each: probabilities, listed_rewards, listed_lengths,
-    listed_logit_proxy [I, A], zero-padded; else [I, 0].
-
-    Scores, gradients and probabilities are those of the policy π. The trajectories may have been
-    drawn from another, the behaviour policy: then ratios [I, M] and listed_ratios [I, A] are π over
-    it, and behaviour [I, A] are its probabilities. Else the ratios are exactly 1. All floats are
-    float64; `tolerance` is the relative bias that the policy's own precision explains.
+    Scores, gradients and probabilities are those of one policy π. `objectives` name the D whose
+    exact gradient is known, `tolerance` is the relative bias that π's own precision explains.
     """
 
-    rewards: Tensor
-    lengths: Tensor
-    logit_proxy: Tensor
-    rows: Tensor
-    gram: Tensor
-    scores: Tensor
+    parts: tuple[Part, ...]
     objectives: tuple[str, ...]
-    inner: Tensor
-    norm: Tensor
-    value: Tensor
-    probabilities: Tensor
-    listed_rewards: Tensor
-    listed_lengths: Tensor
-    listed_logit_proxy: Tensor
-    ratios: Tensor
-    listed_ratios: Tensor
-    behaviour: Tensor
     tolerance: float
 
     @property
@@ -54,36 +102,31 @@ class ScorePool:
     @property
     def listed(self) -> bool:
         """Whether every trajectory has its row in `gram`."""
-        return self.probabilities.shape[1] > 0
+        return self.parts[0].listed is not None
 
-    @property
+    @cached_property
     def off_policy(self) -> bool:
         """Whether the trajectories were drawn from a policy other than π."""
         return bool(self.ratios.ne(1).any())
 
-    def squared_norms(self) -> Tensor:
-        """‖ψ‖² by row, [I, A]."""
-        return (
-            self.scores.square().sum(2)
-            if self.scores.shape[1]
-            else self.gram.diagonal(dim1=1, dim2=2)
-        )
+    @cached_property
+    def rewards(self) -> Tensor:
+        """The rewards of the drawn trajectories, [I, M]."""
+        return torch.stack([part.drawn.rewards for part in self.parts])
+
+    @cached_property
+    def ratios(self) -> Tensor:
+        """The importance ratios of the drawn trajectories, [I, M]."""
+        return torch.stack([part.drawn.ratios for part in self.parts])
 
     def trajectory_weight(self, kind: str) -> Tensor:
-        """Return g of the drawn trajectories, [I, M]: length, logit_proxy or grad_norm (‖ψ‖²)."""
-        if kind == "grad_norm":
-            return self.squared_norms().gather(1, self.rows)
-        return {"length": self.lengths, "logit_proxy": self.logit_proxy}[kind]
-
-    def listed_weight(self, kind: str) -> Tensor:
-        """g of all trajectories, [I, A]; as `trajectory_weight`."""
-        if kind == "grad_norm":
-            return self.squared_norms()
-        return {"length": self.listed_lengths, "logit_proxy": self.listed_logit_proxy}[kind]
+        """g of the drawn trajectories, [I, M]; as `Part.trajectory_weight`."""
+        return torch.stack([part.trajectory_weight(kind) for part in self.parts])
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """The pool as arrays, for an `.npz` file."""
-        arrays = {name: getattr(self, name).numpy() for name in _TENSORS}
+        """The pool as arrays over instances, zero-padded, for an `.npz` file."""
+        columns = [_columns(part) for part in self.parts]
+        arrays = {name: _padded([column[name] for column in columns]) for name in columns[0]}
         scalars = {
             "objectives": np.asarray(self.objectives, dtype=np.str_),
             "tolerance": np.asarray(self.tolerance),
@@ -91,11 +134,86 @@ class ScorePool:
         return arrays | scalars
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> ScorePool:
-        """The inverse of `to_arrays`."""
-        tensors = {name: torch.from_numpy(np.asarray(arrays[name])) for name in _TENSORS}
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> ScorePool:
+        """The inverse of `to_arrays`, but for zeros behind the listed trajectories."""
         objectives = tuple(str(name) for name in arrays["objectives"])
-        return cls(objectives=objectives, tolerance=float(arrays["tolerance"]), **tensors)
+        parts = tuple(_part(arrays, i) for i in range(len(arrays["rewards"])))
+        return cls(parts, objectives, float(arrays["tolerance"]))
 
 
-_TENSORS = tuple(part.name for part in fields(ScorePool) if part.type == "Tensor")
+# The names of arrays: of the drawn trajectories, of the listed ones, and of a part itself.
+_DRAWN = {"lengths": "length"} | {name: name for name in ("rewards", "logit_proxy", "ratios")}
+_LISTED = {f"listed_{array}": name for array, name in _DRAWN.items()}
+_LISTED |= {"probabilities": "probabilities", "behaviour": "behaviour"}
+_WHOLE = ("rows", "inner", "norm", "value", "gram", "scores")
+
+
+def _columns(part: Part) -> dict[str, Any]:
+    whole = {name: getattr(part, name) for name in _WHOLE}
+    for name in ("gram", "scores"):
+        whole[name] = torch.zeros(0, 0).double() if whole[name] is None else whole[name]
+    nothing = torch.zeros(0, dtype=torch.float64)
+    return (
+        whole
+        | {array: getattr(part.drawn, name) for array, name in _DRAWN.items()}
+        | {array: getattr(part.listed, name, nothing) for array, name in _LISTED.items()}
+    )
+
+
+def _padded(tensors: Sequence[Tensor]) -> np.ndarray:
+    """[I, ...] of tensors of as many dimensions, zero-padded to the largest."""
+    shape = np.max([tensor.shape for tensor in tensors], axis=0)
+    held = np.zeros((len(tensors), *shape), dtype=tensors[0].numpy().dtype)
+    for own, tensor in zip(held, tensors, strict=True):
+        own[tuple(slice(length) for length in tensor.shape)] = tensor.numpy()
+    return held
+
+
+def _part(arrays: Mapping[str, np.ndarray], i: int) -> Part:
+    def tensors(names: Mapping[str, str]) -> dict[str, Tensor]:
+        return {name: torch.from_numpy(arrays[array][i]) for array, name in names.items()}
+
+    whole = tensors({name: name for name in _WHOLE})
+    listed = arrays["probabilities"].shape[1]
+    count = listed or int(whole["rows"].max()) + 1
+    return Part(
+        Trajectories(**tensors(_DRAWN)),
+        rows=whole["rows"],
+        inner=whole["inner"][:count],
+        norm=whole["norm"],
+        value=whole["value"],
+        gram=whole["gram"][:count, :count] if arrays["gram"].shape[1] else None,
+        scores=whole["scores"] if arrays["scores"].shape[1] else None,
+        listed=Listing(**tensors(_LISTED)) if listed else None,
+    )
+
+
+def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:
+    """Return the correlation of each of `PROXIES` with ‖ψ‖², a number per instance.
+
+    It is None where one of the two does not vary or does not exist. Exact, under the policy's own
+    probabilities, where the pool lists every trajectory; over the drawn trajectories elsewhere.
+    """
+    by_name: dict[str, list[float | None]] = {name: [] for name in PROXIES}
+    for part in pool.parts:
+        of = part.trajectory_weight if part.listed is None else part.listed_weight
+        norms = of("grad_norm")
+        chance = torch.ones_like(norms) if part.listed is None else part.listed.probabilities
+        for name, correlations in by_name.items():
+            correlations.append(correlation(of(name), norms, chance))
+    return by_name
+
+
+def correlation(x: Tensor, y: Tensor, chance: Tensor) -> float | None:
+    """Return the Pearson correlation of x and y [A], whose chances are in proportion to `chance`.
+
+    It is None where one of them does not vary or is NaN.
+    """
+    chance = chance / chance.sum()
+    centred, spreads = [], []
+    for values in (x.double(), y.double()):
+        centred.append(values - chance @ values)
+        spreads.append((chance @ centred[-1].square()).sqrt())
+        if not float(spreads[-1]) > ROUNDING * float(values.abs().max()):
+            return None
+    return float((chance @ (centred[0] * centred[1])) / (spreads[0] * spreads[1]))

@@ -10,16 +10,15 @@ changes one of a study.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.errors import LabError
-from maxk_lab.gradients.scores.parts import Part
 from maxk_lab.gradients.scores.per_trajectory import TOGETHER, check_graph, trained
+from maxk_lab.gradients.scores.pool import Part
 
 # The most that a sound environment may be refused, once per pool.
 FALSE_ALARM = 1e-6
@@ -34,10 +33,11 @@ KEPT = 0.1
 SMALL_CHANGE = 0.01
 # The second bet's prior numbers of trajectories that are as log_probs says.
 PRIORS = (10.0, 100.0, 1000.0, 10_000.0)
-# And the powers of the probabilities that it tries in their place.
-POWERS = (0.25, 0.5, 2.0)
 # More trajectories of probability 0 than this share are no rounding at the edge of a nucleus.
 IMPOSSIBLE = 0.01
+
+# Instances (batches of one) and trajectories [m, T] of each.
+Drawn = Sequence[tuple[Instances, Tensor]]
 
 
 def chosen(count: int, size: int) -> tuple[range, int]:
@@ -47,19 +47,17 @@ def chosen(count: int, size: int) -> tuple[range, int]:
 
 
 def check_sampler(
-    environment: Environment,
-    policy: nn.Module,
-    drawn: Sequence[tuple[Instances, Tensor]],
-    parts: Sequence[Part] = (),
+    environment: Environment, policy: nn.Module, drawn: Drawn, parts: Sequence[Part] = ()
 ) -> None:
     """Raise `LabError` where trajectories were not drawn from what log_probs says of `policy`.
 
-    `drawn` are some instances (batches of one) with two trajectories or more [m, T] of each,
-    `parts` those of all instances. The chance of a false alarm is at most `FALSE_ALARM`.
+    `drawn` are two trajectories or more of some instances, `parts` those of all instances. The
+    chance of a false alarm is at most `FALSE_ALARM`.
     """
     bets = [log_moved_policy_bet(environment, policy, drawn)]
-    if parts and parts[0].behaviour.numel():
-        bets.append(log_counting_bet(parts))
+    listed = [(part.rows, part.listed.behaviour) for part in parts if part.listed is not None]
+    if listed:
+        bets.append(log_counting_bet(listed))
     payoff = log_mean(bets)
     if payoff > -math.log(FALSE_ALARM):
         won = (
@@ -92,9 +90,7 @@ def check_drawn(
         check_sampler(environment, policy, drawn)
 
 
-def log_moved_policy_bet(
-    environment: Environment, policy: nn.Module, drawn: Sequence[tuple[Instances, Tensor]]
-) -> float:
+def log_moved_policy_bet(environment: Environment, policy: nn.Module, drawn: Drawn) -> float:
     """Return the logarithm of a payoff: a policy fitted to half the trajectories, on the others.
 
     The parameters of `policy` are moved uphill in the likelihood of the first half, by several
@@ -103,71 +99,66 @@ def log_moved_policy_bet(
     gains where the mean score is not 0, as under a sampler of another temperature. The parameters
     are as they were afterwards.
     """
-    halves = [
-        (x, actions[: len(actions) // 2], actions[len(actions) // 2 :]) for x, actions in drawn
-    ]
-    learned = [(x, first) for x, first, _ in halves]
-    tested = [(x, second) for x, _, second in halves]
-    log_probs = _log_probs(environment, policy)
-    before, others = log_probs(learned), log_probs(tested)
-    both = torch.cat([before, others])
-    if float((~both.isfinite()).double().mean()) > IMPOSSIBLE:
+    halves = [(x, len(actions) // 2, actions) for x, actions in drawn]
+    learned = [(x, actions[:half]) for x, half, actions in halves]
+    tested = [(x, actions[half:]) for x, half, actions in halves]
+    before = _log_probs(environment, policy, learned)
+    others = _log_probs(environment, policy, tested)
+    if float((~torch.cat([before, others]).isfinite()).double().mean()) > IMPOSSIBLE:
         return math.inf
     parameters = trained(policy)
-    gradient = _gradient(environment, policy, learned, parameters)
+    gradient = _gradient(environment, policy, learned)
     length = math.sqrt(sum(float(part.double().square().sum()) for part in gradient))
     if not (length > 0 and math.isfinite(length)):
         return 0.0
     slope = length / len(before)  # the mean of the directional derivative of log π
-    with _moving(parameters, gradient, length) as move:
+    start = [parameter.detach().clone() for parameter in parameters]
+
+    @torch.no_grad()
+    def moved(distance: float, of: Drawn) -> Tensor:
+        """log π of trajectories, so far uphill."""
+        for parameter, origin, part in zip(parameters, start, gradient, strict=True):
+            parameter.copy_(origin + (distance / length) * part)
+        return _log_probs(environment, policy, of)
+
+    try:
         small = SMALL_CHANGE / slope
-        move(small)
-        changes = (log_probs(learned) - before).nan_to_num(0.0, 1.0, -1.0).clamp(-1.0, 1.0)
+        changes = (moved(small, learned) - before).nan_to_num(0.0, 1.0, -1.0).clamp(-1.0, 1.0)
         curvature = float((changes / small).square().mean())
-        if not curvature > 0:
-            return 0.0
         payoffs = []
-        for step in STEPS:
-            move(step * slope / curvature)
+        for step in STEPS if curvature > 0 else ():
             # What is no number where the policy is moved to wins nothing.
-            gains = (log_probs(tested) - others).nan_to_num(-math.inf, -math.inf, -math.inf)
+            gains = moved(step * slope / curvature, tested) - others
+            gains = gains.nan_to_num(-math.inf, -math.inf, -math.inf)
             kept = torch.full_like(gains, math.log(KEPT))
             payoffs.append(float(torch.logaddexp(gains + math.log(1 - KEPT), kept).sum()))
-    return log_mean(payoffs)
+        return log_mean(payoffs) if payoffs else 0.0
+    finally:
+        with torch.no_grad():
+            for parameter, origin in zip(parameters, start, strict=True):
+                parameter.copy_(origin)
 
 
-def log_counting_bet(parts: Sequence[Part]) -> float:
+def log_counting_bet(drawn: Sequence[tuple[Tensor, Tensor]]) -> float:
     """Return the logarithm of a payoff: how often each of the listed trajectories was drawn.
 
-    A mean of Bayes factors over all instances, each of something else against the probabilities of
-    log_probs: of probabilities from a Dirichlet distribution about them (`PRIORS`), and of a power
-    of them (`POWERS`), which is what another temperature comes near.
+    `drawn` are of every instance the numbers [M] of its drawn trajectories and the chances [A] of
+    all. A mean of Bayes factors over all instances, each of chances from a Dirichlet distribution
+    about those of log_probs (`PRIORS`) against these themselves.
     """
-    counted = []
-    for part in parts:
-        counts = torch.bincount(part.rows, minlength=len(part.behaviour)).double()
-        if bool((part.behaviour[counts > 0] <= 0).any()):
+    logarithms = torch.zeros(len(PRIORS), dtype=torch.float64)
+    priors = torch.tensor(PRIORS, dtype=torch.float64).unsqueeze(1)
+    for rows, chances in drawn:
+        seen, counts = torch.unique(rows, return_counts=True)
+        count, chance = counts.double(), chances[seen]
+        if bool((chance <= 0).any()):
             return math.inf
-        counted.append((counts, part.behaviour))
-    spread = [sum(_of_spread(*each, prior) for each in counted) for prior in PRIORS]
-    powers = [sum(_of_power(*each, power) for each in counted) for power in POWERS]
-    return log_mean(spread + powers)
-
-
-def _of_spread(counts: Tensor, chances: Tensor, prior: float) -> float:
-    seen = counts > 0
-    count, chance = counts[seen], chances[seen]
-    size = torch.tensor([prior, prior + float(count.sum())], dtype=torch.float64).lgamma()
-    each = (prior * chance + count).lgamma() - (prior * chance).lgamma() - count * chance.log()
-    return float(each.sum() + size[0] - size[1])
-
-
-def _of_power(counts: Tensor, chances: Tensor, power: float) -> float:
-    possible = chances > 0
-    count, logarithms = counts[possible], chances[possible].log()
-    # The chances may add up to 1 but for rounding.
-    total = (power * logarithms).logsumexp(0) - logarithms.logsumexp(0)
-    return float(((power - 1) * count * logarithms).sum() - count.sum() * total)
+        each = (
+            (priors * chance + count).lgamma() - (priors * chance).lgamma() - count * chance.log()
+        )
+        total = priors[:, 0].lgamma() - (priors[:, 0] + count.sum()).lgamma()
+        logarithms += each.sum(1) + total
+    return log_mean(logarithms.tolist())
 
 
 def log_mean(logarithms: Sequence[float]) -> float:
@@ -176,58 +167,26 @@ def log_mean(logarithms: Sequence[float]) -> float:
     return float(values.logsumexp(0)) - math.log(len(logarithms))
 
 
-def _log_probs(
-    environment: Environment, policy: nn.Module
-) -> Callable[[Sequence[tuple[Instances, Tensor]]], Tensor]:
-    """Return the function that gives log π of the trajectories of instances, [M] float64."""
-
-    @torch.no_grad()
-    def log_probs(drawn: Sequence[tuple[Instances, Tensor]]) -> Tensor:
-        parts = [
-            environment.log_probs(policy, instance, part.unsqueeze(0))[0].double().cpu()
-            for instance, actions in drawn
-            for part in torch.split(actions, TOGETHER)
-        ]
-        return torch.cat(parts)
-
-    return log_probs
+@torch.no_grad()
+def _log_probs(environment: Environment, policy: nn.Module, drawn: Drawn) -> Tensor:
+    """log π of the trajectories of instances, [M] float64."""
+    parts = [
+        environment.log_probs(policy, instance, part.unsqueeze(0))[0].double().cpu()
+        for instance, actions in drawn
+        for part in torch.split(actions, TOGETHER)
+    ]
+    return torch.cat(parts)
 
 
-def _gradient(
-    environment: Environment,
-    policy: nn.Module,
-    drawn: Sequence[tuple[Instances, Tensor]],
-    parameters: Sequence[Tensor],
-) -> list[Tensor]:
-    """Return the gradient of the likelihood's logarithm, by parameter."""
-    found = [torch.zeros_like(parameter) for parameter in parameters]
+def _gradient(environment: Environment, policy: nn.Module, drawn: Drawn) -> list[Tensor]:
+    """The gradient of the likelihood's logarithm, by parameter."""
+    parameters = trained(policy)
+    gradient = [torch.zeros_like(parameter) for parameter in parameters]
     for instance, actions in drawn:
         for part in torch.split(actions, TOGETHER):
             with torch.enable_grad():
                 total = environment.log_probs(policy, instance, part.unsqueeze(0)).sum()
-            own = torch.autograd.grad(total, parameters, allow_unused=True)
-            for mine, more in zip(found, own, strict=True):
-                if more is not None:
-                    mine += more
-    return found
-
-
-@contextmanager
-def _moving(
-    parameters: Sequence[Tensor], direction: Sequence[Tensor], length: float
-) -> Iterator[Callable[[float], None]]:
-    """Give a function that moves the parameters so far along a direction of this length.
-
-    They are back where they were at the end.
-    """
-    before = [parameter.detach().clone() for parameter in parameters]
-
-    @torch.no_grad()
-    def move(distance: float) -> None:
-        for parameter, start, part in zip(parameters, before, direction, strict=True):
-            parameter.copy_(start + (distance / length) * part if distance else start)
-
-    try:
-        yield move
-    finally:
-        move(0.0)
+            more = torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
+            for whole, share in zip(gradient, more, strict=True):
+                whole += share
+    return gradient

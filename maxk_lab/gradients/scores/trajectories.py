@@ -14,8 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.capabilities import LayerwiseEnvironment, VectorisedEnvironment
-from maxk_lab.environments.environment import Environment, Instances
+from maxk_lab.environments.environment import Environment, Instances, supports
 from maxk_lab.gradients.scores.by_layer import LayerScores, layer_scores
 from maxk_lab.gradients.scores.per_trajectory import (
     BatchedScores,
@@ -112,10 +111,10 @@ def _declared(
     compressed: bool,
 ) -> Scores:
     """The scores of actions [B, n, T] by the way that the environment declares."""
-    if isinstance(environment, VectorisedEnvironment):
+    if supports(environment, "trajectory_log_prob"):
         inputs = environment.trajectory_inputs(instances, actions)
         return MappedScores(environment, policy, inputs)
-    assert isinstance(environment, LayerwiseEnvironment)
+    assert supports(environment, "trajectory_log_probs")
     inputs = environment.trajectory_inputs(instances, actions)
     first = environment.select(instances, 0)
     return layer_scores(environment, policy, first, inputs, compressed=compressed)
@@ -129,7 +128,9 @@ def _holds(
     Decided once per environment and policy, as it is frozen and in its mode, by trajectories
     actions [1, M, T] of one instance; by fewer than three of them for these alone.
     """
-    if not isinstance(environment, VectorisedEnvironment | LayerwiseEnvironment):
+    if not any(
+        supports(environment, way) for way in ("trajectory_log_prob", "trajectory_log_probs")
+    ):
         return False
     decided = _HOLDS.setdefault(policy, {})
     moving = tuple(parameter.requires_grad for parameter in policy.parameters())

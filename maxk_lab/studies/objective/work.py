@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.capabilities import ExactEnvironment
-from maxk_lab.environments.environment import Environment, Instances, make_environment
+from maxk_lab.environments.environment import Environment, Instances, make_environment, supports
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
@@ -123,7 +122,7 @@ def _exact_at(unit: Mapping[str, Any], x: float) -> Callable[[Objective], float]
     if environment.enumerable:
         probabilities, rewards = _listed(environment, policy, instance)
         return lambda wanted: float(exact_value(probabilities, rewards, wanted))
-    if not isinstance(environment, ExactEnvironment):
+    if not supports(environment, "exact_objective"):
         raise LabError(f"the objectives of {unit['environment']['name']} are not known exactly")
 
     @torch.no_grad()

@@ -53,7 +53,7 @@ def weigh(estimator, baseline, k, kind):
 
 
 def found_anatomy(outcomes, n, own, plain, ordered):
-    classes = outcomes.table
+    classes = outcomes.classes
     moments, sums = MomentSums(classes), AnatomySums(classes, n)
     for rows, chance in classes.groups(n, ordered=ordered):
         weights, form = own(*classes.arguments(rows)), classes.forms(rows)

@@ -1,32 +1,24 @@
 """The pool cut into blocks of groups: independent, equal, and hardly anything left over."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from maxk_lab.gradients.sampled.blocks import KEPT, together
-from maxk_lab.gradients.sampled.measures import FEW_GROUPS, MOST_BLOCKS, blocks_of, pool_layout
-
-
-def pool(size, instances=2):
-    return SimpleNamespace(rewards=torch.zeros(instances, size))
+from maxk_lab.gradients.sampled.groups import FEW_GROUPS, MOST_BLOCKS, blocks_of, group_order
 
 
 @pytest.mark.parametrize("partitions", [1, 8])
 @pytest.mark.parametrize("size", [6, 7, 48, 70, 102, 105, 333, 1024])
 def test_blocks_share_no_trajectory_under_any_partition(size, partitions):
     n = 3
-    layout = pool_layout(pool(size), n, partitions, seed=0)
-    shape = layout.order.shape
+    layout = group_order(2, size, n, partitions, seed=0)
     blocks, each = blocks_of(size // n, partitions)
-    assert shape == (partitions, 2, blocks, each, n)
-    assert layout.replicates == blocks * each
+    assert layout.shape == (2, partitions, blocks, each, n)
     for instance in range(2):
-        of_block = [set(layout.order[:, instance, b].flatten().tolist()) for b in range(blocks)]
+        of_block = [set(layout[instance, :, b].flatten().tolist()) for b in range(blocks)]
         assert sum(map(len, of_block)) == len(set.union(*of_block))
         assert set.union(*of_block) <= set(range(size))
-    for order in layout.order.flatten(0, 1):
+    for order in layout.flatten(0, 1):
         used = order.flatten().tolist()
         assert len(set(used)) == len(used), "groups of one partition are disjoint"
 
@@ -57,14 +49,14 @@ def test_powers_of_two_leave_nothing_over(power):
 @pytest.mark.parametrize("size", [3, 5])
 def test_a_pool_of_one_group_is_refused(size):
     with pytest.raises(ValueError, match="holds 1 group of n = 3; at least 2 are needed"):
-        pool_layout(pool(size), 3, 8, seed=0)
+        group_order(2, size, 3, 8, seed=0)
 
 
 def test_the_partitions_differ_and_follow_from_the_seed_and_n():
-    first, again, other = (pool_layout(pool(96), 3, 4, seed=seed).order for seed in (0, 0, 1))
+    first, again, other = (group_order(2, 96, 3, 4, seed=seed) for seed in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     groups = [
-        {frozenset(group.tolist()) for group in partition[0].flatten(0, 1)} for partition in first
+        {frozenset(group.tolist()) for group in partition.flatten(0, 1)} for partition in first[0]
     ]
     assert len({frozenset(found) for found in groups}) == 4

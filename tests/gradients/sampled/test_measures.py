@@ -14,7 +14,8 @@ from maxk_lab.environments.environment import make_environment
 from maxk_lab.estimators import Objective, advantages
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.exact import exact_value
-from maxk_lab.gradients.sampled.measures import measure_cells, pool_layout
+from maxk_lab.gradients.sampled.groups import group_order
+from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.statistics.errors import THESE
@@ -85,7 +86,7 @@ def test_quadratic_forms_equal_the_gradients_written_out():
     pool = draw_pool(environment, policy, instances, 12, 12, objectives=[2], seed=3)
     parameters = list(policy.parameters())
     ((_, metrics),) = measure_cells(pool, [cell("centred", 4, 2)], seed=0)
-    order = pool_layout(pool, 4, 1, 0).order[0]
+    order = group_order(12, 12, 4, 1, 0)[:, 0]
     listed, _ = environment.enumerate(environment.select(instances, 0))
     for i in range(12):
         instance = environment.select(instances, i)
@@ -93,7 +94,7 @@ def test_quadratic_forms_equal_the_gradients_written_out():
         for group in order[i].flatten(0, 1):
             weights = advantages(pool.rewards[i, group], estimator="maxk", baseline="centred", k=2)
             log_probs = environment.log_probs(
-                policy, instance, listed[pool.rows[i, group]].unsqueeze(0)
+                policy, instance, listed[pool.parts[i].rows[group]].unsqueeze(0)
             )[0]
             gradients = torch.autograd.grad(
                 (weights * log_probs).sum(), parameters, allow_unused=True
@@ -121,13 +122,11 @@ def test_reference_mode_judges_without_the_exact_gradient():
     environment = bandit()
     policy, instances = environment.policy(0), environment.instances(12, 1)
     exact = draw_pool(environment, policy, instances, 12, 20_000, objectives=[2], seed=3)
-    blind = replace(
-        exact,
-        objectives=(),
-        inner=exact.inner[..., :0],
-        norm=exact.norm[:, :0],
-        value=exact.value[:, :0],
-    )
+    parts = [
+        replace(part, inner=part.inner[:, :0], norm=part.norm[:0], value=part.value[:0])
+        for part in exact.parts
+    ]
+    blind = replace(exact, objectives=(), parts=tuple(parts))
     cells = [cell("centred", 4, 2), cell("group_mean", 4, 2), cell("subloo", 4, 2)]
     found = dict(measure_cells(blind, cells, seed=0))
     assert found["centred-4-2"]["is_reference"]
@@ -202,10 +201,11 @@ def test_many_trajectories_take_the_exact_gradient_as_a_direction_to_the_same_nu
     environment = make_environment({"name": "tsp", "num_loc": 5}, TSP_POLICY)
     policy, instances = environment.policy(0), environment.instances(12, 1)
     table = draw_pool(environment, policy, instances, 12, 40, objectives=[2, 3], seed=3)
-    monkeypatch.setattr("maxk_lab.gradients.scores.parts.TABLE_LIMIT", 100)
+    monkeypatch.setattr("maxk_lab.gradients.scores.draw.TABLE_LIMIT", 100)
     direct = draw_pool(environment, policy, instances, 12, 40, objectives=[2, 3], seed=3)
-    assert direct.gram.shape[1] < table.gram.shape[1] == 120
-    torch.testing.assert_close(direct.norm, table.norm, rtol=1e-9, atol=0)
+    for one, other in zip(direct.parts, table.parts):
+        assert len(one.gram) < len(other.gram) == 120
+        torch.testing.assert_close(one.norm, other.norm, rtol=1e-9, atol=0)
     cells = [cell("centred", 4, 2), cell("none", 8, 3)]
     fast, slow = (dict(measure_cells(pool, cells, seed=0)) for pool in (table, direct))
     for name, metrics in fast.items():
@@ -255,17 +255,18 @@ def test_scores_kept_as_they_are_give_the_numbers_of_their_gram_matrix(
         )
 
     few = pool()
-    monkeypatch.setattr("maxk_lab.gradients.scores.parts.FEW_PARAMETERS", 2)
+    monkeypatch.setattr("maxk_lab.gradients.scores.draw.FEW_PARAMETERS", 2)
     many = pool()
-    assert few.scores.shape == (instances_drawn, 200, 3)
-    assert few.gram.shape == (instances_drawn, 0, 0)
-    assert many.gram.shape == (instances_drawn, 3, 3)
+    for one, other in zip(few.parts, many.parts):
+        assert one.scores.shape == (200, 3)
+        assert other.gram.shape == (3, 3)
+        assert one.gram is other.scores is None
     assert few.exact == exact
     torch.testing.assert_close(
         few.trajectory_weight("grad_norm"), many.trajectory_weight("grad_norm")
     )
     again = ScorePool.from_arrays(few.to_arrays())
-    assert (again.objectives, again.scores.shape) == (few.objectives, few.scores.shape)
+    assert again.objectives == few.objectives
     found = [dict(measure_cells(p, MANY_FORMS, seed=0)) for p in (again, many)]
     for name, metrics in found[0].items():
         other = found[1][name]
@@ -283,8 +284,9 @@ def test_an_integrated_gradient_is_the_enumerated_one():
         for environment in (listed, integrated)
     ]
     assert pools[0].objectives == pools[1].objectives == ("max@2", "median@3")
-    torch.testing.assert_close(pools[1].norm, pools[0].norm, rtol=1e-10, atol=0)
-    torch.testing.assert_close(pools[1].value, pools[0].value, rtol=1e-12, atol=0)
+    for one, other in zip(pools[1].parts, pools[0].parts):
+        torch.testing.assert_close(one.norm, other.norm, rtol=1e-10, atol=0)
+        torch.testing.assert_close(one.value, other.value, rtol=1e-12, atol=0)
     cells = [cell("subloo", 4, 2), cell("centred", 4, 3, estimator="median")]
     for (_, one), (_, other) in zip(*(measure_cells(pool, cells, seed=0) for pool in pools)):
         assert one["units"]["inner"] == pytest.approx(other["units"]["inner"], rel=1e-9, abs=1e-12)
@@ -308,7 +310,9 @@ def test_an_objective_without_the_exact_gradient_is_judged_against_its_own_centr
         assert other["scale"] == pytest.approx(1.0, abs=0.1)
         assert own["is_reference"] == (pool is blind)
     assert own["against"] == "reference:centred"
-    assert own["value"] == pytest.approx(exact.value.mean().item(), abs=0.05)
+    assert own["value"] == pytest.approx(
+        np.mean([part.value.item() for part in exact.parts]), abs=0.05
+    )
 
 
 @pytest.mark.slow
@@ -353,7 +357,7 @@ def test_the_value_variance_is_that_between_groups():
         seed=3,
     )
     ((_, found),) = measure_cells(pool, [cell("centred", 4, 2)], seed=0)
-    order = pool_layout(pool, 4, 1, 0).order[0]
+    order = group_order(12, 40, 4, 1, 0)[:, 0]
     for i in range(12):
         maxima = [
             np.mean(

@@ -72,7 +72,8 @@ def test_without_another_policy_the_ratios_are_exactly_one():
     still, *_ = drawn_pool(distance=0.0)
     for found in (pool, still):
         assert found.ratios.eq(1).all()
-        assert torch.equal(found.behaviour, found.probabilities)
+        for part in found.parts:
+            assert torch.equal(part.listed.behaviour, part.listed.probabilities)
         assert not found.off_policy
     plain, with_ratios = measured(
         pool, cell("maxk", "subloo"), cell("off_policy_maxk", "subloo")
@@ -92,8 +93,8 @@ def test_ratios_are_those_of_the_two_policies(enumerable):
         ((1 - p).square() + p.square().sum() - p.square()).sort().values.tolist()
     )
     if enumerable:
-        torch.testing.assert_close(pool.behaviour[0], b)
-        torch.testing.assert_close(pool.listed_ratios[0], p / b)
+        torch.testing.assert_close(pool.parts[0].listed.behaviour, b)
+        torch.testing.assert_close(pool.parts[0].listed.ratios, p / b)
     again = ScorePool.from_arrays(pool.to_arrays())
     assert torch.equal(again.ratios, pool.ratios)
     assert again.off_policy

@@ -7,8 +7,7 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.scores.draw import draw_pool
-from maxk_lab.gradients.scores.pool import ScorePool
-from maxk_lab.gradients.scores.proxies import correlation
+from maxk_lab.gradients.scores.pool import ScorePool, correlation
 
 
 def toy_llm(**parameters):
@@ -40,20 +39,17 @@ def test_a_pool_keeps_lengths_and_proxies_through_its_file(enumerable):
     if not enumerable:
         return
     # The table says of each drawn trajectory what the rollout of the same seed says.
-    assert pool.probabilities.sum(1).tolist() == pytest.approx([1.0, 1.0], abs=1e-12)
     blind = toy_llm(**sizes)
     blind.enumerable = False
     drawn = draw_pool(blind, policy, instances, 2, 30, objectives=[2], seed=3)
-    for kind in ("length", "logit_proxy", "grad_norm"):
-        torch.testing.assert_close(
-            pool.listed_weight(kind).gather(1, pool.rows),
-            drawn.trajectory_weight(kind),
-            rtol=1e-9,
-            atol=1e-12,
-        )
-        assert torch.equal(
-            pool.listed_weight(kind).gather(1, pool.rows), pool.trajectory_weight(kind)
-        )
+    for part, other in zip(pool.parts, drawn.parts):
+        assert part.listed.probabilities.sum().item() == pytest.approx(1.0, abs=1e-12)
+        for kind in ("length", "logit_proxy", "grad_norm"):
+            of_rows = part.listed_weight(kind)[part.rows]
+            torch.testing.assert_close(
+                of_rows, other.trajectory_weight(kind), rtol=1e-9, atol=1e-12
+            )
+            assert torch.equal(of_rows, part.trajectory_weight(kind))
 
 
 def test_a_missing_reward_is_named():

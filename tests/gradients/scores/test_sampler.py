@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from types import SimpleNamespace
 
 import pytest
 import small_environments
@@ -139,8 +138,8 @@ def test_a_bet_on_counts_has_a_mean_of_exactly_1(chances):
     for rows in itertools.product(listed, repeat=5):
         drawn = torch.tensor(rows)
         if probability := float(chance[drawn].prod()):
-            parts = [SimpleNamespace(rows=r, behaviour=chance) for r in (drawn[:3], drawn[3:])]
-            mean += probability * math.exp(log_counting_bet(parts))
+            bet = log_counting_bet([(drawn[:3], chance), (drawn[3:], chance)])
+            mean += probability * math.exp(bet)
     assert mean == pytest.approx(1.0, abs=1e-9)
 
 
@@ -148,10 +147,9 @@ def test_a_bet_on_counts_wins_against_another_temperature_and_the_impossible():
     chance = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
     counts = (1000 * chance**2 / chance.square().sum()).round().long()
     for won, drawn in ((False, (1000 * chance).round().long()), (True, counts)):
-        part = SimpleNamespace(rows=torch.arange(3).repeat_interleave(drawn), behaviour=chance)
-        assert (log_counting_bet([part]) > -math.log(FALSE_ALARM)) == won
-    part = SimpleNamespace(rows=torch.tensor([1]), behaviour=torch.tensor([1.0, 0.0]).double())
-    assert log_counting_bet([part]) == math.inf
+        rows = torch.arange(3).repeat_interleave(drawn)
+        assert (log_counting_bet([(rows, chance)]) > -math.log(FALSE_ALARM)) == won
+    assert log_counting_bet([(torch.tensor([1]), torch.tensor([1.0, 0.0]).double())]) == math.inf
 
 
 def test_a_sampler_is_compared_with_the_policy_that_draws():

@@ -35,10 +35,17 @@ def make(row, dtype="float64", **changes):
     return small_environments.make(row.name, dtype, policy=policy, **row.small | changes)
 
 
-def layerwise():
+class Unmapped(LanguageEnvironment):
     """The toy language, as one whose policies cannot be mapped."""
+
+    @property
+    def trajectory_log_prob(self):
+        raise AttributeError
+
+
+def layerwise():
     environment = small_environments.make("toy_llm")
-    environment.__class__ = type("Unmapped", (LanguageEnvironment,), {"trajectory_log_prob": None})
+    environment.__class__ = Unmapped
     return environment
 
 

@@ -1,0 +1,187 @@
+"""A pool cut into blocks of groups of n, and quadratic forms of score weights on them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from maxk_lab.estimators.method import Method
+from maxk_lab.gradients.sampled.blocks import KEPT, together
+from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.seeds import derive_seed
+from maxk_lab.statistics.design import GROUPS_TO_SEE
+
+# Blocks of an instance: their spread tells how well these very instances are measured.
+MOST_BLOCKS = 32
+# With fewer groups than this every group is a block; else a block has at least two, so that several
+# partitions differ, and there are as many blocks as it takes to know what a test could see.
+FEW_GROUPS = 2 * GROUPS_TO_SEE
+
+
+def group_order(instances: int, size: int, n: int, partitions: int, seed: int) -> Tensor:
+    """Cut `size` trajectories of each instance into equal, disjoint blocks, and these into groups.
+
+    Returns [I, S, U, Rep, n]: for each of S random partitions, the positions in the pool of the
+    members of each group. Blocks share no trajectory under any partition, so they are independent.
+    The pool is i.i.d., so its blocks are cut in drawing order; only the grouping inside a block is
+    random. Raises `ValueError` where there are fewer than two groups.
+    """
+    blocks, each = blocks_of(size // n, partitions)
+    if blocks < 2:
+        raise ValueError(f"a pool of {size} holds {blocks} group of n = {n}; at least 2 are needed")
+    block_size = size // blocks
+    generator = torch.Generator().manual_seed(derive_seed("partitions", seed, n))
+    order = [
+        torch.randperm(block_size, generator=generator)[: each * n] + b * block_size
+        for _ in range(partitions * instances)
+        for b in range(blocks)
+    ]
+    return torch.stack(order).view(partitions, instances, blocks, each, n).transpose(0, 1)
+
+
+def blocks_of(groups: int, partitions: int) -> tuple[int, int]:
+    """Into how many blocks of how many groups each so many groups are cut.
+
+    A record can average any of the numbers of blocks, and the one that leaves the fewest groups
+    over is taken: the largest such, but none below half of the most or that a record keeps.
+    """
+    least = 1 if partitions == 1 or groups < FEW_GROUPS else 2
+    possible = [
+        blocks
+        for blocks in range(2, MOST_BLOCKS + 1)
+        if blocks % together(blocks) == 0 and groups // blocks >= least
+    ]
+    if not possible:
+        return groups, 1
+    most = possible[-1]
+    enough = (blocks for blocks in possible if blocks >= max(min(most, KEPT), most / 2))
+    blocks = max(enough, key=lambda blocks: (blocks * (groups // blocks), blocks))
+    return blocks, groups // blocks
+
+
+class Groups(ABC):
+    """The groups `order` [I, S, U, Rep, n] of a pool: U blocks an instance, Rep groups a block.
+
+    Rewards, ratios and weights have this shape, too.
+    """
+
+    def __init__(self, pool: ScorePool, order: Tensor) -> None:
+        self.shape = order.shape
+        self.blocks, self.n = order.shape[2], order.shape[4]
+        self.pool, self._positions = pool, order.flatten(1)
+        self.rewards, self.ratios = self.gathered(pool.rewards), self.gathered(pool.ratios)
+        self.rows = self.gathered(torch.stack([part.rows for part in pool.parts]))
+        self._inner = cache(self._inner_of)
+
+    @property
+    def replicates(self) -> int:
+        """The groups of an instance under one partition."""
+        return self.shape[2] * self.shape[3]
+
+    def gathered(self, values: Tensor) -> Tensor:
+        """Values of the drawn trajectories [I, M] by group."""
+        return values.gather(1, self._positions).view(self.shape)
+
+    def weights(self, method: Method, coefficients: Tensor | None = None) -> Tensor:
+        """The weights of every group; `coefficients` are the method's fitted ones."""
+        kind = method.needed_weight
+        given = {} if kind is None else {kind: self.gathered(self.pool.trajectory_weight(kind))}
+        return method.weights(
+            self.rewards,
+            trajectory_weights=given,
+            ratios=self.ratios if method.needs_ratios else None,
+            coefficients=coefficients,
+        )
+
+    def toward(self, weights: Tensor, position: int) -> Tensor:
+        """The mean ⟨ĝ, ∇J⟩ of every block, for the objective at `position` of the pool: [I, U]."""
+        return (weights * self._inner(position)).sum(4).mean((1, 3))
+
+    @abstractmethod
+    def products(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return ⟨Σ_i a_i ψ_i, Σ_i b_i ψ_i⟩ of every group, [I, S, U, Rep, P, Q].
+
+        a is [I, S, U, Rep, n, P] and b [I, S, U, Rep, n, Q].
+        """
+
+    @abstractmethod
+    def squares(self, weights: Tensor) -> Tensor:
+        """‖ĝ‖² of every group, [I, S, U, Rep]."""
+
+    @abstractmethod
+    def means(self, weights: Tensor) -> Tensor:
+        """The mean ĝ of every block, in the form that `across` reads: [I, U, ...]."""
+
+    @abstractmethod
+    def across(self, a: Tensor, b: Tensor) -> Tensor:
+        """⟨mean ĝ of block b, another mean ĝ of block c⟩ from these `means`: [I, U, U]."""
+
+    def _inner_of(self, position: int) -> Tensor:
+        parts = self.pool.parts
+        return self.gathered(torch.stack([part.inner[part.rows, position] for part in parts]))
+
+
+class GramGroups(Groups):
+    """Forms by the Gram matrix of the pool; a mean estimate is its weights on the rows of that."""
+
+    def __init__(self, pool: ScorePool, order: Tensor) -> None:
+        super().__init__(pool, order)
+        grams = [
+            part.products.reshape(-1)[len(part.products) * rows.unsqueeze(-1) + rows.unsqueeze(-2)]
+            for part, rows in zip(pool.parts, self.rows, strict=True)
+        ]
+        self.gram = torch.stack(grams)
+        self._rows_by_block = self.rows.transpose(1, 2).flatten(2)
+
+    def products(self, a: Tensor, b: Tensor) -> Tensor:
+        return a.mT @ self.gram @ b
+
+    def squares(self, weights: Tensor) -> Tensor:
+        return ((self.gram @ weights.unsqueeze(-1)).squeeze(-1) * weights).sum(-1)
+
+    def means(self, weights: Tensor) -> Tensor:
+        rows = max(len(part.products) for part in self.pool.parts)
+        sums = weights.new_zeros(len(weights), self.blocks, rows)
+        by_block = weights.transpose(1, 2).flatten(2)
+        return sums.scatter_add_(2, self._rows_by_block, by_block) / (self.shape[1] * self.shape[3])
+
+    def across(self, a: Tensor, b: Tensor) -> Tensor:
+        grams = [part.products for part in self.pool.parts]
+        return torch.stack(
+            [x[:, : len(g)] @ g @ y[:, : len(g)].T for x, g, y in zip(a, grams, b, strict=True)]
+        )
+
+
+class ScoreGroups(Groups):
+    """Forms by the estimates themselves, P numbers each: for policies of few parameters."""
+
+    def __init__(self, pool: ScorePool, order: Tensor) -> None:
+        super().__init__(pool, order)
+        scores = [part.scores for part in pool.parts if part.scores is not None]
+        self.scores = torch.stack([s[rows] for s, rows in zip(scores, self.rows, strict=True)])
+
+    def estimates(self, weights: Tensor) -> Tensor:
+        """ĝ = Σ_i w_i ψ_i of every group, [I, S, U, Rep, P]."""
+        return (weights.unsqueeze(-2) @ self.scores).squeeze(-2)
+
+    def products(self, a: Tensor, b: Tensor) -> Tensor:
+        return (a.mT @ self.scores) @ (b.mT @ self.scores).mT
+
+    def squares(self, weights: Tensor) -> Tensor:
+        return self.estimates(weights).square().sum(-1)
+
+    def means(self, weights: Tensor) -> Tensor:
+        return self.estimates(weights).mean((1, 3))
+
+    def across(self, a: Tensor, b: Tensor) -> Tensor:
+        return a @ b.mT
+
+
+def groups_of(pool: ScorePool, n: int, partitions: int, seed: int) -> Groups:
+    """The groups of n of a pool, by what it keeps of its scores."""
+    instances, size = pool.rewards.shape
+    order = group_order(instances, size, n, partitions, seed)
+    return (GramGroups if pool.parts[0].scores is None else ScoreGroups)(pool, order)
