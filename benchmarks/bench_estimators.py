@@ -36,7 +36,7 @@ def main() -> None:
             "torch.sort": lambda r=rewards: torch.sort(r, dim=-1)
         }
         for row in rows:
-            name, own_k = choose_baseline(row.name).name, min(k, row.most_k or k)
+            name, own_k = choose_baseline(row.name).name, k if row.objective == "J_K" else 1
             functions[name] = lambda r=rewards, b=name, k=own_k, g=g: advantages(
                 r, baseline=b, k=k, trajectory_weights=g
             )

@@ -13,8 +13,8 @@ from functools import partial
 import torch
 from timing import medians
 
-from maxk_lab.estimators import first_order_weights, maxk_gradient_weights, off_policy_weights
-from maxk_lab.estimators.methods.off_policy import OFF_POLICY_BASELINES
+from maxk_lab.estimators import maxk_gradient_weights
+from maxk_lab.estimators.method import Method
 
 GROUPS, N, K, ROUNDS, ALLOWED = 64, 64, 8, 50, 0.050
 
@@ -28,11 +28,10 @@ def main() -> None:
     functions: dict[str, Callable[[], object]] = {
         "on-policy, none": partial(maxk_gradient_weights, rewards, K)
     }
-    for baseline in OFF_POLICY_BASELINES:
-        functions[f"exact, {baseline}"] = partial(off_policy_weights, rewards, ratios, K, baseline)
-        functions[f"first order, {baseline}"] = partial(
-            first_order_weights, rewards, ratios, K, baseline
-        )
+    for baseline in ("none", "centred", "subloo"):
+        for name, form in (("exact", "off_policy_maxk"), ("first order", "off_policy_first_order")):
+            weigh = Method.parse(form, baseline, K).weights
+            functions[f"{name}, {baseline}"] = partial(weigh, rewards, ratios=ratios)
     print(f"rewards {[GROUPS, N]} float32, K = {K}: at most {1e3 * ALLOWED:g} ms")
     for name, median in medians(functions, ROUNDS).items():
         print(f"  {name:22s} {1e3 * median:8.3f} ms  {'ok' if median <= ALLOWED else 'TOO SLOW'}")

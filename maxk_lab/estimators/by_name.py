@@ -1,34 +1,46 @@
-"""The functions of any pair of the catalogue by its names, in one call each: see `Method`."""
+"""The weights of any pair of the catalogue by its names, in one call, for numbers of any kind."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_estimator
+from maxk_lab.estimators.engine import deferred
 from maxk_lab.estimators.method import Method
-from maxk_lab.estimators.objectives import Objective
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
-    from maxk_lab.estimators.given import Numbers
+    from maxk_lab.estimators import checks
+else:
+    torch, checks = deferred("torch", "maxk_lab.estimators.checks")
+
+
+class Array(Protocol):
+    """An array of NumPy, or what turns into one: a column of pandas, an array of JAX."""
+
+    def __array__(self) -> Any:
+        """Return the array of NumPy."""
+
+
+Numbers = Array | Sequence[Any]
 
 
 def advantages(
-    rewards: Numbers,
+    rewards: Tensor | Numbers,
     *,
     estimator: str = "maxk",
     baseline: str | None = None,
     k: int | None = None,
-    usable: Numbers | None = None,
-    stable_sort: bool = True,
-    trajectory_weights: Mapping[str, Numbers] | None = None,
+    usable: Tensor | Numbers | None = None,
+    trajectory_weights: Mapping[str, Tensor | Numbers] | None = None,
     weight_normalization: str = "none",
     min_gap_scale: float | None = None,
-    ratios: Numbers | None = None,
-    coefficients: Numbers | None = None,
+    ratios: Tensor | Numbers | None = None,
+    coefficients: Tensor | Numbers | None = None,
 ) -> Tensor:
     """The weights w of the gradient estimate sum_i w_i grad log pi(tau_i), as a tensor.
 
@@ -54,10 +66,6 @@ def advantages(
     missing `k` or one that the pair does not take at this n, for rewards that are not finite, and
     for whatever else of its arguments cannot be used.
     """
-    from maxk_lab.estimators.given import as_rewards, as_tensor
-
-    if not isinstance(stable_sort, bool):
-        raise LabError(f"stable_sort must be True or False, got {shown(stable_sort)}")
     if not isinstance(trajectory_weights, Mapping | None):
         raise LabError(
             f"trajectory_weights must be a mapping from names, got {shown(trajectory_weights)}"
@@ -70,94 +78,107 @@ def advantages(
             f"estimator {estimator} needs k, the number of samples of which the best is kept: give "
             'k=8 or the like; k=1 is the plain policy gradient, and so is estimator="reinforce"'
         )
-    values, there = as_rewards(rewards)
+    values, present = _as_rewards(rewards)
     if usable is not None:
-        chosen = as_tensor(usable, "usable")
-        # On a GPU a look would cost time.
-        if not chosen.is_cuda and bool(((chosen != 0) & (chosen != 1)).any()):
-            raise LabError(f"usable must be True and False, or 1 and 0, got {shown(usable)}")
-        chosen = chosen.bool().to(values.device)
-        if chosen.shape != values.shape:
-            raise LabError(
-                f"usable must have the shape of rewards {list(values.shape)}, "
-                f"got {list(chosen.shape)}"
-            )
-        there = chosen if there is None else chosen & there.to(values.device)
+        present = _mask(usable, values) & (present if present is not None else True)
 
-    def tensor(given: Numbers | None, name: str) -> Tensor | None:
-        return None if given is None else as_tensor(given, name).to(values.device)
+    def like_rewards(numbers: Tensor | Numbers | None, name: str) -> Tensor | None:
+        return None if numbers is None else _as_tensor(numbers, name).to(values.device)
 
     options: dict[str, Any] = {
-        "stable_sort": stable_sort,
         "trajectory_weights": {
-            name: tensor(g, f"trajectory_weights[{name!r}]")
+            name: like_rewards(g, f"trajectory_weights[{name!r}]")
             for name, g in (trajectory_weights or {}).items()
         },
         "weight_normalization": weight_normalization,
         "min_gap_scale": min_gap_scale,
-        "ratios": tensor(ratios, "ratios"),
-        "coefficients": tensor(coefficients, "coefficients"),
+        "ratios": like_rewards(ratios, "ratios"),
+        "coefficients": like_rewards(coefficients, "coefficients"),
     }
+    if present is not None:
+        return _among_usable(method, values, present, options)
     try:
-        if there is None:
-            return method.weights(values, **options)
-        return _among_usable(method, values, there, options)
+        return method.weights(values, **options)
     except LabError as error:
-        if there is None and bool(values.isnan().any()):
-            raise LabError(
-                f"{error}: where a trajectory has no reward, say so, with None in a list or with "
-                "usable=~rewards.isnan()"
-            ) from None
-        raise
+        if not bool(values.isnan().any()):
+            raise
+        raise LabError(
+            f"{error}: where a trajectory has no reward, say so, with None in a list or with "
+            "usable=~rewards.isnan()"
+        ) from None
 
 
 def _among_usable(
     method: Method, rewards: Tensor, usable: Tensor, options: Mapping[str, Any]
 ) -> Tensor:
     """The weights where some samples are unusable: see `usable_weights`."""
-    from maxk_lab.estimators.ranks.gaps import result_dtype
     from maxk_lab.estimators.usable import usable_weights
-    from maxk_lab.estimators.validation import check_k, check_rewards
 
-    n = check_rewards(rewards)
-    check_k(method.k, n)
-    problem = method.refusal(n)
-    if problem is not None:
-        raise LabError(problem)
+    n = checks.check_rewards(torch.where(usable, rewards, torch.zeros_like(rewards)))
+    method.check_size(n)
 
-    def flat(given: Tensor) -> Tensor:
-        return given.expand(*rewards.shape[:-1], given.shape[-1]).reshape(-1, given.shape[-1])
+    def flat(numbers: Any) -> Any:
+        if isinstance(numbers, Mapping):
+            return {name: flat(one) for name, one in numbers.items()}
+        if not isinstance(numbers, torch.Tensor):
+            return numbers
+        size = numbers.shape[-1]
+        return numbers.expand(*rewards.shape[:-1], size).reshape(-1, size)
 
-    own: dict[str, Any] = {
-        name: None if options[name] is None else flat(options[name])
-        for name in ("ratios", "coefficients")
-    }
-    own["trajectory_weights"] = {name: flat(g) for name, g in options["trajectory_weights"].items()}
-    groups = rewards.to(result_dtype(rewards)).reshape(-1, n)
-    weights, _ = usable_weights(method, groups, usable.reshape(-1, n), **{**options, **own})
+    groups = flat(rewards.to(checks.result_dtype(rewards)))
+    flattened = {name: flat(option) for name, option in options.items()}
+    weights, _ = usable_weights(method, groups, flat(usable), **flattened)
     return weights.reshape(rewards.shape)
 
 
-def objective(estimator: str, k: int) -> Objective:
-    """The objective of the estimator at `k`, as `Method.objective`."""
-    return Method.parse(estimator, k=k).objective
+def _mask(usable: Tensor | Numbers, rewards: Tensor) -> Tensor:
+    """Which rewards `[..., n]` are usable, as booleans on their device."""
+    values = _as_tensor(usable, "usable")
+    # On a GPU a look would cost time.
+    if not values.is_cuda and bool(((values != 0) & (values != 1)).any()):
+        raise LabError(f"usable must be True and False, or 1 and 0, got {shown(usable)}")
+    if values.shape != rewards.shape:
+        raise LabError(
+            f"usable must have the shape of rewards {list(rewards.shape)}, got {list(values.shape)}"
+        )
+    return values.bool().to(rewards.device)
 
 
-def needed_weight(estimator: str, baseline: str) -> str | None:
-    """The trajectory weight that the pair needs, as `Method.needed_weight`."""
-    return Method.parse(estimator, baseline).needed_weight
+def _as_tensor(numbers: Tensor | Numbers, name: str) -> Tensor:
+    """Numbers as a tensor: tensors as they are, arrays in their own type, lists as float64."""
+    if isinstance(numbers, torch.Tensor):
+        return numbers
+    try:
+        if hasattr(numbers, "__array__"):
+            return torch.from_numpy(numbers.__array__().copy())
+        return torch.tensor(numbers, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise LabError(
+            f"{name} must be numbers in a tensor, an array, or lists of equal lengths, "
+            f"got {shown(numbers)}"
+        ) from None
 
 
-def needs_ratios(estimator: str) -> bool:
-    """Whether the estimator needs importance ratios, as `Method.needs_ratios`."""
-    return Method.parse(estimator).needs_ratios
+def _as_rewards(numbers: Tensor | Numbers) -> tuple[Tensor, Tensor | None]:
+    """Rewards, and which are there; None where no list has a None in place of a number."""
+    if hasattr(numbers, "__array__") and not isinstance(numbers, torch.Tensor):
+        array = numbers.__array__()
+        numbers = array.tolist() if array.dtype.hasobject else numbers
+    if not isinstance(numbers, list | tuple):
+        return _as_tensor(numbers, "rewards"), None
+    missing = _missing(numbers)
+    filled = _as_tensor(_filled(numbers), "rewards")
+    present = ~torch.tensor(missing)
+    return filled, None if bool(present.all()) else present
 
 
-def fit_of(estimator: str, baseline: str) -> str | None:
-    """The way the pair's coefficients are fitted, as `Method.fit`."""
-    return Method.parse(estimator, baseline).fit
+def _missing(numbers: Any) -> Any:
+    if isinstance(numbers, list | tuple):
+        return [_missing(one) for one in numbers]
+    return numbers is None
 
 
-def is_token_level(baseline: str) -> bool:
-    """Whether the baseline gives one weight per token, as `Method.is_token_level`."""
-    return Method.parse("maxk", baseline).is_token_level
+def _filled(numbers: Any) -> Any:
+    if isinstance(numbers, list | tuple):
+        return [_filled(one) for one in numbers]
+    return 0.0 if numbers is None else numbers

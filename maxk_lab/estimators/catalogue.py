@@ -13,18 +13,21 @@ from typing import Any, Generic, TypeVar, cast
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.errors import LabError, shown
-from maxk_lab.estimators.baselines.kinds import AffineRow, BaselineRow
-from maxk_lab.estimators.baselines.rows import BASELINE_ROWS
-from maxk_lab.estimators.kinds import TRAJECTORY_WEIGHTS, MethodRow
-from maxk_lab.estimators.methods.kinds import EstimatorRow
-from maxk_lab.estimators.methods.rows import ESTIMATOR_ROWS
+from maxk_lab.estimators.baselines import leave_one_out, tokens, weighted_means
+from maxk_lab.estimators.methods import off_policy, on_policy, subsets
 from maxk_lab.estimators.parameters import spell
+from maxk_lab.estimators.rows import (
+    TRAJECTORY_WEIGHTS,
+    BaselineRow,
+    EstimatorRow,
+    MethodRow,
+    rows_of,
+)
 
 __all__ = [
     "BASELINES",
     "ESTIMATORS",
     "TRAJECTORY_WEIGHTS",
-    "AffineRow",
     "BaselineRow",
     "Choice",
     "EstimatorRow",
@@ -33,8 +36,16 @@ __all__ = [
     "choose_estimator",
 ]
 
-ESTIMATORS: Catalogue[EstimatorRow] = Catalogue("estimator", ESTIMATOR_ROWS, "maxk_lab.estimators")
-BASELINES: Catalogue[BaselineRow] = Catalogue("baseline", BASELINE_ROWS, "maxk_lab.baselines")
+ESTIMATORS: Catalogue[EstimatorRow] = Catalogue(
+    "estimator",
+    [row for part in (on_policy, subsets, off_policy) for row in rows_of(part, EstimatorRow)],
+    "maxk_lab.estimators",
+)
+BASELINES: Catalogue[BaselineRow] = Catalogue(
+    "baseline",
+    [row for part in (leave_one_out, weighted_means, tokens) for row in rows_of(part, BaselineRow)],
+    "maxk_lab.baselines",
+)
 
 MethodType = TypeVar("MethodType", bound=MethodRow)
 _SPELLING = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<value>[^\[\]]*)\])?")
@@ -93,7 +104,7 @@ def _pair_of_baseline(spelling: str) -> str | None:
         chosen = choose_baseline(spelling)
     except LabError:
         return None
-    estimator = "reinforce" if chosen.row.most_k == 1 else "maxk"
+    estimator = "reinforce" if chosen.row.objective == "J_1" else "maxk"
     name = spelling.strip()
     return f"{name} is a baseline; take estimator {estimator} with baseline {name}"
 

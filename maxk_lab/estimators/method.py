@@ -9,28 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.catalogue import load
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.baselines.kinds import FittedRow
 from maxk_lab.estimators.catalogue import (
     BASELINES,
     ESTIMATORS,
-    BaselineRow,
     Choice,
-    EstimatorRow,
     choose_baseline,
     choose_estimator,
 )
+from maxk_lab.estimators.engine import deferred
 from maxk_lab.estimators.normalization import normalize_weights, scale_by_gap
 from maxk_lab.estimators.objectives import Objective
+from maxk_lab.estimators.rows import BaselineRow, EstimatorRow
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maxk_lab.estimators.methods.maxk import BaselineFunction
+    from maxk_lab.estimators import checks
+else:
+    (checks,) = deferred("maxk_lab.estimators.checks")
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ class Method:
     def pair_refusal(self) -> str | None:
         """The reason why the estimator cannot take the baseline at any n and K, or None."""
         if self.needs_ratios and not self.baseline.row.off_policy:
-            known = ", ".join(row.name for row in BASELINES if row.off_policy)
+            names = ", ".join(row.name for row in BASELINES if row.off_policy)
             return (
-                f"{self.estimator.row.name} takes only baselines for importance ratios ({known}), "
+                f"{self.estimator.row.name} takes only baselines for importance ratios ({names}), "
                 f"got {self.baseline.row.name}"
             )
         return self.estimator.row.baseline_refusal(self.baseline.row, **self.baseline.params)
@@ -155,7 +155,6 @@ class Method:
         self,
         rewards: Tensor,
         *,
-        stable_sort: bool = True,
         trajectory_weights: Mapping[str, Tensor] | None = None,
         weight_normalization: str = "none",
         min_gap_scale: float | None = None,
@@ -166,10 +165,10 @@ class Method:
 
         It is a sum: w carries the factor 1/n.
 
-        rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[..., n]`.
-        `trajectory_weights` holds, by kind (length, logit_proxy, grad_norm: the *squared* score
-        norm), what the baseline weights the samples with, `[..., n]` each; only the kind that is
-        `needed_weight` is used.
+        rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[..., n]` in their floating
+        dtype (float64 for integers and booleans), without gradient. `trajectory_weights` holds, by
+        kind (length, logit_proxy, grad_norm: the *squared* score norm), what the baseline weights
+        the samples with, `[..., n]` each; only the kind that is `needed_weight` is used.
 
         `ratios`, `[..., n]`, are the positive importance ratios pi / pi_old of whole trajectories,
         for a method that `needs_ratios` and for no other. `coefficients`, `[..., D]` over the same
@@ -181,67 +180,87 @@ class Method:
         rewards, or by this number if it is greater, and `weight_normalization` (a name of
         `WEIGHT_NORMALIZATIONS`) comes after it.
 
-        Raises `ValueError` where the method cannot run at this n, a reward is not finite, a
+        Raises `LabError` where the method cannot run at this n, a reward is not finite, a
         trajectory weight, ratio or coefficient is missing, wrong or not taken by the method, or the
         baseline is one of tokens.
         """
-        from maxk_lab.estimators.validation import check_k, check_rewards
-
-        n = check_rewards(rewards)
-        k = check_k(self.k, n)
-        problem = self.refusal(n)
-        if problem is not None:
-            raise LabError(problem)
+        n = checks.check_rewards(rewards)
+        self.check_size(n)
         if self.is_token_level:
             raise LabError(
                 f"{self.baseline.name} gives one weight per token, not one per sample: call "
                 "token_advantages(rewards, logit_proxies, mask)"
             )
-        chosen = self.estimator
-        function = partial(
-            load(chosen.row.implementation), **chosen.row.own_options(**chosen.params)
-        )
-        weights: Tensor
-        if self.needs_ratios:
-            if ratios is None:
-                raise LabError(
-                    f"{chosen.name} needs ratios, one positive number pi / pi_old per sample, "
-                    "got none"
-                )
-            weights = function(rewards, ratios, k, self.baseline.name, stable_sort=stable_sort)
-        else:
-            if ratios is not None:
-                raise LabError(f"{chosen.name} takes no ratios: leave them out")
-            bound = (
-                self._baseline_function(trajectory_weights, coefficients)
-                if self.takes_baseline
-                else None
-            )
-            weights = function(rewards, k, bound, stable_sort=stable_sort)
+        values = checks.check_binary(rewards) if self.needs_binary_rewards else rewards
+        given = self._numbers(rewards, trajectory_weights, ratios, coefficients)
+        weights = self._weigh(values, given).to(checks.result_dtype(rewards))
         if min_gap_scale is not None:
             weights = scale_by_gap(weights, rewards, min_gap_scale)
         return normalize_weights(weights, weight_normalization)
 
-    def _baseline_function(
-        self, trajectory_weights: Mapping[str, Tensor] | None, coefficients: Tensor | None
-    ) -> BaselineFunction:
-        """The baseline's function with all that is not rewards or K bound."""
-        base = self.baseline
-        if isinstance(base.row, FittedRow) and self.fit is not None:
-            if coefficients is None:
-                raise LabError(f"{base.name} needs its fitted coefficients, [..., D], got none")
-            return partial(load(base.row.fitted), coefficients=coefficients)
+    def check_size(self, n: int) -> None:
+        """Raise `LabError` where the method cannot run with n samples."""
+        checks.check_k(self.k, n)
+        problem = self.refusal(n)
+        if problem is not None:
+            raise LabError(problem)
+
+    def _numbers(
+        self,
+        rewards: Tensor,
+        trajectory_weights: Mapping[str, Tensor] | None,
+        ratios: Tensor | None,
+        coefficients: Tensor | None,
+    ) -> dict[str, Tensor]:
+        """Check what the method needs per trajectory; under its functions' names for it."""
+        numbers: dict[str, Tensor] = {}
+        if self.needs_ratios and ratios is None:
+            raise LabError(
+                f"{self.estimator.name} needs ratios, one positive number pi / pi_old per sample, "
+                "got none"
+            )
+        if ratios is not None:
+            if not self.needs_ratios:
+                raise LabError(f"{self.estimator.name} takes no ratios: leave them out")
+            numbers["ratios"] = checks.check_ratios(ratios, rewards)
+        if self.fit is not None and coefficients is None:
+            raise LabError(
+                f"{self.baseline.name} needs its fitted coefficients, [..., D], got none"
+            )
         if coefficients is not None:
-            raise LabError(f"{base.name} takes no coefficients: leave them out")
-        chosen = self.estimator
-        params = {**base.params, **chosen.row.baseline_options(self.k, **chosen.params)}
-        needed = self.needed_weight
-        if needed is not None:
-            if trajectory_weights is None or needed not in trajectory_weights:
-                given = ", ".join(trajectory_weights or {}) or "none"
+            if self.fit is None:
+                raise LabError(f"{self.baseline.name} takes no coefficients: leave them out")
+            count = self.baseline.row.coefficients(rewards.shape[-1], self.k)
+            numbers["coefficients"] = checks.check_coefficients(coefficients, rewards, count)
+        kind = self.needed_weight
+        if kind is not None:
+            if kind not in (trajectory_weights or {}):
+                names = ", ".join(trajectory_weights or {}) or "none"
                 raise LabError(
-                    f"{base.name} needs trajectory_weights[{needed!r}], one positive number "
-                    f"per sample, got {given}"
+                    f"{self.baseline.name} needs trajectory_weights[{kind!r}], one positive number "
+                    f"per sample, got {names}"
                 )
-            params["g"] = trajectory_weights[needed]
-        return partial(load(base.row.implementation), **params)
+            assert trajectory_weights is not None
+            numbers["g"] = checks.check_trajectory_weights(trajectory_weights[kind], rewards)
+        return numbers
+
+    def _weigh(self, rewards: Tensor, numbers: dict[str, Tensor]) -> Tensor:
+        """The weights of checked rewards, from the estimator's function or the baseline's."""
+        chosen, base = self.estimator, self.baseline
+        params = {} if self.fit is not None else dict(base.params)
+
+        def of_baseline(rewards: Tensor, k: int) -> Tensor:
+            own = {name: x for name, x in numbers.items() if name != "ratios"}
+            objective = None if self.objective.is_max else self.objective
+            return base.row.weights(rewards, k, objective=objective, **params, **own)
+
+        if chosen.row.has_objective:
+            return of_baseline(rewards, self.k)
+        options: dict[str, Any] = {
+            "ratios": numbers.get("ratios"),
+            "baseline_name": base.name,
+            "baseline_weights": of_baseline,
+        }
+        own = {name: option for name, option in options.items() if name in chosen.row.takes}
+        weights: Tensor = chosen.row.function(rewards, self.k, **chosen.params, **own)
+        return weights

@@ -8,19 +8,98 @@ from __future__ import annotations
 
 import operator
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.forms import FORMS, Weights
-from maxk_lab.estimators.parameters import spell
+from maxk_lab.estimators.parameters import number_or_word, spell
+from maxk_lab.fields import AtLeastOne
+from maxk_lab.settings import Setting
 
+# alpha_1..alpha_K, the weight of the least reward first, as the exact fractions that are meant.
+Weights = tuple[Fraction, ...]
 _SPELLING = re.compile(r"(?P<name>\w+)(?:\[(?P<value>[^\[\]]*)\])?")
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
+class Form:
+    """A kind of L-statistic: its parameter, and alpha_1..alpha_K of a parsed value and K.
+
+    `weights` raises `LabError` where there is no such statistic of K rewards.
+    """
+
+    parameter: Setting | None
+    weights: Callable[[Any, int], Weights]
+
+
+def _exact(number: float) -> Fraction:
+    """The decimal that was written: 0.07 * 100 is 7, as a sweep's writer means it."""
+    return Fraction(repr(number))
+
+
+def _between(low: Fraction, high: Fraction, k: int) -> Weights:
+    """The mean of the quantiles from `low` to `high`.
+
+    Each order statistic stands for one K-th of [0, 1]; that on a boundary counts with the part of
+    its K-th that is inside.
+    """
+    inside = [
+        max(Fraction(0), min(high, Fraction(j, k)) - max(low, Fraction(j - 1, k)))
+        for j in range(1, k + 1)
+    ]
+    return tuple(share / (high - low) for share in inside)
+
+
+def _top(m: int, k: int) -> Weights:
+    if m > k:
+        raise LabError(f"the m of top_m must be at most K = {k}, got {m}")
+    return _between(Fraction(k - m, k), Fraction(1), k)
+
+
+def _median(k: int) -> Weights:
+    middle = {(k - 1) // 2, k // 2}
+    return tuple(Fraction(j in middle, len(middle)) for j in range(k))
+
+
+def _explicit(alpha: tuple[float, ...], k: int) -> Weights:
+    if len(alpha) != k:
+        raise LabError(f"l_statistic must have as many weights as K = {k}, got {len(alpha)}")
+    return tuple(map(_exact, alpha))
+
+
+def _share_of(which: str) -> Setting:
+    meaning = f"the share of {which} rewards that count, more than 0"
+    return Setting("q", Annotated[float, Field(gt=0, le=1.0)], 0.25, meaning)
+
+
+_M = Setting("m", AtLeastOne, 2, "how many of the best count, at most K")
+_P = Setting(
+    "p",
+    Annotated[float, Field(ge=0.0, lt=0.5)],
+    0.1,
+    "the share cut off at either end, less than 0.5",
+)
+_ALPHA = number_or_word(
+    "alpha", (1.0,), "alpha_1 to alpha_K, worst reward first; K is their number", several=True
+)
+FORMS = {
+    "max": Form(None, lambda value, k: _top(1, k)),
+    "top_m": Form(_M, _top),
+    "cvar_upper": Form(_share_of("best"), lambda q, k: _between(1 - _exact(q), Fraction(1), k)),
+    "cvar_lower": Form(_share_of("worst"), lambda q, k: _between(Fraction(0), _exact(q), k)),
+    "median": Form(None, lambda value, k: _median(k)),
+    "trimmed_mean": Form(_P, lambda p, k: _between(_exact(p), 1 - _exact(p), k)),
+    "l_statistic": Form(_ALPHA, _explicit),
+}
+
+
+@dataclass(frozen=True)
 class Objective:
     """E[sum_j alpha_j R_(j:K)] over K = `k` i.i.d. rewards.
 
@@ -32,33 +111,19 @@ class Objective:
 
     form: str
     k: int
-    _name: str = field(repr=False, compare=False)
-    _value: Any = field(repr=False, compare=False)
-    # alpha_1..alpha_K as the exact fractions that the form means, computed at once, so that an
-    # objective that exists has weights.
-    exact_weights: Weights = field(repr=False, compare=False)
 
-    def __init__(self, form: str, k: int) -> None:
-        self._set(*_parse(form), k)
-
-    @classmethod
-    def of(cls, name: str, value: Any, k: int) -> Objective:
-        """The objective of a form of `FORMS` at its parsed parameter, None where it has none."""
-        made = cls.__new__(cls)
-        made._set(name, value, k)
-        return made
-
-    def _set(self, name: str, value: Any, k: int) -> None:
+    def __post_init__(self) -> None:
         try:
-            whole = operator.index(k)
+            k = operator.index(self.k)
         except TypeError:
-            whole = 0
-        if isinstance(k, bool) or whole < 1:
-            raise LabError(f"the K of an objective must be a whole number >= 1, got {k!r}")
-        form = name if FORMS[name].parameter is None else f"{name}[{spell(value)}]"
-        weights = _weights(name, value, whole)
+            k = 0
+        if isinstance(self.k, bool) or k < 1:
+            raise LabError(f"the K of an objective must be a whole number >= 1, got {self.k!r}")
+        name, value = _parse(self.form)
         # The dataclass is frozen to all others.
-        vars(self).update(form=form, k=whole, _name=name, _value=value, exact_weights=weights)
+        vars(self).update(form=name if value is None else f"{name}[{spell(value)}]", k=k)
+        if name != "max":
+            _weights(self.form, k)  # an objective that exists has weights
 
     @classmethod
     def parse(cls, name: str) -> Objective:
@@ -75,9 +140,14 @@ class Objective:
         """Form and K, such as `top_m[2]@8`."""
         return f"{self.form}@{self.k}"
 
+    @property
+    def exact_weights(self) -> Weights:
+        """alpha_1..alpha_K."""
+        return _weights(self.form, self.k)
+
     @cached_property
     def order_weights(self) -> tuple[float, ...]:
-        """alpha_1..alpha_K, the weight of the least reward first."""
+        """alpha_1..alpha_K, rounded."""
         return tuple(map(float, self.exact_weights))
 
     @cached_property
@@ -91,42 +161,33 @@ class Objective:
     @cached_property
     def is_max(self) -> bool:
         """Whether this is the expected maximum, whatever its form: alpha = (0, ..., 0, 1)."""
-        return self.exact_weights[-1] == 1 and not any(self.exact_weights[:-1])
+        weights = self.exact_weights if self.form != "max" else (Fraction(1),)
+        return weights[-1] == 1 and not any(weights[:-1])
 
     @cached_property
     def exact_reduced(self) -> Weights:
-        """The weights of the K-1 rewards without sample i, as exact fractions; see `reduced`."""
-        if self.k == 1:
-            raise LabError(f"{self.name} has no objective of K - 1 rewards: K must be at least 2")
-        if self._name == "l_statistic":
-            return _rebinned(self.exact_weights)
-        value = min(self._value, self.k - 1) if self._name == "top_m" else self._value
-        return _weights(self._name, value, self.k - 1)
-
-    def reduced(self) -> tuple[float, ...]:
         """The K-1 weights of the sub-leave-one-out baseline; their sum is that of alpha.
-
-        Raises `ValueError` for K = 1.
 
         A named form keeps its parameter (`top_m` counts no more than all K-1). Explicit weights are
         masses on the K equal parts of [0, 1], spread evenly within each and cut into K-1 equal
-        parts: e_K becomes e_(K-1).
+        parts: e_K becomes e_(K-1). Raises `LabError` for K = 1.
         """
-        return tuple(map(float, self.exact_reduced))
+        k = self.k
+        if k == 1:
+            raise LabError(f"{self.name} has no objective of K - 1 rewards: K must be at least 2")
+        name, value = _parse(self.form)
+        if name == "l_statistic":
+            # Of old part j, (K-j)/(K-1) lies in new part j, and of old part j + 1, j/(K-1).
+            alpha = self.exact_weights
+            return tuple((alpha[j - 1] * (k - j) + alpha[j] * j) / (k - 1) for j in range(1, k))
+        return FORMS[name].weights(min(value, k - 1) if name == "top_m" else value, k - 1)
 
 
 # An objective is made anew wherever weights are computed: once per training step, say.
 @lru_cache(maxsize=256)
-def _weights(name: str, value: Any, k: int) -> Weights:
+def _weights(form: str, k: int) -> Weights:
+    name, value = _parse(form)
     return FORMS[name].weights(value, k)
-
-
-def _rebinned(weights: Weights) -> Weights:
-    """The mass of K equal parts of [0, 1], each spread evenly, on K-1 equal parts."""
-    k = len(weights)
-    # Of old part j, the share (K-j) / (K-1) lies in new part j, and of old part j + 1 the share j /
-    # (K-1).
-    return tuple((weights[j - 1] * (k - j) + weights[j] * j) / (k - 1) for j in range(1, k))
 
 
 @lru_cache(maxsize=256)

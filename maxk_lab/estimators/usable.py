@@ -15,7 +15,6 @@ def usable_weights(
     rewards: Tensor,
     usable: Tensor,
     *,
-    stable_sort: bool = True,
     trajectory_weights: Mapping[str, Tensor] | None = None,
     ratios: Tensor | None = None,
     coefficients: Tensor | None = None,
@@ -37,7 +36,6 @@ def usable_weights(
         at = rows.unsqueeze(1), columns
         return method.weights(
             rewards[at],
-            stable_sort=stable_sort,
             trajectory_weights={name: g[at] for name, g in (trajectory_weights or {}).items()},
             ratios=None if ratios is None else ratios[at],
             coefficients=None if coefficients is None else coefficients[rows],

@@ -1,70 +1,101 @@
-"""The value of n rewards: Max@K for one K, for every K, without each sample; any objective."""
+"""Values of n rewards, and the functions that the seeds of this project named.
+
+All take rewards `[..., n]`, i.i.d. along n, higher is better, of any real dtype, and raise
+`LabError`, a `ValueError`, unless all are finite and K is in range. They return the rewards'
+floating dtype (float64 for integers and booleans). Equal rewards get equal weights in whatever
+order they are sorted: `stable_sort` is part of the seeds' signatures and changes nothing.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.checks import check_k, check_rewards
+from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.estimators.ranks import derived, l_statistic, maximum
-from maxk_lab.estimators.ranks.combinatorics import shortfall_blocks
-from maxk_lab.estimators.ranks.derived import weigh
-from maxk_lab.estimators.ranks.gaps import result_dtype, shift, sort_rewards
-from maxk_lab.estimators.validation import check_k, check_rewards
+from maxk_lab.estimators.ranks import rules
+from maxk_lab.estimators.ranks.gaps import apply_rule, level, result_dtype, sort_rewards
 
 
 def maxk_reward_estimate(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
     """An unbiased estimate of J_K = E[max of K rewards]: the mean maximum of all K-subsets.
 
-    rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[...]` in the rewards' floating
-    dtype (float64 for integers and booleans), in units of reward. Raises `ValueError` unless 1 <= k
-    <= n and all rewards are finite. Source: PKPO, arXiv 2505.15201, Theorem 1.
+    Returns `[...]`, in units of reward, 1 <= k <= n. Source: PKPO, arXiv 2505.15201, Theorem 1.
     """
-    n = check_rewards(rewards)
-    k = check_k(k, n)
-    ranked = sort_rewards(rewards, stable_sort=stable_sort)
-    value = ranked.top.squeeze(-1) - ranked.gaps @ maximum.value_shortfall(n, k, rewards.device)
-    return value.to(result_dtype(rewards))
+    k = check_k(k, check_rewards(rewards))
+    return objective_estimate(rewards, Objective("max", k))
 
 
-def objective_estimate(
-    rewards: Tensor, objective: Objective, *, stable_sort: bool = True
-) -> Tensor:
+def objective_estimate(rewards: Tensor, objective: Objective) -> Tensor:
     """Unbiased estimate of E[sum_j alpha_j R_(j:K)]: the mean, over all K-subsets, of that sum.
 
-    rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[...]` as `maxk_reward_estimate`
-    does, which it is for a maximum. Raises `ValueError` unless the objective's K <= n and all
-    rewards are finite. Source: OrderGrad, arXiv 2606.06096.
+    Returns `[...]`, in units of reward, K <= n. Source: OrderGrad, arXiv 2606.06096.
     """
-    if objective.is_max:
-        return maxk_reward_estimate(rewards, objective.k, stable_sort=stable_sort)
     n = check_rewards(rewards)
-    check_k(objective.k, n)
-    ranked = sort_rewards(rewards, stable_sort=stable_sort)
-    value = shift(l_statistic.value(n, objective, rewards.device), ranked).squeeze(-1)
-    return value.to(result_dtype(rewards))
+    k = check_k(objective.k, n)
+    rule = rules.value(n, k, None if objective.is_max else objective)
+    return level(rule, sort_rewards(rewards)).squeeze(-1).to(result_dtype(rewards))
 
 
-def maxk_curve(rewards: Tensor, *, stable_sort: bool = True) -> Tensor:
+def maxk_curve(rewards: Tensor) -> Tensor:
     """`maxk_reward_estimate` for every K = 1..n from one sort.
 
-    rewards: `[..., n]`. Returns `[..., n]`, entry K-1 the estimate of J_K, never decreasing in K;
-    it starts at the mean and ends at the maximum. Raises `ValueError` unless all rewards are
-    finite. Takes O(n^2) time, O(n) memory.
+    Returns `[..., n]`, entry K-1 the estimate of J_K, never decreasing in K; it starts at the mean
+    and ends at the maximum. Takes O(n^2) time, O(n) memory.
     """
     n = check_rewards(rewards)
-    ranked = sort_rewards(rewards, stable_sort=stable_sort)
-    shortfall = torch.cat(
-        [ranked.gaps @ block for block in shortfall_blocks(n, rewards.device)], dim=-1
-    )
-    return (ranked.top - shortfall).to(result_dtype(rewards))
+    ranked = sort_rewards(rewards)
+    gap = torch.arange(1, n, dtype=torch.float64, device=rewards.device)
+    # C(j, K) / C(n, K) per gap j; from K - 1 to K it is multiplied by (j-K+1) / (n-K+1).
+    below, values = torch.ones_like(gap), []
+    for k in range(1, n + 1):
+        below = below * (gap - k + 1).clamp(min=0) / (n - k + 1)
+        values.append(ranked.top.squeeze(-1) - ranked.gaps @ below)
+    return torch.stack(values, dim=-1).to(result_dtype(rewards))
+
+
+def maxk_gradient_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
+    """s_i = 1/C(n,K) * sum of max R over the K-subsets that contain i, `[..., n]`, 1 <= k <= n.
+
+    sum_i s_i grad log pi(tau_i) is unbiased for the gradient of J_K; it is a sum, not a mean, over
+    samples: the weights already carry the factor K/n. K = 1 gives R_i / n. Source: PKPO, arXiv
+    2505.15201, Theorem 2.
+    """
+    return Method.parse("maxk", "none", k).weights(rewards)
 
 
 def sample_loo_baseline(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
-    """The Max@K value of the other n-1 samples, for every sample i: independent of R_i.
+    """The Max@K value of the other n-1 samples, for every sample i: independent of R_i, k < n.
 
-    rewards: `[..., n]`. Returns `[..., n]` in the samples' order, in units of reward: the scale of
-    J_K, where the score weights have the scale (K/n) J_K. Raises `ValueError` unless 1 <= k < n and
-    all rewards are finite.
+    Returns `[..., n]` in units of reward: the scale of J_K, where the score weights have the scale
+    (K/n) J_K.
     """
-    return weigh(derived.left_out_value, rewards, k, below_n=True, stable_sort=stable_sort)
+    n = check_rewards(rewards)
+    rule = rules.left_out_value(n, check_k(k, n, below_n=True))
+    return apply_rule(rule, rewards).to(result_dtype(rewards))
+
+
+def apply_sample_loo(s: Tensor, rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
+    """`s` minus `sample_loo_baseline(rewards, k)`, for score weights `[..., n]` of these rewards.
+
+    Returns `[..., n]` in the floating dtype of `s`. Unbiased, but the baseline is n/K too large for
+    s. Baseline `sample_loo` is the same in one step, without rounding s first.
+    """
+    check_rewards(s, "s")
+    if s.shape != rewards.shape:
+        raise LabError(
+            f"s must have the shape of rewards {list(rewards.shape)}, got {list(s.shape)}"
+        )
+    return (s.double() - sample_loo_baseline(rewards.double(), k)).to(result_dtype(s))
+
+
+def subloo_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
+    """s_i - (K/n) * (Max@(K-1) value of the others), `[..., n]`, 2 <= k <= n. Unbiased.
+
+    The mean over subsets of K of maximum minus second maximum, given to the subset's best sample:
+    exactly zero below rank K, never negative, monotone in the reward. PKPO's `sloo_minus_one`,
+    arXiv 2505.15201.
+    """
+    return Method.parse("maxk", "subloo", k).weights(rewards)

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.baselines.least_squares import Equations, normal_equations
-from maxk_lab.estimators.baselines.linear_families import family_terms
+from maxk_lab.estimators.baselines.least_squares import Equations, family_terms, normal_equations
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.moments import Outcomes, Weigh
 from maxk_lab.gradients.enumerated.oracle import joint_optimum

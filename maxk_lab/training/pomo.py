@@ -214,13 +214,12 @@ class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
             reward = reward.detach()
             weights = method.weights(
                 reward,
-                stable_sort=settings.stable_sort,
                 weight_normalization=settings.weight_normalization,
                 min_gap_scale=settings.min_gap_scale,
             )
             if self.advantage_scaler.scale is not None:
                 weights = self.advantage_scaler(n * weights) / n
-            value = objective_estimate(reward, method.objective, stable_sort=settings.stable_sort)
+            value = objective_estimate(reward, method.objective)
         loss = -(weights.detach() * log_likelihood).sum(-1).mean()
         policy_out["reinforce_loss"] = loss
         if settings.entropy_bonus > 0:

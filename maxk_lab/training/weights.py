@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators import token_advantages
-from maxk_lab.estimators.baselines.least_squares import Equations, normal_equations
-from maxk_lab.estimators.baselines.linear_families import coefficient_count, family_terms
+from maxk_lab.estimators.baselines.least_squares import Equations, family_terms, normal_equations
 from maxk_lab.estimators.usable import groups_by_size, weighted_by_size
 from maxk_lab.training.refusals import Weighting
 
@@ -41,7 +40,7 @@ def fitted_coefficients(
     """
     method = weighting.method
     family, k = method.baseline.row.name, method.k
-    count = coefficient_count(family, k)
+    count = method.baseline.row.coefficients(rewards.shape[1], k)
     a = torch.zeros(len(rewards), count, count, dtype=torch.float64)
     c = torch.zeros(len(rewards), count, dtype=torch.float64)
     for rows, columns in groups_by_size(usable, weighting.refusal):

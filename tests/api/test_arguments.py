@@ -55,7 +55,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (maxk_lab.load, "over", ["cells"]),
         (maxk_lab.advantages, "rewards", [[10**400, 1, 2]]),
         (maxk_lab.advantages, "usable", [[1, 0, 2]]),
-        (maxk_lab.advantages, "stable_sort", "no"),
         (maxk_lab.advantages, "trajectory_weights", 3),
     ],
 )

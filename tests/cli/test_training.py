@@ -68,7 +68,7 @@ def test_show_gives_the_final_curve_with_intervals_and_formulas(there: Path, lab
         value, low, high = (final[name][k - 1] for name in ("value", "low", "high"))
         assert f"max@{k}  {value:.4g} [{low:.4g}, {high:.4g}]" in text
     assert "maxk_lab.estimators.value:maxk_curve" in text
-    assert "maxk_lab.estimators.baselines.leave_one_out:centred_weights" in text
+    assert "maxk_lab.estimators.baselines.leave_one_out:centred" in text
     assert "per_instance" not in text
     view = json.loads(lab("show", record["cell"]["id"], "--json").stdout)
     assert view["metrics"] == record["metrics"]

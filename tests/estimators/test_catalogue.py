@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from importlib.metadata import EntryPoint
-from itertools import combinations
 from typing import Any
 
 import pytest
@@ -17,17 +14,14 @@ import torch
 import maxk_lab.catalogue
 from maxk_lab.catalogue import Catalogue, load
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import advantages, catalogue
-from maxk_lab.estimators.baselines.kinds import FittedRow
+from maxk_lab.estimators import advantages, baseline, catalogue, estimator
 from maxk_lab.estimators.catalogue import (
     BASELINES,
     ESTIMATORS,
-    BaselineRow,
-    EstimatorRow,
     choose_baseline,
     choose_estimator,
 )
-from maxk_lab.estimators.check.twins import has_twin
+from maxk_lab.estimators.check.brute_force import has_definition
 from maxk_lab.estimators.method import Method
 
 
@@ -39,9 +33,7 @@ def test_every_row_says_what_it_is() -> None:
         assert row.constraint
         assert row.citation
         assert row.objective in ("J_K", "J_1", "L_K")
-        assert callable(load(row.implementation))
-        if isinstance(row, FittedRow):
-            assert callable(load(row.fitted))
+        assert load(row.implementation) is row
 
 
 def test_spellings() -> None:
@@ -149,101 +141,104 @@ def test_the_package_is_lazy_and_names_its_functions() -> None:
         _ = package.nonsense
 
 
-def halved(rewards: torch.Tensor, k: int, *, stable_sort: bool = True) -> torch.Tensor:
-    """A third party's baseline: half of s."""
-    return (
-        load("maxk_lab.estimators:maxk_gradient_weights")(rewards, k, stable_sort=stable_sort) / 2
-    )
+@baseline("s_i / 2", source="a test", biased="biased in scale only", scale=lambda n, k: 0.5)
+def halved(rewards: torch.Tensor, k: int) -> torch.Tensor:
+    """Half of s."""
+    weights: torch.Tensor = load("maxk_lab.estimators:maxk_gradient_weights")(rewards, k)
+    return weights / 2
 
 
-def half_of_subsets(group: Sequence[Fraction], k: int) -> list[Fraction]:
-    """Its twin: half of the maxima of the subsets that hold the sample, over the number of all."""
-    subsets = list(combinations(range(len(group)), k))
-    return [
-        sum((max(group[j] for j in s) for s in subsets if i in s), Fraction(0)) / 2 / len(subsets)
-        for i in range(len(group))
-    ]
+@baseline("s_i - rho_-i(K) / 4", where="1 <= K < n", level=lambda at: at.others.value() / 4)
+def quarter(rewards: torch.Tensor, k: int) -> torch.Tensor:
+    """A quarter of the value of the others."""
+    return load("maxk_lab.estimators:maxk_gradient_weights")(rewards, k) - 0.25 * load(
+        "maxk_lab.estimators:sample_loo_baseline"
+    )(rewards, k)
 
 
-def a_third_of_subsets(group: Sequence[Fraction], k: int) -> list[Fraction]:
-    return [w * 2 / 3 for w in half_of_subsets(group, k)]
+@baseline("s_i - rho_-i(K) / 4", where="1 <= K < n", level=lambda at: at.others.value() / 3)
+def not_a_third(rewards: torch.Tensor, k: int) -> torch.Tensor:
+    """A third of the value of the others, by mistake a quarter."""
+    weights: torch.Tensor = quarter(rewards, k)
+    return weights
 
 
-HALVED = BaselineRow(
-    name="halved",
-    meaning="half of s",
-    formula="s_i / 2",
-    unbiased=False,
-    condition="biased in scale only",
-    constraint="1 <= K <= n",
-    shift_invariant=False,
-    scale=lambda n, k: 0.5,
-    implementation="third_party:halved",
-)
-TWINS = {
-    "halved": None,
-    "halved_with_twin": "third_party:half_of_subsets",
-    "halved_with_wrong_twin": "third_party:a_third_of_subsets",
-    "halved_with_lost_twin": "third_party:nothing",
-}
+@baseline("s_i", level=lambda at: Fraction(0))
+def broken(rewards: torch.Tensor, k: int) -> torch.Tensor:
+    """What raises."""
+    raise RuntimeError("broken")
+
+
+@estimator("twice the baseline's weights", biased="twice as long", scale=lambda n, k: 2.0)
+def doubled(rewards: torch.Tensor, k: int, baseline_weights: Any) -> torch.Tensor:
+    """Twice what the baseline gives."""
+    weights: torch.Tensor = 2.0 * baseline_weights(rewards, k)
+    return weights
 
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def points(group: str) -> list[EntryPoint]:
-        names = TWINS if group == "maxk_lab.baselines" else ()
-        return [EntryPoint(name, f"third_party:{name.upper()}", group) for name in names]
+    names = {
+        "maxk_lab.baselines": ("halved", "quarter", "not_a_third", "broken"),
+        "maxk_lab.estimators": ("doubled",),
+    }
 
-    for name, twin in TWINS.items():
-        row = replace(HALVED, name=name, twin=twin)
-        monkeypatch.setattr(sys.modules[__name__], name.upper(), row, raising=False)
+    def points(group: str) -> list[EntryPoint]:
+        return [EntryPoint(name, f"third_party:{name}", group) for name in names.get(group, ())]
+
     monkeypatch.setitem(sys.modules, "third_party", sys.modules[__name__])
     monkeypatch.setattr(maxk_lab.catalogue, "entry_points", points)
-    fresh = Catalogue("baseline", [*BASELINES], BASELINES.entry_point_group)
-    monkeypatch.setattr(catalogue, "BASELINES", fresh)
+    for name, rows in (("BASELINES", BASELINES), ("ESTIMATORS", ESTIMATORS)):
+        fresh = Catalogue(rows.kind, [*rows], rows.entry_point_group)
+        monkeypatch.setattr(catalogue, name, fresh)
 
 
 @pytest.mark.usefixtures("installed")
-def test_rows_of_other_packages_run_and_are_checked() -> None:
-    from maxk_lab.estimators.check.run import check_pair
-
+def test_rows_of_other_packages_run() -> None:
     rewards = torch.tensor([1.0, 2.0])
     torch.testing.assert_close(advantages(rewards, baseline="halved", k=1), rewards / 4)
-    results = {result.name: result for result in check_pair("maxk", "halved")}
-    assert set(results) == {"bias seen", "unbiased but for scale"}
-    assert all(result.ok for result in results.values())
+    found = advantages(rewards, estimator="doubled", baseline="halved", k=1)
+    torch.testing.assert_close(found, rewards / 2)
+    assert choose_baseline("quarter").row.meaning == "a quarter of the value of the others"
+    assert Method.parse("maxk", "quarter", 2).refusal(2) == (
+        "quarter needs 1 <= K < n, got K = 2 and n = 2"
+    )
 
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(
-    ("baseline", "ok", "detail"),
+    ("pair", "failing", "checked"),
     [
-        ("halved_with_twin", True, "settings, largest at"),
-        ("halved_with_wrong_twin", False, "settings, largest at"),
-        ("halved_with_lost_twin", False, "MistakeError: cannot load 'third_party:nothing'"),
+        (("maxk", "halved"), set(), {"bias seen", "unbiased but for scale"}),
+        (("maxk", "quarter"), set(), {"brute force", "unbiased"}),
+        (("reinforce", "not_a_third"), {"brute force"}, {"brute force", "unbiased"}),
+        (("maxk", "broken"), {"brute force", "unbiased"}, {"brute force", "unbiased"}),
+        (("doubled", "centred"), set(), {"bias seen", "unbiased but for scale"}),
     ],
 )
-def test_a_twin_of_another_package_is_compared_with_its_function(
-    baseline: str, ok: bool, detail: str
+def test_rows_of_other_packages_are_checked(
+    pair: tuple[str, str], failing: set[str], checked: set[str]
 ) -> None:
     from maxk_lab.estimators.check.run import check_pair
 
-    for estimator in ("maxk", "reinforce"):
-        results = {result.name: result for result in check_pair(estimator, baseline)}
-        assert results["fast = slow"].ok is ok
-        assert detail in results["fast = slow"].detail
-        assert all(result.ok for name, result in results.items() if name != "fast = slow")
+    results = check_pair(*pair)
+    assert {result.name for result in results} == checked
+    assert {result.name for result in results if not result.ok} == failing
+    if "broken" in pair:
+        assert all("RuntimeError: broken" in result.detail for result in results)
 
 
-def test_every_row_of_the_project_brings_its_twin() -> None:
-    for row in (*ESTIMATORS, *BASELINES):
+def test_a_function_becomes_a_row_with_nothing_said() -> None:
+    def my_own(rewards: torch.Tensor, k: int) -> torch.Tensor:
+        return rewards - rewards.mean()
+
+    row = baseline()(my_own)
+    assert (row.name, row.constraint, row.unbiased) == ("my_own", "1 <= K <= n", True)
+    assert row.implementation.endswith(":my_own")
+
+
+def test_every_baseline_of_the_project_has_its_definition() -> None:
+    for row in BASELINES:
         for spelling in (row.name, *row.examples):
-            pair = (spelling, "none") if isinstance(row, EstimatorRow) else ("maxk", spelling)
-            # That of token weights is checked by itself.
-            assert has_twin(Method.parse(*pair)) is not Method.parse(*pair).is_token_level
-
-
-def test_rows_with_importance_ratios_are_those_with_a_function_for_them() -> None:
-    from maxk_lab.estimators.methods.off_policy import OFF_POLICY_BASELINES
-
-    assert [row.name for row in BASELINES if row.off_policy] == list(OFF_POLICY_BASELINES)
+            method = Method.parse("maxk", spelling)
+            assert has_definition(method) is not method.is_token_level

@@ -3,78 +3,24 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+import re
 from typing import Any
 
 import pytest
 import torch
 
-from maxk_lab.catalogue import load
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
-from maxk_lab.estimators.baselines.kinds import FittedRow
 from maxk_lab.estimators.catalogue import (
     BASELINES,
     ESTIMATORS,
     choose_baseline,
 )
-from maxk_lab.estimators.check.twins import inputs
+from maxk_lab.estimators.check.run import inputs
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 
 SPELLINGS = [spelling for row in BASELINES for spelling in (row.name, *row.examples)]
-
-
-PAIRS = [
-    (estimator, baseline)
-    for row in ESTIMATORS
-    for estimator in (row.name, *row.examples)
-    for baseline in SPELLINGS
-    if Method.parse(estimator, baseline).pair_refusal is None
-]
-
-
-@pytest.mark.parametrize(("estimator", "baseline"), PAIRS)
-def test_every_pair_runs_exactly_where_the_catalogue_says(estimator: str, baseline: str) -> None:
-    if Method.parse(estimator, baseline).is_token_level:
-        with pytest.raises(
-            ValueError, match=r"otb_token gives one weight per token.*token_advantages\("
-        ):
-            advantages(torch.ones(3), estimator=estimator, baseline=baseline, k=1)
-        return
-    for n in (1, 2, 3, 5):
-        generator = torch.Generator().manual_seed(n)
-        rewards = torch.randint(0, 2, (2, n), generator=generator).float()
-        for k in range(1, n + 2):
-            method = Method.parse(estimator, baseline, k)
-            given = inputs(method, rewards)
-            if method.refusal(n) is None:
-                weights = call(method, rewards, given)
-                assert weights.shape == rewards.shape
-                assert weights.dtype == rewards.dtype
-                assert torch.isfinite(weights).all()
-                found = advantages(rewards, estimator=estimator, baseline=baseline, k=k, **given)
-                assert torch.equal(weights, found)
-            else:
-                with pytest.raises((ValueError, LabError), match=r"must (be|have)|needs"):
-                    call(method, rewards, given)
-
-
-def call(method: Method, rewards: torch.Tensor, given: dict[str, Any]) -> torch.Tensor:
-    """The functions that the rows name, joined as their docstrings say."""
-    row, params, base = method.estimator.row, method.estimator.params, method.baseline
-    function = partial(load(row.implementation), **row.own_options(**params))
-    if row.needs_ratios:
-        return function(rewards, given["ratios"], method.k, base.name)
-    if "coefficients" in given:
-        assert isinstance(base.row, FittedRow)
-        own = partial(load(base.row.fitted), coefficients=given["coefficients"])
-    else:
-        kind = base.row.needs(**base.params)
-        g = {} if kind is None else {"g": given["trajectory_weights"][kind]}
-        options = row.baseline_options(method.k, **params)
-        own = partial(load(base.row.implementation), **base.params, **g, **options)
-    return function(rewards, method.k, own)
 
 
 def test_which_trajectory_weight_a_pair_needs() -> None:
@@ -229,3 +175,107 @@ def test_effective_k_and_scale() -> None:
     assert Method.parse("maxk", "subloo", 8).expected_scale(8) == 1.0
     assert not Method.parse("maxk", "group_mean").is_unbiased
     assert Method.parse("reinforce", "centred").is_unbiased
+
+
+REWARDS = torch.tensor([0.0, 1.0, 5.0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 0}, "k must be an integer with 1 <= k <= n = 3, got 0"),
+        ({"k": 4}, "k must be an integer with 1 <= k <= n = 3, got 4"),
+        ({"k": True}, "k must be an integer with 1 <= k <= n = 3, got True"),
+        ({"baseline": "subloo", "k": 1}, "subloo needs 2 <= K <= n, got K = 1 and n = 3"),
+        (
+            {"estimator": "reinforce", "baseline": "subloo"},
+            "subloo needs 2 <= K <= n, got K = 1 and n = 3",
+        ),
+        ({"baseline": "otb_token", "k": 1}, "otb_token gives one weight per token"),
+        ({"baseline": "ladder"}, "ladder[cross_fit] needs its fitted coefficients, [..., D], got"),
+        (
+            {"baseline": "affine[0.5]", "coefficients": torch.ones(1)},
+            "affine[0.5] takes no coefficients",
+        ),
+        (
+            {"baseline": "ladder", "coefficients": torch.ones(2)},
+            "coefficients must be [..., 1] over the leading dimensions of rewards [3], got sh",
+        ),
+        ({"baseline": "ladder", "coefficients": torch.ones(4, 1)}, "got shape [4, 1]"),
+        ({"baseline": "joint_optimum", "coefficients": torch.ones(1)}, "must be [..., 3] over"),
+        ({"estimator": "off_policy_maxk"}, "off_policy_maxk needs ratios"),
+        ({"ratios": torch.ones(3)}, "maxk takes no ratios"),
+        (
+            {"baseline": "opo", "k": 1},
+            "needs trajectory_weights['length'], one positive number per ",
+        ),
+        (
+            {"baseline": "opo", "k": 1, "trajectory_weights": {"other": torch.ones(3)}},
+            "sample, got other",
+        ),
+        *(
+            (
+                {"baseline": "opo", "k": 1, "trajectory_weights": {"length": torch.tensor(g)}},
+                message,
+            )
+            for g, message in (
+                ([1.0, 2.0], "g must have the shape of rewards [3], got [2]"),
+                ([1.0, float("nan"), 1.0], "g must be finite and not negative, got nan"),
+                ([1.0, float("inf"), 1.0], "g must be finite and not negative, got inf"),
+                ([1.0, -2.0, 1.0], "g must be finite and not negative, got -2.0"),
+                ([1j, 1j, 1j], "g must be floating-point, integer or boolean"),
+            )
+        ),
+        ({"baseline": "centered"}, "unknown baseline 'centered' (did you mean centred?)"),
+    ],
+)
+def test_mistakes(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(LabError, match=re.escape(message)):
+        advantages(REWARDS, **{"k": 2, **options})
+
+
+def test_what_is_no_tensor_is_a_type_error() -> None:
+    wrong: Any = [1, 2, 3]
+    for baseline, numbers in (
+        ("opo", {"trajectory_weights": {"length": wrong}}),
+        ("constant", {"coefficients": wrong}),
+    ):
+        with pytest.raises(TypeError, match=r"must be a torch\.Tensor"):
+            Method.parse("maxk", baseline).weights(REWARDS, **numbers)
+    with pytest.raises(TypeError, match=r"rewards must be a torch\.Tensor"):
+        Method.parse("maxk").weights(wrong)
+
+
+def test_inputs_are_not_written_to() -> None:
+    rewards, g = torch.tensor([3.0, 1.0, 2.0]), torch.tensor([1.0, 2.0, 4.0])
+    for row in BASELINES:
+        if Method.parse("maxk", row.name).fit is None and not row.token_level:
+            k = 2 if row.refusal(3, 2) is None else 1
+            kinds = dict.fromkeys(("length", "logit_proxy", "grad_norm"), g)
+            advantages(rewards, baseline=row.name, k=k, trajectory_weights=kinds)
+    assert g.tolist() == [1.0, 2.0, 4.0]
+    assert rewards.tolist() == [3.0, 1.0, 2.0]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", [row.name for row in BASELINES if not row.token_level])
+def test_cuda_agrees_and_never_waits(name: str) -> None:
+    method = Method.parse("maxk", name, 1 if BASELINES.get(name).objective == "J_1" else 3)
+    rewards = torch.randn(8, 16, generator=torch.Generator().manual_seed(8))
+    numbers = inputs(method, rewards)
+
+    def on_device(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: on_device(one) for key, one in value.items()}
+        return value.cuda()
+
+    moved, given = rewards.cuda(), on_device(numbers)
+    method.weights(moved, **given)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        weights = method.weights(moved, **given)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.testing.assert_close(weights.cpu(), method.weights(rewards, **numbers))
+    moved[0, 0] = float("nan")
+    assert method.weights(moved, **given)[0].isnan().all()

@@ -9,7 +9,7 @@ import torch
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
-from maxk_lab.estimators.baselines.linear_families import family_terms
+from maxk_lab.estimators.baselines.least_squares import family_terms
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights
 from maxk_lab.gradients.enumerated.moments import Outcomes
 from maxk_lab.gradients.fitting import cross_fit, oracle_coefficients, same_batch

@@ -8,7 +8,7 @@ import torch
 from small_environments import make
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import advantages, off_policy_weights, token_advantages
+from maxk_lab.estimators import advantages, token_advantages
 from maxk_lab.estimators.usable import usable_weights
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.seeds import derive_seed
@@ -150,7 +150,7 @@ def test_further_inner_epochs_follow_the_weights_of_the_policy_as_it_is_then(seq
         log_probs = environment.log_probs(policy, instances, rollouts.actions)
         ratios = (log_probs - rollouts.log_probs).exp().detach()
         shares.append((ratios.sum(1).square() / ratios.square().sum(1)).mean().item() / N)
-        weights = off_policy_weights(rollouts.rewards, ratios, 3, "subloo")
+        weights = weighting.method.weights(rollouts.rewards, ratios=ratios)
         step = gradient(-(weights * log_probs).sum() / len(instances), policy)
         with torch.no_grad():
             policy.logits -= rate * step

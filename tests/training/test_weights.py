@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
-from maxk_lab.estimators import advantages, family_terms, token_advantages
-from maxk_lab.estimators.baselines.least_squares import normal_equations, solve
+from maxk_lab.estimators import advantages, token_advantages
+from maxk_lab.estimators.baselines.least_squares import family_terms, normal_equations, solve
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.usable import usable_weights
 from maxk_lab.gradients.enumerated.exact import exact_value

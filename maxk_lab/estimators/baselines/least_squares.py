@@ -10,6 +10,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.catalogue import BASELINES
+from maxk_lab.estimators.checks import check_rewards
+
 # Eigenvalues below this share of the largest count as zero: what is left of them in float64 is
 # rounding.
 LEAST_EIGENVALUE = 1e-12
@@ -33,6 +37,31 @@ class Equations(NamedTuple):
     def solution(self) -> Tensor:
         """The α of least norm that solves them best, `[..., D]`."""
         return solve(self.a, self.c)
+
+
+def family_terms(rewards: Tensor, k: int, family: str) -> tuple[Tensor, Tensor]:
+    """The weights of a baseline with coefficients as w = start + directions @ coefficients.
+
+        affine    D = 1    start centred, direction subloo - centred, for 2 <= K < n;
+                           the coefficient is alpha
+        ladder    D = K-1  start centred, direction k (K/n) (rho_-i(K) - rho_-i(k)), for 2 <= K < n,
+                           with rho_-i(k) the Max@k value of the others; the coefficients are
+                           alpha_1 to alpha_(K-1), and alpha_K is what is left of 1
+        constant  D = 1    start the score weights, direction -K/n, for 1 <= K <= n;
+                           the coefficient c is in units of reward
+
+    Unbiased for every coefficient that does not depend on the samples' own rewards and scores.
+
+    rewards: `[..., n]`, i.i.d. along n, higher is better. Returns start `[..., n]` and directions
+    `[..., n, D]` in the samples' order, float64 whatever the rewards' dtype, so that nothing is
+    lost in a sum of large terms. Raises `LabError` for K out of range or a reward that is not
+    finite.
+    """
+    row = BASELINES.get(family)
+    problem = row.refusal(check_rewards(rewards), k)
+    if problem is not None:
+        raise LabError(problem)
+    return row.terms(rewards, k)
 
 
 def normal_equations(w0: Tensor, directions: Tensor, gram: Tensor) -> Equations:

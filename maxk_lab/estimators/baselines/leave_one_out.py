@@ -1,116 +1,219 @@
-"""The leave-one-out baselines: each function gives w_i = s_i - b_i of one catalogue row.
+"""The baselines of rewards alone: rules on the gaps of sorted rewards, one for each row.
 
-All take rewards `[..., n]` (i.i.d. along n, higher is better) and K, and return `[..., n]` in the
-samples' order and the rewards' floating dtype (float64 for integers and booleans). All raise
-`ValueError` where K is outside the stated range or a reward is not finite. The gradient estimate is
-the sum, not the mean, of w_i grad log pi(tau_i).
-
-Stated for the maximum. With an `objective` E[sum_j alpha_j R_(j:K)] of this K, s_i and the value of
-the others are those of the objective, and "at K-1" means its reduced form (`Objective.reduced`).
+s_i are the score weights, rho_-i(k) the Max@k value of the n-1 samples without i, and w = s - b is
+what each rule gives. With an objective E[sum_j alpha_j R_(j:K)] in place of the maximum, s and rho
+are those of the objective, and "at K-1" means its reduced form (`Objective.exact_reduced`).
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
-from maxk_lab.errors import LabError
+from maxk_lab.estimators.engine import deferred
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.estimators.ranks import derived
-from maxk_lab.estimators.ranks.derived import weigh
-from maxk_lab.estimators.ranks.gaps import apply_rule
-from maxk_lab.estimators.validation import check_k, check_rewards
-from maxk_lab.estimators.value import sample_loo_baseline
+from maxk_lab.estimators.parameters import number_or_word
+from maxk_lab.estimators.rows import PKPO, baseline
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from maxk_lab.estimators.ranks import gaps, rules
+    from maxk_lab.estimators.ranks.gaps import Rule
+else:
+    gaps, rules = deferred("maxk_lab.estimators.ranks.gaps", "maxk_lab.estimators.ranks.rules")
+
+RLOO = "Kool, van Hoof and Welling 2019 (RLOO), Buy 4 REINFORCE samples"
+_FITS = ("cross_fit", "same_batch", "oracle")
+_FITTED = (
+    "cross_fit: least squares on other instances; same_batch: on the own samples, biased; "
+    "oracle: of least variance under the policy, by complete enumeration"
+)
+_FIXED_ALPHA = "the n samples are i.i.d. and alpha does not depend on them: all but same_batch"
 
 
-def group_mean_weights(
-    rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
-) -> Tensor:
-    """s_i minus the mean of s, 1 <= k < n.
+@baseline("w_i = s_i", source=PKPO, off_policy=True, level=lambda at: Fraction(0))
+def none(n: int, k: int, objective: Objective | None) -> Rule:
+    """No baseline."""
+    return rules.score(n, k, objective)
 
-    Biased in scale only: (1 - K/n) times `centred_weights`.
+
+@baseline(
+    "w_i = s_i - mean(s)",
+    where="1 <= K < n",
+    source="K = 1: the numerator of GRPO, Shao et al. 2024, arXiv 2402.03300",
+    biased="biased in scale only: (1 - K/n) times the gradient",
+    scale=lambda n, k: 1.0 - k / n,
+    shift_invariant=True,
+    level=lambda at: at.group.mean(at.group.score()),
+)
+def group_mean(n: int, k: int, objective: Objective | None) -> Rule:
+    """Mean score weight of the group, own sample included: right direction, too short; `mean` at
+    K = 1.
     """
-    return weigh(derived.group_mean, rewards, k, objective, below_n=True, stable_sort=stable_sort)
+    return rules.group_mean(n, k, objective)
 
 
-def centred_weights(
-    rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
-) -> Tensor:
-    """s_i - (K/n) * (Max@K value of the others) = n/(n-K) * (s_i - mean s), 1 <= k < n.
+@baseline(
+    "w_i = s_i - (K/n) rho_-i(K) = n/(n-K) (s_i - mean(s))",
+    where="1 <= K < n",
+    source=f"K = 1: {RLOO}",
+    shift_invariant=True,
+    off_policy=True,
+    level=lambda at: at.share * at.others.value(),
+)
+def centred(n: int, k: int, objective: Objective | None) -> Rule:
+    """Max@K value of the other samples, on the scale of s; `rloo` at K = 1."""
+    return (n / (n - k)) * rules.group_mean(n, k, objective)
 
-    RLOO at K = 1. Unbiased.
+
+@baseline(
+    "w_i = s_i - rho_-i(K)",
+    where="1 <= K < n",
+    source="Sample-LOO: the plain leave-one-out value as a baseline",
+    level=lambda at: at.others.value(),
+)
+def sample_loo(n: int, k: int, objective: Objective | None) -> Rule:
+    """Max@K value of the other samples as it is: n/K too large for s."""
+    return rules.score(n, k, objective) - rules.left_out_value(n, k, objective)
+
+
+@baseline(
+    "w_i = s_i - K/(n-1) rho_-i(K)",
+    where="1 <= K < n",
+    source=PKPO,
+    level=lambda at: at.others.mean(at.others.score()),
+)
+def pkpo_sloo(n: int, k: int, objective: Objective | None) -> Rule:
+    """Mean score weight of the other samples among themselves (PKPO's sloo)."""
+    return rules.score(n, k, objective) - (k / (n - 1)) * rules.left_out_value(n, k, objective)
+
+
+@baseline(
+    "w_i = s_i - (K/n) rho_-i(K-1)",
+    where="2 <= K <= n",
+    source=PKPO,
+    shift_invariant=True,
+    off_policy=True,
+    level=lambda at: at.share * at.others.reduced().value(),
+)
+def subloo(n: int, k: int, objective: Objective | None) -> Rule:
+    """Each subset's gap between best and second best, to its best (PKPO's sloo_minus_one).
+
+    Exactly zero below rank K, never negative, monotone in the reward. For another objective: the
+    mean of what the sample adds to its subsets, against the reduced objective without it.
     """
-    return weigh(derived.centred, rewards, k, objective, below_n=True, stable_sort=stable_sort)
+    return rules.subloo(n, k, objective)
 
 
-def sample_loo_weights(
-    rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
-) -> Tensor:
-    """s_i - (Max@K value of the others), 1 <= k < n.
-
-    Unbiased, but the baseline is n/K too large for s.
-    """
-    return weigh(derived.sample_loo, rewards, k, objective, below_n=True, stable_sort=stable_sort)
-
-
-def pkpo_sloo_weights(
-    rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
-) -> Tensor:
-    """s_i - K/(n-1) * (Max@K value of the others), 1 <= k < n. Unbiased.
-
-    PKPO's `sloo`, arXiv 2505.15201.
-    """
-    return weigh(derived.pkpo_sloo, rewards, k, objective, below_n=True, stable_sort=stable_sort)
-
-
-def subloo_weights(
-    rewards: Tensor, k: int, *, objective: Objective | None = None, stable_sort: bool = True
-) -> Tensor:
-    """s_i - (K/n) * (Max@(K-1) value of the others), 2 <= k <= n. Unbiased.
-
-    The mean over subsets of K of maximum minus second maximum, given to the subset's best sample:
-    exactly zero below rank K, never negative, monotone in the reward. PKPO's `sloo_minus_one`,
-    arXiv 2505.15201. For another objective: the mean of what the sample adds to its subsets,
-    against the reduced objective without it.
-    """
-    return weigh(derived.subloo, rewards, k, objective, low=2, stable_sort=stable_sort)
+@baseline(
+    "w_i = s_i - (K/n) [rho_-i(K) - alpha (rho_-i(K) - rho_-i(K-1))]",
+    where="2 <= K < n or 1 <= K < n and alpha == 0",
+    constraint="2 <= K < n (1 <= K < n if alpha = 0)",
+    source="this project",
+    condition=_FIXED_ALPHA,
+    shift_invariant=True,
+    parameter=number_or_word("alpha", 0.5, f"0 is centred, 1 is subloo; {_FITTED}", _FITS),
+    fits=_FITS,
+    exceptions=("same_batch",),
+    examples=(
+        "affine[0.0]",
+        "affine[1.0]",
+        "affine[-0.75]",
+        "affine[1.5]",
+        *(f"affine[{word}]" for word in _FITS),
+    ),
+    level=lambda at, alpha: (
+        at.share
+        * ((1 - alpha) * at.others.value() + (alpha and alpha * at.others.reduced().value()))
+    ),
+)
+def affine(n: int, k: int, objective: Objective | None = None, *, alpha: float) -> Rule:
+    """Between centred (alpha = 0) and subloo (alpha = 1), and beyond."""
+    rule: Rule = (1.0 - alpha) * centred(n, k, objective)
+    return rule + alpha * subloo(n, k, objective) if alpha else rule
 
 
-def affine_weights(
-    rewards: Tensor,
-    k: int,
-    *,
-    alpha: float = 0.5,
-    objective: Objective | None = None,
-    stable_sort: bool = True,
-) -> Tensor:
-    """(1 - alpha) * centred + alpha * subloo, 1 <= k < n, and 2 <= k unless alpha = 0.
-
-    Unbiased for every fixed alpha. `alpha` is any finite number, fixed before the rewards are seen.
-    """
-    if isinstance(alpha, str) or not math.isfinite(alpha):
-        raise LabError(f"alpha must be a finite number, got {alpha!r}")
-    alpha = float(alpha)
-    n = check_rewards(rewards)
-    k = check_k(k, n, low=1 if alpha == 0 else 2, below_n=True)
-    rule = derived.affine(n, k, objective, alpha, rewards.device)
-    return apply_rule(rule, rewards, stable_sort=stable_sort)
+def _rungs(n: int, k: int, alpha: Any = None) -> str | None:
+    if isinstance(alpha, tuple) and len(alpha) != k:
+        return f"ladder needs one coefficient per rung 1..K, got {len(alpha)} and K = {k}"
+    if isinstance(alpha, tuple) and abs(math.fsum(alpha) - 1.0) > 1e-9:
+        return f"ladder needs coefficients whose sum is 1, got {math.fsum(alpha)}"
+    return None
 
 
-def apply_sample_loo(s: Tensor, rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
-    """`s` minus `sample_loo_baseline(rewards, k)`, for score weights `[..., n]` of these rewards.
-
-    Returns `[..., n]` in the floating dtype of `s`. Raises `ValueError` unless n > k >= 1 and the
-    shapes agree. `sample_loo_weights(rewards, k)` is the same in one step, without rounding s
-    first.
-    """
-    check_rewards(s, "s")
-    check_rewards(rewards)
-    if s.shape != rewards.shape:
-        raise LabError(
-            f"s must have the shape of rewards {list(rewards.shape)}, got {list(s.shape)}"
+@baseline(
+    "w_i = s_i - (K/n) sum_k<=K alpha_k rho_-i(k), sum_k alpha_k = 1",
+    where="2 <= K < n",
+    refuse=_rungs,
+    source="this project",
+    condition=_FIXED_ALPHA,
+    shift_invariant=True,
+    parameter=number_or_word(
+        "alpha", "cross_fit", f"alpha_1 to alpha_K, whose sum is 1; {_FITTED}", _FITS, several=True
+    ),
+    fits=_FITS,
+    dimension=lambda k: k - 1,
+    exceptions=("same_batch",),
+    examples=(
+        "ladder[same_batch]",
+        "ladder[oracle]",
+        "ladder[0.25 0.75]",
+        "ladder[0.5 -1.0 1.5]",
+    ),
+    level=lambda at, alpha: (
+        at.share
+        * sum(
+            (a * (at.others.value(rung) - at.others.value()) for rung, a in enumerate(alpha, 1)),
+            at.others.value(),
         )
-    baseline = sample_loo_baseline(rewards.double(), k, stable_sort=stable_sort)
-    difference = s.double() - baseline
-    return difference.to(s.dtype) if s.is_floating_point() else difference
+    ),
+)
+def ladder(n: int, k: int, alpha: tuple[float, ...]) -> Rule:
+    """Weighted mean of the Max@k values of the other samples for every k up to K.
+
+    The coefficient of rung K is what is left of 1, whether it is in `alpha` or not.
+    """
+    rule: Rule = centred(n, k, None)
+    for rung, share in enumerate(alpha, 1):
+        if share and rung < k:
+            gain = rules.left_out_value(n, k) - rules.left_out_value(n, rung)
+            rule = rule + share * ((k / n) * gain)
+    return rule
+
+
+@baseline(
+    "w_i = s_i - (K/n) c",
+    source="this project; at K = 1: Greensmith, Bartlett and Baxter 2004, JMLR 5",
+    condition="the n samples are i.i.d. and c does not depend on them",
+    parameter=number_or_word(
+        "c",
+        "oracle",
+        "in units of reward; oracle: of least variance under the policy, by complete enumeration",
+        ("oracle",),
+    ),
+    fits=("oracle",),
+    examples=("constant[0.0]", "constant[-5.0]"),
+    level=lambda at, c: at.share * c,
+)
+def constant(n: int, k: int, c: float) -> Rule:
+    """A fixed reward level on the scale of s."""
+    return rules.score(n, k) - (k / n) * c
+
+
+@baseline(
+    "w_i = s_i - b(tau_-i), b the symmetric function of the other trajectories of least total "
+    "variance",
+    where="1 <= K <= n and n >= 2",
+    source="this project",
+    condition="the n samples are i.i.d. and b is computed from the policy, by complete enumeration",
+    shift_invariant=True,
+    fits=("oracle",),
+    level=lambda at, coefficients: coefficients[at.i],
+)
+def joint_optimum(rewards: Tensor, k: int, coefficients: Tensor) -> Tensor:
+    """The best of all symmetric leave-one-out baselines: a bound for every other, not one to train
+    with.
+    """
+    return gaps.apply_rule(rules.score(rewards.shape[-1], k), rewards) - coefficients

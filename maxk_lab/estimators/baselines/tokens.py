@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.ranks.gaps import result_dtype
-from maxk_lab.estimators.validation import below_top, check_rewards
+from maxk_lab.estimators.baselines.weighted_means import below_top
+from maxk_lab.estimators.engine import deferred
+from maxk_lab.estimators.rows import baseline
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from maxk_lab.estimators import checks
+else:
+    torch, checks = deferred("torch", "maxk_lab.estimators.checks")
+
+
+@baseline(
+    "w_it = [R_i - sum_j W_jt R_j / sum_j W_jt] / n over the j alive at t, W_jt = sum of proxies "
+    "up to t",
+    where="K == 1 and n >= 2",
+    constraint="K = 1 and n >= 2, one weight per token",
+    source="verl's optimal token baseline",
+    objective="J_1",
+    biased="biased by O(1/n) in direction too: the own sample is in the mean",
+    shift_invariant=True,
+    token_level=True,
+)
+def otb_token(rewards: Tensor, logit_proxies: Tensor, mask: Tensor) -> Tensor:
+    """One baseline per token position, own sample included, weighted by the logit proxy so far."""
+    n = rewards.shape[-1]
+    x = below_top(rewards).unsqueeze(-1)
+    alive = mask.double()
+    # Relative to the largest at t: a tiny common factor must not underflow in the products.
+    so_far = logit_proxies.cumsum(-1) * alive
+    largest = so_far.amax(dim=-2, keepdim=True)
+    share = torch.where(largest > 0, so_far / largest, alive)
+    total = share.sum(-2, keepdim=True)
+    level = (share * x).sum(-2, keepdim=True) / torch.where(total > 0, total, 1.0)
+    return alive * (x - level) / n
 
 
 def token_advantages(rewards: Tensor, logit_proxies: Tensor, mask: Tensor) -> Tensor:
@@ -26,38 +59,21 @@ def token_advantages(rewards: Tensor, logit_proxies: Tensor, mask: Tensor) -> Te
     for a reward that is not finite and a logit proxy that is negative beyond rounding or not
     finite.
     """
-    n = check_rewards(rewards, least_n=2)
+    checks.check_rewards(rewards, least_n=2)
     for name, table in (("logit_proxies", logit_proxies), ("mask", mask)):
         if table.dim() != rewards.dim() + 1 or table.shape[:-1] != rewards.shape:
             raise LabError(
                 f"{name} must have the shape of rewards {list(rewards.shape)} and one more "
-                "dimension, "
-                f"got {list(table.shape)}"
+                f"dimension, got {list(table.shape)}"
             )
     if mask.dtype != torch.bool or mask.shape != logit_proxies.shape:
         raise LabError(
             f"mask must be boolean of shape {list(logit_proxies.shape)}, got {mask.dtype} of "
             f"{list(mask.shape)}"
         )
-    proxies = _proxies(logit_proxies, mask)
-    x = below_top(rewards).unsqueeze(-1)
-    alive = mask.double()
-    # Relative to the largest at t: a tiny common factor must not underflow in the products.
-    so_far = proxies.cumsum(-1) * alive
-    largest = so_far.amax(dim=-2, keepdim=True)
-    share = torch.where(largest > 0, so_far / largest, alive)
-    total = share.sum(-2, keepdim=True)
-    baseline = (share * x).sum(-2, keepdim=True) / torch.where(total > 0, total, 1.0)
-    return (alive * (x - baseline) / n).to(result_dtype(rewards))
-
-
-def _proxies(logit_proxies: Tensor, mask: Tensor) -> Tensor:
-    """The proxies in float64, 0 off the mask and where rounding made them negative."""
     proxies = torch.where(mask, logit_proxies.detach().double(), 0.0)
-    if proxies.device.type == "cpu":
-        wrong = ~torch.isfinite(proxies) | (proxies < -1e-6)
-        if bool(wrong.any()):
-            raise LabError(
-                f"logit_proxies must be finite and not negative, got {proxies[wrong][0].item()}"
-            )
-    return proxies.clamp(min=0)
+    checks.check_values(
+        proxies, proxies >= -1e-6, "logit_proxies must be finite and not negative", fill=None
+    )
+    weights: Tensor = otb_token(rewards, proxies.clamp(min=0), mask)
+    return weights.to(checks.result_dtype(rewards))

@@ -1,184 +1,190 @@
-"""Baselines that are weighted means: each sample counts with a number g >= 0.
+"""Baselines that are means of rewards: each sample counts with a number g >= 0.
 
-g may be its squared score norm, say.
-
-`g` is `[..., n]` like the rewards, on the same device, of any real dtype and any scale: only ratios
-matter. It must be finite and not negative. What is wrong raises `ValueError` for CPU tensors;
-elsewhere the check would wait for the device, and the weights come out as NaN instead. Where all
-that is averaged has g = 0, as for a policy so sure of itself that its squared scores round to 0,
-the mean is the plain one.
+g may be its squared score norm, say; only ratios of g matter, and where all that is averaged has
+g = 0, as for a policy so sure of itself that its squared scores round to 0, the mean is the plain
+one (see `checks.check_trajectory_weights`).
 
 Every sum here has terms of one sign, as rewards count from the group's maximum: nothing cancels.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import Tensor
+from maxk_lab.estimators.baselines.leave_one_out import RLOO, centred
+from maxk_lab.estimators.engine import cached, deferred
+from maxk_lab.estimators.rows import TRAJECTORY_WEIGHTS, BaselineRow, baseline
+from maxk_lab.settings import Setting
 
-from maxk_lab.errors import LabError
-from maxk_lab.estimators.kinds import TRAJECTORY_WEIGHTS
-from maxk_lab.estimators.ranks import derived, maximum
-from maxk_lab.estimators.ranks.combinatorics import cached, rank_weights
-from maxk_lab.estimators.ranks.gaps import (
-    Sorted,
-    in_own_order,
-    result_dtype,
-    sort_rewards,
-    weights_by_rank,
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from maxk_lab.estimators.ranks import coefficients, gaps, rules
+    from maxk_lab.estimators.ranks.gaps import Rule
+else:
+    torch, coefficients, gaps, rules = deferred(
+        "torch",
+        "maxk_lab.estimators.ranks.coefficients",
+        "maxk_lab.estimators.ranks.gaps",
+        "maxk_lab.estimators.ranks.rules",
+    )
+
+_FOR_ONE: dict[str, Any] = {
+    "where": "K == 1 and n >= 2",
+    "objective": "J_1",
+    "shift_invariant": True,
+}
+
+
+@baseline(
+    "w_i = (R_i - mean(R)) / n",
+    source="Liu et al. 2025 (Dr. GRPO), arXiv 2503.20783",
+    biased="biased in scale only: (n-1)/n times the gradient",
+    scale=lambda n, k: (n - 1) / n,
+    level=lambda at: at.share * at.group.mean(),
+    **_FOR_ONE,
 )
-from maxk_lab.estimators.validation import (
-    below_top,
-    check_k,
-    check_rewards,
-    check_trajectory_weights,
+def mean(n: int, k: int) -> Rule:
+    """Mean reward of the group, own sample included (Dr. GRPO): group_mean at K = 1."""
+    return rules.group_mean(n, k)
+
+
+@baseline(
+    "w_i = (R_i - mean of the other R) / n = (R_i - mean(R)) / (n-1)",
+    source=RLOO,
+    level=lambda at: at.share * at.others.mean(),
+    **_FOR_ONE,
 )
-
-# Rewards that `optimal_weights` takes at a time.
-_BLOCK = 16_384
-
-
-def mean_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
-    """(R_i - mean R) / n, K = 1 and n >= 2. Biased in scale only: (n-1)/n times `rloo_weights`."""
-    _check_one(rewards, k)
-    return derived.weigh(derived.group_mean, rewards, 1, stable_sort=stable_sort)
+def rloo(n: int, k: int) -> Rule:
+    """Mean reward of the other samples: centred at K = 1."""
+    rule: Rule = centred(n, k, None)
+    return rule
 
 
-def rloo_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
-    """(R_i - mean of the others) / n, K = 1 and n >= 2. Unbiased."""
-    _check_one(rewards, k)
-    return derived.weigh(derived.centred, rewards, 1, stable_sort=stable_sort)
+def _pair(name: str, kind: str, words: str, source: str) -> tuple[BaselineRow, BaselineRow]:
+    """The weighted means of the rewards: with the own sample, biased, and without it."""
 
+    def with_own(rewards: Tensor, k: int, g: Tensor) -> Tensor:
+        x = below_top(rewards)
+        return (x - (g * x).sum(-1, keepdim=True) / g.sum(-1, keepdim=True)) / x.shape[-1]
 
-def weighted_mean_weights(
-    rewards: Tensor, k: int, *, g: Tensor, stable_sort: bool = True
-) -> Tensor:
-    """(R_i - sum_j g_j R_j / sum_j g_j) / n, K = 1 and n >= 2: OPO, OTB and EOB as published.
+    def of_others(rewards: Tensor, k: int, g: Tensor) -> Tensor:
+        x = below_top(rewards)
+        return (x - _sum_of_others(g * x) / _sum_of_others(g)) / x.shape[-1]
 
-    Biased by O(1/n) in direction too: sample i is part of its own baseline.
-    """
-    n = _check_one(rewards, k)
-    g = check_trajectory_weights(g, rewards)
-    x = below_top(rewards)
-    mean = (g * x).sum(-1, keepdim=True) / g.sum(-1, keepdim=True)
-    return ((x - mean) / n).to(result_dtype(rewards))
-
-
-def weighted_loo_weights(rewards: Tensor, k: int, *, g: Tensor, stable_sort: bool = True) -> Tensor:
-    """(R_i - sum_{j!=i} g_j R_j / sum_{j!=i} g_j) / n, K = 1 and n >= 2. Unbiased."""
-    n = _check_one(rewards, k)
-    g = check_trajectory_weights(g, rewards)
-    x = below_top(rewards)
-    mean = _sum_of_others(g * x) / _sum_of_others(g)
-    return ((x - mean) / n).to(result_dtype(rewards))
-
-
-def optimal_weights(
-    rewards: Tensor,
-    k: int,
-    *,
-    kind: str = "grad_norm",
-    g: Tensor | None = None,
-    stable_sort: bool = True,
-) -> Tensor:
-    """s_i - (n-1)/n sum_{j!=i} g_j s_j(-i) / sum_{j!=i} g_j, 1 <= k < n. Unbiased; O(n log n).
-
-    s(-i) are the score weights of the n-1 other samples among themselves. For K = 1 it is
-    `weighted_loo_weights`; with equal g, and with any g at n = K + 1, it is `centred_weights`. With
-    g = ||grad log pi||^2 it estimates the baseline of least variance for one sample; for K > 1 the
-    samples' cross terms are left out of that optimum. `kind` says what g is: with "uniform", g is 1
-    and is not given.
-    """
-    if kind not in TRAJECTORY_WEIGHTS:
-        raise LabError(f"kind must be one of {', '.join(TRAJECTORY_WEIGHTS)}, got {kind!r}")
-    n = check_rewards(rewards)
-    k = check_k(k, n, below_n=True)
-    if kind == "uniform":
-        return derived.weigh(derived.centred, rewards, k, stable_sort=stable_sort)
-    if g is None:
-        raise LabError(f"g must be given for kind {kind!r}: one positive number per sample")
-    g = check_trajectory_weights(g, rewards)
-    groups, weights_of = rewards.detach().reshape(-1, n), g.reshape(-1, n)
-    weights = torch.empty(groups.shape, dtype=result_dtype(rewards), device=rewards.device)
-    # On the CPU in blocks whose temporaries stay in the cache: next to the sort, fresh memory is
-    # what costs time.
-    size = max(1, _BLOCK // n) if rewards.device.type == "cpu" else max(1, len(groups))
-    for start in range(0, len(groups), size):
-        part = slice(start, start + size)
-        weights[part] = _optimal(groups[part], weights_of[part], k, stable_sort=stable_sort)
-    return weights.reshape(rewards.shape)
-
-
-def _optimal(rewards: Tensor, g: Tensor, k: int, *, stable_sort: bool) -> Tensor:
-    n = rewards.shape[-1]
-    ranked = sort_rewards(rewards, stable_sort=stable_sort)
-    baseline = _optimal_baseline(ranked, g.gather(-1, ranked.order), n, k)
-    # The score weights of rewards minus their maximum, as the baseline is of those.
-    score = weights_by_rank(replace(maximum.score(n, k, rewards.device), top=0.0), ranked)
-    return in_own_order(score.sub_(baseline), ranked, result_dtype(rewards))
-
-
-@dataclass(frozen=True)
-class _Shares:
-    """The share of a reward of rank l = 1..n in score weights among n-1 samples, float64 `[n]`.
-
-    `own` is the share in its own sample's, `lower` in each lower sample's, where the removed sample
-    ranks above it; `own_down` and `lower_down` are for a removed sample below it: its rank is then
-    l - 1.
-    """
-
-    own: Tensor
-    lower: Tensor
-    own_down: Tensor
-    lower_down: Tensor
-
-
-@cached
-def _shares(n: int, k: int, device: torch.device) -> _Shares:
-    """C(l-1, K-1) / C(n-1, K) and C(l-2, K-2) / C(n-1, K), and both at l - 1.
-
-    The second is (K-1)/(l-1) of the first.
-    """
-    own = rank_weights(n - 1, k, device)
-    rank = torch.arange(1, n, dtype=torch.float64, device=device)
-    lower = own * (k - 1) / (rank - 1).clamp(min=1)
-    zero = own.new_zeros(1)
-    return _Shares(
-        torch.cat([own, zero]),
-        torch.cat([lower, zero]),
-        torch.cat([zero, own]),
-        torch.cat([zero, lower]),
+    with_own.__doc__ = f"Mean reward of the group, own sample included, weighted by {words}."
+    of_others.__doc__ = f"Mean reward of the other samples, weighted by {words}."
+    return (
+        baseline(
+            f"w_i = [R_i - sum_j g_j R_j / sum_j g_j] / n, g = {kind}",
+            name=name,
+            source=source,
+            biased="biased by O(1/n) in direction too: the own sample is in the mean",
+            trajectory_weight=kind,
+            level=lambda at: at.share * at.group.mean(),
+            **_FOR_ONE,
+        )(with_own),
+        baseline(
+            f"w_i = [R_i - sum_j!=i g_j R_j / sum_j!=i g_j] / n, g = {kind}",
+            name=f"{name}_loo",
+            source=f"{source}, without the own sample",
+            trajectory_weight=kind,
+            level=lambda at: at.share * at.others.mean(),
+            **_FOR_ONE,
+        )(of_others),
     )
 
 
-def _optimal_baseline(ranked: Sorted, g: Tensor, n: int, k: int) -> Tensor:
-    """The baseline of `optimal_weights`, of rewards minus their maximum, by rank; `g` by rank.
+opo, opo_loo = _pair("opo", "length", "length", "Hao et al. 2025 (OPO), arXiv 2505.23585")
+otb, otb_loo = _pair(
+    "otb",
+    "logit_proxy",
+    "the logit proxy of the squared score norm",
+    "verl's optimal token baseline, at trajectory level",
+)
+eob, eob_loo = _pair(
+    "eob",
+    "grad_norm",
+    "the exact squared score norm",
+    "Greensmith, Bartlett and Baxter 2004, JMLR 5; estimated in the group",
+)
 
-    Sample j's share of the sum for i, all terms <= 0: below i, its own reward's term, the rewards'
-    between j and i and those above i; above i, its own reward's and those above j.
+
+@baseline(
+    "w_i = s_i - (n-1)/n sum_j!=i g_j s_j(-i) / sum_j!=i g_j",
+    where="1 <= K < n",
+    source="this project; uniform is centred; K = 1: rloo, opo_loo, otb_loo, eob_loo",
+    shift_invariant=True,
+    parameter=Setting(
+        "kind",
+        Literal[tuple(TRAJECTORY_WEIGHTS)],
+        "grad_norm",
+        "g: " + "; ".join(f"{kind} is {what}" for kind, what in TRAJECTORY_WEIGHTS.items()),
+    ),
+    examples=("optimal[uniform]", "optimal[length]", "optimal[logit_proxy]"),
+    level=lambda at, kind: Fraction(at.n - 1, at.n) * at.others.mean(at.others.score()),
+)
+def optimal(rewards: Tensor, k: int, kind: str, g: Tensor | None = None) -> Tensor:
+    """Weighted mean of the other samples' score weights: aims at the least variance of one sample's
+    term.
+
+    s(-i) are the score weights of the n-1 other samples among themselves. With equal g, and with
+    any g at n = K + 1, it is `centred`. With g = ||grad log pi||^2 it estimates the baseline of
+    least variance for one sample; for K > 1 the samples' cross terms are left out of that optimum.
+    O(n log n). Sample j's share of the sum for i, all terms <= 0: below i, its own reward's term,
+    the rewards' between j and i and those above i; above i, its own reward's and those above j.
     """
-    share = _shares(n, k, g.device)
-    x = ranked.values - ranked.top
+    n = rewards.shape[-1]
+    if g is None:
+        return gaps.apply_rule(centred(n, k, None), rewards)
+    ranked = gaps.sort_rewards(rewards.detach())
+    g, x = g.gather(-1, ranked.order), ranked.values - ranked.top
+    own, lower, own_down, lower_down = _shares(n, k).to(x.device)
     below = _before(g)
-    above_terms = _after(x * share.lower_down)
-    # In place from here on, as fresh memory costs time.
-    from_below = (below * share.lower).addcmul_(share.own, g).mul_(x)
-    from_above = x.mul_(share.own_down).add_(above_terms).mul_(g)
-    total = _before(from_below).addcmul_(below, above_terms).add_(_after(from_above))
-    return total.mul_((n - 1) / n).div_(below.add_(_after(g)))
+    above_terms = _after(x * lower_down)
+    from_below = (below * lower + own * g) * x
+    from_above = (x * own_down + above_terms) * g
+    total = _before(from_below) + below * above_terms + _after(from_above)
+    means = (n - 1) / n * total / (below + _after(g))
+    # The score weights of rewards minus their maximum, as the mean is of those.
+    score = gaps.weights_by_rank(replace(rules.score(n, k), top=0.0), ranked)
+    return gaps.in_own_order(score - means, ranked)
+
+
+@cached
+def _shares(n: int, k: int) -> Tensor:
+    """The share of a reward of rank l = 1..n in score weights among n-1 samples, float64 `[4, n]`.
+
+    In its own sample's, C(l-1, K-1) / C(n-1, K), and in each lower sample's, (K-1)/(l-1) of that,
+    where the removed sample ranks above it; then both for a removed sample below it, at l - 1.
+    """
+    own = coefficients.rank_weights(n - 1, k)
+    rank = torch.arange(1, n, dtype=torch.float64)
+    lower = own * (k - 1) / (rank - 1).clamp(min=1)
+    zero = own.new_zeros(1)
+    return torch.stack(
+        [
+            torch.cat([own, zero]),
+            torch.cat([lower, zero]),
+            torch.cat([zero, own]),
+            torch.cat([zero, lower]),
+        ]
+    )
+
+
+def below_top(rewards: Tensor) -> Tensor:
+    """Rewards `[..., n]` minus their group's maximum, float64, no gradient: 0 for the best."""
+    values = rewards.detach().double()
+    return values - values.amax(dim=-1, keepdim=True)
 
 
 def _before(values: Tensor) -> Tensor:
-    """The sum of what stands before, along the last dimension.
-
-    It is summed without the own value, not less it.
-    """
-    sums = torch.empty_like(values)
-    sums[..., 0] = 0.0
-    torch.cumsum(values[..., :-1], -1, out=sums[..., 1:])
-    return sums
+    """The sum of what stands before, along the last dimension, without the own value."""
+    sums = values[..., :-1].cumsum(-1)
+    return torch.cat([torch.zeros_like(values[..., :1]), sums], -1)
 
 
 def _after(values: Tensor) -> Tensor:
@@ -188,10 +194,3 @@ def _after(values: Tensor) -> Tensor:
 
 def _sum_of_others(values: Tensor) -> Tensor:
     return _before(values) + _after(values)
-
-
-def _check_one(rewards: Tensor, k: int) -> int:
-    """The number n of samples. Raises `ValueError` unless k = 1 and n >= 2."""
-    n = check_rewards(rewards, least_n=2)
-    check_k(k, n, most=1)
-    return n

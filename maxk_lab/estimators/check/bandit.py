@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators.baselines.least_squares import normal_equations
-from maxk_lab.estimators.baselines.linear_families import family_terms
+from maxk_lab.estimators.baselines.least_squares import family_terms, normal_equations
 from maxk_lab.estimators.catalogue import choose_baseline
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective

@@ -1,4 +1,4 @@
-"""Max@K from samples of another policy, exactly.
+"""Max@K from samples of another policy, exactly, and to first order in the ratios minus one.
 
 Each subset S of K samples counts with the product of its importance ratios r_j = pi(tau_j) /
 pi_old(tau_j). The sums over all subsets are elementary symmetric polynomials: see `ratio_sums`.
@@ -6,19 +6,31 @@ pi_old(tau_j). The sums over all subsets are elementary symmetric polynomials: s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.methods import ratio_sums
-from maxk_lab.estimators.methods.off_policy_centred import centred
-from maxk_lab.estimators.objectives import Objective
-from maxk_lab.estimators.ranks import derived
-from maxk_lab.estimators.ranks.gaps import Rule, Sorted, in_own_order, result_dtype, sort_rewards
-from maxk_lab.estimators.validation import check_k, check_rewards
+from maxk_lab.estimators.baselines.leave_one_out import centred, none, subloo
+from maxk_lab.estimators.engine import deferred
+from maxk_lab.estimators.rows import PKPO, estimator
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from maxk_lab.estimators import checks
+    from maxk_lab.estimators.methods import off_policy_sums, ratio_sums
+    from maxk_lab.estimators.ranks import coefficients, gaps, rules
+    from maxk_lab.estimators.ranks.gaps import Sorted
+else:
+    torch, checks, off_policy_sums, ratio_sums, coefficients, gaps, rules = deferred(
+        "torch",
+        "maxk_lab.estimators.checks",
+        "maxk_lab.estimators.methods.off_policy_sums",
+        "maxk_lab.estimators.methods.ratio_sums",
+        "maxk_lab.estimators.ranks.coefficients",
+        "maxk_lab.estimators.ranks.gaps",
+        "maxk_lab.estimators.ranks.rules",
+    )
 
 # Entries of the tables that are in memory at once: groups beyond that wait for the next block.
 BLOCK_ENTRIES = 2**20
@@ -26,12 +38,20 @@ BLOCK_ENTRIES = 2**20
 _FEWER_DIGITS = -670.0
 # What the chances of a sum over n samples may take from that, for each and at most.
 _CHANCES, _MOST_CHANCES = 0.7, 350.0
+_WHERE = {"constraint": "1 <= K <= n, and the samples' importance ratios"}
+_ON_POLICY = {row.name: row for row in (none, centred, subloo)}
 
 
-def off_policy_weights(
-    rewards: Tensor, ratios: Tensor, k: int, baseline: str = "none", *, stable_sort: bool = True
-) -> Tensor:
-    """The weights w_i of sum_i w_i grad log pi(tau_i), exactly unbiased for J_K under pi.
+@estimator(
+    "s_i = sum of (prod_j in S r_j) max_S R over the K-subsets S that contain i, divided by C(n,K)",
+    source=f"{PKPO}, with importance ratios; elementary symmetric polynomials: this project",
+    condition="the n samples are i.i.d. under a policy that can do all the target policy can; r "
+    "are exact ratios",
+    **_WHERE,
+)
+def off_policy_maxk(rewards: Tensor, k: int, ratios: Tensor, baseline_name: str) -> Tensor:
+    """Maxk from trajectories of another policy, exact: every subset counts with the product of its
+    ratios.
 
         none     s_i = 1/C(n,K) * sum over the K-subsets with i of (product of ratios) (max reward)
         centred  s_i - r_i (K/n) * (off-policy Max@K value of the others), K < n
@@ -43,53 +63,115 @@ def off_policy_weights(
     are not: a constant c adds c r_i (K/n) m_{K-1} and c r_i (K/n) (m_{K-1} - m_K), m_k being the
     mean product of k of the others' ratios. For `centred` that is zero where all ratios are one,
     and zero on average. All are exact to a few roundings of the group's largest weight, however far
-    apart the ratios are.
+    apart the ratios are. Takes O(nK) time and memory.
 
-    rewards: `[..., n]`, i.i.d. along n under pi_old, higher is better; ratios: of the same shape,
-    of whole trajectories. Returns `[..., n]` in the samples' order and the rewards' floating dtype
-    (float64 for integers and booleans), without gradient. Ratios of one give the on-policy weights;
-    K = 1 without baseline gives r_i R_i / n. Takes O(nK) time and memory.
-
-    Raises `ValueError` for K out of range, a reward that is not finite, a ratio that is not
-    positive and finite, another baseline, and products of ratios beyond the range of float64 or
-    so near 0 that they lose digits, or beyond the rewards' dtype (off the CPU these give infinite
-    or NaN weights instead).
+    Raises `LabError` for products of ratios beyond the range of float64 or so near 0 that they lose
+    digits, or beyond the rewards' dtype (off the CPU these give infinite or NaN weights instead).
     """
-    n = check_rewards(rewards)
-    k = checked_k(k, n, baseline)
-    ranked, by_rank = sorted_with_ratios(rewards, ratios, stable_sort=stable_sort)
-    weigh = OFF_POLICY_BASELINES[baseline].weigh
+    n = rewards.shape[-1]
+    ranked, by_rank = _sorted_with_ratios(rewards, ratios)
+    weigh = {
+        "none": off_policy_sums.with_each,
+        "centred": off_policy_sums.centred,
+        "subloo": off_policy_sums.subloo,
+    }[baseline_name]
     values, r = ranked.values.reshape(-1, n), by_rank.reshape(-1, n)
     size = max(1, BLOCK_ENTRIES // ((n + 1) * (k + 1)))
     starts = range(0, len(values), size)
     blocks = [weigh(values[i : i + size], r[i : i + size], k) for i in starts] or [values]
-    weights = torch.cat(blocks).view(by_rank.shape)
-    scale = (k / n) / ratio_sums.normalizer(n, k, by_rank.device)
-    dtype = result_dtype(rewards)
-    weights = (scale * by_rank * weights).masked_fill(
-        _vanish(ranked.values, by_rank, k).unsqueeze(-1), torch.nan
-    )
-    return in_own_order(_in_range(weights, k, dtype), ranked, dtype)
+    scale = (k / n) / ratio_sums.normalizer(n, k).to(r.device)
+    weights = scale * by_rank * torch.cat(blocks).view(by_rank.shape)
+    lost = _vanish(ranked.values, by_rank, k).unsqueeze(-1)
+    weights = _in_range(weights.masked_fill(lost, torch.nan), k, checks.result_dtype(rewards))
+    return gaps.in_own_order(weights, ranked)
 
 
-def off_policy_value(
-    rewards: Tensor, ratios: Tensor, k: int, *, stable_sort: bool = True
-) -> Tensor:
+def off_policy_value(rewards: Tensor, ratios: Tensor, k: int) -> Tensor:
     """The mean over all K-subsets of (product of their ratios) * (max of their rewards).
 
     Unbiased for J_K under pi.
 
-    rewards, ratios `[..., n]` and what is raised as in `off_policy_weights`, 1 <= k <= n. Returns
+    rewards, ratios `[..., n]` and what is raised as in `off_policy_maxk`, 1 <= k <= n. Returns
     `[...]`, in units of reward.
     """
-    n = check_rewards(rewards)
-    k = check_k(k, n)
-    ranked, by_rank = sorted_with_ratios(rewards, ratios, stable_sort=stable_sort)
+    n = checks.check_rewards(rewards)
+    k = checks.check_k(k, n)
+    ranked, by_rank = _sorted_with_ratios(rewards, checks.check_ratios(ratios, rewards))
     products = ratio_sums.products(by_rank, k - 1, k / n)
     best = (k / n) * by_rank * ranked.values * ratio_sums.below(products, k - 1, k / n)
-    value = best.sum(-1) / ratio_sums.normalizer(n, k, best.device)
+    value = best.sum(-1) / ratio_sums.normalizer(n, k).to(best.device)
     value = value.masked_fill(_vanish(ranked.values, by_rank, k), torch.nan)
-    return _in_range(value, k, result_dtype(rewards))
+    return _in_range(value, k, checks.result_dtype(rewards))
+
+
+def effective_sample_size(ratios: Tensor) -> Tensor:
+    """(sum r)^2 / sum r^2 of positive finite ratios `[..., n]`: `[...]`.
+
+    It is n for equal ratios, and near 1 if one outweighs the rest.
+    """
+    share = checks.check_ratios(ratios, ratios)
+    # Relative to the largest: squares neither overflow nor vanish.
+    share = share / share.amax(-1, keepdim=True)
+    size = share.sum(-1).square() / share.square().sum(-1)
+    return size.to(checks.result_dtype(ratios))
+
+
+@estimator(
+    "prod_j in S r_j -> 1 + sum_j in S (r_j - 1) in off_policy_maxk",
+    source="the first-order form in r - 1 of off-policy Max@K training",
+    biased="biased unless all ratios are 1: the products of r - 1 are left out",
+    **_WHERE,
+)
+def off_policy_first_order(rewards: Tensor, k: int, ratios: Tensor, baseline_name: str) -> Tensor:
+    """off_policy_maxk to first order in r - 1: cheaper, right only near the policy that drew the
+    samples.
+
+    The own ratio in front of a baseline stays exact, so that the baselines add no bias of their
+    own. None is blind to a constant added to the rewards unless all ratios are one. O(n log n).
+    Source: the first-order form of arXiv 2510.23393.
+    """
+    n = rewards.shape[-1]
+    ranked, by_rank = _sorted_with_ratios(rewards, ratios)
+    excess = by_rank - 1
+    change, _ = _first_order_change(ranked.values, excess, k)
+    if baseline_name != "none":
+        at = k if baseline_name == "centred" else k - 1
+        left_out = gaps.apply_rule(rules.left_out_value(n, at), ranked.values)
+        share, value = _first_order_change(ranked.values, excess, at)
+        # value = share + (n-K)/n * (value of the others), so that of its change, too.
+        others = n / (n - at) * (value - share)
+        change = change - (k / n) * (by_rank * others + excess * left_out)
+    on_policy = gaps.apply_rule(_ON_POLICY[baseline_name](n, k, None), rewards)
+    return on_policy + gaps.in_own_order(change, ranked)
+
+
+def _first_order_change(x: Tensor, excess: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The change of score weights `[..., n]` and Max@K value `[..., 1]` by first-order ratios.
+
+    x and excess, r - 1, are by rank. With C(a,b)/C(n,K) for subsets whose best sample has rank l
+    and that hold one, two or three given samples, the best among them.
+    """
+    n = x.shape[-1]
+    rank = torch.arange(1, n + 1, dtype=torch.float64, device=x.device)
+    one = x * coefficients.rank_weights(n, k).to(x.device)
+    two = one * (k - 1) / (rank - 1).clamp(min=1)
+    three = two * (k - 2) / (rank - 2).clamp(min=1)
+    worse = excess.cumsum(-1) - excess
+    as_best = excess * one + worse * two
+    own = excess * (one + _sum_behind(two - three))
+    score = own + worse * two + _sum_behind(excess * two + worse * three)
+    return score, as_best.sum(-1, keepdim=True)
+
+
+def _sum_behind(values: Tensor) -> Tensor:
+    """The sum of the `values` `[..., n]` at higher ranks, for every rank."""
+    return values.flip(-1).cumsum(-1).flip(-1) - values
+
+
+def _sorted_with_ratios(rewards: Tensor, ratios: Tensor) -> tuple[Sorted, Tensor]:
+    """The sorted rewards and the ratios in their order."""
+    ranked = gaps.sort_rewards(rewards.detach())
+    return ranked, ratios.gather(-1, ranked.order)
 
 
 def _vanish(x: Tensor, r: Tensor, k: int) -> Tensor:
@@ -108,116 +190,15 @@ def _vanish(x: Tensor, r: Tensor, k: int) -> Tensor:
 
 
 def _in_range(values: Tensor, k: int, dtype: torch.dtype) -> Tensor:
-    """The values as `dtype`.
+    """The values as `dtype`; infinite or NaN where a product of K ratios has left float64 or it.
 
-    Raises on the CPU where a product of K ratios has left float64, or the result `dtype`: they are
-    then infinite or NaN.
+    On the CPU raises `LabError` there.
     """
-    found = values.to(dtype)
-    if found.device.type == "cpu" and not bool(torch.isfinite(found).all()):
+    rounded = values.to(dtype)
+    if rounded.device.type == "cpu" and not bool(torch.isfinite(rounded).all()):
         left = "float64" if not bool(torch.isfinite(values).all()) else str(dtype).split(".")[1]
         raise LabError(
             f"the products of K = {k} ratios leave the range of {left}: the two policies are "
             "too far apart"
         )
-    return found
-
-
-def effective_sample_size(ratios: Tensor) -> Tensor:
-    """(sum r)^2 / sum r^2 of positive finite ratios `[..., n]`: `[...]`.
-
-    It is n for equal ratios, and near 1 if one outweighs the rest.
-    """
-    share = _checked(ratios, ratios)
-    # Relative to the largest: squares neither overflow nor vanish.
-    share = share / share.amax(-1, keepdim=True)
-    return (share.sum(-1).square() / share.square().sum(-1)).to(result_dtype(ratios))
-
-
-def _with_each(x: Tensor, r: Tensor, k: int) -> Tensor:
-    """The sum over K-1 others of (product of ratios) (max of x with the own one).
-
-    x and r are `[groups, n]`, by rank.
-    """
-    p = k / x.shape[-1]
-    products = ratio_sums.products(r, k - 1, p)
-    return x * ratio_sums.below(products, k - 1, p) + ratio_sums.meet(
-        products, ratio_sums.maxima(x, r, k - 1, p), k - 1
-    )
-
-
-def _subloo(x: Tensor, r: Tensor, k: int) -> Tensor:
-    """The sum over K-1 worse others of (product of ratios) (own x - max of theirs).
-
-    It is a cumulative sum over the gaps.
-    """
-    n, p = x.shape[-1], k / x.shape[-1]
-    products = ratio_sums.products(r, k - 1, p)[1:-1, ..., k - 1].movedim(0, -1)
-    steps = x.diff(dim=-1) * products * ratio_sums.left(n - 1, p, x.device)
-    return ratio_sums.of_lower_ranks(steps)
-
-
-@dataclass(frozen=True)
-class OffPolicyBaseline:
-    """A baseline r_i (K/n) times the off-policy value of the other samples at K - `fewer`.
-
-    There is none where that is None.
-
-    `weigh` gives the weights over r_i (K/n) from x, r `[groups, n]` by rank and K, up to
-    `ratio_sums.normalizer`; `on_policy` is the rule at ratios of one.
-    """
-
-    weigh: Callable[[Tensor, Tensor, int], Tensor]
-    on_policy: Callable[[int, int, Objective | None, torch.device], Rule]
-    fewer: int | None = None
-
-
-# The baselines whose rows are `off_policy`.
-OFF_POLICY_BASELINES = {
-    "none": OffPolicyBaseline(_with_each, derived.score),
-    "centred": OffPolicyBaseline(centred, derived.centred, 0),
-    "subloo": OffPolicyBaseline(_subloo, derived.subloo, 1),
-}
-
-
-def sorted_with_ratios(
-    rewards: Tensor, ratios: Tensor, *, stable_sort: bool
-) -> tuple[Sorted, Tensor]:
-    """The sorted rewards and the ratios in their order, float64."""
-    checked = _checked(ratios, rewards)
-    ranked = sort_rewards(rewards.detach(), stable_sort=stable_sort)
-    return ranked, checked.gather(-1, ranked.order)
-
-
-def checked_k(k: int, n: int, baseline: str) -> int:
-    """K as an int.
-
-    Raises `ValueError` for an unknown baseline and for a K that it cannot have with n samples.
-    """
-    if baseline not in OFF_POLICY_BASELINES:
-        raise LabError(
-            f"baseline must be one of {', '.join(OFF_POLICY_BASELINES)}, got {baseline!r}"
-        )
-    fewer = OFF_POLICY_BASELINES[baseline].fewer
-    return check_k(k, n, low=1 + (fewer or 0), below_n=fewer == 0)
-
-
-def _checked(ratios: Tensor, rewards: Tensor) -> Tensor:
-    """The ratios in float64, without gradient.
-
-    Raises unless they are positive, finite and of the rewards' shape.
-
-    Off the CPU a ratio that is not positive and finite becomes NaN instead.
-    """
-    check_rewards(ratios, "ratios")
-    if ratios.shape != rewards.shape:
-        raise LabError(
-            f"ratios must have the shape of rewards {list(rewards.shape)}, got {list(ratios.shape)}"
-        )
-    own = ratios.detach().double()
-    fine = (own > 0) & (own < torch.inf)
-    if own.device.type != "cpu":
-        return torch.where(fine, own, torch.nan)
-    if not bool(fine.all()):
-        raise LabError(f"ratios must be positive and finite, got {own[~fine][0].item()}")
-    return own
+    return rounded

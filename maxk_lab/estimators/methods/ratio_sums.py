@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators.ranks.combinatorics import cached
+from maxk_lab.estimators.engine import cached
 
 
 def _recurrence(r: Tensor, source: Tensor | None, k: int, p: float) -> Tensor:
@@ -109,7 +109,7 @@ def left(n: int, p: float, device: torch.device) -> Tensor:
 
 
 @cached
-def normalizer(n: int, k: int, device: torch.device) -> Tensor:
+def normalizer(n: int, k: int) -> Tensor:
     """C(n,K) p^K (1-p)^(n-K), by the recurrence of the samples, so that the rounding is alike."""
-    ones = torch.ones(n, dtype=torch.float64, device=device)
+    ones = torch.ones(n, dtype=torch.float64)
     return products(ones, k, k / n)[-1, k]

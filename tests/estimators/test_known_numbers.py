@@ -8,8 +8,9 @@ from itertools import product
 import pytest
 import torch
 
-from maxk_lab.estimators import reference
 from maxk_lab.estimators.check.bandit import TinyBandit
+from maxk_lab.estimators.check.brute_force import brute_force
+from maxk_lab.estimators.method import Method
 
 # Rewards of unit size whose best arms are not the likely ones; lengths that do not go with them.
 BANDIT = TinyBandit((0.3, -0.5, 0.9, 0.2), (-1.1, 0.9, 0.4, 0.1), (1.0, 5.0, 3.0, 6.0))
@@ -72,11 +73,9 @@ def test_mean_and_trace_variance_against_a_sum_over_outcomes(
     mean, second = torch.zeros(3, dtype=torch.float64), 0.0
     for arms in product(range(3), repeat=4):
         rewards = torch.tensor([bandit.rewards[a] for a in arms], dtype=torch.float64)
-        if kind is None:
-            weights = reference.subloo_weights(rewards, 2)
-        else:
-            g = torch.tensor([bandit.lengths[a] for a in arms], dtype=torch.float64)
-            weights = reference.optimal_weights(rewards, 2, kind=kind, g=g)
+        g = torch.tensor([bandit.lengths[a] for a in arms], dtype=torch.float64)
+        method = Method.parse("maxk", baseline, 2)
+        weights = brute_force(method, rewards, trajectory_weights={str(kind): g})
         estimate = sum(w * scores[a] for w, a in zip(weights, arms))
         chance = math.prod(p[a] for a in arms)
         mean += chance * estimate

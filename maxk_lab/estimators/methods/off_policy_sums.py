@@ -1,8 +1,10 @@
-"""Off-policy score weights less the value of the other samples, exact at any spread of the ratios.
+"""Off-policy score weights over r_i (K/n), less a baseline, exact at any spread of the ratios.
 
-Two sums that are alike at ratios near one, a difference of which would lose all digits there. A
-reward taken off both would lose them where ratios are far apart. So the difference is taken pair
-by pair: with T a K-subset of the others and j in T, the own sample i takes the place of j,
+All take rewards x and ratios r `[groups, n]` by rank, and give `[groups, n]` up to
+`ratio_sums.normalizer`. Those of `centred` are two sums that are alike at ratios near one, a
+difference of which would lose all digits there. A reward taken off both would lose them where
+ratios are far apart. So the difference is taken pair by pair: with T a K-subset of the others and j
+in T, the own sample i takes the place of j,
 
     max(x_i, T - j) - r_j max(T) = min(r_j, 1) (max(x_i, T - j) - max(T))
                                    + (1 - r_j)^+ max(x_i, T - j) - (r_j - 1)^+ max(T),
@@ -17,6 +19,26 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators.methods import ratio_sums
+
+
+def with_each(x: Tensor, r: Tensor, k: int) -> Tensor:
+    """The sum over K-1 others of (product of ratios) (max of x with the own one)."""
+    p = k / x.shape[-1]
+    products = ratio_sums.products(r, k - 1, p)
+    return x * ratio_sums.below(products, k - 1, p) + ratio_sums.meet(
+        products, ratio_sums.maxima(x, r, k - 1, p), k - 1
+    )
+
+
+def subloo(x: Tensor, r: Tensor, k: int) -> Tensor:
+    """The sum over K-1 worse others of (product of ratios) (own x - max of theirs).
+
+    It is a cumulative sum over the gaps.
+    """
+    n, p = x.shape[-1], k / x.shape[-1]
+    products = ratio_sums.products(r, k - 1, p)[1:-1, ..., k - 1].movedim(0, -1)
+    steps = x.diff(dim=-1) * products * ratio_sums.left(n - 1, p, x.device)
+    return ratio_sums.of_lower_ranks(steps)
 
 
 def centred(x: Tensor, r: Tensor, k: int) -> Tensor:

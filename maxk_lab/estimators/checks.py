@@ -1,0 +1,132 @@
+"""The checks of rewards, K and the numbers beside them, once, where a user's tensors come in.
+
+Errors name the argument, its value and the allowed range. Values are looked at on the CPU alone:
+elsewhere a look would wait for the device, and what is wrong becomes NaN instead.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch import Tensor
+
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.ranks.gaps import result_dtype
+
+__all__ = [
+    "check_binary", "check_coefficients", "check_k", "check_ratios", "check_rewards",
+    "check_trajectory_weights", "check_values", "result_dtype",
+]  # fmt: skip
+
+# What a trajectory weight of 0 counts as, next to the largest of its group.
+LEAST_WEIGHT = 1e-200
+
+
+def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -> int:
+    """The number n of samples of finite rewards `[..., n]`.
+
+    Raises `TypeError` for anything but a tensor and `LabError` for a scalar, n < `least_n`, complex
+    numbers, and where a reward or the difference of two in a group is not finite.
+    """
+    _check_real(rewards, name, "of shape [..., n]")
+    if rewards.dim() == 0 or rewards.shape[-1] < least_n:
+        raise LabError(
+            f"{name} must have shape [..., n] with n >= {least_n}, got shape {list(rewards.shape)}"
+        )
+    values = rewards.detach()
+    if values.device.type == "cpu" and values.is_floating_point() and values.numel():
+        low, high = (end.double() for end in values.aminmax(dim=-1))
+        span = high - low
+        if not bool(torch.isfinite(span).all()):
+            check_values(values, values == values, f"{name} must be finite")
+            raise LabError(
+                f"{name} of a group must span less than {torch.finfo(torch.float64).max:.3g}, got "
+                "an overflow"
+            )
+    return int(rewards.shape[-1])
+
+
+def _check_real(values: Tensor, name: str, what: str) -> None:
+    if not isinstance(values, Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor {what}, got {type(values).__name__}")
+    if values.is_complex():
+        raise LabError(
+            f"{name} must be floating-point, integer or boolean, got dtype {values.dtype}"
+        )
+
+
+def check_k(k: int, n: int, *, low: int = 1, below_n: bool = False) -> int:
+    """`k` as an int. Raises `LabError` unless `low` <= k <= n (k < n if `below_n`)."""
+    try:
+        whole = operator.index(k)
+    except TypeError:
+        whole = -1
+    if isinstance(k, bool) or not low <= whole <= n - below_n:
+        sign = "<" if below_n else "<="
+        raise LabError(f"k must be an integer with {low} <= k {sign} n = {n}, got {k!r}")
+    return whole
+
+
+def check_values(
+    values: Tensor, right: Tensor, rule: str, *, fill: float | None = torch.nan
+) -> Tensor:
+    """`values`, finite and where `right` is True. Raises `LabError` with the `rule` on the CPU.
+
+    Elsewhere what is wrong becomes `fill`, if that is a number.
+    """
+    right = right & torch.isfinite(values)
+    if values.device.type != "cpu":
+        return values if fill is None else torch.where(right, values, fill)
+    if not bool(right.all()):
+        raise LabError(f"{rule}, got {values[~right][0].item()}")
+    return values
+
+
+def check_binary(rewards: Tensor) -> Tensor:
+    """Rewards `[..., n]` that are 0 or 1, in float64, without gradient."""
+    values = rewards.detach().double()
+    return check_values(values, (values == 0) | (values == 1), "rewards must be 0 or 1 here")
+
+
+def check_ratios(ratios: Tensor, rewards: Tensor) -> Tensor:
+    """Importance ratios of the shape of rewards `[..., n]`, positive and finite, in float64."""
+    _check_like(ratios, rewards, "ratios")
+    values = ratios.detach().double()
+    return check_values(values, values > 0, "ratios must be positive and finite")
+
+
+def check_trajectory_weights(g: Tensor, rewards: Tensor) -> Tensor:
+    """Trajectory weights `g` of the shape of rewards `[..., n]`, in float64, over their largest.
+
+    A 0 becomes `LEAST_WEIGHT`: it counts for nothing next to a positive g, and where all that a
+    mean averages over are 0, the mean is the plain one. What is wrong off the CPU makes the whole
+    group NaN.
+    """
+    _check_like(g, rewards, "g")
+    values = g.detach().double()
+    values = check_values(values, values >= 0, "g must be finite and not negative")
+    high = values.amax(dim=-1, keepdim=True)
+    return (values / torch.where(high == 0, 1.0, high)).clamp(min=LEAST_WEIGHT)
+
+
+def _check_like(values: Tensor, rewards: Tensor, name: str) -> None:
+    _check_real(values, name, "of the shape of rewards")
+    if values.shape != rewards.shape:
+        raise LabError(
+            f"{name} must have the shape of rewards {list(rewards.shape)}, got {list(values.shape)}"
+        )
+
+
+def check_coefficients(coefficients: Tensor, rewards: Tensor, count: int) -> Tensor:
+    """Fitted coefficients `[..., count]` that broadcast over the groups of rewards, in float64."""
+    _check_real(coefficients, "coefficients", f"of shape [..., {count}]")
+    groups, shape = rewards.shape[:-1], coefficients.shape
+    padded = (*[1] * (len(groups) + 1 - len(shape)), *shape[:-1])
+    fits = shape[-1:] == (count,) and len(padded) == len(groups)
+    if not (fits and all(own in (1, size) for own, size in zip(padded, groups, strict=True))):
+        raise LabError(
+            f"coefficients must be [..., {count}] over the leading dimensions of rewards "
+            f"{list(rewards.shape)}, got shape {list(shape)}"
+        )
+    return coefficients.detach().double()

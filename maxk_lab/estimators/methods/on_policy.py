@@ -1,0 +1,179 @@
+"""The estimators of the maximum and of the mean, and the rules of thumb that take their place.
+
+The first two give their objective, whose weights are those of any baseline. All others have one
+built in, scale by a statistic of the group or favour its best sample, and are biased by it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from maxk_lab.estimators.baselines.weighted_means import below_top
+from maxk_lab.estimators.engine import deferred
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.estimators.rows import PKPO, estimator
+from maxk_lab.fields import NotNegative
+from maxk_lab.settings import Setting
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from maxk_lab.estimators.ranks import gaps, rules
+else:
+    torch, gaps, rules = deferred(
+        "torch", "maxk_lab.estimators.ranks.gaps", "maxk_lab.estimators.ranks.rules"
+    )
+
+# What verl adds to the deviation.
+_VERL_EPS = 1e-6
+
+
+@estimator("s_i = sum of max R over the K-subsets that contain i, divided by C(n,K)", source=PKPO)
+def maxk(k: int) -> Objective:
+    """Gradient of the expected maximum of K rewards, from all subsets of n samples."""
+    return Objective("max", k)
+
+
+@estimator(
+    "s_i = R_i / n",
+    where="1 <= n",
+    constraint="1 <= n, K counts as 1",
+    source="Williams 1992; with `centred`: Kool, van Hoof and Welling 2019 (RLOO)",
+    objective="J_1",
+    fixed_k=1,
+)
+def reinforce(k: int) -> Objective:
+    """Gradient of the ordinary expected reward: maxk at K = 1."""
+    return Objective("max", 1)
+
+
+@estimator(
+    "w_i = (R_i - mean(R)) / (std(R) + eps) / n, std with ddof = 1",
+    where="n >= 2",
+    constraint="n >= 2, K counts as 1",
+    source="Shao et al. 2024 (GRPO), arXiv 2402.03300; eps as in TRL",
+    objective="J_1",
+    biased="biased: every group has its own scale, and the own sample is in mean and deviation",
+    shift_invariant=True,
+    parameter=Setting("eps", NotNegative, 1e-4, "added to the deviation; verl: 1e-6"),
+    fixed_k=1,
+    examples=("grpo[1e-06]", "grpo[0.0]"),
+)
+def grpo(rewards: Tensor, k: int, eps: float) -> Tensor:
+    """Rewards standardised within the group: the division by their deviation bends the direction.
+
+    0 where all rewards are equal.
+    """
+    x = below_top(rewards)
+    return _ratio(x - x.mean(-1, keepdim=True), _deviation(x) + eps) / x.shape[-1]
+
+
+@estimator(
+    "w_i = [R_i - mean(R) + alpha (max R - mean(R)) if i is best] / n; tied best share alpha",
+    where="1 <= K <= n and n >= 2",
+    source="Wang et al. 2024 (Leader Reward), arXiv 2405.13947",
+    biased="biased for every J_K: the best sample is chosen by its own reward",
+    shift_invariant=True,
+    parameter=Setting("alpha", NotNegative, 1.0, "extra weight of the best; 0 is the mean"),
+    examples=("leader_reward[0.0]", "leader_reward[8.0]"),
+)
+def leader_reward(rewards: Tensor, k: int, alpha: float) -> Tensor:
+    """Mean-centred rewards with an extra share for the best sample; K does not enter."""
+    x = below_top(rewards)
+    mean, best = x.mean(-1, keepdim=True), (x == 0).double()
+    share = alpha * best / best.sum(-1, keepdim=True)
+    return (x - mean - share * mean) / x.shape[-1]
+
+
+@estimator(
+    "w_i = lambda subloo_i + (1 - lambda) (R_i - mean(R))",
+    where="2 <= K <= n",
+    source="this project",
+    biased="biased unless lambda = 1, which is subloo; at lambda = 0 it is (n-1) times the "
+    "gradient of J_1",
+    shift_invariant=True,
+    parameter=Setting("lambda_", Annotated[float, Field(ge=0, le=1)], 0.5, "the share of subloo"),
+    exceptions=(1.0,),
+    examples=("hybrid[0.0]", "hybrid[1.0]"),
+)
+def hybrid(rewards: Tensor, k: int, lambda_: float) -> Tensor:
+    """Mixture of subloo and mean-centred rewards, which live on different scales (K/n and 1)."""
+    x = below_top(rewards)
+    added = gaps.apply_rule(rules.subloo(x.shape[-1], k), rewards)
+    return lambda_ * added + (1.0 - lambda_) * (x - x.mean(-1, keepdim=True))
+
+
+@estimator(
+    "w_i = (mean of max R over the K-subsets with i - rho) / sqrt(rho (1 - rho)) / n; 0 where rho "
+    "is 0 or 1",
+    where="1 <= K < n",
+    constraint="1 <= K < n and rewards 0 or 1",
+    source="Chen et al. 2025 (Pass@k Training), arXiv 2508.10751",
+    biased="biased from n = 3 on: every group has its own scale; at n = 2 it is rloo",
+    binary_rewards=True,
+)
+def passk_analytic(rewards: Tensor, k: int) -> Tensor:
+    """Standardised pass@K of all K-subsets: group_mean over K times the deviation of their success.
+
+    K = 1 is GRPO with the deviation of ddof = 0 and no eps; at K = n rho is 0 or 1 in every group.
+    """
+    n = rewards.shape[-1]
+    failed = gaps.level(-1.0 * rules.value(n, k) + 1.0, gaps.sort_rewards(rewards))
+    numerator = gaps.apply_rule(rules.group_mean(n, k), rewards)
+    return _ratio(numerator, (failed * (1.0 - failed)).sqrt()) / k
+
+
+@estimator(
+    "w_best = (R_(n) - R_(n-1)) / (std(R) + 1e-6), 0 elsewhere; std has ddof = 1; `none`: no "
+    "division",
+    where="K == n >= 2",
+    source="verl's grpo_passk, up to its factor 1/n",
+    biased="biased with std; unbiased with none, which is subloo",
+    shift_invariant=True,
+    parameter=Setting("norm", Literal["std", "none"], "std", "what divides the gap"),
+    exceptions=("none",),
+    examples=("grpo_passk[none]",),
+)
+def grpo_passk(rewards: Tensor, k: int, norm: str) -> Tensor:
+    """Gap between best and second best, to the best sample: subloo at K = n, divided by the
+    deviation.
+    """
+    gap = gaps.apply_rule(rules.subloo(k, k), rewards)
+    return gap if norm == "none" else _ratio(gap, _deviation(below_top(rewards)) + _VERL_EPS)
+
+
+@estimator(
+    "w_i = (R_i - mean(R)) / mean(R) / n; 0 where mean(R) = 0",
+    where="n >= 2",
+    constraint="n >= 2, rewards 0 or 1, K counts as 1",
+    source="Tajwar et al. 2026 (MaxRL), arXiv 2602.02710",
+    objective="J_1",
+    biased="biased for J_1: with success probability p, sum over j < n-1 of (1-p)^j times its "
+    "gradient",
+    binary_rewards=True,
+    fixed_k=1,
+)
+def maxrl(rewards: Tensor, k: int) -> Tensor:
+    """Mean-centred rewards over their mean: hard instances weigh more."""
+    mean = rewards.mean(-1, keepdim=True)
+    return _ratio(rewards - mean, mean) / rewards.shape[-1]
+
+
+def _deviation(x: Tensor) -> Tensor:
+    """The standard deviation with ddof = 1, `[..., 1]`; 0 for equal x.
+
+    Its squares neither over- nor underflow.
+    """
+    reach = x.abs().amax(dim=-1, keepdim=True)
+    relative = x / torch.where(reach == 0, 1.0, reach)
+    squares = (relative - relative.mean(-1, keepdim=True)).square().sum(-1, keepdim=True)
+    return reach * (squares / (x.shape[-1] - 1)).sqrt()
+
+
+def _ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """The quotient, and 0 where the denominator is 0 (the numerator is, too)."""
+    zero = denominator == 0
+    return torch.where(zero, 0.0, numerator / torch.where(zero, 1.0, denominator))

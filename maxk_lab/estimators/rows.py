@@ -1,0 +1,320 @@
+"""The rows of estimators and baselines, and the decorators that make them at their functions.
+
+A row says what holds for its function, where it runs and who published it; what it takes, the
+function's signature says. Imports no torch: see `engine`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from maxk_lab.catalogue import Row
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.engine import cached, deferred
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.settings import Setting
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from maxk_lab.estimators.ranks import gaps
+    from maxk_lab.estimators.ranks.gaps import Rule
+else:
+    torch, gaps = deferred("torch", "maxk_lab.estimators.ranks.gaps")
+
+# The positive numbers per trajectory that a baseline may weight by, and what each is.
+TRAJECTORY_WEIGHTS = {
+    "uniform": "1",
+    "length": "the number of tokens or decisions",
+    "logit_proxy": "the sum over t of 1 - 2 pi_t + sum_a pi_t(a)^2",
+    "grad_norm": "the exact squared norm of grad log pi",
+}
+PKPO = "Walder and Karkhanis 2025 (PKPO), arXiv 2505.15201"
+RowType = TypeVar("RowType", bound="MethodRow")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MethodRow(Row):
+    """The facts of estimators and baselines alike: objective, bias, and (n, K) allowed.
+
+    `where` is a Python expression of n, K and the parameter; `constraint` says it in words, if it
+    has to. A row is unbiased under `condition` unless `biased` says why it is not.
+    """
+
+    function: Callable[..., Any]
+    formula: str = ""
+    where: str = "1 <= K <= n"
+    constraint: str = ""
+    objective: str = "J_K"
+    biased: str = ""
+    condition: str = "the n samples are i.i.d."
+    shift_invariant: bool = False
+    parameter: Setting | None = None
+    # Whether the row is defined for rewards 0 and 1 only.
+    binary_rewards: bool = False
+    # Of a biased row, where E[estimate] = scale(n, K) * gradient; None if its direction is biased.
+    scale: Callable[[int, int], float] | None = None
+    # Values of the parameter at which bias or its absence is not as the row says in general.
+    exceptions: tuple[Any, ...] = ()
+    # Further spellings, with other values of the parameter, that `maxk-lab check` runs.
+    examples: tuple[str, ...] = ()
+    # Why the row cannot run at (n, k, **params), beyond `where`.
+    refuse: Callable[..., str | None] | None = None
+
+    def __post_init__(self) -> None:
+        # The dataclass is frozen to all others.
+        vars(self)["constraint"] = self.constraint or self.where.replace("==", "=")
+        vars(self)["condition"] = self.biased or self.condition
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether the row is unbiased under its condition, `exceptions` apart."""
+        return not self.biased
+
+    @cached_property
+    def takes(self) -> frozenset[str]:
+        """The names of the function's arguments."""
+        return frozenset(inspect.signature(self.function).parameters)
+
+    @cached_property
+    def _bound(self) -> CodeType:
+        return compile(self.where, f"<where {self.name} runs>", "eval")
+
+    def refusal(self, n: int, k: int, **params: Any) -> str | None:
+        """Why this row cannot run with n samples and subsets of K, or None."""
+        values = {"n": n, "K": k, **params}
+        if self.parameter is not None:
+            values.setdefault(self.parameter.name, self.parameter.default)
+        if not eval(self._bound, {}, values):
+            return f"{self.name} needs {self.constraint}, got K = {k} and n = {n}"
+        return None if self.refuse is None else self.refuse(n, k, **params)
+
+    def is_unbiased(self, **params: Any) -> bool:
+        """Whether the row is unbiased with its parameter at this value, by default the default."""
+        if self.parameter is None:
+            return self.unbiased
+        value = params.get(self.parameter.name, self.parameter.default)
+        return (value in self.exceptions) is not self.unbiased
+
+    def expected_scale(self, n: int, k: int, **params: Any) -> float:
+        """The estimate's mean over the gradient; NaN if its direction is biased, too."""
+        if self.is_unbiased(**params):
+            return 1.0
+        return math.nan if self.unbiased or self.scale is None else self.scale(n, k)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BaselineRow(MethodRow):
+    """A baseline: what gives the weights w = s - b. See `baseline` for its functions."""
+
+    # The kind of number per trajectory that it takes as `g`; a `kind` of its own names it, too.
+    trajectory_weight: str | None = None
+    token_level: bool = False
+    # Whether the baseline exists for the estimators with importance ratios.
+    off_policy: bool = False
+    # The words of the parameter for coefficients that are fitted, and how many these are at K:
+    # one number, or a vector where `dimension` says its length.
+    fits: tuple[str, ...] = ()
+    dimension: Callable[[int], int] | None = None
+    # b_i over the importance ratio, from what `brute_force` enumerates in exact fractions.
+    level: Callable[..., Fraction] | None = None
+
+    def __call__(self, *args: Any, **values: Any) -> Any:
+        """Call the function that was decorated."""
+        return self.function(*args, **values)
+
+    @property
+    def any_objective(self) -> bool:
+        """Whether the baseline exists for every L-statistic, not for the maximum alone."""
+        return "objective" in self.takes
+
+    def needs(self, **params: Any) -> str | None:
+        """The trajectory weight it needs: length, logit_proxy or grad_norm; None for none."""
+        if self.parameter is None or "g" not in self.takes or self.trajectory_weight is not None:
+            return self.trajectory_weight
+        kind = params.get(self.parameter.name, self.parameter.default)
+        return None if kind == "uniform" else kind
+
+    def fit(self, **params: Any) -> str | None:
+        """The way the coefficients are fitted: cross_fit, same_batch or oracle; None without."""
+        if self.parameter is None:
+            return "oracle" if self.fits else None
+        value = params.get(self.parameter.name, self.parameter.default)
+        return value if value in self.fits else None
+
+    def weights(
+        self, rewards: Tensor, k: int, *, objective: Objective | None = None, **values: Any
+    ) -> Tensor:
+        """The weights w `[..., n]` of checked rewards `[..., n]` at a K that the row takes.
+
+        `values` are the parameter, g and fitted coefficients, as far as the function takes them;
+        `objective` is that of an L-statistic, None for the maximum.
+        """
+        if self.any_objective:
+            values["objective"] = objective
+        if "rewards" in self.takes:
+            weights: Tensor = self.function(rewards, k, **values)
+            return weights
+        if "coefficients" not in values:
+            return gaps.apply_rule(self.function(rewards.shape[-1], k, **values), rewards)
+        start, *directions = _family(self, rewards.shape[-1], k)
+        own = values["coefficients"].split(1, -1)
+        # What is the same for all samples is added to the rule, before anything is rounded.
+        level = sum(c * move.constant for c, move in zip(own, directions, strict=True))
+        moves = [replace(move, constant=0.0) for move in directions]
+        first, *moved = gaps.apply_rules([start + level, *moves], rewards)
+        return sum((c * move for c, move in zip(own, moved, strict=True)), first)
+
+    def terms(self, rewards: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """The weights as start + directions @ coefficients: `[..., n]` and `[..., n, D]`, float64.
+
+        As the rule is linear in its parameter, the start is the rule at 0 and each direction what
+        a coefficient of 1 adds to it.
+        """
+        start, *directions = gaps.apply_rules(_family(self, rewards.shape[-1], k), rewards)
+        return start, torch.stack(directions, -1)
+
+    def coefficients(self, n: int, k: int) -> int:
+        """How many fitted coefficients the baseline has; as many as samples where b is fitted."""
+        if "coefficients" in self.takes:
+            return n
+        return 1 if self.dimension is None else self.dimension(k)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EstimatorRow(MethodRow):
+    """An estimator: which objective's gradient is estimated, and how. See `estimator`."""
+
+    condition: str = "the n samples are i.i.d. and the baseline is unbiased"
+    # The K that counts, whatever is asked for.
+    fixed_k: int | None = None
+    # Whether the weights depend on the order in which the samples were drawn, too.
+    ordered: bool = False
+
+    @property
+    def has_objective(self) -> bool:
+        """Whether the function gives the objective, whose weights are the baseline's alone."""
+        return "rewards" not in self.takes
+
+    @property
+    def takes_baseline(self) -> bool:
+        """Whether it can be combined with a baseline other than `none`."""
+        return self.has_objective or bool(self.takes & {"baseline_weights", "baseline_name"})
+
+    @property
+    def needs_ratios(self) -> bool:
+        """Whether the weights need the samples' importance ratios."""
+        return "ratios" in self.takes
+
+    @property
+    def default_baseline(self) -> str:
+        """The baseline where none is asked for: the estimator's built-in one, else `centred`."""
+        return "centred" if self.takes_baseline else "none"
+
+    def objective_of(self, k: int, **params: Any) -> Objective:
+        """The objective at `k`. Raises `LabError` where K rewards have no such statistic."""
+        k = k if self.fixed_k is None else self.fixed_k
+        made: Objective = self.function(k, **params) if self.has_objective else Objective("max", k)
+        return made
+
+    def refusal(self, n: int, k: int, **params: Any) -> str | None:
+        """Why this row cannot run with n samples and subsets of K, or None."""
+        problem = super().refusal(n, k, **params)
+        if problem is None and self.has_objective:
+            try:
+                self.objective_of(k, **params)
+            except LabError as error:
+                return str(error)
+        return problem
+
+    def baseline_refusal(self, baseline: BaselineRow, **params: Any) -> str | None:
+        """Why this estimator cannot take `baseline`, whose parameters are `params`, or None."""
+        if not self.takes_baseline and baseline.name != "none":
+            return f"{self.name} takes no baseline, got {baseline.name}"
+        if self.objective != "L_K" or (baseline.any_objective and baseline.fit(**params) is None):
+            return None
+        also = " with fitted coefficients" if baseline.any_objective else ""
+        return f"{self.name} takes no baseline of the maximum alone, got {baseline.name}{also}"
+
+
+@cached
+def _family(row: BaselineRow, n: int, k: int) -> list[Rule]:
+    """The rule at coefficients of 0, and what each of them adds to it."""
+    assert row.parameter is not None
+    points: list[Any] = [0.0, 1.0]
+    if row.dimension is not None:
+        size = row.dimension(k)
+        points = [tuple(float(i == j) for j in range(size)) for i in range(-1, size)]
+    start, *ends = (row.function(n, k, **{row.parameter.name: point}) for point in points)
+    return [start, *(end - start for end in ends)]
+
+
+def baseline(
+    formula: str = "", *, where: str = "1 <= K <= n", source: str = "", **facts: Any
+) -> Callable[[Callable[..., Any]], BaselineRow]:
+    """Make a baseline's function its row in the catalogue; the docstring says what it subtracts.
+
+    The function is one of two kinds. From `rewards` `[..., n]`, checked, and `k` it gives the
+    weights w = s - b, `[..., n]`, in any floating type; or from `n` and `k` a `Rule` on the gaps of
+    sorted rewards, computed once, as the sums in `ranks.rules` are. By name it also takes what it
+    needs of: its parameter; `objective`, the L-statistic in place of the maximum, None for that;
+    `g`, numbers per trajectory of the kind `trajectory_weight`, float64 `[..., n]`, relative to the
+    group's largest; `coefficients`, `[..., n]`, fitted to every group.
+
+    `formula` and `source` are for the reader, `where` is where it runs, and `facts` are the other
+    fields of `BaselineRow`.
+    """
+    return _maker(BaselineRow, formula=formula, where=where, citation=source, **facts)
+
+
+def estimator(
+    formula: str = "", *, where: str = "1 <= K <= n", source: str = "", **facts: Any
+) -> Callable[[Callable[..., Any]], EstimatorRow]:
+    """Make an estimator's function its row in the catalogue; the docstring says what it is for.
+
+    From `k` and its parameter the function gives the `Objective` whose gradient is wanted: the
+    weights are then the baseline's. Or from `rewards` `[..., n]` and `k` it gives the weights
+    itself, `[..., n]`. By name it may also take `baseline_weights`, the baseline as a function of
+    rewards and K, or `baseline_name`; and `ratios`, importance ratios, float64 `[..., n]`.
+
+    The rest is as in `baseline`, for the fields of `EstimatorRow`.
+    """
+    return _maker(EstimatorRow, formula=formula, where=where, citation=source, **facts)
+
+
+def _maker(kind: type[RowType], *, name: str = "", **facts: Any) -> Callable[..., RowType]:
+    def make(function: Callable[..., Any]) -> RowType:
+        called = name or function.__name__
+        rule = "rewards" not in inspect.signature(function).parameters
+        return kind(
+            name=called,
+            meaning=_meaning(function),
+            implementation=f"{function.__module__}:{called}",
+            function=cached(function) if rule and kind is BaselineRow else function,
+            **facts,
+        )
+
+    return make
+
+
+def _meaning(function: Callable[..., Any]) -> str:
+    """The first paragraph of the docstring in a line, without its capital and its full stop."""
+    paragraph = (inspect.getdoc(function) or "").partition("\n\n")[0]
+    text = " ".join(paragraph.split()).removesuffix(".")
+    plain = re.match(r"[A-Z][a-z]*(?![\w@(])", text)
+    return text[:1].lower() + text[1:] if plain else text
+
+
+def rows_of(module: ModuleType, kind: type[RowType]) -> tuple[RowType, ...]:
+    """The rows that a module makes, in their order there."""
+    rows = [row for row in vars(module).values() if isinstance(row, kind)]
+    return tuple(row for row in rows if row.implementation.startswith(f"{module.__name__}:"))

@@ -1,0 +1,123 @@
+"""Estimators without a definition by subsets, held by numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from maxk_lab.estimators import Method, advantages
+from maxk_lab.estimators.catalogue import ESTIMATORS
+from maxk_lab.estimators.check.bandit import TinyBandit
+
+# Estimator, K, rewards, and the weights times the divisor after them.
+TABLE = [
+    ("grpo", 1, [0, 1, 1, 4], [-1.5, -0.5, -0.5, 2.5], 4 * (math.sqrt(3) + 1e-4)),
+    ("grpo[1e-6]", 3, [0, 1, 1, 4], [-1.5, -0.5, -0.5, 2.5], 4 * (math.sqrt(3) + 1e-6)),
+    ("grpo[0]", 1, [0, 1, 1, 4], [-1.5, -0.5, -0.5, 2.5], 4 * math.sqrt(3)),
+    ("grpo[0]", 1, [1e200, -1e200], [1, -1], 2 * math.sqrt(2)),
+    ("grpo[0]", 1, [1e-200, -1e-200], [1, -1], 2 * math.sqrt(2)),
+    ("leader_reward[0.5]", 1, [0, 1, 5], [-2, -1, 4.5], 3),
+    ("leader_reward[2]", 2, [5, 0, 5, 2], [4, -3, 4, -1], 4),
+    ("leader_reward", 2, [5, 0, 5, 2], [3, -3, 3, -1], 4),
+    ("hybrid[1]", 2, [0, 1, 3], [0, 1, 5], 3),
+    ("hybrid[0]", 2, [0, 1, 5], [-2, -1, 3], 1),
+    ("hybrid", 2, [0, 1, 5], [-3, -1, 9], 3),
+    ("hybrid[0.25]", 2, [0, 1, 5], [-4.5, -2, 9], 3),
+    ("passk_analytic", 1, [1, 1, 0, 0], [1, 1, -1, -1], 4),
+    ("passk_analytic", 2, [1, 0, 0], [1, -0.5, -0.5], 3 * math.sqrt(2)),
+    ("passk_analytic", 2, [1, 1, 0, 0], [1, 1, -1, -1], 4 * math.sqrt(5)),
+    ("passk_analytic", 2, [1, 1, 1], [0, 0, 0], 1),
+    ("passk_analytic", 2, [0, 0, 0], [0, 0, 0], 1),
+    ("grpo_passk", 3, [0, 1, 3], [0, 0, 2], math.sqrt(7 / 3) + 1e-6),
+    ("grpo_passk[none]", 4, [0, 1, 3, 7], [0, 0, 0, 4], 1),
+    ("grpo_passk[none]", 3, [0, 3, 3], [0, 0, 0], 1),
+    ("maxrl", 1, [1, 0, 0, 1], [1, -1, -1, 1], 4),
+    ("maxrl", 3, [1, 0, 0], [2, -1, -1], 3),
+    ("maxrl", 1, [0, 0, 0], [0, 0, 0], 1),
+    ("partitioned", 2, [1, 4, 2, 3, 9, 0], [4, 4, 3, 3, 9, 9], 3),
+    ("partitioned[loo]", 2, [1, 4, 2, 3, 9, 0], [-2, -2, -3.5, -3.5, 5.5, 5.5], 3),
+    ("partitioned[loo]", 1, [1, 3], [-2, 2], 2),
+    ("partitioned", 3, [1, 4, 2], [4, 4, 4], 1),
+]
+ALONE = [row.name for row in ESTIMATORS if not row.takes_baseline]
+BINARY = [row.name for row in ESTIMATORS if row.binary_rewards]
+
+
+def weights(rewards: Tensor, estimator: str, k: int = 1) -> Tensor:
+    return advantages(rewards, estimator=estimator, baseline="none", k=k)
+
+
+@pytest.mark.parametrize(("estimator", "k", "rewards", "expected", "divisor"), TABLE)
+def test_by_hand(
+    estimator: str, k: int, rewards: list[float], expected: list[float], divisor: float
+) -> None:
+    found = weights(torch.tensor([rewards, rewards[::-1]], dtype=torch.float64), estimator, k)
+    wanted = torch.tensor(expected, dtype=torch.float64) / divisor
+    torch.testing.assert_close(found[0], wanted, rtol=1e-12, atol=1e-14)
+    if estimator not in ("partitioned", "partitioned[loo]"):
+        torch.testing.assert_close(found[1], wanted.flip(0), rtol=1e-12, atol=1e-14)
+
+
+def test_the_table_has_every_row() -> None:
+    assert {name.partition("[")[0] for name, *_ in TABLE} == set(ALONE)
+
+
+def test_equal_rewards_give_exactly_zero() -> None:
+    for name in ALONE:
+        if ESTIMATORS.get(name).shift_invariant:
+            assert not weights(torch.full((3,), 0.1), name, 3).any()
+
+
+@pytest.mark.parametrize("n", [4, 7, 16])
+def test_passk_analytic_against_the_published_formula(n: int) -> None:
+    for wins in range(1, n):
+        rewards = torch.cat([torch.ones(wins), torch.zeros(n - wins)]).double()
+        losses = n - wins
+        for k in range(1, losses + 1):
+            mean = 1 - math.comb(losses, k) / math.comb(n, k)
+            spread = math.sqrt(mean * (1 - mean))
+            lost = 1 - mean - math.comb(losses - 1, k - 1) / math.comb(n - 1, k - 1)
+            levels = [1 - mean] * wins + [lost] * losses
+            expected = torch.tensor(levels, dtype=torch.float64) / spread / n
+            found = weights(rewards, "passk_analytic", k)
+            torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("n", [2, 4, 7])
+def test_maxrl_has_the_direction_of_the_gradient_and_weighs_by_difficulty(n: int) -> None:
+    bandit = TinyBandit((0.2, -1.1, 0.7), (0.0, 1.0, 0.0))
+    p = float(torch.softmax(torch.tensor(bandit.logits, dtype=torch.float64), 0)[1])
+    estimate = bandit.mean_estimate(n, 1, estimator="maxrl", baseline="none")
+    expected = sum((1 - p) ** j for j in range(n - 1)) * bandit.gradient(1)
+    torch.testing.assert_close(estimate, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_rewards_other_than_zero_and_one_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"rewards must be 0 or 1 here, got 0\.5"):
+        weights(torch.tensor([0.0, 1.0, 0.5]), name)
+
+
+@pytest.mark.parametrize("name", [name for name in ALONE if name not in BINARY])
+def test_float32_agrees_with_float64_for_shifts_scales_and_near_ties(name: str) -> None:
+    drawn = torch.randn(6, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    k = 8 if name == "grpo_passk" else 2
+    for changed in (drawn + 1000.0, drawn * 1e-4, 1e-3 * drawn - 1e4):
+        rewards = changed.float()
+        exact = weights(rewards.double(), name, k)
+        torch.testing.assert_close(weights(rewards, name, k), exact.float(), rtol=1e-6, atol=0.0)
+
+
+def test_partitioned_varies_more_than_subsets() -> None:
+    """Its estimate uses n / K subsets, that of maxk all C(n, K): enumerated for K = 2 of 4."""
+    bandit = TinyBandit((0.3, -0.8, 0.5, 0.1), (-6.25, -5.0, -4.1, -5.0))
+    for alone, baseline in (("partitioned[none]", "none"), ("partitioned[loo]", "centred")):
+        apart = bandit.trace_variance(4, 2, estimator=alone, baseline="none")
+        assert bandit.trace_variance(4, 2, estimator="maxk", baseline=baseline) < apart
+
+
+def test_a_drawing_order_matters_to_partitioned_alone() -> None:
+    assert [name for name in ALONE if Method.parse(name).is_ordered] == ["partitioned"]

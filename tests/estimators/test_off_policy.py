@@ -1,0 +1,252 @@
+"""Off-policy weights where ratios lie far apart, near one, and where the two forms part."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch import Tensor
+
+from maxk_lab.errors import LabError
+from maxk_lab.estimators import effective_sample_size, off_policy_value
+from maxk_lab.estimators.check.bandit import TinyBandit
+from maxk_lab.estimators.check.brute_force import brute_force
+from maxk_lab.estimators.method import Method
+
+BASELINES = pytest.mark.parametrize("baseline", ["none", "centred", "subloo"])
+EXACT, FIRST_ORDER = "off_policy_maxk", "off_policy_first_order"
+SPREADS = [5.0, 15.0, 60.0, "one of 1e-200"]
+BANDIT = TinyBandit(
+    (0.3, -0.7, 1.1, 0.0), (-6.0, -5.0, -5.5, -5.0), behaviour=(0.4, -1.0, -0.3, 0.1)
+)
+
+
+def weigh(rewards: Tensor, ratios: Tensor, k: int, baseline: str, form: str = EXACT) -> Tensor:
+    return Method.parse(form, baseline, k).weights(rewards, ratios=ratios)
+
+
+def exact(rewards: Tensor, ratios: Tensor, k: int, baseline: str) -> Tensor:
+    return brute_force(Method.parse(EXACT, baseline, k), rewards, ratios=ratios)
+
+
+def ks(n: int, baseline: str) -> list[int]:
+    return [k for k in range(1, n + 1) if Method.parse(EXACT, baseline, k).refusal(n) is None]
+
+
+def far_apart(n: int, spread: float | str) -> tuple[Tensor, Tensor]:
+    """Rewards with ties and of both signs, and ratios of this log-sd, or of 15 but for one."""
+    generator = torch.Generator().manual_seed(n)
+    rewards, normal = torch.randn(2, 2, n, generator=generator, dtype=torch.float64)
+    ratios = ((spread if isinstance(spread, float) else 15.0) * normal).exp()
+    if not isinstance(spread, float):
+        ratios[:, n // 2] = 1e-200
+    return rewards.round(decimals=1), ratios
+
+
+@BASELINES
+@pytest.mark.parametrize("spread", SPREADS)
+def test_weights_are_exact_at_any_spread(spread: float | str, baseline: str) -> None:
+    """Within 1e-14 of the largest weight of each group, for every K."""
+    for n in (2, 3, 5, 8):
+        rewards, ratios = far_apart(n, spread)
+        for k in ks(n, baseline):
+            right = exact(rewards, ratios, k, baseline)
+            error = (weigh(rewards, ratios, k, baseline) - right).abs()
+            assert bool((error <= 1e-14 * right.abs().amax(-1, keepdim=True)).all()), (n, k)
+            if spread != 5.0:
+                continue
+            # Rewards of float32 get the weights of float64, rounded once.
+            single = weigh(rewards.float(), ratios, k, baseline)
+            right = exact(rewards.float(), ratios, k, baseline)
+            allowed = 2.0**-24 * right.abs() + 1e-14 * right.abs().amax(-1, keepdim=True)
+            assert single.dtype == torch.float32
+            assert bool(((single.double() - right).abs() <= allowed + 2.0**-150).all()), (n, k)
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("shift", [0.0, 1e4])
+def test_every_weight_is_exact_next_to_its_own_two_terms(spread: float | str, shift: float) -> None:
+    """Those of `centred`, also where another sample's weight is greater by hundreds of digits."""
+    for n in range(2, 6):
+        rewards, ratios = far_apart(n, spread)
+        rewards = rewards.abs() + shift
+        for k in range(1, n):
+            found = weigh(rewards, ratios, k, "centred")
+            right, own = (exact(rewards, ratios, k, name) for name in ("centred", "none"))
+            assert bool(((found - right).abs() <= 1e-14 * (own + (own - right))).all()), (n, k)
+
+
+def test_centred_sees_gaps_alone_at_ratios_of_one_and_little_else_near_them() -> None:
+    """On rewards of -1e6 whose gaps are 1e-3: their difference, not they, is rounded."""
+    generator = torch.Generator().manual_seed(0)
+    rewards, normal = torch.randn(2, 3, 7, generator=generator, dtype=torch.float64)
+    rewards = 1e-3 * rewards - 1e6
+    for distance, tolerance in ((0.0, 1e-14), (1e-8, 1e-13)):
+        ratios = (distance * normal).exp()
+        for k in range(1, 7):
+            right = exact(rewards, ratios, k, "centred")
+            error = (weigh(rewards, ratios, k, "centred") - right).abs()
+            assert bool((error <= tolerance * right.abs().max()).all()), k
+
+
+@BASELINES
+@pytest.mark.parametrize("log10", [-35.0, -60.0, -76.0, -100.0, -290.0])
+def test_products_next_to_zero_are_exact_or_an_error(log10: float, baseline: str) -> None:
+    """Never a number that has lost its digits."""
+    right = refused = asked = 0
+    for n in (2, 8):
+        generator = torch.Generator().manual_seed(n)
+        rewards, near = torch.rand(2, 2, n, generator=generator, dtype=torch.float64)
+        ratios = 10.0**log10 * (0.5 + near)
+        for rewarded in (rewards, (rewards > 0.7).double()):
+            for k in ks(n, baseline):
+                asked += 1
+                try:
+                    found = weigh(rewarded, ratios, k, baseline)
+                except LabError:
+                    refused += k * log10 < -280
+                    continue
+                slow = exact(rewarded, ratios, k, baseline)
+                largest = slow.abs().amax(-1, keepdim=True)
+                assert bool(((found - slow).abs() <= 1e-14 * largest).all()), k
+                right += 1
+    assert right + refused == asked
+    assert refused or 7 * log10 > -300
+
+
+@BASELINES
+def test_a_tiny_ratio_of_the_only_reward_does_not_lose_it(baseline: str) -> None:
+    if baseline == "centred":
+        return
+    rewards = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
+    ratios = torch.tensor([1.0, 1e-160, 1e-160], dtype=torch.float64)
+    with pytest.raises(LabError, match="leave the range of float64"):
+        weigh(rewards, ratios, 3, baseline)
+    with pytest.raises(LabError, match="leave the range of float64"):
+        off_policy_value(rewards, ratios, 3)
+    assert weigh(rewards, ratios, 2, baseline) == pytest.approx(
+        exact(rewards, ratios, 2, baseline), rel=1e-14, abs=0
+    )
+
+
+@BASELINES
+def test_products_beyond_a_dtype_are_an_error_and_no_number(baseline: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    rewards = torch.randn(256, generator=generator, dtype=torch.float64)
+    ratios = torch.full((256,), 1e6, dtype=torch.float64)
+    with pytest.raises(ValueError, match="products of K = 128 ratios leave the range of float64"):
+        weigh(rewards, ratios, 128, baseline)
+    with pytest.raises(ValueError, match="leave the range"):
+        off_policy_value(rewards, ratios, 128)
+    assert torch.isfinite(weigh(rewards, ratios, 8, baseline)).all()
+    few = torch.tensor([1e20, 1e20, 1.0]).double()
+    with pytest.raises(ValueError, match="products of K = 2 ratios leave the range of float32"):
+        weigh(torch.tensor([1.0, 3.0, 2.0]), few, 2, baseline)
+
+
+@pytest.mark.parametrize("form", [EXACT, FIRST_ORDER])
+@pytest.mark.parametrize(("n", "k"), [(6, 1), (6, 5), (64, 8), (200, 100)])
+def test_ratios_of_one_give_the_on_policy_weights(form: str, n: int, k: int) -> None:
+    drawn = torch.randn(4, n, generator=torch.Generator().manual_seed(n), dtype=torch.float64)
+    for rewards in (drawn - 6.0, 1e-3 * drawn.round(decimals=1) - 1e4):
+        for baseline in ("none", "centred", "subloo")[: 3 if k > 1 else 2]:
+            expected = Method.parse("maxk", baseline, k).weights(rewards)
+            found = weigh(rewards, torch.ones_like(rewards), k, baseline, form)
+            tolerance = 1e-12 * float(expected.abs().max())
+            torch.testing.assert_close(found, expected, rtol=0.0, atol=tolerance)
+
+
+@pytest.mark.parametrize(("n", "k"), [(6, 3), (64, 63), (400, 200), (1_024, 500)])
+def test_value_is_own_weight_plus_the_value_of_the_others(n: int, k: int) -> None:
+    """I2 off-policy: value = s_i + (n-K)/n * (value of the others); sums of 300 digits included."""
+    generator = torch.Generator().manual_seed(n)
+    rewards = torch.randn(n, generator=generator, dtype=torch.float64).round(decimals=1)
+    ratios = (0.05 * torch.randn(n, generator=generator, dtype=torch.float64)).exp()
+    value, s = off_policy_value(rewards, ratios, k), weigh(rewards, ratios, k, "none")
+    torch.testing.assert_close(s.sum(), k * value, rtol=1e-12, atol=0.0)
+    largest = float(s.abs().max())
+    for i in (0, n - 1):
+        keep = torch.arange(n) != i
+        left_out, fewer = (off_policy_value(rewards[keep], ratios[keep], at) for at in (k, k - 1))
+        torch.testing.assert_close(s[i] + (n - k) / n * left_out, value, rtol=1e-12, atol=0.0)
+        for baseline, level in (("centred", left_out), ("subloo", fewer)):
+            expected = s[i] - ratios[i] * (k / n) * level
+            found = weigh(rewards, ratios, k, baseline)[i]
+            torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-11 * largest)
+
+
+def test_subloo_is_blind_to_a_shift_zero_below_rank_k_and_never_negative() -> None:
+    rewards, ratios = far_apart(40, 0.7)
+    for k in (2, 8, 40):
+        found = weigh(rewards, ratios, k, "subloo")
+        moved = weigh(rewards - 1_024.0, ratios, k, "subloo")
+        torch.testing.assert_close(moved, found, rtol=1e-9, atol=1e-11 * float(found.max()))
+        by_rank = found.gather(-1, rewards.argsort(dim=-1, stable=True))
+        assert not by_rank[..., : k - 1].any()
+        assert (found >= 0).all()
+
+
+def test_the_first_order_bias_falls_with_the_square_of_the_distance_whatever_the_baseline() -> None:
+    target = BANDIT.probabilities(torch.tensor(BANDIT.logits, dtype=torch.float64))
+    other = BANDIT.probabilities(torch.tensor(BANDIT.behaviour, dtype=torch.float64))
+    truth, biases = BANDIT.gradient(3), []
+    for share in (1.0, 0.02, 0.01):
+        mixed = tuple(((1 - share) * target + share * other).log().tolist())
+        bandit = TinyBandit(BANDIT.logits, BANDIT.rewards, behaviour=mixed)
+        means = [
+            bandit.mean_estimate(4, 3, estimator=FIRST_ORDER, baseline=baseline)
+            for baseline in ("none", "centred", "subloo")
+        ]
+        torch.testing.assert_close(means[1], means[0], rtol=0.0, atol=1e-12)
+        torch.testing.assert_close(means[2], means[0], rtol=0.0, atol=1e-12)
+        biases.append(float((means[0] - truth).norm()))
+    assert biases[0] > 0.02 * float(truth.norm())
+    assert biases[1] / biases[2] == pytest.approx(4.0, rel=0.05)
+
+
+def test_the_value_is_unbiased_under_another_policy() -> None:
+    arms = torch.cartesian_prod(*[torch.arange(4)] * 5)
+    rewards = torch.tensor(BANDIT.rewards, dtype=torch.float64)[arms]
+    logits = torch.tensor(BANDIT.logits, dtype=torch.float64)
+    drawn = BANDIT.probabilities(torch.tensor(BANDIT.behaviour, dtype=torch.float64))
+    chance = drawn[arms].prod(-1)
+    for k in range(1, 6):
+        found = (chance * off_policy_value(rewards, BANDIT.ratios()[arms], k)).sum()
+        torch.testing.assert_close(found, BANDIT.objective(logits, k), rtol=1e-12, atol=0.0)
+
+
+@BASELINES
+def test_blocks_of_groups_give_what_one_gives(
+    baseline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewards, ratios = (x.expand(3, 2, 8) for x in far_apart(8, 0.7))
+    found = weigh(rewards, ratios, 4, baseline)
+    assert torch.equal(found[1], weigh(rewards[0], ratios[0], 4, baseline))
+    monkeypatch.setattr("maxk_lab.estimators.methods.off_policy.BLOCK_ENTRIES", 120)
+    assert torch.equal(weigh(rewards, ratios, 4, baseline), found)
+
+
+def test_effective_sample_size() -> None:
+    tiny = torch.full((3, 8), 1e-200, dtype=torch.float64)
+    assert effective_sample_size(tiny).tolist() == [8.0] * 3
+    assert float(effective_sample_size(torch.tensor([1e200, 1.0, 1.0], dtype=torch.float64))) == 1.0
+    assert float(effective_sample_size(torch.tensor([1.0, 2.0]))) == pytest.approx(9 / 5)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "message"),
+    [
+        (torch.ones(2), "ratios must have the shape of rewards [3], got [2]"),
+        (torch.tensor([1.0, 0.0, 1.0]), "ratios must be positive and finite, got 0.0"),
+        (torch.tensor([1.0, -2.0, 1.0]), "ratios must be positive and finite, got -2.0"),
+        (torch.tensor([1.0, float("nan"), 1.0]), "ratios must be positive and finite, got nan"),
+        (torch.tensor([1.0, float("inf"), 1.0]), "ratios must be positive and finite, got inf"),
+    ],
+)
+def test_bad_ratios_are_refused(ratios: Tensor, message: str) -> None:
+    for form in (EXACT, FIRST_ORDER):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            weigh(torch.ones(3), ratios, 2, "none", form)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        off_policy_value(torch.ones(3), ratios, 2)

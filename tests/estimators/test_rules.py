@@ -1,0 +1,358 @@
+"""Rules of large groups, values and the seeds' functions, against fractions and each other."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from maxk_lab import estimators
+from maxk_lab.estimators import Objective
+from maxk_lab.estimators.baselines.least_squares import family_terms, normal_equations, solve
+from maxk_lab.estimators.check.bandit import TinyBandit
+from maxk_lab.estimators.check.brute_force import brute_force
+from maxk_lab.estimators.method import Method
+from maxk_lab.estimators.ranks import rules
+from maxk_lab.estimators.ranks.coefficients import hypergeometric_means, rank_weights
+
+FORMS = ("top_m[2]", "cvar_upper[0.3]", "cvar_lower[0.3]", "median", "trimmed_mean[0.2]")
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def weights(rewards: Tensor, estimator: str, baseline: str, k: int, **numbers: Any) -> Tensor:
+    return Method.parse(estimator, baseline, k).weights(rewards, **numbers)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 7])
+def test_values_are_the_means_over_subsets(n: int) -> None:
+    rewards = torch.cat([draw(2, n, seed=n), draw(2, n, seed=n).round()])
+    curve = estimators.maxk_curve(rewards)
+    for k in range(1, n + 1):
+        value = estimators.maxk_reward_estimate(rewards, k)
+        subsets = torch.combinations(torch.arange(n), k)
+        torch.testing.assert_close(value, rewards[:, subsets].amax(-1).mean(-1))
+        torch.testing.assert_close(curve[..., k - 1], value, rtol=1e-12, atol=1e-14)
+        for form in FORMS if k > 1 else ():
+            objective = Objective(form, k)
+            alpha = torch.tensor(objective.order_weights, dtype=torch.float64)
+            exact = (rewards[:, subsets].sort(-1).values @ alpha).mean(-1)
+            torch.testing.assert_close(estimators.objective_estimate(rewards, objective), exact)
+
+
+@pytest.mark.parametrize("shape", [(3,), (0, 3), (2, 1, 3)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64, torch.bool])
+def test_values_keep_shapes_and_dtypes(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    rewards = (draw(*shape) > 0).to(dtype)
+    wanted = dtype if dtype.is_floating_point else torch.float64
+    for value, size in (
+        (estimators.maxk_reward_estimate(rewards, 2), shape[:-1]),
+        (estimators.maxk_curve(rewards), shape),
+        (estimators.sample_loo_baseline(rewards, 2), shape),
+        (estimators.objective_estimate(rewards, Objective("median", 2)), shape[:-1]),
+    ):
+        assert (value.dtype, value.shape) == (wanted, size)
+
+
+def test_the_seeds_functions_are_rows_of_the_catalogue() -> None:
+    rewards = draw(4, 6).float()
+    for stable in (True, False):
+        s = estimators.maxk_gradient_weights(rewards, 3, stable_sort=stable)
+        assert torch.equal(s, weights(rewards, "maxk", "none", 3))
+        subloo = estimators.subloo_weights(rewards, 3, stable_sort=stable)
+        assert torch.equal(subloo, weights(rewards, "maxk", "subloo", 3))
+        exact = weights(rewards.double(), "maxk", "none", 3)
+        with_loo = estimators.apply_sample_loo(exact, rewards, 3, stable_sort=stable)
+        torch.testing.assert_close(with_loo, weights(rewards.double(), "maxk", "sample_loo", 3))
+        left_out = estimators.sample_loo_baseline(rewards.double(), 3, stable_sort=stable)
+        torch.testing.assert_close(with_loo, exact - left_out)
+    assert estimators.apply_sample_loo(s, rewards, 3).dtype == torch.float32
+
+
+def test_weights_cached_in_inference_mode_serve_autograd() -> None:
+    with torch.inference_mode():
+        estimators.maxk_reward_estimate(torch.randn(11), 4)
+    rewards = torch.randn(11, requires_grad=True)
+    estimators.maxk_reward_estimate(rewards, 4).backward()
+    assert rewards.grad is not None
+    assert float(rewards.grad.sum()) == pytest.approx(1.0)
+
+
+def test_the_value_is_unbiased() -> None:
+    """E of the estimate over all outcomes of five draws."""
+    bandit = TinyBandit((0.3, -0.8, 0.5), (-6.25, -5.0, -4.1))
+    logits = torch.tensor(bandit.logits, dtype=torch.float64)
+    arms = torch.cartesian_prod(*[torch.arange(3)] * 5)
+    chance = torch.softmax(logits, 0)[arms].prod(-1)
+    rewards = torch.tensor(bandit.rewards, dtype=torch.float64)[arms]
+    for objective in (Objective(form, 3) for form in ("max", *FORMS)):
+        found = chance @ estimators.objective_estimate(rewards, objective)
+        exact = float(bandit.objective(logits, objective))
+        assert float(found) == pytest.approx(exact, rel=1e-13)
+
+
+@pytest.mark.parametrize("name", ["score", "left_out_value", "group_mean", "subloo", "value"])
+@pytest.mark.parametrize(("n", "k"), [(5, 2), (40, 17), (300, 299), (4096, 64)])
+def test_the_general_rules_give_those_of_the_maximum(name: str, n: int, k: int) -> None:
+    """Two ways to the same coefficients: hypergeometric means and the maximum's recurrence."""
+    general = getattr(rules, name)(n, k, Objective("max", k))
+    special = getattr(rules, name)(n, k)
+    for found, exact in ((general.steps, special.steps), (general.shift, special.shift)):
+        torch.testing.assert_close(found, exact, rtol=1e-12, atol=1e-300)
+    assert (general.top, general.base % n) == (special.top, special.base % n)
+
+
+@pytest.mark.parametrize(
+    ("population", "draws"), [(0, 0), (1, 1), (5, 0), (9, 4), (30, 29), (30, 30), (60, 23)]
+)
+def test_hypergeometric_means_against_exact_fractions(population: int, draws: int) -> None:
+    table = [math.cos(x) for x in range(draws + 1)]
+    marked = range(population + 1)
+    found = hypergeometric_means(torch.tensor(table, dtype=torch.float64), population, marked)
+    for good, mean in zip(marked, found.tolist(), strict=True):
+        exact = sum(
+            Fraction(table[x]) * math.comb(good, x) * math.comb(population - good, draws - x)
+            for x in range(draws + 1)
+        ) / math.comb(population, draws)
+        assert mean == pytest.approx(float(exact), rel=1e-13, abs=1e-15)
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 100, 199, 200])
+def test_score_weights_at_200_are_exact(k: int) -> None:
+    n = 200
+    ranked = sorted(random.Random(k).uniform(-1.0, 1.0) for _ in range(n))
+    total, tail, exact = math.comb(n, k), Fraction(0), [0.0] * n
+    for i in range(n, 0, -1):
+        own = math.comb(i - 1, k - 1) * Fraction(ranked[i - 1])
+        exact[i - 1] = float((own + tail) / total)
+        if k >= 2 and i >= 2:
+            tail += math.comb(i - 2, k - 2) * Fraction(ranked[i - 1])
+    found = weights(torch.tensor(ranked, dtype=torch.float64), "maxk", "none", k)
+    wanted = torch.tensor(exact, dtype=torch.float64)
+    torch.testing.assert_close(found, wanted, rtol=0.0, atol=1e-13 * float(wanted.abs().max()))
+    shares = [math.comb(i - 1, k - 1) / total for i in range(1, n + 1)]
+    wanted = torch.tensor(shares, dtype=torch.float64)
+    torch.testing.assert_close(rank_weights(n, k), wanted, rtol=1e-12, atol=0.0)
+
+
+@pytest.mark.parametrize("k", [2, 3, 1_000, 32_768, 64_991, 65_535, 65_536])
+def test_subloo_at_65536_against_exact_integers(k: int) -> None:
+    """Whole rewards that rise at few ranks: the exact weight is a sum of few ratios."""
+    n, jumps = 65_536, {64_990: 2, 65_400: 5, 65_534: 1, 65_535: 4}
+    gaps = torch.zeros(n, dtype=torch.int64)
+    gaps[list(jumps)] = torch.tensor(list(jumps.values()))
+    found = estimators.subloo_weights(gaps.cumsum(0), k)
+    exact = Fraction(0)
+    for j, gap in jumps.items():
+        # C(j, K-1) / C(n, K) = K/n * product of (l-K+1) / l over l = j+1..n-1.
+        chosen = math.prod(max(index - k + 1, 0) for index in range(j + 1, n))
+        exact += gap * Fraction(k * chosen, n * math.prod(range(j + 1, n)))
+        assert float(found[j]) == pytest.approx(float(exact), rel=1e-10, abs=1e-300)
+
+
+@pytest.mark.parametrize("k", [2, 64, 1024, 4095, 4096])
+@pytest.mark.parametrize("form", ["maxk", "median", "trimmed_mean[0.2]", "cvar_upper[0.9]"])
+def test_large_groups_are_finite_and_consistent(form: str, k: int) -> None:
+    n, method = 4096, Method.parse(form, "none", k)
+    rewards = draw(n, seed=k) - 6.0
+    value = float(estimators.objective_estimate(rewards, method.objective))
+    s, subloo = (weights(rewards, form, baseline, k) for baseline in ("none", "subloo"))
+    assert torch.isfinite(subloo).all()
+    assert float(s.sum()) == pytest.approx(k * value, rel=1e-12)
+    if k == n:
+        ranked = rewards.sort().values.tolist()
+        direct = math.fsum(a * r for a, r in zip(method.objective.order_weights, ranked))
+        torch.testing.assert_close(s, torch.full_like(s, direct), rtol=1e-12, atol=0.0)
+        return
+    left_out = s - weights(rewards, form, "sample_loo", k)
+    torch.testing.assert_close(
+        s + (n - k) / n * left_out, torch.full_like(s, value), rtol=1e-12, atol=0.0
+    )
+    centred = weights(rewards, form, "centred", k)
+    assert abs(float(centred.sum())) < 1e-12 * float(centred.abs().sum())
+
+
+@pytest.mark.parametrize("form", ["cvar_lower[0.3]", "median", "trimmed_mean[0.4]"])
+def test_a_huge_reward_that_does_not_count_costs_no_precision(form: str) -> None:
+    """The value of K = n does not hold the best reward at all; float64 at 1e18 resolves 128."""
+    rewards = draw(8, seed=1)
+    rewards[3] = 1e18
+    objective = Objective(form, 8)
+    ranked = rewards.sort().values.tolist()
+    direct = math.fsum(a * r for a, r in zip(objective.order_weights, ranked) if a)
+    value = float(estimators.objective_estimate(rewards, objective))
+    assert value == pytest.approx(direct, rel=1e-14)
+    s = weights(rewards, form, "none", 8)
+    torch.testing.assert_close(s, torch.full_like(s, direct), rtol=1e-14, atol=0.0)
+
+
+def test_the_curve_of_many_samples() -> None:
+    rewards = draw(3, 700, seed=1)
+    curve = estimators.maxk_curve(rewards)
+    for k in (1, 2, 350, 699, 700):
+        value = estimators.maxk_reward_estimate(rewards, k)
+        torch.testing.assert_close(curve[:, k - 1], value, rtol=1e-11, atol=1e-13)
+    assert (curve.diff(dim=-1) >= -1e-13).all()
+
+
+@pytest.mark.parametrize("family", ["affine", "ladder", "constant"])
+def test_terms_are_linear_and_the_baselines_at_their_corners(family: str) -> None:
+    rewards = draw(3, 7) - 6.0
+    start, directions = family_terms(rewards.float().requires_grad_(), 4, family)
+    assert start.dtype == directions.dtype == torch.float64
+    assert not start.requires_grad
+    assert not directions.requires_grad
+    count = 3 if family == "ladder" else 1
+    assert directions.shape == (3, 7, count)
+    corners = {
+        "affine": [([0.0], "centred"), ([1.0], "subloo"), ([-0.75], "affine[-0.75]")],
+        "ladder": [
+            ([0.0, 0.0, 0.0], "centred"),
+            ([0.0, 0.0, 1.0], "subloo"),
+            ([0.0, 0.0, 0.3], "affine[0.3]"),
+            ([0.25, 0.5, -0.5], "ladder[0.25 0.5 -0.5 0.75]"),
+        ],
+        "constant": [([0.0], "none"), ([-5.0], "constant[-5.0]")],
+    }[family]
+    for numbers, baseline in corners:
+        coefficients = torch.tensor(numbers, dtype=torch.float64)
+        expected = weights(rewards.float().double(), "maxk", baseline, 4)
+        torch.testing.assert_close(start + directions @ coefficients, expected)
+        fitted = f"{family}[oracle]"
+        found = weights(rewards.float().double(), "maxk", fitted, 4, coefficients=coefficients)
+        torch.testing.assert_close(found, expected)
+    for k in (0, 8):
+        with pytest.raises(ValueError, match=f"{family} needs .*, got K = {k} and n = 7"):
+            family_terms(rewards, k, family)
+
+
+def test_a_constant_next_to_large_rewards_keeps_its_precision() -> None:
+    noise = 1e-3 * draw(7)
+    rewards, level = (noise - 1e4).float(), torch.tensor([-10_000.0])
+    exact = weights(rewards.double() + 1e4, "maxk", "none", 3).float()
+    for baseline, numbers in (
+        ("constant[-10000.0]", {}),
+        ("constant[oracle]", {"coefficients": level}),
+    ):
+        found = weights(rewards, "maxk", baseline, 3, **numbers)
+        torch.testing.assert_close(found, exact, rtol=1e-6, atol=0.0)
+
+
+def test_coefficients_broadcast_over_groups() -> None:
+    rewards, coefficients = draw(2, 3, 7), draw(3, 2, seed=1)
+    found = weights(rewards, "maxk", "ladder", 3, coefficients=coefficients)
+    for a, b in ((0, 0), (1, 2)):
+        method = Method.parse("maxk", "ladder", 3)
+        exact = brute_force(method, rewards[a, b], coefficients=coefficients[b])
+        torch.testing.assert_close(found[a, b], exact)
+    own = draw(2, 1, 1, seed=2)
+    found = weights(rewards, "maxk", "affine[cross_fit]", 3, coefficients=own)
+    single = weights(rewards[1, 2], "maxk", f"affine[{float(own[1])}]", 3)
+    torch.testing.assert_close(found[1, 2], single)
+
+
+def test_least_squares_finds_the_shortest_estimate() -> None:
+    """Against torch's solver on the scores themselves, which the Gram products stand for."""
+    rewards, scores = draw(5, 6), draw(5, 6, 20, seed=1)
+    start, directions = family_terms(rewards, 3, "ladder")
+    a, c = normal_equations(start, directions, scores @ scores.mT)
+    assert (a.shape, c.shape) == ((5, 2, 2), (5, 2))
+    moves, estimate = scores.mT @ directions, (scores.mT @ start.unsqueeze(-1)).squeeze(-1)
+    expected = torch.linalg.lstsq(moves, -estimate.unsqueeze(-1)).solution.squeeze(-1)
+    torch.testing.assert_close(solve(a, c), expected, rtol=1e-9, atol=1e-12)
+    pooled = torch.linalg.lstsq(moves.flatten(0, 1), -estimate.flatten().unsqueeze(-1)).solution
+    torch.testing.assert_close(
+        solve(a.mean(0), c.mean(0)), pooled.squeeze(-1), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_least_squares_leaves_alone_what_it_cannot_see() -> None:
+    zero = torch.zeros(2, 3, 3, dtype=torch.float64)
+    assert not solve(zero, zero[..., 0]).any()
+    twice = torch.ones(2, 2, dtype=torch.float64)
+    level = torch.full((2,), 1.5, dtype=torch.float64)
+    torch.testing.assert_close(solve(twice, 3.0 * twice[0]), level)
+
+
+@pytest.mark.parametrize("k", [1, 2, 17, 58, 59])
+def test_optimal_at_60_is_the_direct_sum_over_the_others(k: int) -> None:
+    n, rewards, g = 60, draw(60), 10.0 ** (9 * torch.rand(60).double())
+    baseline = torch.zeros(n, dtype=torch.float64)
+    for i in range(n):
+        keep = torch.arange(n) != i
+        s = weights(rewards[keep], "maxk", "none", k)
+        baseline[i] = (n - 1) / n * (g[keep] * s).sum() / g[keep].sum()
+    expected = weights(rewards, "maxk", "none", k) - baseline
+    found = weights(rewards, "maxk", "optimal", k, trajectory_weights={"grad_norm": g})
+    torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-12 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("baseline", ["optimal", "eob_loo"])
+@pytest.mark.parametrize("g", [[0.0] * 8, [0.0] * 7 + [3.0], [1.0] * 4 + [1e30] + [1.0] * 3])
+def test_extreme_g(baseline: str, g: list[float]) -> None:
+    """Zeros count for nothing, or all alike; one above all others loses none of them."""
+    for k in (1, 3, 7) if baseline == "optimal" else (1,):
+        method = Method.parse("maxk", baseline, k)
+        numbers = {"grad_norm": torch.tensor(g, dtype=torch.float64)}
+        found = method.weights(draw(8), trajectory_weights=numbers)
+        exact = brute_force(method, draw(8), trajectory_weights=numbers)
+        torch.testing.assert_close(found, exact, rtol=1e-12, atol=1e-15)
+
+
+def test_weighted_means_meet() -> None:
+    """K = 1 and equal g, two samples, n = K + 1: the names that they join."""
+    rewards, g = draw(5, 3), {"length": torch.tensor([2, 1, 5]).expand(5, 3)}
+    rloo = weights(rewards, "maxk", "rloo", 1)
+    torch.testing.assert_close(rloo, (rewards - rewards.mean(-1, keepdim=True)) / 2)
+    found = weights(rewards, "maxk", "opo_loo", 1, trajectory_weights=g)
+    torch.testing.assert_close(
+        found, weights(rewards, "maxk", "optimal[length]", 1, trajectory_weights=g)
+    )
+    centred = weights(rewards, "maxk", "centred", 2)
+    found = weights(rewards, "maxk", "optimal[length]", 2, trajectory_weights=g)
+    torch.testing.assert_close(found, centred)
+    assert torch.equal(weights(rewards, "maxk", "optimal[uniform]", 2), centred)
+    for size in (1e-300, 1e300):
+        even = {"length": torch.full_like(rewards, size)}
+        found = weights(rewards, "maxk", "opo_loo", 1, trajectory_weights=even)
+        torch.testing.assert_close(found, rloo)
+    single = torch.tensor([1.0, 4.0, 2.0])
+    found = weights(single, "maxk", "opo", 1, trajectory_weights={"length": g["length"][0]})
+    torch.testing.assert_close(found, (single - 16 / 8) / 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda r: estimators.maxk_reward_estimate(r, 4), "1 <= k <= n = 3, got 4"),
+        (lambda r: estimators.maxk_reward_estimate(r, True), "1 <= k <= n = 3, got True"),
+        (lambda r: estimators.maxk_reward_estimate(r, 1.5), "1 <= k <= n = 3, got 1.5"),
+        (lambda r: estimators.maxk_gradient_weights(r, 0), "1 <= k <= n = 3, got 0"),
+        (lambda r: estimators.sample_loo_baseline(r, 3), "1 <= k < n = 3, got 3"),
+        (lambda r: estimators.apply_sample_loo(r, r, 0), "1 <= k < n = 3, got 0"),
+        (
+            lambda r: estimators.apply_sample_loo(r[:2], r, 1),
+            "s must have the shape of rewards [3]",
+        ),
+        (lambda r: estimators.subloo_weights(r, 1), "subloo needs 2 <= K <= n, got K = 1"),
+        (lambda r: estimators.objective_estimate(r, Objective("median", 9)), "k <= n = 3, got 9"),
+        (lambda r: estimators.maxk_curve(r[:0]), "rewards must have shape [..., n] with n >= 1"),
+        (lambda r: estimators.maxk_curve(r[0]), "rewards must have shape [..., n] with n >= 1"),
+        (lambda r: estimators.maxk_curve(r * torch.nan), "rewards must be finite, got nan"),
+        (lambda r: estimators.maxk_curve(-r / 0), "rewards must be finite, got -inf"),
+        (lambda r: estimators.maxk_curve((r.double() - 2) * 1.2e308), "must span less than"),
+        (lambda r: estimators.maxk_curve(r.cfloat()), "floating-point, integer or boolean"),
+        (lambda r: estimators.maxk_curve(r.tolist()), "rewards must be a torch.Tensor"),
+    ],
+)
+def test_mistakes(call: Any, message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=re.escape(message)):
+        call(torch.tensor([1.0, 2.0, 3.0]))
