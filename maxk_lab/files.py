@@ -50,12 +50,7 @@ def save_atomically(path: Path, save: Callable[[BinaryIO], object]) -> None:
             with suppress(OSError):  # where the system refuses even that, the first error counts
                 partial.unlink(missing_ok=True)
             raise
-        # A rename survives a power cut once its folder is on the disk, too.
-        descriptor = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(path.parent)
     except Exception as error:
         # Libraries such as torch raise an error of their own while they handle that of the system.
         cause: BaseException | None = error
@@ -64,6 +59,15 @@ def save_atomically(path: Path, save: Callable[[BinaryIO], object]) -> None:
         if cause is None:
             raise
         raise StorageError(f"{path} cannot be written: {cause.strerror or cause}") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Have a folder on the disk, so that a new name in it survives a power cut, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def hash_of(path: str | Path) -> str:

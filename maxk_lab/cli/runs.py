@@ -103,6 +103,6 @@ def mending(run: RunDirectory, problems: Sequence[str], them: str = "them") -> s
     """
     if run.place != run.root:
         return "have the bundle sent again, or made anew"
-    missing = {why for why, _ in run.store.damaged}
+    missing = {one.why for one in run.store.damaged}
     force = " --force" * any(problem not in missing for problem in problems)
     return f"to measure {them} again: maxk-lab run {shlex.quote(str(run.spec_path))}{force}"

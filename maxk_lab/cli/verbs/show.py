@@ -106,6 +106,7 @@ def _prune(run: RunDirectory, *, dry_run: bool, yes: bool, json: bool) -> None:
     else:
         parts: dict[str, Mapping[Any, int]] = {
             "stale records": prunable.stale,
+            "damaged lines": prunable.damaged,
             "files of the cache": prunable.cache,
             "files of an old report": prunable.others,
         }

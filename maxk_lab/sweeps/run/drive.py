@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from maxk_lab.sweeps.run.backends.backend import Backend, Task, Tell, Told
+from maxk_lab.sweeps.run.backends.backend import Backend, Event, Task, Tell
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.supervisor.interruption import Interruption
-from maxk_lab.sweeps.run.tasks import Work, keep_in_cache, remove
+from maxk_lab.sweeps.run.tasks import keep_in_cache
 
 # Seconds for which a backend waits for something to happen.
 POLL_SECONDS = 0.1
@@ -37,8 +37,17 @@ class Driven:
     left: list[str] = field(default_factory=list)
 
 
+@dataclass
+class _Open:
+    """A task that a backend has: its cells without a record, by their ids, and its losses."""
+
+    task: Task
+    cells: dict[str, dict[str, Any]]
+    lost: int = 0
+
+
 def drive(
-    work: Work,
+    tasks: Sequence[Task],
     run: RunDirectory,
     backend: Backend,
     driver: Driver,
@@ -56,30 +65,36 @@ def drive(
     `detach` this returns as soon as the backend has every task, and they go on without this
     process. Raises `KeyboardInterrupt` after a signal, and what the backend raises.
     """
+    driving = _Driving(run, backend, driver, tell, retries, deque(tasks))
+    left = False
     with Interruption() as interruption:
-        driving = _Driving(work, run, backend, driver, tell, retries)
-        driving.drive(interruption, leaving, detach)
+        while driving.queue or driving.open or driving.elsewhere:
+            while driving.queue and backend.room > 0:
+                driving.begin(driving.queue.popleft())
+            if detach and not driving.queue:
+                backend.detach()
+                break
+            seconds = INTERRUPTED_SECONDS if interruption.noted else leaving()
+            if not left and seconds is not None:
+                left = True
+                backend.leave(seconds)
+            if left:
+                driving.queue.clear()
+                driving.elsewhere.clear()
+            driving.listen()
+        if left:
+            interruption.check()
     return driving.driven
 
 
 @dataclass
-class _Open:
-    """A task that a backend has: its cells without a record, by their ids, and its losses."""
-
-    task: Task
-    cells: dict[str, dict[str, Any]]
-    lost: int = 0
-
-
-@dataclass
 class _Driving:
-    work: Work
     run: RunDirectory
     backend: Backend
     driver: Driver
     tell: Tell
     retries: int
-    queue: deque[Task] = field(init=False)
+    queue: deque[Task]
     open: dict[str, _Open] = field(default_factory=dict)
     # What other drivers have, by the keys; and those for which this one was told to wait.
     elsewhere: dict[str, Task] = field(default_factory=dict)
@@ -87,73 +102,38 @@ class _Driving:
     driven: Driven = field(default_factory=Driven)
     looked: float = field(default_factory=time.monotonic)
 
-    def __post_init__(self) -> None:
-        self.queue = deque(self.work.tasks)
-
-    def drive(
-        self, interruption: Interruption, leaving: Callable[[], float | None], detach: bool
-    ) -> None:
-        left = False
-        while self.queue or self.open or self.elsewhere:
-            if not self.backend.here:
-                interruption.check()  # what runs elsewhere is the backend's to end, or goes on
-            while self.queue and self.backend.room > 0:
-                self._begin(self.queue.popleft())
-            if detach and not self.queue:
-                self.backend.detach()
-                return
-            seconds = INTERRUPTED_SECONDS if interruption.noted else leaving()
-            if not left and seconds is not None:
-                left = True
-                self.backend.leave(seconds)
-            if left:
-                self.queue.clear()
-                self.elsewhere.clear()
-            elif time.monotonic() - self.looked >= LOOK_SECONDS:
-                self._look_around()
-            self._listen()
-        if left:
-            interruption.check()
-
-    def _listen(self) -> None:
+    def listen(self) -> None:
         """Take in what the backend tells, or wait for other drivers where it has no task."""
         if self.open:
-            for told in self.backend.events(POLL_SECONDS):
-                self._take_in(told)
+            for event in self.backend.events(POLL_SECONDS):
+                self._take_in(event)
         elif self.elsewhere:
             self._tell_of_waiting()
             time.sleep(POLL_SECONDS)
+        if self.elsewhere and time.monotonic() - self.looked >= LOOK_SECONDS:
+            self.looked = time.monotonic()
+            self.queue.extend(self.elsewhere.values())
+            self.elsewhere.clear()
 
-    def _begin(self, task: Task) -> None:
+    def begin(self, task: Task) -> None:
         """Submit what nobody has measured of a task, unless another driver has it."""
-        known, rest = self.open.get(task.key), task.unmeasured(self.run.heads)
+        before, rest = self.open.get(task.key), task.unmeasured(self.run.heads)
         if rest.cells and not self.backend.leases_itself:
             if not self.driver.take(task.key):
                 self.elsewhere[task.key] = task
                 return
             # Once more: another driver may have measured some before it gave the unit free.
             rest = task.unmeasured(self.run.heads)
-        self.open[task.key] = _Open(
-            rest, {cell["id"]: cell for cell in rest.cells}, known.lost if known else 0
-        )
-        gone = [cell["id"] for cell in task.cells if cell["id"] not in self.open[task.key].cells]
+        cells = {cell["id"]: cell for cell in rest.cells}
+        self.open[task.key] = _Open(rest, cells, before.lost if before else 0)
+        gone = [cell["id"] for cell in task.cells if cell["id"] not in cells]
         if gone:
             self.driven.elsewhere += gone
             self._tell(task, "measured_elsewhere", {"cells": gone})
         if rest.cells:
-            if known is None:
-                self._forget(rest)
             self.backend.submit(rest)
         else:
-            self._tell(task, "unit_finished", {})
-            self._end(task.key)
-
-    def _forget(self, task: Task) -> None:
-        """Remove what the cache keeps of cells that are measured anew, unless a job is at them."""
-        kept = [path for cell in task.cells for path in self.work.kept.get(cell["id"], ())]
-        if kept and (not self.backend.leases_itself or self.driver.holder(task.key) is None):
-            for path in kept:
-                remove(path)
+            self._end(task)
 
     def _tell_of_waiting(self) -> None:
         """Tell for whom this driver waits, with nothing else to do, unless it was told before."""
@@ -166,51 +146,53 @@ class _Driving:
             units = [task.label for task in self.elsewhere.values()]
             self.tell("waiting", units=units, drivers=drivers)
 
-    def _look_around(self) -> None:
-        """Try to get what others had."""
-        self.looked = time.monotonic()
-        self.queue.extend(self.elsewhere.values())
-        self.elsewhere.clear()
-
-    def _take_in(self, told: Told) -> None:
+    def _take_in(self, event: Event) -> None:
         """Keep an event and pass it on."""
-        if not told.key:
-            self.tell(told.name, **told.payload)
-        found = self.open.get(told.key)
-        if found is None:
+        if not event.key:
+            self.tell(event.name, **event.payload)
+        one = self.open.get(event.key)
+        if one is None:
             return
-        payload = dict(told.payload)
-        if told.name == "cache_file":
+        payload = dict(event.payload)
+        if event.name == "cache_file":
             keep_in_cache(self.run, payload["name"], payload["data"])
             return
-        if told.name in ("cell_done", "cell_failed"):
-            data = payload.pop("record", None)
-            if data is not None:
-                self.run.append(data)
-            del found.cells[payload["cell"]]
-        self._tell(found.task, told.name, payload)
-        if told.name == "lost":
-            self._lose(found, payload["why"])
-        elif told.name in ("unit_finished", "left"):
-            self.driven.left += [payload["why"]] if "why" in payload else []
-            self._end(told.key)
-
-    def _lose(self, found: _Open, why: str) -> None:
-        """Submit what is left of a lost task again, or record that its cells failed."""
-        found.lost += 1
-        if found.cells and found.lost <= self.retries:
-            self.queue.appendleft(replace(found.task, cells=tuple(found.cells.values())))
+        if event.name == "progress":
+            self.driver.show(event.key, payload)
+        elif event.name in ("cell_done", "cell_failed"):
+            if (line := payload.pop("record", None)) is not None:
+                self.run.append(line)
+            del one.cells[payload["cell"]]
+        if event.name == "unit_finished":
+            self._end(one.task)
             return
-        times = "" if found.lost == 1 else f", {found.lost} times in all"
-        error = f"{why}{times}. To try again: --retry-failed"
-        for cell_id, cell in found.cells.items():
-            record = Record(cell, "failed", None, error, found.task.provenance, {})
-            self.run.write(record, found.task.attempt)
-            self._tell(found.task, "cell_failed", {"cell": cell_id, "error": error})
-        self._tell(found.task, "unit_finished", {})
-        self._end(found.task.key)
+        self._tell(one.task, event.name, payload)
+        if event.name == "lost":
+            self._lose(one, payload["why"])
+        elif event.name == "left":
+            self.driven.left += [payload["why"]] if "why" in payload else []
+            self._close(event.key)
 
-    def _end(self, key: str) -> None:
+    def _lose(self, one: _Open, why: str) -> None:
+        """Submit what is left of a lost task again, or record that its cells failed."""
+        one.lost += 1
+        if one.cells and one.lost <= self.retries:
+            self.queue.appendleft(replace(one.task, cells=tuple(one.cells.values())))
+            return
+        times = "" if one.lost == 1 else f", {one.lost} times in all"
+        error = f"{why}{times}. To try again: --retry-failed"
+        for cell_id, cell in one.cells.items():
+            self.run.write(
+                Record(cell, "failed", None, error, one.task.provenance), one.task.attempt
+            )
+            self._tell(one.task, "cell_failed", {"cell": cell_id, "error": error})
+        self._end(one.task)
+
+    def _end(self, task: Task) -> None:
+        self._tell(task, "unit_finished", {})
+        self._close(task.key)
+
+    def _close(self, key: str) -> None:
         del self.open[key]
         self.driver.release(key)
 

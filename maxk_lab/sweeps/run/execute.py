@@ -18,7 +18,8 @@ from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.progress import states_of, statuses, to_measure
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.reuse import copy_cells, done_elsewhere, measured_with
-from maxk_lab.sweeps.run.tasks import Work, forget, kept_for, tasks_of
+from maxk_lab.sweeps.run.store import Head
+from maxk_lab.sweeps.run.tasks import clear_cache, tasks_of
 
 
 @dataclass(frozen=True)
@@ -83,21 +84,19 @@ def execute(
 
     with Driver(run.root) as driver:
         driver.remove_leftovers()
-        heads = dict(run.heads)
+        heads = {**run.heads}
         before = {c: state for c, state in states_of(plan, heads).items() if c in selected}
         to_do = to_measure(before, force=force, retry_failed=retry_failed)
         elsewhere = done_elsewhere(to_do, before, run, None if force else reuse)
         if make_backend.here:
             _check_machine(plan, to_do - elsewhere.keys())
         run.write_spec(plan.spec)
-        others = measured_with(elsewhere)
-        copied = copy_cells(plan, elsewhere, run)
+        others, copied = measured_with(elsewhere), copy_cells(plan, elsewhere, run)
         to_do -= copied.keys()
-        if force:
-            forget(run, to_do, keep={*(cell.id for cell in plan.cells), *run.ids()} - to_do)
-        retried = set() if force else {c for c in to_do if before[c] != "missing"}
-        work = Work(tasks_of(plan, to_do, run, measure, heads), kept_for(run, retried))
-        ids, units = _in_order(plan, to_do), len(work.tasks)
+        again = {c for c in to_do if force or before[c] != "missing"}
+        _clear_cache(plan, run, driver, again, heads, force=force)
+        tasks = tasks_of(plan, to_do, run, measure, heads)
+        ids, units = _in_order(plan, to_do), len(tasks)
         tell("run_started", cell_ids=ids, units=units, jobs=jobs, cells=len(before))
         for name in dict.fromkeys(copied.values()):
             ids = [c for c in _in_order(plan, copied) if copied[c] == name]
@@ -106,13 +105,9 @@ def execute(
         driven = Driven()
         try:
             if units:
-                with make_backend(run, execution, min(jobs, units), work.tasks) as backend:
+                with make_backend(run, execution, min(jobs, units), tasks) as backend:
                     driven = drive(
-                        work,
-                        run,
-                        backend,
-                        driver,
-                        tell,
+                        *(tasks, run, backend, driver, tell),
                         retries=execution.retries,
                         detach=detach,
                     )
@@ -147,6 +142,24 @@ def _check_machine(plan: Plan, to_do: Set[str]) -> None:
     for unit in plan.units:
         if any(cell.id in to_do for cell in unit.cells):
             unit.check_machine()
+
+
+def _clear_cache(
+    plan: Plan,
+    run: RunDirectory,
+    driver: Driver,
+    again: Set[str],
+    heads: Mapping[str, Head],
+    *,
+    force: bool,
+) -> None:
+    """Remove what the cache holds of cells that are measured again, unless by somebody else."""
+    busy, now = {key for one in driver.others() for key in one.tasks}, run.heads
+    again -= {cell.id for unit in plan.units if unit.id in busy for cell in unit.cells}
+    again = {cell for cell in again if now.get(cell) == heads.get(cell)}
+    if again or force:
+        keep = {*(cell.id for cell in plan.cells), *now} - again
+        clear_cache(run, again, shared=force, keep=keep)
 
 
 def _told_unusable(tell: Tell, plan: Plan, run: RunDirectory) -> tuple[str, ...]:

@@ -11,11 +11,13 @@ import os
 import secrets
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import psutil
 from filelock import SoftFileLease, Timeout
 
 from maxk_lab.files import remove_partials
@@ -23,23 +25,23 @@ from maxk_lab.files import remove_partials
 # Seconds without a sign of life after which another process takes a lease.
 _EXPIRY = 60.0
 # Seconds between two signs of life of a driver, and without one until it is taken for gone.
-_BEAT, _GONE = 5.0, 30.0
-_TICK = 0.1
+_BEAT, _GONE = 2.0, 30.0
+_TICK, _CLOCK = 0.1, 5.0
 
 
 @dataclass(frozen=True)
 class DriverInfo:
-    """A process that works in a run, and the keys of the tasks that it has in hand."""
+    """A process that works in a run; `tasks` has what each in hand has told of its progress last.
+
+    `born` tells it from a later process of the same number.
+    """
 
     id: str
     host: str
     pid: int
     since: str
-    # Within it the number of its process is its own, and when that began; empty where the system
-    # does not tell.
-    namespace: str = ""
-    born: str = ""
-    tasks: tuple[str, ...] = ()
+    born: float
+    tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}, since {self.since}"
@@ -48,21 +50,20 @@ class DriverInfo:
     def of_this_process(cls) -> Self:
         """Return that of this process, with an id that no other has."""
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-        host, pid = os.uname().nodename, os.getpid()
-        return cls(secrets.token_hex(4), host, pid, since, _namespace(), _born(pid))
+        process = psutil.Process()
+        host = os.uname().nodename
+        return cls(secrets.token_hex(4), host, process.pid, since, process.create_time())
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended for certain: it ran beside this process, and does no more."""
-        if (self.host, self.namespace) != (os.uname().nodename, _namespace()):
+        """Whether it has ended for certain: it ran on this machine, and does no more."""
+        if self.host != os.uname().nodename:
             return False
         try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
+            # Boot times, which it counts from, move when a clock is set.
+            return bool(abs(psutil.Process(self.pid).create_time() - self.born) > _CLOCK)
+        except psutil.NoSuchProcess:
             return True
-        except OSError:
-            pass  # of another user
-        return _born(self.pid) != self.born
 
 
 class Driver:
@@ -75,14 +76,14 @@ class Driver:
         self.root, self._expiry = root, expiry
         self.info = DriverInfo.of_this_process()
         self._folder, self._path = root / "leases", root / "drivers" / f"{self.info.id}.json"
-        # Those in hand, and those that were tried, which learn by and by that a holder is gone.
-        self._held: dict[str, SoftFileLease] = {}
-        self._tried: dict[str, SoftFileLease] = {}
+        # Those in hand, and every lease that was tried: it learns by and by that a holder is gone.
+        self._tasks: dict[str, Mapping[str, Any]] = {}
+        self._leases: dict[str, SoftFileLease] = {}
         self._over, self._changed = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._beat, name="driver", daemon=True)
 
     def __enter__(self) -> Self:
-        self._show()
+        self._write()
         self._thread.start()
         return self
 
@@ -90,7 +91,7 @@ class Driver:
         self._over.set()
         self._changed.set()
         self._thread.join()
-        for key in list(self._held):
+        for key in list(self._tasks):
             self.release(key)
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
@@ -104,38 +105,40 @@ class Driver:
         It may have been measured by another one until now: whoever takes a task looks at its
         records again.
         """
-        if key in self._held:
+        if key in self._tasks:
             return True
-        lease = self._tried.get(key) or SoftFileLease(
-            self._folder / key, lease_duration=self._expiry, timeout=0, thread_local=False
-        )
-        try:
+        if key not in self._leases:
+            self._leases[key] = SoftFileLease(
+                self._folder / key, lease_duration=self._expiry, timeout=0, thread_local=False
+            )
+        lease = self._leases[key]
+        # Where nothing can be written two may do the same work.
+        with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
-            lease.acquire()
-        except Timeout:
-            if self.others():
-                self._tried[key] = lease
-                return False
-            # Of somebody who was killed, whose number another process may have by now.
-            with suppress(OSError, Timeout):
-                (self._folder / key).unlink(missing_ok=True)
+            try:
                 lease.acquire()
-            if not lease.is_locked:
-                return True
-        except OSError:
-            return True  # nothing can be written there; two may do the same work
-        self._tried.pop(key, None)
-        self._held[key] = lease
+            except Timeout:
+                if self.others():
+                    return False
+                # Of somebody who was killed, whose number another process may have by now.
+                (self._folder / key).unlink(missing_ok=True)
+                with suppress(Timeout):
+                    lease.acquire()
+        self._tasks[key] = {}
         self._changed.set()
         return True
 
     def release(self, key: str) -> None:
         """Give a task free, if this process has it."""
-        lease = self._held.pop(key, None)
-        if lease is not None:
+        if self._tasks.pop(key, None) is not None:
             with suppress(OSError):
-                lease.release()
+                self._leases.pop(key).release()
             self._changed.set()
+
+    def show(self, key: str, progress: Mapping[str, Any]) -> None:
+        """Show how far a task is that this process has."""
+        if key in self._tasks:
+            self._tasks[key] = progress
 
     def holder(self, key: str) -> DriverInfo | None:
         """Return the other process that shows that it has a task."""
@@ -148,53 +151,36 @@ class Driver:
     def remove_leftovers(self) -> None:
         """Remove what processes left half written that were killed, unless any is at work."""
         if not self.others():
-            for folder in (self.root, self.root / "cache"):
+            for folder in (self.root, self.root / "records", self.root / "cache"):
                 remove_partials(folder)
 
     def _beat(self) -> None:
         while not self._over.wait(_TICK):
             self._changed.wait(_BEAT)
             self._changed.clear()
-            self._show()
+            self._write()
 
-    def _show(self) -> None:
-        told = replace(self.info, tasks=tuple(self._held))
+    def _write(self) -> None:
         partial = self._path.with_suffix(".new")
         with suppress(OSError):
             # Another driver removes the folder where it is empty.
             partial.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(asdict(told)))
+            partial.write_text(json.dumps(asdict(replace(self.info, tasks=dict(self._tasks)))))
             partial.replace(self._path)
 
 
 def drivers(root: Path) -> list[DriverInfo]:
     """Return the processes that show that they work in a run, and remove the signs of the dead."""
-    found = []
+    living = []
     for path in sorted((root / "drivers").glob("*.json")):
         try:
-            told = json.loads(path.read_bytes())
-            info = DriverInfo(**told | {"tasks": tuple(told["tasks"])})
-            age = time.time() - path.stat().st_mtime
-        except (OSError, ValueError, TypeError, LookupError):
+            info = DriverInfo(**json.loads(path.read_bytes()))
+            gone = time.time() - path.stat().st_mtime > _GONE or info.has_ended
+        except (OSError, ValueError, TypeError):
             continue
-        if age < _GONE and not info.has_ended:
-            found.append(info)
+        if not gone:
+            living.append(info)
         else:
             with suppress(OSError):
                 path.unlink()
-    return found
-
-
-def _born(pid: int) -> str:
-    """Return when a process began, by which it is told from a later one of the same number."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
-
-
-def _namespace() -> str:
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""
+    return living

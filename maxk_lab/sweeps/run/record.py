@@ -16,12 +16,12 @@ from maxk_lab.errors import LabError, shortened
 from maxk_lab.fields import Recorded
 from maxk_lab.findings import findings
 from maxk_lab.sweeps.plan.cells import Cell
-from maxk_lab.sweeps.run.store import MOST_BYTES, Head, Status, body_of, line_of
+from maxk_lab.sweeps.run.store import Status, body_of, head_of, line_of
 from maxk_lab.sweeps.studies import STUDIES
 
 # So many sentences, of so many letters each, say what is wrong with a record.
 _SENTENCES, _LETTERS = 3, 160
-_KEYS = {"cell", "metrics", "error", "provenance", "timings"}
+_BODY = ("cell", "metrics", "error", "provenance", "timings")
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,9 @@ class Record:
 
         Raises `ValueError` or `TypeError` for what no record can hold.
         """
-        body = {
-            "cell": self.cell,
-            "metrics": self.metrics,
-            # Half of a letter is spelled `\ud800`: no terminal and no file could hold it.
-            "error": self.error and self.error.encode(errors="backslashreplace").decode(),
-            "provenance": self.provenance,
-            "timings": self.timings,
-        }
+        body = {name: getattr(self, name) for name in _BODY}
+        # Half of a letter is spelled `\ud800`: no terminal and no file could hold it.
+        body["error"] = self.error and self.error.encode(errors="backslashreplace").decode()
         head = {
             "id": self.cell["id"],
             "attempt": attempt,
@@ -59,8 +54,6 @@ class Record:
             "seconds": self.timings.get("seconds", 0.0),
         }
         line = line_of(head, body)
-        if len(line) > MOST_BYTES:
-            raise ValueError(f"the record has {len(line):,} bytes, at most {MOST_BYTES:,} are kept")
         Record.from_line(line)
         return line
 
@@ -68,30 +61,20 @@ class Record:
     def from_line(cls, line: bytes, planned: Cell | None = None) -> Self:
         """Return the record in a line, of a cell that may be `planned`.
 
-        Raises `ValueError` that says what is damaged.
+        It is told as planned then, for an earlier spec may have varied other things. Raises
+        `ValueError` that says what is damaged.
         """
-        head, body = Head.of_line(line), body_of(line)
-        _check_body(body, head.status)
-        cell = _cell(body["cell"], head.id, planned)
+        head, body = head_of(line), body_of(line)
+        if not isinstance(body, dict) or body.keys() != {*_BODY}:
+            raise ValueError("it is not a record of this version of maxk-lab")
+        for name, status in (("error", "failed"), ("metrics", "done")):
+            if (body[name] is not None) != (head.status == status):
+                raise ValueError(f"status {head.status} does not go with its {name}")
+        if body["cell"]["id"] != head.id:
+            raise ValueError("it is not the record of this cell")
+        cell = body["cell"] if planned is None else planned.as_dict()
         content = content_of(cell, body["metrics"])
         return cls(**body | {"cell": cell}, status=head.status, content=content)
-
-
-def _cell(told: dict[str, Any], cell_id: str, planned: Cell | None) -> dict[str, Any]:
-    """Return the cell of a record: as planned, for an earlier spec may have varied other things."""
-    if told["id"] != cell_id:
-        raise ValueError("it is not the record of this cell")
-    return told if planned is None else planned.as_dict()
-
-
-def _check_body(body: Mapping[str, Any], status: str) -> None:
-    """Check what every record of this status holds. Raises `ValueError` that says what is wrong."""
-    if not isinstance(body, dict) or body.keys() != _KEYS:
-        raise ValueError("it is not a record of this version of maxk-lab")
-    if (body["error"] is not None) != (status == "failed"):
-        raise ValueError(f"status {status} does not go with its error")
-    if (body["metrics"] is not None) != (status == "done"):
-        raise ValueError(f"status {status} does not go with its metrics")
 
 
 def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Recorded | None:
@@ -106,7 +89,13 @@ def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Re
     try:
         content = model.model_validate(metrics)
     except ValidationError as error:
-        raise ValueError(_told(error, model)) from None
+        try:
+            problems = [shortened(text, _LETTERS) for text in findings(error, model)]
+        except ValueError:  # such as a number of more digits than Python spells
+            problems = [f"{error.error_count()} of its values cannot be there"]
+        if len(problems) > _SENTENCES:
+            problems[_SENTENCES:] = [f"and {len(problems) - _SENTENCES} more"]
+        raise ValueError("; ".join(problems)) from None
     content.check(cell)
     return content
 
@@ -117,18 +106,9 @@ def _model(study: str) -> type[Recorded] | None:
     except LabError:
         return None
     try:
-        found = getattr(kind.part("record"), "Metrics", None)
+        model = getattr(kind.part("record"), "Metrics", None)
     except ModuleNotFoundError as error:
         if error.name != f"{kind.implementation}.record":
             raise
         return None
-    return found if isinstance(found, type) and issubclass(found, Recorded) else None
-
-
-def _told(error: ValidationError, model: type[Recorded]) -> str:
-    try:
-        found = [shortened(text, _LETTERS) for text in findings(error, model)]
-    except ValueError:  # such as a number of more digits than Python spells
-        return f"{error.error_count()} of its values cannot be there"
-    more = [f"and {len(found) - _SENTENCES} more"] if len(found) > _SENTENCES else []
-    return "; ".join([*found[:_SENTENCES], *more])
+    return model if isinstance(model, type) and issubclass(model, Recorded) else None

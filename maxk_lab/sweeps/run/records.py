@@ -15,7 +15,7 @@ from maxk_lab.sweeps.plan.cells import Cell, Unit
 from maxk_lab.sweeps.plan.changes import ELSE, changes
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.record import Record
-from maxk_lab.sweeps.run.store import SUFFIX, Head, Segment, Status, Store
+from maxk_lab.sweeps.run.store import Head, Segment, Status, Store
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.studies import STUDIES
 
@@ -45,14 +45,10 @@ class RunDirectory:
         """The folder of its files."""
         return self.place
 
-    @cached_property
-    def store(self) -> Store:
-        """Its records."""
-        return Store(self.records_path)
-
-    @cached_property
-    def _segment(self) -> Segment:
-        return Segment(self.records_path)
+    @property
+    def name(self) -> str:
+        """The name of the folder: that of the sweep, until it is copied or renamed."""
+        return self.place.name
 
     @property
     def spec_path(self) -> Path:
@@ -69,30 +65,10 @@ class RunDirectory:
         """The folder of what later cells can use: pools, policies, held-out instances."""
         return self.root / "cache"
 
-    def cached(self, unit: Unit, what: str, cells: Iterable[Cell] | None = None) -> Iterator[Path]:
-        """Yield what the cache has of a unit, as far as its kind calls it `what`.
-
-        That is the name of a function of the kind's module `spec`, such as `evaluation`; a kind
-        without files has none. It is asked about these `cells`; all of the unit if None.
-        """
-        patterns = getattr(STUDIES.get(unit.study).part("spec"), what, None)
-        if patterns is None:
-            return
-        chosen = unit.cells if cells is None else cells
-        for pattern in patterns(unit.as_dict(), [cell.as_dict() for cell in chosen]):
-            for path in self.cache_path.glob(pattern):
-                if path.is_file() and not path.name.startswith(PARTIAL):
-                    yield path
-
     @property
     def report_path(self) -> Path:
         """The folder of its report."""
         return self.root / "report"
-
-    @property
-    def name(self) -> str:
-        """The name of the folder: that of the sweep, until it is copied or renamed."""
-        return self.place.name
 
     def title(self, spec: SweepSpec) -> str:
         """Return the name that reports and trackers call a run of this spec by: its own."""
@@ -110,6 +86,21 @@ class RunDirectory:
         """The time of its last change, in seconds since 1970; 0 where that is not known."""
         return max(map(modified, (self.spec_path, *self.records_path.glob("*"))))
 
+    def cached(self, unit: Unit, what: str, cells: Iterable[Cell] | None = None) -> Iterator[Path]:
+        """Yield what the cache has of a unit, as far as its kind calls it `what`.
+
+        That is the name of a function of the kind's module `spec`, such as `evaluation`; a kind
+        without files has none. It is asked about these `cells`; all of the unit if None.
+        """
+        patterns = getattr(STUDIES.get(unit.study).part("spec"), what, None)
+        if patterns is None:
+            return
+        chosen = unit.cells if cells is None else cells
+        for pattern in patterns(unit.as_dict(), [cell.as_dict() for cell in chosen]):
+            for path in self.cache_path.glob(pattern):
+                if path.is_file() and not path.name.startswith(PARTIAL):
+                    yield path
+
     def spec(self) -> SweepSpec:
         """Return the resolved spec of the latest run. Raises `LabError` without a sound one."""
         from maxk_lab.sweeps.spec.load import read_spec
@@ -124,10 +115,19 @@ class RunDirectory:
         from maxk_lab.sweeps.spec.load import spec_to_yaml
 
         data = spec_to_yaml(spec).encode()
-        with suppress(OSError, ValueError):
+        with suppress(OSError):
             if self.spec_path.read_bytes() == data:
                 return
         write_atomically(self.spec_path, data)
+
+    @cached_property
+    def store(self) -> Store:
+        """Its records."""
+        return Store(self.records_path)
+
+    @cached_property
+    def _segment(self) -> Segment:
+        return Segment(self.records_path)
 
     def append(self, lines: bytes) -> None:
         """Append records, as whole lines, to the segment of this process.
@@ -137,27 +137,15 @@ class RunDirectory:
         self._segment.append(lines)
 
     def write(self, record: Record, attempt: int | None = None) -> None:
-        """Append a record; of its cell it is the next attempt where that is not given.
+        """Append a record; of its cell it is the next attempt where that is not said.
 
         Raises `ValueError` or `TypeError` for one that would be damaged, and as `append` does.
         """
-        known = self.attempt(record.cell["id"]) + 1 if attempt is None else attempt
-        self.append(record.to_line(known))
+        self.append(record.to_line(attempt or self.attempt(record.cell["id"]) + 1))
 
     def drop(self, cells: Collection[str]) -> None:
-        """Keep all records but those of these cells, as one segment in place of all there are.
-
-        Whenever it is stopped, none of the others is lost, and none that another process has
-        written meanwhile: a segment to which it has appended stays.
-        """
-        sizes = {path: path.stat().st_size for path in self.records_path.glob(f"*{SUFFIX}")}
-        heads = self.heads
-        self._segment.close()
-        self.append(b"".join(self.store.read(heads[one]) for one in sorted(heads.keys() - cells)))
-        for path, size in sizes.items():
-            with suppress(FileNotFoundError):
-                if path.stat().st_size == size:
-                    path.unlink()
+        """Keep all records but those of these cells, as one segment in place of all there are."""
+        self.store.rewrite(self.heads.keys() - cells, self._segment)
 
     @property
     def heads(self) -> Mapping[str, Head]:
@@ -176,26 +164,15 @@ class RunDirectory:
 
     def read(self, cell_id: str, planned: Cell | None = None) -> Record | None:
         """Return the record of a cell, which may be `planned`; None if absent or damaged."""
-        head = self.heads.get(cell_id)
-        return None if head is None else self._of(head, planned)
+        return self._of(self.heads.get(cell_id), planned)
 
-    def records(self, plan: Plan) -> list[Record]:
-        """Return the records of the plan's cells in its order, failed too, with its setting."""
-        heads = self.heads
-        found = (self._of(heads[cell.id], cell) for cell in plan.cells if cell.id in heads)
-        return [record for record in found if record is not None]
-
-    def failed(self) -> list[Record]:
-        """Return the records of all failed cells, also where no plan asks for them."""
-        heads = self.heads
-        found = (self._of(heads[one]) for one in sorted(heads) if heads[one].status == "failed")
-        return [record for record in found if record is not None]
-
-    def _of(self, head: Head, planned: Cell | None = None) -> Record | None:
-        known = self._records.get(head.id)
-        if known is None or known[0] != head:
-            known = self._records[head.id] = (head, self._read(head, planned))
-        record = known[1]
+    def _of(self, head: Head | None, planned: Cell | None = None) -> Record | None:
+        if head is None:
+            return None
+        earlier = self._records.get(head.id)
+        if earlier is None or earlier[0] != head:
+            earlier = self._records[head.id] = head, self._decoded(head, planned)
+        record = earlier[1]
         if isinstance(record, str):
             return None
         # It may have been read for another plan, which varied something else.
@@ -203,30 +180,39 @@ class RunDirectory:
             return replace(record, cell=planned.as_dict())
         return record
 
-    def _read(self, head: Head, planned: Cell | None) -> Record | str:
+    def _decoded(self, head: Head, planned: Cell | None) -> Record | str:
         """Return a record, or what is wrong with it."""
         try:
             return Record.from_line(self.store.read(head), planned)
         except (ValueError, OSError) as error:
-            path = self.records_path / head.segment
-            line = path.read_bytes()[: head.offset].count(b"\n") + 1
-            return f"{path}:{line}: the record of cell {head.id} is damaged and not used: {error}"
+            place = f"{self.records_path / head.segment}:{self.store.line_number(head)}"
+            return f"{place}: the record of cell {head.id} is damaged and not used: {error}"
+
+    def records(self, plan: Plan) -> list[Record]:
+        """Return the records of the plan's cells in its order, failed too, with its setting."""
+        heads = self.heads
+        records = (self._of(heads.get(cell.id), cell) for cell in plan.cells)
+        return [record for record in records if record is not None]
+
+    def failed(self) -> list[Record]:
+        """Return the records of all failed cells, also where no plan asks for them."""
+        heads = [head for _, head in sorted(self.heads.items()) if head.status == "failed"]
+        return [record for record in map(self._of, heads) if record is not None]
 
     @property
     def damaged(self) -> Mapping[str, str]:
         """The damaged records met so far, by their cells: what is wrong. They count as absent."""
-        heads = self.store.heads
         unread = {
-            one: why
-            for one, (head, why) in self._records.items()
-            if isinstance(why, str) and heads.get(one) == head
+            cell: why
+            for cell, (head, why) in self._records.items()
+            if isinstance(why, str) and self.store.heads.get(cell) == head
         }
-        return unread | {cell: why for why, cell in self.store.damaged if cell}
+        return unread | {one.cell: one.why for one in self.store.damaged if one.cell}
 
     @property
     def lost(self) -> list[str]:
         """The damaged lines of which it cannot be told whose records they were."""
-        return [why for why, cell in self.store.damaged if not cell]
+        return [one.why for one in self.store.damaged if not one.cell]
 
     @property
     def problems(self) -> list[str]:
@@ -244,9 +230,9 @@ class RunDirectory:
         Of very many, those of the first.
         """
         stale, heads = self.stale(plan), self.heads
-        read = (self._of(heads[one]) for one in stale[:_EXPLAINED])
-        told = changes((record.cell for record in read if record is not None), plan)
-        return {one: told.get(one, ELSE) for one in stale}
+        records = (self._of(heads.get(one)) for one in stale[:_EXPLAINED])
+        reasons = changes((record.cell for record in records if record is not None), plan)
+        return {one: reasons.get(one, ELSE) for one in stale}
 
     def digest(self, spec: SweepSpec) -> str:
         """Return a hash of its sweep and of all records that count, the same in every copy.
@@ -255,11 +241,9 @@ class RunDirectory:
         """
         from maxk_lab.sweeps.spec.load import spec_hash_without_execution
 
-        spec = spec.model_copy(update={"name": "any"})
-        heads = self.heads
-        records = [f"{one} {heads[one].checksum:08x}" for one in sorted(heads)]
-        told = [spec_hash_without_execution(spec), *records]
-        return hashlib.sha256("\n".join(told).encode()).hexdigest()[:32]
+        of_spec = spec_hash_without_execution(spec.model_copy(update={"name": "any"}))
+        records = [f"{cell} {head.checksum:08x}" for cell, head in sorted(self.heads.items())]
+        return hashlib.sha256("\n".join([of_spec, *records]).encode()).hexdigest()[:32]
 
 
 def modified(path: Path) -> float:

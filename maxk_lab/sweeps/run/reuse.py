@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any
 
 from maxk_lab.errors import LabError
 from maxk_lab.files import save_atomically
-from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.find import find_runs
 from maxk_lab.sweeps.run.provenance import collect_provenance
@@ -35,38 +34,27 @@ def done_elsewhere(
     Those that are missing by their `states` are looked for, and none without `results`. Of several
     runs it is the one that ran last. What failed elsewhere may be the fault of another machine.
     """
-    left = {one for one in wanted if states[one] == "missing"} if results is not None else set()
-    found: dict[str, RunDirectory] = {}
-    for other in find_runs(results) if results is not None and left else ():
-        if not _is_same(other.place, run.place):
-            done = left & _done(other)
-            found |= dict.fromkeys(done, other)
-            left -= done
-        if not left:
-            break
-    return found
+    if results is None:
+        return {}
+    left = {one for one in wanted if states[one] == "missing"}
+    origins: dict[str, RunDirectory] = {}
+    for other in find_runs(results) if left else ():
+        with suppress(LabError):  # whoever names that run is told what is wrong with it
+            if other.place.resolve() != run.place.resolve():
+                done = left & {one.id for one in other.heads.values() if one.status == "done"}
+                origins |= dict.fromkeys(done, other)
+                left -= done
+    return origins
 
 
-def _done(run: RunDirectory) -> set[str]:
-    try:
-        return {head.id for head in run.heads.values() if head.status == "done"}
-    except LabError:  # whoever names that run is told what is wrong with it
-        return set()
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return one == other
-
-
-def names_of(found: Mapping[str, RunDirectory]) -> dict[str, str]:
+def names_of(origins: Mapping[str, RunDirectory]) -> dict[str, str]:
     """Return the names of the runs, by the ids of their cells."""
-    return {cell_id: run.name for cell_id, run in found.items()}
+    return {cell_id: run.name for cell_id, run in origins.items()}
 
 
-def copy_cells(plan: Plan, found: Mapping[str, RunDirectory], run: RunDirectory) -> dict[str, str]:
+def copy_cells(
+    plan: Plan, origins: Mapping[str, RunDirectory], run: RunDirectory
+) -> dict[str, str]:
     """Copy the records of these cells from the runs that have them, and return their names.
 
     A copy has the metrics, timings and provenance of its original, and in addition the name of the
@@ -77,8 +65,9 @@ def copy_cells(plan: Plan, found: Mapping[str, RunDirectory], run: RunDirectory)
     lines: list[bytes] = []
     heads = run.heads
     for unit in plan.units:
-        cells = [cell for cell in unit.cells if cell.id in found]
-        for origin, some in _by_run(cells, found).items():
+        cells = [cell for cell in unit.cells if cell.id in origins]
+        for origin in dict.fromkeys(origins[cell.id] for cell in cells):
+            some = [cell for cell in cells if origins[cell.id] is origin]
             # What the cache has for them, such as the pool and the policies that they trained.
             for path in origin.cached(unit, "kept", some):
                 _share(path, run.cache_path / path.name)
@@ -93,22 +82,11 @@ def copy_cells(plan: Plan, found: Mapping[str, RunDirectory], run: RunDirectory)
     return copied
 
 
-def _by_run(
-    cells: Sequence[Cell], found: Mapping[str, RunDirectory]
-) -> Mapping[RunDirectory, list[Cell]]:
-    grouped: dict[RunDirectory, list[Cell]] = defaultdict(list)
-    for cell in cells:
-        grouped[found[cell.id]].append(cell)
-    return grouped
-
-
 def _copy_of(record: Record, origin: RunDirectory) -> Record:
+    finished = time.gmtime(record.timings.get("finished", 0.0))
+    source = {"run": origin.name, "measured": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", finished)}
     # A copy of a copy names the run that has measured the cell.
-    told = record.provenance.get(REUSED_FROM)
-    if not told:
-        finished = time.gmtime(record.timings.get("finished", 0.0))
-        told = {"run": origin.name, "measured": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", finished)}
-    return replace(record, provenance={**record.provenance, REUSED_FROM: told})
+    return replace(record, provenance={REUSED_FROM: source} | record.provenance)
 
 
 def _share(path: Path, copy: Path) -> None:
@@ -127,40 +105,33 @@ def _share(path: Path, copy: Path) -> None:
                 save_atomically(copy, lambda target: shutil.copyfileobj(file, target))
 
 
-def measured_with(found: Mapping[str, RunDirectory]) -> dict[str, str]:
-    """Return what was measured with what by the names of the runs in which cells are `found`.
+def measured_with(origins: Mapping[str, RunDirectory]) -> dict[str, str]:
+    """Return what was measured with what by the names of the runs in which cells are done.
 
     It is a clause as in "old (measured with commit 1234567; this is commit 89abcde)", and empty for
     what is here: it goes behind the name. Of very many cells some are looked at.
     """
-    by_run: dict[RunDirectory, list[str]] = defaultdict(list)
-    for cell_id, run in found.items():
-        by_run[run].append(cell_id)
-    here = dict(_parts(collect_provenance())) if by_run else {}
-    return {run.name: _clause(_provenances(run, ids), here) for run, ids in by_run.items()}
+    ids: dict[RunDirectory, list[str]] = defaultdict(list)
+    for cell_id, run in origins.items():
+        ids[run].append(cell_id)
+    here = dict(_parts(collect_provenance())) if ids else {}
+    clauses = {}
+    for run, cells in ids.items():
+        versions: dict[str, set[str]] = defaultdict(set)
+        for cell_id in cells[:: -(-len(cells) // _READ)]:
+            if (record := run.read(cell_id)) is not None:
+                for part, version in _parts(record.provenance):
+                    versions[part].add(version)
+        others = {p: v for p, v in versions.items() if p in here and v != {here[p]}}
+        measured = ", ".join(f"{part} {_some(several)}" for part, several in others.items())
+        now = ", ".join(f"{part} {here[part]}" for part in others)
+        clauses[run.name] = f" (measured with {measured}; this is {now})" if others else ""
+    return clauses
 
 
-def _provenances(run: RunDirectory, ids: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    for cell_id in ids[:: -(-len(ids) // _READ)]:
-        if (record := run.read(cell_id)) is not None:
-            yield record.provenance
-
-
-def _clause(provenances: Iterator[Mapping[str, Any]], here: Mapping[str, str]) -> str:
-    there: dict[str, set[str]] = defaultdict(set)
-    for provenance in provenances:
-        for part, told in _parts(provenance):
-            there[part].add(told)
-    others = {part: told for part, told in there.items() if part in here and told != {here[part]}}
-    if not others:
-        return ""
-    measured = ", ".join(f"{part} {_some(told)}" for part, told in others.items())
-    return f" (measured with {measured}; this is {', '.join(f'{p} {here[p]}' for p in others)})"
-
-
-def _some(told: set[str]) -> str:
-    more = len(told) - _TOLD
-    return " or ".join(sorted(told)[:_TOLD]) + (f" or {more} more" if more > 0 else "")
+def _some(versions: set[str]) -> str:
+    more = len(versions) - _TOLD
+    return " or ".join(sorted(versions)[:_TOLD]) + (f" or {more} more" if more > 0 else "")
 
 
 def _parts(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -17,37 +17,35 @@ import re
 import secrets
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple
 
+from pydantic import PositiveInt, StringConstraints, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from maxk_lab.errors import RefusedError
-from maxk_lab.files import StorageError
+from maxk_lab.files import PARTIAL, StorageError, sync_folder
 
 Status = Literal["done", "failed"]
 SUFFIX = ".jsonl"
-# A record of more bytes is neither written nor read.
-MOST_BYTES = 256 * 2**20
-_ID = re.compile(r"[0-9a-f]{16}")
 _NAMED = re.compile(rb'"id":"([0-9a-f]{16})"')
 
 
 class Head(NamedTuple):
-    """The facts of a record that are known without reading all of it, and where the record lies.
+    """The facts of a record that need no reading of all of it, and where the record lies.
 
     `attempt` counts how often its cell was measured, from 1; `seconds` is what it took. The line
     begins at `offset` of the segment and has `length` bytes; `checksum` is the CRC-32 of it.
     """
 
-    id: str
-    attempt: int
+    id: Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$")]
+    attempt: PositiveInt
     status: Status
     seconds: float
-    checksum: int
+    checksum: int = 0
     segment: str = ""
     offset: int = 0
     length: int = 0
@@ -57,26 +55,20 @@ class Head(NamedTuple):
         """The larger one of two records of a cell counts, for every reader."""
         return self.attempt, self.status == "done", self.segment, self.offset
 
-    @classmethod
-    def of_line(cls, line: bytes) -> Self:
-        """Return the head of a line as it is written. Raises `ValueError` for a damaged one."""
-        text = line[9:-1]
-        if line[8:9] != b" " or line[-1:] != b"\n" or line[:8] != b"%08x" % zlib.crc32(text):
-            raise ValueError("its checksum does not fit its content")
-        head = from_json(text.partition(b"\t")[0])
-        if not isinstance(head, dict) or head.keys() != {"id", "attempt", "status", "seconds"}:
-            raise ValueError("it has no head of a record")
-        sound = (
-            isinstance(head["id"], str)
-            and _ID.fullmatch(head["id"])
-            and type(head["attempt"]) is int
-            and head["attempt"] > 0
-            and head["status"] in ("done", "failed")
-            and type(head["seconds"]) in (int, float)
-        )
-        if not sound:
-            raise ValueError("its head is not one of a record")
-        return cls(**head, checksum=int(line[:8], 16))
+
+_HEAD = TypeAdapter(Head)
+
+
+def head_of(line: bytes) -> Head:
+    """Return the head of a line as it is written. Raises `ValueError` for a damaged one."""
+    text = line[9:-1]
+    if line[8:9] != b" " or line[-1:] != b"\n" or line[:8] != b"%08x" % zlib.crc32(text):
+        raise ValueError("its checksum does not fit its content")
+    try:
+        head = _HEAD.validate_json(text.partition(b"\t")[0], strict=True)
+    except ValidationError:
+        raise ValueError("it has no head of a record") from None
+    return head._replace(checksum=int(line[:8], 16))
 
 
 def line_of(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:
@@ -94,6 +86,14 @@ def _json(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
+class Damage(NamedTuple):
+    """A damaged line: what is wrong, the cell that it seems to be of, if any, and its bytes."""
+
+    why: str
+    cell: str
+    length: int = 0
+
+
 @dataclass
 class _Read:
     """The lines that were read of a segment, up to `end`."""
@@ -102,8 +102,7 @@ class _Read:
     end: int = 0
     lines: int = 0
     heads: list[Head] = field(default_factory=list)
-    # What is wrong with each damaged line, and the cell that it seems to be of, if any.
-    damaged: list[tuple[str, str]] = field(default_factory=list)
+    damaged: list[Damage] = field(default_factory=list)
 
 
 class Store:
@@ -131,12 +130,12 @@ class Store:
         before, self._read = self._read, {}
         new: list[Head] = []
         for name in names:
-            known = before.get(name)
-            count = len(known.heads) if known else 0
+            earlier = before.get(name)
+            count = len(earlier.heads) if earlier else 0
             with suppress(FileNotFoundError):
-                self._read[name] = read = self._read_on(name, known)
-                new += read.heads[count:] if read is known else read.heads
-        if all(self._read.get(name) is known for name, known in before.items()):
+                self._read[name] = read = self._read_on(name, earlier)
+                new += read.heads[count:] if read is earlier else read.heads
+        if all(self._read.get(name) is read for name, read in before.items()):
             return self._merge(new)
         # A segment has gone, or another one lies in its place: what it had does not count any more.
         counted, self.heads = self.heads, {}
@@ -147,29 +146,50 @@ class Store:
         """Return the line of a record. Raises `OSError`, or `ValueError` where it has changed."""
         with (self.folder / head.segment).open("rb") as file:
             line = os.pread(file.fileno(), head.length, head.offset)
-        if Head.of_line(line).checksum != head.checksum:
+        if head_of(line).checksum != head.checksum:
             raise ValueError("it was replaced while it was read")
         return line
 
+    def line_number(self, head: Head) -> int:
+        """Return the line of its segment that a record stands on, from 1."""
+        return (self.folder / head.segment).read_bytes()[: head.offset].count(b"\n") + 1
+
     @property
-    def damaged(self) -> list[tuple[str, str]]:
-        """The damaged lines: what is wrong, and the cell that each seems to be of, perhaps "".
+    def damaged(self) -> list[Damage]:
+        """The damaged lines, but for those whose cell has a sound record."""
+        lines = [one for _, read in sorted(self._read.items()) for one in read.damaged]
+        return [one for one in lines if one.cell not in self.heads]
 
-        A damaged line whose cell has a sound record is of no interest any more.
+    def rewrite(self, cells: Collection[str], segment: Segment) -> None:
+        """Keep the records that count of these cells alone, in a new `segment` of this process.
+
+        Whenever it is stopped, none of them is lost, and nothing that another process has written
+        meanwhile: a segment to which it has appended stays.
         """
-        found = [one for _, read in sorted(self._read.items()) for one in read.damaged]
-        return [(why, cell) for why, cell in found if cell not in self.heads]
+        sizes = {path: path.stat().st_size for path in self.folder.glob(f"*{SUFFIX}")}
+        self.look()
+        segment.close()
+        segment.append(b"".join(self.read(self.heads[cell]) for cell in sorted(cells)))
+        for path, size in sizes.items():
+            # What is appended after this its writer finds to be gone, and appends it elsewhere.
+            aside = path.with_name(f"{PARTIAL}{path.name}")
+            with suppress(FileNotFoundError):
+                path.rename(aside)
+                if aside.stat().st_size == size:
+                    aside.unlink()
+                else:
+                    aside.rename(path)
 
-    def _read_on(self, name: str, known: _Read | None) -> _Read:
-        """Read on in a segment, or from its beginning where it is not the one that is `known`.
+    def _read_on(self, name: str, earlier: _Read | None) -> _Read:
+        """Read on in a segment, or from its beginning where it is not the one that was read.
 
         It is opened each time, for only so a network shows what is new.
         """
         try:
             with (self.folder / name).open("rb") as file:
                 status = os.fstat(file.fileno())
-                same = known and known.inode == status.st_ino and known.end <= status.st_size
-                read = known if known and same else _Read(status.st_ino)
+                same = earlier and earlier.inode == status.st_ino and earlier.end <= status.st_size
+                read = earlier if earlier and same else _Read(status.st_ino)
                 file.seek(read.end)
                 for line in file:
                     if not line.endswith(b"\n"):
@@ -179,25 +199,25 @@ class Store:
         except FileNotFoundError:
             raise
         except OSError as error:
-            return _Read(0, damaged=[(str(error), "")])
+            return _Read(0, damaged=[Damage(str(error), "")])
 
     def _take_in(self, read: _Read, name: str, line: bytes) -> None:
         read.lines += 1
         try:
-            head = Head.of_line(line)
+            head = head_of(line)
             read.heads.append(head._replace(segment=name, offset=read.end, length=len(line)))
         except ValueError as error:
-            found = _NAMED.search(line[:200])
+            cell = _NAMED.search(line[:200])
             place = f"{self.folder / name}:{read.lines}"
             why = f"{place}: a damaged record, which counts as missing: {error}"
-            read.damaged.append((why, found[1].decode() if found else ""))
+            read.damaged.append(Damage(why, cell[1].decode() if cell else "", len(line)))
         read.end += len(line)
 
     def _merge(self, heads: list[Head]) -> list[Head]:
         changed: dict[str, Head] = {}
         for head in heads:
-            known = self.heads.get(head.id)
-            if known is None or head.rank > known.rank:
+            best = self.heads.get(head.id)
+            if best is None or head.rank > best.rank:
                 self.heads[head.id] = changed[head.id] = head
         return list(changed.values())
 
@@ -206,7 +226,7 @@ class Segment:
     """A segment of this process, which appends to it, alone. The first record makes it."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder, self._path = folder, folder
         self._file: int | None = None
 
     def append(self, lines: bytes) -> None:
@@ -216,19 +236,19 @@ class Segment:
         more, and counts for nobody.
         """
         try:
-            if self._file is None or not os.fstat(self._file).st_nlink:
+            if self._file is None or not self._is_in_place(self._file):
                 self.close()
                 self._file = self._begun()
             left = memoryview(lines)
             while left:
                 left = left[os.write(self._file, left) :]
             os.fsync(self._file)
-            gone = not os.fstat(self._file).st_nlink
+            in_place = self._is_in_place(self._file)
         except OSError as error:
             self.close()
             reason = error.strerror or error
             raise StorageError(f"{self._folder} cannot be written to: {reason}") from error
-        if gone:  # it was pruned while this was written
+        if not in_place:  # it was pruned while this was written
             self.append(lines)
 
     def close(self) -> None:
@@ -237,18 +257,17 @@ class Segment:
             file, self._file = self._file, None
             os.close(file)
 
+    def _is_in_place(self, file: int) -> bool:
+        try:
+            return self._path.stat().st_ino == os.fstat(file).st_ino
+        except FileNotFoundError:
+            return False
+
     def _begun(self) -> int:
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / new_name()
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        # Later ones come after earlier ones.
+        now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        self._path = self._folder / f"{now}-{secrets.token_hex(4)}{SUFFIX}"
+        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        sync_folder(self._folder)
         return file
-
-
-def new_name() -> str:
-    """Return a name that no other segment has; later ones come after earlier ones."""
-    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}{SUFFIX}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,6 @@ from maxk_lab.sweeps.studies import STUDIES
 
 # The packages whose modules are imported for all units at once, without a user's code.
 _OURS = ("maxk_lab", "transformers")
-
-
-@dataclass(frozen=True)
-class Work:
-    """The units to measure; `kept` are the files of the cache that cells are measured without."""
-
-    tasks: Sequence[Task]
-    kept: Mapping[str, Sequence[Path]] = field(default_factory=dict)
 
 
 def tasks_of(
@@ -54,15 +46,15 @@ def tasks_of(
     provenance = collect_provenance() if units else {}
     tasks = []
     for key, unit in units.items():
-        told, cells = unit.as_dict(), tuple(cell.as_dict() for cell in unit.cells)
-        modules = {measure.partition(":")[0]} if measure else _modules(unit.study, told, cells)
+        data, cells = unit.as_dict(), tuple(cell.as_dict() for cell in unit.cells)
+        modules = {measure.partition(":")[0]} if measure else _modules(unit.study, data, cells)
         lab = {module for module in modules if module.partition(".")[0] in _OURS}
         task = Task(
             key=key,
             label=unit.label,
             shares=unit.shares,
             work=sum(unit.work().values()),
-            unit=told,
+            unit=data,
             cells=cells,
             root=str(run.root.absolute()),
             measure=measure or f"{STUDIES.get(unit.study).implementation}.work:measure",
@@ -94,36 +86,19 @@ def _modules(study: str, unit: Mapping[str, Any], cells: Sequence[Mapping[str, A
     return {path.partition(":")[0] for path in paths}
 
 
-def forget(run: RunDirectory, again: Set[str], *, keep: Set[str]) -> None:
-    """Remove what the cache holds for these cells and for nobody of `keep`, such as a pool.
+def clear_cache(run: RunDirectory, again: Set[str], *, shared: bool, keep: Set[str]) -> None:
+    """Remove what the cache holds of these cells alone: to be measured anew is not to resume.
 
-    Names of pools do not tell the code that they were drawn with; what is left belongs to a cell of
-    `keep` alone, such as its trained policy.
+    With `shared` that goes as well which is of nobody of `keep`, such as a pool, since its name
+    does not tell the code that it was drawn with.
     """
     for path in list(run.cache_path.glob("*")):
-        named = _words(path)
-        if named & again or not named & keep:
-            remove(path)
-
-
-def kept_for(run: RunDirectory, again: Set[str]) -> dict[str, list[Path]]:
-    """Return what the cache keeps of each of these cells alone, such as a trained policy.
-
-    To be measured anew is not to resume.
-    """
-    found: dict[str, list[Path]] = {}
-    for path in run.cache_path.glob("*") if again else ():
-        for cell_id in _words(path) & again:
-            found.setdefault(cell_id, []).append(path)
-    return found
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a folder of the cache, if it is there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+        named = set(re.split("[^0-9A-Za-z]+", path.name))
+        if named & again or (shared and not named & keep):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def keep_in_cache(run: RunDirectory, name: str, data: bytes) -> None:
@@ -131,7 +106,3 @@ def keep_in_cache(run: RunDirectory, name: str, data: bytes) -> None:
     if Path(name).name != name or name.startswith("."):
         raise ValueError(f"{shown(name)} is no name of a file in the cache of a run")
     write_atomically(run.cache_path / name, data)
-
-
-def _words(path: Path) -> set[str]:
-    return set(re.split("[^0-9A-Za-z]+", path.name))

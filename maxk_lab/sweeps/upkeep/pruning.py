@@ -22,20 +22,22 @@ from maxk_lab.sweeps.upkeep.overview import size_of
 class Prunable:
     """All that can go of a run, with the bytes of each on the disk.
 
-    Records are `stale` by the ids of their cells, `others` are files outside of its cache.
+    Records are `stale` by the ids of their cells, and `damaged` by what is wrong with a line of
+    which nobody can tell the cell; `others` are files outside of the cache.
     """
 
     stale: Mapping[str, int]
+    damaged: Mapping[str, int]
     cache: Mapping[Path, int]
     others: Mapping[Path, int]
 
     @property
     def size(self) -> int:
         """The bytes of all."""
-        return sum(sum(part.values()) for part in (self.stale, self.cache, self.others))
+        return sum(sum(part.values()) for part in vars(self).values())
 
     def __bool__(self) -> bool:
-        return bool(self.stale or self.cache or self.others)
+        return any(vars(self).values())
 
 
 def prunable(run: RunDirectory, others: Iterable[Path] = ()) -> Prunable:
@@ -48,6 +50,7 @@ def prunable(run: RunDirectory, others: Iterable[Path] = ()) -> Prunable:
     states = {one: head.status for one, head in heads.items()}
     return Prunable(
         stale={one: heads[one].length for one in run.stale(plan)},
+        damaged={one.why: one.length for one in run.store.damaged if not one.cell},
         cache={path: size_of(path) for path in _cache(run, plan, states)},
         others={path: size_of(path) for path in others},
     )
@@ -61,7 +64,7 @@ def prune(run: RunDirectory, others: Iterable[Path] = ()) -> Prunable:
     run.for_writing("prune")
     _check_idle(run)
     found = prunable(run, others)
-    if found.stale:
+    if found.stale or found.damaged:
         run.drop(found.stale.keys())
     for path in (*found.cache, *found.others):
         path.unlink(missing_ok=True)

@@ -12,14 +12,14 @@ from run_processes import wait_until
 
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run import drive as drive_module
-from maxk_lab.sweeps.run.backends.backend import Task, Told
+from maxk_lab.sweeps.run.backends.backend import Event, Task
 from maxk_lab.sweeps.run.drive import drive
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import Record, RunDirectory
-from maxk_lab.sweeps.run.tasks import Work, tasks_of
+from maxk_lab.sweeps.run.tasks import tasks_of
 from maxk_lab.sweeps.spec.load import load_spec
 
-Answer = Callable[[Task, int], list[Told]]
+Answer = Callable[[Task, int], list[Event]]
 
 
 class Scripted:
@@ -32,7 +32,7 @@ class Scripted:
         self._answer, self._free = answer, room
         self.submitted: list[Task] = []
         self.most = 0
-        self._due: list[list[Told]] = []
+        self._due: list[list[Event]] = []
         self.detached = self.asked_to_leave = False
 
     @property
@@ -45,10 +45,10 @@ class Scripted:
         self._due.append(self._answer(task, times))
         self.most = max(self.most, len(self._due))
 
-    def events(self, seconds: float) -> Iterator[Told]:
+    def events(self, seconds: float) -> Iterator[Event]:
         if self.asked_to_leave:
             for told in self._due:
-                yield Told(told[-1].key, "left", {})
+                yield Event(told[-1].key, "left", {})
             self._due = []
         elif self._due and self._due[0]:
             yield from self._due.pop(0)
@@ -75,10 +75,10 @@ def tasks(plan: Plan, run: RunDirectory) -> list[Task]:
     return tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
 
 
-def measured(task: Task, times: int) -> list[Told]:
+def measured(task: Task, times: int) -> list[Event]:
     """Every cell done, with its record."""
     done = [
-        Told(
+        Event(
             task.key,
             "cell_failed",
             {
@@ -89,7 +89,7 @@ def measured(task: Task, times: int) -> list[Told]:
         )
         for cell in task.cells
     ]
-    return [*done, Told(task.key, "unit_finished", {})]
+    return [*done, Event(task.key, "unit_finished", {})]
 
 
 def go(
@@ -101,7 +101,7 @@ def go(
         told.append((name, payload))
 
     with Driver(run.root) as driver:
-        drive(Work(tasks), run, backend, driver, tell, **options)
+        drive(tasks, run, backend, driver, tell, **options)
     return told
 
 
@@ -119,10 +119,10 @@ def test_records_that_travel_are_written_and_not_told(
 def test_a_lost_unit_is_submitted_again_without_the_cells_that_it_measured(
     tasks: list[Task], run: RunDirectory, plan: Plan
 ) -> None:
-    def answer(task: Task, times: int) -> list[Told]:
+    def answer(task: Task, times: int) -> list[Event]:
         if times > 1:
             return measured(task, times)
-        return [*measured(task, times)[:1], Told(task.key, "lost", {"why": "its node is gone"})]
+        return [*measured(task, times)[:1], Event(task.key, "lost", {"why": "its node is gone"})]
 
     backend = Scripted(answer)
     go(tasks, run, backend)
@@ -139,9 +139,9 @@ def test_a_unit_that_is_lost_too_often_fails_with_the_reason(
 ) -> None:
     first = tasks[0].key
 
-    def answer(task: Task, times: int) -> list[Told]:
+    def answer(task: Task, times: int) -> list[Event]:
         if task.key == first:
-            return [Told(task.key, "lost", {"why": "its node is gone"})]
+            return [Event(task.key, "lost", {"why": "its node is gone"})]
         return measured(task, times)
 
     backend = Scripted(answer)
@@ -179,9 +179,9 @@ def test_what_is_told_of_all_tasks_is_passed_on_and_of_an_unknown_one_is_not(
 ) -> None:
     queued = {"queued": {"Priority": 1}, "running": 0, "stuck": {}}
 
-    def answer(task: Task, times: int) -> list[Told]:
-        unknown = Told("0" * 16, "cell_done", {"cell": "x"})
-        return [Told("", "jobs", queued), unknown, *measured(task, times)]
+    def answer(task: Task, times: int) -> list[Event]:
+        unknown = Event("0" * 16, "cell_done", {"cell": "x"})
+        return [Event("", "jobs", queued), unknown, *measured(task, times)]
 
     told = go(tasks[:1], run, Scripted(answer))
     assert [payload for name, payload in told if name == "jobs"] == [queued]
@@ -222,7 +222,7 @@ def test_a_unit_of_another_driver_is_waited_for_and_taken_when_it_is_given_free(
     with Driver(run.root) as other:
         assert other.take(tasks[0].key)
 
-        def answer(task: Task, times: int) -> list[Told]:
+        def answer(task: Task, times: int) -> list[Event]:
             if task.key == tasks[1].key:
                 other.release(tasks[0].key)
             return measured(task, times)
@@ -249,7 +249,7 @@ def test_a_driver_with_nothing_else_to_do_tells_once_for_whom_it_waits(
                 for task in tasks:
                     other.release(task.key)
 
-        drive(Work(tasks), run, Scripted(measured), driver, give_free)
+        drive(tasks, run, Scripted(measured), driver, give_free)
     assert [payload["units"] for payload in told] == [[task.label for task in tasks]]
     assert [len(payload["drivers"]) for payload in told] == [1]
     assert f"process {os.getpid()} on " in told[0]["drivers"][0]

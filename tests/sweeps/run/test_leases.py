@@ -82,34 +82,31 @@ def test_a_lease_that_nobody_shows_holds_nobody_up(tmp_path: Path) -> None:
     left.release(force=True)
 
 
-def test_a_sign_of_another_process_of_the_same_number_is_of_nobody(tmp_path: Path) -> None:
-    with Driver(tmp_path) as one:
-        (sign,) = (tmp_path / "drivers").iterdir()
-        earlier = json.loads(sign.read_text()) | {"id": "0" * 8, "born": "1"}
-        (tmp_path / "drivers" / "00000000.json").write_text(json.dumps(earlier))
-        assert one.others() == []
-
-
-def test_a_driver_shows_what_it_has(tmp_path: Path) -> None:
+def test_a_driver_shows_what_it_has_and_how_far_it_is(tmp_path: Path) -> None:
     with Driver(tmp_path) as one:
         one.take("task")
-        wait_until(lambda: [found.tasks for found in drivers(tmp_path)] == [("task",)])
+        one.show("task", {"step": 3})
+        one.show("of somebody else", {"step": 3})
+        wait_until(lambda: [info.tasks for info in drivers(tmp_path)] == [{"task": {"step": 3}}])
         assert drivers(tmp_path)[0].pid == os.getpid()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_signs_of_those_who_are_gone_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_signs_of_those_who_are_gone_are_removed(tmp_path: Path) -> None:
+    """Of another machine after a while; of this one at once, also where the number is in use."""
     with Driver(tmp_path) as one:
         (sign,) = (tmp_path / "drivers").iterdir()
-        elsewhere = sign.read_text().replace(one.info.host, "node7").replace(one.info.id, "0" * 8)
-        (tmp_path / "drivers" / "00000000.json").write_text(elsewhere)
-        (tmp_path / "drivers" / "odd.json").write_text("[")
-        assert [found.host for found in one.others()] == ["node7"]
-        os.utime(tmp_path / "drivers" / "00000000.json", (1, 1))
+        path = sign.with_name("00000000.json")
+        mine = json.loads(sign.read_text()) | {"id": "0" * 8}
+        path.write_text(json.dumps(mine | {"host": "node7", "born": 1.0}))
+        sign.with_name("odd.json").write_text("[")
+        assert [info.host for info in one.others()] == ["node7"]
+        os.utime(path, (1, 1))
         assert one.others() == []
-        assert not (tmp_path / "drivers" / "00000000.json").exists()
+        assert not path.exists()
+        path.write_text(json.dumps(mine | {"born": 1.0}))
+        assert one.others() == []
+        assert not path.exists()
 
 
 def test_where_nothing_can_be_written_everyone_works(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from maxk_lab.errors import RefusedError
 from maxk_lab.files import StorageError
 from maxk_lab.sweeps.run import store as rooms
-from maxk_lab.sweeps.run.store import Head, Segment, Store, body_of, line_of
+from maxk_lab.sweeps.run.store import Segment, Store, body_of, line_of
 
 CELLS = [f"{number:016x}" for number in range(4)]
 # A record as a writer appends it: its cell, attempt, whether it is done, and what was measured.
@@ -72,16 +72,10 @@ def test_any_order_of_writing_gives_the_same_records(tmp_path_factory, segments,
         file.write(torn.replace(b"\n", b""))
     watching.look()
     assert winners(folder) == expected(named)
-    assert {cell: head.rank for cell, head in watching.heads.items()} == {
-        cell: head.rank for cell, head in _heads(folder).items()
-    }
+    later = Store(folder)
+    later.look()
+    assert watching.heads == later.heads
     assert watching.damaged == []
-
-
-def _heads(folder: Path) -> dict[str, Head]:
-    store = Store(folder)
-    store.look()
-    return store.heads
 
 
 @given(st.lists(st.lists(WRITTEN, max_size=5), min_size=2, max_size=4), st.integers(0, 3))
@@ -126,24 +120,22 @@ def test_damage_names_file_line_and_cell(tmp_path: Path) -> None:
     (tmp_path / "0.jsonl").write_bytes(line(0) + bad + b"noise\n")
     store = Store(tmp_path)
     store.look()
-    (why, cell), (noise, nobody) = store.damaged
+    (why, cell, _), (noise, nobody, length) = store.damaged
     assert why.startswith(f"{tmp_path / '0.jsonl'}:2: a damaged record")
     assert noise.startswith(f"{tmp_path / '0.jsonl'}:3: ")
-    assert (cell, nobody) == (CELLS[1], "")
+    assert (cell, nobody, length) == (CELLS[1], "", 6)
     assert list(store.heads) == [CELLS[0]]
     # Once it was measured again nobody needs to know.
     (tmp_path / "1.jsonl").write_bytes(line(1))
     store.look()
-    assert [one for _, one in store.damaged] == [""]
+    assert [one.cell for one in store.damaged] == [""]
 
 
 @pytest.mark.parametrize(
     "head",
     [
         {},
-        {"id": "x", "attempt": 1, "status": "done", "seconds": 1.0},
         {"id": CELLS[0], "attempt": 0, "status": "done", "seconds": 1.0},
-        {"id": CELLS[0], "attempt": True, "status": "done", "seconds": 1.0},
         {"id": CELLS[0], "attempt": 1, "status": "good", "seconds": 1.0},
         {"id": CELLS[0], "attempt": 1, "status": "done", "seconds": "long"},
     ],
@@ -152,7 +144,7 @@ def test_what_is_no_head_is_damage_though_its_checksum_fits(tmp_path: Path, head
     (tmp_path / "0.jsonl").write_bytes(line_of(head, {}))
     store = Store(tmp_path)
     assert store.look() == []
-    assert "head" in store.damaged[0][0]
+    assert "head" in store.damaged[0].why
 
 
 def test_segments_that_go_or_are_replaced_are_read_anew(tmp_path: Path) -> None:
@@ -211,6 +203,35 @@ def test_a_full_disk_tears_one_line_and_loses_no_other(
     segment.append(line(2))
     assert set(winners(tmp_path)) == {CELLS[0], CELLS[2]}
     assert len(list(tmp_path.iterdir())) == 2
+
+
+@given(st.lists(st.lists(WRITTEN, max_size=4), min_size=1, max_size=3), st.randoms())
+def test_what_is_appended_while_a_store_is_rewritten_is_kept(tmp_path_factory, segments, order):
+    """A writer appends at each step of the rewriting: of what it wrote nothing is lost."""
+    folder = tmp_path_factory.mktemp("records")
+    for number, written in enumerate(segments):
+        (folder / f"{number}.jsonl").write_bytes(b"".join(line(*one) for one in written))
+    other, steps = Segment(folder), []
+
+    class Meanwhile(type(folder)):
+        """Paths whose renames another writer comes before and after."""
+
+        def rename(self, target):
+            for move in (super().rename, None):
+                if order.random() < 0.7:
+                    steps.append(10 + len(steps))
+                    other.append(line(3, steps[-1]))
+                if move:
+                    move(target)
+            return target
+
+    other.append(line(3, 9))
+    steps.append(9)
+    store = Store(Meanwhile(folder))
+    store.look()
+    store.rewrite(list(store.heads), Segment(folder))
+    assert winners(folder)[CELLS[3]][0] == max(steps)
+    assert set(winners(folder)) == {CELLS[c] for w in segments for c, *_ in w} | {CELLS[3]}
 
 
 def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Task:
         return replace(self, cells=tuple(cells))
 
 
-class Told(NamedTuple):
+class Event(NamedTuple):
     """An event of a task, which its key names.
 
     | name             | payload                                                                  |
@@ -112,7 +112,7 @@ class Backend(Protocol):
     def submit(self, task: Task) -> None:
         """Take a task. Raises `RefusedError` where it cannot take any."""
 
-    def events(self, seconds: float) -> Iterable[Told]:
+    def events(self, seconds: float) -> Iterable[Event]:
         """Yield what has happened since the last call; wait for something at most so long.
 
         Raises `RefusedError`, such as `StorageError`, where nothing can go on.

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from maxk_lab.errors import LabError, RefusedError, warn
 from maxk_lab.files import StorageError
-from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task, Told
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.supervisor.devices import Devices
@@ -120,7 +120,7 @@ class LocalBackend:
         """Raise `LabError`: the processes end with this one."""
         raise LabError("worker processes of this machine end with the run; detach needs a cluster")
 
-    def events(self, seconds: float) -> Iterator[Told]:
+    def events(self, seconds: float) -> Iterator[Event]:
         """Yield what the processes told, and what became of those that died or were too slow.
 
         Raises `StorageError` where records cannot be written, `RefusedError` where no process
@@ -225,14 +225,14 @@ class LocalBackend:
         self._ending.append(child)
         return self._open.pop(child)
 
-    def _left(self, end: float) -> Iterator[Told]:
+    def _left(self, end: float) -> Iterator[Event]:
         """Yield which tasks no process has any more; those that take too long lose theirs."""
         late = [self._remove(child) for child in list(self._open) if time.monotonic() >= end]
         for one in (*self._waiting, *late):
-            yield Told(one.task.key, "left", {})
+            yield Event(one.task.key, "left", {})
         self._waiting.clear()
 
-    def _listen(self, child: Child) -> Iterator[Told]:
+    def _listen(self, child: Child) -> Iterator[Event]:
         """Yield the events of a process to pass on; one that tells what is none is killed."""
         try:
             for name, payload in child.events():
@@ -240,7 +240,7 @@ class LocalBackend:
         except (ValueError, TypeError, KeyError):
             child.kill()  # a function of the user has written to the line
 
-    def _noted(self, child: Child, name: str, payload: dict[str, Any]) -> Iterator[Told]:
+    def _noted(self, child: Child, name: str, payload: dict[str, Any]) -> Iterator[Event]:
         """Take note of an event, and yield what there is to pass on."""
         one = self._open[child]
         if name == "cannot_write":
@@ -251,7 +251,7 @@ class LocalBackend:
         if name in ("unit_finished", "left"):
             self._release(child)
             if name == "left":
-                yield Told(one.task.key, name, payload)
+                yield Event(one.task.key, name, payload)
             else:
                 yield from self._done(one)
             return
@@ -263,7 +263,7 @@ class LocalBackend:
             self._starts = _STARTS
         if name != "progress":
             child.since = time.monotonic()
-        yield Told(one.task.key, name, payload)
+        yield Event(one.task.key, name, payload)
 
     def _release(self, child: Child) -> None:
         """Take the task of a process from it, and let it end if it gets no other."""
@@ -272,7 +272,7 @@ class LocalBackend:
         else:
             self._idle.append(child)
 
-    def _lose(self, child: Child) -> Iterator[Told]:
+    def _lose(self, child: Child) -> Iterator[Event]:
         """Begin what a dead process was at again, or record that its cells end every process."""
         one = self._remove(child)
         again = ", and again in a new one" if one.lost else ""
@@ -282,7 +282,7 @@ class LocalBackend:
         )
         yield from self._end(one, Excess(why, may_pass=True), ending=child.ending)
 
-    def _end(self, one: _Open, excess: Excess, *, ending: str = "") -> Iterator[Told]:
+    def _end(self, one: _Open, excess: Excess, *, ending: str = "") -> Iterator[Event]:
         """Begin again what a process was at that was lost, or record that its cells failed.
 
         Where it is not known which of them was at fault, each is tried alone.
@@ -297,22 +297,22 @@ class LocalBackend:
             one.alone = True
             told["alone"] = len(one.cells)
         if one.cells:
-            yield Told(one.task.key, "worker_died", told)
+            yield Event(one.task.key, "worker_died", told)
         yield from self._done(one)
 
-    def _fail(self, one: _Open, error: str) -> Iterator[Told]:
+    def _fail(self, one: _Open, error: str) -> Iterator[Event]:
         """Yield that the cells that were to be measured failed, with their records."""
         task = one.next
         for cell in task.cells:
             record = Record(cell, "failed", None, error, task.provenance, {})
             told = {"cell": cell["id"], "error": error, "record": record.to_line(task.attempt)}
             one.recorded(cell["id"])
-            yield Told(task.key, "cell_failed", told)
+            yield Event(task.key, "cell_failed", told)
         yield from self._done(one)
 
-    def _done(self, one: _Open) -> Iterator[Told]:
+    def _done(self, one: _Open) -> Iterator[Event]:
         """Yield that a unit has ended, or go on with the cells that are left of it."""
         if one.cells:
             self._waiting.appendleft(one)
         else:
-            yield Told(one.task.key, "unit_finished", {})
+            yield Event(one.task.key, "unit_finished", {})

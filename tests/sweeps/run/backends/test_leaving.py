@@ -15,7 +15,7 @@ from sweep_files import Write
 
 from maxk_lab.studies.training.work import measure as measure_training
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.backends.backend import Task, Told
+from maxk_lab.sweeps.run.backends.backend import Event, Task
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -35,7 +35,7 @@ training:
   evaluate: {every: 100, instances: 8, samples: 4}
   grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
 """
-Leave = Callable[[Told], bool]
+Leave = Callable[[Event], bool]
 
 
 def tasks_of(plan: Plan, run: RunDirectory, measure: str | None) -> list[Task]:
@@ -64,9 +64,9 @@ def tasks_of(plan: Plan, run: RunDirectory, measure: str | None) -> list[Task]:
 
 def measured(
     plan: Plan, run: RunDirectory, measure: str | None, leave: Leave, seconds: float = 60.0
-) -> list[Told]:
+) -> list[Event]:
     """Have the missing cells measured, and left once `leave` has said so of every unit."""
-    told: list[Told] = []
+    told: list[Event] = []
     tasks = tasks_of(plan, run, measure)
     with LocalBackend(run, plan.spec.execution, 2, tasks) as backend:
         for task in tasks:
@@ -88,7 +88,7 @@ def measured(
     return told
 
 
-def names(told: list[Told], *wanted: str) -> Iterator[str]:
+def names(told: list[Event], *wanted: str) -> Iterator[str]:
     return (event.name for event in told if event.name in wanted)
 
 
@@ -97,7 +97,7 @@ def run(tmp_path: Path) -> RunDirectory:
     return RunDirectory(tmp_path / "results" / "left")
 
 
-def never(event: Told) -> bool:
+def never(event: Event) -> bool:
     return False
 
 
@@ -129,7 +129,7 @@ def test_what_no_worker_has_begun_is_left_at_once(small: str, run: RunDirectory)
             backend.submit(task)
         backend.leave()
         told = [*backend.events(0)]
-    assert told == [Told(task.key, "left", {}) for task in tasks]
+    assert told == [Event(task.key, "left", {}) for task in tasks]
 
 
 def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(
@@ -137,7 +137,7 @@ def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(
 ) -> None:
     plan = make_plan(load_spec(write(TAUGHT)))
 
-    def under_way(event: Told) -> bool:
+    def under_way(event: Event) -> bool:
         return event.name == "progress" and event.payload.get("step", 0) > 2
 
     told = measured(plan, run, None, under_way)

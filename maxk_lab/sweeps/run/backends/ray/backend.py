@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from maxk_lab.errors import LabError, RefusedError, warn
-from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task, Told
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
 from maxk_lab.sweeps.run.backends.ray.cluster import Needs, joined, measured_on_a_node
 from maxk_lab.sweeps.run.backends.ray.luggage import (
     Luggage,
@@ -140,12 +140,12 @@ class RayBackend:
             "on Ray a run ends with its driver; start it where it can stay, or use backend slurm"
         )
 
-    def events(self, seconds: float) -> Iterator[Told]:
+    def events(self, seconds: float) -> Iterator[Event]:
         """Yield what the nodes have told. Raises `RefusedError` where none of them can measure."""
         if self._leaving:
             keys = [task.key for task in self._open.values()]
             self._cancel_all()
-            yield from (Told(key, "left", {}) for key in keys)
+            yield from (Event(key, "left", {}) for key in keys)
             return
         self._tell_where_there_is_no_room()
         handles = list(self._open)
@@ -158,7 +158,7 @@ class RayBackend:
         for handle in ready:
             yield from self._next(handle)
 
-    def _next(self, handle: Any) -> Iterator[Told]:
+    def _next(self, handle: Any) -> Iterator[Event]:
         """Yield what a task has told next; one that has ended without a word is lost."""
         errors, task = self._ray.exceptions, self._open[handle]
         try:
@@ -179,9 +179,9 @@ class RayBackend:
                 why = f"Ray has lost it: {kinds[0]}"
                 warn(f"{task.label}: {why}: {error}")
         del self._open[handle]
-        yield Told(task.key, "lost", {"why": why})
+        yield Event(task.key, "lost", {"why": why})
 
-    def _passed_on(self, handle: Any, items: Sequence[Item]) -> Iterator[Told]:
+    def _passed_on(self, handle: Any, items: Sequence[Item]) -> Iterator[Event]:
         task = self._open[handle]
         for name, payload in items:
             if name in ("blind", "refused"):
@@ -194,7 +194,7 @@ class RayBackend:
                 return
             if name == "unit_finished":
                 del self._open[handle]
-            yield Told(task.key, name, payload)
+            yield Event(task.key, name, payload)
 
     def _refuse(self, node: str, why: str) -> None:
         if node not in self._refused:

@@ -26,7 +26,7 @@ from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.supervisor.local import LocalBackend
 
-# An event by its name. Beside those of `Told` there are `blind`, of a node that sees none of the
+# An event by its name. Beside those of `Event` there are `blind`, of a node that sees none of the
 # driver's folders and needs the unit's luggage, and `refused`, of one that can measure none, with
 # `why`.
 Item = tuple[str, dict[str, Any]]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from maxk_lab.errors import RefusedError, error_line, warn
-from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task, Told
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
 from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.jobs import Job, place
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -98,14 +98,14 @@ class SlurmBackend:
         """Let the jobs go on, with one for every task."""
         self._place()
 
-    def events(self, seconds: float) -> Iterator[Told]:
+    def events(self, seconds: float) -> Iterator[Event]:
         """Yield what records and the progress of jobs tell, and what became of jobs that ended.
 
         Raises `RefusedError` where Slurm does not take jobs.
         """
         if self._leaving:
             tasks = [*self._pending, *(one.task for one in self._open.values())]
-            yield from (Told(task.key, "left", {}) for task in tasks)
+            yield from (Event(task.key, "left", {}) for task in tasks)
             self._pending, self._open = [], {}
             return
         self._place()
@@ -137,7 +137,7 @@ class SlurmBackend:
             self._keys |= dict.fromkeys(cells, task.key)
         self._every, self._asked = ASK_FIRST, time.monotonic()
 
-    def _measured(self) -> Iterator[Told]:
+    def _measured(self) -> Iterator[Event]:
         """Yield which cells have a record, whoever has measured them."""
         for head in self._store.look():
             key = self._keys.get(head.id, "")
@@ -146,16 +146,16 @@ class SlurmBackend:
                 continue
             one.cells.remove(head.id)
             if head.status == "done":
-                yield Told(key, "cell_done", {"cell": head.id, "seconds": head.seconds})
+                yield Event(key, "cell_done", {"cell": head.id, "seconds": head.seconds})
             else:
                 record = self._run.read(head.id)
                 error = error_line(record.error if record else "")
-                yield Told(key, "cell_failed", {"cell": head.id, "error": error})
+                yield Event(key, "cell_failed", {"cell": head.id, "error": error})
             if not one.cells:
                 del self._open[key]
-                yield Told(key, "unit_finished", {})
+                yield Event(key, "unit_finished", {})
 
-    def _progress(self) -> Iterator[Told]:
+    def _progress(self) -> Iterator[Event]:
         """Yield what the jobs show of the tasks in hand."""
         jobs = self._jobs
         self._look_at = time.monotonic() + _LOOK * len(jobs)
@@ -165,12 +165,12 @@ class SlurmBackend:
                 if one is None or one.shown == shown:
                     continue
                 if one.shown is None:
-                    yield Told(key, "unit_started", {"cell_ids": sorted(one.cells), "job": job.id})
+                    yield Event(key, "unit_started", {"cell_ids": sorted(one.cells), "job": job.id})
                 if shown:
-                    yield Told(key, "progress", shown)
+                    yield Event(key, "progress", shown)
                 one.shown = shown
 
-    def _ask(self) -> Iterator[Told]:
+    def _ask(self) -> Iterator[Event]:
         """Ask Slurm which jobs are there, and tell what became of the others."""
         jobs = self._jobs
         try:
@@ -186,7 +186,7 @@ class SlurmBackend:
         waiting = {"queued": dict(sorted(queued.items())), "running": running - queued.total()}
         if waiting != self._waiting and running:
             self._waiting = waiting
-            yield Told("", "jobs", waiting)
+            yield Event("", "jobs", waiting)
         for job, state in known.items():
             if state is not None and not state.has_ended:
                 self._gone.pop(job, None)
@@ -196,7 +196,7 @@ class SlurmBackend:
                 yield from self._measured()
                 yield from self._conclude(job, state)
 
-    def _conclude(self, job: Job, ended: queue.Listed | None) -> Iterator[Told]:
+    def _conclude(self, job: Job, ended: queue.Listed | None) -> Iterator[Event]:
         """Tell what became of the tasks of a job that has ended."""
         del self._gone[job]
         progress = job.progress()
@@ -208,7 +208,7 @@ class SlurmBackend:
                 continue
             del self._open[key]
             if cancelled:
-                yield Told(key, "left", {"why": f"job {job.id} was cancelled"})
+                yield Event(key, "left", {"why": f"job {job.id} was cancelled"})
             elif progress.error:
                 raise RefusedError(f"job {job.id}: {progress.error}")
             elif ended is not None and by_itself and not progress.host:
@@ -225,7 +225,7 @@ class SlurmBackend:
                 why = f"ended as {ended.state}" if ended else "is no longer known to Slurm"
                 log = job.log.relative_to(self._run.root.absolute())
                 why = f"job {job.id} {why}; its log in the folder of the run: {log}"
-                yield Told(key, "lost", {"why": why})
+                yield Event(key, "lost", {"why": why})
 
 
 def _last_words(path: Path) -> str:

@@ -23,7 +23,6 @@ from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.supervisor.local import LocalBackend
-from maxk_lab.sweeps.run.tasks import Work
 from maxk_lab.sweeps.spec.execution import Execution
 
 # It prints, with the time, what a job does.
@@ -123,7 +122,7 @@ class Pack:
             LocalBackend(self._run, self.execution, workers, rest) as backend,
         ):
             drive(
-                Work(rest),
+                rest,
                 self._run,
                 backend,
                 driver,
