@@ -28,7 +28,6 @@ class JobState:
     units: tuple[str, ...]
     cells: int
     told: int
-    events: str
     log: str
     reason: str = ""
 

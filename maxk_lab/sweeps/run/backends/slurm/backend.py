@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,6 +14,7 @@ from maxk_lab.errors import RefusedError, error_line, warn
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
 from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.jobs import Job, place
+from maxk_lab.sweeps.run.leases import drivers
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.store import Store
 from maxk_lab.sweeps.spec.execution import Execution
@@ -22,8 +23,8 @@ from maxk_lab.sweeps.spec.execution import Execution
 _ROOM = 10**9
 # Seconds between two questions to Slurm: the first, and the most, to which they grow.
 ASK_FIRST, ASK_MOST, ASK_GROWTH = 1.0, 30.0, 1.3
-# Seconds between two looks at the progress of jobs, for each of them: it is a file to open.
-_LOOK = 0.02
+# Seconds between two looks at the progress of jobs.
+_LOOK = 1.0
 # Seconds from the end of a job until its last records are here, through NFS.
 SETTLE = 2.0
 # The last bytes of what a job has printed that are looked at, and the most lines that are told.
@@ -37,7 +38,7 @@ class _Open:
     task: Task
     job: Job
     cells: set[str]
-    shown: dict[str, Any] | None = None
+    shown: Mapping[str, Any] | None = None
 
 
 class SlurmBackend:
@@ -156,18 +157,18 @@ class SlurmBackend:
                 yield Event(key, "unit_finished", {})
 
     def _progress(self) -> Iterator[Event]:
-        """Yield what the jobs show of the tasks in hand."""
-        jobs = self._jobs
-        self._look_at = time.monotonic() + _LOOK * len(jobs)
-        for job in jobs:
-            for key, shown in job.progress().units.items():
+        """Yield what jobs show of the tasks in hand."""
+        self._look_at = time.monotonic() + _LOOK
+        for driver in drivers(self._run.root):
+            for key, shown in driver.tasks.items():
                 one = self._open.get(key)
                 if one is None or one.shown == shown:
                     continue
                 if one.shown is None:
-                    yield Event(key, "unit_started", {"cell_ids": sorted(one.cells), "job": job.id})
+                    told = {"cell_ids": sorted(one.cells), "job": one.job.id}
+                    yield Event(key, "unit_started", told)
                 if shown:
-                    yield Event(key, "progress", shown)
+                    yield Event(key, "progress", dict(shown))
                 one.shown = shown
 
     def _ask(self) -> Iterator[Event]:
@@ -199,32 +200,31 @@ class SlurmBackend:
     def _conclude(self, job: Job, ended: queue.Listed | None) -> Iterator[Event]:
         """Tell what became of the tasks of a job that has ended."""
         del self._gone[job]
-        progress = job.progress()
-        by_itself = ended is not None and ended.state in queue.BY_ITSELF
+        outcome, log = job.outcome(), job.log.relative_to(self._run.root.absolute())
+        state = "" if ended is None else ended.state
         # Slurm forgets at once what had not begun.
-        cancelled = ended.state == "CANCELLED" if ended is not None else not progress.host
+        cancelled = state == "CANCELLED" or not (ended or outcome)
         for key, one in [*self._open.items()]:
             if one.job != job:
                 continue
             del self._open[key]
             if cancelled:
                 yield Event(key, "left", {"why": f"job {job.id} was cancelled"})
-            elif progress.error:
-                raise RefusedError(f"job {job.id}: {progress.error}")
-            elif ended is not None and by_itself and not progress.host:
+            elif outcome.get("error"):
+                raise RefusedError(f"job {job.id}: {outcome['error']}")
+            elif ended is not None and state in queue.BY_ITSELF and not outcome:
                 raise RefusedError(
-                    f"job {job.id} ended as {ended.state} on {ended.node or 'its node'} before it "
+                    f"job {job.id} ended as {state} on {ended.node or 'its node'} before it "
                     "began: mend execution.setup, or what the node lacks. The last words of its "
                     f"log, {job.log}: {_last_words(job.log) or 'none'}"
                 )
-            elif progress.left and progress.reached:
+            elif outcome.get("left"):
                 # Its time was up, and the site does not let jobs requeue themselves.
                 cells = tuple(cell for cell in one.task.cells if cell["id"] in one.cells)
                 self._pending.append(replace(one.task, cells=cells))
             else:
-                why = f"ended as {ended.state}" if ended else "is no longer known to Slurm"
-                log = job.log.relative_to(self._run.root.absolute())
-                why = f"job {job.id} {why}; its log in the folder of the run: {log}"
+                what = f"ended as {state}" if state else "is no longer known to Slurm"
+                why = f"job {job.id} {what}; its log in the folder of the run: {log}"
                 yield Event(key, "lost", {"why": why})
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import signal
 import threading
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import LabError
+from maxk_lab.files import StorageError, write_atomically
 from maxk_lab.installed import close_current_folder
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task
-from maxk_lab.sweeps.run.backends.slurm.progress import Progress
-from maxk_lab.sweeps.run.backends.slurm.sbatch import delayed, workers_of
 from maxk_lab.sweeps.run.drive import drive
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.provenance import collect_provenance
@@ -33,8 +35,6 @@ _SIGNALS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)
 # Seconds that units have after SIGTERM: Slurm kills what is left after half a minute, most often.
 _KILLED_SOON = 20.0
 _TICK = 0.1
-# Seconds between two times that progress is written.
-_SHOWN_EVERY = 1.0
 
 
 @dataclass
@@ -44,20 +44,24 @@ class Pack:
     Before its time limit Slurm sends SIGUSR2: submitit calls `checkpoint`, and requeues the job
     with what that returns. SIGTERM, that of `scancel`, of a preemption or of a requeue by Slurm, it
     passes over: here the job leaves as well, and whether it comes back is not for it to say.
+    `reached` is the progress of each unit that the start before has left, without a record since.
     """
 
     folder: Path
     index: int
     tasks: tuple[Task, ...]
     execution: Execution
+    reached: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    # The last progress of the units in hand.
+    _shown: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False)
     # The seconds that units have to leave in once a signal has come, and whether it is one of those
     # after which the job does not come back by itself.
     _seconds: float | None = field(default=None, init=False)
     _ends: bool = field(default=False, init=False)
     _begun: bool = field(default=False, init=False)
+    _worked: bool = field(default=False, init=False)
     _over: bool = field(default=False, init=False)
     _error: BaseException | None = field(default=None, init=False)
-    _shown: float = field(default=0.0, init=False)
 
     def __call__(self) -> None:
         """Measure what has no record yet of the units; what was left before goes on."""
@@ -74,13 +78,15 @@ class Pack:
 
         It is called in the handler of a signal, in the middle of anything in the main thread.
         """
+        from submitit.core.utils import DelayedSubmission
+
         if self._begun:
             # Some of the time is for the records of what cannot go on, and for the requeue.
             self._seconds = min(LEAVE_SECONDS, int(self.execution.parameters["signal"]) / 2)
             self._wait()
             if self._ends or not self._rest():
                 return None
-        return delayed(Pack(self.folder, self.index, self.tasks, self.execution))
+        return DelayedSubmission(replace(self, reached=self.reached | self._shown))
 
     def _end(self, number: int, frame: object) -> None:
         self._seconds, self._ends = _KILLED_SOON, True
@@ -97,88 +103,88 @@ class Pack:
         # What this thread starts does not hear the signals: workers leave when the job asks them.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
+            self._tell_outcome()
             self._measure()
-            self._progress.left = self._seconds is not None
+            # One that leaves before it has begun anything would do so again.
+            self._tell_outcome(left=self._seconds is not None and self._worked)
         except BaseException as error:
-            self._progress.error = str(error) if isinstance(error, LabError) else ""
+            self._tell_outcome(error=str(error) if isinstance(error, LabError) else "")
             self._error = error
         finally:
-            self._show()
             self._over = True
 
     def _measure(self) -> None:
         """Measure until all is done, or what is left has been left."""
-        progress, retries = self._progress, self.execution.retries
-        progress.begin()
-        self._show()
-        for task in self._rest():
-            if (losses := progress.losses.get(task.key, 0)) > retries:
-                times = "" if losses == 1 else f", {losses} times in all"
-                self._fail(task, f"the node was lost while it measured this{times}")
-        provenance, workers = collect_provenance(), workers_of(self.execution)
+        provenance = collect_provenance()
         rest = [replace(task, provenance=provenance) for task in self._rest()]
+        workers = workers_of(self.execution)
         with (
             Driver(self._run.root) as driver,
             LocalBackend(self._run, self.execution, workers, rest) as backend,
         ):
             drive(
-                rest,
-                self._run,
-                backend,
-                driver,
-                self._tell,
-                retries=retries,
-                leaving=self._leaving,
+                *(rest, self._run, backend, driver, self._tell),
+                retries=self.execution.retries,
+                leaving=lambda: self._seconds,
             )
-        if self._seconds is not None and not self._ends:
-            for task in self._rest():
-                if progress.stands_still(task.key):
-                    self._fail(
-                        task,
-                        "it came no further in a whole job than in the one before: "
-                        "give execution.time more, or execution.signal less",
-                    )
+        if self._seconds is None or self._ends:
+            return
+        for task in self._rest():
+            if task.key in self._shown and self._stands_still(task.key):
+                self._fail(task)
 
-    def _leaving(self) -> float | None:
-        """Return how long units may take to leave once a signal has come, and None before."""
-        if self._seconds is not None and self._progress.units:
-            # What ends from now on is no loss.
-            self._progress.units = {}
-            self._show()
-        return self._seconds
+    def _stands_still(self, key: str) -> bool:
+        """Return whether a unit came no further in this start than in the one before."""
+        before, now = self.reached.get(key), self._shown[key]
+        if before is None or before.get("phase") != now.get("phase"):
+            return False
+        return _step(now) <= _step(before)
+
+    def _fail(self, task: Task) -> None:
+        """Give failed records to what has none of a unit."""
+        error = (
+            "it came no further in a whole job than in the one before: give execution.time more, "
+            "or execution.signal less. To try again: --retry-failed"
+        )
+        for cell in task.unmeasured(self._run.heads).cells:
+            self._run.write(Record(cell, "failed", None, error, task.provenance), task.attempt)
+            self._tell("cell_failed", unit=task.label, key=task.key, cell=cell["id"], error=error)
 
     def _tell(self, name: str, **payload: Any) -> None:
-        """Take in an event, and show it where others look, or in what the job prints."""
-        if "key" in payload:
-            self._progress.take_in(name, payload["key"], payload)
+        """Take in an event of a unit, and print it."""
+        key = payload.pop("key", None)
+        if name in ("unit_started", "progress"):
+            self._worked = True
+            self._shown[key] = payload if name == "progress" else {}
+        elif name in ("cell_done", "cell_failed"):
+            self.reached.pop(key, None)
+        elif name == "unit_finished":
+            self._shown.pop(key, None)
         if name != "progress":
-            shown = {key: payload[key] for key in payload if key not in ("key", "driver")}
-            _log.info("%s %s", name, json.dumps(shown, default=str))
-        at_once = name in ("unit_started", "unit_finished")
-        if at_once or time.monotonic() - self._shown > _SHOWN_EVERY:
-            self._show()
+            payload.pop("driver", None)
+            _log.info("%s %s", name, json.dumps(payload, default=str))
 
-    def _show(self) -> None:
-        self._shown = time.monotonic()
-        self._progress.write(self.folder, self.index)
+    def _tell_outcome(self, *, left: bool = False, error: str = "") -> None:
+        """Write what has become of the job, for who waits for it; it goes on where that fails."""
+        with suppress(StorageError):
+            outcome = json.dumps({"left": left, "error": error}).encode()
+            write_atomically(self.folder / f"{self.index}.json", outcome)
 
     @cached_property
     def _run(self) -> RunDirectory:
         return RunDirectory(self.folder.parents[1])
-
-    @cached_property
-    def _progress(self) -> Progress:
-        return Progress.read(self.folder, self.index)
 
     def _rest(self) -> list[Task]:
         """Return the tasks with a cell that has no new record."""
         heads = self._run.heads
         return [task for task in self.tasks if task.unmeasured(heads).cells]
 
-    def _fail(self, task: Task, why: str) -> None:
-        """Give failed records to what has none of a unit."""
-        for cell in task.unmeasured(self._run.heads).cells:
-            error = f"{why}. To try again: --retry-failed"
-            record = Record(cell, "failed", None, error, task.provenance, {})
-            self._run.write(record, task.attempt)
-            self._tell("cell_failed", unit=task.label, cell=cell["id"], error=error)
+
+def workers_of(execution: Execution) -> int:
+    """Return the units that a job measures at a time: as many as share its GPU."""
+    gpus = execution.gpus or 0
+    return math.floor(1 / gpus) if 0 < gpus < 1 else 1
+
+
+def _step(progress: Mapping[str, Any]) -> float:
+    return float(progress.get("step", progress.get("done", 0)))

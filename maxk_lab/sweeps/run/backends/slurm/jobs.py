@@ -7,24 +7,29 @@ twice, which does no harm.
 
 from __future__ import annotations
 
+import io
 import json
+import math
+import os
 import secrets
+import shlex
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.files import write_atomically
+from maxk_lab.sweeps.backends import slurm_seconds
 from maxk_lab.sweeps.plan.needs import MOST_JOBS, guessed_seconds, packs
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.jobs import Jobs, JobState, State
 from maxk_lab.sweeps.run.backends.slurm import queue
-from maxk_lab.sweeps.run.backends.slurm.job import Pack
-from maxk_lab.sweeps.run.backends.slurm.progress import Progress
-from maxk_lab.sweeps.run.backends.slurm.sbatch import parameters, sbatch
+from maxk_lab.sweeps.run.backends.slurm.job import Pack, workers_of
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -36,6 +41,10 @@ FOLDER = "jobs"
 _FILE, _ENDED = "submission.json", "ended.json"
 # The lease of whoever submits or cancels; no unit has such an id.
 _SUBMITTING, _TICK = "submitting", 0.2
+# The memory of a job beside that of its cells: the process that watches over them.
+_OVERHEAD = 2**30
+# The requeues at its time limit after which submitit gives a job up.
+_REQUEUES = 100
 
 
 @dataclass(frozen=True)
@@ -58,9 +67,12 @@ class Job:
         """The file of what it prints."""
         return self.folder / f"{self.id}_0_log.out"
 
-    def progress(self) -> Progress:
-        """Return how far it says that it is."""
-        return Progress.read(self.folder, self.index)
+    def outcome(self) -> dict[str, Any]:
+        """Return what it says has become of it, `left` and `error`; empty before it has begun."""
+        try:
+            return dict(json.loads((self.folder / f"{self.index}.json").read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return {}
 
     def among(self, listed: queue.Queue) -> queue.Listed | None:
         """Return what the queue says of it."""
@@ -99,8 +111,8 @@ def living(run: RunDirectory) -> list[Job]:
     """
     jobs = submitted(run)
     listed = queue.jobs(job.name for job in jobs)
-    known = ((job, job.among(listed)) for job in jobs)
-    some = [job for job, found in known if found is not None and not found.has_ended]
+    seen = ((job, job.among(listed)) for job in jobs)
+    some = [job for job, state in seen if state is not None and not state.has_ended]
     put_aside({job.folder for job in jobs} - {job.folder for job in some})
     return some
 
@@ -176,6 +188,64 @@ def _submit(run: RunDirectory, array: Sequence[Sequence[Task]], execution: Execu
     return _jobs_of(folder, **submission)
 
 
+def parameters(execution: Execution) -> dict[str, Any]:
+    """Return the parameters of an array for submitit."""
+    slurm, workers = execution.parameters, workers_of(execution)
+    options = {option.replace("_", "-"): value for option, value in slurm["options"].items()}
+    memory = (execution.memory or 0) * workers
+    settings = {
+        "time": math.ceil(slurm_seconds(slurm["time"]) / 60) if slurm["time"] else None,
+        **{key: slurm[key] or None for key in ("partition", "account", "qos", "constraint")},
+        "cpus_per_task": execution.cpus * workers,
+        "gpus_per_node": math.ceil(execution.gpus or 0) or None,
+        # Enough that a cell is ended by its own limit, not by Slurm.
+        "mem": f"{math.ceil((memory + _OVERHEAD) / 2**20)}M" if memory else None,
+        "setup": list(slurm["setup"]) or None,
+        "array_parallelism": slurm["array"],
+        "stderr_to_stdout": True,
+        # A name of submitit's own, which sites that keep accounts by such keys do not know.
+        "wckey": None,
+        # Without it srun follows SLURM_EXPORT_ENV, and a job would not find itself.
+        "srun_args": ["--export=ALL"],
+        "signal_delay_s": slurm["signal"],
+        "additional_parameters": {"requeue": True, **options},
+    }
+    # An option counts for more than the key that says the same.
+    return {key: value for key, value in settings.items() if key.replace("_", "-") not in options}
+
+
+def sbatch(calls: Sequence[Callable[[], None]], folder: Path, settings: Mapping[str, Any]) -> str:
+    """Submit an array whose jobs make one of these calls each, by submitit; return its number.
+
+    Raises `RefusedError` with the words of sbatch where it refuses.
+    """
+    import submitit
+
+    if "%" in str(folder):
+        raise LabError(f"{folder}: Slurm writes no logs below a folder with % in its name")
+    said = {key for key, value in settings.items() if value is not None}
+    said |= settings["additional_parameters"].keys()
+    before = dict(os.environ)
+    try:
+        for name in before.keys() - queue.environment({key.replace("_", "-") for key in said}):
+            del os.environ[name]
+        executor = submitit.SlurmExecutor(
+            folder, max_num_timeout=_REQUEUES, python=f"{shlex.quote(sys.executable)} -P"
+        )
+        executor.update_parameters(job_name=folder.name, **settings)
+        # It prints what sbatch says, and raises it, too.
+        with redirect_stderr(io.StringIO()):
+            first, *_ = executor.submit_array(calls)
+    except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
+        lines = [line.removeprefix("sbatch: error: ") for line in str(error).strip().splitlines()]
+        raise RefusedError(f"sbatch does not take the jobs: {'; '.join(lines)}") from error
+    except (RuntimeError, OSError) as error:
+        raise RefusedError(f"the jobs cannot be submitted: {error}") from error
+    finally:
+        os.environ.update(before)
+    return str(first.job_id).partition("_")[0]
+
+
 def jobs(run: RunDirectory) -> Jobs:
     """Return the jobs of a run that may run, and those of the same arrays that have ended.
 
@@ -192,28 +262,26 @@ def jobs(run: RunDirectory) -> Jobs:
 
 
 def _state(job: Job, listed: queue.Queue | None, heads: Mapping[str, Head]) -> JobState:
-    """Return what a job is doing, by its records, by what Slurm says of it and by its own file."""
-    progress, found = job.progress(), None if listed is None else job.among(listed)
+    """Return what a job is doing, by its records, by what Slurm says of it and by itself."""
+    one = None if listed is None else job.among(listed)
     attempts = {cell: least for cells in job.units.values() for cell, least in cells.items()}
     told = sum(cell in heads and heads[cell].attempt >= least for cell, least in attempts.items())
     state: State = "not known"
-    reason = ""
+    reason = "" if one is None else one.reason
     if told == len(attempts):
-        state = "finished"
-    elif listed is not None and (found is None or found.has_ended):
-        state, reason = "ended", progress.error or ("" if found is None else found.state)
-    elif found is not None:
-        state = "queued" if found.state in queue.QUEUED else "running"
-        reason = found.reason
+        state, reason = "finished", ""
+    elif listed is not None and (one is None or one.has_ended):
+        state, reason = "ended", job.outcome().get("error") or ("" if one is None else one.state)
+    elif one is not None:
+        state = "queued" if one.state in queue.QUEUED else "running"
     return JobState(
         id=job.id,
         state=state,
         reason=reason,
-        host=progress.host if found is None or not found.node else found.node,
+        host="" if one is None else one.node,
         units=tuple(job.units),
         cells=len(attempts),
         told=told,
-        events=str(job.folder / f"{job.index}.json"),
         log=str(job.log),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -19,9 +20,9 @@ from maxk_lab.sweeps.run.backends.slurm import backend as backend_module
 from maxk_lab.sweeps.run.backends.slurm import jobs as jobs_module
 from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.backend import SlurmBackend
-from maxk_lab.sweeps.run.backends.slurm.jobs import alone, cancel, jobs, submitted
-from maxk_lab.sweeps.run.backends.slurm.progress import Progress
+from maxk_lab.sweeps.run.backends.slurm.jobs import Job, alone, cancel, jobs, submitted
 from maxk_lab.sweeps.run.execute import execute
+from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.tasks import tasks_of
@@ -123,14 +124,26 @@ def test_records_end_a_task_whoever_has_measured_it(
 
 
 def test_progress_is_told_when_it_changes(backend: SlurmBackend, run: RunDirectory) -> None:
-    job, key = submitted(run)[0], next(iter(backend._open))
+    key = next(iter(backend._open))
     look(backend)
     shown = {"phase": "pool", "done": 1, "of": 9}
-    Progress("n1", units={key: shown}).write(job.folder, job.index)
-    assert [name for name, _ in look(backend)] == ["unit_started", "progress"]
-    assert look(backend) == []
-    Progress("n1", units={key: shown | {"done": 2}}).write(job.folder, job.index)
-    assert look(backend) == [("progress", shown | {"done": 2})]
+    with Driver(run.root) as job:
+        job.take(key)
+        job.show(key, shown)
+        job._write()
+        assert [name for name, _ in look(backend)] == ["unit_started", "progress"]
+        assert look(backend) == []
+        job.show(key, shown | {"done": 2})
+        job._write()
+        assert look(backend) == [("progress", shown | {"done": 2})]
+
+
+def tell_outcome(run: RunDirectory, outcome: dict[str, Any] | None) -> Job:
+    """Write what the only job says of itself, if it has begun."""
+    (job,) = submitted(run)
+    if outcome is not None:
+        (job.folder / f"{job.index}.json").write_text(json.dumps(outcome))
+    return job
 
 
 def test_the_queue_is_told_when_it_changes(made_up: MadeUp, backend: SlurmBackend) -> None:
@@ -141,18 +154,18 @@ def test_the_queue_is_told_when_it_changes(made_up: MadeUp, backend: SlurmBacken
     assert look(backend) == [("jobs", {"queued": {}, "running": 1})]
 
 
-BEGUN = Progress("n1", reached={"a": {}})
+BEGUN = {"left": False, "error": ""}
 
 
 @pytest.mark.parametrize(
     ("state", "progress", "name", "why"),
     [
         ("NODE_FAIL", BEGUN, "lost", "job 1 ended as NODE_FAIL; its log in the folder of the"),
-        ("NODE_FAIL", Progress(), "lost", "job 1 ended as NODE_FAIL"),
-        ("PREEMPTED", Progress(), "lost", "job 1 ended as PREEMPTED"),
+        ("NODE_FAIL", None, "lost", "job 1 ended as NODE_FAIL"),
+        ("PREEMPTED", None, "lost", "job 1 ended as PREEMPTED"),
         ("FAILED", BEGUN, "lost", "job 1 ended as FAILED"),
         (None, BEGUN, "lost", "job 1 is no longer known to Slurm"),
-        (None, Progress(), "left", "job 1 was cancelled"),
+        (None, None, "left", "job 1 was cancelled"),
         ("CANCELLED", BEGUN, "left", "job 1 was cancelled"),
     ],
 )
@@ -161,12 +174,11 @@ def test_what_became_of_a_job_says_what_becomes_of_its_units(
     backend: SlurmBackend,
     run: RunDirectory,
     state: str | None,
-    progress: Progress,
+    progress: dict[str, Any] | None,
     name: str,
     why: str,
 ) -> None:
-    job = submitted(run)[0]
-    progress.write(job.folder, job.index)
+    tell_outcome(run, progress)
     made_up.state = None if state is None else queue.Listed(state, "n1")
     ((told, payload),) = look(backend, 2)
     assert told == name
@@ -180,10 +192,10 @@ def test_what_became_of_a_job_says_what_becomes_of_its_units(
     [
         (
             "COMPLETED",
-            Progress(),
+            None,
             "job 1 ended as COMPLETED on n1 before it began: mend execution.*no such mod; bye$",
         ),
-        ("FAILED", Progress("n1", error="the disk is full"), "^job 1: the disk is full$"),
+        ("FAILED", BEGUN | {"error": "the disk is full"}, "^job 1: the disk is full$"),
     ],
 )
 def test_what_a_job_was_refused_ends_the_run(
@@ -191,11 +203,10 @@ def test_what_a_job_was_refused_ends_the_run(
     backend: SlurmBackend,
     run: RunDirectory,
     state: str,
-    progress: Progress,
+    progress: dict[str, Any] | None,
     message: str,
 ) -> None:
-    job = submitted(run)[0]
-    progress.write(job.folder, job.index)
+    job = tell_outcome(run, progress)
     job.log.write_text("no such mod\n\x1b\nbye\n")
     made_up.state = queue.Listed(state, "n1")
     with pytest.raises(RefusedError, match=message):
@@ -205,8 +216,7 @@ def test_what_a_job_was_refused_ends_the_run(
 def test_what_a_job_left_that_could_not_requeue_itself_is_submitted_again(
     made_up: MadeUp, backend: SlurmBackend, run: RunDirectory
 ) -> None:
-    (job,) = submitted(run)
-    Progress("n1", reached={"a": {}}, left=True).write(job.folder, job.index)
+    tell_outcome(run, BEGUN | {"left": True})
     made_up.state = queue.Listed("FAILED", "n1")
     assert look(backend) == []
     assert list(made_up.arrays.values()) == [1, 1]

@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -19,7 +18,7 @@ from maxk_lab.errors import RefusedError
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.backends.slurm import job
 from maxk_lab.sweeps.run.backends.slurm.job import Pack
-from maxk_lab.sweeps.run.backends.slurm.progress import Progress
+from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.tasks import tasks_of
 
@@ -55,42 +54,8 @@ def pack_of(plan: Plan, run: RunDirectory, measure: str) -> Pack:
     return Pack(run.root / "jobs" / "a", 0, tuple(tasks), plan.spec.execution)
 
 
-def progress_of(pack: Pack) -> Progress:
-    return Progress.read(pack.folder, pack.index)
-
-
-def lose(pack: Pack, *keys: str) -> None:
-    """Leave what a start does that ends in the middle of these units."""
-    progress = progress_of(pack)
-    progress.begin()
-    for key in keys:
-        progress.take_in("unit_started", key, {})
-        progress.take_in("progress", key, {"phase": "pool", "done": 5, "of": 9})
-    progress.write(pack.folder, pack.index)
-
-
-def test_units_whose_node_was_lost_too_often_fail_and_others_do_not(
-    pack: Pack, run: RunDirectory, plan: Plan
-) -> None:
-    first, *others = pack.tasks
-    lose(pack, first.key)
-    lose(pack, first.key)
-    pack()
-    records = {record.cell["id"]: record for record in run.records(plan)}
-    assert {records[cell["id"]].error for cell in first.cells} == {
-        "the node was lost while it measured this, 2 times in all. To try again: --retry-failed"
-    }
-    assert all(records[cell["id"]].status == "done" for one in others for cell in one.cells)
-
-
-def test_a_lost_node_is_forgiven_as_often_as_the_file_says(
-    pack: Pack, run: RunDirectory, plan: Plan
-) -> None:
-    lose(pack, *(task.key for task in pack.tasks))
-    pack()
-    assert {record.status for record in run.records(plan)} == {"done"}
-    assert not progress_of(pack).units
-    assert not progress_of(pack).left
+def outcome_of(pack: Pack) -> dict[str, Any]:
+    return dict(json.loads((pack.folder / f"{pack.index}.json").read_text()))
 
 
 def _signalled(pack: Pack, number: signal.Signals) -> list[object]:
@@ -99,17 +64,26 @@ def _signalled(pack: Pack, number: signal.Signals) -> list[object]:
     That of the time limit submitit's handler takes, which calls `checkpoint`.
     """
     requeued: list[object] = []
-    take_in = Progress.take_in
+    tell = Pack._tell
 
-    def comes(self: Progress, name: str, key: str, payload: dict[str, Any]) -> None:
-        take_in(self, name, key, payload)
+    def comes(self: Pack, name: str, **payload: Any) -> None:
+        tell(self, name, **payload)
         if name == "unit_started":
             os.kill(os.getpid(), number)
 
     signal.signal(signal.SIGUSR2, lambda *_: requeued.append(pack.checkpoint()))
-    with patch.object(Progress, "take_in", comes):
+    with patch.object(Pack, "_tell", comes):
         pack()
     return requeued
+
+
+def test_a_job_measures_what_has_no_record(pack: Pack, run: RunDirectory, plan: Plan) -> None:
+    run.write(Record(plan.cells[0].as_dict(), "failed", None, "before", {}, {}))
+    pack()
+    records = run.records(plan)
+    assert [record.status for record in records] == ["failed", *["done"] * (len(plan.cells) - 1)]
+    assert outcome_of(pack) == {"left": False, "error": ""}
+    assert pack.checkpoint() is None
 
 
 def test_a_job_whose_time_is_nearly_up_leaves_and_is_requeued(
@@ -118,14 +92,13 @@ def test_a_job_whose_time_is_nearly_up_leaves_and_is_requeued(
     pack = pack_of(plan, run, "patient")
     (delayed,) = _signalled(pack, signal.SIGUSR2)
     assert isinstance(delayed, DelayedSubmission)
-    assert delayed.function == replace(pack)
-    progress = progress_of(pack)
-    assert progress.left
-    assert not progress.units
-    # It is no loss, and what has a record is kept.
-    progress.begin()
-    assert not progress.losses
-    assert len(run.ids()) < len(plan.cells)
+    again = delayed.function
+    assert (again.tasks, again.reached.keys()) == (pack.tasks, {pack.tasks[0].key})
+    assert outcome_of(pack)["left"]
+    # What has a record is not measured again.
+    assert 0 < len(run.ids()) < len(plan.cells)
+    replace(again, tasks=tuple(replace(t, measure="fake_measures:quick") for t in again.tasks))()
+    assert {record.status for record in run.records(plan)} == {"done"}
 
 
 def test_a_job_that_is_told_to_end_does_not_come_back_by_itself(
@@ -133,7 +106,7 @@ def test_a_job_that_is_told_to_end_does_not_come_back_by_itself(
 ) -> None:
     pack = pack_of(plan, run, "patient")
     assert _signalled(pack, signal.SIGTERM) == []
-    assert progress_of(pack).left
+    assert outcome_of(pack)["left"]
     assert pack.checkpoint() is None
 
 
@@ -141,55 +114,40 @@ def test_a_signal_before_a_job_has_begun_requeues_it(pack: Pack) -> None:
     assert pack.checkpoint() is not None
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "stands"),
+    [
+        ({"phase": "pool", "done": 5}, {"phase": "pool", "done": 5}, True),
+        ({"phase": "pool", "done": 5}, {"phase": "pool", "done": 4}, True),
+        ({}, {}, True),
+        ({"phase": "pool", "done": 5}, {"phase": "pool", "done": 6}, False),
+        ({"phase": "pool", "done": 5}, {"phase": "scores", "done": 1}, False),
+        (None, {"phase": "training", "step": 1}, False),
+    ],
+)
 def test_a_unit_that_comes_no_further_in_a_whole_job_fails(
-    pack: Pack, plan: Plan, run: RunDirectory
+    pack: Pack, plan: Plan, run: RunDirectory, before: Any, now: Any, stands: bool
 ) -> None:
+    """The others, which have not had their turn, are left."""
     key = pack.tasks[0].key
+    pack.reached = {} if before is None else {key: before}
 
     def drive(*arguments: Any, leaving: Callable[[], float | None], **_: Any) -> None:
         tell = arguments[-1]
-        tell("progress", key=key, phase="pool", done=5, of=9)
         tell("unit_started", key=key)
-        tell("progress", key=key, phase="pool", done=5, of=9)
+        if now:
+            tell("progress", key=key, **now)
         while leaving() is None:
             time.sleep(0.01)
 
     with patch.object(job, "drive", drive):
-        assert _signalled(pack, signal.SIGUSR2) != [None]
-        assert not run.records(plan)
-        # The others have not had their turn.
-        assert _signalled(replace(pack), signal.SIGUSR2) != [None]
+        (delayed,) = _signalled(pack, signal.SIGUSR2)
+    assert isinstance(delayed, DelayedSubmission)
+    assert delayed.function.reached[key] == now
     records = run.records(plan)
-    assert {record.cell["id"] for record in records} == {one["id"] for one in pack.tasks[0].cells}
+    failed = {one["id"] for one in pack.tasks[0].cells} if stands else set()
+    assert {record.cell["id"] for record in records} == failed
     assert all("no further in a whole job" in (record.error or "") for record in records)
-
-
-@pytest.mark.parametrize(
-    ("then", "stands"), [([5], True), ([4], True), ([6], False), ([], True), (None, False)]
-)
-def test_a_unit_stands_still_that_comes_no_further_than_in_the_start_before(
-    then: list[int] | None, stands: bool
-) -> None:
-    progress = Progress()
-    for steps in ([5], then):
-        progress.begin()
-        if steps is not None:
-            progress.take_in("unit_started", "u", {})
-        for step in steps or ():
-            progress.take_in("progress", "u", {"phase": "training", "step": step})
-        progress.take_in("left", "u", {})
-    assert progress.stands_still("u") is stands
-    progress.take_in("cell_done", "u", {})
-    assert not progress.stands_still("u")
-
-
-def test_what_a_lost_start_reached_need_not_be_reached_again() -> None:
-    progress = Progress()
-    for _ in range(2):
-        progress.begin()
-        progress.take_in("unit_started", "u", {})
-    assert progress.losses == {"u": 1}
-    assert not progress.stands_still("u")
 
 
 @pytest.mark.parametrize(
@@ -200,13 +158,13 @@ def test_units_leave_before_slurm_kills_the_job(
     planned: MakePlan, run: RunDirectory, number: signal.Signals, before: int, seconds: float
 ) -> None:
     pack = pack_of(planned("execution.backend=slurm", f"execution.signal={before}"), run, "quick")
-    assert pack._leaving() is None
+    assert pack._seconds is None
     pack._begun = pack._over = True
     if number == signal.SIGTERM:
         pack._end(number, None)
     else:
         pack.checkpoint()
-    assert pack._leaving() == seconds
+    assert pack._seconds == seconds
 
 
 def test_what_a_job_is_refused_it_says_where_others_look(pack: Pack, run: RunDirectory) -> None:
@@ -215,10 +173,4 @@ def test_what_a_job_is_refused_it_says_where_others_look(pack: Pack, run: RunDir
 
     with patch.object(job, "drive", full), pytest.raises(RefusedError):
         pack()
-    assert progress_of(pack).error == "the disk is full"
-
-
-def test_a_damaged_file_of_progress_is_none(pack: Pack, tmp_path: Path) -> None:
-    for text in ("", "[]", json.dumps({"more": 1})):
-        (tmp_path / "0.json").write_text(text)
-        assert Progress.read(tmp_path, 0) == Progress()
+    assert outcome_of(pack)["error"] == "the disk is full"
