@@ -33,7 +33,7 @@ _TICK, _CLOCK = 0.1, 5.0
 class DriverInfo:
     """A process that works in a run; `tasks` has what each in hand has told of its progress last.
 
-    `born` tells it from a later process of the same number.
+    Its number is its own within a `namespace`, and `born` tells it from a later one there.
     """
 
     id: str
@@ -41,6 +41,7 @@ class DriverInfo:
     pid: int
     since: str
     born: float
+    namespace: str
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -50,14 +51,14 @@ class DriverInfo:
     def of_this_process(cls) -> Self:
         """Return that of this process, with an id that no other has."""
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-        process = psutil.Process()
-        host = os.uname().nodename
-        return cls(secrets.token_hex(4), host, process.pid, since, process.create_time())
+        process, host = psutil.Process(), os.uname().nodename
+        born = process.create_time()
+        return cls(secrets.token_hex(4), host, process.pid, since, born, _namespace())
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended for certain: it ran on this machine, and does no more."""
-        if self.host != os.uname().nodename:
+        """Whether it has ended for certain: it ran beside this process, and does no more."""
+        if (self.host, self.namespace) != (os.uname().nodename, _namespace()):
             return False
         try:
             # Boot times, which it counts from, move when a clock is set.
@@ -184,3 +185,10 @@ def drivers(root: Path) -> list[DriverInfo]:
             with suppress(OSError):
                 path.unlink()
     return living
+
+
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""

@@ -14,8 +14,7 @@ import pytest
 from maxk_lab.errors import LabError, LabWarning, RefusedError
 from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.ray import backend as module
-from maxk_lab.sweeps.run.backends.ray.backend import RayBackend
-from maxk_lab.sweeps.run.backends.ray.cluster import Needs
+from maxk_lab.sweeps.run.backends.ray.backend import Needs, RayBackend
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.execution import Execution
 
@@ -109,7 +108,7 @@ def make(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Make]:
 
     def make(cluster: Paper, **execution: Any) -> RayBackend:
         @contextmanager
-        def joined(address: str, cpus: int) -> Iterator[Paper]:
+        def joined(address: str, cpus: int, files: Path) -> Iterator[Paper]:
             yield cluster
 
         monkeypatch.setattr(module, "joined", joined)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from maxk_lab.sweeps.run.backends.backend import Task
-from maxk_lab.sweeps.run.backends.ray import node
-from maxk_lab.sweeps.run.backends.ray.luggage import named_files, patterns_of
-from maxk_lab.sweeps.run.backends.ray.node import News, Scratch, version_refusal
+from maxk_lab.sweeps.run.backends.ray import node, travel
+from maxk_lab.sweeps.run.backends.ray.node import News, version_refusal
+from maxk_lab.sweeps.run.backends.ray.travel import patterns_of, stage
 
 PROVENANCE = {
     "versions": {"maxk_lab": "1.0", "python": "3.11.7", "torch": "2.13.0"},
@@ -39,7 +40,7 @@ def task(unit: dict[str, object], study: str) -> Task:
 
 
 def test_what_a_unit_names_below_the_current_folder_travels_with_its_modules(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = {
         "data/a.npz": "",
@@ -53,13 +54,23 @@ def test_what_a_unit_names_below_the_current_folder_travels_with_its_modules(
         "broken.py": "def (",
         "unrelated.py": "",
     }
+    folder, target = tmp_path / "here", tmp_path / "there"
     for name, text in texts.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    data = {"data": {"path": str(tmp_path / "data"), "sha256": "0"}}
-    here, elsewhere = named_files([task(UNIT | data, "weights")], tmp_path)
-    assert set(here) == set(texts) - {"other.pt", "unrelated.py"}
-    assert elsewhere == ("../a.npz", "/no/such/file")
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text(text)
+    data = {"data": {"path": str(folder / "data"), "sha256": "0"}}
+
+    def staged() -> tuple[set[str], tuple[str, ...]]:
+        elsewhere = stage([task(UNIT | data, "weights")], folder, target)
+        files = {path for path in target.rglob("*") if path.is_file()}
+        return {str(path.relative_to(target)) for path in files}, elsewhere
+
+    assert staged() == ({*texts} - {"other.pt", "unrelated.py"}, ("../a.npz", "/no/such/file"))
+    # Of what is too much the largest file stays.
+    shutil.rmtree(target)
+    monkeypatch.setattr(travel, "MOST_BYTES", 60)
+    here, elsewhere = staged()
+    assert ("mine.py" in here, elsewhere) == (False, ("../a.npz", "/no/such/file", "mine.py"))
 
 
 def test_pools_do_not_travel_and_policies_do() -> None:
@@ -83,22 +94,6 @@ def test_new_and_changed_files_are_told_once_in_the_order_of_their_writing(
     assert list(news.changed()) == []
     monkeypatch.setattr(node, "_BETWEEN_LOOKS", 0.0)
     assert news.due()
-
-
-def test_folders_of_processes_that_are_gone_are_removed_by_the_next_one(tmp_path: Path) -> None:
-    def scratch(prefix: str = "node-") -> Scratch:
-        return Scratch(prefix, str(tmp_path))
-
-    (tmp_path / "node-of-somebody").mkdir()
-    first, second, other = scratch(), scratch(), scratch("ray-")
-    for killed in (second, other):
-        # Its process ends without a word, and the system drops its lock.
-        killed._lock.close()
-    third = scratch()
-    assert not second.folder.exists()
-    third.remove()
-    rest = {first.folder, other.folder, tmp_path / "node-of-somebody"}
-    assert set(tmp_path.iterdir()) == rest
 
 
 @pytest.mark.parametrize(

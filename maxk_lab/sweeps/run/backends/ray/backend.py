@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import secrets
+import socket
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
-from maxk_lab.errors import LabError, RefusedError, warn
+from maxk_lab.errors import LabError, RefusedError, first_line, warn
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
-from maxk_lab.sweeps.run.backends.ray.cluster import Needs, joined, measured_on_a_node
-from maxk_lab.sweeps.run.backends.ray.luggage import (
-    Luggage,
-    Parcel,
-    inode,
-    named_files,
-    patterns_of,
-)
-from maxk_lab.sweeps.run.backends.ray.node import Item
+from maxk_lab.sweeps.run.backends.ray.node import FILES, Item, measured_on_a_node
+from maxk_lab.sweeps.run.backends.ray.travel import Parcel, inode, patterns_of, stage
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.execution import Execution
 
+# Read when Ray is imported: it tells its makers nothing, and prints no lines of its own to stdout,
+# where results belong.
+_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "^"}
+# Seconds in which a cluster must answer: Ray itself tries for minutes.
+_PATIENCE = 10.0
+# What a cluster on this machine keeps in memory: little, for all files are there already.
+_STORE = 100 * 2**20
+# A socket lies in the folder of a local cluster under a name of up to 70 characters, and the system
+# allows 107 in all.
+_LONGEST_FOLDER = 24
 # One unit more than there is room for, for so many that are measured: none of them waits for the
 # driver, and the rest stays free for another driver of the run.
 _AHEAD = 8
@@ -38,11 +44,72 @@ _LOSSES = {
 }
 
 
+class Needs(NamedTuple):
+    """The cores and devices that a unit is given, and the memory, which Ray only counts: bytes."""
+
+    cpus: float
+    gpus: float
+    memory: int
+
+    def slots(self, resources: Mapping[str, float]) -> int:
+        """Return how many units at once a node with these resources has room for."""
+        wanted = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory}
+        shares = [resources.get(name, 0.0) / n for name, n in wanted.items() if n]
+        # A fraction such as a tenth is not exact.
+        return int(min(shares) + 1e-9)
+
+
+@contextmanager
+def joined(address: str, cpus: int, files: Path) -> Iterator[Any]:
+    """Join the cluster at `address`, and yield Ray; without one start a cluster on this machine.
+
+    That has `cpus` cores. Processes on its nodes start in a copy of the folder `files`. Where this
+    process has joined a cluster already, that one is used, without one. Raises `RefusedError` where
+    there is none.
+    """
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError as error:
+        raise RefusedError(
+            f"backend ray needs Ray ({first_line(error)}); install it: pip install 'maxk-lab[ray]'"
+        ) from error
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    if ray.is_initialized():
+        yield ray
+        return
+    usual = tempfile.gettempdir()
+    short = usual if len(usual) <= _LONGEST_FOLDER else "/tmp"
+    with tempfile.TemporaryDirectory("", "maxk-ray-", short, ignore_cleanup_errors=True) as folder:
+        options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+        if not address:
+            options |= {"num_cpus": cpus, "object_store_memory": _STORE, "_temp_dir": folder}
+            options |= {"include_dashboard": False}
+        try:
+            host, _, port = address.rpartition(":")
+            if port.isdigit():
+                socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+            environment = {"working_dir": str(files)}
+            ray.init(address=address or "local", runtime_env=environment, **options)
+        except Exception as error:  # Ray raises many kinds
+            where = f"no Ray cluster {f'at {address}' if address else 'can be started here'}"
+            raise RefusedError(
+                f"{where}: {first_line(error)}; execution.address names another, "
+                "and without it a run starts one on this machine"
+            ) from error
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+
 class RayBackend:
     """Units as tasks of a Ray cluster, each of them measured once: retries are the driver's.
 
-    Records travel back with the events. Where nodes see the folders of the run, they use its cache;
-    to others the files that a unit can use travel along with it, and new ones back.
+    Records travel back with the events. What the sweep names of the current folder travels with the
+    job. Where nodes see the folders of the run, they use its cache; to others the files of it that
+    a unit can use travel along, and new ones back.
     """
 
     here: ClassVar[bool] = False
@@ -58,8 +125,6 @@ class RayBackend:
         self._cache, self._driver = run.cache_path.absolute(), secrets.token_hex(8)
         # The tasks that are on their way, by Ray's handles.
         self._open: dict[Any, Task] = {}
-        # Whether units take their files along, since some node does not see them.
-        self._carrying = False
         # Nodes that cannot measure anything, each with the reason.
         self._refused: dict[str, str] = {}
         self._warned = self._leaving = False
@@ -67,7 +132,12 @@ class RayBackend:
     def __enter__(self) -> Self:
         """Join the cluster. Raises `RefusedError` where there is none."""
         with ExitStack() as stack:
-            self._ray = stack.enter_context(joined(self._address, self._jobs))
+            files = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="maxk-lab-")))
+            (files / FILES).mkdir()
+            # A cluster on this machine sees all.
+            tasks = self._tasks if self._address else ()
+            self._elsewhere = stage(tasks, Path.cwd(), files / FILES)
+            self._ray = stack.enter_context(joined(self._address, self._jobs, files))
             self._measured = self._ray.remote(max_retries=0, max_calls=0)(measured_on_a_node)
             stack.callback(self._cancel_all)
             self._closing = stack.pop_all()
@@ -90,8 +160,13 @@ class RayBackend:
 
     def submit(self, task: Task) -> None:
         """Hand a task to the cluster, which never begins it again: the driver says when to."""
-        luggage = self._luggage(task) if self._carrying else None
-        parcel = Parcel(task, self._execution, self._driver, self._places, luggage)
+        patterns = patterns_of(task) if self._address else ()
+        cache = {}
+        for path in {path for pattern in patterns for path in self._cache.glob(pattern)}:
+            with suppress(FileNotFoundError):  # another driver has just removed it
+                cache[path.name] = self._ray.put(path.read_bytes())
+        where = self._driver, self._places, self._elsewhere
+        parcel = Parcel(task, self._execution, *where, patterns, cache)
         needs = self._needs
         if self._execution.gpus is None and task.on_device:
             # Where nothing is said of devices, one for a unit that can use one, if there is any.
@@ -111,24 +186,6 @@ class RayBackend:
         ).remote(parcel)
         self._open[handle] = task
 
-    def _luggage(self, task: Task) -> Luggage:
-        """Put the files of a unit into the store of the cluster; those of the sweep stay there."""
-        patterns, (named, elsewhere) = patterns_of(task), self._named
-        cache = {}
-        for path in {path for pattern in patterns for path in self._cache.glob(pattern)}:
-            with suppress(FileNotFoundError):  # another driver has just removed it
-                cache[path.name] = self._put(path)
-        return Luggage(named, cache, patterns, elsewhere)
-
-    @cached_property
-    def _named(self) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """The files that the sweep names."""
-        files, elsewhere = named_files(self._tasks, Path.cwd())
-        return {name: self._put(path) for name, path in files.items()}, elsewhere
-
-    def _put(self, path: Path) -> Any:
-        return self._ray.put(path.read_bytes())
-
     def leave(self, seconds: float = LEAVE_SECONDS) -> None:
         """End every task at once; what is not finished goes on from the last checkpoint here."""
         del seconds
@@ -143,20 +200,28 @@ class RayBackend:
     def events(self, seconds: float) -> Iterator[Event]:
         """Yield what the nodes have told. Raises `RefusedError` where none of them can measure."""
         if self._leaving:
+            # What has come is kept.
+            for handle in self._ready(0.0):
+                yield from self._next(handle)
             keys = [task.key for task in self._open.values()]
             self._cancel_all()
             yield from (Event(key, "left", {}) for key in keys)
             return
         self._tell_where_there_is_no_room()
-        handles = list(self._open)
-        if not handles:
+        if not self._open:
             time.sleep(seconds)
-            return
-        ready, _ = self._ray.wait(handles, num_returns=1, timeout=seconds)
+        for handle in self._ready(seconds):
+            yield from self._next(handle)
+
+    def _ready(self, seconds: float) -> Sequence[Any]:
+        """Return the tasks that have something to tell; wait for one at most so long."""
+        handles = list(self._open)
+        ready: Sequence[Any] = ()
+        if handles:
+            ready, _ = self._ray.wait(handles, num_returns=1, timeout=seconds)
         if ready and len(handles) > 1:
             ready, _ = self._ray.wait(handles, num_returns=len(handles), timeout=0)
-        for handle in ready:
-            yield from self._next(handle)
+        return ready
 
     def _next(self, handle: Any) -> Iterator[Event]:
         """Yield what a task has told next; one that has ended without a word is lost."""
@@ -184,22 +249,16 @@ class RayBackend:
     def _passed_on(self, handle: Any, items: Sequence[Item]) -> Iterator[Event]:
         task = self._open[handle]
         for name, payload in items:
-            if name in ("blind", "refused"):
+            if name == "refused":
                 del self._open[handle]
-                if name == "blind":
-                    self._carrying = True
-                else:
-                    self._refuse(payload["node"], payload["why"])
+                if payload["node"] not in self._refused:
+                    warn(f"a node of the cluster is not used: {payload['why']}")
+                self._refused[payload["node"]] = payload["why"]
                 self.submit(task)
                 return
             if name == "unit_finished":
                 del self._open[handle]
             yield Event(task.key, name, payload)
-
-    def _refuse(self, node: str, why: str) -> None:
-        if node not in self._refused:
-            warn(f"a node of the cluster is not used: {why}")
-        self._refused[node] = why
 
     def _cancel_all(self) -> None:
         """End every task with the process that has it; its workers end with that."""

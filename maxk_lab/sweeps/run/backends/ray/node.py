@@ -6,11 +6,9 @@ no blame: all that is the local backend's, as on the driver's own machine.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -21,26 +19,27 @@ from typing import Any
 
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
-from maxk_lab.sweeps.run.backends.ray.luggage import Luggage, Parcel
+from maxk_lab.sweeps.run.backends.ray.travel import Parcel
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.supervisor.local import LocalBackend
 
-# An event by its name. Beside those of `Event` there are `blind`, of a node that sees none of the
-# driver's folders and needs the unit's luggage, and `refused`, of one that can measure none, with
-# `why`.
+# An event by its name. Beside those of `Event` there is `refused`, of a node that can measure no
+# unit, with `why`.
 Item = tuple[str, dict[str, Any]]
 Fetch = Callable[[Any], bytes]
+# The folder of a job's files in the one where Ray starts its processes.
+FILES = "maxk-lab-files"
 # Seconds for which it waits for the worker, and between two looks at the cache.
 _TICK, _BETWEEN_LOOKS = 0.5, 10.0
-_HELD = ".held"
+_START = Path.cwd()
 _desk: _Desk | None = None
 
 
 def measured(parcel: Parcel, node: str, fetch: Fetch) -> Iterator[list[Item]]:
     """Measure a unit, and yield what there is to tell, batch by batch.
 
-    `node` is Ray's id of this one, and `fetch` returns the content of a file of the luggage.
+    `node` is Ray's id of this one, and `fetch` returns the content of a file of the cache.
     """
     global _desk
     host, finished = socket.gethostname(), False
@@ -48,21 +47,23 @@ def measured(parcel: Parcel, node: str, fetch: Fetch) -> Iterator[list[Item]]:
         refusal = version_refusal(parcel.task.provenance, provenance())
         if refusal is not None:
             raise LabError(refusal)
-        home = parcel.arrived_home()
-        if not home and parcel.luggage is None:
-            yield [("blind", {})]
-        else:
-            luggage = None if home else parcel.luggage
-            if _desk is None or _desk.purpose != _purpose(parcel):
-                _leave()
-                _desk = _Desk(parcel, luggage, fetch)
-            yield from _desk.measure(parcel, luggage, host)
+        if _desk is None or _desk.purpose != _purpose(parcel):
+            _leave()
+            _desk = _Desk(parcel, at_home=parcel.is_at_home())
+        yield from _desk.measure(parcel, host, fetch)
         finished = True
     except LabError as error:
         yield [("refused", {"why": f"{host}: {error}", "node": node})]
     finally:
         if not finished:
             _leave()
+
+
+def measured_on_a_node(parcel: Parcel) -> Iterator[list[Item]]:
+    """Measure a unit in a process of Ray's, on whatever node that is."""
+    import ray
+
+    yield from measured(parcel, ray.get_runtime_context().get_node_id(), ray.get)
 
 
 def _leave() -> None:
@@ -95,10 +96,10 @@ def version_refusal(driver: Mapping[str, Any], node: Mapping[str, Any]) -> str |
         for name, version in ours.items()
         if theirs.get(name) != version
     ]
-    our_commit, their_commit = _commit(driver), _commit(node)
-    # An installed copy has none.
-    if not wrong and our_commit and their_commit and our_commit != their_commit:
-        wrong = [f"maxk_lab of commit {their_commit[:7]}, not {our_commit[:7]}"]
+    # An installed copy has no commit.
+    commits = [str((one.get("git") or {}).get("commit") or "")[:7] for one in (node, driver)]
+    if not wrong and all(commits) and commits[0] != commits[1]:
+        wrong = [f"maxk_lab of commit {', not '.join(commits)}"]
     return f"it has {'; '.join(wrong)}: install there what the driver has" if wrong else None
 
 
@@ -108,49 +109,47 @@ def _versions(provenance: Mapping[str, Any]) -> dict[str, str | None]:
     return versions
 
 
-def _commit(provenance: Mapping[str, Any]) -> str:
-    return str((provenance.get("git") or {}).get("commit") or "")
-
-
 class _Desk:
     """The fork server of this process, and the folder that its workers work in."""
 
-    def __init__(self, parcel: Parcel, luggage: Luggage | None, fetch: Fetch) -> None:
-        self.purpose, self._fetch = _purpose(parcel), fetch
-        self._scratch: Scratch | None = None
-        folder = Path(parcel.folder)
-        if luggage is not None:
-            for name in luggage.elsewhere:
-                if not (os.path.isabs(name) and os.path.exists(name)):
-                    raise LabError(
-                        f"there is no {name}; name it from the folder where maxk-lab is started, "
-                        "and it travels, or put it into a folder that all nodes see"
-                    )
-            self._scratch = Scratch("maxk-lab-node-", tempfile.gettempdir())
-            folder = self._scratch.folder
-            self._unpack(luggage.here, folder)
+    def __init__(self, parcel: Parcel, *, at_home: bool) -> None:
+        self.purpose = _purpose(parcel)
+        driven_from = Path(parcel.places[0][0])
+        folder = driven_from if at_home else _START / FILES
+        if not folder.is_dir():
+            raise LabError(f"it does not see {driven_from}, and its files did not travel")
+        for name in () if at_home else parcel.elsewhere:
+            if not (os.path.isabs(name) and os.path.exists(name)):
+                raise LabError(
+                    f"there is no {name}; name it from the folder where maxk-lab is started, "
+                    "and it travels, or put it into a folder that all nodes see"
+                )
         os.chdir(folder)
+        # The folder of the run here, where that of the driver is not seen.
+        self._root = None if at_home else _START / f"maxk-lab-run-{os.getpid()}"
         run = RunDirectory(parcel.task.root)
         self._backend = LocalBackend(run, parcel.execution, 1, [parcel.task])
 
-    def measure(self, parcel: Parcel, luggage: Luggage | None, host: str) -> Iterator[list[Item]]:
+    def measure(self, parcel: Parcel, host: str, fetch: Fetch) -> Iterator[list[Item]]:
         """Measure a unit, and yield what there is to tell, batch by batch."""
         root, news = Path(parcel.task.root), None
-        if luggage is not None and self._scratch is not None:
-            root = self._scratch.folder / ".run"
+        if self._root is not None:
+            root = self._root
             shutil.rmtree(root, ignore_errors=True)
-            self._unpack(luggage.cache, root / "cache")
-            news = News(root / "cache", luggage.patterns)
+            (root / "cache").mkdir(parents=True)
+            for name, content in parcel.cache.items():
+                write_atomically(root / "cache" / name, fetch(content))
+            news = News(root / "cache", parcel.patterns)
         # The user's repository is where the driver was started.
         own = provenance() | {"project": parcel.task.provenance.get("project")}
         self._backend.submit(replace(parcel.task, root=str(root), provenance=own))
         going = True
         while going:
             items: list[Item] = []
-            for told in self._backend.events(_TICK):
-                going = going and told.name != "unit_finished"
-                about = {"host": host} if told.name == "unit_started" else {}
-                items.append((told.name, told.payload | about))
+            for event in self._backend.events(_TICK):
+                going = going and event.name != "unit_finished"
+                about = {"host": host} if event.name == "unit_started" else {}
+                items.append((event.name, event.payload | about))
             if news is not None:
                 # Before the records: whoever has those may look for them.
                 names = {name for name, _ in items}
@@ -159,17 +158,12 @@ class _Desk:
             if items:
                 yield items
 
-    def _unpack(self, files: Mapping[str, Any], folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            write_atomically(folder / name, self._fetch(content))
-
     def close(self) -> None:
         """End the server, and remove what was written."""
         self._backend.__exit__(None, None, None)
-        os.chdir("/")
-        if self._scratch is not None:
-            self._scratch.remove()
+        os.chdir(_START)
+        if self._root is not None:
+            shutil.rmtree(self._root, ignore_errors=True)
 
 
 class News:
@@ -202,26 +196,3 @@ class News:
             with suppress(FileNotFoundError):  # a damaged one is removed
                 files.append((path.stat().st_mtime_ns, path))
         return sorted(files)
-
-
-class Scratch:
-    """A folder of this process alone, which is removed at its end or by the next one here.
-
-    Ray's processes are killed more often than not. So each holds a lock on its folder, and whoever
-    comes later removes those that nobody holds.
-    """
-
-    def __init__(self, prefix: str, place: str) -> None:
-        for left in Path(place).glob(f"{prefix}*"):
-            # One that is being made has no file yet, and one of somebody else is theirs to remove.
-            with suppress(OSError), (left / _HELD).open("r+") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(left, ignore_errors=True)
-        self.folder = Path(tempfile.mkdtemp("", prefix, place))
-        self._lock = (self.folder / _HELD).open("w")
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-
-    def remove(self) -> None:
-        """Remove the folder with all that is in it."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self._lock.close()

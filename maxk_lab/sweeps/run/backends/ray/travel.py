@@ -1,10 +1,11 @@
-"""A unit on its way to a node, with the files for one that sees no folder of the driver's."""
+"""What travels to a node of a cluster: a unit, and the files that it needs of the driver's."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -17,20 +18,8 @@ from maxk_lab.sweeps.run.named import file_mappings
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.studies import STUDIES
 
-
-@dataclass(frozen=True)
-class Luggage:
-    """The files of a unit, by their names: `here` are those below the current folder.
-
-    `cache` are those of the run's cache, of which nodes send back what fits `patterns`. The values
-    are objects of the cluster. `elsewhere` are further ones that the sweep names, by their paths: a
-    node has them, or cannot measure the unit.
-    """
-
-    here: Mapping[str, Any]
-    cache: Mapping[str, Any]
-    patterns: tuple[str, ...]
-    elsewhere: tuple[str, ...]
+# The bytes of files that travel with a job: Ray takes half a GiB at most.
+MOST_BYTES = 400 * 2**20
 
 
 @dataclass(frozen=True)
@@ -38,22 +27,21 @@ class Parcel:
     """A unit on its way to a node from a `driver`, which no other one is called.
 
     `places` are the folder where maxk-lab was started and the cache of the run, each with the
-    number that the file system gives it.
+    number that the file system gives it. For a node that does not see them, `cache` has objects of
+    the cluster with files of the run's cache by their names, of which it sends back what fits
+    `patterns`; `elsewhere` are the files that have not travelled with the job.
     """
 
     task: Task
     execution: Execution
     driver: str
     places: tuple[tuple[str, int], ...]
-    luggage: Luggage | None = None
+    elsewhere: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    cache: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def folder(self) -> str:
-        """The folder where maxk-lab was started."""
-        return self.places[0][0]
-
-    def arrived_home(self) -> bool:
-        """Whether this process sees the folders of the driver, and needs no luggage."""
+    def is_at_home(self) -> bool:
+        """Whether this process sees the folders of the driver."""
         return all(inode(path) == number for path, number in self.places)
 
 
@@ -75,15 +63,16 @@ def patterns_of(task: Task) -> tuple[str, ...]:
     return tuple(name for name in names if not any(fnmatch(name, one) for one in part.SHAPES))
 
 
-def named_files(tasks: Iterable[Task], folder: Path) -> tuple[dict[str, Path], tuple[str, ...]]:
-    """Return the files below `folder` that units name, by their names from there, and the others.
+def stage(tasks: Iterable[Task], folder: Path, target: Path) -> tuple[str, ...]:
+    """Copy the files below `folder` that units name to `target`, under the names that they have.
 
-    With them are the modules of the user's functions, and those that they import from there.
+    With them go the modules of the user's functions, and those that these import from there.
+    Returns what stays: files that lie elsewhere, and the largest ones where there is too much.
     """
-    here: dict[str, Path] = {}
+    paths: set[Path] = set()
     elsewhere: set[str] = set()
     for task in tasks:
-        paths = _modules(task.unit, folder)
+        paths |= _modules(task.unit, folder)
         model = task.unit.get("policy", {}).get(PRETRAINED_FOLDER)
         names = [one["path"] for one in file_mappings(task.unit)]
         for name in [*names, model] if model else names:
@@ -92,8 +81,19 @@ def named_files(tasks: Iterable[Task], folder: Path) -> tuple[dict[str, Path], t
                 paths |= set(path.rglob("*")) if path.is_dir() else {path}
             else:
                 elsewhere.add(name)
-        here |= {str(path.relative_to(folder)): path for path in paths if path.is_file()}
-    return here, tuple(sorted(elsewhere))
+    total = 0
+    for path in sorted((path for path in paths if path.is_file()), key=_size):
+        name, total = path.relative_to(folder), total + _size(path)
+        if total > MOST_BYTES:
+            elsewhere.add(str(name))
+            continue
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target / name)
+    return tuple(sorted(elsewhere))
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
 
 
 def _modules(unit: Mapping[str, Any], folder: Path) -> set[Path]:
