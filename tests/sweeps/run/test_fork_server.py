@@ -182,7 +182,7 @@ def test_a_server_that_is_killed_is_started_again_and_takes_no_cell_with_it(
                 os.kill(self.pid, signal.SIGKILL)
 
     monkeypatch.setattr(local, "ForkServer", Killed)
-    outcome, _, _ = run_of(BANDIT)
+    outcome, _, _ = run_of(BANDIT, "execution.retries=0")
     assert (len(outcome.done), outcome.failed) == (4, ())
     assert len(set(servers)) == times
     wait_until(lambda: not any(map(alive, servers)), 5)

@@ -21,7 +21,7 @@ from maxk_lab.sweeps.spec.execution import Execution
 
 # A process gets no other unit once it is so old: a start costs some hundredths of a second.
 SHARED_SECONDS = 1.0
-# So many servers in a row that end, and no record meanwhile, are no accident.
+# So many servers in a row that end, and no unit begun meanwhile, are no accident.
 _STARTS = 3
 
 
@@ -30,7 +30,8 @@ class _Open:
     """A task that is not done: its cells without a record, by their ids.
 
     `lost` counts the processes that it lost since its last record. `shared` says that what its
-    cells share, if anything, has been done before; `alone` that each is measured by itself.
+    cells share, if anything, has been done before; `alone` that each is measured by itself;
+    `orphaned` that it has lost one with the server.
     """
 
     task: Task
@@ -38,6 +39,7 @@ class _Open:
     shared: bool
     lost: int = 0
     alone: bool = False
+    orphaned: bool = False
 
     @property
     def next(self) -> Task:
@@ -82,7 +84,7 @@ class LocalBackend:
         sets = {task.own for task in tasks} if FORKS else set[tuple[str, ...]]()
         self._own = sets.pop() if len(sets) == 1 else ()
         self._server: ForkServer | None = None
-        # The starts that are left until there is a record.
+        # The starts that are left until a unit begins.
         self._starts = _STARTS
         self._waiting: deque[_Open] = deque()
         self._open: dict[Child, _Open] = {}
@@ -256,11 +258,11 @@ class LocalBackend:
                 yield from self._done(one)
             return
         if name == "unit_started":
+            self._starts = _STARTS
             payload["cell_ids"] = [cell["id"] for cell in one.next.cells]
         if name in ("cell_done", "cell_failed"):
             payload["record"] = payload["record"].encode()
             one.recorded(payload["cell"])
-            self._starts = _STARTS
         if name != "progress":
             child.since = time.monotonic()
         yield Event(one.task.key, name, payload)
@@ -275,6 +277,11 @@ class LocalBackend:
     def _lose(self, child: Child) -> Iterator[Event]:
         """Begin what a dead process was at again, or record that its cells end every process."""
         one = self._remove(child)
+        if self._server is not None and self._server.ended and not one.orphaned:
+            # Somebody has killed the server with all its children: once, that is no unit's fault.
+            one.orphaned = True
+            yield from self._done(one)
+            return
         again = ", and again in a new one" if one.lost else ""
         why = (
             f"the worker process died while measuring ({child.ending}){again}: "
