@@ -137,12 +137,6 @@ def leaves_unasked(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     raise Leaving
 
 
-def threads(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    for cell in cells:
-        told = {name: os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-        yield cell["id"], gradient_metrics(cell, undefined=told)
-
-
 def bad_cell(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
     """Cells of baseline none fail, one by one; with the file `mended` in the cache they do not."""
     for cell in cells:
@@ -289,6 +283,7 @@ def wandering(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
 def drawing(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     """Draws from the generator of the process, as a reward function may, and changes its mask."""
     told = {"drawn": str(random.random()), "mask": str(os.umask(0o007))}
+    told |= {name: os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     for cell in cells:
         yield cell["id"], gradient_metrics(cell, undefined=told)
 

@@ -89,6 +89,18 @@ def test_the_same_command_measures_what_is_missing_damaged_or_forced(
     assert run.problems == []
 
 
+class Meanwhile(RunDirectory):
+    """A run in which another driver does something when a driver has seen what is there."""
+
+    def __init__(self, root: Path, happens: Callable[[], None]) -> None:
+        super().__init__(root)
+        self._happens = happens
+
+    def write_spec(self, spec: SweepSpec) -> None:
+        super().write_spec(spec)
+        self._happens()
+
+
 @pytest.mark.slow
 def test_failed_cells_fail_alone_and_wait_for_retry(go: Go, run: RunDirectory, plan: Plan) -> None:
     """Retried, they do not resume from what they have left, unless another driver mended them."""
@@ -157,16 +169,6 @@ def test_forced_cells_find_nothing_of_theirs_in_the_cache(
     assert left_by(force=True) == {"stale"}
 
 
-def test_workers_are_limited_to_one_thread(
-    go: Go, run: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        monkeypatch.delenv(name)
-    go("threads", only="seed=0,n=4,baseline=none")
-    told = (run.records(plan)[0].metrics or {})["undefined"]
-    assert told == {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
-
 def test_events_name_unit_and_cells(go: Go, run: RunDirectory, plan: Plan) -> None:
     told: list[tuple[str, dict[str, Any]]] = []
     go(only="seed=1", on_event=lambda *event: told.append(event))
@@ -200,37 +202,6 @@ def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) 
     assert (len(outcome.done), len(outcome.stale), len(run.ids())) == (8, 8, 16)
     assert len(next(payload for name, payload in told if name == "stale")["cell_ids"]) == 8
     assert run.spec() == changed
-
-
-class Meanwhile(RunDirectory):
-    """A run in which another driver does something when a driver has seen what is there."""
-
-    def __init__(self, root: Path, happens: Callable[[], None]) -> None:
-        super().__init__(root)
-        self._happens = happens
-
-    def write_spec(self, spec: SweepSpec) -> None:
-        super().write_spec(spec)
-        self._happens()
-
-
-def test_what_another_driver_ends_while_this_one_looks_is_not_measured_again(
-    go: Go, run: RunDirectory, plan: Plan
-) -> None:
-    run.root.mkdir(parents=True)
-
-    def end() -> None:
-        go(only="seed=0")
-
-    told: list[str] = []
-    outcome = go(
-        run=Meanwhile(run.root, end),
-        on_event=lambda name, payload: told.append(f"{name} {payload.get('unit', '')}"),
-    )
-    second = plan.units[1].label
-    assert [line for line in told if line.startswith("unit_started")] == [f"unit_started {second}"]
-    assert set(outcome.elsewhere) == {cell.id for cell in plan.units[0].cells}
-    assert len(outcome.done) == 8
 
 
 def test_a_run_is_over_when_the_last_driver_that_lives_has_ended(

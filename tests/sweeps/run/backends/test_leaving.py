@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ from sweep_files import Write
 
 from maxk_lab.studies.training.work import measure as measure_training
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.backends.backend import Event, Task
+from maxk_lab.sweeps.run.backends.backend import Event
 from maxk_lab.sweeps.run.execute import execute
-from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.supervisor.local import LocalBackend
+from maxk_lab.sweeps.run.tasks import tasks_of
 from maxk_lab.sweeps.spec.load import load_spec
-from maxk_lab.sweeps.studies import STUDIES
 
 pytestmark = pytest.mark.slow
 TAUGHT = """\
@@ -38,36 +37,13 @@ training:
 Leave = Callable[[Event], bool]
 
 
-def tasks_of(plan: Plan, run: RunDirectory, measure: str | None) -> list[Task]:
-    """The units of the plan, with the cells that have no record."""
-    done = set(run.ids())
-    cells = {
-        unit.id: tuple(cell.as_dict() for cell in unit.cells if cell.id not in done)
-        for unit in plan.units
-    }
-    return [
-        Task(
-            key=unit.id,
-            label=unit.label,
-            work=1.0,
-            shares=unit.shares,
-            unit=unit.as_dict(),
-            cells=cells[unit.id],
-            root=str(run.root),
-            measure=measure or f"{STUDIES.get(unit.study).implementation}.work:measure",
-            provenance=collect_provenance(),
-        )
-        for unit in plan.units
-        if cells[unit.id]
-    ]
-
-
 def measured(
     plan: Plan, run: RunDirectory, measure: str | None, leave: Leave, seconds: float = 60.0
 ) -> list[Event]:
     """Have the missing cells measured, and left once `leave` has said so of every unit."""
     told: list[Event] = []
-    tasks = tasks_of(plan, run, measure)
+    missing = {cell.id for cell in plan.cells} - {*run.ids()}
+    tasks = tasks_of(plan, missing, run, measure, run.heads)
     with LocalBackend(run, plan.spec.execution, 2, tasks) as backend:
         for task in tasks:
             backend.submit(task)
@@ -88,8 +64,10 @@ def measured(
     return told
 
 
-def names(told: list[Event], *wanted: str) -> Iterator[str]:
-    return (event.name for event in told if event.name in wanted)
+def names(told: list[Event]) -> list[str]:
+    """What became of the cells and units."""
+    ends = ("cell_done", "cell_failed", "left", "worker_died")
+    return sorted(event.name for event in told if event.name in ends)
 
 
 @pytest.fixture
@@ -104,12 +82,9 @@ def never(event: Event) -> bool:
 def test_units_are_left_between_two_cells_and_gone_on_with(small: str, run: RunDirectory) -> None:
     plan = make_plan(load_spec(small))
     first = measured(plan, run, "fake_measures:patient", lambda event: event.name == "cell_done")
-    assert sorted(names(first, "cell_done", "cell_failed", "left", "worker_died")) == [
-        *["cell_done"] * 2,
-        *["left"] * 2,
-    ]
+    assert names(first) == ["cell_done"] * 2 + ["left"] * 2
     second = measured(plan, run, "fake_measures:quick", never)
-    assert [*names(second, "cell_done", "cell_failed", "left")] == ["cell_done"] * 6
+    assert names(second) == ["cell_done"] * 6
 
 
 def test_those_that_do_not_leave_are_ended_in_time(small: str, run: RunDirectory) -> None:
@@ -117,13 +92,13 @@ def test_those_that_do_not_leave_are_ended_in_time(small: str, run: RunDirectory
     start = time.monotonic()
     told = measured(plan, run, "fake_measures:stuck", lambda event: event.name == "cell_done", 0.5)
     assert time.monotonic() - start < 30
-    assert [*names(told, "left", "cell_failed")] == ["left"] * 2
+    assert names(told) == ["cell_done"] * 2 + ["left"] * 2
     assert len(run.ids()) == 2
 
 
 def test_what_no_worker_has_begun_is_left_at_once(small: str, run: RunDirectory) -> None:
     plan = make_plan(load_spec(small, ["seeds=[0, 1, 2]"]))
-    tasks = tasks_of(plan, run, "fake_measures:quick")
+    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, "fake_measures:quick", {})
     with LocalBackend(run, plan.spec.execution, 2, tasks) as backend:
         for task in tasks:
             backend.submit(task)
@@ -141,9 +116,9 @@ def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(
         return event.name == "progress" and event.payload.get("step", 0) > 2
 
     told = measured(plan, run, None, under_way)
-    assert [*names(told, "cell_failed", "worker_died", "cell_done", "left")] == ["left"]
+    assert names(told) == ["left"]
     again = measured(plan, run, None, never)
-    assert [*names(again, "cell_failed", "cell_done", "left")] == ["cell_done"]
+    assert names(again) == ["cell_done"]
     # Without a break, here.
     (unit,) = plan.units
     cells = [cell.as_dict() for cell in unit.cells]
