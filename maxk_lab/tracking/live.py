@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.errors import first_line
-from maxk_lab.tracking.sending import NoKeyError, log_in, set_up
+from maxk_lab.tracking.wandb_tracker import NoKeyError, Sender, log_in, set_up
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
@@ -82,7 +82,6 @@ class Live:
 
     def _work(self) -> None:
         from maxk_lab.sweeps.run.records import RunDirectory
-        from maxk_lab.tracking.wandb_tracker import Sender
 
         try:
             # At once: who has forgotten the key is to know it before the sweep is over.

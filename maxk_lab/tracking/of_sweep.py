@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from maxk_lab.report.model import Summary
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import Record, RunDirectory
-    from maxk_lab.tracking.sending import Fill
+    from maxk_lab.tracking.wandb_tracker import Fill
 
 JOB_TYPE = "report"
 

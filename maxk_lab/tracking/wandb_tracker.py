@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, first_line, shown
 from maxk_lab.sweeps.spec.schema import WANDB_MODES
-from maxk_lab.tracking.sending import NoKeyError as NoKeyError
-from maxk_lab.tracking.sending import Target, log_in, remove_earlier, send, set_up
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import Record, RunDirectory
+    from maxk_lab.tracking.history import History
     from maxk_lab.tracking.payload import Payload
 
+# Seconds: to reach the server at all, and to upload what was logged.
+INIT_TIMEOUT = 30.0
+FINISH_TIMEOUT = 300.0
+# Where W&B copies to what is to be uploaded, unless told otherwise: below the home of the user.
+_DATA_FOLDER = "WANDB_DATA_DIR"
+# The folder of an offline run with an id of the lab's.
+_OURS = re.compile(r"offline-run-\d{8}_\d{6}-([0-9a-f]{16})")
+# Fills a run with more than its payload has; of the folder, what lies there goes with the run.
+Fill = Callable[[Any, Path], None]
 # Told after each run that is sent: how many are, and of how many.
 Progress = Callable[[int, int], None]
+
+
+class NoKeyError(LabError):
+    """There is no API key of W&B."""
 
 
 class TrackingError(LabError):
@@ -27,6 +46,17 @@ class TrackingError(LabError):
     def __init__(self, message: str, sent: Sequence[str]) -> None:
         self.sent = list(sent)
         super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The place where runs go: `folder` is that of the run of maxk-lab that they tell of."""
+
+    mode: str
+    project: str
+    entity: str | None
+    group: str
+    folder: Path
 
 
 class Sender:
@@ -117,7 +147,7 @@ def track(
             places[whole.run_id] = send(whole, sender.target, files)
             progress(len(places), number)
             if mode == "offline":
-                remove_earlier(run.root / "wandb", places)
+                _remove_earlier(run.root / "wandb", places)
     except NoKeyError:
         raise
     # SystemExit too: some of wandb's errors end the process.
@@ -130,3 +160,127 @@ def track(
             [*places.values()],
         ) from error
     return [*places.values()]
+
+
+def set_up() -> None:
+    """Start wandb with the settings of the user, not of a folder that somebody else has filled.
+
+    It reads `wandb/settings` of the current folder, which may name another server for the key. For
+    the main thread: the current folder is another one meanwhile.
+    """
+    import wandb
+
+    with TemporaryDirectory() as empty, chdir(empty):
+        wandb.setup(settings=wandb.Settings(silent=True))
+
+
+def log_in() -> None:
+    """Find the API key and try it once. Raises, asking nobody, without one that works."""
+    import wandb
+
+    if not wandb.login(prompt=False, verify=True):
+        raise NoKeyError(
+            "online tracking needs an API key of W&B, and there is none: set WANDB_API_KEY or run: "
+            "wandb login; or track offline (--mode offline, or tracking: {wandb: offline} in a "
+            "sweep file), which needs no key and can be sent later"
+        )
+
+
+def send(payload: Payload, target: Target, fill: Fill | None = None) -> str:
+    """Send one run; what is there under its id is replaced.
+
+    Return its folder or, of one that is online, its address.
+    """
+    import wandb
+
+    run = _begin(payload, target)
+    written = Path(run.settings.sync_dir)
+    try:
+        # Online it removes them itself; nor is the environment changed where others may read it.
+        with _copies_in(written) if target.mode == "offline" else nullcontext():
+            _log_curves(run, payload.history)
+            run.summary.update(dict(payload.metrics))
+            for name, table in payload.tables.items():
+                lines: list[Iterable[Any]] = [list(line) for line in table.lines]
+                run.log({name: wandb.Table([*table.columns], lines, allow_mixed_types=True)})
+            if fill is not None:
+                fill(run, written / "sent")
+    finally:
+        run.finish(exit_code=int(payload.failed))
+    if target.mode == "online":
+        return str(run.url)
+    folder = target.folder / "wandb"
+    # `wandb sync` would send both.
+    for path in folder.glob(f"offline-run-*-{payload.run_id}"):
+        if path.name != written.name:
+            shutil.rmtree(path, ignore_errors=True)
+    below = folder / written.name
+    return str(below if below.exists() else written)
+
+
+def _begin(payload: Payload, target: Target) -> Any:
+    import wandb
+
+    return wandb.init(
+        entity=target.entity,
+        project=target.project,
+        group=target.group,
+        id=payload.run_id,
+        name=payload.name,
+        job_type=payload.job_type,
+        tags=list(payload.tags),
+        notes=payload.notes,
+        config=dict(payload.config),
+        dir=str(target.folder.absolute()),  # its service has a current folder of its own
+        mode=target.mode,  # type: ignore[arg-type]
+        reinit="create_new",
+        settings=wandb.Settings(
+            silent=True,
+            console="off",
+            disable_code=True,
+            # The records carry their own provenance; that of the sending process would mislead.
+            disable_git=True,
+            # Nor does anybody need to know on whose machine, and by what path.
+            x_disable_meta=True,
+            host="",
+            x_disable_stats=True,
+            x_save_requirements=False,
+            init_timeout=INIT_TIMEOUT,
+            finish_timeout=FINISH_TIMEOUT,
+        ),
+    )
+
+
+@contextmanager
+def _copies_in(folder: Path) -> Iterator[None]:
+    """Have W&B copy to `folder` what is to be uploaded, so that it goes when the run goes."""
+    before = os.environ.get(_DATA_FOLDER)
+    os.environ[_DATA_FOLDER] = str(folder.absolute())
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_DATA_FOLDER]
+        else:
+            os.environ[_DATA_FOLDER] = before
+
+
+def _log_curves(run: Any, history: History) -> None:
+    for axis in history.axes:
+        run.define_metric(axis, hidden=True)
+    for name, curve in history.curves.items():
+        hidden = True if curve.hidden else None
+        run.define_metric(name, step_metric=curve.against, summary=curve.summary, hidden=hidden)
+    for line in history.lines:
+        run.log(dict(line), step=int(line[history.axes[0]]))
+
+
+def _remove_earlier(folder: Path, current: Collection[str]) -> None:
+    """Remove offline runs of the lab but those with these ids: of cells that the sweep has no more.
+
+    A folder that W&B or somebody else has named stays.
+    """
+    for path in folder.glob("offline-run-*"):
+        ours = _OURS.fullmatch(path.name)
+        if ours is not None and ours[1] not in current:
+            shutil.rmtree(path, ignore_errors=True)

@@ -18,8 +18,7 @@ from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.tracking import live, wandb_tracker
 from maxk_lab.tracking.live import Live
 from maxk_lab.tracking.payload import Payload
-from maxk_lab.tracking.sending import NoKeyError, Target
-from maxk_lab.tracking.wandb_tracker import track
+from maxk_lab.tracking.wandb_tracker import NoKeyError, Target, track
 
 SWEEP = """
 name: watched

@@ -19,8 +19,14 @@ from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.tracking.payload import payloads, tables_of_single_cells
-from maxk_lab.tracking.sending import NoKeyError, Target, send, set_up
-from maxk_lab.tracking.wandb_tracker import TrackingError, track
+from maxk_lab.tracking.wandb_tracker import (
+    NoKeyError,
+    Target,
+    TrackingError,
+    send,
+    set_up,
+    track,
+)
 
 SWEEP = """
 name: small
@@ -300,7 +306,7 @@ def test_settings_in_the_current_folder_change_nothing(run, tmp_path):
     (tmp_path / "wandb").mkdir()
     (tmp_path / "wandb" / "settings").write_text("[default]\nbase_url = http://elsewhere.test\n")
     code = (
-        "import wandb; from maxk_lab.tracking.sending import set_up; set_up(); "
+        "import wandb; from maxk_lab.tracking.wandb_tracker import set_up; set_up(); "
         "print(wandb.setup().settings.base_url)"
     )
     done = subprocess.run(
