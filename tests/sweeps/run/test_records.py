@@ -46,40 +46,24 @@ def record_of(path: str, number: int = 0, **fields: object) -> Record:
     )  # type: ignore[arg-type]
 
 
-def test_reads_what_was_written(small: str, run: RunDirectory) -> None:
-    record = record_of(small)
-    run.write(record)
-    assert run.read(record.cell["id"]) == record
-    assert run.problems == []
-
-
-def test_a_damaged_record_counts_as_absent_until_it_is_measured_again(
+def test_the_last_attempt_counts_and_a_damaged_record_is_absent(
     small: str, run: RunDirectory
 ) -> None:
     record = record_of(small)
+    cell = record.cell["id"]
+    failed = replace(record, status="failed", metrics=None, error="ValueError: \ud800")
+    run.write(failed)
+    # No terminal and no file could hold half of a letter.
+    assert [(one.cell, one.error) for one in run.failed()] == [(record.cell, "ValueError: \\ud800")]
     run.write(record)
-    path = damage(run.root, record.cell["id"])
+    assert (run.attempt(cell), run.read(cell), run.problems) == (2, record, [])
+    run.drop([])
+    path = damage(run.root, cell)
     run = RunDirectory(run.root)
-    assert run.read(record.cell["id"]) is None
-    assert run.attempt(record.cell["id"]) == 0
-    assert list(run.damaged) == [record.cell["id"]]
+    assert (run.read(cell), run.attempt(cell), list(run.damaged)) == (None, 0, [cell])
     assert run.problems[0].startswith(f"{path}:1: a damaged record")
     run.write(record)
-    assert run.read(record.cell["id"]) == record
-    assert run.problems == []
-
-
-def test_a_record_that_is_measured_again_counts_in_place_of_the_first(
-    small: str, run: RunDirectory
-) -> None:
-    record = record_of(small)
-    failed = replace(record, status="failed", metrics=None, error="x")
-    run.write(failed)
-    run.write(record)
-    assert (run.attempt(record.cell["id"]), run.read(record.cell["id"])) == (2, record)
-    run.write(failed)
-    assert run.read(record.cell["id"]) == failed
-    assert [one.cell for one in run.failed()] == [record.cell]
+    assert (run.read(cell), run.problems) == (record, [])
 
 
 def test_what_cannot_be_read_again_is_not_written(small: str, run: RunDirectory) -> None:
@@ -213,9 +197,3 @@ def test_what_no_cell_can_have_measured_is_damage_whatever_its_checksum_says(
     assert f"the record of cell {cell} is damaged and not used: " in problem
     assert re.search(why, problem), problem
     assert run.read(cell) is None
-
-
-def test_half_a_letter_in_an_error_is_spelled(small: str, run: RunDirectory) -> None:
-    run.write(record_of(small, status="failed", metrics=None, error="ValueError: \ud800"))
-    (found,) = run.failed()
-    assert found.error == "ValueError: \\ud800"

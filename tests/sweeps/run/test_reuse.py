@@ -18,7 +18,7 @@ from maxk_lab.studies.gradient.spec import pool_file
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run import reuse
 from maxk_lab.sweeps.run.bundle import write_bundle
-from maxk_lab.sweeps.run.execute import execute
+from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.progress import statuses
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.reuse import copy_cells, done_elsewhere, measured_with, names_of
@@ -39,47 +39,31 @@ def copied(plan: Plan, origin: RunDirectory, run: RunDirectory) -> dict[str, str
     return copy_cells(plan, dict.fromkeys((cell.id for cell in plan.cells), origin), run)
 
 
-def test_a_copy_has_the_same_metrics_to_the_last_byte(
-    write_run: WriteRun, new: RunDirectory
-) -> None:
-    origin, plan = write_run("old")
-    for number, cell in enumerate(plan.cells[:7]):
-        metrics = gradient_metrics(cell.as_dict(), value=ODD[number], zero=-0.0)
-        metrics["undefined"] = {"value": 'é \u2028 "\\'}
-        origin.write(replace(record_of(cell), metrics=metrics))
-    assert set(copied(plan, origin, new)) == {cell.id for cell in plan.cells}
-    ours, theirs = (
-        {cell: body_of(line) for cell, line in lines(run.root).items()} for run in (new, origin)
-    )
-    assert {cell: repr(body["metrics"]) for cell, body in ours.items()} == {
-        cell: repr(body["metrics"]) for cell, body in theirs.items()
-    }
-    assert new.problems == []
-    assert len(list(new.records_path.iterdir())) == 1
-
-
-def test_a_copy_tells_its_origin(write_run: WriteRun, new: RunDirectory) -> None:
-    origin, plan = write_run("old")
-    copied(plan, origin, new)
-    cell = plan.cells[0]
-    record, original = new.read(cell.id), origin.read(cell.id)
-    assert record is not None
-    assert original is not None
-    told = {"run": "old", "measured": "1970-01-01T00:16:40+00:00"}
-    assert record.provenance == {**original.provenance, "reused_from": told}
-    assert replace(record, provenance=original.provenance) == original
-    third = RunDirectory(RESULTS / "third")
-    assert copied(plan, new, third)[cell.id] == "new"
-    assert (again := third.read(cell.id)) is not None
-    assert again.provenance["reused_from"]["run"] == "old"
-
-
-def test_what_is_damaged_since_it_was_found_is_measured(
+def test_a_copy_is_its_original_to_the_last_byte_and_tells_where_it_is_from(
     write_run: WriteRun, new: RunDirectory
 ) -> None:
     origin, plan = write_run("old", missing=1, failed=1)
+    for number, cell in enumerate(plan.cells[2:]):
+        metrics = gradient_metrics(cell.as_dict(), value=ODD[number], zero=-0.0)
+        metrics["undefined"] = {"value": 'é \u2028 "\\'}
+        origin.write(replace(record_of(cell), metrics=metrics))
+    # What is damaged since it was found is measured.
     damage(origin.root, plan.cells[2].id)
-    assert set(copied(plan, origin, new)) == {cell.id for cell in plan.cells[3:]}
+    assert copied(plan, origin, new) == dict.fromkeys([c.id for c in plan.cells[3:]], "old")
+    ours, theirs = (
+        {cell: body_of(line) for cell, line in lines(run.root).items()} for run in (new, origin)
+    )
+    source = {"run": "old", "measured": "1970-01-01T00:16:40+00:00"}
+    for cell, body in ours.items():
+        assert repr(body["metrics"]) == repr(theirs[cell]["metrics"])
+        assert body["provenance"] == theirs[cell]["provenance"] | {"reused_from": source}
+        assert body["timings"] == theirs[cell]["timings"]
+    assert new.problems == []
+    assert len(list(new.records_path.iterdir())) == 1
+    # A copy of a copy tells the first.
+    third = RunDirectory(RESULTS / "third")
+    assert set(copied(plan, new, third).values()) == {"new"}
+    assert all(r.provenance["reused_from"] == source for r in third.records(plan))
 
 
 @pytest.mark.parametrize("links", [True, False])
@@ -109,27 +93,20 @@ def test_a_run_measures_nothing_that_another_one_has(
     """No worker starts: the function that measures does not exist."""
     _, plan = write_run("old")
     events = []
-    outcome = execute(
-        plan,
-        new,
-        reuse=RESULTS,
-        measure="nowhere:measure",
-        on_event=lambda name, payload: events.append((name, payload)),
-    )
-    ids = [cell.id for cell in plan.cells]
-    assert (outcome.copied, outcome.done) == (dict.fromkeys(ids, "old"), ())
-    assert (outcome.reused, outcome.failed, outcome.missing) == ((), (), ())
+
+    def go(**options: Any) -> Outcome:
+        return execute(plan, new, reuse=RESULTS, measure="nowhere:measure", **options)
+
+    some = {cell.id for cell in plan.cells if cell.n == 8}
+    assert set(go(only="n=8").copied) == some == set(new.ids())
+    outcome = go(on_event=lambda name, payload: events.append((name, payload)))
+    rest = [cell.id for cell in plan.cells if cell.n != 8]
+    assert (outcome.copied, outcome.done) == (dict.fromkeys(rest, "old"), ())
+    assert (set(outcome.reused), outcome.failed, outcome.missing) == (some, (), ())
     (told,) = (payload for name, payload in events if name == "reused")
-    assert (told["run"], told["cell_ids"], told["cells"]) == ("old", ids, 8)
-    again = execute(plan, new, reuse=RESULTS, measure="nowhere:measure")
-    assert (again.copied, again.reused) == ({}, tuple(ids))
-
-
-def test_only_what_is_selected_is_copied(write_run: WriteRun, new: RunDirectory) -> None:
-    _, plan = write_run("old")
-    outcome = execute(plan, new, reuse=RESULTS, only="n=8", measure="nowhere:measure")
-    assert set(outcome.copied) == {cell.id for cell in plan.cells if cell.n == 8}
-    assert len(new.ids()) == 4
+    assert (told["run"], told["cell_ids"], told["cells"]) == ("old", rest, 8)
+    assert (again := go()).copied == {}
+    assert again.reused == tuple(cell.id for cell in plan.cells)
 
 
 def found(plan: Plan, run: RunDirectory) -> dict[str, str]:
@@ -137,43 +114,24 @@ def found(plan: Plan, run: RunDirectory) -> dict[str, str]:
     return names_of(done_elsewhere(states, states, run, RESULTS))
 
 
-def test_what_is_done_elsewhere_is_found(write_run: WriteRun, new: RunDirectory) -> None:
-    _, plan = write_run("old", failed=1, missing=2)
-    assert found(plan, new) == dict.fromkeys([cell.id for cell in plan.cells[3:]], "old")
-
-
-def test_only_missing_cells_are_looked_for(write_run: WriteRun) -> None:
-    write_run("old")
-    run, plan = write_run("new", failed=1, missing=1)
-    assert found(plan, run) == {plan.cells[0].id: "old"}
-
-
-def test_a_run_does_not_find_its_own(write_run: WriteRun, tmp_path: Path) -> None:
-    _, plan = write_run("old")
-    absent = dict.fromkeys((cell.id for cell in plan.cells), "missing")
-    assert done_elsewhere(absent, absent, RunDirectory(tmp_path / "results/old"), RESULTS) == {}
-    assert len(done_elsewhere(absent, absent, RunDirectory("results/new"), RESULTS)) == 8
-    assert done_elsewhere(absent, absent, RunDirectory("results/new"), None) == {}
-
-
-def test_of_several_runs_the_latest_counts(write_run: WriteRun, new: RunDirectory) -> None:
+def test_what_is_missing_here_and_done_elsewhere_is_found(
+    write_run: WriteRun, new: RunDirectory, tmp_path: Path
+) -> None:
+    """In the run that ran last; not in itself, and in nothing that cannot be read."""
     for name, changed in {"first": 1, "last": 3, "middle": 2}.items():
-        run, plan = write_run(name, missing=2 * (name == "last"))
+        run, plan = write_run(name, missing=2 * (name == "last"), failed=name == "last")
         for path in (run.spec_path, *run.records_path.iterdir()):
             os.utime(path, (changed, changed))
-    names = found(plan, new)
-    assert [names[cell.id] for cell in plan.cells] == ["middle"] * 2 + ["last"] * 6
-
-
-def test_what_is_no_folder_of_records_is_passed_over(
-    write_run: WriteRun, new: RunDirectory
-) -> None:
-    _, plan = write_run("old")
     for name in ("odd", "empty"):
         (RESULTS / name).mkdir()
         (RESULTS / name / "spec.yaml").write_text("[")
     (RESULTS / "odd" / "records").write_text("no folder")
-    assert len(found(plan, new)) == 8
+    ids = [cell.id for cell in plan.cells]
+    expected = dict(zip(ids, ["middle"] * 3 + ["last"] * 5, strict=True))
+    assert found(plan, new) == expected
+    assert found(plan, RunDirectory(tmp_path / "results/last")) == dict.fromkeys(ids[:2], "middle")
+    absent = dict.fromkeys(ids, "missing")
+    assert done_elsewhere(absent, absent, new, None) == {}
 
 
 def test_bundles_are_looked_through_too(write_run: WriteRun, new: RunDirectory) -> None:
