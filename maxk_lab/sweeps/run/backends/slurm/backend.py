@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 from maxk_lab.errors import RefusedError, error_line, warn
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
 from maxk_lab.sweeps.run.backends.slurm import queue
+from maxk_lab.sweeps.run.backends.slurm.job import outcome_of
 from maxk_lab.sweeps.run.backends.slurm.jobs import Job, place
 from maxk_lab.sweeps.run.leases import drivers
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -200,7 +201,8 @@ class SlurmBackend:
     def _conclude(self, job: Job, ended: queue.Listed | None) -> Iterator[Event]:
         """Tell what became of the tasks of a job that has ended."""
         del self._gone[job]
-        outcome, log = job.outcome(), job.log.relative_to(self._run.root.absolute())
+        outcome = outcome_of(job.folder, job.index)
+        log = job.log.relative_to(self._run.root.absolute())
         state = "" if ended is None else ended.state
         # Slurm forgets at once what had not begun.
         cancelled = state == "CANCELLED" or not (ended or outcome)

@@ -8,6 +8,7 @@ import math
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -52,8 +53,11 @@ class Pack:
     tasks: tuple[Task, ...]
     execution: Execution
     reached: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    # The last progress of the units in hand.
+    # The last progress of the units that were begun and are not finished, and those in hand.
     _shown: dict[str, Mapping[str, Any]] = field(default_factory=dict, init=False)
+    _hand: set[str] = field(default_factory=set, init=False)
+    # How many starts ended in the middle of each unit: those of nodes that were lost.
+    _losses: Counter[str] = field(default_factory=Counter, init=False)
     # The seconds that units have to leave in once a signal has come, and whether it is one of those
     # after which the job does not come back by itself.
     _seconds: float | None = field(default=None, init=False)
@@ -103,6 +107,9 @@ class Pack:
         # What this thread starts does not hear the signals: workers leave when the job asks them.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
+            before = outcome_of(self.folder, self.index)
+            self._losses = Counter(before.get("losses", {}))
+            self._losses.update(before.get("hand", ()))
             self._tell_outcome()
             self._measure()
             # One that leaves before it has begun anything would do so again.
@@ -115,6 +122,11 @@ class Pack:
 
     def _measure(self) -> None:
         """Measure until all is done, or what is left has been left."""
+        retries = self.execution.retries
+        for task in self._rest():
+            if (losses := self._losses[task.key]) > retries:
+                times = "" if losses == 1 else f", {losses} times in all"
+                self._fail(task, f"the node was lost while it measured this{times}")
         provenance = collect_provenance()
         rest = [replace(task, provenance=provenance) for task in self._rest()]
         workers = workers_of(self.execution)
@@ -124,14 +136,26 @@ class Pack:
         ):
             drive(
                 *(rest, self._run, backend, driver, self._tell),
-                retries=self.execution.retries,
-                leaving=lambda: self._seconds,
+                retries=retries,
+                leaving=self._leaving,
             )
         if self._seconds is None or self._ends:
             return
         for task in self._rest():
             if task.key in self._shown and self._stands_still(task.key):
-                self._fail(task)
+                self._fail(
+                    task,
+                    "it came no further in a whole job than in the one before: "
+                    "give execution.time more, or execution.signal less",
+                )
+
+    def _leaving(self) -> float | None:
+        """Return how long units may take to leave once a signal has come, and None before."""
+        if self._seconds is not None and self._hand:
+            # What ends from now on is no loss.
+            self._hand.clear()
+            self._tell_outcome()
+        return self._seconds
 
     def _stands_still(self, key: str) -> bool:
         """Return whether a unit came no further in this start than in the one before."""
@@ -140,12 +164,9 @@ class Pack:
             return False
         return _step(now) <= _step(before)
 
-    def _fail(self, task: Task) -> None:
+    def _fail(self, task: Task, why: str) -> None:
         """Give failed records to what has none of a unit."""
-        error = (
-            "it came no further in a whole job than in the one before: give execution.time more, "
-            "or execution.signal less. To try again: --retry-failed"
-        )
+        error = f"{why}. To try again: --retry-failed"
         for cell in task.unmeasured(self._run.heads).cells:
             self._run.write(Record(cell, "failed", None, error, task.provenance), task.attempt)
             self._tell("cell_failed", unit=task.label, key=task.key, cell=cell["id"], error=error)
@@ -160,15 +181,18 @@ class Pack:
             self.reached.pop(key, None)
         elif name == "unit_finished":
             self._shown.pop(key, None)
+        if name in ("unit_started", "unit_finished", "left"):
+            (self._hand.add if name == "unit_started" else self._hand.discard)(key)
+            self._tell_outcome()
         if name != "progress":
             payload.pop("driver", None)
             _log.info("%s %s", name, json.dumps(payload, default=str))
 
     def _tell_outcome(self, *, left: bool = False, error: str = "") -> None:
-        """Write what has become of the job, for who waits for it; it goes on where that fails."""
+        """Write what has become of the job, for its next start and for who waits for it."""
+        outcome = {"left": left, "error": error, "hand": [*self._hand], "losses": self._losses}
         with suppress(StorageError):
-            outcome = json.dumps({"left": left, "error": error}).encode()
-            write_atomically(self.folder / f"{self.index}.json", outcome)
+            write_atomically(self.folder / f"{self.index}.json", json.dumps(outcome).encode())
 
     @cached_property
     def _run(self) -> RunDirectory:
@@ -178,6 +202,14 @@ class Pack:
         """Return the tasks with a cell that has no new record."""
         heads = self._run.heads
         return [task for task in self.tasks if task.unmeasured(heads).cells]
+
+
+def outcome_of(folder: Path, index: int) -> dict[str, Any]:
+    """Return what a job says has become of it, as `left` and `error`; empty before it has begun."""
+    try:
+        return dict(json.loads((folder / f"{index}.json").read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return {}
 
 
 def workers_of(execution: Execution) -> int:

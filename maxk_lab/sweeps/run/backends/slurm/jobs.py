@@ -29,7 +29,7 @@ from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.jobs import Jobs, JobState, State
 from maxk_lab.sweeps.run.backends.slurm import queue
-from maxk_lab.sweeps.run.backends.slurm.job import Pack, workers_of
+from maxk_lab.sweeps.run.backends.slurm.job import Pack, outcome_of, workers_of
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -66,13 +66,6 @@ class Job:
     def log(self) -> Path:
         """The file of what it prints."""
         return self.folder / f"{self.id}_0_log.out"
-
-    def outcome(self) -> dict[str, Any]:
-        """Return what it says has become of it, `left` and `error`; empty before it has begun."""
-        try:
-            return dict(json.loads((self.folder / f"{self.index}.json").read_bytes()))
-        except (OSError, ValueError, TypeError):
-            return {}
 
     def among(self, listed: queue.Queue) -> queue.Listed | None:
         """Return what the queue says of it."""
@@ -271,7 +264,10 @@ def _state(job: Job, listed: queue.Queue | None, heads: Mapping[str, Head]) -> J
     if told == len(attempts):
         state, reason = "finished", ""
     elif listed is not None and (one is None or one.has_ended):
-        state, reason = "ended", job.outcome().get("error") or ("" if one is None else one.state)
+        state, reason = (
+            "ended",
+            outcome_of(job.folder, job.index).get("error") or ("" if one is None else one.state),
+        )
     elif one is not None:
         state = "queued" if one.state in queue.QUEUED else "running"
     return JobState(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -17,7 +16,7 @@ from submitit.core.utils import DelayedSubmission
 from maxk_lab.errors import RefusedError
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.backends.slurm import job
-from maxk_lab.sweeps.run.backends.slurm.job import Pack
+from maxk_lab.sweeps.run.backends.slurm.job import Pack, outcome_of
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.tasks import tasks_of
@@ -54,8 +53,8 @@ def pack_of(plan: Plan, run: RunDirectory, measure: str) -> Pack:
     return Pack(run.root / "jobs" / "a", 0, tuple(tasks), plan.spec.execution)
 
 
-def outcome_of(pack: Pack) -> dict[str, Any]:
-    return dict(json.loads((pack.folder / f"{pack.index}.json").read_text()))
+def ended(pack: Pack) -> dict[str, Any]:
+    return outcome_of(pack.folder, pack.index)
 
 
 def _signalled(pack: Pack, number: signal.Signals) -> list[object]:
@@ -82,8 +81,29 @@ def test_a_job_measures_what_has_no_record(pack: Pack, run: RunDirectory, plan: 
     pack()
     records = run.records(plan)
     assert [record.status for record in records] == ["failed", *["done"] * (len(plan.cells) - 1)]
-    assert outcome_of(pack) == {"left": False, "error": ""}
+    assert ended(pack) == {"left": False, "error": "", "hand": [], "losses": {}}
     assert pack.checkpoint() is None
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_lost_node_is_forgiven_as_often_as_the_file_says(
+    pack: Pack, run: RunDirectory, plan: Plan, times: int
+) -> None:
+    """The units that it had fail after that, and no others."""
+    first, *others = pack.tasks
+
+    def is_lost(*arguments: Any, **_: Any) -> None:
+        arguments[-1]("unit_started", key=first.key)
+
+    with patch.object(job, "drive", is_lost):
+        for _ in range(times):
+            replace(pack)()
+    replace(pack)()
+    records = {record.cell["id"]: record for record in run.records(plan)}
+    assert all(records[cell["id"]].status == "done" for one in others for cell in one.cells)
+    errors = {records[cell["id"]].error for cell in first.cells}
+    words = "the node was lost while it measured this, 2 times in all. To try again: --retry-failed"
+    assert errors == ({None} if times == 1 else {words})
 
 
 def test_a_job_whose_time_is_nearly_up_leaves_and_is_requeued(
@@ -94,7 +114,8 @@ def test_a_job_whose_time_is_nearly_up_leaves_and_is_requeued(
     assert isinstance(delayed, DelayedSubmission)
     again = delayed.function
     assert (again.tasks, again.reached.keys()) == (pack.tasks, {pack.tasks[0].key})
-    assert outcome_of(pack)["left"]
+    assert ended(pack)["left"]
+    assert ended(pack)["hand"] == []
     # What has a record is not measured again.
     assert 0 < len(run.ids()) < len(plan.cells)
     replace(again, tasks=tuple(replace(t, measure="fake_measures:quick") for t in again.tasks))()
@@ -106,7 +127,7 @@ def test_a_job_that_is_told_to_end_does_not_come_back_by_itself(
 ) -> None:
     pack = pack_of(plan, run, "patient")
     assert _signalled(pack, signal.SIGTERM) == []
-    assert outcome_of(pack)["left"]
+    assert ended(pack)["left"]
     assert pack.checkpoint() is None
 
 
@@ -173,4 +194,4 @@ def test_what_a_job_is_refused_it_says_where_others_look(pack: Pack, run: RunDir
 
     with patch.object(job, "drive", full), pytest.raises(RefusedError):
         pack()
-    assert outcome_of(pack)["error"] == "the disk is full"
+    assert ended(pack)["error"] == "the disk is full"
