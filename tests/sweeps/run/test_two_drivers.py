@@ -91,28 +91,6 @@ def test_the_same_command_twice_shares_the_work(
     assert left_over(run) == []
 
 
-def test_who_is_killed_is_followed_by_the_other_at_once(
-    start: Start, run: RunDirectory, plan: Plan
-) -> None:
-    killed, other = start(), start()
-    wait_until(lambda: len(events(run, "unit_started")) == 2 and len(run.ids()) >= 3)
-    # The unit of the one that is killed has a record and is not done.
-    wait_until(lambda: len({e["unit"] for e in events(run, "cell_done")}) == 2)
-    killed.kill()
-    killed.wait()
-    wait_until(lambda: sum(map(alive, workers_of(run))) == 1)
-    finished = set(run.ids())
-    assert len(finished) < 16
-    # Far less than what a driver elsewhere would be waited for.
-    assert other.wait(timeout=100) == 0
-    assert set(statuses(plan, run).values()) == {"done"}
-    twice = {cell_id for cell_id, times in begun(run).items() if times > 1}
-    assert len(twice) <= 1
-    assert not twice & finished
-    assert len(events(run, "unit_started")) == 5
-    assert left_over(run) == []
-
-
 def test_who_is_stopped_measures_some_again_and_changes_nothing(
     start: Start, run: RunDirectory, plan: Plan
 ) -> None:

@@ -289,23 +289,6 @@ def _process_of_ray(pid: int) -> int:
     return pid
 
 
-def test_a_unit_whose_nodes_die_every_time_fails_with_the_reason(
-    nodes: Nodes, small: str, run: RunDirectory
-) -> None:
-    log = logged(run)
-
-    def kill(name: str, payload: dict[str, Any]) -> None:
-        log(name, payload)
-        if name == "unit_started":
-            os.kill(_process_of_ray(payload["pid"]), signal.SIGKILL)
-
-    plan = plan_on(nodes, small, "execution.retries=0")
-    outcome = measured(plan, run, "slow", on_event=kill, only="seed=0")
-    assert len(outcome.failed) == 4
-    errors = {record.error for record in run.records(plan)}
-    assert errors == {"its process on the node has died. To try again: --retry-failed"}
-
-
 def test_no_cluster_where_one_is_said_to_be_is_told(small: str, run: RunDirectory) -> None:
     pytest.importorskip("ray")
     overrides = ["execution.backend=ray", "execution.address=127.0.0.1:1"]
