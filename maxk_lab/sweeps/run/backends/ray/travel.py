@@ -1,4 +1,4 @@
-"""What travels to a node of a cluster: a unit, and the files that it needs of the driver's."""
+"""Travel to a node of a cluster: a unit, and the files that it needs of the driver's."""
 
 from __future__ import annotations
 
