@@ -56,10 +56,7 @@ def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def lab() -> Callable[..., Result]:
     """Runs `maxk-lab` in this process."""
 
-    def invoke(*arguments: str) -> Result:
-        return CliRunner().invoke(app, list(arguments))
-
-    return invoke
+    return lambda *arguments, **more: CliRunner().invoke(app, list(arguments), **more)
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from maxk_lab.sweeps.run.execute import Outcome
 from maxk_lab.sweeps.run.progress import statuses, to_measure
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with, names_of
-from maxk_lab.sweeps.upkeep.pruning import prunable
+from maxk_lab.sweeps.upkeep import prunable, size_of
 from maxk_lab.tracking.live import Live
 
 # So many bytes of the cache that can go are worth a line at the end of a run.
@@ -164,6 +164,9 @@ def _say_summary(outcome: Outcome, directory: RunDirectory, lost: str) -> None:
 
 def _say_cache(directory: RunDirectory, results: Path) -> None:
     """Say how much of the cache is of no more use, where that is worth a line."""
+    # What all of it takes is known at once, what can go of it after a look at every unit.
+    if size_of(directory.cache_path) <= _MOST_CACHE:
+        return
     size = sum(prunable(directory).cache.values())
     if size > _MOST_CACHE:
         where = f"{directory.name}{options.results_option(results)}"

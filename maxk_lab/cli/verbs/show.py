@@ -19,11 +19,10 @@ from maxk_lab.cli.runs import mending
 from maxk_lab.errors import LabError, error_line
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.report.formats.last import last_verdicts, outdated_files
+from maxk_lab.sweeps import upkeep
 from maxk_lab.sweeps.run.bundle import BUNDLE, is_bundle
 from maxk_lab.sweeps.run.find import find_run, find_runs
 from maxk_lab.sweeps.run.records import Record, RunDirectory
-from maxk_lab.sweeps.upkeep import pruning
-from maxk_lab.sweeps.upkeep.overview import overview
 from maxk_lab.visible import visible_line
 
 
@@ -98,7 +97,7 @@ def _check(run: RunDirectory, *, json: bool) -> None:
 def _prune(run: RunDirectory, *, dry_run: bool, yes: bool, json: bool) -> None:
     run = run.for_writing("prune")
     reports = outdated_files(run)
-    prunable = pruning.prunable(run, reports)
+    prunable = upkeep.prunable(run, reports)
     files = [str(path) for path in (*prunable.cache, *prunable.others)]
     if json:
         stale = list(prunable.stale)
@@ -121,13 +120,13 @@ def _prune(run: RunDirectory, *, dry_run: bool, yes: bool, json: bool) -> None:
     if not yes and not typer.confirm(f"Remove {decimal(prunable.size)}?", err=True):
         say("Nothing was removed")
         raise typer.Exit(1)
-    say(f"{decimal(pruning.prune(run, reports).size)} removed")
+    say(f"{decimal(upkeep.prune(run, reports).size)} removed")
 
 
 def _run_view(run: RunDirectory) -> dict[str, Any]:
     latest = max(run.heads.values(), key=lambda head: head.rank[2:], default=None)
     record = None if latest is None else run.read(latest.id)
-    view = as_json(overview(run), last_verdicts(run))
+    view = as_json(upkeep.overview(run), last_verdicts(run))
     return view | {
         # Somebody's own words, not to be taken for fields.
         "meaning": visible_line(view["meaning"]),

@@ -13,10 +13,8 @@ from unittest.mock import Mock
 import pytest
 from click.testing import Result
 from stored import change_line, damage
-from typer.testing import CliRunner
 from written_runs import WriteRun
 
-from maxk_lab.cli import app
 from maxk_lab.report.summarise import summarise
 from maxk_lab.report.view.view import View
 from maxk_lab.report.write import write_report
@@ -26,11 +24,6 @@ from maxk_lab.sweeps.spec.load import load_spec
 
 Lab = Callable[..., Result]
 PRUNE = ("show", "small", "--prune")
-
-
-@pytest.fixture
-def lab() -> Lab:
-    return lambda *words, **more: CliRunner().invoke(app, list(words), **more)
 
 
 def head_of(line: bytes) -> dict[str, Any]:

@@ -5,20 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-import pytest
 from click.testing import Result
-from typer.testing import CliRunner
 from written_runs import WriteRun
-
-from maxk_lab.cli import app
 
 Lab = Callable[..., Result]
 NEW = ("sweep.yaml", "--set", "name=new", "--set", "tracking.wandb=disabled")
-
-
-@pytest.fixture
-def lab() -> Lab:
-    return lambda *words: CliRunner().invoke(app, list(words))
 
 
 def to_do(lab: Lab, *options: str) -> int:

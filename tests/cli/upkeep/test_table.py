@@ -8,17 +8,9 @@ from collections.abc import Callable
 
 import pytest
 from click.testing import Result
-from typer.testing import CliRunner
 from written_runs import WriteRun
 
-from maxk_lab.cli import app
-
 Lab = Callable[..., Result]
-
-
-@pytest.fixture
-def lab() -> Lab:
-    return lambda *words: CliRunner().invoke(app, list(words))
 
 
 @pytest.fixture

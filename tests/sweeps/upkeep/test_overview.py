@@ -14,7 +14,7 @@ from maxk_lab.errors import LabWarning
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
-from maxk_lab.sweeps.upkeep.overview import overview, size_of
+from maxk_lab.sweeps.upkeep import overview, size_of
 
 
 def counts(run: RunDirectory) -> dict[str, int | None]:

@@ -17,8 +17,7 @@ from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.store import Head
 from maxk_lab.sweeps.spec.load import load_spec
-from maxk_lab.sweeps.upkeep.overview import size_of
-from maxk_lab.sweeps.upkeep.pruning import prunable, prune
+from maxk_lab.sweeps.upkeep import prunable, prune, size_of
 
 TRAINED = (
     "training={steps: 2, evaluate: {instances: 4, samples: 4},"

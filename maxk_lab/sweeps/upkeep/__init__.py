@@ -1,1 +1,0 @@
-"""Looking after runs: what lies in the folder of results, and what of it may go."""
