@@ -13,15 +13,13 @@ _DECIMAL = {"TB": 10**12, "GB": 10**9, "MB": 10**6, "kB": 10**3}
 _BINARY = {"TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
 _SIZES = {name.lower(): size for name, size in {**_DECIMAL, **_BINARY, "B": 1}.items()}
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?) ?([A-Za-z]{1,3})")
-# The longest text that is looked at.
-_LONGEST = 40
 
 
 def seconds(text: str) -> float:
     """Return the seconds in a text such as `2h`, `1 h 30 min` or `45s`. Raises `ValueError`."""
-    found = _TIME.fullmatch(text.strip()) if len(text) <= _LONGEST else None
+    found = _TIME.fullmatch(text.strip())
     if found is None or not any(found.groups()):
-        raise ValueError(f"must be a time such as 2h, 30min or 45s, got {text[:_LONGEST]!r}")
+        raise ValueError(f"must be a time such as 2h, 30min or 45s, got {shown(text)}")
     pairs = zip(found.groups(), _TIMES.values(), strict=True)
     return sum(float(number) * size for number, size in pairs if number is not None)
 
@@ -39,7 +37,7 @@ def spelled(seconds: float) -> str:
 
 def bytes_of(text: str) -> int:
     """Return the bytes in a text such as `4GB` (4 · 10⁹) or `512 MiB`. Raises `ValueError`."""
-    found = _SIZE.fullmatch(text.strip()) if len(text) <= _LONGEST else None
+    found = _SIZE.fullmatch(text.strip())
     if found is None or found[2].lower() not in _SIZES:
         raise ValueError(f"must be a size such as 4GB, 512MB or 8GiB, got {shown(text)}")
     return round(float(found[1]) * _SIZES[found[2].lower()])

@@ -31,7 +31,7 @@ def test_other_sizes_are_refused(written: str) -> None:
         bytes_of(written)
 
 
-@pytest.mark.parametrize("written", ["2 days", "", "h", "1h" + " " * 100])
+@pytest.mark.parametrize("written", ["2 days", "", "h"])
 def test_other_times_are_refused(written: str) -> None:
     with pytest.raises(ValueError, match="must be a time such as 2h, 30min or 45s"):
         seconds(written)

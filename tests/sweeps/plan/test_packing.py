@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,8 +55,6 @@ def test_a_pack_may_be_told() -> None:
 
 def test_nothing_is_no_job() -> None:
     assert packs([], [], 5) == packs([], [], 5, each=2) == []
-    with pytest.raises(ValueError, match="1 units and 0 times"):
-        packs([1], [], 5)
 
 
 def test_very_many_units_take_a_moment() -> None:

@@ -177,8 +177,7 @@ def test_what_is_wrong_with_a_mapping_of_a_profile_is_told_there(resolve: Resolv
         ("profiles: {a: 1}", "config.yaml:1:15: profiles.a: must be a mapping of keys to values"),
         ("- a", "config.yaml:1:1: (file): must be a mapping of keys to values"),
         ("a: [", "config.yaml:1:5: (file): not YAML"),
-        ("a: &a [*a]", "is nested in more than 40 levels"),
-        ("a: " + "[" * 50 + "]" * 50, "is nested in more than 40 levels"),
+        ("a: &a [*a]", "is nested too deeply"),
         ("a: 1\na: 2", "key 'a' is given twice, first on line 1"),
     ],
 )

@@ -14,8 +14,6 @@ from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy
 from maxk_lab.sweeps.spec.source import Source, TreePath
 from maxk_lab.sweeps.studies import STUDIES
 
-# Points that all claims together are held against; each takes microseconds, in every report too.
-MOST_LOOKS = 300_000
 Points = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
@@ -26,14 +24,6 @@ def check_claims(
 
     `points` holds the points that each of `studies` measures, with their stage and setting.
     """
-    claims = tuple(claims)
-    if (looked_at := len(claims) * max(map(len, points.values()), default=0)) > MOST_LOOKS:
-        source.add(
-            ("claims",),
-            f"{len(claims):,} claims about {looked_at // len(claims):,} points are more than can "
-            "be judged; split the sweep",
-        )
-        return
     varied = {
         name: dict.fromkeys(key for point in found for key in settings_of(point))
         for name, found in points.items()
