@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -21,22 +20,7 @@ from maxk_lab.estimators.baselines.least_squares import Equations, family_terms,
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.moments import Outcomes, Weigh
 from maxk_lab.gradients.enumerated.oracle import joint_optimum
-
-
-class Groups(Protocol):
-    """Groups of n trajectories of I instances, in any number of further dimensions.
-
-    Their rewards are [I, ..., n] float64.
-    """
-
-    rewards: Tensor
-
-    def products(self, a: Tensor, b: Tensor) -> Tensor:
-        """Return ⟨Σ_i a_i ψ_i, Σ_i b_i ψ_i⟩ of every group, [I, ..., P, Q].
-
-        a is [I, ..., n, P] and b [I, ..., n, Q].
-        """
-        ...
+from maxk_lab.gradients.sampled.groups import Groups
 
 
 def cross_fit(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:

@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from maxk_lab.catalogue import load
@@ -45,24 +44,19 @@ class GroupSums:
     """The sums over all possible groups that the means of their measures are made of."""
 
     def __init__(self) -> None:
-        self._totals: dict[str, float] = defaultdict(float)
-        # The probability of the groups that have a number; an event has one of every group.
-        self._counted: dict[str, float] = defaultdict(float)
+        # By measure: its sum, and the probability of the groups that have a number.
+        self._sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
 
     def add(self, groups: WeightedGroups, chance: Tensor) -> None:
         """Count groups [S, n] of probability `chance` [S]."""
         for name, values in groups.measures().items():
-            if values.dtype == torch.bool:
-                self._totals[name] += float(chance[values].sum())
-                continue
-            here = ~values.isnan()
-            self._counted[name] += float(chance[here].sum())
-            self._totals[name] += float(chance[here] @ values[here])
+            defined = ~values.isnan()
+            self._sums[name][0] += float(chance[defined] @ values[defined].double())
+            self._sums[name][1] += float(chance[defined].sum())
 
     def means(self) -> dict[str, float]:
         """The probability of every event, the mean of every number; NaN where no group has one."""
-        found = {}
-        for name, total in self._totals.items():
-            counted = self._counted.get(name, 1.0)
-            found[name] = total / counted if counted else math.nan
-        return found
+        return {
+            name: total / counted if counted else math.nan
+            for name, (total, counted) in self._sums.items()
+        }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import torch
 from torch import Tensor
 
@@ -53,25 +51,3 @@ def checked_probabilities(log_probs: Tensor) -> Tensor:
             "or the list of all trajectories lacks some or has some twice"
         )
     return probabilities
-
-
-def exact_gradient(
-    log_probs: Callable[[int, int], Tensor],
-    weights: Tensor,
-    parameters: Sequence[Tensor],
-    *,
-    chunk: int = 2048,
-) -> Tensor:
-    """Return Σ_a c_a ψ_a for weights c [A] → [P] float64, by a backward pass per chunk."""
-    total = torch.zeros(sum(p.numel() for p in parameters), dtype=torch.float64)
-    for i in range(0, len(weights), chunk):
-        values = log_probs(i, min(i + chunk, len(weights)))
-        gradients = torch.autograd.grad(
-            values, parameters, weights[i : i + chunk].to(values), allow_unused=True
-        )
-        flat = [
-            p.new_zeros(p.numel()) if g is None else g.flatten()
-            for g, p in zip(gradients, parameters, strict=True)
-        ]
-        total += torch.cat(flat).double().cpu()
-    return total

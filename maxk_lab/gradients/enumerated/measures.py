@@ -14,9 +14,9 @@ from torch import Tensor
 from maxk_lab.estimators import effective_sample_size, objective_estimate, off_policy_value
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.gradients.enumerated.anatomy import AnatomySums
+from maxk_lab.gradients.enumerated.anatomy import anatomy
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights, exact_value
-from maxk_lab.gradients.enumerated.moments import CompleteMoments, MomentSums, Outcomes, Weigh
+from maxk_lab.gradients.enumerated.moments import MomentSums, Outcomes, Weigh
 from maxk_lab.gradients.fitting import EnumeratedFit, SampledFits, enumerated_fits
 from maxk_lab.gradients.records import cell_record
 from maxk_lab.gradients.scores.behaviour import listed_divergence
@@ -148,23 +148,25 @@ def _weigh_of(method: Method) -> Weigh:
 def _measured(fit: EnumeratedFit, method: Method, n: int) -> dict[str, float]:
     """Moments, bias, measures of single groups and anatomy of one instance, in one pass."""
     classes = fit.outcomes.classes
-    plain = None
+    sums, of_groups, mixed = MomentSums(classes), GroupSums(), 0.0
+    weigh_plain, plain = None, None
     if method.takes_baseline and method.baseline.name != "none":
-        plain = _weigh_of(Method.parse(method.estimator.name, "none", method.k))
-    moments, anatomy, of_groups = MomentSums(classes), AnatomySums(classes, n), GroupSums()
+        weigh_plain = _weigh_of(Method.parse(method.estimator.name, "none", method.k))
+        plain = MomentSums(classes)
     for rows, chance in classes.groups(n, ordered=method.is_ordered):
         arguments, form = classes.arguments(rows), classes.forms(rows)
         weights = fit.weigh(*arguments).double()
-        without = None if plain is None else plain(*arguments).double()
-        moments.add(rows, chance, weights, form)
-        anatomy.add(rows, chance, weights, without, form)
+        sums.add(rows, chance, weights, form)
         of_groups.add(WeightedGroups(weights, arguments[0]), chance)
-    found = moments.moments()
-    parts = asdict(anatomy.anatomy(fit.outcomes, found))
-    return _exact(fit.outcomes, found, method.objective) | of_groups.means() | parts
+        if plain is not None and weigh_plain is not None:
+            without = weigh_plain(*arguments).double()
+            plain.add(rows, chance, without, form)
+            mixed += float(chance @ form(without, weights))
+    parts = asdict(anatomy(fit.outcomes, n, sums, plain, mixed))
+    return _exact(fit.outcomes, sums, method.objective) | of_groups.means() | parts
 
 
-def _exact(outcomes: Outcomes, moments: CompleteMoments, wanted: Objective) -> dict[str, float]:
+def _exact(outcomes: Outcomes, moments: MomentSums, wanted: Objective) -> dict[str, float]:
     """J, E‖ĝ‖², ‖E ĝ‖², ⟨E ĝ, ∇J⟩, ‖∇J‖², ‖E ĝ − ∇J‖² and the least ‖E ĝ − s∇J‖² over s."""
     mean = outcomes.centred(moments.coefficients)
     weights = exact_gradient_weights(outcomes.probabilities, outcomes.rewards, wanted)

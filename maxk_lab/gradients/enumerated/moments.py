@@ -200,37 +200,42 @@ class Classes:
         return form
 
 
-@dataclass(frozen=True)
-class CompleteMoments:
-    """E‖ĝ‖² (`second`) and the coefficients c [A] with E ĝ = Σ_a c_a ψ_a."""
-
-    second: float
-    coefficients: Tensor
-
-
 class MomentSums:
-    """The moments of ĝ = Σ_i w_i ψ_i, summed up over groups."""
+    """Sums over groups that the moments of ĝ = Σ_i w_i ψ_i are made of.
+
+    totals [C] are E Σ_{i in d} w_i of each class d, `second` is E‖ĝ‖², and given [C, C]
+    E[m_c Σ_{i in d} w_i], m_c the number of members of class c.
+    """
 
     def __init__(self, classes: Classes) -> None:
-        self._classes = classes
-        self._totals, self._second = torch.zeros_like(classes.mass), 0.0
+        size = len(classes)
+        self.classes, self.second = classes, 0.0
+        self.totals = torch.zeros(size, dtype=torch.float64)
+        self.given = torch.zeros(size, size, dtype=torch.float64)
 
     def add(self, rows: Tensor, chance: Tensor, weights: Tensor, form: Form) -> None:
         """Add groups of classes [S, n] of probability [S] with their weights [S, n] and `forms`."""
-        self._totals.index_add_(0, rows.flatten(), (chance.unsqueeze(1) * weights).flatten())
-        self._second += float(chance @ form(weights, weights))
+        weighted, size = chance.unsqueeze(1) * weights, len(self.classes)
+        self.totals.index_add_(0, rows.flatten(), weighted.flatten())
+        self.second += float(chance @ form(weights, weights))
+        if rows.shape[1] <= size:
+            pairs = rows.unsqueeze(2) * size + rows.unsqueeze(1)
+            values = weighted.unsqueeze(1).expand(pairs.shape)
+            self.given.view(-1).index_add_(0, pairs.flatten(), values.flatten())
+        else:
+            counts = self.classes.by_class(rows, torch.ones_like(weights))
+            self.given += counts.T @ self.classes.by_class(rows, weighted)
 
-    def moments(self) -> CompleteMoments:
-        """Return the moments. All groups must have been added first."""
-        return CompleteMoments(
-            self._second, self._totals[self._classes.label] * self._classes.within
-        )
+    @property
+    def coefficients(self) -> Tensor:
+        """The c [A] with E ĝ = Σ_a c_a ψ_a."""
+        return self.totals[self.classes.label] * self.classes.within
 
 
 def complete_moments(
     outcomes: Outcomes, n: int, weigh: Weigh, *, ordered: bool = False
-) -> CompleteMoments:
-    """Return the first two moments of ĝ = Σ_i w_i ψ_i over groups of n i.i.d. trajectories.
+) -> MomentSums:
+    """Return the moments of ĝ = Σ_i w_i ψ_i over all groups of n i.i.d. trajectories.
 
     `ordered`: the weights depend on the order of drawing, too.
     """
@@ -238,4 +243,4 @@ def complete_moments(
     sums = MomentSums(classes)
     for rows, chance in classes.groups(n, ordered=ordered):
         sums.add(rows, chance, weigh(*classes.arguments(rows)).double(), classes.forms(rows))
-    return sums.moments()
+    return sums

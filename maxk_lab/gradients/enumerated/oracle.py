@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 
 import numpy as np
 import torch
@@ -78,9 +79,9 @@ class JointOptimum:
     def weights(self, rewards: Tensor, rows: Tensor) -> Tensor:
         """Return the weights [S, n] of groups by rewards and outcomes, [S, n] in any order."""
         plain = advantages(rewards, estimator="maxk", baseline=self.plain, k=self.k)
-        ascending, order = rows.sort(dim=1)
-        found = self.values[_index(self.kinds, self.n - 1)[_ranks_without(ascending, self.kinds)]]
-        return plain - torch.zeros_like(found).scatter_(1, order, found)
+        places = _places(self.kinds, self.n - 1)
+        keys = places.keys[rows]
+        return plain - self.values[places(keys.sum(1, keepdim=True) - keys)]
 
 
 def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) -> JointOptimum:
@@ -125,8 +126,8 @@ class _Curvature:
         self.norm = float(outcomes.probabilities @ outcomes.gram.diagonal())
         self.pull = outcomes.probabilities.unsqueeze(1) * outcomes.gram
         rest, _ = multisets(kinds, n - 2)
-        grown = torch.stack([_with(rest, a) for a in range(kinds)], 1)
-        self.grown = _index(kinds, n - 1)[_ranks(grown, kinds)]
+        places = _places(kinds, n - 1)
+        self.grown = places(places.keys[rest].sum(1, keepdim=True) + places.keys)
         self.times = torch.stack([(rest == a).sum(1) + 1 for a in range(kinds)], 1).double()
 
     def __call__(self, b: Tensor) -> Tensor:
@@ -172,45 +173,25 @@ def _plain(n: int, k: int) -> str:
     return "centred" if k < n else "subloo"
 
 
-def _with(rows: Tensor, a: int) -> Tensor:
-    """Multisets [S, m] (ascending) with one `a` more, [S, m + 1] ascending."""
-    own = torch.full((len(rows), 1), a, dtype=rows.dtype)
-    return torch.cat([rows, own], 1).sort(dim=1).values
+class _Places:
+    """Where `multisets(kinds, size)` lists each multiset, by the sums of keys of its classes.
 
-
-@lru_cache(maxsize=8)
-def _binomials(kinds: int, size: int) -> Tensor:
-    """Return C(c + i, i + 1) of class c at position i of an ascending multiset: [size, kinds]."""
-    table = [[math.comb(c + i, i + 1) for c in range(kinds)] for i in range(size)]
-    return torch.tensor(table, dtype=torch.long).view(size, kinds)
-
-
-def _ranks(rows: Tensor, kinds: int) -> Tensor:
-    """Return the number of each ascending multiset [..., m]: 0, 1, 2, … without a gap, [...].
-
-    They are numbered in the order of their largest members.
+    A key is a random 62-bit number, and sums wrap around; no two multisets share a sum.
     """
-    size = rows.shape[-1]
-    terms = _binomials(kinds, size)[torch.arange(size), rows]
-    return terms.sum(-1)
 
+    def __init__(self, kinds: int, size: int) -> None:
+        members, _ = multisets(kinds, size)
+        for seed in count():
+            generator = torch.Generator().manual_seed(seed)
+            self.keys = torch.randint(2**62, (kinds,), generator=generator)
+            self._sums, self._places = self.keys[members].sum(1).sort()
+            if bool((self._sums.diff() > 0).all()):
+                return
 
-def _ranks_without(rows: Tensor, kinds: int) -> Tensor:
-    """The number of each ascending multiset [S, n] without its i-th member, for every i: [S, n]."""
-    n = rows.shape[1]
-    table, place = _binomials(kinds, n), torch.arange(n)
-    before = table[place, rows]
-    after = table[
-        (place - 1).clamp(min=0), rows
-    ]  # a member after the removed one moves down by one position
-    return before.cumsum(1) - before + after.flip(1).cumsum(1).flip(1) - after
+    def __call__(self, sums: Tensor) -> Tensor:
+        return self._places[torch.searchsorted(self._sums, sums)]
 
 
 @lru_cache(maxsize=2)
-def _index(kinds: int, size: int) -> Tensor:
-    """Where `multisets(kinds, size)` lists the multiset of each number, [S]."""
-    members, _ = multisets(kinds, size)
-    ranks = _ranks(members, kinds)
-    index = torch.empty_like(ranks)
-    index[ranks] = torch.arange(len(ranks))
-    return index
+def _places(kinds: int, size: int) -> _Places:
+    return _Places(kinds, size)

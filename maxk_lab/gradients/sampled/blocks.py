@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +30,6 @@ def together(blocks: int) -> int:
     return -(-blocks // KEPT)
 
 
-@dataclass(frozen=True)
-class _Estimate:
-    """The mean [I] of every instance, and its blocks' distances to that mean, [I, B]."""
-
-    mean: Array
-    by_block: Array
-
-
 class Blocks:
     """B independent blocks of each of I instances, whose mean estimates are X_b.
 
@@ -52,19 +43,19 @@ class Blocks:
         mean_square = _of_pairs(square)
         if exact:
             inner = _of_blocks(cross[:, :, 0])
-            truth = _Estimate(other[:, 0, 0], np.zeros_like(m2))
+            truth = other[:, 0, 0], np.zeros_like(m2)
         else:
             inner, truth = _of_pairs(self._cross / 2), _of_pairs(other)
+        # The mean [I] of every instance, and its blocks' distances to that mean, [I, B].
         self._estimates = (_of_blocks(m2), mean_square, inner, truth)
 
     def columns(self) -> Array:
         """Unbiased estimates of E‖ĝ‖², ‖E ĝ‖², ⟨E ĝ, ∇J⟩ and ‖∇J‖²: [4, I]."""
-        found: Array = np.stack([estimate.mean for estimate in self._estimates])
-        return found
+        return np.stack([mean for mean, _ in self._estimates])
 
     def within(self) -> Array:
         """How far the blocks lie from their instance, in every column: [4, I, B']."""
-        found = np.stack([estimate.by_block for estimate in self._estimates])
+        found = np.stack([by_block for _, by_block in self._estimates])
         _, instances, blocks = found.shape
         averaged = 1 if instances * blocks <= KEPT_IN_ALL else together(blocks)
         kept: Array = found.reshape(*found.shape[:2], -1, averaged).mean(3)
@@ -79,13 +70,13 @@ class Blocks:
         `trusted_by`; None stands for no instance. Only the `tested` [I] count, by default all: the
         others deviate by 0, without an error, so that no sum rests on them.
         """
-        _, _, inner, truth = self._estimates
+        _, _, (inner, _), (truth, _) = self._estimates
         if trusted is None:
-            trusted = np.zeros(len(inner.mean), dtype=bool)
+            trusted = np.zeros(len(inner), dtype=bool)
         if tested is None:
-            tested = np.ones(len(inner.mean), dtype=bool)
-        total = truth.mean[tested].sum()
-        scale = float(inner.mean[tested].sum() / total) if total > 0 else 1.0
+            tested = np.ones(len(inner), dtype=bool)
+        total = truth[tested].sum()
+        scale = float(inner[tested].sum() / total) if total > 0 else 1.0
         return Deviations(
             along=_only(tested, self._along()),
             anywhere=_only(tested, _between_halves(self._distance(1.0))),
@@ -97,10 +88,9 @@ class Blocks:
         """The instances [I] on which enough blocks carry the error along the gradient."""
         return self._along().carried
 
-    def above_rounding_of(self, plain: Array) -> NDArray[np.bool_]:
+    def above_rounding_of(self, plain: Array | float) -> NDArray[np.bool_]:
         """The instances [I] whose second moment is more than `TIES` of another, `plain` [I]."""
-        found: NDArray[np.bool_] = self._estimates[0].mean > TIES * plain
-        return found
+        return np.greater(self._estimates[0][0], TIES * plain)
 
     def p_values(self) -> Array:
         """The p-value of every instance, the smaller of its two tests: [I]."""
@@ -114,8 +104,8 @@ class Blocks:
         _, _, inner, truth = self._estimates
         size = _largest(self._cross) + _largest(self._other)
         return Deviation.of(
-            _beyond_rounding(inner.mean - truth.mean, size),
-            _beyond_rounding(inner.by_block - truth.by_block, size[:, None]),
+            _beyond_rounding(inner[0] - truth[0], size),
+            _beyond_rounding(inner[1] - truth[1], size[:, None]),
         )
 
     def _distance(self, scale: float) -> Array:
@@ -144,13 +134,9 @@ def trusted_by(controls: Iterable[Blocks]) -> NDArray[np.bool_] | None:
 
 def _only(tested: NDArray[np.bool_], deviation: Deviation) -> Deviation:
     """The deviation, 0 and without an error on the instances that are not tested."""
-    return Deviation(
-        mean=np.where(tested, deviation.mean, 0.0),
-        variance=np.where(tested, deviation.variance, 0.0),
-        third=np.where(tested, deviation.third, 0.0),
-        carrying=np.where(tested, deviation.carrying, 0.0),
-        freedom=deviation.freedom,
-    )
+    columns = ("mean", "variance", "third", "carrying")
+    kept = {name: np.where(tested, getattr(deviation, name), 0.0) for name in columns}
+    return Deviation(**kept, freedom=deviation.freedom)
 
 
 def _largest(products: Array) -> Array:
@@ -165,24 +151,24 @@ def _beyond_rounding(differences: Array, size: Array) -> Array:
     return found
 
 
-def _of_blocks(values: Array) -> _Estimate:
-    """The mean of values [I, B]."""
+def _of_blocks(values: Array) -> tuple[Array, Array]:
+    """The mean of values [I, B], and their distances to it."""
     mean = values.mean(1)
-    return _Estimate(mean, values - mean[:, None])
+    return mean, values - mean[:, None]
 
 
-def _of_pairs(products: Array) -> _Estimate:
+def _of_pairs(products: Array) -> tuple[Array, Array]:
     """The mean over pairs b ≠ c of products [I, B, B]: free of the noise of each with itself.
 
-    `by_block` are the jackknife's pseudo-values, NaN for fewer than three blocks.
+    The distances are those of the jackknife's pseudo-values, NaN for fewer than three blocks.
     """
     blocks = products.shape[1]
     with_others = products.sum(2) - np.diagonal(products, axis1=1, axis2=2)
     mean = with_others.sum(1) / (blocks * (blocks - 1))
     if blocks < 3:
-        return _Estimate(mean, np.full_like(with_others, np.nan))
+        return mean, np.full_like(with_others, np.nan)
     far = with_others - with_others.mean(1, keepdims=True)
-    return _Estimate(mean, 2 * far / (blocks - 2))
+    return mean, 2 * far / (blocks - 2)
 
 
 def _between_halves(products: Array) -> Deviation:
@@ -198,18 +184,13 @@ def _between_halves(products: Array) -> Deviation:
     return Deviation.of(mean, of_second - mean[:, None])
 
 
-def mean_of_blocks(values: Tensor) -> Array:
-    """The mean of every instance over its blocks that have a number: [I, B] → [I]."""
-    found: Array = values.double().nanmean(1).numpy()
-    return found
+def mean_of_blocks(values: Tensor) -> tuple[Array, Array]:
+    """The mean [I] of values [I, B] over the blocks that have a number, and its standard error.
 
-
-def error_of_blocks(values: Tensor) -> Array:
-    """The standard error of that mean; NaN with fewer than two such blocks."""
+    The error is NaN with fewer than two such blocks.
+    """
     blocks = values.double().numpy()
-    known = (~np.isnan(blocks)).sum(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        spread: Array = np.nanstd(blocks, axis=1, ddof=1)
-    error: Array = spread / np.sqrt(known)
-    return error
+        mean, spread = np.nanmean(blocks, axis=1), np.nanstd(blocks, axis=1, ddof=1)
+        return mean, spread / np.sqrt((~np.isnan(blocks)).sum(1))

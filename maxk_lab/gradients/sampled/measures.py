@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -20,7 +19,6 @@ from maxk_lab.gradients.fitting import SampledFits
 from maxk_lab.gradients.records import cell_record
 from maxk_lab.gradients.sampled.blocks import (
     Blocks,
-    error_of_blocks,
     mean_of_blocks,
     trusted_by,
 )
@@ -62,38 +60,12 @@ def measure_cells(
             yield cell["id"], error
 
 
-@dataclass(frozen=True)
-class _Checks:
-    """The evidence on which instances the estimators of one gradient may be tested for a bias.
-
-    Where trajectories are listed that is the size of the pool, `needed` [I]; elsewhere the blocks
-    of the unbiased controls, and the second moment of the estimate without a baseline, `plain` [I].
-    """
-
-    trusted: NDArray[np.bool_] | None
-    needed: Array | None = None
-    controls: Sequence[Blocks] = ()
-    plain: Array | None = None
-
-    def tested_from(self, blocks: Blocks) -> Array:
-        """The pool from which on each instance is tested [I].
-
-        Where trajectories are not listed, 0 where these blocks are enough and NaN where not.
-        """
-        if self.needed is not None:
-            return self.needed
-        tested = np.all([one.carried() for one in (blocks, *self.controls)], axis=0)
-        if self.plain is not None:
-            tested &= blocks.above_rounding_of(self.plain)
-        return np.where(tested, 0.0, np.nan)
-
-
 class CutPool:
     """A pool cut into blocks of groups of n; what its cells share is worked out once."""
 
     def __init__(self, groups: Groups) -> None:
         self._groups, self._pool = groups, groups.pool
-        self._checks = cache(self._checks_of)
+        self._evidence = cache(self._evidence_of)
         self._reference_means = cache(self._reference_means_of)
         self.fits = SampledFits(groups)
 
@@ -103,21 +75,22 @@ class CutPool:
         wanted = method.objective
         coefficients = self.fits.coefficients(method)
         weights = groups.weights(method, coefficients)
-        blocks, checks = self._blocks(weights, wanted), self._checks(wanted)
-        tested_from = checks.tested_from(blocks)
+        blocks, (trusted, pool_for) = self._blocks(weights, wanted), self._evidence(wanted)
+        tested_from = pool_for(blocks)
         values: Tensor = (
             off_policy_value(groups.rewards, groups.ratios, wanted.k)
             if pool.off_policy and method.needs_ratios
             else objective_estimate(groups.rewards, wanted)
         )
-        measured = self._measures(weights, values, wanted)
+        measured = self._measures(weights, values, wanted).items()
+        measures = {name: mean_of_blocks(column) for name, column in measured}
         units = Units(
             stratum=np.zeros(len(pool.parts), dtype=np.int64),
             **dict(zip(FIELDS, blocks.columns(), strict=True)),
             within=blocks.within(),
-            deviations=blocks.deviations(checks.trusted, tested_from <= pool.rewards.shape[1]),
-            measures={name: mean_of_blocks(column) for name, column in measured.items()},
-            errors={name: error_of_blocks(column) for name, column in measured.items()},
+            deviations=blocks.deviations(trusted, tested_from <= pool.rewards.shape[1]),
+            measures={name: mean for name, (mean, _) in measures.items()},
+            errors={name: error for name, (_, error) in measures.items()},
             groups=len(pool.parts) * groups.replicates,
         )
         reference = self._reference(wanted)
@@ -183,23 +156,37 @@ class CutPool:
             return None
         return reference_method(wanted, self._groups.n, off_policy=self._pool.off_policy)
 
-    def _checks_of(self, wanted: Objective) -> _Checks:
-        """The evidence of the estimators that are unbiased by proof, on its instances."""
-        methods = control_methods(wanted, self._groups.n, off_policy=self._pool.off_policy)
+    def _evidence_of(
+        self, wanted: Objective
+    ) -> tuple[NDArray[np.bool_] | None, Callable[[Blocks], Array]]:
+        """The instances that show no bias of what is unbiased by proof, and the pools for tests.
+
+        These are a function of the blocks of an estimate: the pool [I] from which on each instance
+        is tested for a bias. Where trajectories are not listed it is 0 where these blocks and those
+        of the unbiased controls are enough and NaN where not.
+        """
+        groups, pool = self._groups, self._pool
+        methods = control_methods(wanted, groups.n, off_policy=pool.off_policy)
         reference = self._reference(wanted)
         controls = [
-            self._blocks(self._groups.weights(method), wanted)
+            self._blocks(groups.weights(method), wanted)
             for method in methods
             if method != reference
         ]
         trusted = trusted_by(controls)
-        if self._pool.listed:
-            return _Checks(trusted, needed=pool_to_test(self._pool, wanted))
-        if not methods:
-            return _Checks(trusted)
-        without = Method.parse(methods[0].estimator.name, "none", wanted.k)
-        second_moment = self._blocks(self._groups.weights(without), wanted).columns()[0]
-        return _Checks(trusted, controls=controls, plain=second_moment)
+        if pool.listed:
+            needed = pool_to_test(pool, wanted)
+            return trusted, lambda blocks: needed
+        plain: Array | float = -np.inf
+        if methods:
+            without = Method.parse(methods[0].estimator.name, "none", wanted.k)
+            plain = self._blocks(groups.weights(without), wanted).columns()[0]
+
+        def tested_from(blocks: Blocks) -> Array:
+            carried = np.all([one.carried() for one in (blocks, *controls)], axis=0)
+            return np.where(carried & blocks.above_rounding_of(plain), 0.0, np.nan)
+
+        return trusted, tested_from
 
     def _blocks(self, weights: Tensor, wanted: Objective) -> Blocks:
         """The estimates of every block, means over the partitions."""

@@ -14,7 +14,6 @@ from maxk_lab.environments.rollouts import Rollouts
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import (
     checked_probabilities,
-    exact_gradient,
     exact_gradient_weights,
     exact_value,
 )
@@ -34,8 +33,8 @@ TABLE_LIMIT = 1500
 # made this many bytes at a time.
 FEW_PARAMETERS = 64
 FEW_BYTES = 2**20
-# Trajectories whose log-probability is worked out together.
-LOG_PROBS = 4096
+# Trajectories whose log-probability is worked out together, and those that are gone back through.
+LOG_PROBS, BACKWARD = 4096, 2048
 
 
 def draw_pool(
@@ -217,15 +216,23 @@ class Source:
         )
         return score_gram(scores, len(actions), self.parameters, directions=directions)
 
-    def exact_gradient(self, listed: Tensor, weight: Tensor) -> Tensor:
-        """∇J [P] of all trajectories [A, T] by its weights [A]."""
-
-        def log_probs(i: int, j: int) -> Tensor:
-            return self.environment.log_probs(self.policy, self.instance, listed[i:j].unsqueeze(0))[
-                0
-            ]
-
-        return exact_gradient(log_probs, weight, self.parameters)
+    def exact_gradient(self, listed: Tensor, weights: Tensor) -> Tensor:
+        """∇J = Σ_a c_a ψ_a of all trajectories [A, T] by its weights c [A], [P] float64."""
+        total = torch.zeros(sum(p.numel() for p in self.parameters), dtype=torch.float64)
+        chunks = torch.split(listed, BACKWARD), torch.split(weights, BACKWARD)
+        for actions, weight in zip(*chunks, strict=True):
+            log_probs = self.environment.log_probs(
+                self.policy, self.instance, actions.unsqueeze(0)
+            )[0]
+            gradients = torch.autograd.grad(
+                log_probs,
+                self.parameters,
+                weight.to(log_probs),
+                allow_unused=True,
+                materialize_grads=True,
+            )
+            total += torch.cat([gradient.flatten() for gradient in gradients]).double().cpu()
+        return total
 
     @torch.no_grad()
     def token_weights(self, actions: Tensor) -> tuple[Tensor, Tensor]:

@@ -209,11 +209,9 @@ def correlation(x: Tensor, y: Tensor, chance: Tensor) -> float | None:
 
     It is None where one of them does not vary or is NaN.
     """
-    chance = chance / chance.sum()
-    centred, spreads = [], []
-    for values in (x.double(), y.double()):
-        centred.append(values - chance @ values)
-        spreads.append((chance @ centred[-1].square()).sqrt())
-        if not float(spreads[-1]) > ROUNDING * float(values.abs().max()):
-            return None
-    return float((chance @ (centred[0] * centred[1])) / (spreads[0] * spreads[1]))
+    pair = torch.stack([x, y]).double()
+    covariance = torch.cov(pair, correction=0, aweights=chance)
+    spreads = covariance.diagonal().sqrt()
+    if not bool((spreads > ROUNDING * pair.abs().amax(1)).all()):
+        return None
+    return float(covariance[0, 1] / spreads.prod())

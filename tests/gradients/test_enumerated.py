@@ -1,0 +1,376 @@
+"""Enumeration over multisets of classes against sums over all A^n tuples, and its verdicts."""
+
+import itertools
+import math
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+import small_environments
+import torch
+from scipy import stats
+from score_tables import bandit, cell, every_group, measured, name_of, pool_of, table, weigh_of
+
+from maxk_lab.errors import LabError
+from maxk_lab.estimators import effective_sample_size, maxk_reward_estimate
+from maxk_lab.estimators.method import Method
+from maxk_lab.gradients.enumerated.anatomy import Anatomy, anatomy
+from maxk_lab.gradients.enumerated.exact import (
+    checked_probabilities,
+    exact_gradient_weights,
+    exact_value,
+)
+from maxk_lab.gradients.enumerated.moments import MomentSums, Outcomes, complete_moments
+from maxk_lab.gradients.scores.behaviour import perturbed
+from maxk_lab.gradients.scores.per_trajectory import trajectory_scores
+from maxk_lab.statistics.bias import bias_verdicts
+from maxk_lab.statistics.intervals import interval
+from maxk_lab.statistics.measures import claimable
+from maxk_lab.statistics.units import Units
+
+DISTINCT, TIED = [0.3, -1.0, 2.0], [1.0, 0.0, 1.0]
+PAIRS = [
+    ("maxk", "none", 2),
+    ("maxk", "centred", 1),
+    ("maxk", "centred", 2),
+    ("maxk", "subloo", 3),
+    ("maxk", "sample_loo", 2),
+    ("maxk", "group_mean", 2),
+    ("maxk", "optimal[length]", 2),
+    ("maxk", "optimal[grad_norm]", 2),
+    ("reinforce", "eob", 1),
+    ("reinforce", "otb_loo", 1),
+    ("grpo", "none", 1),
+    ("leader_reward", "none", 1),
+    ("top_m[2]", "centred", 3),
+    ("partitioned[none]", "none", 2),
+    ("partitioned[loo]", "none", 2),
+]
+
+
+@pytest.mark.parametrize("rewards", [[0.3, -1.0, 2.0, 0.5], [1.0, 1.0, 0.0, 1.0]])
+@pytest.mark.parametrize("shift", [0.0, -1e4])
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_value_and_gradient_equal_the_sum_over_all_k_tuples(rewards, shift, k):
+    rewards = torch.tensor(rewards, dtype=torch.float64)
+    logits = torch.tensor([0.1, -0.4, 0.2, 0.9], dtype=torch.float64, requires_grad=True)
+    p = logits.softmax(0)
+    arms = torch.tensor(list(itertools.product(range(4), repeat=k)))
+    value = p[arms].prod(1) @ rewards[arms].max(1).values
+    (gradient,) = torch.autograd.grad(value, logits)
+    p = p.detach()
+    assert exact_value(p, rewards + shift, k).item() == pytest.approx(value.item() + shift)
+    scores = torch.eye(4).double() - p
+    found = exact_gradient_weights(p, rewards + shift, k) @ scores
+    torch.testing.assert_close(found, gradient, rtol=1e-10, atol=1e-14 + 1e-15 * abs(shift))
+
+
+@pytest.mark.parametrize("probabilities", [[0.5, 0.4], [0.25, 0.16], [0.7, 0.6]])
+def test_probabilities_that_do_not_sum_to_1_are_log_probs_fault_or_the_list_s(probabilities):
+    log_probs = torch.tensor(probabilities).double().log()
+    said = rf"log_probs, sum to {sum(probabilities):.6g} and not to 1: log_probs must be .* lacks"
+    with pytest.raises(LabError, match=said):
+        checked_probabilities(log_probs)
+
+
+def higher_terms(estimates, tuples, chance):
+    """[S, P] less its mean and its terms of one trajectory, and the total variance of these."""
+    mean = chance @ estimates
+    left, first = estimates - mean, 0.0
+    for i in range(tuples.shape[1]):
+        for a in tuples.unique():
+            at = tuples[:, i] == a
+            term = chance[at] @ estimates[at] / chance[at].sum() - mean
+            left[at] -= term
+            first += (chance[at].sum() * term.square().sum()).item()
+    return left, first
+
+
+@pytest.mark.parametrize("behaviour", [False, True])
+@pytest.mark.parametrize("n", [4, 6])
+@pytest.mark.parametrize("rewards", [DISTINCT, TIED, [1000.3, 999.0, 1002.0], [2.0, 2.0, 2.0]])
+@pytest.mark.parametrize(
+    ("estimator", "baseline", "k"), [*PAIRS, ("off_policy_maxk", "centred", 2)]
+)
+def test_moments_and_hoeffding_terms_are_those_over_all_tuples(
+    estimator, baseline, k, rewards, n, behaviour
+):
+    method = Method.parse(estimator, baseline, k)
+    behaviour = behaviour or method.needs_ratios
+    outcomes, scores = table(rewards, behaviour=behaviour, weights=method.needed_weight)
+    weigh, plain = weigh_of(estimator, baseline, k), weigh_of(estimator, "none", k)
+    classes = outcomes.classes
+    sums, without, mixed = MomentSums(classes), MomentSums(classes), 0.0
+    for rows, chance in classes.groups(n, ordered=method.is_ordered):
+        form, arguments = classes.forms(rows), classes.arguments(rows)
+        weights, bare = weigh(*arguments), plain(*arguments)
+        sums.add(rows, chance, weights, form)
+        without.add(rows, chance, bare, form)
+        mixed += float(chance @ form(bare, weights))
+    parts = anatomy(outcomes, n, sums, None if baseline == "none" else without, mixed)
+    moments = complete_moments(outcomes, n, weigh, ordered=method.is_ordered)
+    assert moments.second == sums.second
+
+    tuples, chance = every_group(outcomes, n)
+    columns = (outcomes.rewards, outcomes.g, outcomes.ratios)
+    arguments = [None if column is None else column[tuples] for column in columns]
+    estimates, bare = (
+        torch.einsum("sn,snp->sp", one(*arguments), scores[tuples]) for one in (weigh, plain)
+    )
+    second = (chance @ estimates.square().sum(1)).item()
+    assert moments.second == pytest.approx(second, rel=1e-11, abs=1e-14)
+    mean = moments.coefficients @ scores
+    torch.testing.assert_close(mean, chance @ estimates, rtol=1e-10, atol=1e-13 * max(rewards))
+    (higher, first), (of_plain, _) = (higher_terms(e, tuples, chance) for e in (estimates, bare))
+    of_baseline = of_plain - higher
+    expected = Anatomy(
+        first,
+        (chance @ of_plain.square().sum(1)).item(),
+        (chance @ of_baseline.square().sum(1)).item(),
+        -2 * (chance @ (of_plain * of_baseline).sum(1)).item(),
+    )
+    # Parts cancel: rounding is relative to the largest of them, or of what it was made from.
+    size = max(map(abs, astuple(expected))) + (chance @ bare.square().sum(1)).item()
+    assert astuple(parts) == pytest.approx(astuple(expected), rel=1e-10, abs=1e-13 * size)
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_the_leave_one_out_mean_acts_as_its_expectation_plus_noise_of_pairs(n):
+    """The baseline of K = 1, centred, has no first-order term.
+
+    ĝ = Σ (R_i − J) ψ_i / n − Σ_{i≠j} (R_j − J) ψ_i / (n(n−1)).
+    """
+    outcomes, scores = table([0.3, -1.0, 2.0, 0.5])
+    pool, p = outcomes.classes, outcomes.probabilities
+    sums, plain, mixed = MomentSums(pool), MomentSums(pool), 0.0
+    for rows, chance in pool.groups(n):
+        own, bare = (weigh_of("maxk", b, 1)(*pool.arguments(rows)) for b in ("centred", "none"))
+        sums.add(rows, chance, own, pool.forms(rows))
+        plain.add(rows, chance, bare, pool.forms(rows))
+        mixed += float(chance @ pool.forms(rows)(bare, own))
+    parts = anatomy(outcomes, n, sums, plain, mixed)
+    gap, norms = outcomes.rewards - p @ outcomes.rewards, scores.square().sum(1)
+    gradient = ((p * outcomes.rewards) @ scores).square().sum()
+    first = (p @ (gap.square() * norms) - gradient) / n
+    noise = ((p @ gap.square()) * (p @ norms) + gradient) / (n * (n - 1))
+    assert parts.variance_first == pytest.approx(first.item(), rel=1e-12)
+    assert parts.variance_baseline == pytest.approx(noise.item(), rel=1e-12)
+    assert parts.variance_cross == pytest.approx(0.0, abs=1e-14)
+    assert parts.variance_interaction == pytest.approx(0.0, abs=1e-14)
+
+
+def test_trajectories_that_no_weight_tells_apart_share_a_class():
+    outcomes, _ = table([1.0, 0.0, 0.0, 1.0])
+    assert len(outcomes.classes) == 2
+    assert len(table([1.0, 0.0, 0.0, 1.0], weights="length")[0].classes) == 4 - 2
+    assert len(table([1.0, 0.0, 0.0, 2.0], weights="number")[0].classes) == 4
+
+
+def test_impossible_trajectories_are_left_out_and_the_others_sum_to_one():
+    outcomes, _ = table(DISTINCT)
+    padded = Outcomes.of(
+        torch.cat([outcomes.probabilities * (1 + 1e-7), torch.zeros(2).double()]),
+        torch.nn.functional.pad(outcomes.rewards, (0, 2)),
+        None,
+        torch.nn.functional.pad(outcomes.gram, (0, 2, 0, 2)),
+    )
+    assert padded.probabilities.sum().item() == pytest.approx(1.0, abs=1e-15)
+    assert padded.gram.shape == (3, 3)
+
+
+VERDICTS = {
+    ("reinforce", "rloo", 4, 1): "unbiased",
+    ("reinforce", "opo_loo", 4, 1): "unbiased",
+    ("reinforce", "otb_loo", 4, 1): "unbiased",
+    ("reinforce", "eob_loo", 4, 1): "unbiased",
+    ("maxk", "optimal[grad_norm]", 4, 2): "unbiased",
+    ("maxk", "none", 4, 2): "unbiased",
+    ("maxk", "subloo", 4, 3): "unbiased",
+    ("partitioned[none]", "none", 4, 2): "unbiased",
+    ("partitioned[loo]", "none", 6, 2): "unbiased",
+    ("maxk", "affine[cross_fit]", 4, 2): "unbiased",
+    ("maxk", "ladder[cross_fit]", 4, 3): "unbiased",
+    ("maxk", "affine[oracle]", 4, 2): "unbiased",
+    ("maxk", "ladder[oracle]", 4, 3): "unbiased",
+    ("maxk", "constant[oracle]", 4, 2): "unbiased",
+    ("maxk", "joint_optimum", 4, 2): "unbiased",
+    ("maxk", "joint_optimum", 4, 4): "unbiased",
+    ("maxk", "affine[same_batch]", 4, 2): "biased",
+    ("maxk", "ladder[same_batch]", 4, 3): "biased",
+    ("reinforce", "mean", 4, 1): "scale bias",
+    ("maxk", "group_mean", 4, 2): "scale bias",
+    ("grpo", "none", 4, 1): "biased",
+    ("reinforce", "otb", 4, 1): "biased",
+    ("reinforce", "eob", 4, 1): "biased",
+    ("leader_reward", "none", 4, 1): "biased",
+}
+
+
+@pytest.mark.parametrize("shift", [0.0, 1000.0])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_bias_is_proven_or_refuted_without_sampling(shift, dtype):
+    pool = pool_of(bandit(shift=shift, dtype=dtype), objectives=[1, 2, 3, 4])
+    metrics = measured(pool, *(cell(*key) for key in VERDICTS))
+    assert {one["against"] for one in metrics.values()} == {"complete"}
+    verdicts = bias_verdicts({key: Units.from_metrics(metrics[name_of(*key)]) for key in VERDICTS})
+    assert {key: verdict.verdict for key, verdict in verdicts.items()} == VERDICTS
+    assert all(np.isnan(v.p_value) for v in verdicts.values())
+    assert {v.detectable for v in verdicts.values()} == {1e-9 if dtype == "float64" else 1e-4}
+    assert verdicts["reinforce", "mean", 4, 1].relative_bias == pytest.approx(0.25, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "estimator", ["top_m[2]", "median", "trimmed_mean[0.2]", "l_statistic[0.5 0.0 -1.5]"]
+)
+def test_every_objective_is_proven_unbiased(estimator):
+    expected = dict.fromkeys(("none", "centred", "subloo"), "unbiased")
+    expected["group_mean"] = "scale bias"
+    pool = pool_of(bandit(shift=1000.0), objectives=[Method.parse(estimator, k=3).objective])
+    metrics = measured(pool, *(cell(estimator, baseline, 5, 3) for baseline in expected))
+    units = {b: Units.from_metrics(metrics[name_of(estimator, b, 5, 3)]) for b in expected}
+    assert {b: verdict.verdict for b, verdict in bias_verdicts(units).items()} == expected
+
+
+@pytest.mark.parametrize(
+    "key", [("maxk", "subloo", 3, 2), ("maxk", "optimal[grad_norm]", 3, 2), ("grpo", "none", 3, 1)]
+)
+def test_a_policy_of_tokens_is_judged_as_a_table_is(key):
+    sizes = {"task": "edit", "vocab_size": 3, "max_length": 2, "prompt_length": 2}
+    policy = {"embed_dim": 8, "init_std": 0.5}
+    environment = small_environments.make("toy_llm", policy=policy, **sizes)
+    pool = pool_of(environment, count=2, objectives=[key[-1]])
+    (metrics,) = measured(pool, cell(*key)).values()
+    assert metrics["against"] == "complete"
+    expected = "biased" if key[0] == "grpo" else "unbiased"
+    assert bias_verdicts({0: Units.from_metrics(metrics)})[0].verdict == expected
+    assert all(-1 <= value <= 1 for values in metrics["proxies"].values() for value in values)
+
+
+def test_otb_equals_eob_where_the_logit_proxy_is_the_squared_norm():
+    cells = [cell("reinforce", "eob", 4, 1), cell("reinforce", "otb", 4, 1)]
+    metrics = measured(pool_of(bandit(), objectives=[1]), *cells).values()
+    eob, otb = (Units.from_metrics(one) for one in metrics)
+    np.testing.assert_allclose(eob.columns(), otb.columns(), rtol=1e-9)
+    for one in metrics:
+        assert one["proxies"]["length"] == [None] * 12
+        assert one["proxies"]["logit_proxy"] == pytest.approx([1.0] * 12, abs=1e-12)
+
+
+def test_every_measure_of_one_enumerated_instance_has_its_value():
+    (metrics,) = measured(pool_of(bandit(), count=1), cell("maxk", "none", 4, 2)).values()
+    assert metrics["undefined"] == {}
+    units = Units.from_metrics(metrics)
+    for name in {"objective", *claimable("ratio")} - {"effective_sample_size", "kl", "ratio_std"}:
+        assert interval(units, name).value == pytest.approx(metrics[name], rel=1e-12, abs=1e-25)
+    assert metrics["scale"] == pytest.approx(1.0, abs=1e-12)
+
+
+def test_groups_are_enumerated_where_there_are_few_of_them_however_small_the_pool():
+    cells = cell("maxk", "centred", 8, 2), cell("maxk", "centred", 2, 1)
+    many, few = measured(pool_of(bandit(arms=20), objectives=[1, 2]), *cells[::-1]).values()
+    assert (many["against"], few["against"]) == ("complete", "exact")
+    (metrics,) = measured(pool_of(bandit(), size=1), cells[0]).values()
+    assert metrics["against"] == "complete"
+
+
+@pytest.mark.parametrize("distance", [None, 0.7])
+@pytest.mark.parametrize(
+    "pair", [("off_policy_maxk", "none"), ("off_policy_maxk", "centred"), ("maxk", "subloo")]
+)
+def test_the_measures_of_a_cell_equal_the_sum_over_all_tuples(pair, distance):
+    environment = bandit()
+    policy, instances = environment.policy(0), environment.instances(3, 1)
+    instances[0] = torch.tensor([0.0, 0.0, 1.0])
+    behaviour = None if distance is None else perturbed(policy, distance, seed=2)
+    pool = pool_of(environment, count=3, instances=instances, behaviour=behaviour)
+    (metrics,) = measured(pool, cell(*pair, 4, 2)).values()
+    p = policy().exp().detach()
+    b = p if behaviour is None else behaviour().exp().detach()
+    tuples = torch.tensor(list(itertools.product(range(3), repeat=4)))
+    chance, ratios = b[tuples].prod(1), (p / b)[tuples]
+    scores = torch.eye(3).double() - p
+    for i in range(3):
+        rewards = instances[i][tuples]
+        weights = weigh_of(*pair, 2)(rewards, None, ratios)
+        estimates = torch.einsum("sn,snp->sp", weights, scores[tuples])
+        dead = weights.eq(0).all(1)
+        share = weights[~dead].square().sum(1) / weights[~dead].abs().sum(1).square()
+        expected = {
+            "objective": p[tuples].prod(1) @ maxk_reward_estimate(rewards, 2),
+            "dead_gradient_rate": chance[dead].sum(),
+            "weight_concentration": chance[~dead] @ share / chance[~dead].sum(),
+        }
+        if behaviour is not None:
+            expected |= {
+                "effective_sample_size": chance @ effective_sample_size(ratios) / 4,
+                "kl": b @ (b / p).log(),
+                "ratio_std": (b @ (p / b).square() - 1).sqrt(),
+            }
+        elif pair[0] == "maxk":
+            values = maxk_reward_estimate(rewards, 2)
+            expected["value_variance"] = chance @ values.square() - (chance @ values).square()
+        for name, value in expected.items():
+            assert metrics["measures"][name][i] == pytest.approx(value.item(), rel=1e-9, abs=1e-12)
+        second, mean = chance @ estimates.square().sum(1), chance @ estimates
+        assert metrics["units"]["m2"][i] == pytest.approx(second.item())
+        assert metrics["units"]["mean_square"][i] == pytest.approx(mean.square().sum().item())
+        terms = ("first", "cross", "baseline", "interaction")
+        total = sum(metrics["measures"][f"variance_{name}"][i] for name in terms)
+        assert total == pytest.approx((second - mean.square().sum()).item(), rel=1e-10)
+    assert ("kl" in metrics["measures"]) == (behaviour is not None)
+
+
+def test_ratios_make_the_gradient_unbiased_and_nothing_less_does():
+    expected = {
+        ("off_policy_maxk", "none"): "unbiased",
+        ("off_policy_maxk", "centred"): "unbiased",
+        ("off_policy_maxk", "subloo"): "unbiased",
+        ("off_policy_first_order", "none"): "biased",
+        ("maxk", "centred"): "biased",
+    }
+    environment = bandit()
+    behaviour = perturbed(environment.policy(0), 0.7, seed=2)
+    metrics = measured(
+        pool_of(environment, behaviour=behaviour), *(cell(*pair, 4, 2) for pair in expected)
+    )
+    units = {pair: Units.from_metrics(metrics[name_of(*pair, 4, 2)]) for pair in expected}
+    assert {pair: v.verdict for pair, v in bias_verdicts(units).items()} == expected
+
+
+def test_two_outcomes_are_enumerated_however_many_samples():
+    """ρ̂ of c successes among n is 1 − C(n−c, K)/C(n, K), and c is binomial."""
+    n, k, chance = 1600, 8, 0.02
+    rewards, p = torch.tensor([[0.0, 1.0], [1 - chance, chance]], dtype=torch.float64)
+    environment = bandit(arms=2)
+    policy = environment.policy(0)
+    with torch.no_grad():
+        policy.logits.copy_(p.log())
+    pool = pool_of(environment, 8, 1, objectives=[k], policy=policy, instances=rewards.unsqueeze(0))
+    (metrics,) = measured(pool, cell("maxk", "centred", n, k)).values()
+    successes = np.arange(n + 1)
+    failed = [math.comb(n - int(c), k) / math.comb(n, k) for c in successes]
+    density = stats.binom.pmf(successes, n, chance)
+    mean = density @ failed
+    variance = density @ (np.array(failed) - mean) ** 2
+    assert metrics["value_variance"] == pytest.approx(variance, rel=1e-9)
+    assert mean == pytest.approx((1 - chance) ** k)
+    assert metrics["dead_gradient_rate"] == pytest.approx((1 - chance) ** n + chance**n, rel=1e-9)
+    assert bias_verdicts({0: Units.from_metrics(metrics)})[0].verdict == "unbiased"
+    with pytest.raises(ValueError, match="at least 2 are needed"):
+        measured(pool, cell("maxk", "centred", 100_000, k))
+
+
+def test_the_gradient_of_a_neural_policy_is_that_through_its_value(monkeypatch):
+    """Of so many trajectories that no table is made of them: by chunks, as a direction."""
+    monkeypatch.setattr("maxk_lab.gradients.scores.draw.TABLE_LIMIT", 10)
+    monkeypatch.setattr("maxk_lab.gradients.scores.draw.BACKWARD", 50)
+    environment = small_environments.make("tsp", num_loc=5)
+    policy, instance = environment.policy(0), environment.instances(1, 1)
+    listed, rewards = environment.enumerate(instance)
+    log_probs = environment.log_probs(policy, instance, listed.unsqueeze(0))[0]
+    value = exact_value(log_probs.exp(), rewards, 3)
+    gradient = trajectory_scores(value.unsqueeze(0), list(policy.parameters()))[0]
+    pool = pool_of(environment, 16, 1, [3], policy, instance)
+    (part,) = pool.parts
+    assert part.norm.item() == pytest.approx(gradient.square().sum().item(), rel=1e-9)
+    assert part.value.item() == pytest.approx(value.item(), rel=1e-12)

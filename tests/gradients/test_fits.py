@@ -1,0 +1,302 @@
+"""Fitted coefficients and the joint optimum against least squares over every group written out."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from score_tables import bandit, cell, every_group, measured, pool_of, table
+
+from maxk_lab.errors import LabError
+from maxk_lab.estimators import advantages
+from maxk_lab.estimators.baselines.least_squares import family_terms
+from maxk_lab.gradients.enumerated.exact import exact_gradient_weights
+from maxk_lab.gradients.enumerated.moments import Outcomes, complete_moments
+from maxk_lab.gradients.enumerated.oracle import constant_level, joint_optimum
+from maxk_lab.gradients.fitting import cross_fit, oracle_coefficients, same_batch
+
+DISTINCT, TIED = [0.3, -1.0, 2.0], [1.0, 0.0, 0.0, 1.0]
+
+
+def drawn(instances, groups, n):
+    """Rewards [I, R, n] and scores [I, R, n, 4] of groups, no two alike."""
+    generator = torch.Generator().manual_seed(0)
+    rewards = torch.randn(instances, groups, n, generator=generator).double()
+    return rewards, torch.randn(instances, groups, n, 4, generator=generator).double()
+
+
+def least_squares(rewards, scores, k, family):
+    """The α of the least Σ_r ‖ĝ_r‖², written out: rewards [R, n], scores [R, n, P] → [D]."""
+    w0, directions = family_terms(rewards, k, family)
+    plain = torch.einsum("rn,rnp->rp", w0, scores).flatten()
+    moved = torch.einsum("rnd,rnp->rpd", directions, scores).flatten(0, 1)
+    return torch.linalg.lstsq(moved, -plain.unsqueeze(1), driver="gelsd").solution.squeeze(1)
+
+
+@pytest.mark.parametrize(
+    ("family", "n", "k"), [("affine", 4, 2), ("ladder", 4, 2), ("ladder", 6, 4), ("ladder", 9, 8)]
+)
+def test_a_cross_fit_is_the_least_squares_over_the_groups_of_all_other_instances(family, n, k):
+    rewards, scores = drawn(4, 6, n)
+    gram = scores @ scores.mT
+    coefficients = cross_fit(rewards, gram, k, family)
+    for i in range(4):
+        others = [j for j in range(4) if j != i]
+        parts = rewards[others].flatten(0, 1), scores[others].flatten(0, 1)
+        expected = least_squares(*parts, k, family)
+        torch.testing.assert_close(coefficients[i], expected, rtol=1e-8, atol=1e-10)
+    rewards[1], gram[1] = 1e9 * rewards[1], 1e9 * gram[1]
+    assert torch.equal(cross_fit(rewards, gram, k, family)[1], coefficients[1])
+    with pytest.raises(ValueError, match="it needs at least 2, got 1"):
+        cross_fit(rewards[:1], gram[:1], k, family)
+
+
+@pytest.mark.parametrize(("family", "n", "k"), [("affine", 4, 2), ("ladder", 6, 3)])
+def test_the_same_batch_fit_is_the_least_squares_of_the_group_itself(family, n, k):
+    rewards, scores = drawn(2, 3, n)
+    coefficients = same_batch(rewards, scores @ scores.mT, k, family)
+    for i, r in itertools.product(range(2), range(3)):
+        expected = least_squares(rewards[i, r : r + 1], scores[i, r : r + 1], k, family)
+        torch.testing.assert_close(coefficients[i, r], expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("rewards", [DISTINCT, TIED, [-0.5, 0.7, 0.1, 1.9]])
+@pytest.mark.parametrize(
+    ("family", "n", "k"), [("constant", 3, 3), ("affine", 4, 3), ("ladder", 4, 2), ("ladder", 5, 3)]
+)
+def test_the_oracle_is_the_least_squares_over_every_ordered_group(rewards, family, n, k):
+    outcomes, scores = table(rewards, seed=n, width=3)
+    rows, chance = every_group(outcomes, n)
+    w0, directions = family_terms(outcomes.rewards[rows], k, family)
+    gram = outcomes.gram[rows.unsqueeze(-1), rows.unsqueeze(-2)]
+
+    def second(alpha):
+        weights = w0 + directions @ alpha
+        return (chance @ torch.einsum("sn,snm,sm->s", weights, gram, weights)).item()
+
+    found = oracle_coefficients(outcomes, n, k, family)
+    # A sample's own score, weighted by the root of its group's probability, makes it a plain least
+    # squares.
+    weighted = chance.sqrt().view(-1, 1, 1) * scores[rows]
+    best = least_squares(outcomes.rewards[rows], weighted, k, family)
+    assert second(found) == pytest.approx(second(best), rel=1e-11)
+    assert second(found) <= min(second(found + 1e-3), second(found - 1e-3))
+    if len(set(rewards)) > 2:
+        torch.testing.assert_close(found, best, rtol=1e-7, atol=1e-8)
+
+
+def test_the_oracle_refuses_trajectories_of_another_policy():
+    outcomes, _ = table(DISTINCT, behaviour=True)
+    with pytest.raises(LabError, match=r"leave out gradient\.behaviour"):
+        oracle_coefficients(outcomes, 4, 2, "affine")
+
+
+@pytest.mark.parametrize(("family", "n", "k"), [("affine", 3, 2), ("ladder", 4, 3)])
+def test_a_cross_fit_is_unbiased_whatever_the_other_group_and_a_same_batch_fit_is_not(family, n, k):
+    """All pairs of a group of one instance, fitted on, and one of another, weighted."""
+    fitted_on, _ = table(DISTINCT, seed=1)
+    used_on, _ = table([-0.4, 1.5, 0.2], seed=2)
+    truth = used_on.centred(exact_gradient_weights(used_on.probabilities, used_on.rewards, k))
+    first, chance_of_first = every_group(fitted_on, n)
+    second, chance = every_group(used_on, n)
+    rewards = used_on.rewards[second]
+
+    def mean(coefficients):
+        """The coefficients c [A] of E ĝ = Σ_a c_a ψ_a, for α of each group or of all."""
+        weights = advantages(
+            rewards, baseline=f"{family}[cross_fit]", k=k, coefficients=coefficients
+        )
+        weighted = (chance.unsqueeze(1) * weights).flatten()
+        return used_on.centred(torch.zeros(3).double().index_add_(0, second.flatten(), weighted))
+
+    def size(off):
+        return math.sqrt(max(0.0, used_on.inner(off, off) / used_on.inner(truth, truth)))
+
+    gram = fitted_on.gram[first.unsqueeze(-1), first.unsqueeze(-2)]
+    used_gram = used_on.gram[second.unsqueeze(-1), second.unsqueeze(-2)]
+    overall = torch.zeros(3).double()
+    for rows, products, share in zip(first, gram, chance_of_first, strict=True):
+        both = torch.stack([fitted_on.rewards[rows], rewards[0]]).unsqueeze(1)
+        alpha = cross_fit(both, torch.stack([products, used_gram[0]]).unsqueeze(1), k, family)[1]
+        assert size(mean(alpha) - truth) < 1e-12
+        overall += share * mean(alpha)
+    assert size(overall - truth) < 1e-12
+    assert size(mean(same_batch(rewards, used_gram, k, family)) - truth) > 0.01
+
+
+@pytest.mark.slow
+def test_an_enumerated_cross_fit_has_the_coefficients_and_the_variance_of_the_sampled_one():
+    pool, key = pool_of(bandit(), size=20_000, objectives=[3]), ("maxk", "ladder[cross_fit]", 4, 3)
+    (exact,) = measured(pool, cell(*key, partitions=2)).values()
+    (sampled,) = measured(pool, cell(*key, complete=False, partitions=2)).values()
+    assert (exact["against"], sampled["against"]) == ("complete", "exact")
+    assert torch.tensor(exact["coefficients"]).shape == (12, 2)
+    assert sampled["coefficients"] == exact["coefficients"]
+    assert sampled["variance"] == pytest.approx(exact["variance"], rel=0.03)
+
+
+def test_with_many_groups_a_cross_fit_varies_as_one_alpha_for_all_does_and_the_oracle_no_more():
+    names = ("centred", "subloo", "affine[cross_fit]", "affine[oracle]", "joint_optimum")
+    metrics = measured(
+        pool_of(bandit(), size=4_000), *(cell("maxk", name, 4, 2, partitions=2) for name in names)
+    )
+    centred, subloo, fitted, oracle, best = (one["variance"] for one in metrics.values())
+    assert best < oracle < fitted < min(centred, subloo)
+
+
+@pytest.mark.parametrize(
+    "baseline", ["affine[oracle]", "ladder[oracle]", "constant[oracle]", "joint_optimum"]
+)
+@pytest.mark.parametrize(("arms", "n", "complete"), [(3, 4, False), (20, 8, True)])
+def test_an_oracle_without_complete_enumeration_says_what_it_needs(baseline, arms, n, complete):
+    pool = pool_of(bandit(arms), count=2)
+    with pytest.raises(LabError, match="complete: true"):
+        measured(pool, cell("maxk", baseline, n, 2, complete))
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_cross_fit_of_one_instance_is_an_error(complete):
+    with pytest.raises(ValueError, match="it needs at least 2, got 1"):
+        measured(pool_of(bandit(), count=1), cell("maxk", "affine[cross_fit]", 4, 2, complete))
+
+
+@pytest.mark.parametrize("rewards", [DISTINCT, TIED, [0.0, 0.0, 0.0]])
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_the_best_constant_is_the_mean_maximum_weighted_by_the_squared_score_of_its_group(
+    rewards, k
+):
+    outcomes, scores = table(rewards, seed=k)
+    rows, chance = every_group(outcomes, k)
+    squared = scores[rows].sum(1).square().sum(1)
+    norm = outcomes.probabilities @ outcomes.gram.diagonal()
+    expected = (chance * squared * outcomes.rewards[rows].max(1).values).sum() / (k * norm)
+    assert constant_level(outcomes, k) == pytest.approx(expected.item(), rel=1e-12, abs=1e-14)
+    moved = replace(outcomes, rewards=outcomes.rewards + 1e6)
+    assert constant_level(moved, k) - 1e6 == pytest.approx(expected.item(), abs=1e-8)
+    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+        constant_level(outcomes, 0)
+
+
+@pytest.mark.parametrize("rewards", [DISTINCT, TIED])
+@pytest.mark.parametrize(("n", "k"), [(2, 1), (2, 2), (4, 2), (5, 3), (4, 4)])
+def test_the_best_constant_is_the_least_squares_one_at_every_n(rewards, n, k):
+    outcomes, _ = table(rewards, seed=n)
+    (alpha,) = oracle_coefficients(outcomes, n, k, "constant").tolist()
+    assert constant_level(outcomes, k) == pytest.approx(alpha, abs=1e-9)
+
+
+def least_second_moment(outcomes, scores, n, k):
+    """The least E‖Σ_i (s_i − b_i) ψ_i‖² over b(multiset of the others).
+
+    Each multiset is an unknown, and each group a row.
+    """
+    rows, chance = every_group(outcomes, n)
+    unknowns: dict[tuple[int, ...], int] = {}
+    moved = torch.zeros(len(rows), scores.shape[1], math.comb(len(scores) + n - 2, n - 1)).double()
+    for s, group in enumerate(rows.tolist()):
+        for i, member in enumerate(group):
+            others = tuple(sorted(group[:i] + group[i + 1 :]))
+            moved[s, :, unknowns.setdefault(others, len(unknowns))] += scores[member]
+    weights = advantages(outcomes.rewards[rows], estimator="maxk", baseline="none", k=k)
+    plain = torch.einsum("sn,snp->sp", weights, scores[rows])
+    root = chance.sqrt().unsqueeze(1)
+    matrix, right = (root.unsqueeze(2) * moved).flatten(0, 1), (root * plain).flatten()
+    best = torch.linalg.lstsq(matrix, right.unsqueeze(1), driver="gelsd").solution.squeeze(1)
+    return (right - matrix @ best).square().sum().item()
+
+
+def second_moment(outcomes, n, weigh):
+    return complete_moments(outcomes, n, lambda rewards, g, ratios: weigh(rewards, g.long()))
+
+
+def named(baseline, k, **rest):
+    return lambda rewards, rows: advantages(rewards, baseline=baseline, k=k, **rest)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "n", "k"),
+    [(DISTINCT, n, k) for n, k in ((3, 1), (3, 2), (3, 3), (2, 1), (2, 2))]
+    + [(TIED, 3, 2), ([0.5, 1.5], 6, 3)],
+)
+def test_the_joint_optimum_is_the_least_squares_over_every_ordered_group(rewards, n, k):
+    outcomes, scores = table(rewards, seed=n + k, weights="number")
+    expected = least_second_moment(outcomes, scores, n, k)
+    best = joint_optimum(outcomes, n, k)
+    rows, chance = every_group(outcomes, n)
+    weights = best.weights(outcomes.rewards[rows], rows)
+    estimates = torch.einsum("sn,snp->sp", weights, scores[rows])
+    assert (chance @ estimates.square().sum(1)).item() == pytest.approx(expected, rel=1e-12)
+    assert second_moment(outcomes, n, best.weights).second == pytest.approx(expected, rel=1e-12)
+    plain = second_moment(outcomes, n, named(best.plain, k))
+    assert plain.second - best.reduction == pytest.approx(expected, rel=1e-11)
+    # No product with a sample's own score is left, given the others.
+    products = chance * (estimates * scores[rows[:, 0]]).sum(1)
+    assert products.view(len(scores), -1).sum(0).abs().max().item() < 1e-13
+    order = torch.arange(n).roll(1)
+    moved = best.weights(outcomes.rewards[rows][:, order], rows[:, order])
+    torch.testing.assert_close(moved, weights[:, order], rtol=0, atol=1e-14)
+
+
+def rivals(outcomes, n, k):
+    """Every other unbiased baseline, with oracle coefficients if any: (rewards, rows) → weights."""
+    level = torch.tensor([constant_level(outcomes, k)])
+    found = {"none": named("none", k), "constant": named("constant[oracle]", k, coefficients=level)}
+    if k >= 2:
+        found["subloo"] = named("subloo", k)
+    if k < n:
+        found["centred"] = named("centred", k)
+        norms = outcomes.gram.diagonal()
+        found["optimal"] = lambda rewards, rows: advantages(
+            rewards,
+            baseline="optimal[grad_norm]",
+            k=k,
+            trajectory_weights={"grad_norm": norms[rows]},
+        )
+    for family in ("affine", "ladder") if 2 <= k < n else ():
+        coefficients = oracle_coefficients(outcomes, n, k, family)
+        found[family] = named(f"{family}[oracle]", k, coefficients=coefficients)
+    return found
+
+
+@pytest.mark.parametrize("shift", [0.0, 1000.0])
+@pytest.mark.parametrize(("n", "k"), [(2, 1), (2, 2), (4, 1), (4, 2), (4, 3), (4, 4), (6, 3)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_joint_optimum_is_unbiased_and_no_unbiased_baseline_has_less_variance(
+    n, k, shift, seed
+):
+    generator = torch.Generator().manual_seed(seed)
+    p = torch.softmax(torch.randn(4, generator=generator).double(), 0)
+    scores, rewards = torch.eye(4).double() - p, torch.randn(4, generator=generator).double()
+    outcomes = Outcomes(p, rewards + shift, torch.arange(4).double(), scores @ scores.T)
+    found = second_moment(outcomes, n, joint_optimum(outcomes, n, k).weights)
+    truth = exact_gradient_weights(outcomes.probabilities, outcomes.rewards, k)
+    torch.testing.assert_close(
+        outcomes.centred(found.coefficients), outcomes.centred(truth), rtol=1e-9, atol=1e-11
+    )
+    for name, weigh in rivals(outcomes, n, k).items():
+        assert found.second <= second_moment(outcomes, n, weigh).second * (1 + 1e-12), name
+
+
+def test_multisets_of_vanishing_chance_are_no_obstacle_to_the_joint_optimum():
+    outcomes, _ = table(DISTINCT, weights="number")
+    p = torch.tensor([1.0, 1e-80, 1e-80]).double()
+    best = joint_optimum(replace(outcomes, probabilities=p), 6, 2)
+    assert best.values.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("arms", "n", "k", "limit", "said"),
+    [
+        (10, 8, 2, 4000, r"11440 unknowns, at most 4000 are solved for; n <= 6 fits"),
+        (10, 2, 2, 9, "10 unknowns, at most 9 are solved for; no n fits"),
+        (3, 1, 1, 9, "1 <= K <= n and n >= 2, got n = 1 and K = 1"),
+        (3, 4, 5, 9, "1 <= K <= n and n >= 2, got n = 4 and K = 5"),
+        (3, 4, 0, 9, "1 <= K <= n and n >= 2, got n = 4 and K = 0"),
+    ],
+)
+def test_what_the_joint_optimum_cannot_do_is_said_with_what_it_needs(arms, n, k, limit, said):
+    ones = torch.ones(arms).double()
+    outcomes = Outcomes(ones / arms, ones, None, torch.eye(arms).double())
+    with pytest.raises(ValueError, match=said):
+        joint_optimum(outcomes, n, k, limit=limit)

@@ -1,0 +1,137 @@
+"""A pool's record of its trajectories, through its file, and of another policy that drew them."""
+
+import pytest
+import small_environments
+import torch
+from score_tables import bandit, pool_of
+
+from maxk_lab.errors import LabError
+from maxk_lab.gradients.scores.behaviour import perturbed
+from maxk_lab.gradients.scores.pool import ScorePool, correlation
+
+KINDS = ("length", "logit_proxy", "grad_norm")
+
+
+def toy_llm(enumerable=True):
+    sizes = {"vocab_size": 4, "max_length": 3, "prompt_length": 3}
+    policy = {"embed_dim": 8, "init_std": 0.5}
+    environment = small_environments.make("toy_llm", policy=policy, **sizes)
+    environment.enumerable = enumerable
+    return environment
+
+
+def tensors(part):
+    """All tensors of a part, by name."""
+    flat = dict(vars(part))
+    for name in ("drawn", "listed"):
+        flat |= {f"{name}.{key}": value for key, value in vars(flat.pop(name) or object).items()}
+    return {name: value for name, value in flat.items() if isinstance(value, torch.Tensor)}
+
+
+@pytest.mark.parametrize("make", [toy_llm, lambda: toy_llm(False), bandit])
+def test_a_pool_is_the_same_through_its_file(make):
+    environment = make()
+    behaviour = perturbed(environment.policy(0), 0.3, seed=2)
+    pool = pool_of(environment, 30, 2, behaviour=behaviour)
+    again = ScorePool.from_arrays(pool.to_arrays())
+    assert again.tolerance == pool.tolerance == 1e-9
+    assert (again.objectives, again.listed, again.off_policy) == (
+        pool.objectives,
+        pool.listed,
+        True,
+    )
+    assert pool.listed == environment.enumerable
+    for part, other in zip(pool.parts, again.parts, strict=True):
+        found, expected = tensors(other), tensors(part)
+        assert found.keys() == expected.keys()
+        assert all(torch.equal(found[name], values) for name, values in expected.items())
+
+
+def test_parts_of_unequal_sizes_are_padded_in_the_file():
+    pool = pool_of(toy_llm(False), 30, 3)
+    rows = [len(part.gram) for part in pool.parts]
+    assert len(set(rows)) > 1
+    arrays = pool.to_arrays()
+    assert arrays["gram"].shape == (3, max(rows), max(rows))
+    smallest = rows.index(min(rows))
+    assert not arrays["gram"][smallest, min(rows) :].any()
+    again = ScorePool.from_arrays(arrays)
+    assert [len(part.gram) for part in again.parts] == rows
+
+
+def test_the_listing_says_of_each_drawn_trajectory_what_its_rollout_says():
+    drawn = pool_of(toy_llm(False), 30, 2)
+    for part, other in zip(pool_of(toy_llm(), 30, 2).parts, drawn.parts, strict=True):
+        assert part.listed.probabilities.sum().item() == pytest.approx(1.0, abs=1e-12)
+        torch.testing.assert_close(part.drawn.rewards, other.drawn.rewards)
+        for kind in KINDS:
+            of_rows = part.listed_weight(kind)[part.rows]
+            assert torch.equal(of_rows, part.trajectory_weight(kind))
+            expected = other.trajectory_weight(kind)
+            torch.testing.assert_close(of_rows, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_a_missing_reward_is_named():
+    environment = bandit()
+    instances = environment.instances(2, 1)
+    instances[1, 2] = torch.nan
+    with pytest.raises(LabError, match="of instance 1 have no reward"):
+        pool_of(environment, 50, 2, [1], instances=instances)
+
+
+def test_correlation_is_weighted_by_probability_and_none_where_nothing_varies():
+    x, y = torch.tensor([0.0, 1.0, 5.0]), torch.tensor([1.0, 0.0, 7.0])
+    drawn = torch.tensor([0, 0, 0, 1, 2, 2])  # the weights below, as repeats
+    expected = torch.corrcoef(torch.stack([x[drawn], y[drawn]]).double())[0, 1].item()
+    chance = torch.tensor([3.0, 1.0, 2.0]).double()
+    assert correlation(x, y, chance) == pytest.approx(expected, rel=1e-12)
+    assert correlation(torch.full((3,), 0.1), y, chance) is None
+    assert correlation(x, torch.full((3,), 1 / 3), chance) is None
+    assert correlation(x, torch.full((3,), torch.nan), chance) is None
+
+
+def test_a_perturbed_policy_lies_at_its_distance_on_a_line_that_the_seed_alone_gives():
+    policy = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)).double()
+    policy[0].bias.requires_grad_(False)
+
+    def step(distance, seed):
+        moved = perturbed(policy, distance, seed)
+        assert torch.equal(moved[0].bias, policy[0].bias)
+        pairs = zip(moved.parameters(), policy.parameters(), strict=True)
+        return torch.cat([(a - b).detach().flatten() for a, b in pairs])
+
+    near, far = step(0.5, 1), step(2.0, 1)
+    assert near.norm().item() == pytest.approx(0.5, rel=1e-12)
+    torch.testing.assert_close(4 * near, far, rtol=1e-10, atol=1e-12)
+    assert not torch.allclose(near, step(0.5, 2))
+    with pytest.raises(ValueError, match="distance must be at least 0, got -1"):
+        perturbed(policy, -1, 1)
+
+
+def test_without_another_policy_the_ratios_are_exactly_one():
+    environment = bandit()
+    still = perturbed(environment.policy(0), 0.0, seed=2)
+    for pool in (pool_of(environment), pool_of(environment, behaviour=still)):
+        assert pool.ratios.eq(1).all()
+        assert not pool.off_policy
+        for part in pool.parts:
+            assert torch.equal(part.listed.behaviour, part.listed.probabilities)
+
+
+@pytest.mark.parametrize("enumerable", [True, False])
+def test_ratios_are_those_of_the_two_policies(enumerable):
+    environment = bandit()
+    environment.enumerable = enumerable
+    policy = environment.policy(0)
+    behaviour = perturbed(policy, 0.7, seed=2)
+    pool = pool_of(environment, behaviour=behaviour)
+    p, b = policy().exp().detach(), behaviour().exp().detach()
+    values, ratios = torch.stack([pool.rewards[0], pool.ratios[0]], 1).unique(dim=0).T
+    assert len(values) == 3
+    assert ratios.sort().values.tolist() == pytest.approx((p / b).sort().values.tolist(), rel=1e-12)
+    proxies = ((1 - p).square() + p.square().sum() - p.square()).sort().values.tolist()
+    found = pool.trajectory_weight("logit_proxy")[0].unique().tolist()
+    assert found == pytest.approx(proxies)
+    if enumerable:
+        torch.testing.assert_close(pool.parts[0].listed.behaviour, b)
+        torch.testing.assert_close(pool.parts[0].listed.ratios, p / b)
