@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,12 +58,3 @@ def test_a_broken_configuration_stops_only_what_needs_it(
     config.unlink()
     refused = lab("plan", sweep)
     assert "cannot be read: No such file or directory" in refused.stderr.replace("\n", " ")
-
-
-def test_backends_are_listed_with_what_they_need(lab: Lab) -> None:
-    rows = {row["name"]: row for row in json.loads(lab("list", "backends", "--json").stdout)}
-    assert rows["local"]["needs"] is None
-    assert rows["ray"]["needs"] == "pip install 'maxk-lab[ray]'"
-    assert [one["name"] for one in rows["slurm"]["parameters"]][:2] == ["partition", "time"]
-    told = lab("list", "backends").stdout
-    assert 'time: time; the time limit of a job, such as "4:00:00" or 4h' in told

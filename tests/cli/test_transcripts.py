@@ -14,9 +14,15 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from sweep_files import SMALL
+from written_runs import record_of
 
+from maxk_lab.report.summarise import summarise
+from maxk_lab.report.write import write_report
+from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.bundle import write_bundle
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec
 
 from .conftest import TAUGHT
 
@@ -48,6 +54,7 @@ FILES = {
     "taught.yaml": TAUGHT,
     "config.yaml": CONFIG,
     "mine.zip": "precious",
+    "small.yaml": SMALL,
 }
 TRANSCRIPTS = dict(
     block.partition("\n")[::2] for block in FILE.read_text("utf-8").split(COMMAND) if block.strip()
@@ -62,7 +69,24 @@ def folder(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (copy / name).write_text(text, encoding="utf-8")
     (copy / "empty").mkdir()
     write_bundle(RunDirectory(copy / "results" / "tiny"), copy / "carried.zip")
+    made(copy, "old", 0, 1, "claims=[{name: c, kind: unbiased, detectable: 9, where: {n: 4}}]")
+    made(copy, "new", 3, 0)
+    stale = made(copy, "stale", 0, 0, where="prunable")
+    write_report(summarise(stale), stale.report_path, ["markdown", "json"])
+    stale.write_spec(load_spec(copy / "small.yaml", ["name=stale", "seeds=[0]"]))
     return copy
+
+
+def made(
+    folder: Path, name: str, missing: int, failed: int, *more: str, where: str = "made"
+) -> RunDirectory:
+    """A run of the small sweep without any measuring, the newer the later it is made."""
+    plan = make_plan(load_spec(folder / "small.yaml", [f"name={name}", *more]))
+    run = RunDirectory(folder / where / name)
+    run.write_spec(plan.spec)
+    for number, cell in enumerate(plan.cells[missing:]):
+        run.write(record_of(cell, failed=number < failed))
+    return run
 
 
 def printed(done: Result) -> str:

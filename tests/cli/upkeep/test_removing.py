@@ -62,16 +62,6 @@ def test_a_copied_folder_has_a_title_of_its_own(write_run: WriteRun, lab: Lab) -
     assert title == "copy"
 
 
-def test_prune_says_what_would_go(outdated: RunDirectory, lab: Lab) -> None:
-    told = lab(*PRUNE, "--dry-run")
-    assert "4 stale records (" in told.stdout
-    assert "3 files of an old report (" in told.stdout
-    assert "nothing was removed" in told.stderr
-    view = json.loads(lab(*PRUNE, "--dry-run", "--json").stdout)
-    assert (len(view["stale"]), len(view["files"])) == (4, 3)
-    assert len(outdated.ids()) == 8
-
-
 def test_prune_removes_that_and_leaves_notes_alone(outdated: RunDirectory, lab: Lab) -> None:
     assert lab(*PRUNE, "--yes").exit_code == 0
     assert len(outdated.ids()) == 4
