@@ -9,32 +9,34 @@ from torch import Tensor
 from maxk_lab.environments.rollouts import Rollouts
 from maxk_lab.errors import LabError
 
-# The fields of `Rollouts` with a number for every trajectory, and those that may be None.
-OF_TRAJECTORIES = ("rewards", "log_probs", "lengths", "logit_proxy", "entropy")
-OPTIONAL = ("truncated",)
-
 
 def checked(rollouts: Rollouts, n: int, instances: int | None = None) -> Rollouts:
     """Return rollouts of `n` trajectories of each of so many instances, None for any number.
 
     Raises `LabError` for a part of another shape, which would be taken for other trajectories.
     """
-    given = {name: getattr(rollouts, name) for name in (*OF_TRAJECTORIES, *OPTIONAL)}
-    for name, values in given.items():
-        if values is not None or name in OF_TRAJECTORIES:
-            count = instances if instances is not None else _length(rollouts.rewards)
-            check_shape(f"the {name} of its rollout", values, count, n)
-    actions = rollouts.actions
-    count = rollouts.rewards.shape[0]
-    if not isinstance(actions, Tensor) or actions.dim() != 3 or actions.shape[:2] != (count, n):
-        raise LabError(_wrong("the actions of its rollout", f"[{count}, {n}, T]", actions))
+    rewards = rollouts.rewards
+    if instances is None:
+        instances = len(rewards) if isinstance(rewards, Tensor) and rewards.dim() else 0
+    for name in ("rewards", "log_probs", "lengths", "logit_proxy", "entropy", "truncated"):
+        values = getattr(rollouts, name)
+        if name != "truncated" or values is not None:
+            check_shape(f"the {name} of its rollout", values, instances, n)
+    check_shape("the actions of its rollout", rollouts.actions, instances, n, "T")
     return rollouts
 
 
-def check_shape(what: str, values: Any, instances: int, n: int) -> None:
-    """Raise `LabError` unless `values`, of an environment, are a tensor [instances, n]."""
-    if not isinstance(values, Tensor) or values.shape != (instances, n):
-        raise LabError(_wrong(what, f"[{instances}, {n}]", values))
+def check_shape(what: str, values: Any, instances: int, n: int, *more: str) -> None:
+    """Raise `LabError` unless `values`, of an environment, are a tensor [instances, n, *more]."""
+    shape = (instances, n)
+    if isinstance(values, Tensor) and values.dim() == 2 + len(more) and values.shape[:2] == shape:
+        return
+    got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
+    raise LabError(
+        f"{what} must be a tensor [{', '.join(map(str, (*shape, *more)))}] (instances, "
+        f"trajectories of each), got {got}: the environment does not keep the protocol of "
+        "maxk_lab.environments"
+    )
 
 
 def check_scorable(rewards: Tensor, where: str, study: str) -> None:
@@ -47,15 +49,3 @@ def check_scorable(rewards: Tensor, where: str, study: str) -> None:
             "function return a number there, such as 0.0 (None is for training studies, which "
             "leave such a trajectory out)"
         )
-
-
-def _length(values: Any) -> int:
-    return len(values) if isinstance(values, Tensor) and values.dim() else 0
-
-
-def _wrong(what: str, shape: str, values: Any) -> str:
-    got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-    return (
-        f"{what} must be a tensor {shape} (instances, trajectories of each), got {got}: the "
-        "environment does not keep the protocol of maxk_lab.environments"
-    )

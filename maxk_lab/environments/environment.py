@@ -88,8 +88,8 @@ class FullEnvironment(Environment, Protocol):
     def tempered(self, temperature: float) -> Environment:
         """The same environment with the log-probabilities of every decision divided by this.
 
-        They are normalised again, after any temperature of the environment's own and before a
-        nucleus. Everything here is then of that other policy: samples, log-probabilities, Max@K.
+        They are normalised again, after any temperature of its own and before a nucleus: samples,
+        log-probabilities and Max@K are then of that other policy.
         """
 
     # "cuda"
@@ -100,10 +100,9 @@ class FullEnvironment(Environment, Protocol):
     def forced_starts(self) -> Environment:
         """The same environment with POMO's forced first actions.
 
-        These are no decisions: log-probability 0, mask False, not in `lengths`. The trajectories of
-        an instance are then neither i.i.d. nor the policy's own: their mean is another objective,
-        and no estimate over them is an unbiased one of the policy's Max@K. Raises `LabError` where
-        there are no such starts.
+        These are no decisions: log-probability 0, mask False, not in `lengths`. Trajectories are
+        then neither i.i.d. nor the policy's own: no estimate over them is unbiased for its Max@K.
+        Raises `LabError` where there are no such starts.
         """
 
     def start_count(self, instances: Instances) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -24,28 +24,22 @@ class Footprint:
     different: float = math.inf
 
 
-def bytes_of(settings: Mapping[str, Any]) -> int:
-    """Return the bytes of a number of the policy: 8 of a float64, else 4."""
-    return 8 if settings.get("dtype") == "float64" else 4
-
-
 def of_attention(settings: Mapping[str, Any], nodes: float, decisions: float) -> Footprint:
     """Return that of the attention model where it chooses among so many nodes, so many times.
 
     A decision has the attention of every head to every node, and logits, log-probabilities and
-    probabilities of them; those of a trajectory that is taught are all kept.
+    probabilities of them; those of a trajectory that is taught are all kept. An instance has
+    coordinates, and the keys, values and logit keys of every node.
     """
-    width, heads = settings["embed_dim"], settings["num_heads"]
-    layers, hidden = settings["num_encoder_layers"], settings["feedforward_hidden"]
-    decision = nodes * (heads + 3) + width
-    numbers = Footprint(
-        # Coordinates, and the keys, values and logit keys of every node.
-        instance=nodes * (2 + 3 * width),
+    width, size = settings["embed_dim"], _bytes_of_a_number(settings)
+    decision = size * (nodes * (settings["num_heads"] + 3) + width)
+    layer = 4 * width**2 + 2 * width * settings["feedforward_hidden"]
+    return Footprint(
+        instance=size * nodes * (2 + 3 * width),
         sampled=decision,
         taught=decisions * decision,
-        policy=layers * (4 * width**2 + 2 * width * hidden),
+        policy=size * settings["num_encoder_layers"] * layer,
     )
-    return _times(numbers, bytes_of(settings))
 
 
 def of_transformer(settings: Mapping[str, Any], length: float) -> Footprint:
@@ -53,17 +47,19 @@ def of_transformer(settings: Mapping[str, Any], length: float) -> Footprint:
 
     Every head has a square of attention, of which a backward pass needs that of all layers.
     """
-    width, layers = settings["embed_dim"], settings["num_layers"]
-    square = settings["num_heads"] * length**2
-    numbers = Footprint(
-        instance=length,
-        sampled=2 * square + 4 * width * length,
-        taught=layers * (square + 12 * width * length),
-        policy=layers * 12 * width**2 + length * width,
+    width, layers, size = (
+        settings["embed_dim"],
+        settings["num_layers"],
+        _bytes_of_a_number(settings),
     )
-    return _times(numbers, bytes_of(settings))
+    square = settings["num_heads"] * length**2
+    return Footprint(
+        instance=size * length,
+        sampled=size * (2 * square + 4 * width * length),
+        taught=size * layers * (square + 12 * width * length),
+        policy=size * (layers * 12 * width**2 + length * width),
+    )
 
 
-def _times(numbers: Footprint, size: int) -> Footprint:
-    own = {name: size * value for name, value in vars(numbers).items() if name != "different"}
-    return replace(numbers, **own)
+def _bytes_of_a_number(settings: Mapping[str, Any]) -> int:
+    return 8 if settings.get("dtype") == "float64" else 4

@@ -5,14 +5,14 @@ Imports no torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.catalogue import Catalogue, Row
+from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.lookup import load_function
+from maxk_lab.environments.scored import FunctionRow, listed
 from maxk_lab.errors import LabError, shown
-from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
+from maxk_lab.ranges import NOT_NEGATIVE, NOT_POSITIVE, SHARES
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,37 +22,17 @@ PEAK_AT, PEAK_WIDTH = 1.0, 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianRewardRow(Row):
-    """A reward function of actions x [..., dim] → [...], and the range of its values.
+class GaussianRewardRow(FunctionRow):
+    """A reward function of actions x [..., dim] → [...].
 
     `breakpoints` are where it jumps in dim = 1, or ends a stretch that a coarse grid would miss.
     """
 
     breakpoints: tuple[float, ...] = ()
-    binary: bool = False
-    within: Range = ANYWHERE
-
-    @property
-    def range(self) -> Range:
-        """The range that its values do not leave."""
-        return SHARES if self.binary else self.within
 
 
-Reward = Callable[["Tensor"], "Tensor"]
 _ROWS: list[GaussianRewardRow] = []
-
-
-def reward(meaning: str, **settings: Any) -> Callable[[Reward], Reward]:
-    """Put a function into the catalogue under its own name."""
-
-    def add(function: Reward) -> Reward:
-        name = function.__name__
-        path = f"{function.__module__}:{name}"
-        row = GaussianRewardRow(name=name, meaning=meaning, implementation=path, **settings)
-        _ROWS.append(row)
-        return function
-
-    return add
+reward = listed(_ROWS, GaussianRewardRow)
 
 
 @reward(

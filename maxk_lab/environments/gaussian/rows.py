@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.footprint import Footprint
 from maxk_lab.environments.gaussian.rewards import GAUSSIAN_REWARDS
-from maxk_lab.environments.lookup import check_function
 from maxk_lab.environments.rows import EnvironmentRow
-from maxk_lab.errors import LabError
-from maxk_lab.ranges import ANYWHERE, Range
+from maxk_lab.environments.scored import ScoredRow
 from maxk_lab.settings import Settings, number, setting
 
 
@@ -28,7 +25,7 @@ class GaussianSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianRow(EnvironmentRow):
+class GaussianRow(ScoredRow):
     """The Gaussian environment: its actions are real numbers, integrated over and never listed."""
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
@@ -45,28 +42,12 @@ class GaussianRow(EnvironmentRow):
         draw = 8.0 * settings["dim"]
         return Footprint(sampled=2 * draw, taught=2 * draw, policy=draw)
 
-    def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
-        name = parameters["reward"]
-        graded = name in GAUSSIAN_REWARDS and not GAUSSIAN_REWARDS.get(name).binary
-        return f"{name} gives others" if graded else None
-
-    def reward_range(self, parameters: Mapping[str, Any]) -> Range:
-        name = parameters["reward"]
-        return GAUSSIAN_REWARDS.get(name).range if name in GAUSSIAN_REWARDS else ANYWHERE
-
-    def named(self, parameters: Mapping[str, Any]) -> Sequence[tuple[Catalogue[Any], str]]:
-        name = parameters["reward"]
-        return [(GAUSSIAN_REWARDS, name)] if name in GAUSSIAN_REWARDS else []
-
     def refuses_weight(self, kind: str) -> str | None:
         return "a Gaussian policy has no logits" if kind == "logit_proxy" else None
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-        try:
-            check_function(parameters["reward"], GAUSSIAN_REWARDS)
-        except LabError as error:
-            return str(error)
-        return EnvironmentRow.refusal(self, parameters, policy)
+        unknown = self.unknown_rewards(self.reward_names(parameters))
+        return unknown[0] if unknown else EnvironmentRow.refusal(self, parameters, policy)
 
 
 GAUSSIAN = GaussianRow(
@@ -77,6 +58,7 @@ GAUSSIAN = GaussianRow(
     implementation="maxk_lab.environments.gaussian.environment:Gaussian",
     citation="PKPO, arXiv 2505.15201",
     settings=GaussianSettings,
+    functions=GAUSSIAN_REWARDS,
     policies=("gaussian",),
     plain=("Gaussian draws", "({reward})"),
     exact_when="dim = 1, by quadrature",

@@ -12,12 +12,7 @@ from torch import Tensor, nn
 
 from maxk_lab.catalogue import load
 from maxk_lab.environments.language.rewards import load_rewards, score
-from maxk_lab.environments.language.rows import (
-    MAX_SEQUENCES,
-    LanguageRow,
-    reward_names,
-    reward_weights,
-)
+from maxk_lab.environments.language.rows import MAX_SEQUENCES, LanguageRow
 from maxk_lab.environments.language.sampling import (
     decision_mask,
     draw,
@@ -51,8 +46,8 @@ class LanguageEnvironment:
         self.prompt_length: int = parameters["prompt_length"]
         self.temperature: float = parameters["temperature"]
         self.top_p: float = parameters["top_p"]
-        self.reward_functions = load_rewards(reward_names(parameters))
-        self.reward_weights = reward_weights(parameters)
+        self.reward_functions = load_rewards(row.reward_names(parameters))
+        self.reward_weights = row.reward_weights(parameters)
         self.enumerable = row.enumerable({**parameters, **policy})
         if policy["name"] == "pretrained":
             self.vocabulary = model_vocabulary(policy["pretrained"], self.symbols)

@@ -6,50 +6,31 @@ without the end of sequence; `truncated` says which were cut at the longest allo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from maxk_lab.catalogue import Catalogue, Row
+from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.language.tasks import hash_share
-from maxk_lab.ranges import ANYWHERE, SHARES, Range
+from maxk_lab.environments.scored import FunctionRow, listed
+from maxk_lab.ranges import SHARES
 
 SAFE_REWARD = 0.4
 RISKY_SHARE = 0.125
 
 Texts = Sequence[str]
-Reward = Callable[..., list[float]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RewardRow(Row):
-    """A reward function of completions: the columns it reads, and the range of its values."""
+class RewardRow(FunctionRow):
+    """A reward function of completions, and the columns that it reads."""
 
     reads: tuple[str, ...] = ()
-    binary: bool = False
-    within: Range = ANYWHERE
-
-    @property
-    def range(self) -> Range:
-        """The range that its values do not leave."""
-        return SHARES if self.binary else self.within
 
 
 _ROWS: list[RewardRow] = []
-
-
-def reward(meaning: str, **settings: Any) -> Callable[[Reward], Reward]:
-    """Put a function of values in [0, 1] into the catalogue under its own name."""
-
-    def add(function: Reward) -> Reward:
-        name = function.__name__
-        path = f"{function.__module__}:{name}"
-        row = RewardRow(name=name, meaning=meaning, implementation=path, within=SHARES, **settings)
-        _ROWS.append(row)
-        return function
-
-    return add
+reward = listed(_ROWS, RewardRow, within=SHARES)
 
 
 @reward(

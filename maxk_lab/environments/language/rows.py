@@ -13,24 +13,13 @@ from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.footprint import Footprint, of_transformer
 from maxk_lab.environments.language.reward_functions import REWARDS
 from maxk_lab.environments.language.tasks import MAX_VOCABULARY, TASKS, can_be_split, symbols_of
-from maxk_lab.environments.lookup import check_function
 from maxk_lab.environments.rows import EnvironmentRow
+from maxk_lab.environments.scored import ScoredRow
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import POLICIES, OwnOrPretrainedSettings, PolicyRow
-from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.settings import Numbers, Settings, Texts, number, setting
 
 MAX_SEQUENCES = 20_000
-
-
-def reward_names(parameters: Mapping[str, Any]) -> list[str]:
-    """The reward functions that score a sweep's completions: the given ones, or the task's own."""
-    return list(parameters["rewards"]) or [TASKS.get(parameters["task"]).reward]
-
-
-def reward_weights(parameters: Mapping[str, Any]) -> list[float]:
-    """One weight per reward function, all 1 unless given."""
-    return list(parameters["reward_weights"]) or [1.0] * len(reward_names(parameters))
 
 
 class LanguageSettings(Settings):
@@ -51,7 +40,7 @@ class LanguageSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageRow(EnvironmentRow):
+class LanguageRow(ScoredRow):
     """The toy language: enumerable where sequences are few and nothing cuts their distribution."""
 
     supports: frozenset[str] = frozenset({"tempered"})
@@ -90,34 +79,15 @@ class LanguageRow(EnvironmentRow):
             return Footprint(instance=length, sampled=8 * length, taught=8 * length)
         return of_transformer(settings, length)
 
-    def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
-        names, weights = reward_names(parameters), reward_weights(parameters)
-        if len(names) > 1:
-            return f"{' and '.join(names)} are added up"
-        if weights != [1.0]:
-            return f"{names[0]} has the weight {weights[0]:g}"
-        if names[0] in REWARDS and not REWARDS.get(names[0]).binary:
-            return f"{names[0]} gives others"
-        return None
-
-    def reward_range(self, parameters: Mapping[str, Any]) -> Range:
-        names, weights = reward_names(parameters), reward_weights(parameters)
-        known = [REWARDS.get(name).range if name in REWARDS else ANYWHERE for name in names]
-        if not all(each.bounded for each in known):
-            return ANYWHERE
-        ends = [
-            sorted((weight * each.low, weight * each.high))
-            for weight, each in zip(weights, known, strict=True)
-        ]
-        return Range(sum(low for low, _ in ends), sum(high for _, high in ends))
+    def reward_names(self, parameters: Mapping[str, Any]) -> list[str]:
+        return list(parameters["rewards"]) or [TASKS.get(parameters["task"]).reward]
 
     def named(self, parameters: Mapping[str, Any]) -> Sequence[tuple[Catalogue[Any], str]]:
-        rewards = [(REWARDS, name) for name in reward_names(parameters) if name in REWARDS]
-        return [(TASKS, parameters["task"]), *rewards]
+        return [(TASKS, parameters["task"]), *ScoredRow.named(self, parameters)]
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         of_policy = EnvironmentRow.refusal(self, parameters, policy)
-        return "; ".join(filter(None, (*_problems(parameters), of_policy))) or None
+        return "; ".join(filter(None, (*self._problems(parameters), of_policy))) or None
 
     def settings_of(self, policy: Mapping[str, Any]) -> type[Settings]:
         row, own = self.policy_row(policy), self.policies[0]
@@ -145,35 +115,30 @@ class LanguageRow(EnvironmentRow):
             )
         return POLICIES.get("pretrained")
 
-
-def _problems(parameters: Mapping[str, Any]) -> Iterator[str]:
-    """Why the task, its sizes and its rewards cannot be run together."""
-    names, weights = parameters["rewards"], parameters["reward_weights"]
-    try:
-        task = TASKS.get(parameters["task"])
-    except LabError as error:
-        yield str(error)
-    else:
-        names, length = reward_names(parameters), parameters["prompt_length"]
-        symbols = symbols_of(parameters["vocab_size"])
-        unfit = task.refusal(len(symbols), length, parameters["max_length"])
-        if unfit:
-            yield unfit
-        if not can_be_split(task.name, symbols, length):
-            yield (
-                f"the {len(symbols) ** length} prompts of prompt_length {length} are too few to "
-                "hold some out; raise prompt_length or vocab_size"
-            )
-    for name in names:
+    def _problems(self, parameters: Mapping[str, Any]) -> Iterator[str]:
+        """Why the task, its sizes and its rewards cannot be run together."""
+        names, weights = parameters["rewards"], parameters["reward_weights"]
         try:
-            check_function(name, REWARDS)
+            task = TASKS.get(parameters["task"])
         except LabError as error:
             yield str(error)
-    if weights and len(weights) != len(names):
-        yield (
-            f"reward_weights must hold one weight for each of the {len(names)} reward functions "
-            f"({', '.join(names)}), got {len(weights)}"
-        )
+        else:
+            names, length = self.reward_names(parameters), parameters["prompt_length"]
+            symbols = symbols_of(parameters["vocab_size"])
+            unfit = task.refusal(len(symbols), length, parameters["max_length"])
+            if unfit:
+                yield unfit
+            if not can_be_split(task.name, symbols, length):
+                yield (
+                    f"the {len(symbols) ** length} prompts of prompt_length {length} are too few "
+                    "to hold some out; raise prompt_length or vocab_size"
+                )
+        yield from self.unknown_rewards(names)
+        if weights and len(weights) != len(names):
+            yield (
+                f"reward_weights must hold one weight for each of the {len(names)} reward "
+                f"functions ({', '.join(names)}), got {len(weights)}"
+            )
 
 
 TOY_LLM = LanguageRow(
@@ -186,6 +151,7 @@ TOY_LLM = LanguageRow(
     "0..max_length), top_p = 1, not pretrained",
     small={"vocab_size": 4, "max_length": 3, "prompt_length": 3},
     settings=LanguageSettings,
+    functions=REWARDS,
     policies=("transformer", "pretrained"),
     plain=("language model", "({task} task)"),
 )

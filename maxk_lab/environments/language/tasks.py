@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import random
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 from maxk_lab.catalogue import Catalogue, Row
+from maxk_lab.environments.scored import listed
 from maxk_lab.seeds import derive_seed
 
 ALPHABET = string.digits + string.ascii_lowercase + string.ascii_uppercase
@@ -94,19 +94,7 @@ class TaskRow(Row):
 
 
 _ROWS: list[TaskRow] = []
-Task = Callable[[Sequence[str], str], Columns]
-
-
-def task(meaning: str, **settings: Any) -> Callable[[Task], Task]:
-    """Put a function of prompts and symbols into the catalogue under its own name."""
-
-    def add(function: Task) -> Task:
-        name = function.__name__
-        path = f"{function.__module__}:{name}"
-        _ROWS.append(TaskRow(name=name, meaning=meaning, implementation=path, **settings))
-        return function
-
-    return add
+task = listed(_ROWS, TaskRow)
 
 
 @task(

@@ -25,7 +25,6 @@ from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
 from maxk_lab.environments.routing import decoding, files
 from maxk_lab.environments.routing.optima import solve
 from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES
-from maxk_lab.environments.routing.walks import walk_of
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import fresh_policy
 
@@ -207,8 +206,8 @@ class RL4COEnvironment:
         copies, count = problems.symmetric_copies(self.env, instances), n * problems.DIHEDRAL
         actions = decoding.greedily(self._start(policy, copies, n)).actions
         # [(n 8 b)], as are the instances: b varies fastest.
-        walk = walk_of(self.env, batchify(instances.clone(), count))
-        original = decoding.decode(walk, decoding.replayed(actions))
+        start = batchify(instances.clone(), count)
+        original = decoding.decode(self.env, start, decoding.replayed(actions))
         return unbatchify(self.env.get_reward(original.state, original.actions), count).amax(1)
 
     def _start(self, policy: nn.Module, instances: TensorDict, n: int) -> decoding.Start:

@@ -21,11 +21,13 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.rollouts import TokenStatistics, decision_statistics, mapped
 from maxk_lab.environments.routing.pointer import Pointer, pointer_of
-from maxk_lab.environments.routing.walks import State, Walk, walk_of
+from maxk_lab.environments.routing.steps import LEAN, Entries
 from maxk_lab.errors import LabError
 
 # The next actions [N] of probabilities [N, A].
 Choice = Callable[[Tensor], Tensor]
+# RL4CO's tensor dictionary, or a plain one whose entries have the same names.
+State = Any
 
 # The entries of the state that a context embedding reads, but for the mask; those left out cannot
 # take several steps at once.
@@ -65,11 +67,11 @@ class Start:
     temperature: float
     pointer: Pointer | None = None
 
-    def walk(self) -> Walk:
-        """The trajectories from here on; changes `state`."""
+    def decode(self, act: Callable[[State], Tensor]) -> Decoded:
+        """Take the forced actions and then those of `act`; changes `state`."""
         # Other decoders may read a state in ways that a plain dictionary does not know.
         plain = self.pointer is not None and self.pointer.plain
-        return (walk_of if plain else Walk)(self.env, self.state)
+        return decode(self.env, self.state, act, self.first, plain=plain)
 
     def decide(self, state: State) -> tuple[Tensor, Tensor]:
         """Log-probabilities and probabilities of the next action, [N, A] each, with gradient.
@@ -118,27 +120,44 @@ def encode(
     return Start(env, policy, state, cache, shared, first, temperature, pointer)
 
 
-def decode(walk: Walk, act: Callable[[State], Tensor], first: Tensor | None = None) -> Decoded:
-    """Take the actions `act(state)` [N] until every trajectory is done.
+def decode(
+    env: RL4COEnvBase,
+    start: TensorDict,
+    act: Callable[[State], Tensor],
+    first: Tensor | None = None,
+    *,
+    plain: bool = True,
+) -> Decoded:
+    """Take the actions `act(state)` [N] until every trajectory is done; changes `start`.
 
-    The forced ones `first` [N], if any, come before. Hands one and the same object to `act`
-    throughout.
+    The forced ones `first` [N], if any, come before. `plain` says whether `act` can read states
+    that are plain dictionaries, which are faster; one and the same object is handed to it then.
     """
+    lean = LEAN.get(type(env)) if plain else None
+    state: State = start if lean is None else dict(start.items())
+
+    def after(action: Tensor) -> State:
+        if lean is not None:
+            state.update(lean(state, action))
+            return state
+        state.set("action", action)
+        return env.step(state)["next"]
+
     actions, decisions = [], []
     if first is not None:
         actions.append(first)
         decisions.append(torch.zeros_like(first, dtype=torch.bool))
-        walk.take(first)
-        if walk.state["done"].all():
+        state = after(first)
+        if state["done"].all():
             raise LabError(
-                f"{walk.env.name} of this size leaves nothing to decide after the forced first "
-                "action"
+                f"{env.name} of this size leaves nothing to decide after the forced first action"
             )
-    while not walk.state["done"].all():
-        decisions.append(~walk.state["done"].reshape(-1))
-        actions.append(act(walk.state))
-        walk.take(actions[-1])
-    return Decoded(torch.stack(actions, 1), torch.stack(decisions, 1), walk.end())
+    while not state["done"].all():
+        decisions.append(~state["done"].reshape(-1))
+        actions.append(act(state))
+        state = after(actions[-1])
+    end = state if lean is None else start.update(state)
+    return Decoded(torch.stack(actions, 1), torch.stack(decisions, 1), end)
 
 
 def step_by_step(start: Start, choose: Choice) -> tuple[Decoded, TokenStatistics]:
@@ -155,7 +174,7 @@ def step_by_step(start: Start, choose: Choice) -> tuple[Decoded, TokenStatistics
         steps.append(decision_statistics(log_policy, policy, action, deciding))
         return action
 
-    decoded = decode(start.walk(), act, start.first)
+    decoded = start.decode(act)
     tokens = TokenStatistics(
         *(
             torch.stack([getattr(step, name) for step in steps], 1)
@@ -183,7 +202,7 @@ def all_steps_together(start: Start, actions: Tensor) -> Tensor:
         return replay(state)
 
     with torch.no_grad():
-        mask = decode(walk_of(start.env, start.state), act, start.first).mask[:, -len(states) :]
+        mask = decode(start.env, start.state, act, start.first).mask[:, -len(states) :]
     alone = isinstance(start.policy.decoder.context_embedding, FIRST_ALONE)
     parts = [states[:1], states[1:]] if alone else [states]
     log_policy = torch.cat([_together(start, part) for part in parts if part], 1)
@@ -209,7 +228,7 @@ def greedily(start: Start) -> Decoded:
     def act(state: State) -> Tensor:
         return _possible(*start.decide(state)[0].max(-1), -torch.inf)
 
-    return decode(start.walk(), act, start.first)
+    return start.decode(act)
 
 
 def log_policy_of(policy: nn.Module, logits: Tensor, mask: Tensor, temperature: float) -> Tensor:
@@ -267,7 +286,7 @@ def _read(start: Start) -> tuple[str, ...]:
     return next((READ[kind] for kind in kinds if kind in READ), ())
 
 
-def _together(start: Start, states: list[dict[str, Tensor]]) -> Tensor:
+def _together(start: Start, states: list[Entries]) -> Tensor:
     """Log-probabilities [N, T, A] of the next action in T states of N trajectories each."""
     steps, count = len(states), len(states[0]["action_mask"])
     entries = {key: torch.cat([state[key] for state in states]) for key in states[0]}

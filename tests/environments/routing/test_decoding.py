@@ -11,12 +11,13 @@ from rl4co.envs import TSPEnv
 from rl4co.models.nn.attention import PointerAttnMoE, scaled_dot_product_attention_simple
 from rl4co.models.zoo.am.decoder import AttentionModelDecoder
 from rl4co.utils.ops import batchify, unbatchify
+from tensordict import TensorDict
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing import decoding, problems
 from maxk_lab.environments.routing.rows import ROUTING
-from maxk_lab.environments.routing.walks import LeanWalk, Walk
+from maxk_lab.environments.routing.steps import LEAN
 from maxk_lab.errors import LabError
 from maxk_lab.random_state import isolated_rng
 
@@ -144,7 +145,6 @@ def assert_agrees(environment, policy, dtype, **settings):
         allowed = max(TOLERANCE[dtype], 10 * (rounded - wanted).norm() / wanted.norm())
         assert (actual - wanted).norm() <= allowed * wanted.norm()
         assert wanted.norm() > 0
-    return start
 
 
 @both_dtypes
@@ -203,18 +203,30 @@ def test_all_steps_together_have_the_values_and_the_gradient_of_the_loop(row, dt
 def test_lean_steps_lead_through_the_states_of_rl4co(name, size, dtype):
     environment = small_environments.make(name, dtype, num_loc=size)
     start = batchify(environment.instances(8, 1), 16)
-    lean, walk = LeanWalk(environment.env, start.clone()), Walk(environment.env, start.clone())
+    state, lean = start.clone(), dict(start.items())
     generator = torch.Generator().manual_seed(0)
-    while not walk.state["done"].all():
-        mask = walk.state["action_mask"]
-        actions = torch.multinomial(mask.double(), 1, generator=generator).squeeze(1)
-        lean.take(actions)
-        walk.take(actions)
-        for key in set(walk.state.keys()) - {"action", "reward", "terminated"}:
-            assert torch.equal(lean.state[key], walk.state[key])
-            assert lean.state[key].dtype == walk.state[key].dtype
-    assert lean.state["done"].all()
-    assert set(lean.end().keys()) >= set(start.keys())
+    while not state["done"].all():
+        mask = state["action_mask"].double()
+        action = torch.multinomial(mask, 1, generator=generator).squeeze(1)
+        lean |= LEAN[type(environment.env)](lean, action)
+        state = environment.env.step(state.set("action", action))["next"]
+        for key in set(state.keys()) - {"action", "reward", "terminated"}:
+            assert torch.equal(lean[key], state[key])
+            assert lean[key].dtype == state[key].dtype
+
+
+def states_of(environment, policy):
+    """The kind of states that actions are chosen in."""
+    kinds = set()
+    replay = decoding.replayed(sampled(begun(environment, policy))[0].actions)
+
+    def act(state):
+        kinds.add(type(state))
+        return replay(state)
+
+    begun(environment, policy).decode(act)
+    (kind,) = kinds
+    return kind
 
 
 def as_subclass(policy):
@@ -263,11 +275,10 @@ def with_a_function_of_its_own(policy):
 def test_other_decoders_are_called_themselves(change):
     environment = make("tsp", "float32")
     policy = environment.policy(0)
-    assert isinstance(begun(environment, policy).walk(), LeanWalk)
+    assert states_of(environment, policy) is dict
     change(policy)
-    start = begun(environment, policy)
-    assert start.pointer is None
-    assert type(start.walk()) is Walk
+    assert begun(environment, policy).pointer is None
+    assert states_of(environment, policy) is TensorDict
     called = []
     policy.decoder.pointer.register_forward_hook(lambda *_: called.append(1))
     instances = environment.instances(B, 1)
@@ -286,11 +297,12 @@ def test_what_is_another_is_asked_itself():
         assert begun(environment, policy).pointer is None
     embedding = policy.decoder.context_embedding
     embedding.__class__ = type("Other", (type(embedding),), {})
-    assert type(assert_agrees(environment, policy, "float64").walk()) is Walk
+    assert_agrees(environment, policy, "float64")
+    assert states_of(environment, policy) is TensorDict
     environment.env = type("Detour", (TSPEnv,), {})(
         generator_params={"num_loc": 6}, check_solution=False
     )
-    assert type(begun(environment, environment.policy(0)).walk()) is Walk
+    assert states_of(environment, environment.policy(0)) is TensorDict
 
 
 def test_autocast_leaves_log_probabilities_in_the_precision_of_the_policy():

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tensordict import TensorDict
+from torch import Tensor
 
 from maxk_lab.environments.routing.rows import NEEDS_PYVRP
 from maxk_lab.errors import LabError
@@ -44,14 +45,19 @@ def best_known(name: str, instance: TensorDict, iterations: int = ITERATIONS) ->
     places = [model.add_location(x=float(x), y=float(y)) for x, y in points]
     depot = model.add_depot(places[0])
     _add_edges(model, places, points, timed=name == "cvrptw")
+    vehicles: dict[str, Any] = {"num_available": 1}
     if name == "pdp":
         half = len(points) // 2
         for pickup in range(1, half + 1):
             model.add_shipment(places[pickup], places[pickup + half])
+    elif name == "tsp":
+        for place in places[1:]:
+            model.add_client(place)
     else:
         for place, client in zip(places[1:], _clients(name, instance), strict=True):
             model.add_client(place, **client)
-    model.add_vehicle_type(start_depot=depot, end_depot=depot, **_vehicles(name, instance))
+        vehicles = _vehicles(name, instance)
+    model.add_vehicle_type(start_depot=depot, end_depot=depot, **vehicles)
     result = model.solve(
         stop.MaxIterations(iterations), seed=SEED, collect_stats=False, display=False
     )
@@ -68,44 +74,39 @@ def _add_edges(model: Any, places: list[Any], points: NDArray[np.float64], timed
     Where they are times as well, these are rounded up, so that none is missed.
     """
     lengths = np.linalg.norm(points[:, None] - points[None], axis=-1) * LENGTH_SCALE
-    nearest, up = np.rint(lengths).astype(int), np.ceil(lengths).astype(int)
+    nearest, up = np.rint(lengths).astype(int), np.ceil(lengths).astype(int) * timed
     for a, start in enumerate(places):
         for b, end in enumerate(places):
             if a != b:
-                model.add_edge(
-                    start, end, distance=int(nearest[a, b]), duration=int(up[a, b]) if timed else 0
-                )
+                said = {"distance": int(nearest[a, b]), "duration": int(up[a, b])}
+                model.add_edge(start, end, **said)
 
 
 def _clients(name: str, instance: TensorDict) -> list[dict[str, Any]]:
     """PyVRP's arguments for every node but the depot."""
-    count = instance["locs"].shape[1] - 1
-    if name == "tsp":
-        return [{} for _ in range(count)]
-    loads = np.rint(instance["demand"][0].double().numpy() * LOAD_SCALE).astype(int)
-    clients: list[dict[str, Any]] = [{"delivery": int(load)} for load in loads]
+    loads = _whole(instance["demand"], LOAD_SCALE)
+    clients: list[dict[str, Any]] = [{"delivery": load} for load in loads]
     if name == "cvrptw":
-        windows = np.rint(instance["time_windows"][0].double().numpy() * LENGTH_SCALE).astype(int)
-        service = np.rint(instance["durations"][0].double().numpy() * LENGTH_SCALE).astype(int)
+        windows = _whole(instance["time_windows"], LENGTH_SCALE)
+        service = _whole(instance["durations"], LENGTH_SCALE)
         for node, client in enumerate(clients, 1):
-            early, late = windows[node].tolist()
-            client |= {"tw_early": early, "tw_late": late, "service_duration": int(service[node])}
+            early, late = windows[node]
+            client |= {"tw_early": early, "tw_late": late, "service_duration": service[node]}
     return clients
 
 
 def _vehicles(name: str, instance: TensorDict) -> dict[str, Any]:
-    if name in ("tsp", "pdp"):
-        return {"num_available": 1}
-    vehicles: dict[str, Any] = {
-        # A route for every customer is always enough.
-        "num_available": instance["locs"].shape[1] - 1,
-        "capacity": int(
-            float(instance["vehicle_capacity"][0, 0]) * LOAD_SCALE * (1 + LOAD_ALLOWANCE)
-        ),
-    }
+    capacity = float(instance["vehicle_capacity"][0, 0]) * LOAD_SCALE * (1 + LOAD_ALLOWANCE)
+    # A route for every customer is always enough.
+    vehicles = {"num_available": instance["locs"].shape[1] - 1, "capacity": int(capacity)}
     if name == "cvrptw":
         vehicles["tw_late"] = int(float(instance["time_windows"][0, 0, 1]) * LENGTH_SCALE)
     return vehicles
+
+
+def _whole(values: Tensor, scale: float) -> list[Any]:
+    """Values of the one instance in whole numbers."""
+    return list(np.rint(values[0].double().numpy() * scale).astype(int).tolist())
 
 
 def _nodes(solution: Any) -> list[int]:
