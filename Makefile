@@ -139,7 +139,7 @@ bench: $(STAMP)
 
 # A part that was measured is not measured again: remove its file in results/golden/calibration first.
 calibrate: $(STAMP)
-	$(BIN)/python benchmarks/calibration/calibrate.py
+	$(BIN)/python benchmarks/calibrate.py
 
 # The same again goes on, and once the policies of tsp_training are committed it measures what reads them.
 golden: $(STAMP)

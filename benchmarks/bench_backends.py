@@ -25,14 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calibration.pages import print_or_put
+from timing import print_or_put
 
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
-BEGIN, END = "<!-- backends: begin -->", "<!-- backends: end -->"
 HERE = Path(__file__).parent
 SWEEP = """\
 name: sweep
@@ -204,7 +203,7 @@ def main() -> None:
     # Where workers on other nodes find this file.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     rows = table(list(measured(given.only, given.cells)))
-    print_or_put(rows, given.into, BEGIN, END)
+    print_or_put(rows, given.into, "backends")
 
 
 if __name__ == "__main__":

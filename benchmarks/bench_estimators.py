@@ -22,7 +22,7 @@ CASES = (((512, 64), 8, 200, 1.5), ((64, 65_536), 256, 7, 2.0))
 
 def main() -> None:
     torch.set_num_threads(1)
-    # Fitted baselines need the scores of the samples, too: bench_cross_fit.py times those.
+    # Fitted baselines need the scores of the samples, too.
     rows = [
         row
         for row in BASELINES

@@ -1,7 +1,7 @@
 """Measure how costs grow: with samples, K, trajectories, parameters, instances, decisions, cells.
 
     python benchmarks/bench_scaling.py
-    python benchmarks/bench_scaling.py --into docs/performance.md --figure docs/performance.svg
+    python benchmarks/bench_scaling.py --into docs/performance.md
 
 Each line varies one size alone. The seconds are of the processor on one torch thread, the medians
 of several calls; the exponent is the slope of their logarithms between the two largest sizes,
@@ -14,14 +14,13 @@ import argparse
 import json
 import math
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from calibration.pages import put_between
-from timing import medians
+from timing import medians, print_or_put
 
 from maxk_lab.environments import ENVIRONMENTS, make_environment
 from maxk_lab.estimators import advantages
@@ -37,7 +36,7 @@ from maxk_lab.training.settings import Settings
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer
 
-BEGIN, END = "<!-- scaling: begin -->", "<!-- scaling: end -->"
+HEADING = "| what | grows with | from, to | ms | exponent |"
 ROUNDS = 5
 
 
@@ -49,20 +48,6 @@ class Line:
     size: str
     make: Callable[[int], Callable[[], object]]
     values: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A line and its seconds."""
-
-    line: Line
-    seconds: tuple[float, ...]
-
-    @property
-    def exponent(self) -> float:
-        """The slope between the two largest sizes."""
-        (a, b), (x, y) = self.line.values[-2:], self.seconds[-2:]
-        return math.log(y / x) / math.log(b / a)
 
 
 def made(name: str, **changes: Any) -> Any:
@@ -165,62 +150,22 @@ LINES = (
 )
 
 
-def measured() -> Iterator[Measured]:
-    """Yield every line with its medians."""
-    for line in LINES:
-        # One after the other: memory that a large call gives back is not there for a small one.
-        found = [medians({"": line.make(n)}, ROUNDS, processor=True)[""] for n in line.values]
-        yield Measured(line, tuple(found))
-
-
-def table(rows: list[Measured]) -> list[str]:
-    """Return the rows of the table in markdown."""
-    lines = ["| what | grows with | from, to | ms | exponent |", "| --- | --- | --- | --- | --: |"]
-    for row in rows:
-        line, values = row.line, row.line.values
-        ms = ", ".join(f"{1e3 * seconds:.3g}" for seconds in row.seconds)
-        sizes = ", ".join(map(str, values))
-        lines.append(f"| {line.what} | {line.size} | {sizes} | {ms} | {row.exponent:.2f} |")
-    return lines
-
-
-def draw(rows: list[Measured], path: Path) -> None:
-    """Draw a panel for every line, seconds against size, both on a logarithmic axis."""
-    import matplotlib.pyplot as plt
-
-    figure, panels = plt.subplots(2, 5, figsize=(15, 6), layout="constrained")
-    for panel, row in zip(panels.flat, rows, strict=True):
-        milliseconds = [1e3 * seconds for seconds in row.seconds]
-        panel.loglog(row.line.values, milliseconds, "o-", color="#1b6ca8")
-        # Whole decades: nothing that stays the same looks as if it grew.
-        lowest, highest = (math.log10(end(milliseconds)) for end in (min, max))
-        panel.set_ylim(10 ** math.floor(lowest), 10 ** (math.floor(highest) + 1))
-        panel.set_xticks(row.line.values, map(str, row.line.values))
-        panel.minorticks_off()
-        panel.set_title(f"{row.line.what}\nexponent {row.exponent:.2f}", fontsize=9)
-        panel.set_xlabel(row.line.size)
-        panel.grid(alpha=0.3)
-    for panel in panels[:, 0]:
-        panel.set_ylabel("ms")
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-
-
 def main() -> None:
-    """Print the table, or put it into a page, and draw the figure."""
+    """Print the table, and put it into a page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--into", type=Path, metavar="PAGE", help="a page with the two marks")
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="an image to draw")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    rows = []
-    for row in measured():
-        rows.append(row)
-        print(table([row])[-1], flush=True)
-    if given.into is not None:
-        page = put_between(given.into.read_text(encoding="utf-8"), BEGIN, table(rows), END)
-        given.into.write_text(page, encoding="utf-8")
-    if given.figure is not None:
-        draw(rows, given.figure)
+    rows = [HEADING, "| --- | --- | --- | --- | --: |"]
+    for line in LINES:
+        # One after the other: memory that a large call gives back is not there for a small one.
+        seconds = [medians({"": line.make(n)}, ROUNDS, processor=True)[""] for n in line.values]
+        slope = math.log(seconds[-1] / seconds[-2]) / math.log(line.values[-1] / line.values[-2])
+        ms, sizes = ", ".join(f"{1e3 * s:.3g}" for s in seconds), ", ".join(map(str, line.values))
+        rows.append(f"| {line.what} | {line.size} | {sizes} | {ms} | {slope:.2f} |")
+        print(rows[-1], flush=True)
+    if arguments.into is not None:
+        print_or_put(rows, arguments.into, "scaling")
 
 
 if __name__ == "__main__":

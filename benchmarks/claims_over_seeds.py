@@ -16,9 +16,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from calibration.pages import put_between
+from timing import print_or_put
 
-BEGIN, END = "<!-- claims over seeds: begin -->", "<!-- claims over seeds: end -->"
 MARKS = {"supported": "●", "undecided": "○", "refuted": "✗"}
 ABSENT = "–"
 
@@ -64,11 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     folders = sorted(given.results, key=lambda folder: (len(folder.name), folder.name))
     lines = table({folder.name.removeprefix("seeds-"): verdicts(folder) for folder in folders})
-    if given.into is None:
-        print("\n".join(lines))
-        return
-    page = given.into.read_text(encoding="utf-8")
-    given.into.write_text(put_between(page, BEGIN, lines, END), encoding="utf-8")
+    print_or_put(lines, given.into, "claims over seeds")
 
 
 def _numbers(counts: Counter[str]) -> list[str]:

@@ -1,13 +1,11 @@
-"""Timing of calls side by side, and of fresh processes of the command line."""
+"""Timing of calls side by side, and tables between two marks of a page."""
 
 from __future__ import annotations
 
-import resource
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 
 def medians(
@@ -28,13 +26,19 @@ def medians(
     return {name: statistics.median(seconds) for name, seconds in times.items()}
 
 
-def of_verb(*arguments: str, runs: int = 5) -> float:
-    """Return the processor seconds of a fresh `maxk-lab` with these arguments, the median."""
-    command = [sys.executable, "-c", "from maxk_lab.cli import main; main()", *arguments]
-    times = []
-    for _ in range(runs):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, check=True, capture_output=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return statistics.median(times)
+def put_between(page: str, begin: str, lines: Sequence[str], end: str) -> str:
+    """Return the page with these lines between its two marks. Exits where it does not have them."""
+    if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+        raise SystemExit(f"the page needs one line {begin} and, below it, one line {end}")
+    before, after = page.split(begin)[0], page.split(end)[1]
+    return before + "\n".join([begin, "", *lines, "", end]) + after
+
+
+def print_or_put(lines: Sequence[str], into: Path | None, name: str) -> None:
+    """Print the lines, or put them into a page between `name: begin` and `name: end`."""
+    if into is None:
+        print(*lines, sep="\n")
+    else:
+        begin, end = (f"<!-- {name}: {word} -->" for word in ("begin", "end"))
+        page = put_between(into.read_text(encoding="utf-8"), begin, lines, end)
+        into.write_text(page, encoding="utf-8")

@@ -2,19 +2,16 @@
 
 A report tells an interval about instances like these, or where too few carry the mean one about
 these instances in its place; the share of reports with the one that was asked for is `shown`.
-
-    python benchmarks/calibration/intervals.py 200
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from populations import HEAVY, POPULATIONS, Cell, Design, Population, Report, draw, weak
-from rows import LEVEL, Row, counted
+from calibration.populations import HEAVY, POPULATIONS, Cell, Design, Population, Report, draw, weak
+from calibration.rows import LEVEL, Row, counted
 
 from maxk_lab.statistics.bias import bias_verdicts
 from maxk_lab.statistics.errors import LIKE_THESE, THESE
@@ -171,18 +168,3 @@ def starred(report: Report) -> bool:
     mean = log_ratio(b, a, level=LEVEL)
     median = typical_ratio(b, a, level=LEVEL).median
     return mean.question == LIKE_THESE and mean.high < 0 and median.high < 1 and stays_less(b, a)
-
-
-def main() -> None:
-    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    for part in (coverage, stars):
-        for row in part(repetitions):
-            print(
-                f"{row.regime:60} {row.statistic:40} {row.covered:6.1%} ± {row.se:.1%}, "
-                f"shown {row.shown:6.1%}, shown and wrong {row.wrong:.1%}",
-                flush=True,
-            )
-
-
-if __name__ == "__main__":
-    main()

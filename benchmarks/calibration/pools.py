@@ -2,19 +2,16 @@
 
 Where all trajectories of an instance can be listed with their probabilities, new pools are drawn
 from the list; elsewhere the policy acts again.
-
-    python benchmarks/calibration/pools.py 4
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from rows import Row, counted, rated
+from calibration.rows import Row, counted, rated
 from torch import Tensor
 
 from maxk_lab.environments.environment import make_environment
@@ -228,17 +225,3 @@ def false_verdicts(policies: int, tasks: Sequence[Task] = TASKS, seed: int = 0) 
 def _any_false(report: Mapping[str, Units]) -> bool:
     verdicts = bias_verdicts(report, alpha=ALPHA).values()
     return any(verdict.verdict in _FOUND for verdict in verdicts)
-
-
-def main() -> None:
-    policies = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    for row in false_verdicts(policies, tasks=(*TASKS, *UNLISTED)):
-        print(
-            f"{row.regime:40} {row.statistic:30} {row.covered:6.1%} ± {row.se:.1%}, "
-            f"shown {row.shown:6.1%}",
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -2,14 +2,11 @@
 
 The instances of a bandit are tables of log-normal rewards: what an estimator's variance and norm
 are on each follows from its weights and scores, and their means over instances are those of a few.
-
-    python benchmarks/calibration/tails.py 100
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from rows import LEVEL, Row, counted
+from calibration.rows import LEVEL, Row, counted
 from torch import Tensor
 
 from maxk_lab.environments.environment import make_environment
@@ -144,17 +141,3 @@ def coverage(
             regime = f"log-normal({sd:g}) rewards; 1 × {count} × {size // N}"
             for statistic, row in hits.items():
                 yield counted(regime, statistic, LEVEL, row, repetitions)
-
-
-def main() -> None:
-    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    for row in coverage(repetitions):
-        print(
-            f"{row.regime:40} {row.statistic:40} {row.covered:6.1%} ± {row.se:.1%}, "
-            f"shown {row.shown:6.1%}, shown and wrong {row.wrong:.1%}",
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,22 +1,19 @@
 """Coverage of the intervals of training studies, by simulation.
 
 Every function draws studies of a regime whose truth is known, and returns rows: in which share of
-them the 95 % interval covered it, of those that had one. Usage, with the studies to draw of each:
-
-    python benchmarks/calibration/training_intervals.py 2000
+them the 95 % interval covered it, of those that had one.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
+from calibration.rows import LEVEL, Row, counted, rated
 from numpy.random import Generator
-from rows import LEVEL, Row, counted, rated
 
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 from maxk_lab.results.compare.numbers import between_seeds
@@ -325,16 +322,3 @@ def everything(repetitions: int) -> Iterator[Row]:
     yield from of_rare_losses(repetitions)
     yield from of_winners(repetitions)
     yield from of_other_seeds(repetitions)
-
-
-def main() -> None:
-    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    for row in everything(repetitions):
-        print(
-            f"{row.regime:55} {row.statistic:18} nominal {row.nominal:6.1%}, "
-            f"is {row.covered:6.1%} ± {row.se:.1%} of the {row.shown:6.1%} that have one"
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,18 +1,14 @@
-"""Family-wise error and power of verdicts on bias, over simulated populations of instances.
-
-python benchmarks/calibration/verdicts.py 200
-"""
+"""Family-wise error and power of verdicts on bias, over simulated populations of instances."""
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from populations import HEAVY, MILD, Cell, Design, Population, draw
-from rows import Row, counted
+from calibration.populations import HEAVY, MILD, Cell, Design, Population, draw
+from calibration.rows import Row, counted
 
 from maxk_lab.statistics.bias import POWER, BiasVerdict, bias_verdicts
 
@@ -92,18 +88,3 @@ def _judged(
     cells = UNBIASED | {"cell 0": cell}
     report = draw(population, design, cells, seed, trajectories=trajectories)
     return bias_verdicts(report.units, alpha=ALPHA)["cell 0"]
-
-
-def main() -> None:
-    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    for part in (family_wise_error, power):
-        for row in part(repetitions):
-            print(
-                f"{row.regime:60} {row.statistic:40} {row.covered:6.1%} ± {row.se:.1%}, "
-                f"shown {row.shown:6.1%}",
-                flush=True,
-            )
-
-
-if __name__ == "__main__":
-    main()

@@ -5,14 +5,11 @@ Every bound is where a true share, as stated, would be with another seed once in
 
 import math
 
-import intervals
 import numpy as np
-import pools
 import pytest
-import tails
-import verdicts
-from populations import HEAVY, MILD, PARETO, Cell, Design, Population, draw
-from rows import counted
+from calibration import intervals, pools, tails, verdicts
+from calibration.populations import HEAVY, MILD, PARETO, Cell, Design, Population, draw
+from calibration.rows import counted
 from scipy import stats
 
 from maxk_lab.statistics.bias import bias_verdicts

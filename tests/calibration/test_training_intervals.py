@@ -9,7 +9,7 @@ in 12 % to 40 % of some of these studies, and fail.
 import math
 
 import pytest
-import training_intervals as simulated
+from calibration import training_intervals as simulated
 
 pytestmark = pytest.mark.slow
 REPETITIONS = 1000

@@ -1,7 +1,7 @@
 """Measure by simulation how often intervals hold and verdicts err, and write the tables.
 
     make calibrate
-    python benchmarks/calibration/calibrate.py --scale 0.3 --out results/golden/calibration
+    python benchmarks/calibrate.py --scale 0.3 --out results/golden/calibration
 
 Every part is a file of rows in the folder; one of as many repetitions or more is not measured
 again, so an interrupted run goes on. `table.md` there has every row of the parts that have a file,
@@ -19,19 +19,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-import intervals
-import pools
-import tails
-import training_intervals
-import verdicts
-from pages import put_between
-from populations import HEAVY, MILD
-from rows import LEVEL, Row
+from calibration import intervals, pools, tails, training_intervals, verdicts
+from calibration.populations import HEAVY, MILD
+from calibration.rows import LEVEL, Row
+from timing import print_or_put
 
 from maxk_lab.files import write_atomically
 
-BEGIN, END = "<!-- calibration: begin -->", "<!-- calibration: end -->"
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 # The least and the greatest are over the regimes in which at least this share has an interval.
 SOLID = 0.2
 # A part → its rows from so many repetitions, the repetitions, and its minutes on one core.
@@ -173,9 +168,7 @@ def main() -> None:
     every = [row for rows in found.values() for row in rows]
     text = "\n".join(["# Calibration", "", *table(every), ""])
     write_atomically(arguments.out / "table.md", text.encode())
-    page = arguments.into.read_text(encoding="utf-8")
-    page = put_between(page, BEGIN, summary(found), END)
-    write_atomically(arguments.into, page.encode())
+    print_or_put(summary(found), arguments.into, "calibration")
 
 
 if __name__ == "__main__":
