@@ -4,7 +4,7 @@
     python docs/fill.py --check    fail when a page is not what its template and the records say
 
 A page `docs/NAME.md` comes from `docs/templates/NAME.md`, and README.md from its template there.
-docs/records.py, claim.py, comparisons.py and words.py have what a template may ask for.
+docs/records.py, comparisons.py and words.py have what a template may ask for.
 """
 
 from __future__ import annotations

@@ -13,11 +13,37 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from claim import Claim
 from words import WrongReferenceError, duration, given, number
 
 GOLDEN = Path(__file__).resolve().parents[1] / "results/golden"
 KINDS = ("gradient", "training", "objective", "weights")
+
+
+class Claim:
+    """The verdict on a claim, and the number that its detail begins with."""
+
+    def __init__(self, run: str, found: Any) -> None:
+        self.verdict, self.detail, self._found = found.verdict, found.detail, found
+        self._named = f"{run}, claim {found.name}"
+
+    @property
+    def measured(self) -> str:
+        """The number with its interval, as `12.3 [11.0, 13.9]`."""
+        ends = (self._found.value, self._found.value_low, self._found.value_high)
+        if None in ends:
+            raise WrongReferenceError(f"{self._named}: no interval in {self.detail!r}")
+        value, low, high = map(number, ends)
+        return f"{value} [{low}, {high}]"
+
+    @property
+    def counted(self) -> str:
+        """How many of how many bear the verdict out, as `40 of 40 ratios`."""
+        return f"{self._found.count} of {self._found.of} {self._found.parts}"
+
+    @property
+    def level(self) -> str:
+        """The level of its intervals, as `97.5 %`."""
+        return f"{100 * self._found.level:.4g} %"
 
 
 class Row:
@@ -173,7 +199,7 @@ class Run:
     def claim(self, name: str) -> Claim:
         """Return the verdict on a claim."""
         try:
-            return Claim(self.name, self.report.claims[name])
+            return Claim(self.name, self.report.verdicts[name])
         except KeyError:
             raise WrongReferenceError(f"{self.name}: no claim {name}") from None
 

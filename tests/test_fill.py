@@ -9,10 +9,11 @@ from typing import Any
 
 import fill
 import pytest
-from claim import Claim
 from comparisons import crossing, decoded, doubts, known, ratio, ratios, settings
-from records import Golden, Row, Run
+from records import Claim, Golden, Row, Run
 from words import WrongReferenceError, between, duration, number, span, word
+
+from maxk_lab.report.model import ClaimVerdict
 
 ROWS = [
     {"estimator": "maxk", "baseline": "none", "n": 4, "variance": 12.34, "cells": {"0": "a"}},
@@ -20,9 +21,8 @@ ROWS = [
     {"estimator": "maxk", "baseline": "centred", "n": 8, "variance": None, "cells": {"0": "c"}},
 ]
 ENDS = {"variance_low": 11.0, "variance_high": 13.96}
-DETAIL = (
-    "refuted in 2 of 3 ratios, e.g. stage0/a over stage0/b: 0.353 [-3.50e-04, 1.2e+05] "
-    "(97.5 % intervals)"
+CLAIM = ClaimVerdict(
+    "less", "a", "undecided", "b", True, 0.353, -3.5e-4, 1.2e5, 0.975, 2, 3, "ratios"
 )
 
 
@@ -30,10 +30,9 @@ DETAIL = (
 def run() -> Run:
     rows = [SimpleNamespace(cells=row["cells"]) for row in ROWS]
     made = Run("tiny", Path("tiny.zip"))
-    verdict = SimpleNamespace(name="less", verdict="undecided", detail=DETAIL)
     vars(made)["report"] = SimpleNamespace(
         summary=SimpleNamespace(studies={"gradient": SimpleNamespace(rows=rows)}),
-        verdicts={"less": verdict},
+        verdicts={"less": CLAIM},
     )
     vars(made)["values"] = {"gradient": [row | ENDS for row in ROWS], "header": {"seeds": [0, 1]}}
     return made
@@ -68,11 +67,9 @@ def test_a_claim_is_told_with_its_verdict_and_its_number(run: Run) -> None:
     assert claim.verdict == "undecided"
     assert claim.measured == "0.353 [−0.00035, 120,000]"
     assert claim.counted == "2 of 3 ratios"
-    bare = Claim("tiny", SimpleNamespace(name="bare", verdict="supported", detail="by proof"))
     assert claim.level == "97.5 %"
-    for ask in ("measured", "counted", "level"):
-        with pytest.raises(WrongReferenceError, match="tiny, claim bare"):
-            getattr(bare, ask)
+    with pytest.raises(WrongReferenceError, match="tiny, claim bare"):
+        _ = Claim("tiny", ClaimVerdict("bare", "a", "supported", "by proof")).measured
 
 
 def test_numbers_are_told_to_three_digits() -> None:

@@ -145,7 +145,7 @@ def test_a_kind_of_study_that_cannot_be_imported_is_told(
     monkeypatch.syspath_prepend(tmp_path)
     kind = StudyRow(name="lost", meaning="", implementation="lost_kind")
     with pytest.raises(LabError, match=rf"importing lost_kind\.rows raised {told}"):
-        kind.part("rows")
+        kind.part("pool")
     with pytest.raises(ModuleNotFoundError):
         kind.part("figures")
 

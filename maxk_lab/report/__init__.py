@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from maxk_lab.report.model import ClaimVerdict as ClaimVerdict
     from maxk_lab.report.model import Summary as Summary
     from maxk_lab.report.write import write_report as write_report
-    from maxk_lab.studies.gradient.row.model import ProxyRow as ProxyRow
-    from maxk_lab.studies.gradient.row.model import SummaryRow as SummaryRow
+    from maxk_lab.studies.gradient.pool import ProxyRow as ProxyRow
+    from maxk_lab.studies.gradient.pool import SummaryRow as SummaryRow
     from maxk_lab.studies.objective.pool import ObjectiveRow as ObjectiveRow
     from maxk_lab.studies.training.row.model import TrainingRow as TrainingRow
     from maxk_lab.studies.weights.pool import WeightsRow as WeightsRow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.report.document import exact, number
@@ -13,7 +14,7 @@ from maxk_lab.report.naming import spelled
 from maxk_lab.report.parts import ComparePart
 from maxk_lab.report.tables import Pooled, PooledRow
 from maxk_lab.statistics.errors import THESE
-from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.intervals import Interval, exactly
 from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.claims.regions import Where
 from maxk_lab.sweeps.spec.claims.shapes import (
@@ -30,7 +31,19 @@ if TYPE_CHECKING:
     from maxk_lab.report.tables import PooledRow
     from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim
 
-Judged = tuple[Verdict, str]
+
+@dataclass(frozen=True)
+class Judged:
+    """A verdict, its words, and the number they begin with; `count` of so many parts have it."""
+
+    verdict: Verdict
+    text: str
+    interval: Interval | None = None
+    count: int = 1
+    of: int = 1
+    parts: str = ""
+
+
 VERDICTS: tuple[Verdict, ...] = ("supported", "refuted", "undecided")
 
 
@@ -60,19 +73,20 @@ def together(verdicts: Sequence[Judged], parts: str, alpha: float | None = None)
     With `alpha` they are judged by intervals that hold together at that level (Bonferroni), which
     is told: those of the tables are narrower.
     """
-    counts = [verdict for verdict, _ in verdicts]
+    counts = [one.verdict for one in verdicts]
     order: tuple[Verdict, ...] = ("refuted", "undecided", "supported")
     overall = next(verdict for verdict in order if verdict in counts)
-    example = verdicts[counts.index(overall)][1]
+    example = verdicts[counts.index(overall)]
     if len(counts) == 1:
-        return overall, example
-    told = f"{overall} in {counts.count(overall)} of {len(counts)} {parts}, e.g. {example}"
+        return replace(example, parts=parts)
+    count, of = counts.count(overall), len(counts)
+    text = f"{overall} in {count} of {of} {parts}, e.g. {example.text}"
     if alpha is not None:
-        told += (
-            f" ({100 * (1 - alpha / len(counts)):.4g} % intervals, corrected for {len(counts)} "
+        text += (
+            f" ({100 * (1 - alpha / of):.4g} % intervals, corrected for {of} "
             f"{parts}; those of the tables are {100 * (1 - alpha):.4g} %, each alone)"
         )
-    return overall, told
+    return Judged(overall, text, example.interval, count, of, parts)
 
 
 def judge_exact(
@@ -93,9 +107,10 @@ def judge_exact(
                 f"{row.key.path} seed {seed}: {exact(found)}, claimed {exact(wanted)} ± {slack:.3g}"
             )
             if math.isnan(found):
-                verdicts.append(("undecided", f"{text} (not measured)"))
-            else:
-                verdicts.append(("supported" if abs(found - wanted) <= slack else "refuted", text))
+                verdicts.append(Judged("undecided", f"{text} (not measured)"))
+                continue
+            verdict: Verdict = "supported" if abs(found - wanted) <= slack else "refuted"
+            verdicts.append(Judged(verdict, text, exactly(found)))
     return together(verdicts, "exact numbers")
 
 
@@ -150,12 +165,23 @@ def _judged(
     met = [tuple(point["row"] for point in found) for found in claim.points(points)]
     rows = [row for found in met for row in found]
     reason = _why_undecided(rows)
-    judged: Judged = ("undecided", reason)
+    judged = Judged("undecided", reason)
     if not reason:
         part: ComparePart = kind.part("compare")
         judged = part.judge(claim, met, alpha)
     complete = all(row.all_finished for row in rows)
-    return ClaimVerdict(claim.name, _words(claim), *judged, judged=complete)
+    found = judged.interval
+    return ClaimVerdict(
+        claim.name,
+        _words(claim),
+        judged.verdict,
+        judged.text,
+        judged=complete,
+        **({} if found is None else found.columns("value") | {"level": found.level}),
+        count=judged.count,
+        of=judged.of,
+        parts=judged.parts,
+    )
 
 
 def _point(row: PooledRow, axes: Sequence[str]) -> dict[str, Any]:

@@ -15,7 +15,9 @@ Verdict = Literal["supported", "refuted", "undecided"]
 class ClaimVerdict:
     """The verdict on one claim of the sweep: the claim in words, and what was measured.
 
-    It cannot be `judged` where cells that it speaks of are not measured.
+    It cannot be `judged` where cells that it speaks of are not measured. The number that `detail`
+    begins with is `value`, with its interval at `level`; `count` of so many `parts`, such as
+    "ratios", have the verdict.
     """
 
     name: str
@@ -23,6 +25,13 @@ class ClaimVerdict:
     verdict: Verdict
     detail: str
     judged: bool = True
+    value: float | None = None
+    value_low: float | None = None
+    value_high: float | None = None
+    level: float | None = None
+    count: int = 1
+    of: int = 1
+    parts: str = ""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class PoolPart(Protocol):
     ) -> Pooled[PooledRow]:
         """Return the rows of the planned cells of this kind, with intervals at `level`.
 
-        They are compared at `alpha`. `done` has the finished records by the id of their cell.
+        `done` has the finished records by the id of their cell.
         """
 
     def estimates(self, row: Any) -> Mapping[str, Estimate]:
@@ -46,8 +46,9 @@ class PoolPart(Protocol):
 class ComparePart(Protocol):
     """The module `compare`: rows against each other.
 
-    It may have more: `effect(row, other, measure, level)`, how far a number of the row is from that
-    of the same row of another run, an `Effect`; None where the two have no pairs of values.
+    It may have more: `judged(pooled, *, level, alpha)`, the rows with verdicts; `compare(...)` of
+    the same, the lines of `comparisons`; and `effect(row, other, measure, level)`, how far a number
+    of the row is from that of the same row of another run, None where they have no pairs.
     """
 
     def judge(self, claim: Any, met: Sequence[Any], alpha: float) -> Judged:

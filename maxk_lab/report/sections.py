@@ -7,6 +7,8 @@ of the short table. Each format escapes the lines as it does any other text.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -24,7 +26,6 @@ from maxk_lab.report.document import (
     Section,
     Sheet,
     breaks_between,
-    compact,
     exact,
     marked,
     number,
@@ -48,10 +49,11 @@ _LINES, _NAMED = 14, 4
 
 def chapter(kind: StudyRow, pooled: Pooled[PooledRow], summary: Summary) -> Chapter:
     """The chapter of a kind whose facts fill its template; without rows, an empty one."""
-    if kind.name in ("gradient", "training"):  # until they have facts
+    if kind.name == "training":  # until it has facts
         old: Chapter = kind.part("section").chapter(pooled, summary)
         return old
-    sections = [_section(kind.name, kind.name, pooled.rows)]
+    ordered = getattr(kind.part("pool"), "sorted_rows", tuple)
+    sections = [_section(kind.name, kind.name, ordered(pooled.rows))]
     sections += [_section(kind.name, name, rows) for name, rows in pooled.beside]
     if not pooled.rows:
         return Chapter(tuple(sections))
@@ -75,7 +77,7 @@ def _short(facts: Any, notes: Sequence[str]) -> Iterator[Sheet]:
     names = [
         name
         for name in fields
-        if any(getattr(line, name) not in (None, "") for line in facts.table)
+        if any(getattr(line, name) not in (None, "", 0) for line in facts.table)
     ]
     columns = tuple(
         Column(
@@ -131,16 +133,30 @@ def _sheets(
 ) -> Iterator[Sheet]:
     """A table for each group of numbers and attributes that these rows have."""
     of_rows = dict.fromkeys(name for row in rows for name in (*row.attributes, *found[row.key]))
+    shown = (told for name in of_rows if (told := described(name)) is not None and told.heading)
     groups = grouped(
-        (told for name in of_rows if (told := described(name)) is not None and told.heading),
+        (
+            told
+            for told in shown
+            if any(_text(told.name, found, row).strip(UNDEFINED) for row in rows)
+        ),
         lambda told: told.group,
     )
     key, same = _key_columns(kind, rows)
     first = rows[0].key
     where = ", ".join([getattr(first, "plain", "") or first.environment, *same])
-    breaks = [
-        (getattr(row.key, "setting", ()), row.key.k, getattr(row.key, "n", 0)) for row in rows
-    ]
+    shown = (told for name in of_rows if (told := described(name)) is not None and told.heading)
+    groups = grouped(
+        (
+            told
+            for told in shown
+            if any(_text(told.name, found, row).strip(UNDEFINED) for row in rows)
+        ),
+        lambda told: told.group,
+    )
+    key, same = _key_columns(kind, rows)
+    first = rows[0].key
+    where = ", ".join([getattr(first, "plain", "") or first.environment, *same])
     for group, several in groups.items():
         columns = [
             Column(
@@ -151,13 +167,16 @@ def _sheets(
             )
             for told in several
         ]
-        captions = (f"{told.heading}: {told.meaning}." for told in several)
+        having = [row for row in rows if any(column.text(row) for column in columns)]
+        sizes = [
+            tuple(getattr(row.key, axis, None) for axis in ("setting", "k", "n")) for row in having
+        ]
         yield Sheet(
             f"{group.capitalize()}: {where}",
             (*key, *columns),
-            tuple(rows),
-            tuple(captions),
-            breaks_between(breaks) if len(set(breaks)) < len(breaks) else (),
+            tuple(having),
+            tuple(f"{told.heading}: {told.meaning}." for told in several),
+            breaks_between(sizes) if len(set(sizes)) < len(sizes) else (),
         )
 
 
@@ -169,7 +188,7 @@ def _key_columns(kind: str, rows: Sequence[PooledRow]) -> tuple[tuple[Column, ..
     columns, same = [], []
     for name in names:
         values = {spelled(place[name]) for place in places}
-        if len(values) > 1 or len(rows) == 1:
+        if len(values) > 1 or (len(rows) == 1 and name in ("estimator", "baseline")):
             columns.append(
                 Column(
                     headings[name],
@@ -206,7 +225,7 @@ def _text(name: str, found: Mapping[Any, Mapping[str, Estimate]], row: PooledRow
         if value is None:
             return UNDEFINED
         if isinstance(value, bool):
-            return "yes" if value else "no"
+            return {"best": {True: "★", False: ""}}.get(name, {True: "yes", False: "no"})[value]
         return number(value) if isinstance(value, float) else spelled(value)
     if name not in found[row.key]:
         return ""
@@ -252,8 +271,21 @@ def answer_of(kind: StudyRow, facts: BaseModel) -> tuple[tuple[str, ...], tuple[
     return tuple(_lines(answer)), tuple(_lines(notes))
 
 
-def _lines(text: str) -> Iterable[str]:
-    return filter(None, (" ".join(line.split()) for line in text.splitlines()))
+def _lines(text: str) -> Iterator[str]:
+    """The sentences: an indented line goes on with the one before; equal labels are said once."""
+    sentences = [" ".join(one.split()) for one in re.split(r"\n(?! )", text)]
+    for label, several in grouped(filter(None, sentences), _label).items():
+        if not label:
+            yield from several
+            continue
+        first, *more = (one.removesuffix(".") for one in several)
+        yield "; ".join([first, *(one.removeprefix(label) for one in more)]) + "."
+
+
+def _label(sentence: str) -> str:
+    """`Use: `; empty where a sentence has none."""
+    found = re.match(r"[A-Z][a-z ]{,20}: ", sentence)
+    return found[0] if found else ""
 
 
 @cache
@@ -266,14 +298,20 @@ def _environment() -> Environment:
         finalize=lambda value: visible_line(value) if isinstance(value, str) else value,
     )
     found.filters.update(
-        number=number, exact=exact, interval=compact, times=times, names=names, count=count
+        number=number,
+        exact=exact,
+        times=times,
+        names=names,
+        count=count,
+        counts=counts,
+        duration=duration,
     )
     return found
 
 
-def names(found: Iterable[str], most: int = 3, last: str = "and") -> str:
+def names(found: Iterable[object], most: int = 3, last: str = "and") -> str:
     """`a, b and 2 more`."""
-    every = list(found)
+    every = list(map(str, found))
     shown = every if len(every) <= most else [*every[:most], f"{len(every) - most} more"]
     return f" {last} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
@@ -283,8 +321,20 @@ def count(number_of: int, word: str) -> str:
     return f"{number_of} {word}{'' if number_of == 1 else 's'}"
 
 
-def times(value: Any) -> str:
-    """`2.4` of a ratio: two digits, or whole from ten on; an interval as `2.4 [2.2, 2.6]`."""
-    if isinstance(value, Interval):
-        return f"{times(value.value)} [{times(value.low)}, {times(value.high)}]"
-    return number(value) if value >= 1e5 else f"{value:.0f}" if value >= 9.95 else f"{value:.2g}"
+def counts(found: Iterable[Any], most: int = 3) -> str:
+    """`subloo in 10, centred in 2`, of things with a name and a count."""
+    return names([f"{one.name} in {one.count}" for one in found], most)
+
+
+def duration(seconds: float) -> str:
+    """`about 20 s`, `about 3 min`, `about 2 h`."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * size:
+            return f"about {seconds / size:.0f} {unit}"
+    return f"about {seconds:.0f} s"
+
+
+def times(value: float) -> str:
+    """`2.4` of a ratio: two significant digits, `26,000` of a large one."""
+    digits = 1 - math.floor(math.log10(value)) if value > 0 else 0
+    return f"{round(value, digits):,.0f}" if value >= 9.95 else f"{value:.2g}"

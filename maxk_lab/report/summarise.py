@@ -11,7 +11,7 @@ from maxk_lab.errors import error_line
 from maxk_lab.report.claims import judge_claims
 from maxk_lab.report.model import Counts, Failure, Header, Origin, Summary
 from maxk_lab.report.parts import PoolPart
-from maxk_lab.report.tables import grouped
+from maxk_lab.report.tables import grouped, pooled_of
 from maxk_lab.sweeps.studies import STUDIES
 
 if TYPE_CHECKING:
@@ -76,10 +76,9 @@ def summarise_records(
     by_id = {record.cell["id"]: record for record in records}
     done = {identity: record for identity, record in by_id.items() if record.status == "done"}
     of_kind = grouped(cells, lambda cell: str(cell["study"]))
-    parts: dict[str, PoolPart] = {kind.name: kind.part("pool") for kind in STUDIES}
     studies = {
-        name: part.pool(of_kind.get(name, []), done, level=level, alpha=alpha)
-        for name, part in parts.items()
+        name: pooled_of(name, of_kind.get(name, []), done, level=level, alpha=alpha, compared=True)
+        for name in STUDIES.names()
     }
     origins = _origins(by_id)
     without = without_record(

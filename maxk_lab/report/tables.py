@@ -7,7 +7,7 @@ of a row, `compare` the verdicts. Nothing else computes a number of a report.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from maxk_lab.statistics.families import Comparison
@@ -17,6 +17,8 @@ from maxk_lab.sweeps.studies import STUDIES
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from maxk_lab.sweeps.run.records import Record
 
 # Sums of the same numbers in another order, as on another processor, differ by less than this share
 # of their largest terms.
@@ -116,9 +118,31 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     return found
 
 
+def pooled_of(
+    kind: str,
+    cells: Sequence[Mapping[str, Any]],
+    done: Mapping[str, Record],
+    *,
+    level: float,
+    alpha: float,
+    compared: bool = False,
+) -> Pooled[PooledRow]:
+    """The rows of the cells of a kind with their verdicts; where `compared` with all lines."""
+    study = STUDIES.get(kind)
+    pooled: Pooled[PooledRow] = study.part("pool").pool(cells, done, level=level, alpha=alpha)
+    part = study.part("compare")
+    if hasattr(part, "judged"):
+        pooled = part.judged(pooled, level=level, alpha=alpha)
+    if compared and hasattr(part, "compare"):
+        lines = tuple(part.compare(pooled, level=level, alpha=alpha))
+        pooled = replace(pooled, comparisons=lines)
+    return pooled
+
+
 def axes(kind: str, key: Any) -> dict[str, Any]:
     """The place of a row: its environment, what the sweep varies, and the axes of its kind."""
-    named = {axis: getattr(key, axis) for axis in STUDIES.get(kind).axes if hasattr(key, axis)}
+    of_key = getattr(key, "axes", STUDIES.get(kind).axes)
+    named = {axis: getattr(key, axis) for axis in of_key}
     setting = dict(getattr(key, "setting", ()))
     return {"study": kind, "environment": key.environment, **setting, **named}
 

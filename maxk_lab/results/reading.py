@@ -10,15 +10,13 @@ from typing import Any
 
 from maxk_lab.errors import MistakeError, error_line, shown
 from maxk_lab.report.model import Summary
-from maxk_lab.report.parts import PoolPart
 from maxk_lab.report.summarise import summarise, without_record
-from maxk_lab.report.tables import Estimate, PooledRow, grouped, numbers
+from maxk_lab.report.tables import Estimate, PooledRow, grouped, numbers, pooled_of
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.find import find_run
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.studies import STUDIES
 
 Run = str | os.PathLike[str] | RunDirectory
 # Nearer to 0 or 1 than this, a level that is corrected for many comparisons would be 1 by rounding.
@@ -69,10 +67,9 @@ class ReadRun:
         found: dict[str, PooledRow] = {}
         of_seeds = grouped(self._done, lambda cell: (cell.study, cell.seed))
         for (study, _), cells in of_seeds.items():
-            part: PoolPart = STUDIES.get(study).part("pool")
             done = {cell.id: self.records[cell.id] for cell in cells}
-            pooled = part.pool(
-                [cell.as_dict() for cell in cells], done, level=level, alpha=1 - level
+            pooled = pooled_of(
+                study, [cell.as_dict() for cell in cells], done, level=level, alpha=1 - level
             )
             found |= {one: row for row in pooled.rows for one in row.cells.values()}
         return found

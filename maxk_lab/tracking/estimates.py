@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.report.tables import PooledRow, axes, numbers
+from maxk_lab.report.tables import PooledRow, axes, numbers, pooled_of
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.studies import STUDIES
 from maxk_lab.tracking.table import Metrics, PayloadTable, told
@@ -70,7 +70,7 @@ class Estimates:
                 if record.status == "done" and record.cell["seed"] == seed
             }
             cells = [record.cell for record in done.values()]
-            pooled = self._part().pool(cells, done, level=0.95, alpha=0.05)
+            pooled = pooled_of(self.study, cells, done, level=0.95, alpha=0.05)
             found |= {one: row for row in pooled.rows for one in row.cells.values()}
         return found
 

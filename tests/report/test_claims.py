@@ -5,13 +5,13 @@ import math
 import pytest
 from pydantic import TypeAdapter
 
-from maxk_lab.report.claims import shown, together
+from maxk_lab.report.claims import Judged, shown, together
 from maxk_lab.report.document import compact
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.log_ratios import log_ratio
-from maxk_lab.studies.gradient.claims import judge
+from maxk_lab.studies.gradient.compare import judge
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 
 
@@ -315,7 +315,7 @@ def test_unbiased_rows_of_one_objective_are_compared_by_their_variances(lab, met
         claim = {"kind": "ratio", "name": "it", "metric": metric, "at_least": 1e-9}
         claim["of"], claim["over"] = ({"baseline": b, "n": n} for b, n in (of, over))
         model = TypeAdapter(Claim).validate_python(claim)
-        return judge(model, [(rows[of], rows[over])], 0.05)[1]
+        return judge(model, [(rows[of], rows[over])], 0.05).text
 
     def by_variance(of, over):
         found = log_ratio(rows[of].units, rows[over].units)
@@ -330,8 +330,11 @@ def test_unbiased_rows_of_one_objective_are_compared_by_their_variances(lab, met
 
 
 def test_a_verdict_says_of_how_many_it_is_and_about_what() -> None:
-    parts = [("supported", "a: 1"), ("undecided", "b: 2"), ("supported", "c: 3")]
-    assert together(parts, "ratios") == ("undecided", "undecided in 1 of 3 ratios, e.g. b: 2")
+    two = Interval(2.0, 1.0, 3.0, 0.95)
+    parts = [Judged("supported", "a: 1"), Judged("undecided", "b: 2", two)]
+    assert together([*parts, Judged("supported", "c: 3")], "ratios") == Judged(
+        "undecided", "undecided in 1 of 3 ratios, e.g. b: 2", two, 1, 3, "ratios"
+    )
     assert shown(Interval(1.0, 0.9, 1.1, 0.95)) == "1.00 [0.900, 1.10]"
     here = Interval(2.08, 2.08, 2.08, 0.95, question=THESE)
     assert shown(here) == "2.08 [2.08, 2.08] (these instances)"

@@ -12,8 +12,7 @@ from maxk_lab.report.formats.render import render
 from maxk_lab.report.naming import environment_label, setting_of, setting_words, short_names
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.report.write import write_report
-from maxk_lab.studies.gradient.row.order import sorted_rows
-from maxk_lab.studies.gradient.rows import key
+from maxk_lab.studies.gradient.pool import key, sorted_rows
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 from maxk_lab.sweeps.spec.figures import Figure
 
@@ -55,13 +54,10 @@ def test_the_best_is_the_best_of_its_setting(summary):
 
 def test_tables_have_a_column_for_it_in_the_order_of_the_file(summary):
     text = render(summary, "terminal", width=120)
-    lines = text.split("Best baseline: TSP, at step 0, estimator maxk\n")[1].splitlines()
-    assert lines[0].split()[:2] == ["num_loc", "n"]
-    assert [line.split()[:3] for line in lines[2:6]] == [
-        ["8", "8", "none"],
-        ["8", "16", "none"],
-        ["4", "8", "centred"],
-        ["4", "16", "centred"],
+    lines = text.split("Variance: TSP, maxk, K = 2, stage = 0\n")[1].splitlines()
+    assert [line.split()[:3] for line in lines if line.startswith("8 ")][:2] == [
+        ["8", "none", "8"],
+        ["8", "centred", "8"],
     ]
     assert [
         dict(row.key.setting)[ARMS] for row in sorted_rows(summary.studies["gradient"].rows)

@@ -32,6 +32,11 @@ def _mapping(report: Report) -> dict[str, Any]:
         **{name: lines for chapter in chapters for name, lines in chapter.basis.items()},
         "claims": [asdict(claim) for claim in summary.claims],
         **{section.name: section.records for section in report.sections},
+        "comparisons": [
+            {"study": name} | line.as_dict()
+            for name, pooled in summary.studies.items()
+            for line in pooled.comparisons
+        ],
         "undefined": [line for chapter in chapters for line in chapter.undefined],
         "failed": [asdict(failure) for failure in summary.failed],
         "missing": summary.missing,

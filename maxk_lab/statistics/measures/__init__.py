@@ -29,7 +29,8 @@ def described(name: str) -> Described | None:
     """Return heading, meaning and group of a column of a report; None where it has neither."""
     if name not in COLUMNS and name in MEASURES.names():
         row = MEASURES.get(name)
-        return Described(row.name, row.heading, row.meaning, row.group or "more", unit=row.unit)
+        heading = row.heading if row.group else ""
+        return Described(row.name, heading, row.meaning, row.group, unit=row.unit)
     return COLUMNS.get(name)
 
 

@@ -1,7 +1,561 @@
-"""Records of a gradient study → rows, and the numbers of a row."""
+"""Records of a gradient study → rows pooled over seeds, and the numbers of a row."""
 
-from maxk_lab.studies.gradient.measured import measured as estimates
-from maxk_lab.studies.gradient.rows import key as key
-from maxk_lab.studies.gradient.rows import pool as pool
+from __future__ import annotations
 
-__all__ = ["estimates", "key", "pool"]
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from maxk_lab.ranges import Range
+from maxk_lab.report.naming import GridKey, Setting, environment_label, setting_of
+from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, PooledRow, grouped
+from maxk_lab.statistics.bias import LEAST_SIGNAL, BiasVerdict
+from maxk_lab.statistics.errors import THESE
+from maxk_lab.statistics.intervals import Interval, carrying_instances, interval, undefined
+from maxk_lab.statistics.measures import MEASURES, in_group, measures_of
+from maxk_lab.statistics.skewed_mean import skewed_mean
+from maxk_lab.statistics.typical import TypicalRatio, typical_relative_variance
+from maxk_lab.statistics.units import Units, stratified_mean
+from maxk_lab.studies.gradient.record import Metrics
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.run.records import Record
+
+# The distance of the policy that samples from the one whose gradient is estimated.
+DISTANCE = "behaviour.distance"
+# The measures that every row is asked for, whether they can be had or not.
+ALWAYS = tuple(
+    row.name for row in measures_of("gradient") if row.source == "moments" and row.heading
+)
+OF_VARIANCE = in_group("gradient", "variance")
+# The measures of some studies only.
+OF_WEIGHTS = in_group("gradient", "weights", "value")
+OF_RATIOS = in_group("gradient", "ratios")
+SOMETIMES = (*OF_WEIGHTS, *OF_RATIOS)
+# The parts of the variance, in the order in which they are added up.
+ANATOMY = in_group("gradient", "anatomy")
+FOUND_BIASED = ("biased", "scale bias")
+_TYPICAL = MEASURES.get("relative_variance")
+# Said of the estimators that take no baseline: they are compared as one group.
+ALONE = "without baseline"
+# Why two baselines are not significantly different: their variances are equal on every instance, up
+# to rounding; the corrected interval includes 1; too few effective instances to speak of new ones;
+# the median over instances disagrees with the mean; one more outlier instance could undo it; their
+# instances or the ways in which they were measured differ.
+Why = Literal[
+    "same", "both signs", "few instances", "median", "one instance", "unpaired", "no interval"
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientKey(GridKey):
+    """The point of a grid at a stage of training."""
+
+    stage: int
+
+    @property
+    def path(self) -> str:
+        """`stage200/maxk/centred/n16/k8`; see `row_path`."""
+        return self.named(f"stage{self.stage}")
+
+    @property
+    def gradient(self) -> tuple[str, Setting, int, str]:
+        """The gradient that is estimated: rows of one n or another may have the same."""
+        return self.environment, self.setting, self.stage, self.method.objective.name
+
+    @property
+    def group(self) -> tuple[str, Setting, int, str, int, int]:
+        """All but the baseline: the rows of one group compete for `best`."""
+        return self.environment, self.setting, self.stage, self.estimator, self.n, self.k
+
+
+@dataclass(frozen=True)
+class OverLeast:
+    """The variance of a row over that of `baseline`, the least of its group: paired ratios.
+
+    `mean` is that of the mean variances, `typical` that of every instance, None where the two rest
+    on different instances.
+    """
+
+    baseline: str
+    mean: Interval
+    typical: TypicalRatio | None
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A baseline that the least of its group is not told apart from, at the level of the stars.
+
+    `reason` has the words of the statistics for `why`, if any. `here`: on the instances that were
+    measured the least has less all the same, beyond doubt and on most of them.
+    """
+
+    baseline: str
+    why: Why
+    reason: str = ""
+    here: bool = False
+
+
+@dataclass(frozen=True)
+class Untested:
+    """So many of the instances have pools that miss too much of the gradient to test a bias there.
+
+    `pool` is the size that would do for all of them, infinite where that is not known.
+    """
+
+    instances: int
+    of: int
+    pool: float
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether no instance is left."""
+        return self.instances == self.of
+
+    @property
+    def reason(self) -> str:
+        """`not testable: ...; a pool of y would do`."""
+        would = f"; a pool of {self.pool:,.0f} would do" if self.pool < _MOST_POOL else ""
+        return (
+            "not testable: too few trajectories in the pool carry the gradient on "
+            f"{self.instances} of {self.of} instances{would}"
+        )
+
+
+# Nobody draws a larger pool.
+_MOST_POOL = 1e9
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientRow(PooledRow):
+    """One (environment, setting, stage, estimator, baseline, n, K), pooled over seeds.
+
+    Unless all seeds finished, `intervals` and `bias` are undefined and `units` is None: no average
+    over a part of the seeds. `intervals` has the measures that every row has, then those that were
+    measured here. `anatomy` are the parts that sum to the variance, exact for these instances,
+    where every group was enumerated. `over_best` is the variance over that of the best baseline
+    there can be, where that was computed, `over_least` that over the least of the group. `typical`
+    is the median over instances of the relative variance. `carrying` are the effective numbers of
+    instances behind the mean of the `variance` and of the `gradient`'s squared norm. `rivals` are
+    those that the least of a group is not told apart from: without any, it is `best`. `untested`
+    are the instances that no test of bias rests on, if any. `no_signal` says why a row whose groups
+    show no variance is compared with no other: it has no units either.
+    """
+
+    key: GradientKey
+    intervals: Mapping[str, Interval]
+    bias: BiasVerdict
+    catalogued_unbiased: bool
+    instances: int
+    pool: int
+    against: str
+    units: Units | None = field(default=None, repr=False)
+    anatomy: Mapping[str, float] = field(default_factory=dict)
+    over_best: Interval | None = None
+    over_least: OverLeast | None = None
+    typical: Interval | None = None
+    carrying: Mapping[str, float] = field(default_factory=dict)
+    best: bool = False
+    best_note: str = ""
+    rivals: tuple[Rival, ...] = ()
+    untested: Untested | None = None
+    no_signal: str = ""
+
+    @property
+    def ratios(self) -> Mapping[str, Interval]:
+        """Those of its variance to the variance of other rows."""
+        found = {} if self.over_best is None else {"over_best": self.over_best}
+        if self.over_least is not None:
+            found["over_least"] = self.over_least.mean
+            if self.over_least.typical is not None:
+                found["typical_over_least"] = self.over_least.typical.median
+        return found
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """The verdicts on the row, and what they rest on."""
+        bias, typical = self.bias, self.over_least and self.over_least.typical
+        found: dict[str, Any] = {
+            "best": self.best,
+            "bias_verdict": bias.verdict,
+            "derived_unbiased": self.catalogued_unbiased,
+            "bias_p_holm": _defined(bias.p_value),
+            "relative_bias": _defined(bias.relative_bias),
+            "relative_bias_at_most": _defined(bias.at_most),
+            "detectable": _defined(bias.detectable),
+            "bias_found_on": bias.found_on,
+            "bias_worst": _defined(bias.worst),
+            "against": self.against,
+            "instances": self.instances,
+            "pool": self.pool,
+        }
+        found |= {
+            f"effective_instances_{name}": _defined(value) for name, value in self.carrying.items()
+        }
+        if self.over_least is not None:
+            found["least"] = self.over_least.baseline
+        if typical:
+            found |= {
+                "less_on": typical.below,
+                "ties": typical.ties,
+                "sign_test_p": typical.p_value,
+            }
+        return found
+
+    @property
+    def enumerated(self) -> bool:
+        """Mean and variance of the estimate are sums over every possible group, not sampled."""
+        return self.against == "complete"
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def same_mean(one: GradientRow, other: GradientRow) -> bool:
+    """Whether both are estimates of one gradient that are unbiased by proof."""
+    return (
+        one.key.gradient == other.key.gradient
+        and one.catalogued_unbiased
+        and other.catalogued_unbiased
+    )
+
+
+# The public name of these rows.
+SummaryRow = GradientRow
+
+
+@dataclass(frozen=True)
+class ProxyKey:
+    """A cheap weight of a trajectory, at a stage of training."""
+
+    axes: ClassVar[tuple[str, ...]] = ("stage", "proxy")
+    environment: str
+    setting: Setting
+    stage: int
+    proxy: str
+
+    @property
+    def path(self) -> str:
+        """`stage200/length`."""
+        return f"stage{self.stage}/{self.proxy}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxyRow(PooledRow):
+    """The correlation of a trajectory weight with ‖ψ‖², pooled over instances and seeds.
+
+    `without` of the `instances` have no correlation, because one of the two is constant there.
+    """
+
+    key: ProxyKey
+    correlation: Interval
+    instances: int
+    without: int
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """The number of instances, and of those without a correlation."""
+        return {"instances": self.instances, "instances_without": self.without}
+
+
+@dataclass(frozen=True)
+class GradientRows(Pooled[GradientRow]):
+    """The rows of a gradient study, and of the proxies that its records report."""
+
+    proxies: tuple[ProxyRow, ...] = ()
+
+
+def key(cell: Mapping[str, Any]) -> GradientKey:
+    """The row that a cell belongs to."""
+    return GradientKey.of(cell, stage=cell["stage"], setting=_setting(cell))
+
+
+def pool(
+    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
+) -> GradientRows:
+    """One row per key of the planned cells, and the rows of the proxies; `compare` judges them."""
+    read = {cell["id"]: Metrics.of(done[cell["id"]]) for cell in cells if cell["id"] in done}
+    rows = [_pooled(found, cells, read, level) for found, cells in grouped(cells, key).items()]
+    places = grouped(cells, lambda cell: (environment_label(cell), _setting(cell), cell["stage"]))
+    proxies = tuple(_proxy_rows(places, read, level))
+    return GradientRows(tuple(rows), beside=(("proxies", proxies),), proxies=proxies)
+
+
+def _setting(cell: Mapping[str, Any]) -> Setting:
+    """The varied values; with the distance of the policy that samples, wherever that is another."""
+    found, distance = setting_of(cell), cell.get("behaviour", {}).get("distance", 0.0)
+    return found if not distance or DISTANCE in dict(found) else (*found, (DISTANCE, distance))
+
+
+def _pooled(
+    key: GradientKey, cells: Sequence[Mapping[str, Any]], read: Mapping[str, Metrics], level: float
+) -> GradientRow:
+    cells = sorted(cells, key=lambda cell: int(cell["seed"]))
+    finished = [cell for cell in cells if cell["id"] in read]
+    metrics = [read[cell["id"]] for cell in finished]
+    row = GradientRow(
+        key=key,
+        cells={cell["seed"]: cell["id"] for cell in cells},
+        finished=tuple(cell["seed"] for cell in finished),
+        intervals={},
+        bias=BiasVerdict("undefined"),
+        catalogued_unbiased=_derived_unbiased(key),
+        instances=cells[0]["instances"],
+        pool=cells[0]["pool"],
+        against=_against({m.against for m in metrics}),
+    )
+    reason = _why_not_pooled(row, metrics)
+    if reason:
+        return replace(
+            row,
+            intervals={measure: undefined(level, reason) for measure in ALWAYS},
+            bias=BiasVerdict("undefined", reason=reason),
+        )
+    units = Units.pool([Units.of(m) for m in metrics])
+    untested = _untested(finished, metrics)
+    if untested is not None and untested.everywhere:
+        row = replace(row, bias=BiasVerdict("undefined", reason=untested.reason))
+    if dict(key.setting).get(DISTANCE) == 0:
+        known = _without_distance(len(units.m2))
+        units = replace(
+            units,
+            measures={**units.measures, **known},
+            errors={**units.errors, **{name: np.zeros(len(units.m2)) for name in known}},
+        )
+    measured = (*ALWAYS, *(name for name in SOMETIMES if name in units.measures))
+    intervals = {name: _measure(units, name, level) for name in measured}
+    if units.no_signal:
+        # Without units a row takes part in no comparison; how often groups are dead stays.
+        verdict = BiasVerdict("undefined", reason=units.no_signal)
+        return replace(row, intervals=intervals, bias=verdict, no_signal=units.no_signal)
+    return replace(
+        row,
+        intervals=intervals,
+        anatomy=_anatomy(units),
+        units=units,
+        typical=typical_relative_variance(units, unbiased=row.catalogued_unbiased, level=level),
+        carrying=carrying_instances(units),
+        untested=untested,
+    )
+
+
+def _untested(cells: Sequence[Mapping[str, Any]], metrics: Sequence[Metrics]) -> Untested | None:
+    """The instances whose pool is too small for a test; None where there are none."""
+    needed = [
+        (math.inf if least is None else least, cell["pool"])
+        for cell, found in zip(cells, metrics, strict=True)
+        if not found.is_reference
+        for least in found.tested_from or ()
+    ]
+    missing = [least for least, size in needed if least > size]
+    if not missing:
+        return None
+    return Untested(len(missing), sum(cell["instances"] for cell in cells), max(missing))
+
+
+def _derived_unbiased(key: GradientKey) -> bool:
+    """Whether the catalogue derives this row as unbiased.
+
+    On trajectories of another policy, only estimators that weigh them by their ratios are.
+    """
+    off_policy = dict(key.setting).get(DISTANCE, 0) > 0
+    return key.method.is_unbiased and (not off_policy or key.method.needs_ratios)
+
+
+def _without_distance(count: int) -> dict[str, np.ndarray]:
+    """The measures that need another policy where there is none, on so many units."""
+    needing = (row for row in measures_of("gradient") if row.needs == "behaviour")
+    return {row.name: np.full(count, row.on_policy) for row in needing}
+
+
+def _anatomy(units: Units) -> dict[str, float]:
+    """The parts that sum to the variance, pooled as it is; empty where they were not enumerated."""
+    if not all(name in units.measures for name in ANATOMY):
+        return {}
+    parts = stratified_mean(np.stack([units.measures[name] for name in ANATOMY]), units.members())
+    return {} if np.isnan(parts).any() else dict(zip(ANATOMY, parts.tolist(), strict=True))
+
+
+def _against(ways: set[str]) -> str:
+    """The one word for what all seeds are judged against.
+
+    Near the limit of enumeration some of their groups are enumerated and some sampled.
+    """
+    return "exact" if ways == {"complete", "exact"} else " and ".join(sorted(ways))
+
+
+def _why_not_pooled(row: GradientRow, metrics: Sequence[Metrics]) -> str:
+    if row.unfinished:
+        return row.unfinished
+    if " and " in row.against:
+        return "the seeds were measured in different ways and cannot be pooled"
+    if not all(m.units.m2 for m in metrics):
+        return (
+            "; ".join(sorted({text for m in metrics for text in m.undefined.values()}))
+            or "no units"
+        )
+    return ""
+
+
+def _measure(units: Units, name: str, level: float) -> Interval:
+    if name in ALWAYS and (np.isnan(units.m2).any() or np.isnan(units.mean_square).any()):
+        return undefined(level, "fewer than two replicates: no unbiased estimate of the variance")
+    found = interval(units, name, level=level)
+    never_varied = name in ALWAYS or (name in in_group("gradient", "value") and found.width == 0)
+    return undefined(level, units.no_signal) if units.no_signal and never_varied else found
+
+
+def estimates(row: GradientRow | ProxyRow) -> dict[str, Estimate]:
+    """Its measures, the parts of its variance where they were enumerated, and its ratios."""
+    if isinstance(row, ProxyRow):
+        return {"correlation": Estimate(_with_ends(row.correlation))}
+    found = {}
+    for name, interval_of in row.intervals.items():
+        measure = MEASURES.get(name)
+        found[name] = Estimate(
+            _with_ends(interval_of),
+            measure.unit,
+            measure.better,
+            as_ratio=True,
+            rounding=_rounding(row.units, name),
+        )
+    if row.typical is not None:
+        found["typical_relative_variance"] = Estimate(
+            _with_ends(row.typical), _TYPICAL.unit, _TYPICAL.better, as_ratio=True
+        )
+    for name, value in row.anatomy.items():
+        part = Interval(value, value, value, 1.0, question=THESE)
+        rounding = _rounding(row.units, name)
+        found[name] = Estimate(part, MEASURES.get(name).unit, as_ratio=True, rounding=rounding)
+    return found | {
+        name: Estimate(_with_ends(ratio), "1", "lower", of_pair=True)
+        for name, ratio in row.ratios.items()
+    }
+
+
+def _with_ends(found: Interval) -> Interval:
+    """The interval; without a value where it has no ends, as in every table."""
+    return found if found.known else undefined(found.level, found.reason or "no interval")
+
+
+def _rounding(units: Units | None, name: str) -> float:
+    """How far rounding may move a squared norm, which can be a small difference of large ones.
+
+    Of a bias and of the parts of a variance that were enumerated, what the policy's own precision
+    explains counts, as in the verdict on bias.
+    """
+    if units is None or MEASURES.get(name).unit != MEASURES.get("variance").unit:
+        return 0.0
+    share, size = ROUNDING, units.m2
+    if units.tolerance is not None and name == "squared_bias":
+        share = units.tolerance**2
+        size = np.maximum(units.truth, LEAST_SIGNAL**2 * units.m2)
+    elif units.tolerance is not None and name in ANATOMY:
+        share = units.tolerance
+    return float(share * np.nan_to_num(stratified_mean(size[np.newaxis], units.members())[0]))
+
+
+def _ratios(row: GradientRow) -> Iterator[tuple[str, Interval]]:
+    """The ratios of the variance to those of other rows."""
+    if row.over_best is not None:
+        yield "over_best", row.over_best
+    if row.over_least is not None:
+        yield "over_least", row.over_least.mean
+        if row.over_least.typical is not None:
+            yield "typical_over_least", row.over_least.typical.median
+
+
+def _shown(found: Interval) -> Interval:
+    """The interval; without a value where it has no ends, as in every table."""
+    return found if found.known else undefined(found.level, found.reason or "no interval")
+
+
+def _proxy_rows(
+    places: Mapping[tuple[str, Setting, int], Sequence[Mapping[str, Any]]],
+    read: Mapping[str, Metrics],
+    level: float,
+) -> Iterator[ProxyRow]:
+    """One row per proxy that any finished one of the cells of a place reports.
+
+    All cells of a stage and seed share one pool, so any of them tells its correlations.
+    """
+    for (environment, setting, stage), cells in places.items():
+        by_seed: dict[int, tuple[str, Mapping[str, Sequence[float | None]]] | None] = {}
+        for cell in sorted(cells, key=lambda cell: int(cell["seed"])):
+            own = read.get(cell["id"])
+            found = None if own is None or not own.proxies else (cell["id"], own.proxies)
+            by_seed[cell["seed"]] = by_seed.get(cell["seed"]) or found
+        known = [found for found in by_seed.values() if found is not None]
+        for proxy in dict.fromkeys(name for _, proxies in known for name in proxies):
+            values = [proxies[proxy] for _, proxies in known if proxy in proxies]
+            defined = [[value for value in each if value is not None] for each in values]
+            total = sum(map(len, values))
+            cells_of = {seed: "" if found is None else found[0] for seed, found in by_seed.items()}
+            yield ProxyRow(
+                key=ProxyKey(environment, setting, stage, proxy),
+                cells=cells_of,
+                finished=tuple(seed for seed, cell in cells_of.items() if cell),
+                correlation=_correlation(defined, len(by_seed), level),
+                instances=total,
+                without=total - sum(map(len, defined)),
+            )
+
+
+def _correlation(defined: Sequence[Sequence[float]], seeds: int, level: float) -> Interval:
+    if len(defined) < seeds:
+        return undefined(level, f"incomplete: {len(defined)} of {seeds} seeds finished")
+    if not all(defined):
+        return undefined(level, "constant on every instance of a seed: no correlation")
+    seed = np.repeat(np.arange(len(defined)), [len(values) for values in defined])
+    return skewed_mean(
+        np.concatenate(defined), level, within=Range(-1.0, 1.0), stratum=seed, of="instances"
+    )
+
+
+def sorted_rows(rows: Sequence[GradientRow]) -> list[GradientRow]:
+    """Return the rows by environment, estimator, stage, setting, K, n and the order of methods.
+
+    Never by value. Settings come in the order of the rows, which is that of the sweep file.
+    """
+    settings = list(dict.fromkeys(row.key.setting for row in rows))
+    return sorted(
+        rows,
+        key=lambda row: (
+            row.key.environment,
+            shared_estimator(row) == ALONE,
+            shared_estimator(row),
+            row.key.stage,
+            settings.index(row.key.setting),
+            row.key.k,
+            row.key.n,
+            method_order(row),
+        ),
+    )
+
+
+def shared_estimator(row: GradientRow) -> str:
+    """The estimator whose baselines are compared with each other, or `ALONE`."""
+    return row.key.estimator if row.key.method.takes_baseline else ALONE
+
+
+def method(row: GradientRow) -> str:
+    """The name that tells the row from others of its table: the baseline, else the estimator."""
+    return row.key.estimator if shared_estimator(row) == ALONE else row.key.baseline
+
+
+def method_order(row: GradientRow) -> tuple[int, int, str]:
+    """A key that sorts the methods of a table as the catalogue lists them."""
+    estimator, baseline, _ = row.key.method.catalogue_order
+    return estimator, baseline, method(row)
+
+
+def is_oracle(row: GradientRow) -> bool:
+    """Whether its baseline is fitted to every possible group of samples.
+
+    A report compares with an oracle, and no training can have it.
+    """
+    return row.key.method.fit == "oracle"

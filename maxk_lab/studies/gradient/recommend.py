@@ -1,14 +1,26 @@
-"""The recommendation of a gradient study: the question checked, and answered by its rows."""
+"""The recommendation of a gradient study: rows ranked for a budget of rollouts.
+
+They are ranked by their SNR per rollout. Unbiased rows of one objective have one mean, so the one
+of less variance per rollout has the higher SNR: they are compared by that, and no weak signal is
+divided by.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.report.recommendation import Question, Recommendation
+from maxk_lab.report.recommendation import Candidate, Question, Recommendation
 from maxk_lab.report.tables import grouped
-from maxk_lab.studies.gradient.row.ranking import ranked
-from maxk_lab.studies.gradient.rows import GradientRows
+from maxk_lab.statistics.errors import THESE
+from maxk_lab.statistics.families import Family
+from maxk_lab.statistics.intervals import Interval, interval, undefined
+from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.compare import contests, ratio, simplest
+from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRow, GradientRows, same_mean
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan
 
@@ -54,6 +66,132 @@ def answers(found: GradientRows, question: Question) -> list[Recommendation]:
         )
         for members in places.values()
     ]
+
+
+def ranked(
+    rows: Sequence[GradientRow],
+    *,
+    objective_name: str,
+    budget: int,
+    level: float = 0.95,
+    alpha: float = 0.05,
+    biased: bool = False,
+) -> Recommendation:
+    """The ranking of those of the rows that estimate the gradient of `objective_name` (`max@8`).
+
+    The rows are all of one environment, setting and stage. With B rollouts a step, n of each of B/n
+    groups, the step's estimate has B/n times the SNR of one group: the SNR divided by n is
+    compared. Only unbiased rows are candidates unless `biased`; oracle baselines, which no training
+    script can have, never are. The comparisons with the best are at `alpha`, Bonferroni over all
+    of them.
+    """
+    fitting = [row for row in rows if row.key.method.objective.name == objective_name]
+    left_out = [(row, reason) for row in fitting if (reason := _unfit(row, budget, biased))]
+    refused = {row.key for row, _ in left_out}
+    chosen = [row for row in fitting if row.key not in refused]
+    # Equal rows have no order of their own.
+    chosen.sort(key=lambda row: (row.key.method.catalogue_order, row.key.n))
+    unbiased = all(row.catalogued_unbiased for row in chosen)
+    found = [
+        _candidate(row, budget, level)
+        for row in sorted(chosen, key=_variance_per_rollout if unbiased else _noise_per_rollout)
+    ]
+    if found:
+        corrected = Family("recommend", len(found) - 1, alpha).level
+        found[1:] = [_compared(one, found[0], corrected) for one in found[1:]]
+    use = _to_use(found, rows) if found else None
+    return Recommendation(objective_name, budget, tuple(found), tuple(left_out), use)
+
+
+def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidate:
+    """The simplest of those that tie with the best at its n, as a report has it.
+
+    The best itself where it is none of these, as a biased one, or where all of them are fitted.
+    """
+    best = found[0]
+    contest = [one for one in contests(rows) if one.first.key.group == best.row.key.group]
+    ties = {row.key for one in contest for row in one.tied}
+    able = [one for one in found if one.row.key in ties]
+    chosen = simplest([one.row for one in able]) if best in able else best.row
+    return next(one for one in found if one.row is chosen)
+
+
+def _variance_per_rollout(row: GradientRow) -> float:
+    return row.key.n * row.intervals["variance"].value
+
+
+def _noise_per_rollout(row: GradientRow) -> float:
+    return row.key.n / row.intervals["snr"].value
+
+
+def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
+    fit = row.key.method.fit
+    if fit == "oracle":
+        return "an oracle: it knows every trajectory"
+    if not row.catalogued_unbiased and not biased:
+        return "derived biased"
+    if row.bias.verdict in FOUND_BIASED and not biased:
+        return (
+            f"found to have a {row.bias.verdict}"
+            if row.bias.verdict == "scale bias"
+            else "found biased"
+        )
+    if budget % row.key.n:
+        return f"n = {row.key.n} does not divide {budget}"
+    if fit == "cross_fit" and budget < 2 * row.key.n:
+        return (
+            "its coefficients come from other groups, "
+            f"and {budget} rollouts make one of n = {row.key.n}"
+        )
+    if row.units is None:
+        return row.bias.reason or "not measured"
+    snr = row.intervals["snr"]
+    if not snr.known:
+        return snr.reason or "its SNR has no interval"
+    if not snr.value > 0:
+        return "its signal cannot be told from zero"
+    return ""
+
+
+def _candidate(row: GradientRow, budget: int, level: float) -> Candidate:
+    assert row.units is not None
+    groups = budget // row.key.n
+    one = interval(row.units, "snr", level=level)
+    return Candidate(row, groups, one.mapped(lambda snr: groups * snr))
+
+
+def _compared(one: Candidate, best: Candidate, level: float) -> Candidate:
+    """The candidate with its ratio to the best: paired, or from both intervals where it is not."""
+    assert one.row.units is not None
+    assert best.row.units is not None
+    alike = same_mean(one.row, best.row)
+    found = ratio(one.row, best.row, level, "snr", alike=alike)
+    if not found.known:
+        found = (
+            _unpaired(best.row.units, one.row.units, "variance", level, found.reason)
+            if alike
+            else _unpaired(one.row.units, best.row.units, "snr", level, found.reason)
+        )
+    share = one.groups / best.groups
+    return replace(one, against_best=found.mapped(lambda value: share * value))
+
+
+def _unpaired(one: Units, other: Units, measure: str, level: float, why: str) -> Interval:
+    """The ratio from two intervals that hold together at `level`: wide, and never wrong.
+
+    Bonferroni, so whatever their dependence. Both are about the same: instances like these, or
+    these where for either too few carry the mean.
+    """
+    each = 1 - (1 - level) / 2
+    top, bottom = (interval(units, measure, level=each) for units in (one, other))
+    if top.question != bottom.question:
+        top, bottom = (
+            interval(units, measure, level=each, question=THESE) for units in (one, other)
+        )
+    if not (top.known and bottom.known and bottom.low > 0):
+        return undefined(level, why)
+    low, high = max(0.0, top.low) / bottom.high, top.high / bottom.low
+    return Interval(top.value / bottom.value, low, high, level, f"unpaired: {why}", top.question)
 
 
 def _objective_of(cell: Cell) -> str:

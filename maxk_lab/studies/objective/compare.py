@@ -26,7 +26,8 @@ def judge(claim: OrderClaim, met: Sequence[tuple[ObjectiveRow, ...]], alpha: flo
                 f"{exact(above.optimum)} over {exact(below.optimum)}"
             )
             if math.isnan(below.optimum) or math.isnan(above.optimum):
-                verdicts.append(("undecided", f"{text} ({below.reason or above.reason})"))
+                verdicts.append(Judged("undecided", f"{text} ({below.reason or above.reason})"))
             else:
-                verdicts.append(("supported" if above.optimum > below.optimum else "refuted", text))
+                up = above.optimum > below.optimum
+                verdicts.append(Judged("supported" if up else "refuted", text))
     return together(verdicts, "exact comparisons")

@@ -28,12 +28,13 @@ def judge(
         pair = f"{row.key.path} minus {partner.key.path}"
         mine, theirs = _decoded(claim, row, level), _decoded(claim, partner, level)
         if mine is None or theirs is None:
-            verdicts.append(("undecided", f"{pair}: not every policy was decoded so"))
+            verdicts.append(Judged("undecided", f"{pair}: not every policy was decoded so"))
             continue
         found = difference(mine, theirs, claim.at_k, level)
         text = f"{pair}: {shown(found)}"
         if row.one_seed:
-            verdicts.append(("undecided", f"{text}, of one seed: another may end differently"))
+            text += ", of one seed: another may end differently"
+            verdicts.append(Judged("undecided", text, found))
         else:
             verdict = strict_side(found, claim.at_least, claim.at_most)
             at = f", at {100 * level:.4g} %" if len(met) == 1 else ""
@@ -41,7 +42,7 @@ def judge(
             apart = {each.seed for each in (*mine.apart, *theirs.apart)}
             if apart:
                 words += f"; seed {', '.join(map(str, sorted(apart)))} ended apart from the others"
-            verdicts.append((verdict, words))
+            verdicts.append(Judged(verdict, words, found))
     return together(verdicts, "differences", alpha)
 
 

@@ -21,7 +21,7 @@ from maxk_lab.results.compare.comparison import compare
 from maxk_lab.results.compare.document import Document
 from maxk_lab.results.compare.formats import FORMATS, rendered
 from maxk_lab.results.compare.model import ClaimChange
-from maxk_lab.studies.gradient.columns import ANATOMY
+from maxk_lab.studies.gradient.pool import ANATOMY
 from maxk_lab.sweeps.run.bundle import write_bundle
 from maxk_lab.sweeps.run.records import RunDirectory
 

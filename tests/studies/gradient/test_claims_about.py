@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from maxk_lab.statistics.units import Units
-from maxk_lab.studies.gradient import claims
+from maxk_lab.studies.gradient import compare
 from maxk_lab.sweeps.spec.claims.shapes import RatioClaim
 
 # Every instance has more variance than its partner, few have very much more.
@@ -36,7 +36,7 @@ def row(variance):
     [(None, "undecided"), ("instances like these", "undecided"), ("these instances", "supported")],
 )
 def test_a_ratio_that_is_exact_here_may_be_open_elsewhere(monkeypatch, about, expected):
-    monkeypatch.setattr(claims, "same_mean", lambda row, other: False)
+    monkeypatch.setattr(compare, "same_mean", lambda row, other: False)
     claim = RatioClaim(
         name="it",
         kind="ratio",
@@ -46,5 +46,5 @@ def test_a_ratio_that_is_exact_here_may_be_open_elsewhere(monkeypatch, about, ex
         at_least=1.5,
         about=about,
     )
-    found, said = claims.judge(claim, [(row(RATIOS), row(np.ones(len(RATIOS))))], 0.05)
+    found, said = compare.judge(claim, [(row(RATIOS), row(np.ones(len(RATIOS))))], 0.05)
     assert found == expected, said

@@ -13,9 +13,8 @@ import pytest
 from maxk_lab.report.summarise import summarise, summarise_records
 from maxk_lab.statistics.errors import LIKE_THESE, THESE
 from maxk_lab.statistics.units import Units
-from maxk_lab.studies.gradient.row.best import simplest
-from maxk_lab.studies.gradient.row.contests import contests
-from maxk_lab.studies.gradient.row.ranking import ranked
+from maxk_lab.studies.gradient.compare import contests, simplest
+from maxk_lab.studies.gradient.recommend import ranked
 from maxk_lab.sweeps.run.find import find_run
 
 Rows = Callable[..., tuple[Any, ...]]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from maxk_lab.statistics.bias import BiasVerdict
-from maxk_lab.studies.gradient.claims import judge
+from maxk_lab.studies.gradient.compare import judge
 from maxk_lab.sweeps.spec.claims.shapes import BiasedClaim, UnbiasedClaim
 
 CLAIM = UnbiasedClaim(name="it", kind="unbiased", where={"baseline": "none"}, detectable=0.5)

@@ -5,14 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from maxk_lab.report import tables
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.units import Units
-from maxk_lab.studies.gradient import columns
-from maxk_lab.studies.gradient.columns import ALWAYS
-from maxk_lab.studies.gradient.row.best import FOUND_BIASED
-from maxk_lab.studies.gradient.rows import ALARM
+from maxk_lab.studies.gradient.compare import ALARM
+from maxk_lab.studies.gradient.pool import ALWAYS, FOUND_BIASED
 
 
 def rows_of(summary, **axes):
@@ -82,7 +81,7 @@ def test_a_test_that_rejects_what_is_proven_is_an_alarm_and_bars_no_baseline(lab
     (alarm,) = rows_of(summary, baseline="affine[0.5]")
     assert (alarm.bias.verdict, alarm.bias.reason) == ("alarm", ALARM)
     assert alarm.bias.p_value < 0.05
-    assert columns.record(alarm)["bias_verdict"] == "alarm"
+    assert tables.record("gradient", alarm)["bias_verdict"] == "alarm"
     assert alarm.best
 
 

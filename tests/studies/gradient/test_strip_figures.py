@@ -17,7 +17,7 @@ from maxk_lab.studies.gradient.figures.captions import over_least as over_least_
 from maxk_lab.studies.gradient.figures.heat_map import relative_to_best
 from maxk_lab.studies.gradient.figures.strips import pages, shown_sizes
 from maxk_lab.studies.gradient.figures.variance import OVER_LEAST, over_least, variance_figure
-from maxk_lab.studies.gradient.row.order import sorted_rows
+from maxk_lab.studies.gradient.pool import sorted_rows
 
 BASELINES = ("none", "group_mean", "centred", "sample_loo", "pkpo_sloo", "subloo")
 NOISE = {"none": 30.0, "group_mean": 1.0, "sample_loo": 3000.0, "pkpo_sloo": 9.0}

@@ -21,9 +21,7 @@ from maxk_lab.studies.gradient.figures.variance import (
     relative,
     variance_figure,
 )
-from maxk_lab.studies.gradient.row.model import GradientRow
-from maxk_lab.studies.gradient.row.order import sorted_rows
-from maxk_lab.studies.gradient.rows import GradientRows
+from maxk_lab.studies.gradient.pool import GradientRow, GradientRows, sorted_rows
 
 
 def figures(found: GradientRows, summary: Summary) -> Iterator[Picture]:

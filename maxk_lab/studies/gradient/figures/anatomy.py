@@ -11,10 +11,8 @@ import numpy as np
 from maxk_lab.report.document import number
 from maxk_lab.report.drawing.style import finish
 from maxk_lab.report.tables import grouped
-from maxk_lab.studies.gradient.columns import ANATOMY
 from maxk_lab.studies.gradient.figures.strips import place_of, strips
-from maxk_lab.studies.gradient.row.model import GradientRow
-from maxk_lab.studies.gradient.row.order import is_oracle
+from maxk_lab.studies.gradient.pool import ANATOMY, GradientRow, is_oracle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from maxk_lab.report.document import UNDEFINED
 from maxk_lab.report.drawing.style import bars, finish
 from maxk_lab.report.tables import grouped
 from maxk_lab.studies.gradient.figures.strips import offsets, shown_sizes, strips
-from maxk_lab.studies.gradient.row.model import GradientRow
+from maxk_lab.studies.gradient.pool import GradientRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,6 @@ from maxk_lab.report.naming import listed
 from maxk_lab.report.tables import grouped
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.studies.gradient.columns import OF_RATIOS
 from maxk_lab.studies.gradient.figures.anatomy import multiple
 from maxk_lab.studies.gradient.figures.curves import MOST, lines_of, told, value_of
 from maxk_lab.studies.gradient.figures.heat_map import may_be_best
@@ -27,9 +26,7 @@ from maxk_lab.studies.gradient.figures.strips import (
     shown_sizes,
 )
 from maxk_lab.studies.gradient.figures.variance import Values
-from maxk_lab.studies.gradient.row.best import FOUND_BIASED
-from maxk_lab.studies.gradient.row.model import GradientRow
-from maxk_lab.studies.gradient.row.order import is_oracle
+from maxk_lab.studies.gradient.pool import FOUND_BIASED, OF_RATIOS, GradientRow, is_oracle
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.spec.figures import Figure as Declared

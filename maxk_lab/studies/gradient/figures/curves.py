@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.report.drawing.style import look, looks
 from maxk_lab.report.naming import spelled
-from maxk_lab.studies.gradient.columns import OF_RATIOS
-from maxk_lab.studies.gradient.row.model import DISTANCE, GradientRow
-from maxk_lab.studies.gradient.row.order import method_order
+from maxk_lab.studies.gradient.pool import DISTANCE, OF_RATIOS, GradientRow, method_order
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.spec.figures import Figure as Declared

@@ -18,9 +18,7 @@ from maxk_lab.studies.gradient.figures.strips import (
     place_of,
     place_words,
 )
-from maxk_lab.studies.gradient.row.best import FOUND_BIASED
-from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow
-from maxk_lab.studies.gradient.row.order import is_oracle
+from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientKey, GradientRow, is_oracle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

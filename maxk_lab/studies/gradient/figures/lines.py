@@ -22,7 +22,7 @@ from maxk_lab.studies.gradient.figures.curves import (
     values_of,
     word,
 )
-from maxk_lab.studies.gradient.row.model import DISTANCE, GradientRow
+from maxk_lab.studies.gradient.pool import DISTANCE, GradientRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

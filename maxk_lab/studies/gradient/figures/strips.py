@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from maxk_lab.report.drawing.style import panels
 from maxk_lab.report.naming import Setting, plain_setting
-from maxk_lab.studies.gradient.row.model import GradientRow
-from maxk_lab.studies.gradient.row.order import method, method_order
+from maxk_lab.studies.gradient.pool import GradientRow, method, method_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from maxk_lab.report.drawing.style import bars, finish, shades
 from maxk_lab.report.tables import grouped
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.gradient.figures.strips import offsets, shown_sizes, strips
-from maxk_lab.studies.gradient.row.model import GradientKey, GradientRow
+from maxk_lab.studies.gradient.pool import GradientKey, GradientRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,450 @@
+"""The facts of a gradient study: which baseline to use, which to avoid, bias, what is open."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from maxk_lab.report.model import Summary
+from maxk_lab.report.tables import grouped
+from maxk_lab.statistics.bias import Verdict
+from maxk_lab.statistics.families import Comparison
+from maxk_lab.studies.gradient.compare import Contest, contests, simplest
+from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRow, GradientRows, is_oracle
+
+# Ratios of variances from which on a method is to be avoided, and up to which two are as good.
+_FAR, _NEAR = 1.5, 1.05
+# A design of so many times the instances is proposed at most.
+_MOST_MORE = 16
+# Enough effective instances to speak of new ones.
+_ENOUGH = 16
+# What stands for the gradient in a test of bias; else `reference:` and an estimator.
+_AGAINST = {"exact": "the exact gradient", "complete": "the sum over every possible group"}
+# The verdicts on bias in two words, the worst first.
+_BIASED: dict[Verdict, str] = {"alarm": "ALARM", "biased": "direction", "scale bias": "length"}
+_NOT_BIASED: dict[Verdict, str] = {
+    "no bias seen": "not rejected",
+    "reference": "reference",
+    "unbiased": "none, proven",
+    "undefined": "not tested",
+}
+
+
+class Count(BaseModel):
+    """A name, and in how many settings or rows something holds of it."""
+
+    name: str
+    count: int
+    of: int = 0
+
+
+class Use(BaseModel):
+    """The baseline of an estimator to use: that of the lowest variance, or the simplest that ties.
+
+    `lowest` counts the settings in which it has the lowest variance or ties, of these `tied` those
+    in which it ties, `significant` those in which it is significantly lower than all others,
+    `fixed` those in which it is so on the instances measured. `ties` are the baselines that tie
+    with it, `others` those to use elsewhere.
+    """
+
+    estimator: str
+    name: str
+    competing: int
+    lowest: int
+    tied: int
+    significant: int
+    fixed: int
+    of: int
+    ties: list[Count]
+    others: list[Count]
+
+
+class Avoid(BaseModel):
+    """A method far above the lowest: its variance relative to that, `most` where it is largest.
+
+    `significant` counts the settings in which it is above, corrected; `worse_than_none` those in
+    which it has significantly more variance than no baseline.
+    """
+
+    name: str
+    times: float
+    most: float
+    significant: int
+    worse_than_none: int
+    of: int
+
+
+class Biased(BaseModel):
+    """A method that was found biased in some rows: in its direction, or in its length alone."""
+
+    name: str
+    rows: int
+    of: int
+    kind: Literal["direction", "too short", "too long", "length"]
+    scales: tuple[float, float] | None
+    derived: bool
+
+
+class Bias(BaseModel):
+    """The verdicts on rows that are unbiased by their formula, and the methods found biased.
+
+    `detectable` are the smallest and the largest minimum detectable bias, relative to the gradient.
+    """
+
+    unbiased: int
+    proven: int
+    not_rejected: int
+    detectable: tuple[float, float] | None
+    reference: list[str]
+    not_tested: int
+    reason: str
+    alarms: list[str]
+    biased: list[Biased]
+    not_found: list[str]
+
+
+class Next(BaseModel):
+    """The number of instances that would settle what is open, and about how long that takes."""
+
+    open: int
+    effective: float
+    of: int
+    run: str
+    instances: int
+    seconds: float | None
+
+
+class Line(BaseModel):
+    """A method in the short table: in how many settings it is lowest, tied with it, or above."""
+
+    method: str = Field(title="method")
+    lowest: int = Field(title="lowest")
+    best: int = Field(title="★")
+    tied: int = Field(title="tied")
+    above: int = Field(title="above")
+    significant: int = Field(title="above ★")
+    times: float | None = Field(title="median")
+    low: float | None = Field(title="smallest")
+    high: float | None = Field(title="largest")
+    possible: float | None = Field(title="over best possible")
+    bias: str = Field(title="bias")
+
+
+class Facts(BaseModel):
+    """The facts that a reader of a gradient study asks for."""
+
+    rows: int
+    missing: list[str]
+    begun: int
+    no_signal: list[Count]
+    contests: int
+    methods: list[str]
+    unbiased_methods: int
+    uses: list[Use]
+    estimators: list[Count]
+    avoid: list[Avoid]
+    bias: Bias
+    next: Next | None
+    open: int
+    seeds: list[int]
+    instances: int
+    pool: int
+    against: list[str]
+    level: float
+    alpha: float
+    comparisons: int
+    title: str
+    table: list[Line]
+
+
+def facts(pooled: GradientRows, summary: Summary) -> Facts:
+    """The facts of these rows."""
+    rows = pooled.rows
+    name = _Names(rows)
+    known = [row for row in rows if row.units is not None]
+    found = [one for one in contests(rows) if one.least is not None]
+    of_family = grouped(pooled.comparisons, lambda line: line.family)
+    lines = _table(known, found, name, of_family)
+    decided = [one for one in found if not one.one]
+    missing = [row for row in rows if not row.all_finished]
+    of_estimators = of_family.get("best estimator", [])
+    return Facts(
+        rows=len(rows),
+        missing=[row.key.path for row in missing],
+        begun=sum(bool(row.finished) for row in missing),
+        no_signal=[
+            Count(name=reason, count=len(members))
+            for reason, members in grouped(rows, lambda row: row.no_signal).items()
+            if reason
+        ],
+        contests=len(found),
+        methods=list(dict.fromkeys(name(row) for row in rows)),
+        unbiased_methods=len({name(row) for row in rows if row.catalogued_unbiased}),
+        uses=[
+            _use(several)
+            for several in grouped(decided, lambda one: one.first.key.estimator).values()
+        ],
+        estimators=_estimators(rows, of_estimators),
+        avoid=_avoid(lines, decided, of_family.get("reference", []), name),
+        bias=_bias(known, name),
+        next=_next(decided, summary),
+        open=sum(not one.clear for one in decided),
+        seeds=sorted({seed for row in rows for seed in row.cells}),
+        instances=rows[0].instances,
+        pool=rows[0].pool,
+        against=sorted({_AGAINST.get(row.against, row.against[10:]) for row in known}),
+        level=summary.level,
+        alpha=summary.alpha,
+        comparisons=len(of_family.get("best", [])),
+        title="Variance relative to the lowest over settings, and bias",
+        table=lines,
+    )
+
+
+class _Names:
+    """The name of a row's method: its baseline, and its estimator where there are several."""
+
+    def __init__(self, rows: Sequence[GradientRow]) -> None:
+        taking = {row.key.estimator for row in rows if row.key.method.takes_baseline}
+        self.several = len(taking) > 1
+
+    def __call__(self, row: GradientRow) -> str:
+        key = row.key
+        if not key.method.takes_baseline:
+            return key.estimator
+        baseline = "no baseline" if key.baseline == "none" else key.baseline
+        return f"{key.estimator} {baseline}" if self.several else baseline
+
+
+def _plain(baseline: str) -> str:
+    return "no baseline" if baseline == "none" else baseline
+
+
+def _use(found: Sequence[Contest]) -> Use:
+    """The baseline that the rule of `recommend` names most often, in contests of one estimator."""
+    chosen = Counter(simplest(one.tied).key.baseline for one in found)
+    best = chosen.most_common(1)[0][0]
+    lowest = [one for one in found if best in [row.key.baseline for row in one.tied]]
+    ties = Counter(row.key.baseline for one in lowest for row in one.tied)
+    del ties[best]
+    return Use(
+        estimator=found[0].first.key.estimator,
+        name=_plain(best),
+        competing=len(dict.fromkeys(name for one in found for name in one.competing)),
+        lowest=len(lowest),
+        tied=sum(one.least is not None and one.least.key.baseline != best for one in lowest),
+        significant=sum(one.clear and best in one.top for one in found),
+        fixed=sum(one.here and best in one.top for one in found),
+        of=len(found),
+        ties=[Count(name=_plain(name), count=count) for name, count in ties.most_common()],
+        others=[
+            Count(name=_plain(name), count=count)
+            for name, count in chosen.most_common()
+            if name != best
+        ],
+    )
+
+
+def _estimators(rows: Sequence[GradientRow], lines: Sequence[Comparison]) -> list[Count]:
+    """The estimators whose best method is significantly lower than those of all others."""
+    by_path = {row.key.path: row.key.estimator for row in rows}
+    groups = grouped(lines, lambda line: line.other).items()
+    counts = Counter(
+        by_path[lowest] for lowest, several in groups if all(x.verdict == "worse" for x in several)
+    )
+    return [Count(name=name, count=n, of=len(groups)) for name, n in counts.most_common()]
+
+
+def _table(
+    rows: Sequence[GradientRow],
+    found: Sequence[Contest],
+    name: _Names,
+    of_family: Mapping[str, Sequence[Comparison]],
+) -> list[Line]:
+    """A line for each method: the unbiased ones by their median ratio, then the biased ones."""
+    verdicts = {line.row: line.verdict for line in of_family.get("best", [])}
+    tied = {row.key for one in found for row in one.tied}
+    lowest = {one.least.key for one in found if one.least is not None}
+    clear = {one.least.key for one in found if one.least is not None and one.clear}
+    lines = []
+    for method, members in grouped(rows, name).items():
+        over = [row.over_least.mean for row in members if row.over_least is not None]
+        ratios = [1.0 for row in members if row.key in lowest]
+        ratios += [found.value for found in over if found.known]
+        first = members[0]
+        fair = first.catalogued_unbiased and not is_oracle(first)
+        ratios = [value for value in ratios if math.isfinite(value)] if fair else []
+        possible = [row.over_best.value for row in members if row.over_best and row.over_best.known]
+        lines.append(
+            Line(
+                method=f"{method} (oracle)" if is_oracle(first) else method,
+                lowest=sum(row.key in lowest for row in members),
+                best=sum(row.key in clear for row in members),
+                tied=sum(row.key in tied - lowest for row in members),
+                above=sum(
+                    row.key.path in verdicts and row.key not in tied | lowest for row in members
+                ),
+                significant=sum(verdicts.get(row.key.path) == "worse" for row in members),
+                times=median(ratios) if ratios else None,
+                low=min(ratios, default=None),
+                high=max(ratios, default=None),
+                possible=median(possible) if possible else None,
+                bias=_verdict(members),
+            )
+        )
+    return sorted(lines, key=lambda line: (line.times is None, line.times or 0.0))
+
+
+def _found_biased(row: GradientRow) -> bool:
+    return row.bias.verdict in FOUND_BIASED
+
+
+def _verdict(rows: Sequence[GradientRow]) -> str:
+    """The verdict on a method in two words, from the worst of its rows."""
+    verdicts = Counter(row.bias.verdict for row in rows)
+    found = [
+        f"{word} in {verdicts[verdict]}" if verdicts[verdict] < len(rows) else word
+        for verdict, word in _BIASED.items()
+        if verdicts[verdict]
+    ]
+    if found:
+        return ", ".join(found) + (f" of {len(rows)}" if found[0][-1].isdigit() else "")
+    first = next(verdict for verdict in _NOT_BIASED if verdicts[verdict])
+    count = f" in {verdicts[first]} of {len(rows)}" if verdicts[first] < len(rows) else ""
+    return f"{_NOT_BIASED[first]}{count}"
+
+
+def _avoid(
+    lines: Sequence[Line], found: Sequence[Contest], against: Sequence[Comparison], name: _Names
+) -> list[Avoid]:
+    """The two methods that are farthest above the lowest, and no baseline where it is far."""
+    methods = {row.key.path: name(row) for one in found for row in one.rows}
+    harm = Counter(methods.get(line.row) for line in against if line.verdict == "worse")
+    settings = Counter(methods.values())
+    far = [line for line in lines if (line.times or 0.0) >= _FAR and line.method in settings]
+    worst = far[-2:]
+    worst += [line for line in far if "no baseline" in line.method and line not in worst][:1]
+    return [
+        Avoid(
+            name=line.method,
+            times=line.times or math.nan,
+            most=line.high or math.nan,
+            significant=line.significant,
+            worse_than_none=harm[line.method],
+            of=settings[line.method],
+        )
+        for line in reversed(worst)
+    ]
+
+
+def _bias(rows: Sequence[GradientRow], name: _Names) -> Bias:
+    fair = [row for row in rows if row.catalogued_unbiased]
+    of = grouped(fair, lambda row: row.bias.verdict)
+    powers = sorted(
+        row.bias.detectable
+        for row in of.get("no bias seen", [])
+        if not math.isnan(row.bias.detectable)
+    )
+    not_tested = of.get("undefined", [])
+    return Bias(
+        unbiased=len(fair),
+        proven=len(of.get("unbiased", [])),
+        not_rejected=len(of.get("no bias seen", [])),
+        detectable=(powers[0], powers[-1]) if powers else None,
+        reference=list(dict.fromkeys(name(row) for row in of.get("reference", []))),
+        not_tested=len(not_tested),
+        reason=Counter(row.bias.reason for row in not_tested).most_common(1)[0][0]
+        if not_tested
+        else "",
+        alarms=list(dict.fromkeys(name(row) for row in of.get("alarm", []))),
+        biased=[
+            _biased(method, members)
+            for method, members in _wholly_biased(rows, name).items()
+            if any(map(_found_biased, members))
+        ],
+        not_found=[
+            method
+            for method, members in grouped(rows, name).items()
+            if not members[0].catalogued_unbiased and not any(map(_found_biased, members))
+        ],
+    )
+
+
+def _wholly_biased(rows: Sequence[GradientRow], name: _Names) -> dict[str, list[GradientRow]]:
+    """The rows by their method; by their estimator where all of its methods are biased."""
+    by_method = grouped(rows, name)
+    biased = {method for method, members in by_method.items() if any(map(_found_biased, members))}
+    spared = {row.key.estimator for row in rows if name(row) not in biased}
+    return grouped(
+        rows, lambda row: name(row) if row.key.estimator in spared else row.key.estimator
+    )
+
+
+def _biased(name: str, rows: Sequence[GradientRow]) -> Biased:
+    found = [row for row in rows if _found_biased(row)]
+    scales = [row.intervals["scale"].value for row in found if row.intervals["scale"].known]
+    kind: Literal["direction", "too short", "too long", "length"] = "length"
+    if 2 * sum(row.bias.verdict == "biased" for row in found) > len(found):
+        kind = "direction"
+    elif scales:
+        kind = "too short" if max(scales) < 1 else "too long" if min(scales) > 1 else "length"
+    return Biased(
+        name=name,
+        rows=len(found),
+        of=len(rows),
+        kind=kind,
+        scales=(min(scales), max(scales)) if scales else None,
+        derived=not any(row.catalogued_unbiased for row in found),
+    )
+
+
+def _next(found: Sequence[Contest], summary: Summary) -> Next | None:
+    """The instances that would settle what is open, unless that takes far more than there are."""
+    wanted = [(_more(one), one) for one in found if not one.clear]
+    able = [(more, one) for more, one in wanted if 1 < more <= _MOST_MORE]
+    if not able:
+        return None
+    more = max(more for more, _ in able)
+    carrying = [min(one.least.carrying.values()) for _, one in able if one.least is not None]
+    instances = able[0][1].first.instances
+    seconds = [
+        origin.timings["seconds"]
+        for origin in summary.origins.values()
+        if origin.cell.get("study") == "gradient" and origin.timings.get("seconds") is not None
+    ]
+    return Next(
+        open=len(able),
+        effective=min(carrying),
+        of=instances * len(able[0][1].first.cells),
+        run=summary.header.name,
+        instances=instances * more,
+        seconds=more * sum(seconds) if seconds else None,
+    )
+
+
+def _more(one: Contest) -> int:
+    """The times as many instances that would settle a contest; 1 where it is settled.
+
+    That is a power of two: so many that enough are effective, and that the nearest rival, which is
+    not as good up to a few per cent, is excluded at the corrected level.
+    """
+    assert one.least is not None
+    factors = [1.0]
+    open_to = {rival.baseline for rival in one.against}
+    for row in one.rows:
+        over = row.over_least
+        if row.key.baseline not in open_to or over is None or not over.mean.known:
+            continue
+        size = math.log(over.mean.value)
+        if size <= math.log(_NEAR) or over.mean.low <= 0:
+            continue
+        half = size - math.log(over.mean.low)
+        # The corrected level asks for about half as much again.
+        factors.append((1.5 * half / size) ** 2)
+        factors.append(_ENOUGH / max(1.0, min(one.least.carrying.values())))
+    return 1 << max(0, math.ceil(math.log2(max(factors))))

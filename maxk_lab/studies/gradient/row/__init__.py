@@ -1,1 +1,0 @@
-"""One row of a gradient study: its content, its place, and the rows it is compared with."""

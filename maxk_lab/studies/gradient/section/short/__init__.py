@@ -1,1 +1,0 @@
-"""The short table of a gradient study: every method at one size, or counts over many places."""

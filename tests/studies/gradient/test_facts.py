@@ -1,0 +1,193 @@
+"""The facts of a gradient study: each count is that of its records, and no stronger."""
+
+import pytest
+
+from maxk_lab.report.sections import chapter
+from maxk_lab.report.summarise import summarise_records
+from maxk_lab.studies.gradient.facts import facts
+from maxk_lab.sweeps.studies import STUDIES
+
+BASELINES = ("none", "centred", "subloo")
+# Noise that makes them differ.
+APART = {"none": 30.0, "centred": 2.0, "subloo": 1.0}
+ALIKE = {"none": 1.0, "centred": 1.0, "subloo": 1.0}
+
+
+def of(cells, records):
+    """The facts of these records, and the lines of the answer."""
+    summary = summarise_records(cells, records, name="it")
+    pooled = summary.studies["gradient"]
+    return facts(pooled, summary), chapter(STUDIES.get("gradient"), pooled, summary).answer
+
+
+def found(lab, *, noise=None, how=None, **axes):
+    """The facts about cells with these axes, with the noise of each baseline where given."""
+    cells = lab.cells(**{"baselines": BASELINES, "ns": (8, 16), "ks": (2,), **axes})
+    return of(cells, [made(lab, cell, noise, **(how or {})) for cell in cells])[0]
+
+
+def made(lab, cell, noise=None, **how):
+    """A record, with the noise of its baseline where given."""
+    return lab.record(cell, **({"noise": noise[cell["baseline"]]} if noise else {}), **how)
+
+
+def split(records, baseline, factor):
+    """Multiply the variance of a baseline by `factor(i)` on instance i."""
+    for record in records:
+        if record.cell["baseline"] == baseline:
+            units = record.metrics["units"]
+            for i, (m2, square) in enumerate(zip(units["m2"], units["mean_square"], strict=True)):
+                units["m2"][i] = square + (m2 - square) * factor(i)
+
+
+def lines(one):
+    return {line.method: line for line in one.table}
+
+
+def test_the_lowest_is_used_where_it_is_significant(lab):
+    one = found(lab, noise=APART, stages=(0, 200))
+    (use,) = one.uses
+    assert (use.name, use.lowest, use.significant, use.of, use.ties) == ("subloo", 4, 4, 4, [])
+    assert [line.method for line in one.table] == ["subloo", "centred", "no baseline"]
+    assert (lines(one)["centred"].significant, lines(one)["centred"].above) == (4, 4)
+    assert one.table[0].times == one.table[0].low == one.table[0].high == 1.0
+    assert [avoid.name for avoid in one.avoid] == ["no baseline", "centred"]
+    assert one.avoid[0].significant == 4
+    assert one.next is None
+
+
+def test_of_those_that_tie_the_simplest_is_used(lab):
+    """The noise of records is drawn anew, so that one of two equal baselines has less by chance."""
+    one = found(lab, noise=ALIKE | {"none": 30.0})
+    (use,) = one.uses
+    assert (use.name, use.significant, use.lowest) == ("centred", 0, 2)
+    assert [(tie.name, tie.count) for tie in use.ties] == [("subloo", 2)]
+    assert {line.tied + line.lowest for line in one.table[:2]} == {2}
+
+
+def test_what_is_equal_on_every_instance_leaves_nothing_to_choose(lab):
+    cells = lab.cells(baselines=("centred", "subloo"), ns=(8, 16), ks=(2,))
+    records = {(c["seed"], c["n"]): lab.record(c) for c in cells if c["baseline"] == "centred"}
+    same = [
+        lab.done(cell, records[cell["seed"], cell["n"]].metrics)
+        for cell in cells
+        if cell["baseline"] == "subloo"
+    ]
+    one, answer = of(cells, [*records.values(), *same])
+    assert (one.contests, one.uses) == (2, [])
+    assert answer[0] == "Use: any unbiased baseline; their estimates are equal on every instance."
+
+
+def test_a_biased_baseline_is_not_compared_and_its_length_is_told(lab):
+    cells = lab.cells(baselines=("group_mean", "centred", "pkpo_sloo"), ns=(8,), ks=(4,))
+    one, _ = of(cells, [lab.record(cell) for cell in cells])
+    assert one.uses[0].name == "centred"
+    (biased,) = one.bias.biased
+    assert (biased.name, biased.kind, biased.rows, biased.derived) == (
+        "group_mean",
+        "too short",
+        1,
+        True,
+    )
+    assert lines(one)["group_mean"].times is None
+    only = lab.cells(baselines=("group_mean",), ns=(8, 16), ks=(2,))
+    one, answer = of(only, [lab.record(cell) for cell in only])
+    assert (one.contests, one.unbiased_methods) == (0, 0)
+    assert answer[0].startswith("Use: nothing to recommend")
+
+
+def test_a_bias_against_the_proof_is_an_alarm(lab):
+    cells = lab.cells(baselines=("centred", "affine[0.5]", "none"), ns=(16,), ks=(2,))
+    records = [
+        lab.record(c, bias_off_gradient=float(c["baseline"] == "affine[0.5]")) for c in cells
+    ]
+    one, answer = of(cells, records)
+    assert (one.bias.alarms, one.bias.not_rejected) == (["affine[0.5]"], 2)
+    assert any(line.startswith("Alarm: ") for line in answer)
+    assert lines(one)["affine[0.5]"].bias == "ALARM"
+
+
+def test_nothing_is_said_of_a_setting_with_a_missing_row(lab):
+    """`subloo` at n = 16 lacks a seed, and could be the lowest there."""
+    cells = lab.cells(baselines=BASELINES, ns=(8, 16), ks=(2,))
+    missing = [c for c in cells if (c["baseline"], c["n"], c["seed"]) == ("subloo", 16, 1)]
+    one, _ = of(cells, [made(lab, cell, APART) for cell in cells if cell not in missing])
+    assert (one.missing, one.begun, one.contests) == (["stage0/maxk/subloo/n16/k2"], 1, 1)
+    assert (one.uses[0].name, one.uses[0].of) == ("subloo", 1)
+    one, _ = of(cells, [lab.record(cell, status="failed") for cell in cells])
+    assert (len(one.missing), one.table, one.uses) == (6, [], [])
+
+
+def test_enumeration_proves(lab):
+    one = found(lab, how={"make": lab.measured})
+    assert (one.bias.proven, one.bias.unbiased, one.bias.detectable) == (6, 6, None)
+
+
+def test_without_a_gradient_no_bias_is_denied(lab):
+    cells = lab.cells(baselines=BASELINES, ns=(16,), ks=(2,))
+    records = [lab.record(cell) for cell in cells]
+    for record in records:
+        units = record.metrics["units"]
+        units["truth"] = units["inner"] = [None] * len(units["truth"])
+    one, _ = of(cells, records)
+    assert (one.bias.not_tested, one.bias.reason) == (3, "no gradient to judge against")
+    assert one.bias.not_rejected == 0
+
+
+def test_far_above_without_significance_is_said_and_what_would_settle_it(lab):
+    """Too few instances: the interval alone excludes 1 by far, the corrected test is short."""
+    one = found(lab, instances=4, seeds=(0,), noise=APART)
+    (use,) = one.uses
+    assert (use.significant, use.fixed) == (0, 2)
+    assert one.avoid[0].significant == 0
+    assert one.next is not None
+    assert (one.next.instances > 4, one.next.of) == (True, 4)
+
+
+def test_means_and_medians_that_disagree_are_not_significant(lab):
+    cells = lab.cells(baselines=("centred", "subloo"), ns=(8, 16), ks=(2,))
+    records = [lab.record(cell) for cell in cells]
+    split(records, "subloo", lambda i: 0.02 if i < 7 else 1.4)
+    summary = summarise_records(cells, records, name="it")
+    verdicts = {
+        (line.verdict, line.reason)
+        for line in summary.studies["gradient"].comparisons
+        if line.family == "best"
+    }
+    assert verdicts == {("tied", "mean and median over instances disagree")}
+
+
+def test_harm_is_counted(lab):
+    one = found(
+        lab, baselines=("none", "centred", "sample_loo"), ns=(16, 32), ks=(2,), stages=(0, 200)
+    )
+    harm = {avoid.name: avoid.worse_than_none for avoid in one.avoid}
+    assert (harm["sample_loo"], harm["no baseline"]) == (4, 0)
+    assert all(avoid.worse_than_none == 0 for avoid in found(lab, noise=ALIKE).avoid)
+
+
+@pytest.mark.parametrize("noise", [90.0, 1.0])
+def test_estimators_of_one_gradient_are_compared(lab, noise):
+    cells = lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,))
+    others = [
+        cell | {"estimator": "partitioned[loo]", "id": f"other-{cell['id']}"}
+        for cell in cells
+        if cell["baseline"] == "none"
+    ]
+    records = [lab.record(cell) for cell in cells]
+    one, _ = of([*cells, *others], [*records, *(lab.record(c, noise=noise) for c in others)])
+    assert [(x.name, x.count, x.of) for x in one.estimators] == [("maxk", 2, 2)] * (noise > 1)
+
+
+def test_the_best_possible_is_a_measure_and_no_candidate(lab):
+    cells = lab.cells(baselines=("centred", "none", "joint_optimum"), ns=(8,), ks=(2,))
+    one, _ = of(cells, [lab.record(cell) for cell in cells])
+    assert (one.uses[0].name, one.uses[0].competing) == ("centred", 2)
+    assert lines(one)["centred"].possible == pytest.approx(2, rel=0.1)
+    assert lines(one)["joint_optimum (oracle)"].times is None
+
+
+def test_one_method_is_no_choice(lab):
+    cells = lab.cells(baselines=("centred",), ns=(8, 16, 32), ks=(2,))
+    _, answer = of(cells, [lab.record(cell) for cell in cells])
+    assert answer[0] == "Use: no choice to make; centred is the only method."
