@@ -13,7 +13,7 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.files import PARTIAL, save_atomically, write_atomically
 from maxk_lab.sweeps.plan.identity import without_paths
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.named import FILES, NamedFiles, named_files, relocated
+from maxk_lab.sweeps.run.named import FILES, named_files, relocated
 from maxk_lab.sweeps.run.records import RunDirectory, modified
 from maxk_lab.sweeps.run.store import SUFFIX
 from maxk_lab.sweeps.spec.schema import SweepSpec
@@ -176,7 +176,12 @@ def write_bundle(
     which = "kept" if checkpoints else "evaluation"
     cached = {path for unit in plan.units for path in run.cached(unit, which)}
     files |= {f"cache/{path.name}": path.read_bytes() for path in cached}
-    save_atomically(path, lambda file: _write(file, plan.spec.name, lines, files, named))
+    about = {"format": _FORMAT, "name": plan.spec.name, "maxk_lab": maxk_lab.__version__}
+    manifest = json.dumps(about | {"named": named.places}, indent=1, sort_keys=True).encode()
+    segment = b"".join(lines)
+    place = f"records/{hashlib.sha256(segment).hexdigest()[:16]}{SUFFIX}"
+    entries = [(_MANIFEST, manifest), (place, segment), *sorted(files.items())]
+    save_atomically(path, lambda file: _write(file, entries))
     return Written(
         path,
         len(lines),
@@ -186,35 +191,14 @@ def write_bundle(
     )
 
 
-def _write(
-    file: BinaryIO,
-    name: str,
-    lines: list[bytes],
-    files: Mapping[str, bytes],
-    named: NamedFiles,
-) -> None:
-    told = {
-        "format": _FORMAT,
-        "name": name,
-        "maxk_lab": maxk_lab.__version__,
-        "named": named.places,
-    }
-    segment = b"".join(lines)
+def _write(file: BinaryIO, entries: Iterable[tuple[str, bytes]]) -> None:
     with zipfile.ZipFile(file, "w") as archive:
-        _add(archive, _MANIFEST, json.dumps(told, indent=1, sort_keys=True).encode())
-        # Records repeat each other: by LZMA they take two thirds of what they take by Deflate.
-        place = f"records/{hashlib.sha256(segment).hexdigest()[:16]}{SUFFIX}"
-        _add(archive, place, segment, zipfile.ZIP_LZMA)
-        for one, data in sorted(files.items()):
-            _add(archive, one, data)
-
-
-def _add(
-    archive: zipfile.ZipFile, name: str, data: bytes, method: int = zipfile.ZIP_DEFLATED
-) -> None:
-    info = zipfile.ZipInfo(name, _NO_DATE)
-    info.create_system, info.external_attr = 3, 0o644 << 16
-    archive.writestr(info, data, method, 9)
+        for name, data in entries:
+            info = zipfile.ZipInfo(name, _NO_DATE)
+            info.create_system, info.external_attr = 3, 0o644 << 16
+            # Records repeat each other: by LZMA they take two thirds of what they take by Deflate.
+            method = zipfile.ZIP_LZMA if name.endswith(SUFFIX) else zipfile.ZIP_DEFLATED
+            archive.writestr(info, data, method, 9)
 
 
 def _lines(run: RunDirectory, plan: Plan) -> list[bytes]:

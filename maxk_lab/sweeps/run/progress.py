@@ -55,22 +55,15 @@ def seconds_of_units(
     """
     seconds = {head.id: head.seconds for head in run.heads.values() if head.status == "done"}
     spent: dict[Kind, list[float]] = defaultdict(list)
-    missing: dict[str, Unit] = {}
-    cells: dict[str, int] = {}
+    missing: list[tuple[Unit, int]] = []
     for unit in plan.units:
+        if times := [seconds[cell.id] for cell in unit.cells if cell.id in seconds]:
+            spent[unit.study, unit.stage].append(sum(times))
         if count := sum(state[cell.id] == "missing" for cell in unit.cells):
-            missing[unit.id], cells[unit.id] = unit, count
-        if any(cell.id in seconds for cell in unit.cells):
-            spent[unit.study, unit.stage].append(
-                sum(seconds.get(cell.id, 0.0) for cell in unit.cells)
-            )
+            missing.append((unit, count))
     if not spent:
-        return {
-            key: guessed_seconds(sum(unit.work().values()), cells[key])
-            for key, unit in missing.items()
-        }, False
+        guesses = (guessed_seconds(sum(one.work().values()), count) for one, count in missing)
+        return dict(zip((one.id for one, _ in missing), guesses, strict=True)), False
     means = {kind: fmean(times) for kind, times in spent.items()}
     overall = fmean(value for values in spent.values() for value in values)
-    return {
-        key: means.get((unit.study, unit.stage), overall) for key, unit in missing.items()
-    }, True
+    return {one.id: means.get((one.study, one.stage), overall) for one, _ in missing}, True

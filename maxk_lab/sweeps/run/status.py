@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -57,13 +58,10 @@ def status_of(run: RunDirectory) -> Status:
     cells: dict[CellState, int] = dict.fromkeys(CELL_STATES, 0)
     running = []
     for unit in plan.units:
-        left = 0
-        for cell in unit.cells:
-            state = states[cell.id]
-            if state != "missing":
-                cells[state] += 1
-            else:
-                left += 1
+        of_unit = Counter(states[cell.id] for cell in unit.cells)
+        cells["done"] += of_unit["done"]
+        cells["failed"] += of_unit["failed"]
+        left = of_unit["missing"]
         if left and unit.id in leased:
             cells["running"] += left
             running.append(RunningUnit(unit.label, str(leased[unit.id]), left))
