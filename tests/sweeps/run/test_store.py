@@ -232,6 +232,7 @@ def test_what_is_appended_while_a_store_is_rewritten_is_kept(tmp_path_factory, s
     store.rewrite(list(store.heads), Segment(folder))
     assert winners(folder)[CELLS[3]][0] == max(steps)
     assert set(winners(folder)) == {CELLS[c] for w in segments for c, *_ in w} | {CELLS[3]}
+    assert not [path for path in folder.iterdir() if path.suffix != ".jsonl" or path.name[0] == "."]
 
 
 def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
