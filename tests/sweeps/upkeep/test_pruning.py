@@ -58,6 +58,21 @@ def test_stale_records_go_and_done_ones_stay_as_they_are(
     assert not prunable(again)
 
 
+def test_a_line_that_is_damaged_beyond_telling_whose_it_was_is_told_until_then(
+    write_run: WriteRun,
+) -> None:
+    run, _ = write_run()
+    (segment,) = run.records_path.iterdir()
+    segment.write_bytes(b"noise\n" + segment.read_bytes())
+    run, before = RunDirectory(run.root), lines(run.root)
+    assert [*prunable(run).damaged.values()] == [6]
+    assert len(run.problems) == 1
+    prune(run)
+    again = RunDirectory(run.root)
+    assert (lines(run.root), again.problems) == (before, [])
+    assert not prunable(again)
+
+
 def test_looking_changes_nothing(stale: tuple[RunDirectory, Plan]) -> None:
     run, _ = stale
     found = prunable(run)

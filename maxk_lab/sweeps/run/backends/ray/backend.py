@@ -20,8 +20,8 @@ from maxk_lab.sweeps.run.backends.ray.travel import Parcel, inode, patterns_of, 
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.execution import Execution
 
-# Read by Ray: it tells its makers nothing, prints no lines of its own to stdout, where results belong,
-# and takes our files in place of those that `ray job submit` was given.
+# Read by Ray: it tells its makers nothing, prints no lines of its own to stdout, where results
+# belong, and takes our files in place of those that `ray job submit` was given.
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS_SKIP_REGEX": "^",
