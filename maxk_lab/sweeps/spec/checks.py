@@ -119,15 +119,14 @@ def check_checkpoints(found: Sequence[Variant], source: Source) -> None:
     known: set[str] = set()
     for variant in found:
         checkpoint = variant.policy.get("checkpoint")
-        if checkpoint is None or variant.refusal is not None:
+        key = canonical_json([variant.environment, variant.policy])
+        if checkpoint is None or variant.refusal is not None or key in known:
             continue
         from maxk_lab.sweeps.run.checkpoints import check_checkpoint
 
-        key = canonical_json([variant.environment, variant.policy])
-        if key in known:
-            continue
         known.add(key)
-        needed, there = _bytes_of(variant), memory_of_machine()
+        row, there = ENVIRONMENTS.get(variant.environment["name"]), memory_of_machine()
+        needed = row.footprint({**variant.environment, **variant.policy}).policy
         if there is not None and needed > there:
             source.add(
                 ("policy",),
@@ -137,20 +136,9 @@ def check_checkpoints(found: Sequence[Variant], source: Source) -> None:
         try:
             check_checkpoint(variant.environment, variant.policy)
         except LabError as error:
-            source.add(_place(checkpoint["path"], source), str(error))
-
-
-def _bytes_of(variant: Variant) -> float:
-    row = ENVIRONMENTS.get(variant.environment["name"])
-    return row.footprint({**variant.environment, **variant.policy}).policy
-
-
-def _place(checkpoint: str, source: Source) -> TreePath:
-    """Return the place where the sweep file names the checkpoint."""
-    varied = source.tree.get("vary", {}).get(CHECKPOINT)
-    if varied is None:
-        return ("policy", "checkpoint")
-    if not isinstance(varied, list):
-        return ("vary", CHECKPOINT)
-    paths = [value["path"] if isinstance(value, Mapping) else value for value in varied]
-    return ("vary", CHECKPOINT, str(paths.index(checkpoint)))
+            varied = source.tree.get("vary", {}).get(CHECKPOINT)
+            place: TreePath = ("policy", "checkpoint") if varied is None else ("vary", CHECKPOINT)
+            if isinstance(varied, list):
+                paths = [one["path"] if isinstance(one, Mapping) else one for one in varied]
+                place = (*place, str(paths.index(checkpoint["path"])))
+            source.add(place, str(error))
