@@ -71,7 +71,7 @@ def keys_of(model: type[BaseModel], above: str = "") -> Iterator[Line]:
 
 def keys() -> Iterator[Line]:
     """Yield the keys of a sweep file, and those of a user's configuration."""
-    yield from (line for line in keys_of(SweepSpec) if line != ("key", "studies"))
+    yield from keys_of(SweepSpec)
     for kind in STUDIES:
         yield "key", kind.name
         yield from keys_of(kind.part("spec").Study, f"{kind.name}.")
