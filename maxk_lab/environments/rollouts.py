@@ -97,19 +97,16 @@ def surprise(log_policy: Tensor) -> Tensor:
     return -log_policy.clamp(min=IMPOSSIBLE)
 
 
-def token_statistics(log_policy: Tensor, actions: Tensor, mask: Tensor) -> TokenStatistics:
+def token_statistics(
+    log_policy: Tensor, actions: Tensor, mask: Tensor, policy: Tensor | None = None
+) -> TokenStatistics:
     """The statistics of actions [..., T] drawn from log_policy [..., T, A], where `mask` is True.
 
     Differentiable in `log_policy`, also where an action is impossible (−∞): its entropy term and
-    the gradient of it are zero.
+    the gradient of it are zero. `policy` are the probabilities, where somebody has them already:
+    they are the dearest part.
     """
-    return decision_statistics(log_policy, log_policy.exp(), actions, mask)
-
-
-def decision_statistics(
-    log_policy: Tensor, policy: Tensor, actions: Tensor, mask: Tensor
-) -> TokenStatistics:
-    """The same, given the exponential of `log_policy`, too, which is the dearest of its parts."""
+    policy = log_policy.exp() if policy is None else policy
     chosen = log_policy.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
     entropy = (policy * surprise(log_policy)).sum(-1)
     return TokenStatistics(

@@ -19,7 +19,7 @@ from rl4co.utils.ops import batchify, unbatchify
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from maxk_lab.environments.rollouts import TokenStatistics, decision_statistics, mapped
+from maxk_lab.environments.rollouts import TokenStatistics, mapped, token_statistics
 from maxk_lab.environments.routing.pointer import Pointer, pointer_of
 from maxk_lab.environments.routing.steps import LEAN, Entries
 from maxk_lab.errors import LabError
@@ -171,7 +171,7 @@ def step_by_step(start: Start, choose: Choice) -> tuple[Decoded, TokenStatistics
         log_policy, policy = start.decide(state)
         action = choose(policy.detach())
         deciding = ~state["done"].reshape(-1)
-        steps.append(decision_statistics(log_policy, policy, action, deciding))
+        steps.append(token_statistics(log_policy, action, deciding, policy))
         return action
 
     decoded = start.decode(act)
