@@ -130,52 +130,43 @@ def enumerated_fits(
     """
     _check_runs(method, n)
     family = method.baseline.row.name
+    alphas: list[Tensor | None] = [None] * len(outcomes)
     apart = method.fit == "same_batch" or family == "joint_optimum"
     if apart:
         numbers = [torch.arange(len(one.rewards), dtype=torch.float64) for one in outcomes]
         outcomes = [replace(one, g=g) for one, g in zip(outcomes, numbers, strict=True)]
     if not all(instance.enumerable(n) for instance in outcomes):
         return None
-    if apart:
-        fit = _joint_fit if family == "joint_optimum" else _same_batch_fit
-        return [fit(instance, method, n) for instance in outcomes]
     if method.fit == "cross_fit":
-        coefficients = list(sampled().cross_fit(method.k, family))
-    else:
-        coefficients = [oracle_coefficients(one, n, method.k, family) for one in outcomes]
+        alphas = list(sampled().cross_fit(method.k, family))
+    elif not apart:
+        alphas = [oracle_coefficients(one, n, method.k, family) for one in outcomes]
     return [
-        _fixed_fit(instance, method, own)
-        for instance, own in zip(outcomes, coefficients, strict=True)
+        EnumeratedFit(
+            one, _weigh_of(one, method, n, alpha), alpha if alpha is None else alpha.tolist()
+        )
+        for one, alpha in zip(outcomes, alphas, strict=True)
     ]
 
 
-def _fixed_fit(outcomes: Outcomes, method: Method, coefficients: Tensor) -> EnumeratedFit:
+def _weigh_of(outcomes: Outcomes, method: Method, n: int, alpha: Tensor | None) -> Weigh:
+    """The weights with the coefficients `alpha`, where it is None with those of every group."""
+    best, family = None, method.baseline.row.name
+    if family == "joint_optimum":
+        _check_on_policy(outcomes)
+        best = joint_optimum(outcomes, n, method.k)
+
     def weigh(rewards: Tensor, g: Tensor | None, ratios: Tensor | None) -> Tensor:
-        return method.weights(rewards, coefficients=coefficients)
-
-    return EnumeratedFit(outcomes, weigh, coefficients.tolist())
-
-
-def _same_batch_fit(outcomes: Outcomes, method: Method, n: int) -> EnumeratedFit:
-    def weigh(rewards: Tensor, g: Tensor | None, ratios: Tensor | None) -> Tensor:
+        if alpha is not None:
+            return method.weights(rewards, coefficients=alpha)
         assert g is not None
         rows = g.long()
+        if best is not None:
+            return best.weights(rewards, rows)
         gram = outcomes.gram[rows.unsqueeze(-1), rows.unsqueeze(-2)]
-        coefficients = same_batch(rewards, gram, method.k, method.baseline.row.name)
-        return method.weights(rewards, coefficients=coefficients)
+        return method.weights(rewards, coefficients=same_batch(rewards, gram, method.k, family))
 
-    return EnumeratedFit(outcomes, weigh, None)
-
-
-def _joint_fit(outcomes: Outcomes, method: Method, n: int) -> EnumeratedFit:
-    _check_on_policy(outcomes)
-    best = joint_optimum(outcomes, n, method.k)
-
-    def weigh(rewards: Tensor, g: Tensor | None, ratios: Tensor | None) -> Tensor:
-        assert g is not None
-        return best.weights(rewards, g.long())
-
-    return EnumeratedFit(outcomes, weigh, None)
+    return weigh
 
 
 def _from_others(equations: Equations) -> Tensor:

@@ -50,9 +50,9 @@ class GroupSums:
     def add(self, groups: WeightedGroups, chance: Tensor) -> None:
         """Count groups [S, n] of probability `chance` [S]."""
         for name, values in groups.measures().items():
-            defined = ~values.isnan()
-            self._sums[name][0] += float(chance[defined] @ values[defined].double())
-            self._sums[name][1] += float(chance[defined].sum())
+            numbers = values.double()
+            self._sums[name][0] += float(chance @ numbers.nan_to_num(0.0))
+            self._sums[name][1] += float(chance @ (~numbers.isnan()).double())
 
     def means(self) -> dict[str, float]:
         """The probability of every event, the mean of every number; NaN where no group has one."""

@@ -65,7 +65,7 @@ def test_the_listing_says_of_each_drawn_trajectory_what_its_rollout_says():
         assert part.listed.probabilities.sum().item() == pytest.approx(1.0, abs=1e-12)
         torch.testing.assert_close(part.drawn.rewards, other.drawn.rewards)
         for kind in KINDS:
-            of_rows = part.listed_weight(kind)[part.rows]
+            of_rows = part.trajectory_weight(kind, listed=True)[part.rows]
             assert torch.equal(of_rows, part.trajectory_weight(kind))
             expected = other.trajectory_weight(kind)
             torch.testing.assert_close(of_rows, expected, rtol=1e-9, atol=1e-12)

@@ -18,10 +18,10 @@ from maxk_lab.gradients.enumerated.anatomy import anatomy
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights, exact_value
 from maxk_lab.gradients.enumerated.moments import MomentSums, Outcomes, Weigh
 from maxk_lab.gradients.fitting import EnumeratedFit, SampledFits, enumerated_fits
-from maxk_lab.gradients.records import cell_record
 from maxk_lab.gradients.scores.behaviour import listed_divergence
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.gradients.weighted_groups import GroupSums, WeightedGroups
+from maxk_lab.statistics.points import point_estimates
 from maxk_lab.statistics.units import Array, Units
 
 
@@ -83,7 +83,7 @@ class Enumeration:
         part = self._pool.parts[i]
         listed = part.listed
         assert listed is not None
-        g = None if kind is None else part.listed_weight(kind)
+        g = None if kind is None else part.trajectory_weight(kind, listed=True)
         drawn = (listed.ratios, listed.behaviour) if self._pool.off_policy else (None, None)
         return Outcomes.of(listed.probabilities, listed.rewards, g, part.products, *drawn)
 
@@ -134,13 +134,12 @@ def _weigh_of(method: Method) -> Weigh:
     kind = method.needed_weight
 
     def weigh(rewards: Tensor, g: Tensor | None, ratios: Tensor | None) -> Tensor:
-        if ratios is None:
+        if not method.needs_ratios:
+            ratios = None
+        elif ratios is None:
             ratios = torch.ones_like(rewards)
-        return method.weights(
-            rewards,
-            trajectory_weights={} if kind is None or g is None else {kind: g},
-            ratios=ratios if method.needs_ratios else None,
-        )
+        given = {} if kind is None or g is None else {kind: g}
+        return method.weights(rewards, trajectory_weights=given, ratios=ratios)
 
     return weigh
 
@@ -183,3 +182,15 @@ def _exact(outcomes: Outcomes, moments: MomentSums, wanted: Objective) -> dict[s
         "squared_bias": max(0.0, outcomes.inner(mean - gradient, mean - gradient)),
         "off_direction": max(0.0, outcomes.inner(off, off)),
     }
+
+
+def cell_record(units: Units, *, coefficients: list[Any] | None, **rest: Any) -> dict[str, Any]:
+    """The metrics of a cell: its units, point estimates, fitted coefficients and the `rest`.
+
+    A point estimate that is undefined is None, with its reason under `undefined`.
+    """
+    undefined: dict[str, str] = {}
+    metrics = rest | {"undefined": undefined}
+    if coefficients is not None:
+        metrics["coefficients"] = coefficients
+    return metrics | units.as_record() | point_estimates(units, undefined)

@@ -18,8 +18,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from torch import Tensor
 
 from maxk_lab.estimators import advantages
-from maxk_lab.gradients.enumerated.moments import CHUNK_ELEMENTS, Outcomes
-from maxk_lab.gradients.enumerated.multisets import multisets
+from maxk_lab.gradients.enumerated.moments import CHUNK_ELEMENTS, Outcomes, multisets
 
 # More multisets of the n − 1 others than this are not solved for.
 UNKNOWNS = 100_000
@@ -70,11 +69,8 @@ class JointOptimum:
 
     @property
     def plain(self) -> str:
-        """Return the baseline that is corrected.
-
-        It is shift-invariant, so that no offset of the rewards enters the values.
-        """
-        return _plain(self.n, self.k)
+        """The baseline that is corrected: blind to an offset of the rewards, so the values are."""
+        return plain_baseline(self.n, self.k)
 
     def weights(self, rewards: Tensor, rows: Tensor) -> Tensor:
         """Return the weights [S, n] of groups by rewards and outcomes, [S, n] in any order."""
@@ -163,13 +159,16 @@ def _right_side(outcomes: Outcomes, members: Tensor, n: int, k: int) -> Tensor:
     for others in torch.split(members, max(1, CHUNK_ELEMENTS // (kinds * n))):
         own = torch.arange(kinds).view(1, -1, 1).expand(len(others), -1, 1)
         rows = torch.cat([own, others.unsqueeze(1).expand(-1, kinds, -1)], 2)
-        weights = advantages(outcomes.rewards[rows], estimator="maxk", baseline=_plain(n, k), k=k)
+        weights = advantages(
+            outcomes.rewards[rows], estimator="maxk", baseline=plain_baseline(n, k), k=k
+        )
         products = (weights * outcomes.gram[own.expand_as(rows), rows]).sum(2)
         parts.append(products @ p)
     return torch.cat(parts)
 
 
-def _plain(n: int, k: int) -> str:
+def plain_baseline(n: int, k: int) -> str:
+    """The unbiased baseline that every n and K have."""
     return "centred" if k < n else "subloo"
 
 

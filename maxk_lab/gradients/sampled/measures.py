@@ -14,9 +14,8 @@ from torch import Tensor
 from maxk_lab.estimators import effective_sample_size, objective_estimate, off_policy_value
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.gradients.enumerated.measures import Enumeration
+from maxk_lab.gradients.enumerated.measures import Enumeration, cell_record
 from maxk_lab.gradients.fitting import SampledFits
-from maxk_lab.gradients.records import cell_record
 from maxk_lab.gradients.sampled.blocks import (
     Blocks,
     mean_of_blocks,
@@ -119,13 +118,9 @@ class CutPool:
             # Unbiased for the variance of an estimate.
             "value_variance": far.square().mean((1, 3)) * count / (count - 1),
         }
-        for name, column in WeightedGroups(weights, groups.rewards).measures().items():
-            # NaN where no group of the block has a number.
-            measures[name] = (
-                column.nanmean((1, 3))
-                if column.dtype != torch.bool
-                else column.double().mean((1, 3))
-            )
+        of_groups = WeightedGroups(weights, groups.rewards).measures()
+        # NaN where no group of the block has a number.
+        measures |= {name: of.double().nanmean((1, 3)) for name, of in of_groups.items()}
         if not pool.off_policy:
             return measures
         sizes = effective_sample_size(groups.ratios) / groups.n

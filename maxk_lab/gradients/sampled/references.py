@@ -8,6 +8,7 @@ from torch import Tensor
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights
+from maxk_lab.gradients.enumerated.oracle import plain_baseline
 from maxk_lab.gradients.scores.pool import Listing, ScorePool
 from maxk_lab.statistics.units import Array
 
@@ -34,7 +35,7 @@ def reference_method(wanted: Objective, n: int, *, off_policy: bool) -> Method:
             "against: only the expected maximum has an unbiased estimator with importance "
             "ratios"
         )
-    return Method.parse(estimator, "centred" if wanted.k < n else "subloo", wanted.k)
+    return Method.parse(estimator, plain_baseline(n, wanted.k), wanted.k)
 
 
 def control_methods(wanted: Objective, n: int, *, off_policy: bool) -> list[Method]:

@@ -58,7 +58,7 @@ def draw_pool(
     from what the environment's log_probs says.
     """
     wanted = {Objective("max", o) if isinstance(o, int) else o for o in objectives}
-    integrable = supports(environment, "exact_objective") and environment.has_exact
+    integrable = supports(environment, "exact_objective", "has_exact") and environment.has_exact
     if not (environment.enumerable or integrable):
         wanted = set()
     exact = tuple(sorted(wanted, key=lambda o: (o.form, o.k)))

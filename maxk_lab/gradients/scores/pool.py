@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -68,18 +68,13 @@ class Part:
         """‖ψ‖² by row, [A]."""
         return self.products.diagonal() if self.scores is None else self.scores.square().sum(1)
 
-    def trajectory_weight(self, kind: str) -> Tensor:
-        """g of the drawn trajectories, [M]: length, logit_proxy or grad_norm (‖ψ‖²)."""
+    def trajectory_weight(self, kind: str, *, listed: bool = False) -> Tensor:
+        """g of the drawn trajectories [M], or of all [A]: length, logit_proxy, ‖ψ‖² (grad_norm)."""
         if kind == "grad_norm":
-            return self.squared_norms[self.rows]
-        return {"length": self.drawn.length, "logit_proxy": self.drawn.logit_proxy}[kind]
-
-    def listed_weight(self, kind: str) -> Tensor:
-        """g of all trajectories, [A]; as `trajectory_weight`."""
-        assert self.listed is not None
-        if kind == "grad_norm":
-            return self.squared_norms
-        return {"length": self.listed.length, "logit_proxy": self.listed.logit_proxy}[kind]
+            return self.squared_norms if listed else self.squared_norms[self.rows]
+        of = self.listed if listed else self.drawn
+        assert of is not None
+        return {"length": of.length, "logit_proxy": of.logit_proxy}[kind]
 
 
 @dataclass(frozen=True)
@@ -196,7 +191,7 @@ def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:
     """
     by_name: dict[str, list[float | None]] = {name: [] for name in PROXIES}
     for part in pool.parts:
-        of = part.trajectory_weight if part.listed is None else part.listed_weight
+        of = partial(part.trajectory_weight, listed=part.listed is not None)
         norms = of("grad_norm")
         chance = torch.ones_like(norms) if part.listed is None else part.listed.probabilities
         for name, correlations in by_name.items():
