@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -18,10 +19,14 @@ SAME = "The rest as below the table before."
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Lines of running text, with a title where they stand for themselves."""
+    """Lines of running text, with a title where they stand for themselves.
+
+    A line may begin with a label, as in `Use: subloo`; see `label_of`.
+    """
 
     lines: tuple[str, ...]
     title: str = ""
+    labelled: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,12 @@ class Printable(Protocol):
     @property
     def width(self) -> int:
         """Return the columns of the terminal."""
+
+
+def label_of(line: str) -> tuple[str, str]:
+    """The label of a line of an answer, empty where it has none, and the rest."""
+    found = re.match(r"([A-Z][a-z ]{,20}): ", line)
+    return (found[1], line[found.end() :]) if found else ("", line)
 
 
 def breaks_between(places: Sequence[object]) -> tuple[int, ...]:

@@ -119,7 +119,7 @@ class Report:
 
     @property
     def _answer(self) -> list[Block]:
-        return [Paragraph(tuple(self.answer), "Answer")] if self.answer else []
+        return [Paragraph(tuple(self.answer), "Answer", labelled=True)] if self.answer else []
 
     @property
     def _claims(self) -> list[Block]:
@@ -172,8 +172,9 @@ def header_lines(header: Header) -> list[str]:
     return lines
 
 
-# So many cells are listed one by one.
+# So many reasons are listed one by one, and so many cells that are not finished.
 _LISTED = 20
+_CELLS = 6
 # So many that failed are; of more, those with one error are one line.
 _FAILED = 5
 # So many names stand in a line.
@@ -217,15 +218,17 @@ def absent_lines(summary: Summary) -> list[str]:
     items += [f"damaged: {problem}" for problem in summary.problems]
     missing = {*summary.missing, *summary.stale} - set(summary.damaged)
     unfinished = [
-        f"not finished: {row.key.path} seed {seed} (cell {cell})"
+        f"{row.key.path} seed {seed} (cell {cell})"
         for study in summary.studies.values()
         for row in study.rows
         for seed, cell in row.cells.items()
         if cell in missing
     ]
-    items += unfinished[:_LISTED]
-    if len(unfinished) > _LISTED:
-        items.append(f"and {len(unfinished) - _LISTED} more")
+    if len(unfinished) > _CELLS:
+        go_on = f"go on with maxk-lab run {summary.header.name}.yaml"
+        items.append(f"not finished: {len(unfinished)} cells, such as {unfinished[0]}; {go_on}")
+    else:
+        items += [f"not finished: {one}" for one in unfinished]
     for reason, ids in grouped(summary.stale, lambda one: summary.because.get(one, ELSE)).items():
         items.append(f"stale: {reason}; not used: {len(ids)} records ({listed(ids, _NAMED)})")
     return items

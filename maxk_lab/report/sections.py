@@ -27,6 +27,7 @@ from maxk_lab.report.document import (
     Sheet,
     breaks_between,
     exact,
+    label_of,
     marked,
     number,
 )
@@ -274,18 +275,13 @@ def answer_of(kind: StudyRow, facts: BaseModel) -> tuple[tuple[str, ...], tuple[
 def _lines(text: str) -> Iterator[str]:
     """The sentences: an indented line goes on with the one before; equal labels are said once."""
     sentences = [" ".join(one.split()) for one in re.split(r"\n(?! )", text)]
-    for label, several in grouped(filter(None, sentences), _label).items():
-        if not label:
-            yield from several
-            continue
-        first, *more = (one.removesuffix(".") for one in several)
-        yield "; ".join([first, *(one.removeprefix(label) for one in more)]) + "."
-
-
-def _label(sentence: str) -> str:
-    """`Use: `; empty where a sentence has none."""
-    found = re.match(r"[A-Z][a-z ]{,20}: ", sentence)
-    return found[0] if found else ""
+    by_label = grouped(map(label_of, filter(None, sentences)), lambda one: one[0])
+    for label, several in by_label.items():
+        rest = [text for _, text in several]
+        if label:
+            yield f"{label}: {'; '.join(one.removesuffix('.') for one in rest)}."
+        else:
+            yield from rest
 
 
 @cache

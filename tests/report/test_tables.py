@@ -160,7 +160,7 @@ def test_formats_that_do_not_exist(summary):
 def test_a_run_without_any_record(lab):
     empty = summarise_records(lab.cells(), [], name="empty")
     for format in FORMATS:
-        assert "centred" in render(empty, format)
+        assert "none" in render(empty, format)
 
 
 def test_a_caption_that_changes_is_said_in_full():

@@ -16,6 +16,7 @@ from maxk_lab.report.document import (
     Part,
     Pictures,
     Sheet,
+    label_of,
 )
 from maxk_lab.report.report import FOLDER, Report
 from maxk_lab.visible import visible_line
@@ -128,7 +129,8 @@ def _spelled(letter: str) -> str:
 def _block(block: Block) -> str:
     if isinstance(block, Paragraph):
         titled = rf"\textbf{{{escape(block.title)}.}} " if block.title else ""
-        lines = "\\\\\n".join(f"{{}}{escape(line)}" for line in block.lines)
+        written = _line_of if block.labelled else escape
+        lines = "\\\\\n".join(f"{{}}{written(line)}" for line in block.lines)
         return rf"\noindent {titled}{lines}"
     if isinstance(block, Bullets):
         items = "\n".join(rf"  \item {{}}{escape(item)}" for item in block.items)
@@ -136,6 +138,11 @@ def _block(block: Block) -> str:
             f"\\paragraph{{{escape(block.title)}}}\n\\begin{{itemize}}\n{items}\n\\end{{itemize}}"
         )
     return _longtable(block)
+
+
+def _line_of(line: str) -> str:
+    label, rest = label_of(line)
+    return rf"\textbf{{{escape(label)}}} {escape(rest)}" if label else escape(rest)
 
 
 def _longtable(sheet: Sheet) -> str:

@@ -15,6 +15,7 @@ from maxk_lab.report.document import (
     Pictures,
     Printable,
     Sheet,
+    label_of,
     with_captions,
 )
 from maxk_lab.visible import visible_line
@@ -42,12 +43,19 @@ def _parts(blocks: Sequence[Part]) -> Iterator[str]:
             yield from map(_picture, block.pictures)
         elif isinstance(block, Paragraph):
             yield from [f"## {escape(block.title)}"] if block.title else []
-            yield "  \n".join(escape(line) for line in block.lines)
+            yield "  \n".join(
+                _line(line) if block.labelled else escape(line) for line in block.lines
+            )
         elif isinstance(block, Bullets):
             items = "\n".join(f"- {escape(item)}" for item in block.items)
             yield f"## {escape(block.title)}\n\n{items}"
         else:
             yield _sheet(block, caption)
+
+
+def _line(line: str) -> str:
+    label, rest = label_of(line)
+    return f"**{escape(label)}** {escape(rest)}" if label else escape(rest)
 
 
 def _picture(drawn: Drawn) -> str:

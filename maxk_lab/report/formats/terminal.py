@@ -19,6 +19,7 @@ from maxk_lab.report.document import (
     Pictures,
     Printable,
     Sheet,
+    label_of,
     with_captions,
 )
 from maxk_lab.report.formats.console import PlainConsole
@@ -32,6 +33,10 @@ _STYLES = {
     "biased": "red",
     "alarm": "yellow",
 }
+
+
+# The columns of a label of an answer.
+_LABEL = 9
 
 
 def terminal(report: Printable) -> str:
@@ -65,7 +70,15 @@ def _print(console: PlainConsole, block: Block, caption: Sequence[str]) -> None:
         console.print(Text(block.title, style="bold"))
     if isinstance(block, Paragraph):
         for line in block.lines:
-            console.print(Text(line))
+            label, rest = label_of(line) if block.labelled else ("", line)
+            # The rest stands beside its label, also where it takes several lines.
+            grid = Table.grid(padding=(0, 1))
+            if label:
+                grid.add_column(width=_LABEL)
+                grid.add_row(Text(label, style="bold"), Text(rest))
+                console.print(grid)
+            else:
+                console.print(Text(line))
     elif isinstance(block, Bullets):
         for item in block.items:
             _item(console, item)

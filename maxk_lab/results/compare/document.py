@@ -172,7 +172,7 @@ def _sheets(found: Comparison) -> Iterator[Sheet]:
         rest = [line for line in lines if line.number.verdict not in _TOLD]
         shown = (*told, *rest[:_UNTOLD])
         more = len(rest) - _UNTOLD
-        left = (f"{more} more that are not told apart: --format csv has them.",) if more > 0 else ()
+        left = (f"{more} more, not significant: --format csv has them.",) if more > 0 else ()
         yield Sheet(f"Other numbers: {kind}", _COLUMNS, shown, (*left, *_caption(found)))
 
 

@@ -12,7 +12,7 @@ from maxk_lab.report.tables import Effect, Estimate
 # than matters. "differs": another number, of which neither side is better. "differs for these
 # seeds": another number, as the policies of other seeds may have, whatever else was changed.
 Verdict = Literal[
-    "worse", "better", "differs", "differs for these seeds", "cannot tell", "tie", "identical"
+    "worse", "better", "differs", "differs for these seeds", "not significant", "tie", "identical"
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 # The verdicts on a claim, the worst first.

@@ -56,9 +56,11 @@ class Differences:
         ratio = a.as_ratio and bool((mine > a.rounding).all() and (theirs > 0).all())
         effect = between_seeds(mine, theirs, shown, ratio=ratio)
         found = verdict(between_seeds(mine, theirs, corrected, ratio=ratio), a, b, how.tie)
-        if found == "cannot tell":
+        if found == "not significant":
             of_these = verdict(self._unpaired(pair, name, corrected), a, b, how.tie)
-            found = of_these if of_these in ("cannot tell", "tie") else "differs for these seeds"
+            found = (
+                of_these if of_these in ("not significant", "tie") else "differs for these seeds"
+            )
         if not effect.interval.known:
             effect = self._unpaired(pair, name, shown)
         return Number(name, a, b, effect, found)
@@ -159,7 +161,7 @@ def verdict(effect: Effect, a: Estimate, b: Estimate, tie: float) -> Verdict:
     """
     found = effect.interval
     if not found.known:
-        return "cannot tell"
+        return "not significant"
     nothing = 1.0 if effect.ratio else 0.0
     size = abs(a.interval.value)
     slack = max(max(tie, ROUNDING) * size, a.rounding, b.rounding)
@@ -168,7 +170,7 @@ def verdict(effect: Effect, a: Estimate, b: Estimate, tie: float) -> Verdict:
     if found.low >= nothing - slack and found.high <= nothing + slack:
         return "tie"
     if found.low <= nothing <= found.high:
-        return "cannot tell"
+        return "not significant"
     if not a.better:
         return "differs"
     return "better" if (found.low > nothing) == (a.better == "higher") else "worse"

@@ -143,6 +143,7 @@ class Facts(BaseModel):
     begun: int
     no_signal: list[Count]
     contests: int
+    waiting: int
     methods: list[str]
     unbiased_methods: int
     uses: list[Use]
@@ -183,6 +184,7 @@ def facts(pooled: GradientRows, summary: Summary) -> Facts:
             if reason
         ],
         contests=len(found),
+        waiting=len(contests(rows)) - len(found),
         methods=list(dict.fromkeys(name(row) for row in rows)),
         unbiased_methods=len({name(row) for row in rows if row.catalogued_unbiased}),
         uses=[

@@ -102,10 +102,10 @@ def test_the_interval_of_a_difference_covers_however_the_two_are_tied(tied):
         (-2.0, -0.5, "lower", "better"),
         (0.5, 2.0, "higher", "better"),
         (0.5, 2.0, "", "differs"),
-        (-1.0, 2.0, "lower", "cannot tell"),
+        (-1.0, 2.0, "lower", "not significant"),
         (0.01, 0.09, "lower", "tie"),
         (0.01, 0.11, "lower", "worse"),
-        (math.nan, math.nan, "lower", "cannot tell"),
+        (math.nan, math.nan, "lower", "not significant"),
     ],
 )
 def test_the_verdict_on_a_difference(low, high, better, said):
@@ -116,7 +116,12 @@ def test_the_verdict_on_a_difference(low, high, better, said):
 
 @pytest.mark.parametrize(
     ("low", "high", "said"),
-    [(1.5, 2.0, "worse"), (0.2, 0.9, "better"), (0.9, 1.1, "cannot tell"), (0.995, 1.005, "tie")],
+    [
+        (1.5, 2.0, "worse"),
+        (0.2, 0.9, "better"),
+        (0.9, 1.1, "not significant"),
+        (0.995, 1.005, "tie"),
+    ],
 )
 def test_the_verdict_on_a_ratio(low, high, said):
     effect = Effect(Interval(1.0, low, high, 0.95), ratio=True)
