@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Fetch the libraries inside the HTML report from npm: the very files whose hashes are kept.
+"""Fetch the libraries inside the HTML report: the very files whose hashes are kept.
 
     python .ci/fetch_libraries.py          fetch them anew; a file of another hash is refused
     python .ci/fetch_libraries.py --new    of the versions that files.json names; keep their hashes
 
-It asks npm's registry through `npm pack`, which checks what it is sent.
+It asks npm's registry through `npm pack`, which checks what it is sent; Vega is the bundle that the
+installed vl-convert makes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ LIST = FOLDER / "files.json"
 
 
 def published(package: str, version: str, wanted: list[str]) -> dict[str, bytes]:
-    """Return files of a package as npm has it, by their paths inside it."""
+    """Return files of a package as npm or vl-convert has it, by their paths inside it."""
+    if package == "vl-convert-python":
+        import vl_convert
+
+        if vl_convert.__version__ != version:
+            sys.exit(
+                f"vl-convert-python {version} is to be installed, not {vl_convert.__version__}"
+            )
+        return {path: vl_convert.javascript_bundle().encode() for path in wanted}
     with tempfile.TemporaryDirectory() as folder:
         command = ["npm", "pack", f"{package}@{version}", "--silent", "--pack-destination", folder]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

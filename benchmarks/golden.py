@@ -8,7 +8,7 @@
 Runs lie in results/, which git ignores, until all of them are there: a record says whether the
 checkout had uncommitted changes. A sweep that reads what another one has made waits until that is
 committed: then the same command measures it. In results/golden/<name> lie <name>.zip, report.md,
-the figures that it links to, and figures.json, which tells the data that each figure shows.
+the figures that it links to, and figures.json, which tells what each figure shows.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import argparse
 import hashlib
 import io
 import json
+import math
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,10 @@ POLICIES: Mapping[str, Mapping[str, tuple[Mapping[str, Any], int]]] = {
         "max8-800": ({"estimator": "maxk", "baseline": "centred", "k": 8}, 800),
     }
 }
+# Of a picture that is kept.
+MOST_BYTES = 60_000
+# Charts on request that a page links to.
+FIGURES = {"cross_fit_bandit": ("anatomy",)}
 READS = {"tsp_along_training": "tsp_training"}
 PROGRAM = "import sys; from maxk_lab.cli import main; sys.argv[0] = 'maxk-lab'; main()"
 
@@ -145,98 +150,84 @@ def must_wait(name: str, results: Path) -> bool:
 
 
 def render(name: str) -> None:
-    """Write the report, its figures and their data beside a bundle."""
-    from maxk_lab.report.summarise import summarise
-    from maxk_lab.report.write import write_report
-    from maxk_lab.sweeps.run.find import find_run
-
+    """Write the report, its figures and what they show beside a bundle."""
     folder = GOLDEN / name
     shutil.rmtree(folder / "figures", ignore_errors=True)
-    with tempfile.TemporaryDirectory() as drawn, _told_figures() as data:
-        paths = write_report(summarise(find_run(bundle_of(name))), Path(drawn), ["markdown"])
-        for path in paths:
-            target = folder / path.relative_to(drawn)
+    with tempfile.TemporaryDirectory() as drawn:
+        text, figures = _rendered(name, Path(drawn))
+        for path in Path(drawn).glob("figures/*.png"):
+            target = folder / "figures" / path.name
             target.parent.mkdir(exist_ok=True)
-            if path.suffix == ".png":
-                target.write_bytes(with_fewer_colours(path))
-            elif path.suffix == ".md":
-                shutil.copyfile(path, target)
-    (folder / "figures.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+            target.write_bytes(with_fewer_colours(path, MOST_BYTES))
+    (folder / "report.md").write_text(text, encoding="utf-8")
+    (folder / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"results/golden/{name}: {len(data)} figures, {size / 1e6:.2f} MB in all", flush=True)
+    print(f"results/golden/{name}: {len(figures)} figures, {size / 1e6:.2f} MB in all", flush=True)
 
 
 def rendered(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the report as `render` writes it, and the data of its figures; no file is written."""
+    """Return the report as `render` writes it, and what its figures show; nothing is drawn."""
+    from maxk_lab.report.charts import Figure
+
+    write = Figure.write
+    setattr(Figure, "write", lambda figure, folder: [folder / f"{figure.name}.png"])  # noqa: B010
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            return _rendered(name, Path(folder))
+    finally:
+        setattr(Figure, "write", write)  # noqa: B010
+
+
+def _rendered(name: str, folder: Path) -> tuple[str, dict[str, Any]]:
     from maxk_lab.report.summarise import summarise
     from maxk_lab.report.write import write_report
     from maxk_lab.sweeps.run.find import find_run
 
-    summary = summarise(find_run(bundle_of(name)))
-    with tempfile.TemporaryDirectory() as folder, _told_figures(drawn=False) as data:
-        write_report(summary, Path(folder), ["markdown"])
-        return Path(folder, "report.md").read_text(encoding="utf-8"), data
+    figures: dict[str, Any] = {}
+
+    def keep(figure: Any, files: Sequence[Path]) -> None:
+        figures[figure.name] = data_of(figure.whole)
+
+    summary, more = summarise(find_run(bundle_of(name))), FIGURES.get(name, ())
+    write_report(summary, folder, ["markdown"], more=more, shown=keep)
+    return (folder / "report.md").read_text(encoding="utf-8"), figures
 
 
-@contextmanager
-def _told_figures(*, drawn: bool = True) -> Iterator[dict[str, Any]]:
-    """Gather the data of every figure that is saved meanwhile; without `drawn` none is saved."""
-    from maxk_lab.report import figures
-
-    data: dict[str, Any] = {}
-    save = figures.save
-
-    def told(figure: Any, out: Path, name: str) -> list[Path]:
-        data[name] = data_of(figure)
-        return save(figure, out, name) if drawn else [out / f"{name}.png", out / f"{name}.svg"]
-
-    setattr(figures, "save", told)  # noqa: B010  # mypy knows the name for one of another module
-    try:
-        yield data
-    finally:
-        setattr(figures, "save", save)  # noqa: B010
-
-
-def data_of(figure: Any) -> dict[str, Any]:
-    """Return what a figure shows: its panels, how many numbers, and a hash of words and numbers.
+def data_of(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a chart shows: its rows of data, and a hash of these and of its spec.
 
     Numbers count to six digits, so that the last bits of another machine do not.
     """
-    shown: list[Any] = [[text.get_text() for text in figure.texts]]
-    count = 0
-    for panel in figure.axes:
-        numbers: list[Any] = [line.get_xydata() for line in panel.lines]
-        numbers += [part.get_offsets() for part in panel.collections]
-        numbers += [path.vertices for part in panel.collections for path in part.get_paths()]
-        numbers += [part.get_array() for part in panel.collections if part.get_array() is not None]
-        numbers += [part.get_path().vertices for part in panel.patches]
-        numbers += [image.get_array() for image in panel.images]
-        told = [[f"{value:.6g}" for value in one.ravel()] for one in map(_plain, numbers)]
-        count += sum(map(len, told))
-        words = [panel.get_title(), panel.get_xlabel(), panel.get_ylabel()]
-        words += [panel.get_xscale(), panel.get_yscale()]
-        words += panel.get_legend_handles_labels()[1]
-        words += [text.get_text() for text in panel.texts]
-        shown.append([words, told])
-    digest = hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
-    return {"panels": len(figure.axes), "numbers": count, "data": digest}
+    datasets = spec["datasets"].values()
+    other = {name: part for name, part in spec.items() if name != "datasets"}
+    text = re.sub(
+        r"data-[0-9a-f]{32}|view_\d+", "", json.dumps([_rounded(other), *map(_rounded, datasets)])
+    )
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return {"rows": sum(map(len, datasets)), "spec": digest}
 
 
-def _plain(numbers: Any) -> Any:
-    import numpy as np
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return list(map(_rounded, value))
+    return f"{value:.6g}" if isinstance(value, float) else value
 
-    return np.ma.filled(np.ma.asarray(numbers, dtype=float), np.nan)
 
-
-def with_fewer_colours(path: Path) -> bytes:
-    """Return a picture of 256 colours, which takes a third of the room; nothing is dithered."""
+def with_fewer_colours(path: Path, most: float = math.inf) -> bytes:
+    """Return a picture of 64 colours, which takes a third; reduced until it has so few bytes."""
     from PIL import Image
 
-    file = io.BytesIO()
-    with Image.open(path) as picture:
-        few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    few.save(file, "PNG", optimize=True)
-    return file.getvalue()
+    with Image.open(path) as opened:
+        picture = opened.convert("RGB")
+    while True:
+        file = io.BytesIO()
+        picture.quantize(64, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+        if file.tell() <= most:
+            return file.getvalue()
+        width, height = picture.size
+        picture = picture.resize((width * 5 // 6, height * 5 // 6), Image.Resampling.LANCZOS)
 
 
 def changed() -> bool:

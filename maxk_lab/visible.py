@@ -41,6 +41,18 @@ def plain(value: Any) -> Any:
     return value
 
 
+def harmless(value: Any) -> Any:
+    """The value as JSON holds it, with all that acts in its texts spelled out; see `plain`."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return {visible(str(name)): harmless(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [harmless(inner) for inner in value]
+    known = value is None or isinstance(value, int | float)
+    return plain(value) if known else visible(str(value))
+
+
 def visible_json(value: Any, *, indent: int) -> str:
     """`value` as JSON, in whose texts all that acts is escaped as JSON does; see `plain`."""
     text = json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str)

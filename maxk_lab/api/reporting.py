@@ -6,8 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from maxk_lab.api.arguments import check, refusals_told
+from maxk_lab.errors import LabError, shown
+from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import rendered
 from maxk_lab.report.model import ClaimVerdict
 from maxk_lab.report.report import Report
@@ -17,6 +20,7 @@ from maxk_lab.report.write import write_report
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.find import find_run
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.studies import on_request
 
 AnyRun = str | os.PathLike[str] | RunDirectory
 
@@ -61,6 +65,18 @@ class RunReport(Report):
         Raises `LabError` for an unknown one.
         """
         return rendered(self, format)
+
+    @refusals_told()
+    def chart(self, name: str) -> Any:
+        """Return a chart as an Altair object, to show in a notebook and to change.
+
+        `name` is that of its file, as `variance`; those on request are there, too. Raises
+        `LabError` where the run has no such chart.
+        """
+        found = {one.name: one.chart for one in figures(self.summary, on_request())}
+        if name not in found:
+            raise LabError(f"no chart {shown(name)}; this run has {', '.join(found) or 'none'}")
+        return found[name]
 
     @refusals_told()
     def write(self, folder: str | os.PathLike[str]) -> list[Path]:

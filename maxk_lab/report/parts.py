@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from maxk_lab.report.charts import Figure
     from maxk_lab.report.claims import Judged
-    from maxk_lab.report.drawing.picture import Picture
     from maxk_lab.report.model import Summary
     from maxk_lab.report.recommendation import Question, Recommendation
     from maxk_lab.report.tables import Effect, Estimate, Pooled, PooledRow
@@ -68,11 +68,14 @@ class FactsPart(Protocol):
         """
 
 
-class FiguresPart(Protocol):
-    """The module `figures`."""
+class ChartsPart(Protocol):
+    """The module `charts`."""
 
-    def figures(self, found: Any, summary: Summary) -> Iterable[Picture]:
-        """Yield the figures of the rows that were `found`, with their titles and captions."""
+    def charts(self, found: Any, summary: Summary, more: Collection[str]) -> Iterable[Figure]:
+        """Yield the charts of the rows that were `found`, and those that `more` asks for.
+
+        The names of these are the `charts` of the kind's row in the catalogue.
+        """
 
 
 class RecommendPart(Protocol):

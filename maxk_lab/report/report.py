@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from maxk_lab.report.claims import verdict_lines
 from maxk_lab.report.document import (
@@ -18,7 +19,6 @@ from maxk_lab.report.document import (
     Pictures,
     Section,
 )
-from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.model import Failure, Header, Summary
 from maxk_lab.report.naming import listed
 from maxk_lab.report.sections import chapter
@@ -26,6 +26,9 @@ from maxk_lab.report.tables import grouped
 from maxk_lab.report.view.view import WHOLE, View
 from maxk_lab.sweeps.plan.changes import ELSE
 from maxk_lab.sweeps.studies import STUDIES, in_reading_order
+
+if TYPE_CHECKING:
+    from maxk_lab.report.charts import Figure
 
 # The folder of the figures, beside the report.
 FOLDER = "figures"
@@ -36,16 +39,18 @@ class Report:
     """A summary, and how it is to look: `colour` and `width` are the terminal's.
 
     Without `full` what is folded is left out. `pictures` lie in the folder of the figures, and
-    `undrawn` has a line for each that is missing. `view` is the part that is shown.
+    `undrawn` has a line for each that is missing. `view` is the part that is shown,
+    and `more` the charts on request.
     """
 
     summary: Summary
     colour: bool = False
     width: int = 100
     full: bool = True
-    pictures: Sequence[Picture] = ()
+    pictures: Sequence[Figure] = ()
     undrawn: Sequence[str] = ()
     view: View = WHOLE
+    more: Sequence[str] = ()
 
     @property
     def title(self) -> str:

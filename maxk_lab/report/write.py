@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
-from maxk_lab.report.drawing.picture import Picture
-from maxk_lab.report.figures import pictures, save_pictures
+from maxk_lab.report.figures import figures, told
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.report.formats.last import note_files
 from maxk_lab.report.formats.render import rendered, rendered_together
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import FOLDER, Report
 from maxk_lab.report.view.view import WHOLE, View
+
+if TYPE_CHECKING:
+    from maxk_lab.report.charts import Figure
 
 
 def write_report(
@@ -25,12 +28,14 @@ def write_report(
     view: View = WHOLE,
     failed: Callable[[str], None] = lambda line: None,
     left_out: Callable[[str], None] = lambda line: None,
-    shown: Callable[[Picture, Sequence[Path]], None] = lambda picture, files: None,
+    more: Collection[str] = (),
+    shown: Callable[[Figure, Sequence[Path]], None] = lambda picture, files: None,
 ) -> list[Path]:
     """Write the report to the folder `out` and return the files, figures last.
 
     A figure that cannot be drawn is missing, as the report says, and told to `failed`. Of very many
-    figures some are missing, which is said, too, and told to `left_out`. A `view` of a part has no
+    figures some are missing, which is said, too, and told to `left_out`. `more` names charts that
+    are made on request. A `view` of a part has no
     figures: they are of the whole run. `formats` are all that have a file unless given. Raises
     `LabError` for an unknown format and for `terminal`, which is no file, and for a column of the
     view that there is not; nothing is written then.
@@ -52,15 +57,15 @@ def write_report(
         undrawn.append(line)
         left_out(line)
 
-    drawn: list[tuple[Picture, list[Path]]] = []
+    drawn: list[tuple[Figure, list[Path]]] = []
     if view.whole:
-        found = pictures(summary, failed=note, left_out=note_left_out)
-        for picture, files_of_it in save_pictures(found, out / FOLDER, failed=note):
-            drawn.append((picture, files_of_it))
-            shown(picture, files_of_it)
+        for figure in figures(summary, more, failed=note, left_out=note_left_out):
+            with told(note, f"figure {figure.name}"):
+                drawn.append((figure, figure.write(out / FOLDER)))
+                shown(*drawn[-1])
     else:
         undrawn.append("Without figures, which are of the whole run.")
-    report = Report(summary, pictures=[picture for picture, _ in drawn], undrawn=undrawn, view=view)
+    report = Report(summary, pictures=[figure for figure, _ in drawn], undrawn=undrawn, view=view)
     texts = {out / files[format]: rendered(report, format) for format in chosen}
     for path, text in texts.items():
         write_atomically(path, text.encode())

@@ -14,7 +14,7 @@ reporting no trainer. Signatures: `maxk_lab.sweeps.parts` and `maxk_lab.report.p
 | `compare`      | `judge(claim, met, alpha)`; `effect(row, other, measure, level)` of two runs    |
 | `facts`        | `facts(pooled, summary)`: what the template says, with the short table          |
 | `answer.md.j2` | the sentences; a line `---`, then the notes of the short table                  |
-| `figures`      | `figures(found, summary)`: the figures that it draws                            |
+| `charts`       | `charts(found, summary, more)`: the charts that it makes                        |
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StudyRow(Row):
     `evaluate.data`, each with the `module:function` that hashes what is there for an environment:
     a resolved sweep has {"path", "sha256"} in their place. `exact` kinds compute their numbers
     from no samples; a report tells them first. One that `recommends` has a module `recommend`, too,
-    and answers the verb of this name.
+    and answers the verb of this name. `charts` names those that are made on request alone.
     """
 
     axes: tuple[str, ...] = GRID_AXES
@@ -48,6 +48,7 @@ class StudyRow(Row):
     files: Mapping[str, str] = field(default_factory=dict)
     exact: bool = False
     recommends: bool = False
+    charts: tuple[str, ...] = ()
 
     def part(self, module: str) -> Any:
         """Load a module of the kind. Raises `ModuleNotFoundError` if the package lacks it.
@@ -77,12 +78,14 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
             axes=(*GRID_AXES, "stage"),
             claims=("unbiased", "biased", "equals", "ratio", "order"),
             recommends=True,
+            charts=("heat_map", "anatomy"),
         ),
         StudyRow(
             name="training",
             meaning="Max@K curves on held-out instances of policies trained with each estimator",
             implementation="maxk_lab.studies.training",
             claims=("difference",),
+            charts=("max_at_k", "time", "log"),
             files={"evaluate.data": "maxk_lab.environments.instance_files:hash_of_data"},
         ),
         StudyRow(
@@ -103,6 +106,11 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
     ],
     "maxk_lab.studies",
 )
+
+
+def on_request() -> list[str]:
+    """Return the names of the charts that are made on request alone."""
+    return [name for kind in STUDIES for name in kind.charts]
 
 
 def in_reading_order() -> list[StudyRow]:

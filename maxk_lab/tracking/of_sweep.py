@@ -17,7 +17,7 @@ from maxk_lab.tracking.payload import Payload, provenance, tables_of_single_cell
 from maxk_lab.tracking.table import Metrics, PayloadTable
 
 if TYPE_CHECKING:
-    from maxk_lab.report.drawing.picture import Picture
+    from maxk_lab.report.charts import Figure
     from maxk_lab.report.model import Summary
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import Record, RunDirectory
@@ -64,7 +64,7 @@ def _add_files(run: RunDirectory, name: str, summary: Summary, at_wandb: Any, fo
     report, bundle = folder / "report", folder / "bundle"
     seen: dict[str, Any] = {}
 
-    def show(picture: Picture, files: Sequence[Path]) -> None:
+    def show(picture: Figure, files: Sequence[Path]) -> None:
         (drawn,) = (path for path in files if path.suffix == ".png")
         words = ". ".join(filter(None, (picture.title, picture.caption)))
         seen[f"figures/{picture.name}"] = wandb.Image(str(drawn), caption=words)

@@ -16,6 +16,8 @@ from types import SimpleNamespace
 import pytest
 from click.testing import Result
 
+import maxk_lab
+from maxk_lab.errors import LabError
 from maxk_lab.sweeps.run.records import RunDirectory
 
 from .conftest import PROGRAM, SWEEP, program
@@ -69,12 +71,25 @@ def test_a_page_is_not_printed_in_a_terminal(
 
 
 def test_report_writes_files_with_figures(there: Path, lab: Lab, tmp_path: Path) -> None:
-    result = lab("report", "tiny", "--out", str(tmp_path / "report"))
+    words = ("report", "tiny", "--out", str(tmp_path / "report"))
+    result = lab(*words, "--figures", "heat_map")
     assert result.exit_code == 0, result.output
     names = {path.name for path in (tmp_path / "report").iterdir()}
     assert names >= {"report.md", "report.html", "table.csv", "report.json", "table.tex"}
-    assert list((tmp_path / "report").rglob("*.svg"))
+    drawn = {path.name for path in (tmp_path / "report/figures").iterdir()}
+    assert {"variance.svg", "variance.pdf", "heat_map.png"} <= drawn
     assert "report.md" in result.stderr
+    refused = lab(*words, "--figures", "heat_map,haet_map")
+    assert refused.exit_code == 2
+    assert "--figures: no 'haet_map'; there are heat_map, anatomy" in refused.stderr
+    assert lab("report", "tiny", "--figures", "heat_map").exit_code == 2
+
+
+def test_a_chart_is_an_object_of_altair(there: Path) -> None:
+    report = maxk_lab.report("tiny")
+    assert report.chart("variance").properties(title="mine").to_dict()["title"] == "mine"
+    with pytest.raises(LabError, match="no chart 'varience'; this run has variance"):
+        report.chart("varience")
 
 
 def test_several_runs_are_written_side_by_side_too(there: Path, lab: Lab, tmp_path: Path) -> None:

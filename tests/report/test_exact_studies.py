@@ -5,15 +5,12 @@ import io
 import json
 
 import pytest
+from compiled_charts import marks, rows
 from pydantic import TypeAdapter
 
 from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.studies.objective.figures import figures as objective_pictures
-from maxk_lab.studies.objective.figures import objective_figure
-from maxk_lab.studies.weights.figures import figures as weights_pictures
-from maxk_lab.studies.weights.figures import weights_figure
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 
 OPTIMA = {1: 0.25, 2: 0.5, 4: 0.75}
@@ -70,28 +67,22 @@ def test_weights_are_sorted_so_that_baselines_stand_together(summary):
     ]
 
 
-@pytest.mark.slow
-def test_figures(summary, tmp_path):
-    first = {path.name: path.read_bytes() for path in figures(summary, tmp_path / "a")}
-    assert first == {path.name: path.read_bytes() for path in figures(summary, tmp_path / "b")}
-    assert set(first) == {
-        f"{name}.{kind}" for name in ("objective", "effective-rewards") for kind in ("png", "svg")
-    }
-    objective, weights = first["objective.svg"].decode(), first["effective-rewards.svg"].decode()
-    for said in (
-        "K = 4: mean 0.75",
-        "exact objective",
-        "Exact objectives along the mean: bandit with 4 arms",
-    ):
-        assert said in objective, said
-    for said in (
-        "maxk subloo",
-        "effective reward n·w",
-        "one group of rewards, 1 more faint",
-        "n = 4",
-        "K = 2",
-    ):
-        assert said in weights, said
+def test_charts(summary):
+    objective, weights = figures(summary)
+    assert objective.title == "Exact objectives along the mean: bandit with 4 arms"
+    data, found = rows(objective.whole), marks(objective.whole)
+    assert {row["look"] for row in data} == {f"K = {k}: mean {OPTIMA[k]}" for k in OPTIMA}
+    assert found["symbol"] == len(OPTIMA)
+    assert found["line"] == len(data)
+    assert "n = 4" in weights.title
+    data = rows(weights.whole)
+    lowest = min(data, key=lambda row: row["value"])
+    assert (lowest["look"], lowest["value"]) == ("maxk none", pytest.approx(-0.4))
+    assert {row["panel"] for row in data} == {
+        "K = 1, no baseline", "K = 2, no baseline", "K = 2, with a baseline",
+    }  # fmt: skip
+    # A mark for every sample: of the first group with a line, of the other faint.
+    assert marks(weights.whole)["symbol"] == len(data)
 
 
 def test_of_many_objectives_each_estimator_has_a_panel(lab):
@@ -101,37 +92,10 @@ def test_of_many_objectives_each_estimator_has_a_panel(lab):
         for cell in lab.objective_cells(ks=(2, 4, 8))
     ]
     records = [lab.done(cell, lab.curve(0.5)) for cell in cells]
-    rows = summarise_records(cells, records, name="many").studies["objective"].rows
-    panels = [panel for panel in objective_figure(rows, "").axes if panel.axison]
-    assert [panel.get_title() for panel in panels] == ["maxk", "median", "top_m[2]"]
-    for panel in panels:
-        labels = panel.get_legend_handles_labels()[1]
-        assert len(labels) == 3
-        colours = [line.get_color() for line in panel.lines if line.get_label() in labels]
-        assert len({str(colour) for colour in colours}) == 3
-    few = objective_figure(rows[:3], "").axes
-    assert [panel.get_title() for panel in few] == [""]
-
-
-def test_the_caption_of_objectives_says_the_range_of_their_optima(both, summary):
-    (picture,) = objective_pictures(summary.studies["objective"], summary)
-    assert "the best mean is 0.25 for max@1 and up to 0.75 for max@4." in picture.caption
-    (picture,) = weights_pictures(summary.studies["weights"], summary)
-    assert "at K = 2, the lowest is -0.4, of maxk none." in picture.caption
-    assert "faint: one more group of rewards" in picture.caption
-
-
-def test_of_many_methods_a_few_share_a_panel_of_weights(lab):
-    names = ("none", "centred", "sample_loo", "pkpo_sloo", "subloo", "group_mean")
-    cells = lab.weights_cells(baselines=(*names, "affine[0.5]", "affine[0.25]"), ks=(2, 4), n=8)
-    records = [lab.done(cell, lab.weighed()) for cell in cells]
-    rows = summarise_records(cells, records, name="many").studies["weights"].rows
-    figure = weights_figure(rows, "")
-    assert len(figure.axes) == 6, "a line for each K: none, six others, and one more"
-    for panel in figure.axes:
-        named = [line for line in panel.lines if not str(line.get_label()).startswith("_")]
-        looks = [(line.get_color(), line.get_marker()) for line in named]
-        assert len(set(looks)) == len(looks) <= 7, "with that of the raw reward"
+    (figure,) = figures(summarise_records(cells, records, name="many"))
+    data = rows(figure.whole)
+    assert {row["panel"] for row in data} == {"maxk", "median", "top_m[2]"}
+    assert len({row["look"] for row in data}) == 9
 
 
 ORDER = {"kind": "order", "metric": "optimum"}

@@ -10,12 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from compiled_charts import marks, texts
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from maxk_lab.report.document import Section
-from maxk_lab.report.drawing.style import own_style
+from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.csv import csv as as_csv
 from maxk_lab.report.formats.html import assets
 from maxk_lab.report.formats.latex import escape as as_latex
@@ -154,7 +155,7 @@ def test_every_format_of_a_whole_report_shows_hostile_texts(hostile, tmp_path) -
     for format in FORMATS:
         told = render(summary, format)
         if format == "html":  # a library names such a letter
-            told = told.replace(assets.text("libraries/plotly-cartesian.min.js"), "")
+            told = told.replace(assets.text("libraries/vega.min.js"), "")
         told.encode("utf-8")
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", told)
     written = write_report(summary, tmp_path, failed=pytest.fail)
@@ -168,12 +169,14 @@ def test_words_of_settings_are_on_one_line() -> None:
     assert setting_words((("environment.label", "a\x1b\nb"),)) == "label=a\\x1b b"
 
 
-def test_a_matplotlibrc_changes_no_figure() -> None:
-    import matplotlib as mpl
-
-    with mpl.rc_context({"text.usetex": True, "axes.facecolor": "red", "text.parse_math": True}):
-        with own_style():
-            kept = [mpl.rcParams[name] for name in ("text.usetex", "text.parse_math")]
-            assert mpl.rcParams["axes.facecolor"] == mpl.rcParamsDefault["axes.facecolor"]
-        assert mpl.rcParams["text.usetex"] is True
-    assert kept == [False, False]
+def test_texts_of_a_run_are_no_expressions_of_a_chart(hostile) -> None:
+    _, summary = hostile
+    found = list(figures(summary, ["heat_map"]))
+    assert len(found) == 3
+    for figure in found:
+        said = json.dumps(figure.whole)
+        assert "javascript:y" in said
+        evaluated = list(texts(figure.whole))
+        assert evaluated
+        assert not any("javascript" in one or "frac" in one for one in evaluated)
+        marks(figure.whole)

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
+from maxk_lab.report.charts import Figure
 from maxk_lab.report.claims import verdict_lines
 from maxk_lab.report.document import Bullets, Folded, Paragraph, Pictures, Sheet
-from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.model import ClaimVerdict, Summary
 from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.report.view.view import View
 
-PICTURES = [Picture("curves_1", SimpleNamespace(), "What grows & what does not", "Up is better.")]
+PICTURES = [Figure("curves_1", "What grows & what does not", "Up is better.", SimpleNamespace())]
 
 
 def claim(verdict: Any, name: str = "it") -> ClaimVerdict:

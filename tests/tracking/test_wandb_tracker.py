@@ -6,15 +6,15 @@ import sys
 import time
 from pathlib import Path
 
+import altair as alt
 import pytest
 from hand_written import gradient_metrics
-from matplotlib.figure import Figure
 from offline_runs import offline_run
 from stored import lines
 
 from maxk_lab.errors import LabError
-from maxk_lab.report.drawing.picture import Picture
-from maxk_lab.studies.gradient import figures
+from maxk_lab.report.charts import Figure, finished
+from maxk_lab.studies.gradient import charts
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
@@ -110,8 +110,9 @@ def test_the_offline_files_contain_the_records(run, capfd):
 @pytest.mark.slow
 def test_the_sweep_as_a_whole_has_verdicts_figures_and_the_report_and_is_replaced(run, monkeypatch):
     """Sending again is the same run; what goes with it lies in its folder, and goes with it."""
-    drawn = Picture("variance", Figure(), "Which is least", "Lower is better.")
-    monkeypatch.setattr(figures, "figures", lambda found, summary: [drawn])
+    chart = finished(alt.Chart(alt.Data(values=[{"x": 1}])).mark_point().encode(x="x:Q"), "it")
+    drawn = Figure("variance", "Which is least", "Lower is better.", chart)
+    monkeypatch.setattr(charts, "charts", lambda found, summary, more: [drawn])
     *_, first = track(run, "offline")
     of_no_cell = run.root / "wandb" / f"offline-run-20260101_000000-{'a' * 16}"
     own = run.root / "wandb" / "offline-run-20260101_000000-somebody"

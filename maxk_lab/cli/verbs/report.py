@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ import typer
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say, tell, warn
 from maxk_lab.cli.runs import mending
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.report.formats.render import rendered_together
 from maxk_lab.report.model import Summary
@@ -24,6 +25,7 @@ from maxk_lab.report.write import write_report, write_together
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.find import find_run
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.studies import on_request
 
 _Shown = tuple[RunDirectory, Summary, View]
 
@@ -50,6 +52,10 @@ def main(
     columns: Annotated[
         str | None, typer.Option(metavar="COLUMN,...", help="Only these columns of the CSV.")
     ] = None,
+    figures: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help=f"More figures: {', '.join(on_request())}."),
+    ] = None,
     results: options.Results = options.RESULTS,
 ) -> None:
     """Report a run: the answer, a verdict on each claim, and the tables that they rest on.
@@ -63,13 +69,19 @@ page of all.
     \b
     [bold]maxk-lab report[/bold]                                     the latest run
     [bold]maxk-lab report tsp_sweep llm_bandit --format html > both.html[/bold]   for a browser
-    [bold]maxk-lab report tsp_sweep --out results/tsp_sweep/report[/bold]   with figures
+    [bold]maxk-lab report tsp_sweep --out DIR --figures heat_map[/bold]   with one figure more
     [bold]maxk-lab report tsp_sweep --where k=8,n=16 --sort variance[/bold]       a part of it
     """
     row = CATALOGUE.get(format)
     if row.for_programs and out is None and sys.stdout.isatty():
         words = shlex.join(["maxk-lab", "report", *(runs or ()), "--format", format])
         raise LabError(f"a terminal cannot show {format}; keep it in a file: {words} > {row.file}")
+    more = [figure for figure in (figures or "").split(",") if figure]
+    unknown = [figure for figure in more if figure not in on_request()]
+    if unknown:
+        raise LabError(f"--figures: no {shown(unknown[0])}; there are {', '.join(on_request())}")
+    if more and out is None and format != "html":
+        raise LabError("--figures needs --out DIR or --format html, which show figures")
     if out == "":
         raise LabError("--out needs the name of a folder, and got an empty one")
     runs_shown: list[_Shown] = []
@@ -80,9 +92,9 @@ page of all.
         runs_shown.append((directory, summarise(directory, plan), view))
     undrawn = 0
     if out is None:
-        _print(runs_shown, format, full=full)
+        _print(runs_shown, format, full=full, more=more)
     else:
-        undrawn = _write(runs_shown, Path(out))
+        undrawn = _write(runs_shown, Path(out), more)
     for directory, summary, _ in runs_shown:
         if summary.changed:
             warn(f"{summary.header.name}: {changed_line(summary.changed)}")
@@ -93,13 +105,14 @@ page of all.
         raise typer.Exit(1)
 
 
-def _print(runs: list[_Shown], format: str, *, full: bool) -> None:
+def _print(runs: list[_Shown], format: str, *, full: bool, more: Sequence[str]) -> None:
     colour = sys.stdout.isatty()
     width = console().width if colour else 100
     # Nobody folds out what a terminal has printed.
     whole = full or format != "terminal"
     reports = [
-        Report(one, view=view, colour=colour, width=width, full=whole) for _, one, view in runs
+        Report(one, view=view, colour=colour, width=width, full=whole, more=more)
+        for _, one, view in runs
     ]
     emit(rendered_together(reports, format))
     for directory, _, view in runs if format == "terminal" else ():
@@ -109,22 +122,25 @@ def _print(runs: list[_Shown], format: str, *, full: bool) -> None:
         say(f"As files, with figures: {shlex.join([*words, '--out', str(directory.report_path)])}")
 
 
-def _write(runs: list[_Shown], out: Path) -> int:
+def _write(runs: list[_Shown], out: Path, more: Sequence[str]) -> int:
     """Write the files, of several runs in a folder each; return how many figures have a fault."""
     together = len(runs) > 1
     undrawn = 0
     for directory, summary, view in runs:
-        undrawn += _write_one(summary, out / directory.name if together else out, view)
+        folder = out / directory.name if together else out
+        undrawn += _write_one(summary, folder, view, more)
     if together:
-        write_together([Report(summary, view=view) for _, summary, view in runs], out)
+        write_together([Report(one, view=view, more=more) for _, one, view in runs], out)
         say(f"Wrote {out}/report.html: all of them side by side")
     return undrawn
 
 
-def _write_one(summary: Summary, folder: Path, view: View) -> int:
+def _write_one(summary: Summary, folder: Path, view: View, more: Sequence[str]) -> int:
     """Write the files; print verdicts and failures, and say where the rest is."""
     undrawn: list[str] = []
-    paths = write_report(summary, folder, view=view, failed=undrawn.append, left_out=warn)
+    paths = write_report(
+        summary, folder, view=view, more=more, failed=undrawn.append, left_out=warn
+    )
     for line in standing_lines(summary):
         tell(line)
     # Where nothing was measured, the first lines have told all there is.

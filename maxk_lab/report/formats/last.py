@@ -22,7 +22,7 @@ from maxk_lab.sweeps.run.records import RunDirectory
 
 # The list of the files that reports have written beside it.
 FILE = ".made_of.json"
-_FIGURE = re.compile(r"figures/[^/\\]+\.(png|svg)")
+_FIGURE = re.compile(r"figures/[^/\\]+\.(png|svg|pdf)")
 
 
 @dataclass(frozen=True)

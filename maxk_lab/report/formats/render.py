@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from maxk_lab.catalogue import load
-from maxk_lab.report.drawing.picture import Picture
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import Report
 from maxk_lab.report.view.view import WHOLE, View
+
+if TYPE_CHECKING:
+    from maxk_lab.report.charts import Figure
 
 FORMATS = CATALOGUE.names()
 
@@ -21,7 +24,7 @@ def render(
     colour: bool = False,
     width: int = 100,
     full: bool = True,
-    pictures: Sequence[Picture] = (),
+    pictures: Sequence[Figure] = (),
     view: View = WHOLE,
 ) -> str:
     """`summary` in one of `FORMATS`, told how to look; see `Report`.

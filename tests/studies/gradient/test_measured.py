@@ -3,20 +3,14 @@
 import csv
 import io
 import json
-import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from maxk_lab.report.document import compact
-from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.log_ratios import log_ratio
-from maxk_lab.studies.gradient.figures.anatomy import anatomy_figure, anatomy_rows, multiple
-from maxk_lab.studies.gradient.figures.captions import anatomy
-from maxk_lab.studies.gradient.figures.strips import pages
 from maxk_lab.studies.gradient.pool import ALWAYS, ANATOMY, OF_RATIOS, OF_WEIGHTS
 
 BASELINES = ("none", "group_mean", "centred", "subloo", "affine[oracle]", "joint_optimum")
@@ -162,60 +156,3 @@ def test_at_no_distance_the_ratios_are_exactly_one(lab):
     )
     found = {name: (row.intervals[name].low, row.intervals[name].high) for name in OF_RATIOS}
     assert found == {"effective_sample_size": (1.0, 1.0), "kl": (0.0, 0.0), "ratio_std": (0.0, 0.0)}
-
-
-@pytest.mark.slow
-def test_the_figure_of_the_anatomy(summary, tmp_path):
-    paths = [path for path in figures(summary, tmp_path) if path.name.startswith("anatomy")]
-    assert {path.name for path in paths} == {"anatomy.png", "anatomy.svg"}
-    texts = re.findall(r"<text[^>]*>([^<]*)</text>", (tmp_path / "anatomy.svg").read_text())
-    for said in ("of each method at n = 8", "K = 2", "K = 4", "group_mean (biased)"):
-        assert said in texts
-    assert {"the baseline's own noise", "interaction of these two"} < set(texts)
-    # Multiples of the least of the unbiased that are no oracles: subloo, at 0.9.
-    row, parts = row_of(summary, "subloo"), anatomy_rows(summary.studies["gradient"].rows)
-    assert texts.count(number(1 / 0.9)) == sum(
-        multiple(one, parts) == pytest.approx(1 / 0.9) for one in parts
-    )
-    assert multiple(row, parts) == 1
-
-
-def number(value):
-    """As figures print it."""
-    return f"{value:#.3g}"
-
-
-@pytest.mark.slow
-def test_the_anatomy_is_of_one_n_and_of_what_stands_beside_others(lab):
-    cells = lab.vary(
-        lab.cells(baselines=BASELINES, ns=(8, 16), ks=(2,)), "environment.arms", range(2, 11)
-    )
-    summary = summarise_records(
-        cells, [lab.record(c, make=lab.measured, **scaled(c)) for c in cells], name="many"
-    )
-    rows = summary.studies["gradient"].rows
-    shown = anatomy_rows(rows)
-    assert {row.key.n for row in shown} == {16}
-    assert len(shown) == len(rows) / 2 == 54
-    parts = [{row.key.setting for row in page} for page in pages(shown)]
-    assert [len(part) for part in parts] == [3, 3], "the other three are in the tables"
-    assert not parts[0] & parts[1]
-    assert "The first 6 of 9 settings have figures." in anatomy(pages(shown)[0], shown)
-    assert not anatomy_rows([row for row in rows if row.key.baseline == "none"])
-
-
-def test_variances_of_different_objectives_have_no_common_scale(summary):
-    """Each is shown over the least of its own objective: the least of every objective is 1."""
-    row, parts = summary.studies["gradient"].rows[0], dict.fromkeys(ANATOMY, 1.0)
-    rows = [
-        replace(
-            row,
-            key=replace(row.key, estimator=estimator, baseline=baseline),
-            anatomy={**parts, ANATOMY[0]: size},
-        )
-        for estimator, sizes in (("maxk", (1.0, 5.0)), ("median", (97.0, 197.0)))
-        for baseline, size in zip(("centred", "subloo"), sizes, strict=True)
-    ]
-    axes = anatomy_figure(rows, "").axes[0]
-    assert [text.get_text() for text in axes.texts[:4]] == ["1.00", "2.00", "1.00", "2.00"]
-    assert "with the same objective" in anatomy(rows, rows)

@@ -174,14 +174,6 @@ def tsp():
     )
 
 
-@pytest.fixture
-def unsaved(monkeypatch):
-    """Figures are made and named, and nothing is drawn: that takes most of the time."""
-    monkeypatch.setattr(
-        "maxk_lab.report.figures.save", lambda figure, out, name: [out / f"{name}.png"]
-    )
-
-
 @pytest.fixture(scope="session")
 def study(tsp):
     """The summary of the whole study."""

@@ -219,7 +219,7 @@ def test_tables_say_that_other_ways_of_decoding_are_no_estimates(study):
 
 
 @pytest.mark.slow
-def test_a_record_without_these_measures_has_none_of_their_tables(tsp, tmp_path, unsaved):
+def test_a_record_without_these_measures_has_none_of_their_tables(tsp):
     def change(found, cell):
         for key in ("quantiles", "extras", "reference", "data"):
             del found[key]
@@ -236,13 +236,7 @@ def test_a_record_without_these_measures_has_none_of_their_tables(tsp, tmp_path,
     assert "Robust summary" in text
     flat = json.loads(render(summary, "json"))["training"][0]
     assert not [name for name in flat if name.startswith(("gap", "extra", "sample"))]
-    assert {path.stem for path in figures(summary, tmp_path)} == {
-        "max-at-k",
-        "max-at-k-difference",
-        "training",
-        "training-time",
-        "training-log",
-    }
+    assert "gap" not in {figure.name for figure in figures(summary)}
 
 
 @pytest.mark.slow
@@ -270,7 +264,7 @@ def test_instances_without_a_hash_are_not_called_the_same(tsp):
 
 
 @pytest.mark.slow
-def test_a_value_without_an_interval_is_told_and_drawn(tsp, tmp_path, unsaved):
+def test_a_value_without_an_interval_is_told_and_drawn(tsp):
     """All seeds of a row at the optimum: nothing tells how much another would differ."""
 
     def change(found, cell):
@@ -293,4 +287,4 @@ def test_a_value_without_an_interval_is_told_and_drawn(tsp, tmp_path, unsaved):
         if (row["estimator"], row["baseline"], row["k"]) == BEST
     ]
     assert (flat["max@64"], flat["max@64_low"]) == (-3.5, None)
-    assert "max-at-k" in {path.stem for path in figures(summary, tmp_path)}
+    assert "max_at_k" in {figure.name for figure in figures(summary, ["max_at_k"])}

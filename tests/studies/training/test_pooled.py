@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from maxk_lab.report.document import compact
-from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
@@ -272,44 +271,3 @@ def test_biased_pairs_and_settings_say_so(lab):
 )
 def test_settings_that_bias(settings, said):
     assert biasing(StepSettings.model_validate(settings)) == said
-
-
-@pytest.mark.slow
-def test_figures_show_what_was_measured(plain, tmp_path):
-    paths = figures(plain.summary, tmp_path)
-    names = [
-        f"{name}.{kind}"
-        for name in (
-            "max-at-k-difference",
-            "max-at-k",
-            "training",
-            "training-time",
-            "training-log",
-        )
-        for kind in ("png", "svg")
-    ]
-    assert [path.name for path in paths] == names
-    _, final, curves, timed, _ = (path.read_text() for path in paths if path.suffix == ".svg")
-    for said in (
-        "mean (Max@1)", "Max@8", "Max@16", "rollouts", "maxk subloo for K = 8",
-        "reinforce centred for K = 1",
-    ):  # fmt: skip
-        assert said in curves, said
-    assert "Max@2" not in curves
-    assert "held-out Max@K" in final
-    assert "seconds of training" in timed
-    again = figures(plain.summary, tmp_path / "again")
-    assert [path.read_bytes() for path in paths] == [path.read_bytes() for path in again]
-
-
-@pytest.mark.slow
-def test_without_a_clock_there_is_no_figure_against_time(lab, tmp_path):
-    cells = lab.training_cells()
-    records = [lab.training_record(cell) for cell in cells]
-    for record in records:
-        record.timings = {}
-    summary = summarise_records(cells, records, name="timeless")
-    assert math.isnan(summary.studies["training"].rows[0].evaluations[1].seconds)
-    names = {path.stem for path in figures(summary, tmp_path)}
-    assert "training" in names
-    assert "training-time" not in names

@@ -10,9 +10,9 @@ from importlib.resources import files
 
 HERE = files(__package__)
 # In the order in which they run.
-SCRIPTS = ("libraries/tabulator.min.js", "libraries/plotly-cartesian.min.js", "page.js")
+SCRIPTS = ("libraries/tabulator.min.js", "libraries/vega.min.js", "page.js")
 STYLES = ("libraries/tabulator.min.css", "page.css")
-LICENCES = ("libraries/LICENSE-tabulator", "libraries/LICENSE-plotly")
+LICENCES = ("libraries/LICENSE-tabulator", "libraries/LICENSE-vega")
 # Where developers' tools would look for another file.
 _MAPS = re.compile(r"\n(//|/\*)# sourceMappingURL=[^\n]*")
 
@@ -27,7 +27,7 @@ def text(name: str) -> str:
 def policy() -> str:
     """The Content-Security-Policy: these scripts alone run, and nothing is fetched from anywhere.
 
-    Plotly and Tabulator set styles of elements, which only `unsafe-inline` allows.
+    Vega and Tabulator set styles of elements, which only `unsafe-inline` allows.
     """
     scripts = " ".join(f"'sha256-{_digest(name)}'" for name in SCRIPTS)
     return (

@@ -1,4 +1,4 @@
-// The glue of the page: rows for Tabulator, figures for Plotly, and what a row rests on.
+// The glue of the page: rows for Tabulator, charts for Vega, and what a row rests on.
 // Texts of a run are only ever set as textContent: nothing in them is markup.
 "use strict";
 
@@ -556,52 +556,21 @@
   const narrow = matchMedia("(max-width: 600px)");
   narrow.addEventListener("change", () => all(".plot[data-drawn]").forEach(draw));
 
-  /** The same with other colours, those of a dark page. */
-  function recoloured(value, colours) {
-    if (Array.isArray(value)) return value.map((inner) => recoloured(inner, colours));
-    if (value && typeof value === "object") {
-      return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, recoloured(inner, colours)]));
-    }
-    return typeof value === "string" && Object.hasOwn(colours, value) ? colours[value] : value;
+  /** The same chart with its panels below each other, as a phone has room for. */
+  function stacked(spec) {
+    const parts = spec.vconcat ?? (spec.hconcat ? null : undefined);
+    if (spec.hconcat) return { ...spec, hconcat: undefined, vconcat: spec.hconcat.map(stacked) };
+    if (parts) return { ...spec, vconcat: parts.map(stacked) };
+    return spec.facet ? { ...spec, columns: 1 } : spec;
   }
 
-  /** A layout with what is other in it, whose axes are told in part. */
-  function changed(layout, other) {
-    const whole = (value) => !value || typeof value !== "object" || Array.isArray(value);
-    return { ...layout, ...Object.fromEntries(Object.entries(other).map(([key, value]) =>
-      [key, whole(value) ? value : { ...layout[key], ...value }])) };
-  }
-
-  /** Draw a figure in the colours and the width of the page, again where it was drawn before. */
+  /** Draw a chart in the colours and the width of the page, again where it was drawn before. */
   function draw(plot) {
-    const figure = data.figures[plot.dataset.figure];
+    const spec = data.figures[plot.dataset.figure];
     plot.dataset.drawn = "true";
-    if (!figure.spec) {
-      if (!plot.firstChild) plot.append(element("img", { src: figure.image, alt: $("h3", plot.parentElement).textContent }));
-      return;
-    }
-    const { data: traces, layout: wide, dark: colours, narrow: other } = figure.spec;
-    const [color, quiet] = ["--text", "--quiet"].map((name) => getComputedStyle(root).getPropertyValue(name).trim());
-    const layout = narrow.matches ? changed(wide, other) : wide;
-    const spec = root.dataset.theme === "dark" ? recoloured({ traces, layout }, colours) : structuredClone({ traces, layout });
-    const nothing = "rgba(0,0,0,0)";
-    const clear = {
-      paper_bgcolor: nothing, plot_bgcolor: nothing, font: { ...spec.layout.font, color },
-      modebar: { bgcolor: nothing, color: quiet, activecolor: color },
-    };
-    // Its tools stand beside the title of the figure, in room of their own above the panels.
-    const tools = narrow.matches ? 0 : 32;
-    plot.parentElement.classList.toggle("tooled", tools > 0);
-    if (tools && spec.layout.height) {
-      spec.layout.height += tools;
-      spec.layout.margin = { ...spec.layout.margin, t: spec.layout.margin.t + tools };
-    }
-    // Plotly takes the height of the element when the window changes.
-    plot.style.height = spec.layout.height ? `${spec.layout.height}px` : "";
-    Plotly.react(plot, spec.traces, { ...spec.layout, ...clear }, {
-      responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "",
-      displayModeBar: tools ? "hover" : false, modeBarButtonsToRemove: ["select2d", "lasso2d"],
-    });
+    const config = data.themes[root.dataset.theme];
+    vegaEmbed(plot, { ...(narrow.matches ? stacked(spec) : spec), config: { ...config, background: null } },
+      { ast: true, actions: false, renderer: "svg" }).catch((error) => { plot.textContent = String(error); });
   }
 
   const seen = new IntersectionObserver((entries) => {

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from maxk_lab.report.document import Bullets, Folded, Paragraph, Section, Sheet, with_captions
-from maxk_lab.report.figures import pictures
+from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.csv import FORMULA
 from maxk_lab.report.formats.html import assets
 from maxk_lab.report.formats.html.columns import columns, definitions_of_names
-from maxk_lab.report.formats.html.figures import drawn
 from maxk_lab.report.formats.html.pack import squeezed
 from maxk_lab.report.formats.html.table import cells, table
 from maxk_lab.report.formats.latex import ESCAPES
 from maxk_lab.report.report import Report, absent_lines
 from maxk_lab.sweeps.studies import STUDIES
 from maxk_lab.visible import visible_line
+
+if TYPE_CHECKING:
+    from maxk_lab.report.charts import Figure
 
 # A table of more rows is in the one table of all rows, and not a second time below it.
 _MOST_ROWS = 60
@@ -36,12 +38,17 @@ def together(reports: Sequence[Report]) -> str:
     """Several reports as one page, beside each other and in one table."""
     names = _names(reports)
     found = [_with_pictures(report) for report in reports]
-    figures = list(
-        drawn((name, report.pictures) for name, report in zip(names, found, strict=True))
-    )
+    drawn = [
+        (name, figure)
+        for name, report in zip(names, found, strict=True)
+        for figure in report.pictures
+    ]
+    order = list(dict.fromkeys(figure.name for _, figure in drawn))
+    drawn.sort(key=lambda one: order.index(one[1].name))
     runs = [_run(name, report) for name, report in zip(names, found, strict=True)]
     shown = [
-        {key: figure[key] for key in ("run", "name", "title", "caption")} for figure in figures
+        {"run": name, "name": one.name, "title": one.title, "caption": one.caption}
+        for name, one in drawn
     ]
     sections = list(dict.fromkeys(one.name for report in found for one in report.sections))
     return _template().render(
@@ -56,7 +63,7 @@ def together(reports: Sequence[Report]) -> str:
         policy=assets.policy(),
         scripts=[Markup(assets.text(name)) for name in assets.SCRIPTS],
         styles=[Markup(assets.text(name)) for name in assets.STYLES],
-        data=squeezed(_data(names, found, figures)),
+        data=squeezed(_data(names, found, [figure for _, figure in drawn])),
     )
 
 
@@ -76,7 +83,9 @@ def _with_pictures(report: Report) -> Report:
     if report.pictures or report.undrawn or not report.view.whole:
         return report
     undrawn: list[str] = []
-    found = list(pictures(report.summary, failed=undrawn.append, left_out=undrawn.append))
+    found = list(
+        figures(report.summary, report.more, failed=undrawn.append, left_out=undrawn.append)
+    )
     return replace(report, pictures=found, undrawn=undrawn)
 
 
@@ -147,9 +156,11 @@ def _block(
 
 
 def _data(
-    names: Sequence[str], reports: Sequence[Report], figures: Sequence[Mapping[str, Any]]
+    names: Sequence[str], reports: Sequence[Report], shown: Sequence[Figure]
 ) -> dict[str, Any]:
     """All that the scripts of the page show and look up."""
+    from maxk_lab.report.charts import theme
+
     by_name: dict[str, list[Section]] = {}
     for report in reports:
         for section in report.sections:
@@ -172,9 +183,8 @@ def _data(
         "names": definitions_of_names(
             [section for sections in by_name.values() for section in sections]
         ),
-        "figures": [
-            {key: figure[key] for key in ("spec", "image") if key in figure} for figure in figures
-        ],
+        "figures": [figure.spec for figure in shown],
+        "themes": {"light": theme(), "dark": theme(dark=True)} if shown else {},
         "level": reports[0].summary.level,
         "latex": ESCAPES,
         "formula": FORMULA,

@@ -24,7 +24,7 @@ from maxk_lab.studies.training.row.model import Measures, Optimum, Trained, Trai
 
 def trained(metrics: Metrics) -> Trained:
     """The end of one seed."""
-    final = metrics.final
+    final, during = metrics.final, metrics.evaluations
     return Trained(
         tuple(floats(final.value)),
         per_instance(final),
@@ -32,6 +32,7 @@ def trained(metrics: Metrics) -> Trained:
         metrics.data.instances,
         at_temperatures(metrics),
         ways(metrics),
+        during=tuple(dict(zip(during.ks, floats(values), strict=True)) for values in during.value),
     )
 
 

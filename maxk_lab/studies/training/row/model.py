@@ -81,7 +81,8 @@ class Trained:
     """The end of one seed of a trained row: Max@K for K = 1..samples, and per instance for some K.
 
     `optima` are the optimal rewards of these instances, empty where unknown; `instances` is the
-    hash of their content, None where they have none. `tempered` is the same policy sampled at every
+    hash of their content, None where they have none. `during` has Max@K by K at every evaluation
+    during training. `tempered` is the same policy sampled at every
     temperature, `ways` in every way of decoding. Of a policy at its own best, `chosen` names the
     way by K.
     """
@@ -93,6 +94,7 @@ class Trained:
     tempered: Mapping[float, AtTemperature] = field(default_factory=dict, repr=False)
     ways: Mapping[str, Way] = field(default_factory=dict, repr=False)
     chosen: Mapping[int, str] = field(default_factory=dict)
+    during: tuple[Mapping[int, float], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def test_they_are_the_files_that_were_fetched(
     assert list(fetching.wrong(packages)) == []
     listed = {name for package in packages for name in package["files"]}
     there = {path.name for path in fetching.FOLDER.iterdir()}
-    assert there == listed | {"files.json", "README.md"}
+    assert there == listed | {"LICENSE-vega", "files.json", "README.md"}
     monkeypatch.setattr(fetching, "FOLDER", tmp_path)
     assert set(fetching.wrong(packages)) == listed
     told = (fetching.LIST.parent / "README.md").read_text(encoding="utf-8")

@@ -1,1 +1,0 @@
-"""Artists of matplotlib as traces and annotations of Plotly."""

@@ -1,0 +1,238 @@
+"""The charts of a gradient study, each a function of a table of estimates (`frames.estimates`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from maxk_lab.report import charts as draw
+from maxk_lab.report.charts import Figure, Table
+from maxk_lab.report.model import Summary
+from maxk_lab.statistics.errors import LIKE_THESE, THESE
+from maxk_lab.studies.gradient.charts.declared import declared_chart
+from maxk_lab.studies.gradient.charts.frames import estimates
+from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRows
+
+# Settings and values of n beyond these are in the tables alone.
+PLACES, SIZES = 6, 5
+PARTS = {
+    "variance_first": "signal",
+    "variance_cross": "cross term",
+    "variance_baseline": "baseline",
+    "variance_interaction": "interaction",
+}
+
+
+def charts(found: GradientRows, summary: Summary, more: Collection[str] = ()) -> Iterator[Figure]:
+    """Every chart: the declared ones, those of every study, and those that are asked for.
+
+    A sweep that varies settings and declares charts has no others of these: those of each setting
+    would bury its own.
+    """
+    table = estimates(found.rows)
+    if table.empty:
+        return
+    declared = [figure for figure in summary.figures if figure.metric in set(table.measure)]
+    for figure in declared:
+        found_here = (declared_chart(part, figure) for _, part in table.groupby("environment"))
+        yield from filter(None, found_here)
+    if not declared or table.setting.nunique() == 1:
+        places = list(dict.fromkeys(table.place))
+        shown = table[table.place.isin(places[:PLACES])]
+        rest = f" The first {PLACES} of {len(places)} settings." if len(places) > PLACES else ""
+        asked = [make for make in (heat_map, anatomy) if make.__name__ in more]
+        for make in (variance, bias, snr, *asked):
+            if (figure := make(shown)) is not None:
+                yield replace(figure, caption=figure.caption + rest)
+
+
+def variance(table: Table) -> Figure | None:
+    """The variance of each method relative to the lowest; where there is none, to its mean²."""
+    ratios = table[table.measure == "over_lowest"]
+    title = f"Gradient variance: {table.subject.iloc[0]}"
+    if ratios.empty:
+        rows = table[table.measure == "relative_variance"]
+        caption = (
+            "The variance of an estimate over the squared length of its mean; lower is better. "
+            "Hollow: biased, or without an interval."
+        )
+        return _strips(rows, "variance", title, "relative variance", caption)
+    caption = (
+        "The variance of each method relative to the lowest of an unbiased baseline of the same "
+        "estimator, n and K, paired by instance. Hollow: biased (an estimate of another gradient), "
+        "or without an interval. Star: significantly lower than all others, adjusted for all "
+        "comparisons."
+    )
+    return _strips(ratios, "variance", title, "× the lowest variance", caption, reference=1.0)
+
+
+def snr(table: Table) -> Figure | None:
+    """The signal-to-noise ratio of one estimate."""
+    rows, title = table[table.measure == "snr"], f"Signal-to-noise ratio: {table.subject.iloc[0]}"
+    caption = (
+        "The length of the mean estimate over the standard deviation of one estimate: further "
+        "right is better. Hollow: biased, or without an interval."
+    )
+    return _strips(rows, "snr", title, "signal-to-noise ratio", caption)
+
+
+def _strips(
+    rows: Table, name: str, title: str, axis: str, caption: str, *, reference: float = 0.0
+) -> Figure | None:
+    """Marks on a logarithmic axis: a line per method, best first and biased last, a look per n."""
+    data, domain = draw.bounded(_few_sizes(rows), log=True, least=reference or None)
+    if data.empty:
+        return None
+    data["solid"] = data.unbiased & data.low.notna()
+    color, shape, sizes = _by_size(data)
+    offset = alt.YOffset("look:N", sort=sizes).scale(paddingOuter=0.6)
+    ticks = alt.Axis(format="~g", values=draw.decades(domain), grid=True)
+
+    def layers(part: Table, last: bool) -> list[Any]:
+        x = alt.X("value:Q", axis=ticks, title=axis if last else None)
+        x = x.scale(alt.Scale(type="log", domain=domain, nice=False))
+        y = alt.Y("method:N", sort=_order(part, name == "snr"), title=None).axis(ticks=False)
+        marks = draw.intervals(x, domain, color, shape, y=y, yOffset=offset)
+        if not reference:
+            return marks
+        star = alt.Chart().mark_text(text="★", dx=11, fontSize=12, color="#D55E00")
+        star = star.encode(x=x, y=y, yOffset=offset).transform_filter("datum.best")
+        return [draw.reference(x=reference), *marks, star]
+
+    star = "; star: significantly lowest" if reference and data.best.any() else ""
+    subtitle = f"Bars: {data.level.iloc[0]:.0%} intervals; hollow: biased{star}"
+    chart = draw.finished(draw.panels(data, layers, "k"), title, subtitle)
+    return Figure(name, title, f"{caption} {_bars(data)}", chart)
+
+
+def _bars(data: Table) -> str:
+    """The meaning of the bars: which instances their intervals are about."""
+    about = {THESE: "these fixed instances", LIKE_THESE: "new instances"}
+    found = [about[each] for each in data.about.unique() if each in about]
+    both = "new instances, or these fixed ones where too few carry the mean"
+    words = both if len(found) > 1 else "".join(found)
+    return f"Bars: {data.level.iloc[0]:.0%} intervals{words and f' about {words}'}."
+
+
+def _order(part: Table, largest: bool) -> list[str]:
+    sizes = part.assign(size=np.log(part.value)).groupby(["method", "unbiased"])["size"].mean()
+    ordered = sizes.reset_index().sort_values(["unbiased", "size"], ascending=[False, not largest])
+    return list(ordered.method)
+
+
+def _few_sizes(rows: Table) -> Table:
+    """The rows by K, of a few n, the least and the largest among them."""
+    sizes = sorted(rows.n.unique())
+    few = {sizes[round(i * (len(sizes) - 1) / (SIZES - 1))] for i in range(SIZES) if sizes}
+    rows = rows.sort_values("k", kind="stable")
+    return rows[rows.n.isin(few)] if len(sizes) > SIZES else rows
+
+
+def _by_size(data: Table) -> tuple[Any, Any, list[str]]:
+    data["look"] = "n = " + data.n.astype(str)
+    names = [f"n = {n}" for n in sorted(data.n.unique())]
+    return *draw.looks(names, draw.ordered(len(names))), names
+
+
+def bias(table: Table) -> Figure | None:
+    """Length and direction of the mean estimate of the methods that are biased."""
+    wrong = table[~table.unbiased | table.bias.isin([*FOUND_BIASED, "alarm"])]
+    rows = table[table.row.isin(wrong.row) & table.bias.ne("reference")]
+    rows = _few_sizes(rows[rows.measure.isin(["scale", "cosine"])])
+    if rows.empty:
+        return None
+    names = rows.method.str.removesuffix(" (biased)")
+    rows = rows.assign(line=names + ", K = " + rows.k.astype(str))
+    lines = []
+    for place, here in rows.groupby("place", sort=False):
+        parts, order = [], list(dict.fromkeys(here.sort_values(["method", "k"]).line))
+        for measure, axis in (
+            ("scale", "length (1: right)"),
+            ("cosine", "cosine (1: right direction)"),
+        ):
+            data, domain = draw.bounded(here[here.measure == measure], least=1.0)
+            data["solid"] = data.bias.isin(FOUND_BIASED)
+            color, shape, sizes = _by_size(data)
+            x = alt.X("value:Q", title=axis).scale(domain=domain, nice=False).axis(grid=True)
+            y = alt.Y("line:N", sort=order, title=None).axis(ticks=False, labels=measure == "scale")
+            offset = alt.YOffset("look:N", sort=sizes).scale(paddingOuter=0.6)
+            marks = draw.intervals(x, domain, color, shape, y=y, yOffset=offset)
+            parts.append(
+                alt.layer(draw.reference(x=1.0), *marks, data=data).properties(
+                    width=draw.WIDTH, height=draw.LINE
+                )
+            )
+        lines.append(
+            alt.hconcat(*parts, spacing=12, title=alt.Title(str(place), fontSize=11, offset=4))
+        )
+    title, count = f"Bias: {table.subject.iloc[0]}", table.row.nunique() - rows.row.nunique()
+    caption = (
+        "The mean estimate along the true gradient: its length (0.5: half as long) and the cosine "
+        "of its angle to it (below 1: another direction). Filled: significantly biased, adjusted "
+        f"for all rows. Not shown: {count} rows of methods that are unbiased by derivation, of "
+        "which none was found biased."
+    )
+    subtitle = f"Bars: {rows.level.iloc[0]:.0%} intervals; filled: significant"
+    chart = draw.finished(alt.vconcat(*lines), title, subtitle)
+    return Figure("bias", title, f"{caption} {_bars(rows)}", chart)
+
+
+def heat_map(table: Table) -> Figure | None:
+    """The variance of each method relative to the lowest at every n and K, as coloured cells."""
+    data, domain = draw.bounded(table[table.measure == "over_lowest"], log=True, least=1.0)
+    if data.empty:
+        return None
+    data["text"] = data.value.map(draw.number)
+    title = f"Gradient variance relative to the lowest: {table.subject.iloc[0]}"
+    scale = alt.Scale(
+        type="log", domain=[1.0, max(2.0, domain[1])], scheme="viridis", reverse=True, clamp=True
+    )
+    legend = alt.Legend(
+        title="× the lowest variance", format="~g", values=draw.decades([1.0, domain[1]])
+    )
+    color = alt.condition(
+        "datum.unbiased", alt.Color("value:Q", scale=scale, legend=legend), alt.value("#dddddd")
+    )
+    x = alt.X("n:O").axis(labelAngle=0, ticks=False)
+    light = f"!datum.unbiased || datum.value < {domain[1] ** 0.45:.6g}"
+
+    def layers(part: Table, last: bool) -> list[Any]:
+        y = alt.Y("method:N", sort=_order(part, False), title=None).axis(ticks=False)
+        return draw.heat(x, y, color, light=light)
+
+    chart = draw.finished(draw.panels(data, layers, "k", width=draw.CELL), title, "Grey: biased")
+    caption = (
+        "Number and colour: the variance of each method relative to the lowest of an unbiased "
+        "baseline of the same estimator, n and K. Grey: biased, an estimate of another gradient."
+    )
+    return Figure("heat_map", title, caption, chart)
+
+
+def anatomy(table: Table) -> Figure | None:
+    """The parts of the variance in per cent of it, at the largest n of each K."""
+    parts = table[table.measure.isin(PARTS)]
+    parts = parts[parts.n == parts.groupby(["place", "k"]).n.transform("max")]
+    if parts.empty:
+        return None
+    total = parts.groupby("row").value.transform("sum")
+    data, _ = draw.bounded(
+        parts.assign(value=100 * parts.value / total, part=parts.measure.map(PARTS))
+    )
+    data["panel"] = data.panel + ", n = " + data.n.astype(str)
+    data["text"] = data.value.map("{:.0f} %".format)
+    title = f"What the gradient variance is made of: {table.subject.iloc[0]}"
+    scale = alt.Scale(scheme="purpleorange", domain=[-150, 150], clamp=True, reverse=True)
+    color = alt.Color("value:Q", scale=scale, legend=alt.Legend(title="% of the variance"))
+    x = alt.X("part:N", sort=[*PARTS.values()], title=None).axis(labelAngle=-40, ticks=False)
+    y = alt.Y("method:N", sort=list(dict.fromkeys(data.method)), title=None).axis(ticks=False)
+    layers = draw.heat(x, y, color, light="abs(datum.value) < 100")
+    chart = draw.panels(data, lambda part, last: layers, "k", width=draw.CELL)
+    caption = (
+        "The parts that add up to the variance, in per cent of it, by enumeration and so without "
+        "intervals: of the signal, of the baseline, of their covariance (cross term), and the rest."
+    )
+    return Figure("anatomy", title, caption, draw.finished(chart, title))
