@@ -28,9 +28,9 @@ from maxk_lab.statistics.seeds.two_level import (
 )
 from maxk_lab.statistics.skewed_mean import skewed_mean
 from maxk_lab.statistics.units import Array
+from maxk_lab.studies.training.places import beaten, tested
 from maxk_lab.studies.training.row.comparison import with_differences_to
 from maxk_lab.studies.training.row.model import Trained, TrainingRow
-from maxk_lab.studies.training.section.corrected import beaten, told_apart
 from maxk_lab.training.settings import Settings
 
 
@@ -258,7 +258,7 @@ def _winners_of(
             any(row is study[0] for k in (1, 2) for row in beaten(study, k, 1 - LEVEL, ks=2))
         )
         against = [with_differences_to(row, study[0], LEVEL) for row in study[1:]]
-        told.append(any(told_apart(against, 1 - LEVEL).signs.values()))
+        told.append(min(tested(against, 1 - LEVEL).p_adjusted.values(), default=1.0) < 1 - LEVEL)
     where = f"{rows} equal rows, {seeds} seeds, 2 K{shape}"
     yield counted(where, "the best ruled out", 1 - LEVEL, ruled_out, repetitions)
     yield counted(where, "any better or worse", 1 - LEVEL, told, repetitions)

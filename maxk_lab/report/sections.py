@@ -46,13 +46,12 @@ if TYPE_CHECKING:
 _AXES = {"estimator": "estimator", "baseline": "baseline", "n": "n", "k": "K", "stage": "stage"}
 # So many lines of a short table, and so many rows without a value, are named.
 _LINES, _NAMED = 14, 4
+# The most columns beside those that name a row.
+_WIDEST = 8
 
 
 def chapter(kind: StudyRow, pooled: Pooled[PooledRow], summary: Summary) -> Chapter:
     """The chapter of a kind whose facts fill its template; without rows, an empty one."""
-    if kind.name == "training":  # until it has facts
-        old: Chapter = kind.part("section").chapter(pooled, summary)
-        return old
     ordered = getattr(kind.part("pool"), "sorted_rows", tuple)
     sections = [_section(kind.name, kind.name, ordered(pooled.rows))]
     sections += [_section(kind.name, name, rows) for name, rows in pooled.beside]
@@ -172,13 +171,24 @@ def _sheets(
         sizes = [
             tuple(getattr(row.key, axis, None) for axis in ("setting", "k", "n")) for row in having
         ]
-        yield Sheet(
-            f"{group.capitalize()}: {where}",
-            (*key, *columns),
-            tuple(having),
-            tuple(f"{told.heading}: {told.meaning}." for told in several),
-            breaks_between(sizes) if len(set(sizes)) < len(sizes) else (),
-        )
+        # Neither repeated for every K, nor on every part of a wide table.
+        captions = dict.fromkeys(f"{_pattern(told.heading)}: {told.meaning}." for told in several)
+        chunks = -(-len(columns) // _WIDEST)
+        size = -(-len(columns) // chunks)
+        for first_column in range(0, len(columns), size):
+            part = f" ({first_column // size + 1} of {chunks})" if chunks > 1 else ""
+            yield Sheet(
+                f"{group[:1].upper()}{group[1:]}{part}: {where}",
+                (*key, *columns[first_column : first_column + size]),
+                tuple(having),
+                tuple(captions) if first_column == 0 else (),
+                breaks_between(sizes) if len(set(sizes)) < len(sizes) else (),
+            )
+
+
+def _pattern(heading: str) -> str:
+    """`K`, of the headings `K = 1` and `K = 2`."""
+    return re.sub(r"(\w+) = \d+$", r"\1", heading)
 
 
 def _key_columns(kind: str, rows: Sequence[PooledRow]) -> tuple[tuple[Column, ...], list[str]]:

@@ -60,8 +60,8 @@ class PooledRow:
         return {}
 
     @property
-    def details(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Lists of lines for JSON and trackers, such as the points of a curve."""
+    def details(self) -> Mapping[str, Any]:
+        """Lists and mappings for JSON and trackers, such as the points of a curve."""
         return {}
 
 

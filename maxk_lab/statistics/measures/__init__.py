@@ -10,6 +10,7 @@ from maxk_lab.catalogue import Catalogue
 from maxk_lab.statistics.measures.of_gradients import OF_GRADIENTS
 from maxk_lab.statistics.measures.of_other_studies import OF_OBJECTIVES, OF_WEIGHTS
 from maxk_lab.statistics.measures.of_reports import COLUMNS
+from maxk_lab.statistics.measures.of_trainings import of_training
 from maxk_lab.statistics.measures.row import Better as Better
 from maxk_lab.statistics.measures.row import Described as Described
 from maxk_lab.statistics.measures.row import MeasureRow as MeasureRow
@@ -31,7 +32,7 @@ def described(name: str) -> Described | None:
         row = MEASURES.get(name)
         heading = row.heading if row.group else ""
         return Described(row.name, heading, row.meaning, row.group, unit=row.unit)
-    return COLUMNS.get(name)
+    return COLUMNS.get(name) or of_training(name)
 
 
 def claimable(kind: str) -> tuple[str, ...]:

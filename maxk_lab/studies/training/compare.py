@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from maxk_lab.report.claims import Judged, shown, strict_side, together
-from maxk_lab.report.tables import Effect
+from maxk_lab.report.tables import Effect, Pooled
+from maxk_lab.statistics.families import Comparison
 from maxk_lab.studies.training.ending.measures import gap_difference
 from maxk_lab.studies.training.ending.own_best import in_way
+from maxk_lab.studies.training.places import comparisons, places_of
 from maxk_lab.studies.training.row.comparison import difference, why_not_paired
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.sweeps.spec.claims.shapes import DifferenceClaim
+
+
+def judged(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Pooled[TrainingRow]:
+    """The rows with the K at which they are better or worse, or may be the best of their place.
+
+    The level of these families is that of the intervals, whatever `alpha` is for claims.
+    """
+    verdicts = {}
+    for place in places_of(pooled.rows, level):
+        best = {k: place.may_be_best(k, len(place.ks)) for k in place.ks} if place.known else {}
+        for row in place.rows:
+            verdicts[row.key] = {
+                "better_at": tuple(place.tested.at(row, 1)),
+                "worse_at": tuple(place.tested.at(row, -1)),
+                "best_at": tuple(k for k, rows in best.items() if row in rows),
+            }
+    rows = (replace(row, verdicts=verdicts[row.key]) for row in pooled.rows)
+    return replace(pooled, rows=tuple(rows))
+
+
+def compare(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Iterator[Comparison]:
+    """The lines of `comparisons`."""
+    return comparisons(pooled.rows, level)
 
 
 def judge(

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from maxk_lab.report.tables import ROUNDING, Estimate
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.statistics.measures import Better
-from maxk_lab.studies.training.ending.values import Value, values
+from maxk_lab.studies.training.ending.ways import EXTRAS, SAMPLED
 from maxk_lab.studies.training.row.model import TrainingRow
 from maxk_lab.studies.training.rows import key as key
 from maxk_lab.studies.training.rows import pool as pool
@@ -21,16 +20,15 @@ _OF_GAP = 100 * ROUNDING
 def estimates(row: TrainingRow) -> dict[str, Estimate]:
     """Every number of the end; none unless all seeds finished."""
     found = dict(_curve(row, "max", "difference"))
-    found |= {value.name: _of_end(row, value) for value in values(row)}
+    if row.measures is not None:
+        found |= dict(_ending(row))
     if row.tempered is not None:
         own = "own_temperature_max", "own_temperature_difference"
         found |= dict(_curve(row.tempered, *own))
     if (own_way := row.own_way) is not None:
         found["own_way_reward"] = _reward(own_way.curve[0])
         if own_way.measures is not None and 1 in own_way.measures.gaps:
-            found["own_way_gap"] = Estimate(
-                own_way.measures.gaps[1], _GAP, "lower", rounding=_OF_GAP
-            )
+            found["own_way_gap"] = _gap(own_way.measures.gaps[1])
         if 1 in own_way.differences:
             found["own_way_difference"] = _reward(own_way.differences[1], of_pair=True)
     return found
@@ -48,13 +46,31 @@ def _reward(found: Interval, *, of_pair: bool = False) -> Estimate:
     return Estimate(found, _REWARD, "higher", of_pair)
 
 
-def _of_end(row: TrainingRow, value: Value) -> Estimate:
-    if value.name == "improvement":
-        return Estimate(value.interval, "1", "higher", of_pair=True)
-    of_gap = value.group == "gap" or (
-        value.group == "robust" and row.robust is not None and row.robust.of == "gap"
-    )
-    side: Better = "lower" if of_gap else "higher"
-    unit = _GAP if of_gap else _REWARD
-    of_pair, rounding = value.group == "by_way", _OF_GAP if of_gap else 0.0
-    return Estimate(value.interval, unit, side, of_pair=of_pair, rounding=rounding)
+def _gap(found: Interval) -> Estimate:
+    return Estimate(found, _GAP, "lower", rounding=_OF_GAP)
+
+
+def _ending(row: TrainingRow) -> Iterator[tuple[str, Estimate]]:
+    """Gaps, other ways of decoding, quantiles, and the summaries without the mean."""
+    assert row.measures is not None
+    for at, found in row.measures.gaps.items():
+        yield (_name("gap", at, row) if isinstance(at, str) else f"gap@{at}"), _gap(found)
+    if set(row.measures.ways) != {SAMPLED}:
+        for way, found in row.measures.ways.items():
+            yield _name("max" if way not in EXTRAS else "extra", way, row), _reward(found)
+        for way, found in row.by_way.items():
+            yield f"difference_{way}", _reward(found, of_pair=True)
+    for name, found in row.measures.quantiles.items():
+        yield f"sample_{name}", _reward(found)
+    if row.robust is not None:
+        of = _gap if row.robust.of == "gap" else _reward
+        yield "iqm", of(row.robust.iqm)
+        if row.robust.improvement is not None:
+            yield "improvement", Estimate(row.robust.improvement, "1", "higher", of_pair=True)
+        for name, found in row.robust.quantiles.items():
+            yield f"instance_{name}", of(found)
+
+
+def _name(kind: str, way: str, row: TrainingRow) -> str:
+    """`gap_greedy`, `extra_greedy`, and with the K of their samples `max@64_T=1.5`."""
+    return f"{kind}_{way}" if way in EXTRAS else f"{kind}@{row.ks[-1]}_{way}"

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from maxk_lab.studies.training.section.corrected import beaten
 from scipy import stats
 
 from maxk_lab.report.formats.render import render
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
 from maxk_lab.studies.training.row.model import Trained, TrainingRow
-from maxk_lab.studies.training.section.corrected import beaten
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from maxk_lab.studies.training.section.answer import answer, foremost
+from maxk_lab.studies.training.section.answer.place import places_of
+from maxk_lab.studies.training.section.corrected import beside
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.ranges import SHARES
@@ -20,9 +23,6 @@ from maxk_lab.studies.training.row.model import (
     TrainingRow,
     Way,
 )
-from maxk_lab.studies.training.section.answer import answer, foremost
-from maxk_lab.studies.training.section.answer.place import places_of
-from maxk_lab.studies.training.section.corrected import beside
 from maxk_lab.training.settings import Settings
 
 POMO = ("reinforce", "group_mean", 1)

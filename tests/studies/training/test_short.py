@@ -4,11 +4,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from maxk_lab.studies.training.section.answer.place import places_of
+from maxk_lab.studies.training.section.short import short_table
 
 from maxk_lab.ranges import SHARES, Range
 from maxk_lab.report.model import Header, Summary
-from maxk_lab.studies.training.section.answer.place import places_of
-from maxk_lab.studies.training.section.short import short_table
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,11 @@ import pandas as pd
 from maxk_lab.report.charts import Table
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.studies.training.places import Place, places_of
 from maxk_lab.studies.training.row.comparison import seed_pairs
 from maxk_lab.studies.training.row.model import TrainingRow
-from maxk_lab.studies.training.row.names import UNBIASED, derived, spoken_method, trained_for
-from maxk_lab.studies.training.section.answer.place import Place, places_of
+from maxk_lab.studies.training.row.names import spoken_method, trained_for
+from maxk_lab.studies.training.row.settings import UNBIASED
 
 LOG = "log/"
 
@@ -47,7 +48,7 @@ def _line(place: Place, row: TrainingRow) -> dict[str, Any]:
         "k_train": row.key.k,
         "named": f"{spoken_method(row)}{trained_for(row)}",
         "estimator": row.key.estimator,
-        "broken": derived(row) != UNBIASED,
+        "broken": row.derived != UNBIASED,
         "passes": row.passes,
         "costs": all(value.value < 0 for value in row.curve),
         "seeds": len(row.cells),

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.report.naming import GridKey
 from maxk_lab.report.tables import PooledRow
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds.over_seeds import Mean
-from maxk_lab.studies.training.row.settings import path_words
-from maxk_lab.training.settings import Settings
+from maxk_lab.studies.training.row.settings import (
+    BIASED,
+    OTHER_OBJECTIVE,
+    SCHEDULED,
+    UNBIASED,
+    biasing,
+    path_words,
+)
+from maxk_lab.training.settings import Settings, StepSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +179,8 @@ class TrainingRow(PooledRow):
     is the share of instances of which one of K samples `passes`. `p_values` are those of the
     differences, and `won` has the seeds (won, lost) there; `apart` are the seeds that no mean
     speaks for, and `compared_apart` says whether the other row has any. `environment_words` are its
-    environment in plain words.
+    environment in plain words. `verdicts` has the K at which the row is significantly better or
+    worse than that other one, and may be the best of its place.
     """
 
     key: TrainingKey
@@ -198,6 +208,7 @@ class TrainingRow(PooledRow):
     tempered: TrainingRow | None = field(default=None, repr=False)
     own_way: TrainingRow | None = field(default=None, repr=False)
     by_way: Mapping[str, Interval] = field(default_factory=dict)
+    verdicts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     reason: str = ""
 
     @property
@@ -208,3 +219,71 @@ class TrainingRow(PooledRow):
     def final(self, k: int) -> Interval | None:
         """The final Max@k, if it was measured."""
         return self.curve[k - 1] if 1 <= k <= len(self.curve) else None
+
+    @property
+    def derived(self) -> str:
+        """The word for the gradient, known of the pair by the catalogue and of its own settings.
+
+        A setting that biases all rows of a study alike is not its own, but for a start or a K that
+        make another objective.
+        """
+        if self.settings.start != "iid":
+            return OTHER_OBJECTIVE
+        if self.settings.k_schedule.kind != "fixed":
+            return SCHEDULED
+        own = {name.partition(".")[0] for name, _ in self.key.setting} & set(
+            StepSettings.model_fields
+        )
+        settings = {name: getattr(self.settings, name) for name in own}
+        bent = biasing(StepSettings.model_validate(settings))
+        return UNBIASED if self.catalogued_unbiased and not bent else BIASED
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """What is derived of the row, its verdicts, and where its optima come from."""
+        found: dict[str, Any] = {
+            "derived": self.derived,
+            "bent_by": ", ".join(biasing(self.settings)),
+            "steps": self.steps,
+            "rollouts": self.rollouts,
+            "reference": self.compared_with,
+            "seeds_apart": ", ".join(sorted({str(each.seed) for each in self.apart})),
+        }
+        found |= {name: ", ".join(map(str, ks)) for name, ks in self.verdicts.items()}
+        for k, (won, lost) in self.won.items():
+            p_value = self.p_values.get(k, math.nan)
+            p_known = None if math.isnan(p_value) else p_value
+            found |= {f"won@{k}": won, f"lost@{k}": lost, f"p@{k}": p_known}
+        if self.measures is not None:
+            optimum = self.measures.optimum
+            found |= {"optima_by": optimum.kind, "optima_exact": optimum.exact}
+        if self.robust is not None:
+            found["robust_of"] = self.robust.of
+        if self.own_way is not None:
+            ways = (each.chosen[1].replace("_", " ") for each in self.own_way.by_seed.values())
+            found["own_way"] = ", ".join(dict.fromkeys(ways))
+        return found
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """The evaluations during training, one line per step and K, and the ways chosen by seed."""
+        found: dict[str, Any] = {
+            "evaluations": [
+                {
+                    "step": each.step,
+                    "rollouts": each.rollouts,
+                    "seconds": each.seconds,
+                    "k": k,
+                    **interval.columns("value"),
+                }
+                for each in self.evaluations
+                for k, interval in each.values.items()
+            ]
+        }
+        if self.tempered is not None:
+            for k in self.tempered.ks:
+                by_seed = {seed: each.chosen[k] for seed, each in self.tempered.by_seed.items()}
+                found[f"own_temperature@{k}"] = by_seed
+        if self.own_way is not None:
+            found["own_way"] = {s: each.chosen[1] for s, each in self.own_way.by_seed.items()}
+        return found

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from maxk_lab.studies.training.row.model import TrainingKey, TrainingRow
-from maxk_lab.studies.training.row.settings import training_words
-from maxk_lab.training.settings import StepSettings
+from maxk_lab.studies.training.row.settings import BIASED, training_words
 
 _POMO = ("reinforce", "group_mean")
-BIASED = "biased"
-UNBIASED = "unbiased"
-OTHER_OBJECTIVE = "other objective"
-SCHEDULED = "scheduled K"
-# Beside `unbiased` where it holds of the pair only: a setting that all rows share bends the
-# gradient.
-BENT = "†"
 
 
 def methods(rows: Sequence[TrainingRow]) -> list[str]:
@@ -41,7 +33,7 @@ def methods(rows: Sequence[TrainingRow]) -> list[str]:
 
 def labels(rows: Sequence[TrainingRow]) -> list[str]:
     """`methods` where nothing else says what is derived of a row: a biased one says so."""
-    said = (" (biased)" if derived(row) == BIASED else "" for row in rows)
+    said = (" (biased)" if row.derived == BIASED else "" for row in rows)
     return [name + bias for name, bias in zip(methods(rows), said, strict=True)]
 
 
@@ -95,44 +87,3 @@ def pair(row: TrainingRow) -> str:
 def is_pomo(row: TrainingRow) -> bool:
     """Whether its loss is that of RL4CO's POMO; with start=multistart it is POMO as shipped."""
     return (row.key.estimator, row.key.baseline) == _POMO
-
-
-def derived(row: TrainingRow) -> str:
-    """The word for the gradient, known of the pair by the catalogue and of this row's settings.
-
-    A setting that biases all rows alike stands below the table instead, but for a start or a K that
-    make another objective.
-    """
-    if row.settings.start != "iid":
-        return OTHER_OBJECTIVE
-    if row.settings.k_schedule.kind != "fixed":
-        return SCHEDULED
-    own = {key.partition(".")[0] for key, _ in row.key.setting} & set(StepSettings.model_fields)
-    bent = biasing(StepSettings.model_validate({name: getattr(row.settings, name) for name in own}))
-    return UNBIASED if row.catalogued_unbiased and not bent else BIASED
-
-
-def derived_words(row: TrainingRow) -> str:
-    """`derived` for a reader, marked where a setting that all rows share bends the gradient."""
-    word = derived(row)
-    return word + BENT if word == UNBIASED and row.measures and biasing(row.settings) else word
-
-
-def biasing(settings: StepSettings) -> list[str]:
-    """The settings that bias the gradient of Max@K for any estimator, or change its objective."""
-    scale, normal = settings.reward_scale, settings.weight_normalization
-    clip, aggregation = settings.reward_clip, settings.loss.aggregation
-    wrong = {
-        "normalize_advantages": settings.normalize_advantages,
-        f"weight_normalization {normal}": normal != "none",
-        "min_gap_scale": settings.min_gap_scale is not None,
-        f"aggregation {aggregation}": aggregation in ("seq_mean", "token_mean"),
-        "inner_epochs above 1": settings.inner_epochs > 1,
-        f"max_grad_norm {settings.max_grad_norm}": settings.max_grad_norm is not None,
-        f"truncated {settings.truncated}": settings.truncated != "keep",
-        f"reward_clip {list(clip or ())}": clip is not None,
-        f"kl in the {settings.kl.place}": settings.kl.place != "none",
-        f"entropy_bonus {settings.entropy_bonus}": settings.entropy_bonus != 0,
-        f"reward_scale {scale} (scale only)": scale != 1,
-    }
-    return [name for name, is_so in wrong.items() if is_so]

@@ -8,6 +8,11 @@ from maxk_lab.fields import Model
 from maxk_lab.report.naming import Setting, setting_words, short_names, spelled
 from maxk_lab.training.settings import StepSettings
 
+# What is known of the gradient of a row.
+BIASED = "biased"
+UNBIASED = "unbiased"
+OTHER_OBJECTIVE = "other objective"
+SCHEDULED = "scheduled K"
 # The blocks of a sweep file that make another environment or start, not another way of training.
 _PLACES = ("environment", "policy")
 
@@ -60,3 +65,23 @@ def _is_default(key: str, value: Any) -> bool:
     for name in key.split("."):
         default = getattr(default, name, None) if isinstance(default, Model) else None
     return bool(default == value)
+
+
+def biasing(settings: StepSettings) -> list[str]:
+    """The settings that bias the gradient of Max@K for any estimator, or change its objective."""
+    scale, normal = settings.reward_scale, settings.weight_normalization
+    clip, aggregation = settings.reward_clip, settings.loss.aggregation
+    wrong = {
+        "normalize_advantages": settings.normalize_advantages,
+        f"weight_normalization {normal}": normal != "none",
+        "min_gap_scale": settings.min_gap_scale is not None,
+        f"aggregation {aggregation}": aggregation in ("seq_mean", "token_mean"),
+        "inner_epochs above 1": settings.inner_epochs > 1,
+        f"max_grad_norm {settings.max_grad_norm}": settings.max_grad_norm is not None,
+        f"truncated {settings.truncated}": settings.truncated != "keep",
+        f"reward_clip {list(clip or ())}": clip is not None,
+        f"kl in the {settings.kl.place}": settings.kl.place != "none",
+        f"entropy_bonus {settings.entropy_bonus}": settings.entropy_bonus != 0,
+        f"reward_scale {scale} (scale only)": scale != 1,
+    }
+    return [name for name, is_so in wrong.items() if is_so]

@@ -1,0 +1,383 @@
+"""The facts of a training study: which method to train with, what it costs, what is open."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from maxk_lab.report.model import Summary
+from maxk_lab.report.tables import Pooled
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.studies.training.ending.own_best import in_way
+from maxk_lab.studies.training.ending.ways import POMO_WAY
+from maxk_lab.studies.training.places import Place, Tested, has_value, places_of, shown_ks, tested
+from maxk_lab.studies.training.row.comparison import difference, with_differences_to
+from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.studies.training.row.names import is_pomo
+from maxk_lab.studies.training.row.settings import biasing
+
+# A difference that is not significant after correction is far from 0 where it is so many times the
+# half width of its own interval.
+_FAR = 2.0
+# More seeds than so many times those that there are, or than so many, are not proposed.
+_MOST_MORE, _MOST_SEEDS = 4, 20
+_OPTIMA = {
+    "enumeration": "enumeration",
+    "milp": "mixed-integer programs",
+    "pyvrp": "the best that PyVRP found",
+}
+
+
+class Difference(BaseModel):
+    """How far a method is from another; `sign` where that is significant, 0 where not."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    sign: int = 0
+
+
+class Answer(BaseModel):
+    """The answer for one environment and n.
+
+    At all samples (`top`): methods significantly `better` or `worse` than the `reference`, best
+    first; those `far` below it that are not significant after correction; the `highest` and those
+    `tied` with it. Of the method to use: its difference in the mean (`cost`), at its `own` best
+    temperature and decoded as POMO does, and its gap to the optimum beside the reference's.
+    """
+
+    where: str
+    state: Literal["nothing", "alone", "equal", "unpaired", "compared"]
+    objective: str
+    top: int
+    reference: str
+    value: float
+    highest: list[str]
+    reference_is_highest: bool
+    compared: int
+    use: Difference | None = None
+    better: list[Difference] = []
+    worse: list[Difference] = []
+    far: list[Difference] = []
+    tied: list[str] = []
+    cost: Difference | None = None
+    own: Difference | None = None
+    pomo: list[Difference] = []
+    gaps: tuple[float, float] | None = None
+    apart: list[str] = []
+
+
+class Next(BaseModel):
+    """The seeds that would settle the lead of the highest method, and what they would take."""
+
+    run: str
+    seeds: list[int]
+    seconds: float | None
+
+
+class Count(BaseModel):
+    """A name, and how often it is the answer."""
+
+    name: str
+    count: int
+
+
+class Basis(BaseModel):
+    """What the numbers rest on: seeds, steps, rollouts, held-out instances and their samples."""
+
+    seeds: list[int]
+    steps: list[int]
+    rollouts: list[int]
+    instances: list[int]
+    samples: int
+    averaged: list[int]
+    ks: list[int]
+    comparisons: int
+    alpha: float
+    level: float
+    costs: bool
+    multistart: bool
+    bent: list[str]
+    sometimes_bent: list[str]
+    optimum: list[str]
+    proven: bool
+
+
+class Facts(BaseModel):
+    """The answers of all places, methods to avoid over these, and the rows without a value."""
+
+    answers: list[Answer]
+    avoid: list[Count]
+    missing: list[str]
+    rows: int
+    claims: bool
+    next: Next | None
+    basis: Basis
+    title: str
+    table: list[BaseModel]
+
+
+def facts(pooled: Pooled[TrainingRow], summary: Summary) -> Facts:
+    """The facts of these rows, of which there are some."""
+    level = summary.level
+    places = places_of(pooled.rows, level)
+    own = [row.tempered for row in pooled.rows if row.tempered is not None]
+    at_own = tested(own, 1 - level) if own else None
+    answers = [_answer(place, at_own, level, alone=len(places) == 1) for place in places]
+    worse = Counter(one.name for answer in answers for one in answer.worse)
+    return Facts(
+        answers=answers,
+        avoid=[Count(name=name, count=count) for name, count in worse.most_common()],
+        missing=[row.key.path for row in pooled.rows if not row.all_finished],
+        rows=len(pooled.rows),
+        claims=bool(summary.claims),
+        next=_next(places, summary) if len(places) == 1 else None,
+        basis=_basis(pooled.rows, places, level),
+        title="In short" + (f": {places[0].where}" if len(places) == 1 else ""),
+        table=list(_table(places)),
+    )
+
+
+def _answer(place: Place, at_own: Tested | None, level: float, *, alone: bool) -> Answer:
+    if not place.known:
+        return Answer(
+            where="" if alone else place.where,
+            state="nothing",
+            objective="Max",
+            top=0,
+            reference="",
+            value=math.nan,
+            highest=[],
+            reference_is_highest=False,
+            compared=0,
+        )
+    top, best = place.top, place.best(place.top)
+    reference = place.reference
+    answer = Answer(
+        where="" if alone else place.where,
+        state=_state(place),
+        objective=place.objective,
+        top=top,
+        reference="" if reference is None else place.names[reference.key],
+        value=best[0].curve[top - 1].value,
+        highest=[place.names[row.key] for row in best],
+        reference_is_highest=best[0] is reference,
+        compared=len(place.compared),
+        apart=[place.names[row.key] for row in place.known if row.apart],
+        tied=[
+            place.names[row.key]
+            for row in place.may_be_best(top)
+            if row not in best and place.tested.sign(row, top) >= 0
+        ],
+    )
+    if answer.state != "compared":
+        return answer
+    better = place.significant(1, top)
+    far = [
+        row
+        for row in place.compared
+        if place.tested.sign(row, top) == 0 and _is_far_below(row.differences[top])
+    ]
+    use = next((row for row in (*better, *best) if row in place.compared), None)
+    answer = answer.model_copy(
+        update={
+            "better": [_of(place, row, top) for row in better],
+            "worse": [_of(place, row, top) for row in reversed(place.significant(-1, top))],
+            "far": [_of(place, row, top) for row in far],
+        }
+    )
+    if use is None:
+        return answer
+    return answer.model_copy(
+        update={
+            "use": _of(place, use, top),
+            "cost": _of(place, use, 1) if top > 1 and has_value(use.differences.get(1)) else None,
+            "own": _at_own_temperature(place, use, at_own),
+            "pomo": list(_as_pomo(place, use, level)),
+            "gaps": _gaps(use, reference, top),
+        }
+    )
+
+
+def _state(place: Place) -> Literal["alone", "equal", "unpaired", "compared"]:
+    if len(place.known) == 1:
+        return "alone"
+    if place.all_equal(place.top):
+        return "equal"
+    return "compared" if place.compared else "unpaired"
+
+
+def _is_far_below(found: Interval) -> bool:
+    return found.known and found.value < -_FAR * (found.high - found.low) / 2
+
+
+def _of(place: Place, row: TrainingRow, k: int) -> Difference:
+    """The difference of a row to the one that it is compared with."""
+    return _difference(place.names[row.key], row.differences[k], place.tested.sign(row, k))
+
+
+def _difference(name: str, found: Interval, sign: int) -> Difference:
+    return Difference(name=name, value=found.value, low=found.low, high=found.high, sign=sign)
+
+
+def _at_own_temperature(place: Place, use: TrainingRow, at_own: Tested | None) -> Difference | None:
+    """The lead of a method where every policy is at the temperature that is best for it."""
+    own = use.tempered
+    if at_own is None or own is None or not has_value(own.differences.get(place.top)):
+        return None
+    return _of(place.at_own_temperature(at_own), own, place.top)
+
+
+def _as_pomo(place: Place, use: TrainingRow, level: float) -> Iterator[Difference]:
+    """The lead where all are decoded as POMO's authors do, over its loss and POMO as shipped.
+
+    Two families, where there are two rivals, share the level.
+    """
+    reference = place.reference
+    if reference is None or use.compared_with != reference.key.path:
+        return
+    decoded = {row.key: in_way(row, POMO_WAY, level) for row in place.known}
+    others = [row for row in decoded.values() if row is not None]
+    mine = decoded.get(use.key)
+    rivals = [row for row in others if row.key == reference.key]
+    rivals += [
+        row
+        for row in others
+        if is_pomo(row) and row.settings.start == "multistart" and row.key != reference.key
+    ][:1]
+    if mine is None or not rivals or rivals[0].key != reference.key:
+        return
+    for rival in rivals:
+        pairs = [with_differences_to(row, rival, level) for row in others if row is not rival]
+        of_rival = tested(pairs, place.tested.alpha / len(rivals))
+        (row,) = [row for row in pairs if row.key == mine.key]
+        yield _difference(place.names[rival.key], row.differences[1], of_rival.sign(row, 1))
+
+
+def _gaps(use: TrainingRow, reference: TrainingRow | None, k: int) -> tuple[float, float] | None:
+    """The gaps to the optimum in per cent at k, of a row and of the reference."""
+    gaps = [_gap(row, k) for row in (use, reference) if row is not None]
+    if len(gaps) < 2 or any(gap is None for gap in gaps):
+        return None
+    return gaps[0].value, gaps[1].value  # type: ignore[union-attr]
+
+
+def _gap(row: TrainingRow, k: int) -> Interval | None:
+    found = None if row.measures is None else row.measures.gaps.get(k)
+    return found if has_value(found) else None
+
+
+def _next(places: Sequence[Place], summary: Summary) -> Next | None:
+    """The seeds that would make the lead of the highest method significant, if these are few."""
+    (place,) = places
+    if not place.known or place.significant(1, place.top) or _state(place) != "compared":
+        return None
+    best = place.best(place.top)[0]
+    if best is place.reference or best not in place.compared or best.one_seed:
+        return None
+    level = 1 - place.tested.alpha / max(1, place.tested.comparisons)
+    other = next(row for row in place.rows if row.key.path == best.compared_with)
+    found = difference(best, other, place.top, level)
+    if not found.known or found.value <= 0:
+        return None
+    seeds = sorted(best.cells)
+    more = math.ceil(len(seeds) * ((found.value - found.low) / found.value) ** 2)
+    if more > min(_MOST_SEEDS, _MOST_MORE * len(seeds)):
+        return None
+    seconds = [
+        origin.timings["seconds"]
+        for origin in summary.origins.values()
+        if origin.cell.get("study") == "training" and origin.timings.get("seconds") is not None
+    ]
+    new = seeds + [seeds[-1] + i for i in range(1, more - len(seeds) + 1)]
+    share = (more - len(seeds)) / len(seeds)
+    return Next(run=summary.header.name, seeds=new, seconds=share * sum(seconds) or None)
+
+
+def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -> Basis:
+    done = [row for row in rows if row.curve]
+    evaluate = rows[0].settings.evaluate
+    bent = [biasing(row.settings) for row in rows]
+    everywhere = [name for name in bent[0] if all(name in others for others in bent)]
+    optima = {
+        row.measures.optimum
+        for row in rows
+        if row.measures is not None and row.measures.optimum.kind != "none"
+    }
+    kinds = sorted({kind for optimum in optima for kind in optimum.kind.split(", ")})
+    return Basis(
+        seeds=sorted({seed for row in rows for seed in row.cells}),
+        steps=_ends(row.steps for row in done),
+        rollouts=_ends(row.rollouts for row in done),
+        instances=_ends(map(_instances, done)) or [evaluate.instances],
+        samples=evaluate.samples,
+        averaged=max((list(row.last) for row in done if len(row.last) > 1), default=[]),
+        ks=shown_ks(done),
+        comparisons=places[0].tested.comparisons,
+        alpha=places[0].tested.alpha,
+        level=level,
+        costs=bool(done) and all(value.value < 0 for row in done for value in row.curve),
+        multistart=any(row.settings.start != "iid" for row in rows),
+        bent=everywhere,
+        sometimes_bent=list(
+            dict.fromkeys(name for names in bent for name in names if name not in everywhere)
+        ),
+        optimum=[_OPTIMA.get(kind, kind.replace("_", " ")) for kind in kinds],
+        proven=all(optimum.exact for optimum in optima),
+    )
+
+
+def _ends(values: Iterable[int]) -> list[int]:
+    """The smallest and the largest, or the one that there is."""
+    found = sorted(set(values))
+    return found if len(found) < 2 else [found[0], found[-1]]
+
+
+def _instances(row: TrainingRow) -> int:
+    """The number of held-out instances; those of a file may be fewer than were asked for."""
+    return len(next(iter(row.by_seed.values())).per_instance[row.ks[0]])
+
+
+def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
+    """A line for each method of each place, the highest at all samples first."""
+    shown = [place for place in places if place.known]
+    if not shown:
+        return
+    ks = _three([k for place in shown for k in place.ks], [r for p in shown for r in p.known])
+    compared = any(place.compared for place in shown)
+    objective = shown[0].objective
+    names = {k: "mean" if k == 1 else f"{objective}@{k}" for k in ks}
+    sign = "Δ " if compared else ""
+    fields: dict[str, Any] = {
+        "environment": (str, Field("", title="environment")),
+        "method": (str, Field(title="method")),
+        **{f"at_{k}": (Interval | None, Field(None, title=sign + names[k])) for k in ks},
+        "better": (str, Field("", title="better at K")),
+        "worse": (str, Field("", title="worse at K")),
+        "gap": (Interval | None, Field(None, title=f"gap in %, K = {ks[-1]}")),
+    }
+    line = create_model("Line", __config__=ConfigDict(arbitrary_types_allowed=True), **fields)
+    for place in shown:
+        ranked = sorted(place.known, key=lambda row: -row.curve[-1].value)
+        for row in ranked:
+            reference = row is place.reference
+            values = row.differences if compared else dict(enumerate(row.curve, start=1))
+            yield line(
+                environment=place.where if len(shown) > 1 else "",
+                method=place.names[row.key] + (" (reference)" if reference else ""),
+                better=", ".join(map(str, place.tested.at(row, 1))),
+                worse=", ".join(map(str, place.tested.at(row, -1))),
+                gap=_gap(row, place.top),
+                **{f"at_{k}": values.get(k) for k in ks},
+            )
+
+
+def _three(ks: Sequence[int], rows: Sequence[TrainingRow]) -> list[int]:
+    """The three of these K that say most: the mean, the largest trained for, and all samples."""
+    trained = {row.key.k for row in rows} & set(ks)
+    return sorted({min(ks), max(trained, default=max(ks)), max(ks)})
