@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_estimator
-from maxk_lab.estimators.engine import deferred
+from maxk_lab.estimators.engine import checks, gaps, torch
 from maxk_lab.estimators.method import Method
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
-
-    from maxk_lab.estimators import checks
-else:
-    torch, checks = deferred("torch", "maxk_lab.estimators.checks")
 
 
 class Array(Protocol):
@@ -125,7 +122,7 @@ def _among_usable(
         size = numbers.shape[-1]
         return numbers.expand(*rewards.shape[:-1], size).reshape(-1, size)
 
-    groups = flat(rewards.to(checks.result_dtype(rewards)))
+    groups = flat(rewards.to(gaps.result_dtype(rewards)))
     flattened = {name: flat(option) for name, option in options.items()}
     weights, _ = usable_weights(method, groups, flat(usable), **flattened)
     return weights.reshape(rewards.shape)
@@ -161,24 +158,13 @@ def _as_tensor(numbers: Tensor | Numbers, name: str) -> Tensor:
 
 def _as_rewards(numbers: Tensor | Numbers) -> tuple[Tensor, Tensor | None]:
     """Rewards, and which are there; None where no list has a None in place of a number."""
-    if hasattr(numbers, "__array__") and not isinstance(numbers, torch.Tensor):
-        array = numbers.__array__()
-        numbers = array.tolist() if array.dtype.hasobject else numbers
-    if not isinstance(numbers, list | tuple):
-        return _as_tensor(numbers, "rewards"), None
-    missing = _missing(numbers)
-    filled = _as_tensor(_filled(numbers), "rewards")
-    present = ~torch.tensor(missing)
-    return filled, None if bool(present.all()) else present
-
-
-def _missing(numbers: Any) -> Any:
-    if isinstance(numbers, list | tuple):
-        return [_missing(one) for one in numbers]
-    return numbers is None
-
-
-def _filled(numbers: Any) -> Any:
-    if isinstance(numbers, list | tuple):
-        return [_filled(one) for one in numbers]
-    return 0.0 if numbers is None else numbers
+    if not isinstance(numbers, torch.Tensor):
+        try:
+            table = np.asarray(numbers, dtype=object if isinstance(numbers, list | tuple) else None)
+        except ValueError:  # lists of unequal lengths, which are refused below
+            return _as_tensor(numbers, "rewards"), None
+        if table.dtype.hasobject:
+            present = np.array([one is not None for one in table.flat]).reshape(table.shape)
+            filled = _as_tensor(np.where(present, table, 0.0).tolist(), "rewards")
+            return filled, None if present.all() else torch.from_numpy(present)
+    return _as_tensor(numbers, "rewards"), None

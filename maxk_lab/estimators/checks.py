@@ -6,18 +6,13 @@ elsewhere a look would wait for the device, and what is wrong becomes NaN instea
 
 from __future__ import annotations
 
+import math
 import operator
 
 import torch
 from torch import Tensor
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.ranks.gaps import result_dtype
-
-__all__ = [
-    "check_binary", "check_coefficients", "check_k", "check_ratios", "check_rewards",
-    "check_trajectory_weights", "check_values", "result_dtype",
-]  # fmt: skip
 
 # What a trajectory weight of 0 counts as, next to the largest of its group.
 LEAST_WEIGHT = 1e-200
@@ -35,11 +30,14 @@ def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -
             f"{name} must have shape [..., n] with n >= {least_n}, got shape {list(rewards.shape)}"
         )
     values = rewards.detach()
-    if values.device.type == "cpu" and values.is_floating_point() and values.numel():
+    if values.device.type != "cpu" or not values.is_floating_point() or not values.numel():
+        return int(rewards.shape[-1])
+    # One fast pass over all groups tells that nothing is wrong; NaN is in both ends.
+    low, high = values.aminmax()
+    if not math.isfinite(high.item() - low.item()):
+        check_values(values, values == values, f"{name} must be finite")
         low, high = (end.double() for end in values.aminmax(dim=-1))
-        span = high - low
-        if not bool(torch.isfinite(span).all()):
-            check_values(values, values == values, f"{name} must be finite")
+        if not bool(torch.isfinite(high - low).all()):
             raise LabError(
                 f"{name} of a group must span less than {torch.finfo(torch.float64).max:.3g}, got "
                 "an overflow"
@@ -105,9 +103,13 @@ def check_trajectory_weights(g: Tensor, rewards: Tensor) -> Tensor:
     """
     _check_like(g, rewards, "g")
     values = g.detach().double()
-    values = check_values(values, values >= 0, "g must be finite and not negative")
-    high = values.amax(dim=-1, keepdim=True)
-    return (values / torch.where(high == 0, 1.0, high)).clamp(min=LEAST_WEIGHT)
+    low, high = values.amin(dim=-1, keepdim=True), values.amax(dim=-1, keepdim=True)
+    # NaN is neither, and shows in both ends.
+    fine = (low >= 0) & (high < torch.inf)
+    if values.device.type == "cpu" and not bool(fine.all()):
+        check_values(values, values >= 0, "g must be finite and not negative")
+    scale = torch.where(fine, torch.where(high > 0, high, 1.0), torch.nan)
+    return (values / scale).clamp(min=LEAST_WEIGHT)
 
 
 def _check_like(values: Tensor, rewards: Tensor, name: str) -> None:

@@ -1,6 +1,6 @@
 """How modules of rows do without torch until one of their functions is called.
 
-Imports no torch itself.
+They import torch and the modules that compute from here. Imports no torch itself.
 """
 
 from __future__ import annotations
@@ -8,25 +8,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from importlib import import_module
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+
+if TYPE_CHECKING:
+    import torch as torch
+
+    from maxk_lab.estimators import checks as checks
+    from maxk_lab.estimators.methods import off_policy_sums as off_policy_sums
+    from maxk_lab.estimators.methods import ratio_sums as ratio_sums
+    from maxk_lab.estimators.ranks import coefficients as coefficients
+    from maxk_lab.estimators.ranks import gaps as gaps
+    from maxk_lab.estimators.ranks import rules as rules
+else:
+
+    class _Deferred:
+        """A module that is imported when something of it is first asked for."""
+
+        def __init__(self, path: str) -> None:
+            self._path = path
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(import_module(self._path), name)
+
+    torch = _Deferred("torch")
+    checks = _Deferred("maxk_lab.estimators.checks")
+    off_policy_sums = _Deferred("maxk_lab.estimators.methods.off_policy_sums")
+    ratio_sums = _Deferred("maxk_lab.estimators.methods.ratio_sums")
+    coefficients = _Deferred("maxk_lab.estimators.ranks.coefficients")
+    gaps = _Deferred("maxk_lab.estimators.ranks.gaps")
+    rules = _Deferred("maxk_lab.estimators.ranks.rules")
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-
-
-class _Deferred:
-    """A module that is imported when something of it is first asked for."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self._path), name)
-
-
-def deferred(*paths: str) -> Any:
-    """The modules of these names, each imported at its first use."""
-    return tuple(map(_Deferred, paths))
 
 
 def cached(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -38,8 +51,6 @@ def cached(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
     @lru_cache(maxsize=64)
     @wraps(function)
     def compute(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        import torch
-
         with torch.inference_mode(False), torch.no_grad():
             return function(*args, **kwargs)
 

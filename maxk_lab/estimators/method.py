@@ -7,6 +7,7 @@ Imports torch only when weights are asked for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,17 +21,13 @@ from maxk_lab.estimators.catalogue import (
     choose_baseline,
     choose_estimator,
 )
-from maxk_lab.estimators.engine import deferred
+from maxk_lab.estimators.engine import checks, gaps
 from maxk_lab.estimators.normalization import normalize_weights, scale_by_gap
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.rows import BaselineRow, EstimatorRow
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from maxk_lab.estimators import checks
-else:
-    (checks,) = deferred("maxk_lab.estimators.checks")
 
 
 @dataclass(frozen=True)
@@ -69,12 +66,9 @@ class Method:
 
     def refusal(self, n: int) -> str | None:
         """The reason why the method cannot run with n samples, or None."""
-        chosen, base = self.estimator, self.baseline
-        return (
-            self.pair_refusal
-            or chosen.row.refusal(n, self.k, **chosen.params)
-            or base.row.refusal(n, self.k, **base.params)
-        )
+        both = self.estimator, self.baseline
+        reasons = (choice.row.refusal(n, self.k, **choice.params) for choice in both)
+        return self.pair_refusal or next(filter(None, reasons), None)
 
     @property
     def pair_refusal(self) -> str | None:
@@ -90,24 +84,23 @@ class Method:
     @property
     def is_unbiased(self) -> bool:
         """Whether the catalogue derives the estimate as unbiased for the objective's gradient."""
-        rows = self.estimator, self.baseline
-        return all(choice.row.is_unbiased(**choice.params) for choice in rows)
+        both = self.estimator, self.baseline
+        return all(choice.row.is_unbiased(**choice.params) for choice in both)
 
     def expected_scale(self, n: int) -> float:
         """E[estimate] over the objective's gradient; NaN where the direction is biased, too."""
-        chosen, base = self.estimator, self.baseline
-        return chosen.row.expected_scale(n, self.k, **chosen.params) * base.row.expected_scale(
-            n, self.k, **base.params
+        return math.prod(
+            choice.row.expected_scale(n, self.k, **choice.params)
+            for choice in (self.estimator, self.baseline)
         )
 
     @property
     def catalogue_order(self) -> tuple[int, int, str]:
         """The places of both in the catalogue, then their spellings: a key to sort by."""
-        chosen, base = self.estimator, self.baseline
         return (
-            ESTIMATORS.names().index(chosen.row.name),
-            BASELINES.names().index(base.row.name),
-            f"{chosen.name} {base.name}",
+            ESTIMATORS.names().index(self.estimator.row.name),
+            BASELINES.names().index(self.baseline.row.name),
+            f"{self.estimator.name} {self.baseline.name}",
         )
 
     @property
@@ -193,7 +186,7 @@ class Method:
             )
         values = checks.check_binary(rewards) if self.needs_binary_rewards else rewards
         given = self._numbers(rewards, trajectory_weights, ratios, coefficients)
-        weights = self._weigh(values, given).to(checks.result_dtype(rewards))
+        weights = self._weigh(values, given).to(gaps.result_dtype(rewards))
         if min_gap_scale is not None:
             weights = scale_by_gap(weights, rewards, min_gap_scale)
         return normalize_weights(weights, weight_normalization)

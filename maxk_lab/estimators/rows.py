@@ -18,18 +18,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from maxk_lab.catalogue import Row
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.engine import cached, deferred
+from maxk_lab.estimators.engine import cached, gaps
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.settings import Setting
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
-    from maxk_lab.estimators.ranks import gaps
     from maxk_lab.estimators.ranks.gaps import Rule
-else:
-    torch, gaps = deferred("torch", "maxk_lab.estimators.ranks.gaps")
 
 # The positive numbers per trajectory that a baseline may weight by, and what each is.
 TRAJECTORY_WEIGHTS = {
@@ -161,8 +157,9 @@ class BaselineRow(MethodRow):
         """
         if self.any_objective:
             values["objective"] = objective
+        weights: Tensor
         if "rewards" in self.takes:
-            weights: Tensor = self.function(rewards, k, **values)
+            weights = self.function(rewards, k, **values)
             return weights
         if "coefficients" not in values:
             return gaps.apply_rule(self.function(rewards.shape[-1], k, **values), rewards)
@@ -171,8 +168,9 @@ class BaselineRow(MethodRow):
         # What is the same for all samples is added to the rule, before anything is rounded.
         level = sum(c * move.constant for c, move in zip(own, directions, strict=True))
         moves = [replace(move, constant=0.0) for move in directions]
-        first, *moved = gaps.apply_rules([start + level, *moves], rewards)
-        return sum((c * move for c, move in zip(own, moved, strict=True)), first)
+        terms = gaps.apply_rules([start + level, *moves], rewards)
+        weights = terms[..., 0] + (terms[..., 1:] * values["coefficients"].unsqueeze(-2)).sum(-1)
+        return weights
 
     def terms(self, rewards: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The weights as start + directions @ coefficients: `[..., n]` and `[..., n, D]`, float64.
@@ -180,8 +178,8 @@ class BaselineRow(MethodRow):
         As the rule is linear in its parameter, the start is the rule at 0 and each direction what
         a coefficient of 1 adds to it.
         """
-        start, *directions = gaps.apply_rules(_family(self, rewards.shape[-1], k), rewards)
-        return start, torch.stack(directions, -1)
+        terms = gaps.apply_rules(_family(self, rewards.shape[-1], k), rewards)
+        return terms[..., 0], terms[..., 1:]
 
     def coefficients(self, n: int, k: int) -> int:
         """How many fitted coefficients the baseline has; as many as samples where b is fitted."""

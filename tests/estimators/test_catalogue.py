@@ -103,15 +103,9 @@ def test_bad_coefficients(spelling: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("spelling", "message"),
     [
-        ("top_m[0]", "m must be at least 1"),
         ("top_m[1.5]", "m must be a whole number"),
-        ("cvar_upper[0]", "q must be greater than 0, got"),
-        ("cvar_lower[1.01]", "q must be at most 1, got"),
-        ("cvar_lower[nan]", "q must be a finite number"),
-        ("trimmed_mean[0.5]", r"p must be less than 0\.5"),
         ("trimmed_mean[-0.1]", "p must be at least 0, got"),
         ("median[1]", "median takes no parameter"),
-        ("l_statistic[0.5 nan]", "alpha must be a finite number"),
         ("l_statistic[a]", "alpha must be a number"),
         ("partitioned[lo]", "did you mean loo"),
     ],

@@ -10,7 +10,7 @@ from maxk_lab.catalogue import Catalogue
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import catalogue
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline
-from maxk_lab.estimators.check.run import check_options, check_pair, check_tokens, run_checks
+from maxk_lab.estimators.check.run import check_pair, check_tokens, run_checks
 
 
 @pytest.mark.slow
@@ -21,7 +21,6 @@ def test_everything_holds_and_every_row_is_covered() -> None:
     rows = " ".join(result.row for result in results)
     for row in (*BASELINES, *ESTIMATORS):
         assert row.name in rows
-    assert {"identity I1", "identity I2", "identity I3"} <= {result.name for result in results}
 
 
 @pytest.fixture
@@ -104,12 +103,7 @@ def test_a_wrong_estimator_fails(
     assert failing in {result.name for result in check_pair(name, "none") if not result.ok}
 
 
-def test_options_and_tokens_are_checked() -> None:
-    results = [*check_options(), *check_tokens()]
-    assert all(result.ok for result in results)
-    assert {result.row for result in results if result.name == "bias seen"} == {
-        "weight_normalization zscore",
-        "weight_normalization sum_to_zero",
-        "min_gap_scale 0.1",
-        "reinforce / otb_token",
-    }
+def test_tokens_are_checked() -> None:
+    (result,) = check_tokens()
+    assert result.ok
+    assert (result.name, result.row) == ("bias seen", "reinforce / otb_token")

@@ -1,4 +1,4 @@
-"""`maxk-lab check`: every formula against its brute force and its identities."""
+"""`maxk-lab check`: every formula against brute force, and its bias."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Check every formula: fast against brute force, identities, exact unbiasedness on a bandit.
+    """Check every formula against brute force, and for exact unbiasedness on a bandit.
 
     Exits with 1 when a check fails.
 

@@ -11,7 +11,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.estimators.engine import deferred
+from maxk_lab.estimators.engine import gaps, rules
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.parameters import number_or_word
 from maxk_lab.estimators.rows import PKPO, baseline
@@ -19,10 +19,7 @@ from maxk_lab.estimators.rows import PKPO, baseline
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maxk_lab.estimators.ranks import gaps, rules
     from maxk_lab.estimators.ranks.gaps import Rule
-else:
-    gaps, rules = deferred("maxk_lab.estimators.ranks.gaps", "maxk_lab.estimators.ranks.rules")
 
 RLOO = "Kool, van Hoof and Welling 2019 (RLOO), Buy 4 REINFORCE samples"
 _FITS = ("cross_fit", "same_batch", "oracle")

@@ -6,16 +6,11 @@ from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.baselines.weighted_means import below_top
-from maxk_lab.estimators.engine import deferred
+from maxk_lab.estimators.engine import checks, gaps, torch
 from maxk_lab.estimators.rows import baseline
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
-
-    from maxk_lab.estimators import checks
-else:
-    torch, checks = deferred("torch", "maxk_lab.estimators.checks")
 
 
 @baseline(
@@ -76,4 +71,4 @@ def token_advantages(rewards: Tensor, logit_proxies: Tensor, mask: Tensor) -> Te
         proxies, proxies >= -1e-6, "logit_proxies must be finite and not negative", fill=None
     )
     weights: Tensor = otb_token(rewards, proxies.clamp(min=0), mask)
-    return weights.to(checks.result_dtype(rewards))
+    return weights.to(gaps.result_dtype(rewards))

@@ -14,24 +14,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from maxk_lab.estimators.baselines.leave_one_out import RLOO, centred
-from maxk_lab.estimators.engine import cached, deferred
+from maxk_lab.estimators.engine import cached, coefficients, gaps, rules, torch
 from maxk_lab.estimators.rows import TRAJECTORY_WEIGHTS, BaselineRow, baseline
 from maxk_lab.settings import Setting
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
-    from maxk_lab.estimators.ranks import coefficients, gaps, rules
     from maxk_lab.estimators.ranks.gaps import Rule
-else:
-    torch, coefficients, gaps, rules = deferred(
-        "torch",
-        "maxk_lab.estimators.ranks.coefficients",
-        "maxk_lab.estimators.ranks.gaps",
-        "maxk_lab.estimators.ranks.rules",
-    )
 
+# Rewards that `optimal` takes at a time.
+_BLOCK = 16_384
 _FOR_ONE: dict[str, Any] = {
     "where": "K == 1 and n >= 2",
     "objective": "J_1",
@@ -140,6 +133,17 @@ def optimal(rewards: Tensor, k: int, kind: str, g: Tensor | None = None) -> Tens
     n = rewards.shape[-1]
     if g is None:
         return gaps.apply_rule(centred(n, k, None), rewards)
+    # In blocks whose temporaries stay in the cache: twice as fast for n = 65 536.
+    size = max(1, _BLOCK // n)
+    groups, numbers = rewards.reshape(-1, n), g.reshape(-1, n)
+    starts = range(0, max(1, len(groups)), size)
+    blocks = [_optimal(groups[i : i + size], numbers[i : i + size], k) for i in starts]
+    return torch.cat(blocks).view(rewards.shape)
+
+
+def _optimal(rewards: Tensor, g: Tensor, k: int) -> Tensor:
+    """The weights of `optimal` for rewards and g `[groups, n]`."""
+    n = rewards.shape[-1]
     ranked = gaps.sort_rewards(rewards.detach())
     g, x = g.gather(-1, ranked.order), ranked.values - ranked.top
     own, lower, own_down, lower_down = _shares(n, k).to(x.device)

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from maxk_lab.estimators.baselines.least_squares import family_terms, normal_equations
-from maxk_lab.estimators.catalogue import choose_baseline
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 
@@ -39,42 +37,24 @@ class TinyBandit:
         return torch.softmax(logits, dim=-1)
 
     def objective(self, logits: Tensor, of: int | Objective) -> Tensor:
-        """J of an objective, or of the maximum of so many rewards.
-
-        J_K = sum_j R_(j) (F_j^K - F_(j-1)^K) over the distinct rewards, F the cumulative
-        probability; any other J is the mean over all K-tuples of arms.
-        """
-        p = self.probabilities(logits)
-        if isinstance(of, Objective):
-            if not of.is_max:
-                alpha = torch.tensor(of.order_weights, dtype=torch.float64)
-                drawn = _drawn(self.rewards, of.k).sort(-1).values
-                return p[_outcomes(len(self.rewards), of.k)].prod(-1) @ (drawn @ alpha)
-            of = of.k
-        levels = sorted(set(self.rewards))
-        arm_rewards = torch.tensor(self.rewards, dtype=torch.float64)
-        below = [p[arm_rewards <= level].sum() ** of for level in levels]
-        # F = 1 exactly at the top, whatever the rounding of the sum.
-        below[-1] = torch.ones((), dtype=torch.float64)
-        masses = [below[0], *(b - a for a, b in pairwise(below))]
-        return torch.stack([level * mass for level, mass in zip(levels, masses, strict=True)]).sum()
+        """J of an objective, or of the maximum of so many rewards: the mean over all K-tuples."""
+        of = Objective("max", of) if isinstance(of, int) else of
+        alpha = torch.tensor(of.order_weights, dtype=torch.float64)
+        drawn = _drawn(self.rewards, of.k).sort(-1).values
+        chance = self.probabilities(logits)[_outcomes(len(self.rewards), of.k)].prod(-1)
+        return chance @ (drawn @ alpha)
 
     def gradient(self, of: int | Objective) -> Tensor:
-        """The exact gradient of an objective, or of J_K for a number K, `[arms]`.
-
-        It is with respect to the logits.
-        """
+        """The exact gradient of `objective` with respect to the logits, `[arms]`."""
         logits = torch.tensor(self.logits, dtype=torch.float64, requires_grad=True)
         (gradient,) = torch.autograd.grad(self.objective(logits, of), logits)
         return gradient
 
     def ratios(self) -> Tensor:
         """The importance ratio of every arm, `[arms]`: 1 without `behaviour`."""
-        own, drawn_by = (
-            torch.tensor(x, dtype=torch.float64)
-            for x in (self.logits, self.behaviour or self.logits)
-        )
-        return self.probabilities(own) / self.probabilities(drawn_by)
+        policies = torch.tensor([self.logits, self.behaviour or self.logits], dtype=torch.float64)
+        target, drawn_by = self.probabilities(policies).unbind()
+        return target / drawn_by
 
     def scores(self) -> Tensor:
         """The gradient of log p_a with respect to the logits, `[arms, arms]`."""
@@ -86,25 +66,6 @@ class TinyBandit:
         if kind == "length":
             return torch.tensor(self.lengths or range(1, len(self.logits) + 1), dtype=torch.float64)
         return self.scores().square().sum(-1)
-
-    def coefficients(
-        self, arms: Tensor, rewards: Tensor, k: int, baseline: str, fit: str
-    ) -> Tensor:
-        """Coefficients for the arms and rewards of the outcomes, `[outcomes, n]` each.
-
-        Of a same-batch fit the outcome's own, `[outcomes, D]`. Of `joint_optimum` some function of
-        the other samples, `[outcomes, n]`; of any other some numbers that depend on nothing, `[D]`:
-        both must leave the estimate unbiased.
-        """
-        family = choose_baseline(baseline).row.name
-        if family == "joint_optimum":
-            marks = self.trajectory_weight("length")[arms]
-            return torch.sin(marks.sum(-1, keepdim=True) - marks)
-        start, directions = family_terms(rewards, k, family)
-        if fit == "same_batch":
-            scores = self.scores()[arms]
-            return normal_equations(start, directions, scores @ scores.mT).solution()
-        return some_coefficients(directions.shape[-1])
 
     def mean_estimate(
         self, n: int, k: int, *, estimator: str, baseline: str, **options: Any
@@ -137,26 +98,38 @@ class TinyBandit:
     def _weights(
         self, k: int, estimator: str, baseline: str, options: dict[str, Any]
     ) -> Callable[[Tensor, Tensor], Tensor]:
+        """The method's weights of arms and rewards, `[outcomes, n]` each, with all that it needs.
+
+        A same-batch fit gets the outcome's own coefficients; any other some that leave the estimate
+        unbiased, as they depend on nothing, or for `joint_optimum` on the other samples alone.
+        """
         method = Method.parse(estimator, baseline, k)
-        kind, fit = method.needed_weight, method.fit
-        by_arm = {} if kind is None else {kind: self.trajectory_weight(kind)}
-        ratios = self.ratios() if method.needs_ratios else None
+        kind, family = method.needed_weight, method.baseline.row.name
 
         def weights(arms: Tensor, rewards: Tensor) -> Tensor:
-            g = {name: table[arms] for name, table in by_arm.items()}
-            own: dict[str, Any] = {} if ratios is None else {"ratios": ratios[arms]}
-            if fit is not None:
-                own["coefficients"] = self.coefficients(arms, rewards, k, baseline, fit)
-            return method.weights(rewards, trajectory_weights=g, **own, **options)
+            numbers = dict(options)
+            if kind is not None:
+                numbers["trajectory_weights"] = {kind: self.trajectory_weight(kind)[arms]}
+            if method.needs_ratios:
+                numbers["ratios"] = self.ratios()[arms]
+            if family == "joint_optimum":
+                marks = self.trajectory_weight("length")[arms]
+                numbers["coefficients"] = torch.sin(marks.sum(-1, keepdim=True) - marks)
+            elif method.fit == "same_batch":
+                scores = self.scores()[arms]
+                terms = family_terms(rewards, k, family)
+                numbers["coefficients"] = normal_equations(*terms, scores @ scores.mT).solution()
+            elif method.fit is not None:
+                count = method.baseline.row.coefficients(rewards.shape[-1], k)
+                numbers["coefficients"] = some_coefficients(count)
+            return method.weights(rewards, **numbers)
 
         return weights
 
     def _by_arm(self, weights: Callable[[Tensor, Tensor], Tensor], n: int) -> tuple[Tensor, Tensor]:
-        """The summed weight of every arm's draws, `[outcomes, arms]`.
+        """The summed weight of every arm's draws, `[outcomes, arms]`, as these share its score.
 
         With the outcome's probability, `[outcomes, 1]`.
-
-        Draws of one arm share its score.
         """
         arms = _outcomes(len(self.logits), n)
         w = weights(arms, _drawn(self.rewards, n))

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators.method import Method
-from maxk_lab.estimators.objectives import Objective
 
 Numbers = Sequence[Fraction]
 
@@ -34,16 +33,22 @@ def _first_order(ratios: Numbers) -> Fraction:
 class Group:
     """Samples with their rewards, numbers g and importance ratios, and the statistic of K of them.
 
-    `alpha` are the weights of K sorted rewards; None stands for the maximum. `factor` gives what a
-    subset counts from its ratios.
+    `alpha` are the weights of K sorted rewards, those of `reduced` of the K-1 left by `subloo`;
+    None stands for the maximum. `factor` gives what a subset counts from its ratios.
     """
 
     rewards: Numbers
     g: Numbers
     ratios: Numbers
-    objective: Objective
+    k: int
     alpha: Numbers | None
+    reduced_alpha: Numbers | None
     factor: Callable[[Numbers], Fraction] = _product
+
+    @property
+    def n(self) -> int:
+        """The number of samples."""
+        return len(self.rewards)
 
     def without(self, i: int) -> Group:
         """The group without sample i."""
@@ -52,69 +57,48 @@ class Group:
 
     def reduced(self) -> Group:
         """The same samples with the objective of K-1 rewards, as `subloo` has it."""
-        alpha = None if self.alpha is None else self.objective.exact_reduced
-        return replace(self, alpha=alpha, objective=Objective("max", self.objective.k - 1))
+        return replace(self, alpha=self.reduced_alpha, k=self.k - 1)
 
-    def statistics(self, k: int) -> list[tuple[tuple[int, ...], Fraction]]:
-        """Every K-subset of the samples, and its statistic times its factor."""
-        return [(subset, self._statistic(subset)) for subset in combinations(range(self.n), k)]
-
-    @property
-    def n(self) -> int:
-        """The number of samples."""
-        return len(self.rewards)
+    def statistics(self, k: int) -> dict[tuple[int, ...], Fraction]:
+        """The statistic of every K-subset of the samples, times its factor."""
+        return {subset: self._statistic(subset) for subset in combinations(range(self.n), k)}
 
     def _statistic(self, subset: tuple[int, ...]) -> Fraction:
         rewards = sorted(self.rewards[j] for j in subset)
-        statistic = rewards[-1]
-        if self.alpha is not None:
-            statistic = sum((a * x for a, x in zip(self.alpha, rewards, strict=True)), Fraction(0))
+        alpha = (
+            [Fraction(0)] * (len(subset) - 1) + [Fraction(1)] if self.alpha is None else self.alpha
+        )
+        statistic = sum((a * x for a, x in zip(alpha, rewards, strict=True)), Fraction(0))
         return self.factor([self.ratios[j] for j in subset]) * statistic
 
     def value(self, k: int | None = None) -> Fraction:
         """The mean statistic over all K-subsets."""
-        every = self.statistics(self.objective.k if k is None else k)
-        return sum((statistic for _, statistic in every), Fraction(0)) / len(every)
+        every = self.statistics(self.k if k is None else k)
+        return sum(every.values(), Fraction(0)) / len(every)
 
     def score(self) -> list[Fraction]:
         """s_i: the sum of the statistics of the K-subsets that contain i, over C(n, K)."""
-        every = self.statistics(self.objective.k)
-        return [
-            sum((statistic for subset, statistic in every if i in subset), Fraction(0)) / len(every)
+        every = self.statistics(self.k)
+        sums = (
+            sum((one for subset, one in every.items() if i in subset), Fraction(0))
             for i in range(self.n)
-        ]
+        )
+        return [total / len(every) for total in sums]
 
     def mean(self, values: Numbers | None = None) -> Fraction:
-        """The mean of the rewards, or of other values, each counting with its g.
-
-        All count alike where every g is 0.
-        """
+        """The mean of the rewards, or of other values, by their g, if any of these is not 0."""
         g = self.g if any(self.g) else [Fraction(1)] * self.n
         values = self.rewards if values is None else values
         return sum((x * y for x, y in zip(g, values, strict=True)), Fraction(0)) / sum(g)
 
 
-@dataclass(frozen=True)
 class Sample:
-    """Sample i of a group: what the level of a baseline is made of."""
+    """Sample i of a group of n, and the others: what the level of a baseline is made of."""
 
-    group: Group
-    i: int
-
-    @property
-    def n(self) -> int:
-        """The number of samples in the group."""
-        return self.group.n
-
-    @property
-    def share(self) -> Fraction:
-        """K/n, the scale of the score weights."""
-        return Fraction(self.group.objective.k, self.n)
-
-    @property
-    def others(self) -> Group:
-        """The samples without this one."""
-        return self.group.without(self.i)
+    def __init__(self, group: Group, i: int) -> None:
+        self.group, self.i, self.n = group, i, group.n
+        self.others = group.without(i)
+        self.share = Fraction(group.k, group.n)  # the scale of the score weights
 
 
 def has_definition(method: Method) -> bool:
@@ -152,27 +136,28 @@ def brute_force(
 def _weights(
     method: Method, rewards: Numbers, g: Numbers, ratios: Numbers, coefficients: Numbers
 ) -> list[Fraction]:
-    objective, base = method.objective, method.baseline
+    objective, row = method.objective, method.baseline.row
     if method.fit is None:
         params: dict[str, Any] = {
             name: [*map(Fraction, value)] if isinstance(value, tuple) else _exact(value)
-            for name, value in base.params.items()
+            for name, value in method.baseline.params.items()
         }
-    elif base.row.parameter is None:
+    elif row.parameter is None:
         params = {"coefficients": coefficients}
     else:
-        several = base.row.dimension is not None
-        params = {base.row.parameter.name: coefficients if several else coefficients[0]}
+        params = {row.parameter.name: coefficients if row.dimension else coefficients[0]}
+    plain = objective.is_max
     group = Group(
         rewards,
         g,
         ratios or [Fraction(1)] * len(rewards),
-        objective,
-        None if objective.is_max else objective.exact_weights,
-        _first_order if method.estimator.row.name.endswith("first_order") else _product,
+        objective.k,
+        None if plain else objective.exact_weights,
+        None if plain or objective.k == 1 else objective.exact_reduced,
+        _first_order if method.estimator.row.biased else _product,
     )
-    assert base.row.level is not None
-    levels = [base.row.level(Sample(group, i), **params) for i in range(len(rewards))]
+    assert row.level is not None
+    levels = [row.level(Sample(group, i), **params) for i in range(group.n)]
     return [s - r * b for s, r, b in zip(group.score(), group.ratios, levels, strict=True)]
 
 

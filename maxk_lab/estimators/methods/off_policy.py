@@ -10,27 +10,21 @@ from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.baselines.leave_one_out import centred, none, subloo
-from maxk_lab.estimators.engine import deferred
+from maxk_lab.estimators.engine import (
+    checks,
+    coefficients,
+    gaps,
+    off_policy_sums,
+    ratio_sums,
+    rules,
+    torch,
+)
 from maxk_lab.estimators.rows import PKPO, estimator
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
-    from maxk_lab.estimators import checks
-    from maxk_lab.estimators.methods import off_policy_sums, ratio_sums
-    from maxk_lab.estimators.ranks import coefficients, gaps, rules
     from maxk_lab.estimators.ranks.gaps import Sorted
-else:
-    torch, checks, off_policy_sums, ratio_sums, coefficients, gaps, rules = deferred(
-        "torch",
-        "maxk_lab.estimators.checks",
-        "maxk_lab.estimators.methods.off_policy_sums",
-        "maxk_lab.estimators.methods.ratio_sums",
-        "maxk_lab.estimators.ranks.coefficients",
-        "maxk_lab.estimators.ranks.gaps",
-        "maxk_lab.estimators.ranks.rules",
-    )
 
 # Entries of the tables that are in memory at once: groups beyond that wait for the next block.
 BLOCK_ENTRIES = 2**20
@@ -82,7 +76,7 @@ def off_policy_maxk(rewards: Tensor, k: int, ratios: Tensor, baseline_name: str)
     scale = (k / n) / ratio_sums.normalizer(n, k).to(r.device)
     weights = scale * by_rank * torch.cat(blocks).view(by_rank.shape)
     lost = _vanish(ranked.values, by_rank, k).unsqueeze(-1)
-    weights = _in_range(weights.masked_fill(lost, torch.nan), k, checks.result_dtype(rewards))
+    weights = _in_range(weights.masked_fill(lost, torch.nan), k, gaps.result_dtype(rewards))
     return gaps.in_own_order(weights, ranked)
 
 
@@ -101,7 +95,7 @@ def off_policy_value(rewards: Tensor, ratios: Tensor, k: int) -> Tensor:
     best = (k / n) * by_rank * ranked.values * ratio_sums.below(products, k - 1, k / n)
     value = best.sum(-1) / ratio_sums.normalizer(n, k).to(best.device)
     value = value.masked_fill(_vanish(ranked.values, by_rank, k), torch.nan)
-    return _in_range(value, k, checks.result_dtype(rewards))
+    return _in_range(value, k, gaps.result_dtype(rewards))
 
 
 def effective_sample_size(ratios: Tensor) -> Tensor:
@@ -113,7 +107,7 @@ def effective_sample_size(ratios: Tensor) -> Tensor:
     # Relative to the largest: squares neither overflow nor vanish.
     share = share / share.amax(-1, keepdim=True)
     size = share.sum(-1).square() / share.square().sum(-1)
-    return size.to(checks.result_dtype(ratios))
+    return size.to(gaps.result_dtype(ratios))
 
 
 @estimator(

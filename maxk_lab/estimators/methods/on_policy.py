@@ -11,21 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from maxk_lab.estimators.baselines.weighted_means import below_top
-from maxk_lab.estimators.engine import deferred
+from maxk_lab.estimators.engine import gaps, rules, torch
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.rows import PKPO, estimator
 from maxk_lab.fields import NotNegative
 from maxk_lab.settings import Setting
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
-
-    from maxk_lab.estimators.ranks import gaps, rules
-else:
-    torch, gaps, rules = deferred(
-        "torch", "maxk_lab.estimators.ranks.gaps", "maxk_lab.estimators.ranks.rules"
-    )
 
 # What verl adds to the deviation.
 _VERL_EPS = 1e-6

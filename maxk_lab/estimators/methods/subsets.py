@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from maxk_lab.estimators.baselines.leave_one_out import centred
-from maxk_lab.estimators.engine import deferred
+from maxk_lab.estimators.engine import gaps, rules
 from maxk_lab.estimators.objectives import FORMS, Objective
 from maxk_lab.estimators.parameters import spell
 from maxk_lab.estimators.rows import PKPO, EstimatorRow, estimator
@@ -16,10 +16,6 @@ from maxk_lab.settings import Setting
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from maxk_lab.estimators.ranks import gaps, rules
-else:
-    gaps, rules = deferred("maxk_lab.estimators.ranks.gaps", "maxk_lab.estimators.ranks.rules")
 
 
 def _l_statistic(
