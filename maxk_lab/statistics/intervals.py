@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,7 @@ from maxk_lab.statistics.quotients import (
     ratio_of,
     tangent,
 )
-from maxk_lab.statistics.spread import Spread, reach_of_t
+from maxk_lab.statistics.spread import Spread, clopper_pearson, reach_of_t
 from maxk_lab.statistics.units import FIELDS, Array, Units, defined_members, stratified_mean
 
 # A norm that is divided by must be told from zero at this level, whatever that of the interval.
@@ -270,7 +269,8 @@ def _of_units(units: Units, row: MeasureRow, asked: Question, level: float) -> I
     if not members:
         return undefined(level, "undefined on every resampling unit of a stratum")
     if row.rate and units.groups and np.ptp(values) == 0 and values[0] in (0, 1):
-        return _same_everywhere(int(values[0]), units.groups, level)
+        low, high = clopper_pearson(values[0] * units.groups, units.groups, level)
+        return Interval(float(values[0]), low, high, level, question=THESE)
     if units.tolerance is not None and asked == THESE:
         return _exactly(values, members, level)
     reason = ""
@@ -309,13 +309,3 @@ def _exactly(values: Array, members: Sequence[NDArray[np.int64]], level: float) 
     """The mean of numbers that are known exactly on each of these instances."""
     mean = float(stratified_mean(values[np.newaxis], members)[0])
     return Interval(mean, mean, mean, level, question=THESE)
-
-
-# Rows of as many groups share it.
-@cache
-def _same_everywhere(rate: int, groups: int, level: float) -> Interval:
-    """Return the exact binomial interval of a rate that was 0 (or 1) in all groups."""
-    from scipy import stats
-
-    ends = stats.binomtest(rate * groups, groups).proportion_ci(level, method="exact")
-    return Interval(float(rate), float(ends.low), float(ends.high), level, question=THESE)

@@ -106,7 +106,7 @@ def stays_less(a: Units, b: Units) -> bool:
     farthest = int(np.argmax(np.abs(differences)))
     values = np.append(differences, MISSING * abs(differences[farthest]))
     stratum = np.append(a.stratum, a.stratum[farthest])
-    errors = over_instances(values[np.newaxis], Strata.told_by(stratum))
+    errors = over_instances(values[np.newaxis], Strata.of_labels(stratum))
     spread = errors.spread(np.ones(1))
     return bool(spread.mean + scipy.special.stdtrit(errors.freedom, 0.975) * spread.error < 0)
 
@@ -114,7 +114,7 @@ def stays_less(a: Units, b: Units) -> bool:
 def _mean_ratio_is_less(of_a: Array, of_b: Array, stratum: NDArray[np.int64]) -> bool:
     positive = (of_a > 0) & (of_b > 0)
     logs = np.log(of_a[positive] / of_b[positive])
-    strata = Strata.told_by(stratum[positive])
+    strata = Strata.of_labels(stratum[positive])
     freedom = len(logs) - len(strata)
     if freedom < 1:
         return True

@@ -12,12 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
 
 from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.spread import FEWEST_EFFECTIVE, MORE_SKEWNESS, Spread
+from maxk_lab.statistics.spread import (
+    FEWEST_EFFECTIVE,
+    MORE_SKEWNESS,
+    Spread,
+    clopper_pearson,
+)
 from maxk_lab.statistics.units import Array
 
 # Values that agree so far are the same.
@@ -111,10 +115,10 @@ def _of_range(values: Array, level: float, within: Range) -> Interval:
     common, times = np.unique(np.round(values, _SAME_DIGITS), return_counts=True)
     usual, others = float(common[times.argmax()]), count - int(times.max())
     if 2 * others < count:
-        _, share = counted(others, count, level)
+        _, share = clopper_pearson(others, count, level)
         low, high = (usual + share * (end - usual) for end in (within.low, within.high))
     else:
-        low, high = map(within.at, counted(within.share(value) * count, count, level))
+        low, high = map(within.at, clopper_pearson(within.share(value) * count, count, level))
     return Interval(value, min(low, value), max(high, value), level)
 
 
@@ -126,17 +130,3 @@ def _third_cumulant(away: Array) -> float:
 
 def _split(values: Array, stratum: Array) -> Sequence[Array]:
     return [values[stratum == which] for which in np.unique(stratum)]
-
-
-def counted(ones: float, count: int, level: float) -> tuple[float, float]:
-    """Both ends of Clopper and Pearson's (1934) interval of a share, of `ones` of `count` or parts.
-
-    Values in [0, 1] that sum to `ones` have at most the variance of zeros and ones: of them it
-    covers at least as often.
-    """
-    tail = (1 - level) / 2
-    low = 0.0 if ones <= 0 else float(scipy.special.betaincinv(ones, count - ones + 1, tail))
-    high = (
-        1.0 if ones >= count else float(scipy.special.betaincinv(ones + 1, count - ones, 1 - tail))
-    )
-    return low, high

@@ -46,6 +46,18 @@ def reach_of_t(freedom: float, tail: float) -> float:
     return float(-scipy.special.stdtrit(freedom, tail))
 
 
+def clopper_pearson(ones: float, count: int, level: float) -> tuple[float, float]:
+    """Both ends of Clopper and Pearson's (1934) interval of a share, of `ones` of `count` or parts.
+
+    Values in [0, 1] that sum to `ones` have at most the variance of zeros and ones: of them it
+    covers at least as often.
+    """
+    tail = (1 - level) / 2
+    low = scipy.special.betaincinv(ones, count - ones + 1, tail) if ones > 0 else 0.0
+    high = scipy.special.betaincinv(ones + 1, count - ones, 1 - tail) if ones < count else 1.0
+    return float(low), float(high)
+
+
 @dataclass(frozen=True)
 class Spread:
     """An estimate with its standard error, its skewness and the freedom of the error.

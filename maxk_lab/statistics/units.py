@@ -247,7 +247,7 @@ class Units:
 
     @cached_property
     def _strata(self) -> Strata:
-        return Strata.told_by(self.stratum)
+        return Strata.of_labels(self.stratum)
 
 
 def stratified_mean(columns: Array, members: Sequence[NDArray[np.int64]]) -> Array:

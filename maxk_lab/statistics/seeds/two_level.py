@@ -16,7 +16,7 @@ from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.statistics.errors import LIKE_THESE
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds.over_seeds import SEEDS, over_seeds
-from maxk_lab.statistics.skewed_mean import counted
+from maxk_lab.statistics.spread import clopper_pearson
 from maxk_lab.statistics.units import Array
 
 # The quantiles that a training study tells, of samples and of instances.
@@ -29,10 +29,10 @@ def iqm(values: Array) -> Array:
 
     The lowest and the highest ⌊N/4⌋ values are left out.
     """
-    left_out = values.shape[-1] // 4
-    kept = np.sort(values, axis=-1)[..., left_out : values.shape[-1] - left_out]
-    found: Array = kept.mean(axis=-1)
-    return found
+    from scipy.stats import trim_mean
+
+    trimmed: Array = trim_mean(values, 0.25, axis=-1)
+    return trimmed
 
 
 def improvement(mine: Array, theirs: Array) -> Array:
@@ -84,15 +84,13 @@ def quantile_interval(
     quantiles = np.quantile(values, q, axis=-1, method="hazen")
     if seeds > 1:
         return over_seeds(quantiles.tolist(), level, within)
-    from scipy import stats
+    from scipy.stats import quantile_test
 
-    tail = (1 - level) / 2
-    low, high = (int(stats.binom.ppf(share, count, q)) for share in (tail, 1 - tail))
-    if low < 1 or high >= count:
+    ends = quantile_test(values[0], q=0, p=q).confidence_interval(level)
+    if math.isnan(ends.low) or math.isnan(ends.high):
         return undefined(level, f"p{100 * q:g} of {count} instances: too few are beyond it")
-    found = np.sort(values[0])
-    low_end, high_end = float(found[low - 1]), float(found[high])
-    return Interval(float(quantiles[0]), low_end, high_end, level, question=LIKE_THESE)
+    low, high = float(ends.low), float(ends.high)
+    return Interval(float(quantiles[0]), low, high, level, question=LIKE_THESE)
 
 
 def probability_interval(wins: Array, *, level: float) -> Interval:
@@ -105,6 +103,6 @@ def probability_interval(wins: Array, *, level: float) -> Interval:
         return undefined(level, _UNDEFINED)
     over_instances = len(wins) == 1
     shares = wins[0] if over_instances else wins.mean(axis=-1)
-    low, high = counted(float(shares.sum()), len(shares), level)
+    low, high = clopper_pearson(float(shares.sum()), len(shares), level)
     about = LIKE_THESE if over_instances else SEEDS
     return Interval(float(shares.mean()), low, high, level, question=about)
