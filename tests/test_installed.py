@@ -141,10 +141,10 @@ def test_a_kind_of_study_that_cannot_be_imported_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, told: str
 ) -> None:
     (tmp_path / "lost_kind").mkdir()
-    (tmp_path / "lost_kind" / "rows.py").write_text(f"raise {error}")
+    (tmp_path / "lost_kind" / "pool.py").write_text(f"raise {error}")
     monkeypatch.syspath_prepend(tmp_path)
     kind = StudyRow(name="lost", meaning="", implementation="lost_kind")
-    with pytest.raises(LabError, match=rf"importing lost_kind\.rows raised {told}"):
+    with pytest.raises(LabError, match=rf"importing lost_kind\.pool raised {told}"):
         kind.part("pool")
     with pytest.raises(ModuleNotFoundError):
         kind.part("figures")

@@ -92,8 +92,7 @@ def test_rows_with_a_signal_are_reported_beside_those_without(
     lab: Lab, runs: dict[str, RunDirectory]
 ) -> None:
     answer = " ".join(lab("report", str(runs["mixed"].root)).output.split())
-    assert "No signal: every group had weight 0 in 1 of " in answer
-    assert "no lowest variance is named at 1 point of the grid" in answer
+    assert "Undefined no signal: every group had weight 0 in 1 of 2 rows" in answer
     frame = maxk_lab.load(runs["mixed"].root)
     variance = frame[frame.measure == "variance"].set_index("baseline").value
     assert variance["none"].notna().all()
@@ -132,7 +131,6 @@ def test_equal_methods_are_said_to_be_equal(lab: Lab, tmp_path: Path) -> None:
     done = lab("report", str(run.root))
     assert done.exit_code == 0, done.output
     answer = " ".join(done.output.split("In short")[0].split())
-    assert "All 4 methods end at pass@16 = 1.00" in answer
-    assert "nothing differs there. A smaller K or a harder task would show more." in answer
+    assert "any method: all 4 end at pass@16 = 1.00" in answer
     assert "best" not in answer
     assert "Holm" not in answer, "nothing was tested"

@@ -118,7 +118,7 @@ def test_products_next_to_zero_are_exact_or_an_error(log10: float, baseline: str
 @BASELINES
 def test_a_tiny_ratio_of_the_only_reward_does_not_lose_it(baseline: str) -> None:
     if baseline == "centred":
-        return
+        pytest.skip("it needs K < n, and here n is 3")
     rewards = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
     ratios = torch.tensor([1.0, 1e-160, 1e-160], dtype=torch.float64)
     with pytest.raises(LabError, match="leave the range of float64"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,10 +151,10 @@ def test_its_report_and_its_verdicts_are_like_those_of_the_others(
     names = {str(path.relative_to(tmp_path / "report")) for path in files}
     assert {"report.md", "report.json", "figures/dice.png", "figures/dice.svg"} <= names
     markdown = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
-    assert "Best: 4." in markdown
+    assert "**Best** 4." in markdown
     assert "## Dice: bandit, maxk, none" in markdown
     assert "| 2 | 4 | 1 | 3." in markdown
-    assert "Best: 4." in render(summary, "terminal")
+    assert re.search(r"^Best +4\.", render(summary, "terminal"), re.MULTILINE)
 
 
 def test_a_tracker_is_told_of_it(sweep: Path, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ class Count(BaseModel):
 
 
 class Basis(BaseModel):
-    """What the numbers rest on: seeds, steps, rollouts, held-out instances and their samples."""
+    """The ground of the numbers: seeds, steps, rollouts, held-out instances and their samples."""
 
     seeds: list[int]
     steps: list[int]

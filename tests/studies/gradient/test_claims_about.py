@@ -46,5 +46,5 @@ def test_a_ratio_that_is_exact_here_may_be_open_elsewhere(monkeypatch, about, ex
         at_least=1.5,
         about=about,
     )
-    found, said = compare.judge(claim, [(row(RATIOS), row(np.ones(len(RATIOS))))], 0.05)
-    assert found == expected, said
+    judged = compare.judge(claim, [(row(RATIOS), row(np.ones(len(RATIOS))))], 0.05)
+    assert judged.verdict == expected, judged.text

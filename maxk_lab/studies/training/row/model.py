@@ -240,7 +240,7 @@ class TrainingRow(PooledRow):
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """What is derived of the row, its verdicts, and where its optima come from."""
+        """The words on its gradient, its verdicts, and where its optima come from."""
         found: dict[str, Any] = {
             "derived": self.derived,
             "bent_by": ", ".join(biasing(self.settings)),
