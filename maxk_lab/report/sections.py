@@ -34,7 +34,7 @@ from maxk_lab.report.document import (
 from maxk_lab.report.naming import listed, short_names, spelled
 from maxk_lab.report.tables import Estimate, Pooled, PooledRow, axes, grouped, numbers, record
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.statistics.measures import described
+from maxk_lab.statistics.measures import MEASURES, described
 from maxk_lab.sweeps.studies import StudyRow
 from maxk_lab.visible import visible_line
 
@@ -120,7 +120,11 @@ def _section(kind: str, name: str, rows: Sequence[PooledRow]) -> Section:
         tuple(blocks),
         records,
         tuple(column for column, told in known.items() if told.first),
-        {column: told.meaning for column, told in known.items()},
+        {
+            column: told.meaning
+            for column, told in known.items()
+            if column not in MEASURES.names()  # which say more of themselves
+        },
     )
 
 

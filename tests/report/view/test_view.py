@@ -104,6 +104,7 @@ def test_columns_bring_their_interval_and_one_table_a_study(summary):
     ends = ["variance_low", "variance_high", "variance_about"]
     assert list(found[0]) == [
         "section", "baseline", "n", "k", "variance", *ends, "max@8", "max@8_low", "max@8_high",
+        "max@8_about",
     ]  # fmt: skip
     text = render(summary, "markdown", view=view)
     assert text.count("## ") == 2
@@ -113,7 +114,7 @@ def test_columns_bring_their_interval_and_one_table_a_study(summary):
     assert f"[{float(row['variance_low']):#.3g}, " in text
     assert "These rows differ in estimator, too" in text
     assert set(json.loads(render(summary, "json", view=view))["training"][0]) == {
-        "baseline", "n", "k", "max@8", "max@8_low", "max@8_high",
+        "baseline", "n", "k", "max@8", "max@8_low", "max@8_high", "max@8_about",
     }  # fmt: skip
 
 

@@ -191,7 +191,7 @@ def test_the_table_has_every_number_and_what_it_rests_on(lab: Any, failing: Any)
 def test_columns_and_names_are_defined(failing: Any) -> None:
     page = Read(html(undrawn(failing))).data
     told = {column["key"]: column for column in page["columns"]["gradient"]}
-    assert told["variance"]["meaning"] == "tr Cov ĝ = E‖ĝ‖² − ‖E ĝ‖²"
+    assert told["variance"]["formula"] == "tr Cov ĝ = E‖ĝ‖² − ‖E ĝ‖²"
     assert told["variance"]["better"] == "lower"
     assert told["snr"]["heading"] == "SNR"
     assert told["label" if "label" in told else "environment.label"]["axis"]

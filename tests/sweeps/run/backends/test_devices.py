@@ -173,5 +173,5 @@ training: {{device: {device}, grid: {{estimator: maxk, baseline: none, n: 4, k: 
     assert on_device("{name: tsp}", "cuda") == [False, True]
     assert on_device("{name: tsp}", "cpu") == [False, False]
     # Its instances stay on the CPU.
-    assert not ENVIRONMENTS.get("gaussian").cuda
+    assert "cuda" not in ENVIRONMENTS.get("gaussian").supports
     assert on_device("{name: gaussian}", "auto") == [False, False]
