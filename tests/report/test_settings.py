@@ -56,7 +56,7 @@ def test_the_best_is_the_best_of_its_setting(summary):
 def test_tables_have_a_column_for_it_in_the_order_of_the_file(summary):
     text = render(summary, "terminal", width=120)
     lines = text.split("Variance: TSP, maxk, K = 2, stage = 0\n")[1].splitlines()
-    assert [line.split()[:3] for line in lines if line.startswith("8 ")][:2] == [
+    assert [line.split()[:3] for line in lines if line.split()[:1] == ["8"]][:2] == [
         ["8", "none", "8"],
         ["8", "centred", "8"],
     ]
@@ -165,8 +165,7 @@ def test_many_settings_have_short_tables(lab):
     found = summarise_records(cells, [lab.record(cell) for cell in cells], name="many")
     assert {row.bias.verdict for row in found.studies["gradient"].rows} == {"no bias seen"}
     text = render(found, "terminal")
-    assert "32 rows were derived and found unbiased." in " ".join(text.split())
-    assert "Bias: " not in text
+    assert "16 of 16 settings" in " ".join(text.split())
     assert len(json.loads(render(found, "json"))["gradient"]) == 32
 
 

@@ -324,11 +324,18 @@ def _verdict(rows: Sequence[GradientRow]) -> str:
 def _avoid(
     lines: Sequence[Line], found: Sequence[Contest], against: Sequence[Comparison], name: _Names
 ) -> list[Avoid]:
-    """The two methods that are farthest above the lowest, and no baseline where it is far."""
+    """The two methods that are farthest above the lowest, and no baseline where it is far.
+
+    None of them is the lowest itself in a quarter of its settings.
+    """
     methods = {row.key.path: name(row) for one in found for row in one.rows}
     harm = Counter(methods.get(line.row) for line in against if line.verdict == "worse")
     settings = Counter(methods.values())
-    far = [line for line in lines if (line.times or 0.0) >= _FAR and line.method in settings]
+    far = [
+        line
+        for line in lines
+        if (line.times or 0.0) >= _FAR and 4 * line.lowest < settings[line.method]
+    ]
     worst = far[-2:]
     worst += [line for line in far if "no baseline" in line.method and line not in worst][:1]
     return [

@@ -19,6 +19,8 @@ LONGEST_MESSAGE = 1200
 LONGEST_PLACE = 200
 # A place in the tree: keys, and indexes of lists as text, as in `--set gradient.stages.0=1`.
 TreePath = tuple[str, ...]
+# No sweep file is nested deeper.
+_DEEPEST = 40
 _NO_INTERPOLATION = (
     "a text may not hold ${: a sweep file is read as it is written and means the same everywhere; "
     "write the value itself, or give it with --set"
@@ -180,7 +182,7 @@ def parse_value(source: Source, text: str) -> Any:
     try:
         node = loader.get_single_node()
         return None if node is None else _built(loader, node, (), source)
-    except RecursionError:  # as where an alias names what it is in
+    except RecursionError:
         raise WrittenError("is nested too deeply", None) from None
     finally:
         loader.dispose()
@@ -203,6 +205,8 @@ def yaml_reason(error: yaml.YAMLError) -> str:
 def _built(loader: Loader, node: yaml.Node, path: TreePath, source: Source) -> Any:
     """Return the value of `node`; its marks and its repeated keys are noted in `source`."""
     source.values[path] = _mark(source, node)
+    if len(path) > _DEEPEST:  # as where an alias names what it is in
+        raise WrittenError("is nested too deeply", node.start_mark)
     if isinstance(node, yaml.SequenceNode):
         items = enumerate(node.value)
         return [_built(loader, item, (*path, str(i)), source) for i, item in items]

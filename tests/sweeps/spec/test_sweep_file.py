@@ -78,7 +78,7 @@ def test_resolved_spec_reads_back_to_itself(write: Write) -> None:
          "2:1: (file): not YAML: while scanning for the next token, found character "
          "'\\t' that cannot start any token"),
         ("name: *who\n", "1:7: (file): not YAML: found undefined alias 'who'"),
-        ("name: &a [*a]\n", "1:1: (file): is nested too deeply"),
+        ("name: &a [*a]\n", "1:7: (file): is nested too deeply"),
         ("? [a]\n: 1\n", "1:3: (file): not YAML: a key must be a plain text"),
         ("name: a\x00b\n", "1:1: (file): not YAML: character '\\x00' is not allowed"),
         ("a: 1\n---\nb: 2\n", "2:1: (file): not YAML: expected a single document in the stream, "
