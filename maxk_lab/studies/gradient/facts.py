@@ -114,7 +114,6 @@ class Next(BaseModel):
     open: int
     effective: float
     of: int
-    run: str
     instances: int
     seconds: float | None
 
@@ -430,7 +429,6 @@ def _next(found: Sequence[Contest], summary: Summary) -> Next | None:
         open=len(able),
         effective=min(carrying),
         of=instances * len(able[0][1].first.cells),
-        run=summary.header.name,
         instances=instances * more,
         seconds=more * sum(seconds) if seconds else None,
     )

@@ -75,7 +75,6 @@ class Answer(BaseModel):
 class Next(BaseModel):
     """The seeds that would settle the lead of the highest method, and what they would take."""
 
-    run: str
     seeds: list[int]
     seconds: float | None
 
@@ -296,7 +295,7 @@ def _next(places: Sequence[Place], summary: Summary) -> Next | None:
     ]
     new = seeds + [seeds[-1] + i for i in range(1, more - len(seeds) + 1)]
     share = (more - len(seeds)) / len(seeds)
-    return Next(run=summary.header.name, seeds=new, seconds=share * sum(seconds) or None)
+    return Next(seeds=new, seconds=share * sum(seconds) or None)
 
 
 def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -> Basis:
