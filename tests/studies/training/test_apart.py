@@ -43,19 +43,7 @@ def test_ordinary_studies_name_hardly_any(study):
     assert sum(bool(row.apart) for row in rows) <= 0.25 * len(rows)
 
 
-@pytest.mark.slow
-def test_the_report_marks_the_row_and_says_what_holds_all_the_same(summary, study):
-    text = " ".join(render(summary, "terminal", width=200).split())
-    assert "Seeds that ended apart (‡)" in text
-    assert "seed 3 of training/maxk/centred/n16/k8 ended at Max@1 = -8." in text
-    assert "The range of 5 seeds holds the median over all seeds" in text
-    assert "at a level of 93.8%" in text
-    lines = render(summary, "markdown").splitlines()
-    line = next(one for one in lines if one.startswith("| maxk centred for K = 8 |"))
-    # Three differences, and the gap.
-    assert line.count("‡") == 4
-    assert "ended far from the others: their means, and their differences, marked ‡" in text
-    assert "Seeds that ended apart" not in render(study, "terminal", width=200)
+def test_it_stands_beside_the_numbers_of_its_row(summary):
     flat = {
         (row["estimator"], row["baseline"], row["k"]): row
         for row in json.loads(render(summary, "json"))["training"]
