@@ -138,9 +138,7 @@ def report(results: Path, sweep: str, **verdicts: str) -> None:
     (folder / "report.json").write_text(text)
 
 
-PAGE = (
-    "# Above\n<!-- claims over seeds: begin -->\nold\n<!-- claims over seeds: end -->\nbelow\n"
-)
+PAGE = "# Above\n<!-- claims over seeds: begin -->\nold\n<!-- claims over seeds: end -->\nbelow\n"
 
 
 def test_the_table_counts_the_verdicts_of_every_claim(tmp_path: Path) -> None:
