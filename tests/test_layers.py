@@ -81,3 +81,15 @@ def test_docstrings_begin_with_their_subject_or_a_verb() -> None:
         in ("What", "Of", "As", "By")
     ]
     assert not wrong
+
+
+def test_every_file_that_the_architecture_names_is_there() -> None:
+    text = (ROOT.parent / "docs/architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_0-9/]+(?:/|\.py))`", text))
+    assert len(named) > 30
+    paths = [
+        path for room in ("maxk_lab", "tests", "docs") for path in (ROOT.parent / room).rglob("*")
+    ]
+    there = {f"/{path.relative_to(ROOT.parent)}{'/' * path.is_dir()}" for path in paths}
+    there |= {"/maxk_lab/", "/docs/", "/tests/"}
+    assert not {one for one in named if not any(path.endswith(f"/{one}") for path in there)}
