@@ -1,0 +1,279 @@
+"""What is significant among trained rows: corrections, ties, and the lines of comparisons."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from trained_rows import CENTRED, NOISE, POMO, SUBLOO, compared, noise_with, pair, row, unfinished
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.ranges import SHARES
+from maxk_lab.report.tables import Pooled
+from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.studies.training.compare import judged
+from maxk_lab.studies.training.ending.measures import gap_difference
+from maxk_lab.studies.training.places import beaten, comparisons, places_of
+from maxk_lab.studies.training.places import tested as together
+from maxk_lab.studies.training.row.comparison import difference, with_differences_to
+from maxk_lab.studies.training.row.model import Optimum
+
+RLOO = ("maxk", "rloo", 2)
+
+
+def place_of(*rows):
+    """The one place of these rows, the first of which the others are compared with."""
+    (found,) = places_of(compared(rows), 0.95)
+    return found
+
+
+def names(rows):
+    return [each.key.baseline for each in rows]
+
+
+def less(mine, theirs, k):
+    """The differences of two rows by seed."""
+    pairs = zip(mine.by_seed.values(), theirs.by_seed.values(), strict=True)
+    return [one.curve[k - 1] - other.curve[k - 1] for one, other in pairs]
+
+
+def test_differences_are_corrected_together_by_holm(study):
+    """By hand: the p-values in order, times how many are left."""
+    rows = study.studies["training"].rows
+    by_path = {each.key.path: each for each in rows}
+    ks = (1, 4, 8, 64)
+    ordered = sorted(
+        (stats.ttest_1samp(less(each, by_path[each.compared_with], k), 0).pvalue, path, k)
+        for path, each in by_path.items()
+        if each.compared_with
+        for k in ks
+    )
+    found = together(rows, 0.05)
+    assert found.comparisons == len(ordered) == 44
+    largest = 0.0
+    for left, (p_value, path, k) in zip(range(len(ordered), 0, -1), ordered, strict=True):
+        largest = min(1.0, max(largest, p_value * left))
+        each = by_path[path]
+        assert found.p_adjusted[each.key, k] == pytest.approx(largest, rel=1e-6)
+        side = 1 if each.differences[k].value > 0 else -1
+        assert found.sign(each, k) == (side if largest < 0.05 else 0)
+        assert (k in found.at(each, side)) == (largest < 0.05)
+    significant = sum(bool(found.sign(each, k)) for each in rows for k in ks)
+    assert 0 < significant < len(ordered)
+
+
+def test_points_of_a_curve_between_those_asked_for_take_no_power():
+    noise = noise_with(0, 0.1)
+    place = place_of(row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 3.1], noise))
+    assert (place.ks, place.top, place.tested.comparisons) == ([1, 2, 4], 4, 3)
+    for_mean = row(("maxk", "centred", 1), [0, 1, 2, 3.1], noise)
+    assert place_of(row(POMO, [0, 1, 2, 3]), for_mean).tested.comparisons == 2
+
+
+def test_a_lead_whose_interval_is_above_zero_is_not_significant_among_many():
+    others = [
+        row(("maxk", name, k), [0, 1, 2, 3], noise_with(0, 0.4))
+        for name in ("none", "rloo", "pkpo_sloo")
+        for k in (2, 4)
+    ]
+    lead = row(CENTRED, [0, 1, 2, 3], noise_with(0.2, 0.09))
+    alone, among = (place_of(row(POMO, [0, 1, 2, 3]), lead, *more) for more in ([], others))
+    assert names(alone.significant(1, 4)) == ["centred"]
+    assert among.rows[1].differences[4].low > 0
+    assert (among.tested.comparisons, among.significant(1, 4)) == (21, [])
+
+
+def test_environments_share_one_correction():
+    few = places_of(compared([*pair("tsp", 0.9), *pair("op", 0.0), *pair("pdp", -0.9)]), 0.95)
+    assert [place.where for place in few] == ["TSP", "OP", "PDP"]
+    assert {place.tested.comparisons for place in few} == {9}
+    assert [place.tested.sign(place.rows[1], 4) for place in few] == [1, 0, -1]
+    many = [*pair("tsp", 0.2), *(each for i in range(9) for each in pair(f"op{i}", 0.0))]
+    alone = place_of(*many[:2])
+    assert alone.tested.sign(alone.rows[1], 4) == 1
+    first = places_of(compared(many), 0.95)[0]
+    assert (first.places, first.tested.sign(first.rows[1], 4)) == (10, 0)
+
+
+def test_several_n_are_places_of_their_own():
+    rows = [row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4])]
+    wider = [replace(each, key=replace(each.key, n=8)) for each in rows]
+    assert [place.where for place in places_of((*rows, *wider), 0.95)] == [
+        "TSP, n = 4",
+        "TSP, n = 8",
+    ]
+
+
+def test_a_row_far_below_is_beaten_whatever_seeds_share():
+    draws = np.random.default_rng(0)
+    curves = draws.normal(size=(5, 1)) + 0.01 * draws.normal(size=(5, 3))
+    rows = [
+        row(("maxk", name, 2), [0, 1, 2, 3 - (name == "rloo")], noise)
+        for name, noise in zip(("centred", "subloo", "rloo"), curves.T, strict=True)
+    ]
+    assert names(beaten(rows, 4, 0.05, ks=2)) == ["rloo"]
+    assert beaten(rows, 1, 0.05, ks=2) == []
+
+
+def test_the_best_is_one_sided_against_every_rival_and_shared_by_places_and_lists():
+    """Gupta by hand: p / 2 below alpha / (R - 1), divided by the K and places that share it."""
+    rows = [
+        row(POMO, [0, 1, 2, 3]),
+        row(CENTRED, [0, 1, 2, 4], noise_with(0, 0.01)),
+        row(SUBLOO, [0, 1, 2, 3.6], noise_with(0, 0.3)),
+    ]
+    p_value = stats.ttest_1samp(less(rows[2], rows[1], 4), 0).pvalue / 2
+    alpha = 2 * p_value
+    assert names(beaten(rows, 4, 1.01 * alpha)) == ["group_mean", "subloo"]
+    assert names(beaten(rows, 4, 0.99 * alpha)) == ["group_mean"]
+    assert names(beaten(rows, 4, 2.02 * alpha, ks=2)) == ["group_mean", "subloo"]
+    assert names(beaten(rows, 4, 1.98 * alpha, ks=2)) == ["group_mean"]
+    place = replace(place_of(*rows), places=3)
+    for share, tied in ((3.03, ["centred"]), (2.97, ["centred", "subloo"])):
+        at = replace(place, tested=replace(place.tested, alpha=share * alpha))
+        assert names(at.may_be_best(4)) == tied
+
+
+def test_equal_values_are_all_best_the_reference_first():
+    place = place_of(
+        row(CENTRED, [0, 0.9, 0.95, 1], 0 * NOISE),
+        row(SUBLOO, [0, 0.8, 0.95, 1], 0 * NOISE),
+        row(POMO, [0, 0.5, 0.6, 0.7]),
+    )
+    assert names(place.best(4)) == ["centred", "subloo"]
+    assert (place.reference.key.baseline, place.all_equal(4)) == ("centred", False)
+    again = place_of(row(SUBLOO, [0, 0, 0, 1]), row(CENTRED, [0, 0, 0, 1 + 1e-12]))
+    assert names(again.best(4)) == ["subloo", "centred"]
+    assert again.all_equal(4)
+    assert not place_of(row(POMO, [0, 1, 2, 3])).all_equal(4)
+
+
+def test_a_row_without_all_its_seeds_is_in_no_test():
+    lead = row(CENTRED, [0, 1, 2, 4], noise_with(0, 0.01))
+    reference, lead = compared([row(POMO, [0, 1, 2, 3]), lead])
+    lost = with_differences_to(unfinished(SUBLOO), reference, 0.95)
+    (place,) = places_of((reference, lead, lost), 0.95)
+    assert (place.known, place.compared) == ((reference, lead), (lead,))
+    assert place.tested.comparisons == 3
+    assert lost not in place.may_be_best(4)
+    none = unfinished(POMO)
+    alone = with_differences_to(row(CENTRED, [0, 1, 2, 4]), none, 0.95)
+    assert "1 of 2 seeds finished" in alone.differences[4].reason
+    (place,) = places_of((none, alone), 0.95)
+    assert (place.reference, place.compared, place.tested.comparisons) == (none, (), 0)
+
+
+def test_rows_with_other_seeds_or_instances_are_not_paired():
+    reference = row(POMO, [0, 1, 2, 3])
+    fewer = with_differences_to(row(CENTRED, [0, 1, 2, 4], NOISE[:3]), reference, 0.95)
+    assert "different seeds" in fewer.differences[4].reason
+    assert math.isnan(fewer.p_values[4])
+    assert place_of(reference, row(CENTRED, [0, 1, 2, 4], NOISE[:3])).tested.comparisons == 0
+
+
+def test_one_seed_is_paired_by_instance():
+    first, second = compared([row(POMO, [0, 1, 2, 3], [0.0]), row(CENTRED, [0, 1, 2, 4], [0.0])])
+    assert second.differences[4].value == pytest.approx(1)
+    noisy = replace(
+        second,
+        by_seed={0: replace(second.by_seed[0], per_instance={4: (3.0, 3.5, 4.0, 4.0, 4.5)})},
+    )
+    found = difference(noisy, first, 4, 0.95)
+    assert found.question == "instances like these"
+    assert found.low < found.value < found.high
+    assert "no values per instance" in difference(noisy, first, 2, 0.95).reason
+
+
+def test_verdicts_are_of_every_k_that_is_asked_for():
+    rows = compared(
+        [
+            row(POMO, [0, 1, 2, 3]),
+            row(CENTRED, [-1, 1, 2.5, 4], noise_with(0, 0.01)),
+            row(SUBLOO, [0, 1, 2, 3], noise_with(0, 0.4)),
+        ]
+    )
+    found = judged(Pooled((*rows, unfinished(RLOO))), level=0.95, alpha=0.5).rows
+    assert [each.verdicts for each in found] == [
+        {"better_at": (), "worse_at": (), "best_at": (1, 2)},
+        {"better_at": (4,), "worse_at": (1,), "best_at": (2, 4)},
+        {"better_at": (), "worse_at": (), "best_at": (1, 2)},
+        {"better_at": (), "worse_at": (), "best_at": ()},
+    ]
+    assert found[1].attributes["best_at"] == "2, 4"
+
+
+def test_the_lines_of_comparisons():
+    rows = compared(
+        [
+            row(POMO, [0, 1, 2, 3]),
+            row(CENTRED, [-1, 1, 2.5, 4], noise_with(0, 0.01)),
+            row(SUBLOO, [0, 1, 2, 3]),
+        ]
+    )
+    lines = {
+        (line.family, line.row.split("/")[2], line.measure): line
+        for line in comparisons((*rows, unfinished(RLOO)), 0.95)
+    }
+    verdicts = {key: line.verdict for key, line in lines.items()}
+    assert verdicts == {
+        ("reference", "centred", "max@1"): "worse",
+        ("reference", "centred", "max@2"): "tied",
+        ("reference", "centred", "max@4"): "better",
+        **{("reference", "subloo", f"max@{k}"): "open" for k in (1, 2, 4)},
+        ("best", "centred", "max@1"): "worse",
+        ("best", "subloo", "max@1"): "open",
+        ("best", "subloo", "max@2"): "open",
+        ("best", "centred", "max@2"): "tied",
+        ("best", "group_mean", "max@4"): "worse",
+        ("best", "subloo", "max@4"): "worse",
+    }
+    line = lines["reference", "centred", "max@4"]
+    assert (line.other, line.comparisons) == (rows[0].key.path, 3)
+    assert line.interval == rows[1].differences[4]
+    assert line.p_adjusted < line.alpha == pytest.approx(0.05)
+    assert "the same in every seed" in lines["reference", "subloo", "max@4"].reason
+    # Two rivals, at each of three K.
+    line = lines["best", "group_mean", "max@4"]
+    assert (line.other, line.comparisons) == (rows[1].key.path, 6)
+    wanted = over_seeds(less(rows[0], rows[1], 4), 0.95)
+    assert (line.interval.value, line.interval.low) == pytest.approx((wanted.value, wanted.low))
+
+
+def test_a_gap_of_passes_is_their_share_of_failures_to_the_end_of_its_interval():
+    """Both are one quantity, so their intervals are, too."""
+    from trained_rows import with_optima
+
+    low, high = (
+        with_optima(
+            row(point, [0.1, 0.2, 0.3, value], noise, within=SHARES, passes=True),
+            1.0,
+            Optimum("enumeration", True),
+            {},
+        )
+        for point, value, noise in ((POMO, 0.4, 10 * NOISE), (CENTRED, 0.98, 0.5 * NOISE[::-1]))
+    )
+    passed, gap = difference(high, low, 4, 0.95), gap_difference(high, low, 4, 0.95)
+    assert passed.high - passed.value < 0.8 * (passed.value - passed.low)
+    assert [gap.value, gap.low, gap.high] == pytest.approx(
+        [-100 * passed.value, -100 * passed.high, -100 * passed.low]
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "passes"),
+    [
+        ({"name": "toy_llm", "task": "modular", "rewards": [], "reward_weights": []}, True),
+        ({"name": "toy_llm", "task": "edit", "rewards": [], "reward_weights": []}, False),
+        ({"name": "toy_llm", "task": "edit", "rewards": ["finished"], "reward_weights": []}, True),
+        ({"name": "toy_llm", "task": "modular", "rewards": [], "reward_weights": [2.0]}, False),
+        ({"name": "toy_llm", "task": "edit", "rewards": ["mine:own"], "reward_weights": []}, False),
+        ({"name": "bandit", "rewards": "binary", "reward_shift": 0.0}, True),
+        ({"name": "bandit", "rewards": "linear", "reward_shift": 0.0}, False),
+        ({"name": "gaussian", "reward": "inside_unit"}, True),
+        ({"name": "gaussian", "reward": "square_on_unit"}, False),
+        ({"name": "tsp"}, False),
+    ],
+)
+def test_only_rewards_known_to_be_0_or_1_are_passes(environment, passes):
+    assert ENVIRONMENTS.get(environment["name"]).passes(environment) is passes
