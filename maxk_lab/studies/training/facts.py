@@ -33,9 +33,10 @@ _OPTIMA = {
 
 
 class Difference(BaseModel):
-    """How far a method is from another; `sign` where that is significant, 0 where not."""
+    """How far a method is from another, `than`; `sign` where that is significant, 0 where not."""
 
     name: str
+    than: str
     value: float
     low: float
     high: float
@@ -46,9 +47,10 @@ class Answer(BaseModel):
     """The answer for one environment and n.
 
     At all samples (`top`): methods significantly `better` or `worse` than the `reference`, best
-    first; those `far` below it that are not significant after correction; the `highest` and those
-    `tied` with it. Of the method to use: its difference in the mean (`cost`), at its `own` best
-    temperature and decoded as POMO does, and its gap to the optimum beside the reference's.
+    first, each against what it is itself compared with; those `far` below that are not significant
+    after correction; the `highest` and those `tied` with it. Of the method to use, where it is not
+    the reference: its difference in the mean (`cost`), at its `own` best temperature and decoded as
+    POMO does, and its gap to the optimum beside the reference's.
     """
 
     where: str
@@ -156,6 +158,11 @@ def _answer(place: Place, at_own: Tested | None, level: float, *, alone: bool) -
             compared=0,
         )
     top, best = place.top, place.best(place.top)
+    far = [
+        row
+        for row in place.compared
+        if place.tested.sign(row, top) == 0 and _is_far_below(row.differences[top])
+    ]
     reference = place.reference
     answer = Answer(
         where="" if alone else place.where,
@@ -171,18 +178,14 @@ def _answer(place: Place, at_own: Tested | None, level: float, *, alone: bool) -
         tied=[
             place.names[row.key]
             for row in place.may_be_best(top)
-            if row not in best and place.tested.sign(row, top) >= 0
+            if row not in best and row not in far and place.tested.sign(row, top) >= 0
         ],
     )
     if answer.state != "compared":
         return answer
     better = place.significant(1, top)
-    far = [
-        row
-        for row in place.compared
-        if place.tested.sign(row, top) == 0 and _is_far_below(row.differences[top])
-    ]
-    use = next((row for row in (*better, *best) if row in place.compared), None)
+    highest = () if answer.reference_is_highest else best
+    use = next((row for row in (*better, *highest) if row in place.compared), None)
     answer = answer.model_copy(
         update={
             "better": [_of(place, row, top) for row in better],
@@ -217,11 +220,13 @@ def _is_far_below(found: Interval) -> bool:
 
 def _of(place: Place, row: TrainingRow, k: int) -> Difference:
     """The difference of a row to the one that it is compared with."""
-    return _difference(place.names[row.key], row.differences[k], place.tested.sign(row, k))
+    names = place.names[row.key], place.names[place.at(row.compared_with).key]
+    return _difference(*names, row.differences[k], place.tested.sign(row, k))
 
 
-def _difference(name: str, found: Interval, sign: int) -> Difference:
-    return Difference(name=name, value=found.value, low=found.low, high=found.high, sign=sign)
+def _difference(name: str, than: str, found: Interval, sign: int) -> Difference:
+    ends = {"value": found.value, "low": found.low, "high": found.high}
+    return Difference(name=name, than=than, sign=sign, **ends)
 
 
 def _at_own_temperature(place: Place, use: TrainingRow, at_own: Tested | None) -> Difference | None:
@@ -255,7 +260,8 @@ def _as_pomo(place: Place, use: TrainingRow, level: float) -> Iterator[Differenc
         pairs = [with_differences_to(row, rival, level) for row in others if row is not rival]
         of_rival = tested(pairs, place.tested.alpha / len(rivals))
         (row,) = [row for row in pairs if row.key == mine.key]
-        yield _difference(place.names[rival.key], row.differences[1], of_rival.sign(row, 1))
+        names = place.names[mine.key], place.names[rival.key]
+        yield _difference(*names, row.differences[1], of_rival.sign(row, 1))
 
 
 def _gaps(use: TrainingRow, reference: TrainingRow | None, k: int) -> tuple[float, float] | None:
@@ -280,8 +286,7 @@ def _next(places: Sequence[Place], summary: Summary) -> Next | None:
     if best is place.reference or best not in place.compared or best.one_seed:
         return None
     level = 1 - place.tested.alpha / max(1, place.tested.comparisons)
-    other = next(row for row in place.rows if row.key.path == best.compared_with)
-    found = difference(best, other, place.top, level)
+    found = difference(best, place.at(best.compared_with), place.top, level)
     if not found.known or found.value <= 0:
         return None
     seeds = sorted(best.cells)
@@ -364,16 +369,24 @@ def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
     for place in shown:
         ranked = sorted(place.known, key=lambda row: -row.curve[-1].value)
         for row in ranked:
-            reference = row is place.reference
             values = row.differences if compared else dict(enumerate(row.curve, start=1))
             yield line(
                 environment=place.where if len(shown) > 1 else "",
-                method=place.names[row.key] + (" (reference)" if reference else ""),
+                method=place.names[row.key] + _beside(place, row),
                 better=", ".join(map(str, place.tested.at(row, 1))),
                 worse=", ".join(map(str, place.tested.at(row, -1))),
                 gap=_gap(row, place.top),
                 **{f"at_{k}": values.get(k) for k in ks},
             )
+
+
+def _beside(place: Place, row: TrainingRow) -> str:
+    """The words for the row that others are compared with, and for one compared with another."""
+    if place.reference is None or row is place.reference:
+        return "" if place.reference is None else " (reference)"
+    if row.compared_with in ("", place.reference.key.path):
+        return ""
+    return f" (minus {place.names[place.at(row.compared_with).key]})"
 
 
 def _three(ks: Sequence[int], rows: Sequence[TrainingRow]) -> list[int]:

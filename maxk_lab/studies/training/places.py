@@ -148,7 +148,10 @@ class Place:
         counts = Counter(row.compared_with for row in self.rows if row.compared_with)
         if not counts:
             return None
-        path = counts.most_common(1)[0][0]
+        return self.at(counts.most_common(1)[0][0])
+
+    def at(self, path: str) -> TrainingRow:
+        """The row of this path."""
         return next(row for row in self.rows if row.key.path == path)
 
     @cached_property

@@ -1,0 +1,388 @@
+"""The facts of a training study: none is stronger than hand-made rows allow."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from scipy import stats
+from trained_rows import (
+    CENTRED,
+    NOISE,
+    POMO,
+    SUBLOO,
+    compared,
+    decoded,
+    facts_of,
+    noise_with,
+    pair,
+    row,
+    unfinished,
+    with_optima,
+)
+
+from maxk_lab.report.document import label_of
+from maxk_lab.report.model import Origin
+from maxk_lab.report.sections import answer_of
+from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.studies.training.facts import facts
+from maxk_lab.studies.training.places import places_of
+from maxk_lab.studies.training.row.comparison import with_differences_to
+from maxk_lab.studies.training.row.model import Apart, Optimum
+from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.training.settings import Settings
+
+TOLD = "maxk centred for K = 2"
+LOSS = "POMO's loss"
+# A lead that some seeds do not have, and one that all have.
+UNSURE, SURE = noise_with(0.05, 0.4), noise_with(0, 0.01)
+
+
+def answer(*rows):
+    """The answer of the one place of these rows, the first of which others are compared with."""
+    (found,) = facts_of(compared(rows)).answers
+    return found
+
+
+def labels(found):
+    """The labels of the lines that are made of these facts; filling the template fails on none."""
+    lines, _ = answer_of(STUDIES.get("training"), found)
+    return [label_of(line)[0] for line in lines]
+
+
+def numbers(difference):
+    return difference.value, difference.low, difference.high
+
+
+def test_a_significant_lead_has_its_size_its_interval_and_its_cost():
+    found = answer(row(POMO, [0, 1, 2, 3]), row(CENTRED, [-1, 1, 2.5, 4], SURE))
+    wanted = over_seeds(SURE - NOISE, 0.95)
+    ends = wanted.low, wanted.high
+    assert (found.state, found.top, found.reference, found.compared) == ("compared", 4, LOSS, 1)
+    assert found.better == [found.use]
+    assert (found.use.name, found.use.than, found.use.sign) == (TOLD, LOSS, 1)
+    assert numbers(found.use) == pytest.approx((1, 1 + ends[0], 1 + ends[1]))
+    assert numbers(found.cost) == pytest.approx((-1, -1 + ends[0], -1 + ends[1]))
+    assert (found.cost.sign, found.tied, found.worse, found.far) == (-1, [], [], [])
+    assert (found.own, found.pomo, found.gaps) == (None, [], None)
+
+
+def test_better_and_worse_are_sorted_from_the_ends():
+    points = [("maxk", name, 2) for name in ("centred", "subloo", "rloo", "none")]
+    rows = [row(p, [0, 1, 2, 3 + by], SURE) for p, by in zip(points, (1, 2, -2, -1), strict=True)]
+    found = answer(row(POMO, [0, 1, 2, 3]), *rows)
+    assert [round(one.value) for one in found.better] == [2, 1]
+    assert [round(one.value) for one in found.worse] == [-2, -1]
+    assert {one.sign for one in found.better} == {1}
+    assert {one.sign for one in found.worse} == {-1}
+    assert found.use == found.better[0]
+
+
+def test_a_lead_that_is_not_significant_is_the_highest_and_no_more():
+    found = answer(row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 3], UNSURE))
+    assert (found.better, found.highest, found.tied) == ([], [TOLD], [LOSS])
+    assert (found.use.name, found.use.sign, found.cost.sign) == (TOLD, 0, 0)
+    assert not found.reference_is_highest
+
+
+def test_who_is_significantly_worse_is_not_tied(monkeypatch):
+    rows = [row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 2], SURE)]
+    (place,) = places_of(compared(rows), 0.95)
+    monkeypatch.setattr(type(place), "may_be_best", lambda self, k, lists=1: list(self.rows))
+    found = answer(*rows)
+    assert (found.tied, [one.name for one in found.worse]) == ([], [TOLD])
+
+
+def test_ties_are_of_the_one_k_that_is_told():
+    """Among as many comparisons as all K have, the row far behind would still be one of them."""
+    rows = compared(
+        [
+            row(POMO, [0, 1, 2, 3]),
+            row(CENTRED, [0, 1, 2, 4], SURE),
+            row(SUBLOO, [0, 1, 2, 3.99], noise_with(0, 0.1)),
+            row(("maxk", "rloo", 2), [0, 1, 2, 2], noise_with(0, 1.6)),
+        ]
+    )
+    (place,) = places_of(rows, 0.95)
+    assert [each.key.baseline for each in place.may_be_best(4, 3)] == ["centred", "subloo", "rloo"]
+    assert answer(*rows).tied == ["maxk subloo for K = 2"]
+
+
+def test_far_below_is_not_significant_after_correction_and_not_tied():
+    """Its interval alone is far from 0; of 29 methods none is beaten so surely as to be worse."""
+    others = [
+        row(("maxk", f"affine[0.{i}]", k), [0, 1, 2, 3], noise_with(0, -0.001 * (i + k)))
+        for i in range(1, 10)
+        for k in (1, 2, 4)
+    ]
+    far = row(CENTRED, [0, 1, 2, 2.262], noise_with(0, 0.36))
+    rows = compared([row(POMO, [0, 1, 2, 3]), far, *others])
+    (place,) = places_of(rows, 0.95)
+    assert far.key in {each.key for each in place.may_be_best(4)}
+    found = answer(*rows)
+    assert [(one.name, one.sign) for one in found.far] == [(TOLD, 0)]
+    assert found.far[0].high < 0
+    assert TOLD not in found.tied
+    assert found.worse == []
+
+
+def test_the_reference_itself_may_be_the_highest():
+    found = answer(row(POMO, [0, 1, 2, 3]), row(CENTRED, [-1, 0, 1, 2], SURE))
+    assert (found.reference_is_highest, found.highest, found.value) == (True, [LOSS], 3)
+    assert (found.use, found.cost, [one.name for one in found.worse]) == (None, None, [TOLD])
+    # As high as another: what that one costs is of no use.
+    lower = row(SUBLOO, [0, 1, 2, 2], SURE)
+    found = answer(row(POMO, [0, 1, 2, 3]), row(CENTRED, [-1, 0, 1, 3], SURE), lower)
+    assert (found.highest, found.reference_is_highest) == ([LOSS, TOLD], True)
+    assert (found.use, found.cost) == (None, None)
+
+
+def test_equal_values_are_all_the_highest():
+    rows = [
+        row(POMO, [0, 0.5, 0.6, 0.7], noise_with(0, 0.5)),
+        row(CENTRED, [0, 0.9, 0.95, 1], 0 * NOISE),
+        row(SUBLOO, [0, 0.8, 0.95, 1], 0 * NOISE),
+    ]
+    found = answer(*rows)
+    assert found.highest == [TOLD, "maxk subloo for K = 2"]
+    assert (found.value, found.tied, found.use.name) == (1, [LOSS], TOLD)
+    found = answer(*rows[1:])
+    assert (found.state, found.value, found.better) == ("equal", 1, [])
+    assert found.highest == ["maxk centred", "maxk subloo"]
+
+
+def test_a_method_with_another_reference_is_not_said_to_beat_the_usual_one():
+    """With forced starts it is compared with POMO as shipped."""
+    loss, usual, *_ = compared([row(POMO, [0, 1, 2, 3]), row(SUBLOO, [0, 1, 2, 3], UNSURE)])
+    third = with_differences_to(row(("maxk", "none", 2), [0, 1, 2, 3], UNSURE), loss, 0.95)
+    shipped = row(POMO, [0, 1, 2, 1], start="multistart")
+    lead = with_differences_to(row(CENTRED, [0, 1, 2, 5], SURE, "multistart"), shipped, 0.95)
+    shipped = with_differences_to(shipped, loss, 0.95)
+    found = facts_of([loss, usual, third, shipped, lead])
+    (one,) = found.answers
+    assert (one.reference, one.use.than) == (LOSS, "POMO as shipped (start=multistart)")
+    assert one.use.value == pytest.approx(4)
+    assert {line.method.partition(" (minus ")[2] for line in found.table} == {
+        "",
+        "POMO as shipped (start=multistart))",
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "state", "value"),
+    [
+        ([unfinished(CENTRED)], "nothing", math.nan),
+        ([row(CENTRED, [0, 1, 2, 3])], "alone", 3),
+        ([row(CENTRED, [0, 1, 2, 3]), unfinished(SUBLOO)], "alone", 3),
+        ([row(CENTRED, [0, 1, 2, 3]), row(SUBLOO, [0, 1, 2, 4])], "unpaired", 4),
+    ],
+)
+def test_what_cannot_be_compared_is_not(rows, state, value):
+    found = facts_of(rows)
+    (one,) = found.answers
+    assert (one.state, one.value) == (state, pytest.approx(value, nan_ok=True))
+    assert (one.use, one.better, one.worse, found.next) == (None, [], [], None)
+    assert found.missing == [each.key.path for each in rows if not each.curve]
+    assert labels(found).count("Use") == 1
+
+
+def test_a_reference_without_a_value_is_compared_with_nothing():
+    reference = unfinished(POMO)
+    rows = [row(CENTRED, [0, 1, 2, 3]), row(SUBLOO, [0, 1, 2, 4])]
+    found = facts_of([reference, *(with_differences_to(each, reference, 0.95) for each in rows)])
+    (one,) = found.answers
+    assert (one.state, one.reference, one.compared) == ("unpaired", LOSS, 0)
+    assert (one.highest, one.value) == (["maxk subloo for K = 2"], 4)
+    assert found.basis.comparisons == 0
+    # Values, for there are no differences.
+    assert [line.at_4.value for line in found.table] == [4, 3]
+
+
+def test_the_highest_may_have_no_difference_though_others_have():
+    rows = [
+        row(POMO, [0, 1, 2, 3]),
+        row(CENTRED, [0, 1, 2, 3], noise_with(-0.05, 0.4)),
+        row(SUBLOO, [0, 1, 2, 4], NOISE[:3]),
+    ]
+    found = facts_of(compared(rows))
+    (one,) = found.answers
+    assert (one.state, one.highest, one.use) == ("compared", ["maxk subloo for K = 2"], None)
+    assert labels(found).count("Use") == 1
+
+
+def test_one_seed_is_said_and_proposes_no_more():
+    found = facts_of(compared([row(POMO, [0, 1, 2, 3], [0.0]), row(CENTRED, [0, 1, 2, 4], [0.0])]))
+    assert (found.basis.seeds, found.next) == ([0], None)
+    assert labels(found).count("Caveat") == 1
+    several = facts_of(compared([row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4], SURE)]))
+    assert "Caveat" not in labels(several)
+
+
+def test_a_seed_that_ended_apart_is_named_with_its_row():
+    strange = (Apart(3, 4, 9.0, 2.9, 3.1),)
+    rows = row(POMO, [0, 1, 2, 3], apart=strange), row(CENTRED, [0, 1, 2, 4], SURE)
+    found = facts_of(compared(rows))
+    assert found.answers[0].apart == [LOSS]
+    assert "Caveat" in labels(found)
+
+
+def test_several_environments_count_whom_to_avoid():
+    rows = [*pair("tsp", 0.9), *pair("op", 0.0), *pair("pdp", -0.9), *pair("cvrp", -0.9)]
+    found = facts_of(compared(rows))
+    assert [one.where for one in found.answers] == ["TSP", "OP", "PDP", "CVRP"]
+    assert [len(one.better) for one in found.answers] == [1, 0, 0, 0]
+    assert [(one.name, one.count) for one in found.avoid] == [(TOLD, 2)]
+    assert (found.next, found.basis.comparisons) == (None, 12)
+    assert labels(found).count("Avoid") == 1
+    assert [line.environment for line in found.table][::2] == ["TSP", "OP", "PDP", "CVRP"]
+
+
+def test_a_lead_that_is_gone_at_the_own_best_temperature_is_not_significant():
+    reference, lead = compared([row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4], SURE)])
+    cool, hot = compared([row(POMO, [0, 1, 2, 4]), row(CENTRED, [0, 1, 2, 4], UNSURE)])
+    (found,) = facts_of([replace(reference, tempered=cool), replace(lead, tempered=hot)]).answers
+    wanted = over_seeds(UNSURE - NOISE, 0.95)
+    assert (found.use.sign, found.own.sign) == (1, 0)
+    assert numbers(found.own) == pytest.approx((wanted.value, wanted.low, wanted.high))
+    (held,) = facts_of(
+        [replace(reference, tempered=reference), replace(lead, tempered=lead)]
+    ).answers
+    assert held.own == held.use
+
+
+def test_in_pomos_way_its_loss_and_pomo_as_shipped_share_the_level():
+    reference = decoded(row(POMO, [0, 1, 2, 3]), 5 + NOISE)
+    shipped = decoded(row(POMO, [0, 1, 2, 2.9], start="multistart"), 6 + noise_with(0, 0.5))
+    lead = decoded(row(CENTRED, [0, 1, 2, 4], SURE), 6 + SURE)
+    found = answer(reference, shipped, lead).pomo
+    assert [(one.than, one.sign) for one in found] == [
+        (LOSS, 1),
+        ("POMO as shipped (start=multistart)", 0),
+    ]
+    wanted = over_seeds(1 + SURE - NOISE, 0.95)
+    assert numbers(found[0]) == pytest.approx((wanted.value, wanted.low, wanted.high))
+    assert {one.name for one in found} == {TOLD}
+    assert [one.than for one in answer(reference, lead).pomo] == [LOSS]
+    # One difference, which is significant alone, and not at half of the level.
+    noise = noise_with(0.34, 0.3)
+    p_value = stats.ttest_1samp(noise - NOISE, 0).pvalue
+    assert 2 * p_value > 0.05 / 2
+    assert p_value < 0.05
+    close = decoded(row(CENTRED, [0, 1, 2, 4], SURE), 5 + noise)
+    assert answer(reference, close).pomo[0].sign == 1
+    assert answer(reference, shipped, close).pomo[0].sign == 0
+
+
+def test_gaps_are_those_of_the_method_and_of_the_reference():
+    optimum = Optimum("milp", True)
+    rows = [
+        with_optima(row(point, values, noise), 5.0, optimum, {4: over_seeds(gap + NOISE, 0.95)})
+        for point, values, noise, gap in (
+            (POMO, [0, 1, 2, 3], NOISE, 40),
+            (CENTRED, [0, 1, 2, 4], SURE, 20),
+        )
+    ]
+    found = facts_of(compared(rows))
+    assert found.answers[0].gaps == pytest.approx((20, 40))
+    assert [line.gap.value for line in found.table] == pytest.approx([20, 40])
+    assert (found.basis.optimum, found.basis.proven) == (["mixed-integer programs"], True)
+    best_known = [
+        replace(each, measures=replace(each.measures, optimum=Optimum("pyvrp"))) for each in rows
+    ]
+    assert not facts_of(compared(best_known)).basis.proven
+    nothing = replace(rows[0], measures=replace(rows[0].measures, gaps={}))
+    undefined = {4: over_seeds([math.nan] * 5, 0.95)}
+    for lost in (nothing, replace(nothing, measures=replace(nothing.measures, gaps=undefined))):
+        found = facts_of(compared([lost, rows[1]]))
+        assert found.answers[0].gaps is None
+        assert found.table[1].gap is None
+
+
+def test_max_is_pass_where_every_reward_is_0_or_1():
+    rows = row(POMO, [0, 1, 2, 3], passes=True), row(CENTRED, [0, 1, 2, 4], SURE, passes=True)
+    assert answer(*rows).objective == "pass"
+    assert answer(rows[0], replace(rows[1], passes=False)).objective == "Max"
+
+
+def proposed(gain, spread, **changed):
+    """What is proposed for a lead of this size."""
+    rows = compared([row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 3], noise_with(gain, spread))])
+    return facts_of(rows, **changed).next
+
+
+def test_more_seeds_are_proposed_where_few_would_settle_it():
+    """By hand: the half width at the level of one of three differences shrinks as 1 / sqrt(S)."""
+    lead = noise_with(0.3, 0.4) - NOISE
+    half = stats.sem(lead) * stats.t.ppf(1 - 0.05 / 3 / 2, 4)
+    more = math.ceil(5 * (half / lead.mean()) ** 2)
+    assert 5 < more <= 20
+    timings = Origin("done", {"study": "training"}, {}, {"seconds": 30.0})
+    found = proposed(0.3, 0.4, origins=dict.fromkeys(map(str, range(10)), timings))
+    assert (found.run, found.seeds) == ("trained", list(range(more)))
+    # Ten cells took 300 seconds for five seeds.
+    assert found.seconds == pytest.approx(300 * (more - 5) / 5)
+    assert proposed(0.3, 0.4).seconds is None
+    assert proposed(0.05, 0.4) is None, "too many seeds"
+    assert proposed(-0.3, 0.4) is None, "the reference is the highest"
+    assert proposed(0.3, 0.01) is None, "it is settled"
+
+
+def test_the_basis_of_the_numbers():
+    def settled(point, steps, **settings):
+        values = [-4, -3, -2, -1]
+        each = row(point, values, SURE, last=(80, 90), steps=steps, rollouts=16 * steps)
+        return replace(each, settings=Settings(**settings))
+
+    rows = compared(
+        [
+            settled(POMO, 100, max_grad_norm=1.0),
+            settled(CENTRED, 120, max_grad_norm=1.0, entropy_bonus=0.1, start="multistart"),
+        ]
+    )
+    found = facts_of(rows, claims=("one",)).basis
+    assert (found.steps, found.rollouts, found.averaged) == ([100, 120], [1600, 1920], [80, 90])
+    assert (found.instances, found.samples, found.ks) == ([5], 64, [1, 2, 4])
+    assert (found.level, found.alpha) == (0.95, pytest.approx(0.05))
+    assert (found.costs, found.multistart) == (True, True)
+    assert (found.bent, found.sometimes_bent) == (["max_grad_norm 1.0"], ["entropy_bonus 0.1"])
+    assert facts_of(rows, claims=("one",)).claims
+    plain = facts_of([row(POMO, [0, 1, 2, 3])])
+    assert (plain.claims, plain.basis.costs, plain.basis.averaged) == (False, False, [])
+
+
+def test_the_short_table_has_the_mean_the_largest_k_trained_for_and_all_samples(study):
+    pooled = study.studies["training"]
+    found = facts(pooled, study)
+    names = type(found.table[0]).model_fields
+    assert [name for name in names if name.startswith("at_")] == ["at_1", "at_8", "at_64"]
+    by_name = {line.method: line for line in found.table}
+    assert len(by_name) == len(pooled.rows) == 12
+    line, reference = by_name["maxk subloo for K = 8"], by_name["POMO's loss (reference)"]
+    each = next(r for r in pooled.rows if r.key.path.endswith("maxk/subloo/n16/k8"))
+    assert [line.at_1, line.at_8, line.at_64] == [each.differences[k] for k in (1, 8, 64)]
+    assert line.better == each.attributes["better_at"] != ""
+    assert (line.worse, line.gap) == (each.attributes["worse_at"], each.measures.gaps[64])
+    assert (reference.at_64, reference.better, reference.worse) == (None, "", "")
+    ends = [next(r for r in pooled.rows if r.key.path.endswith(path)) for path in _paths(found)]
+    assert ends == sorted(ends, key=lambda r: -r.final(64).value)
+    assert found.basis.comparisons == 44
+
+
+def _paths(found):
+    """The ends of the paths of two lines of the table, the upper first."""
+    lines = [line.method for line in found.table]
+    both = {
+        "maxk subloo for K = 8": "maxk/subloo/n16/k8",
+        "maxk centred for K = 4": "centred/n16/k4",
+    }
+    return [both[name] for name in lines if name in both]
+
+
+def test_nothing_finished_has_no_table(tsp):
+    from maxk_lab.report.summarise import summarise_records
+
+    summary = summarise_records(tsp.cells(), [], name="it")
+    found = facts(summary.studies["training"], summary)
+    assert (found.table, found.rows, len(found.missing)) == ([], 12, 12)
+    assert [one.state for one in found.answers] == ["nothing"]
+    assert found.basis.instances == [32]
+    assert set(labels(found)) == {"Missing", "Use"}
