@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from maxk_lab.report.formats.render import render
-from maxk_lab.studies.training.row.names import labels
+from maxk_lab.studies.training.row.names import methods
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 
 ZSCORE = "weight_normalization"
@@ -47,9 +47,9 @@ def test_settings_are_rows_of_their_own(study, tsp):
     assert tsp.row_of(study, "maxk", "subloo", 8).key.path == "training/maxk/subloo/n16/k8"
 
 
-def test_labels_name_pomo_and_what_is_not_the_default(study):
-    assert labels(study.studies["training"].rows)[:4] == [
-        "POMO (reinforce group_mean), K = 1 (biased)",
+def test_names_tell_pomo_and_what_is_not_the_default(study):
+    assert methods(study.studies["training"].rows)[:4] == [
+        "POMO (reinforce group_mean), K = 1",
         "POMO (reinforce group_mean), K = 1, start=multistart",
         "reinforce centred, K = 1",
         "maxk centred, K = 4",
@@ -66,7 +66,7 @@ def test_labels_name_pomo_and_what_is_not_the_default(study):
             "scheduled K",
             "maxk centred, k_schedule(kind=linear, first=2, until=200)",
         ),
-        ({ZSCORE: "zscore"}, "biased", "maxk centred, weight_normalization=zscore (biased)"),
+        ({ZSCORE: "zscore"}, "biased", "maxk centred, weight_normalization=zscore"),
         ({"max_grad_norm": None}, "unbiased", "maxk centred"),
         ({"learning_rate": 1e-4}, "unbiased", "maxk centred, learning_rate=0.0001"),
     ],
@@ -74,7 +74,7 @@ def test_labels_name_pomo_and_what_is_not_the_default(study):
 def test_what_is_derived_of_a_row_is_of_its_own_settings(tsp, overridden, word, label):
     cells = with_settings(tsp.cells(points=[("maxk", "centred", 16, 8, "iid")]), **overridden)
     (row,) = tsp.report(cells).studies["training"].rows
-    assert (row.derived, labels([row])[0]) == (word, label)
+    assert (row.derived, methods([row])[0]) == (word, label)
     (flat,) = csv.DictReader(io.StringIO(render(tsp.report(cells), "csv")))
     assert flat["derived"] == word
 

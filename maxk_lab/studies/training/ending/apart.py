@@ -7,12 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from maxk_lab.report.document import number
-from maxk_lab.statistics.seeds.apart import FALSE_ALARM, level_of_the_range, outlying
+from maxk_lab.statistics.seeds.apart import FALSE_ALARM, outlying
 from maxk_lab.studies.training.row.model import Apart, Trained, TrainingRow
-
-# What stands at the values of a row with such a seed.
-MARK = "‡"
 
 
 def with_seeds_apart(row: TrainingRow) -> TrainingRow:
@@ -30,26 +26,6 @@ def with_seeds_apart(row: TrainingRow) -> TrainingRow:
             others = values[:which] + values[which + 1 :]
             found.append(Apart(seeds[which], k, values[which], min(others), max(others)))
     return replace(row, apart=tuple(found))
-
-
-def apart_lines(rows: Sequence[TrainingRow]) -> list[str]:
-    """A line for each such seed, and what may be said all the same."""
-    lines = [
-        f"seed {each.seed} of {row.key.path} ended at Max@{each.k} = {number(each.value)}, the "
-        f"others within {number(each.low)} to {number(each.high)}: the intervals of this row take "
-        "it for no exception"
-        for row in rows
-        for each in row.apart
-    ]
-    if lines:
-        seeds = max(len(row.cells) for row in rows)
-        lines.append(
-            f"The range of {seeds} seeds holds the median over all seeds, exceptions included, at "
-            f"a level of {level_of_the_range(seeds):.1%}, whatever their distribution. Named by "
-            f"Grubbs' test at {FALSE_ALARM:.0%} a row: of five seeds it finds one 8 standard "
-            "deviations off in three of four studies, of three in one of seven"
-        )
-    return lines
 
 
 def _noise(seeds: Sequence[Trained], k: int) -> float:

@@ -30,12 +30,6 @@ def sampled_at(temperature: float) -> str:
 SAMPLED = sampled_at(1.0)
 
 
-def heading(way: str, trajectories: int | None = None) -> str:
-    """The words for a way: `T = 1.5 (64)`, with the trajectories that it costs on an instance."""
-    words = EXTRAS.get(way, way.replace("=", " = "))
-    return words if trajectories is None else f"{words} ({trajectories})"
-
-
 def at_temperatures(metrics: Metrics) -> dict[float, AtTemperature]:
     """The policy sampled at each temperature, in ascending order."""
     finals = {1.0: metrics.final} | {float(t): final for t, final in metrics.tempered.items()}

@@ -72,11 +72,6 @@ def compared_with(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
     return min((other for other in plainer if _odd(other) < _odd(row)), key=_odd, default=row)
 
 
-def are_compared(rows: Sequence[TrainingRow]) -> bool:
-    """Whether some row is compared with another, and some has a value."""
-    return any(row.compared_with for row in rows) and any(row.curve for row in rows)
-
-
 def difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
     """Final Max@k of `row` minus that of `other`, paired by seed.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from maxk_lab.studies.training.row.model import TrainingKey, TrainingRow
-from maxk_lab.studies.training.row.settings import BIASED, training_words
+from maxk_lab.studies.training.row.settings import training_words
 
 _POMO = ("reinforce", "group_mean")
 
@@ -29,17 +29,6 @@ def methods(rows: Sequence[TrainingRow]) -> list[str]:
         )
         for row in rows
     ]
-
-
-def labels(rows: Sequence[TrainingRow]) -> list[str]:
-    """`methods` where nothing else says what is derived of a row: a biased one says so."""
-    said = (" (biased)" if row.derived == BIASED else "" for row in rows)
-    return [name + bias for name, bias in zip(methods(rows), said, strict=True)]
-
-
-def by_path(rows: Sequence[TrainingRow]) -> dict[str, str]:
-    """The `methods` of these rows by their paths."""
-    return dict(zip((row.key.path for row in rows), methods(rows), strict=True))
 
 
 def spoken(rows: Sequence[TrainingRow]) -> dict[TrainingKey, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from maxk_lab.fields import Model
-from maxk_lab.report.naming import Setting, setting_words, short_names, spelled
+from maxk_lab.report.naming import Setting, setting_words, spelled
 from maxk_lab.training.settings import StepSettings
 
 # What is known of the gradient of a row.
@@ -26,13 +26,6 @@ def unusual(setting: Setting) -> Setting:
     """The rest, how this row is trained, where it is not as it is by default."""
     rest = ((key, value) for key, value in setting if key.partition(".")[0] not in _PLACES)
     return tuple((key, value) for key, value in rest if not _is_default(key, value))
-
-
-def place_words(environment: str, setting: Setting) -> str:
-    """`tsp, num_loc=20`: the label of the environment, with what else of it is varied."""
-    varied = [(key, value) for key, value in place_setting(setting) if key != "environment.name"]
-    short = short_names([key for key, _ in varied])
-    return ", ".join([environment, *(f"{short[key]}={spelled(value)}" for key, value in varied)])
 
 
 def plain_place(words: str, setting: Setting) -> str:
