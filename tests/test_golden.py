@@ -27,11 +27,7 @@ def test_the_report_and_the_figures_are_those_of_the_records(name: str) -> None:
     assert drawn == linked == {f"figures/{figure}.png" for figure in figures}
 
 
-# Until training studies have facts.
-LONG = {"tsp_training", "co_training", "llm_training", "llm_passk"}
-
-
-@pytest.mark.parametrize("name", sorted({*golden.SWEEPS} - LONG))
+@pytest.mark.parametrize("name", golden.SWEEPS)
 def test_no_answer_has_more_than_150_words(name: str) -> None:
     report = (golden.GOLDEN / name / "report.md").read_text(encoding="utf-8")
     (answer,) = re.findall(r"## Answer\n(.*?)\n## ", report, re.DOTALL)

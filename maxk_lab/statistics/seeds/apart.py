@@ -43,13 +43,3 @@ def sign_test(wins: int, losses: int) -> float:
     if wins + losses == 0:
         return 1.0
     return float(stats.binomtest(wins, wins + losses).pvalue)
-
-
-def seeds_to_decide(alpha: float, comparisons: int = 1) -> int:
-    """How many seeds, all won, a sign test needs at level `alpha` shared among comparisons."""
-    return 1 + math.ceil(math.log2(comparisons / alpha))
-
-
-def level_of_the_range(seeds: int) -> float:
-    """The probability that the median over all seeds is between the extremes of so many."""
-    return 1 - 2.0 ** (1 - seeds)

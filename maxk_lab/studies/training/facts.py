@@ -252,7 +252,9 @@ def _as_pomo(place: Place, use: TrainingRow, level: float) -> Iterator[Differenc
     rivals += [
         row
         for row in others
-        if is_pomo(row) and row.settings.start == "multistart" and row.key != reference.key
+        if is_pomo(row)
+        and row.settings.start == "multistart"
+        and row.key not in (reference.key, use.key)
     ][:1]
     if mine is None or not rivals or rivals[0].key != reference.key:
         return

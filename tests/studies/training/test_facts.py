@@ -317,7 +317,7 @@ def test_more_seeds_are_proposed_where_few_would_settle_it():
     assert 5 < more <= 20
     timings = Origin("done", {"study": "training"}, {}, {"seconds": 30.0})
     found = proposed(0.3, 0.4, origins=dict.fromkeys(map(str, range(10)), timings))
-    assert (found.run, found.seeds) == ("trained", list(range(more)))
+    assert found.seeds == list(range(more))
     # Ten cells took 300 seconds for five seeds.
     assert found.seconds == pytest.approx(300 * (more - 5) / 5)
     assert proposed(0.3, 0.4).seconds is None
@@ -386,3 +386,12 @@ def test_nothing_finished_has_no_table(tsp):
     assert [one.state for one in found.answers] == ["nothing"]
     assert found.basis.instances == [32]
     assert set(labels(found)) == {"Missing", "Use"}
+
+
+def test_pomo_as_shipped_may_be_the_one_to_use():
+    """It is then no rival of its own."""
+    reference = decoded(row(POMO, [0, 1, 2, 3]), 5 + NOISE)
+    shipped = decoded(row(POMO, [0, 1, 2, 4], SURE, start="multistart"), 6 + SURE)
+    one = answer(reference, shipped)
+    assert one.use.name == "POMO as shipped (start=multistart)"
+    assert [each.than for each in one.pomo] == [LOSS]
