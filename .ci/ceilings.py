@@ -32,8 +32,8 @@ CEILINGS = {
     "AST nodes, package": (312_839, 240_000),
     "templates": (450, 450),
     "wide lines of templates": (0, 0),
-    "tests": (38_726, 24_000),
-    "AST nodes, tests": (303_937, 215_000),
+    "tests": (39_518, 24_000),
+    "AST nodes, tests": (312_107, 215_000),
     "benchmarks + docs + .ci": (3_675, 2_400),
 }
 # The rooms that share a ceiling.
