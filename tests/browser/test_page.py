@@ -70,8 +70,7 @@ def test_a_dark_page_has_light_words_and_lines(page: Open, pages: Pages) -> None
               paper: light(style(document.body).backgroundColor),
               words: light(style(document.body).color),
               rows: light(style(document.querySelector(".tabulator-row")).backgroundColor),
-              ticks: light(document.querySelector(".plot .role-axis-label text")
-                .getAttribute("fill")),
+              ticks: light(style(document.querySelector(".plot .role-axis-label text[fill]")).fill),
             }"""
         )
         return found

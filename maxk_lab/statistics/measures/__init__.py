@@ -31,7 +31,8 @@ def described(name: str) -> Described | None:
     if name not in COLUMNS and name in MEASURES.names():
         row = MEASURES.get(name)
         heading = row.heading if row.group else ""
-        return Described(row.name, heading, row.meaning, row.group, unit=row.unit)
+        first = row.group == "variance"
+        return Described(row.name, heading, row.meaning, row.group, row.unit, first=first)
     return COLUMNS.get(name) or of_training(name)
 
 
