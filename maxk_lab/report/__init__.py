@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from maxk_lab.studies.gradient.pool import ProxyRow as ProxyRow
     from maxk_lab.studies.gradient.pool import SummaryRow as SummaryRow
     from maxk_lab.studies.objective.pool import ObjectiveRow as ObjectiveRow
-    from maxk_lab.studies.training.row.model import TrainingRow as TrainingRow
+    from maxk_lab.studies.training.row import TrainingRow as TrainingRow
     from maxk_lab.studies.weights.pool import WeightsRow as WeightsRow
 else:
     __getattr__, __dir__ = lazy_exports(__name__)

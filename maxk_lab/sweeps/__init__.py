@@ -6,7 +6,7 @@ from maxk_lab.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from maxk_lab.studies.objective.spec import ObjectiveUnit as ObjectiveUnit
-    from maxk_lab.studies.training.plan import TrainingUnit as TrainingUnit
+    from maxk_lab.studies.training.grid import TrainingUnit as TrainingUnit
     from maxk_lab.studies.weights.spec import WeightsUnit as WeightsUnit
     from maxk_lab.sweeps.plan.cells import Cell as Cell
     from maxk_lab.sweeps.plan.cells import Unit as Unit

@@ -8,11 +8,11 @@ from dataclasses import replace
 from maxk_lab.report.claims import Judged, shown, strict_side, together
 from maxk_lab.report.tables import Effect, Pooled
 from maxk_lab.statistics.families import Comparison
-from maxk_lab.studies.training.ending.measures import gap_difference
-from maxk_lab.studies.training.ending.own_best import in_way
+from maxk_lab.studies.training.decoding import in_way
+from maxk_lab.studies.training.ending import gap_difference
+from maxk_lab.studies.training.pairs import difference, why_not_paired
 from maxk_lab.studies.training.places import comparisons, places_of
-from maxk_lab.studies.training.row.comparison import difference, why_not_paired
-from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.studies.training.row import TrainingRow
 from maxk_lab.sweeps.spec.claims.shapes import DifferenceClaim
 
 

@@ -12,13 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from maxk_lab.report.model import Summary
 from maxk_lab.report.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.studies.training.ending.own_best import in_way
-from maxk_lab.studies.training.ending.ways import POMO_WAY
+from maxk_lab.studies.training.decoding import in_way
+from maxk_lab.studies.training.ending import POMO_WAY
+from maxk_lab.studies.training.pairs import difference, is_pomo, with_differences_to
 from maxk_lab.studies.training.places import Place, Tested, has_value, places_of, shown_ks, tested
-from maxk_lab.studies.training.row.comparison import difference, with_differences_to
-from maxk_lab.studies.training.row.model import TrainingRow
-from maxk_lab.studies.training.row.names import is_pomo
-from maxk_lab.studies.training.row.settings import biasing
+from maxk_lab.studies.training.row import TrainingRow, biasing
 
 # A difference that is not significant after correction is far from 0 where it is so many times the
 # half width of its own interval.

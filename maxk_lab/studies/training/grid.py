@@ -1,15 +1,20 @@
-"""The grid of a training study: its points, each with the settings that it is trained with."""
+"""A training study in a sweep file, the points of its grid, and its units: one policy each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import Any, ClassVar
 
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.estimators.catalogue import choose_estimator
-from maxk_lab.studies.training.schema import Study
-from maxk_lab.sweeps.plan.cells import Point
+from maxk_lab.fields import Model, OneOrMore
+from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import (
     Conditions,
     Refusal,
@@ -18,9 +23,134 @@ from maxk_lab.sweeps.plan.grid import (
     refused_weight,
     repeated,
 )
-from maxk_lab.sweeps.plan.identity import canonical_json, without_paths
+from maxk_lab.sweeps.plan.identity import canonical_json, without_defaults, without_paths
+from maxk_lab.sweeps.plan.needs import Need
+from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
+from maxk_lab.sweeps.spec.variation import Variant
 from maxk_lab.training.refusals import Weighting, fit_refusal, schedule_refusal
-from maxk_lab.training.settings import KScheduleSettings
+from maxk_lab.training.settings import (
+    AUGMENTATIONS,
+    WAYS,
+    EvaluationSettings,
+    KScheduleSettings,
+    Settings,
+    StepSettings,
+)
+
+# Settings that came later than the first records: see `without_defaults`.
+LATER = ("start", "reward_scale", "device", "snapshots", "k_schedule")
+LATER_EVALUATION = ("extras", "data", "reference", "temperatures", "tuning", "last")
+
+
+class Overrides(StepSettings):
+    """Settings that hold for one entry of the grid only; what is not given is as everywhere."""
+
+    def given(self) -> dict[str, Any]:
+        """Return what is given, as plain JSON."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+    # A default that is given says more than one that is not.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Overrides) and self.given() == other.given()
+
+    def __hash__(self) -> int:
+        return hash(canonical_json(self.given()))
+
+
+class TrainingGrid(Grid):
+    """An entry of the grid of a training study, with the settings that hold for its points only."""
+
+    overrides: Overrides = Field(default=Overrides(), alias="with")
+
+    @model_serializer(mode="wrap")
+    def _written(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        axes = {
+            axis: value
+            for axis, value in serialize(self).items()
+            if axis not in ("with", "overrides")
+        }
+        given = self.overrides.given()
+        return axes | ({"with": given} if given else {})
+
+
+class Study(Settings, AnyStudy):
+    """Policies trained by every point of the grid from the same start: their Max@K curves."""
+
+    grid: OneOrMore[TrainingGrid]
+
+    def settings(self) -> dict[str, Any]:
+        """Return everything but the grid, as plain JSON: what a worker is told of the training."""
+        told = self.model_dump(mode="json", exclude={"grid"})
+        evaluate = without_defaults(
+            told["evaluate"], _defaults(EvaluationSettings, LATER_EVALUATION)
+        )
+        return without_defaults(told, _defaults(Settings, LATER)) | {"evaluate": evaluate}
+
+    def of_entry(self, entry: TrainingGrid) -> Study:
+        """Return the study whose grid is this entry alone, with the settings of its points."""
+        settings = merged(self.model_dump(exclude={"grid"}), entry.overrides.given())
+        axes = {axis: getattr(entry, axis) for axis in Grid.model_fields}
+        return Study.model_validate(settings | {"grid": axes})
+
+    def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
+        """Return why the K of `measure`, as in max@8, is not evaluated at both points of a pair.
+
+        Or why a way of decoding is not measured.
+        """
+        if measure != "mean" and not measure.startswith("max@"):
+            return self._lacks_way(measure)
+        at = 1 if measure == "mean" else int(measure.removeprefix("max@"))
+        for pair in points:
+            known = [evaluated_ks(self.evaluate.samples, point["k"]) for point in pair]
+            if any(at not in ks for ks in known):
+                common = sorted(set(known[0]).intersection(*known[1:]))
+                among = ", ".join(map(str, common))
+                return f"must be mean or max@K with K one of {among}, got {measure}"
+        return None
+
+    def _lacks_way(self, way: str) -> str | None:
+        known = [way for extra in self.evaluate.extras for way in WAYS[extra]]
+        known += ["own_way"] if self.evaluate.tuning else []
+        if way in known:
+            return None
+        among = f"; or a way of decoding: {', '.join(known)}" if known else ""
+        return f"must be mean or max@K{among}; got {way}"
+
+    def lacks_decoding(self, decoding: str) -> str | None:
+        """Return why no temperature is chosen for each policy, where `best` asks for one."""
+        if decoding == "best" and not (
+            self.evaluate.tuning and len(self.evaluate.temperatures) > 1
+        ):
+            return (
+                "best needs several evaluate.temperatures, and evaluate.tuning instances to choose "
+                "one of them for each policy"
+            )
+        return None
+
+
+def _defaults(model: type[Model], names: Iterable[str]) -> dict[str, Any]:
+    written = model().model_dump(mode="json")
+    return {name: written[name] for name in names}
+
+
+def merged(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `settings` with those of `given` in their place, block by block."""
+    return dict(settings) | {
+        name: merged(settings[name], value)
+        if isinstance(value, Mapping) and isinstance(settings.get(name), Mapping)
+        else value
+        for name, value in given.items()
+    }
+
+
+def evaluated_ks(samples: int, *ks: int) -> tuple[int, ...]:
+    """Return the K at which a final curve is kept.
+
+    These are the powers of two up to `samples`, `samples` itself, and `ks`.
+    """
+    powers = {2**power for power in range(samples.bit_length()) if 2**power <= samples}
+    return tuple(sorted(powers | {samples, *ks}))
+
 
 # Settings that change nothing that is measured.
 WITHOUT_MEANING = ("checkpoint_every", "device", "snapshots")
@@ -148,3 +278,137 @@ def _single(value: Any) -> Any:
     if value is None:
         return "none"
     return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else value
+
+
+# Cost of one trajectory step in training (large batches) and in evaluating (no gradient).
+TRAINING_COST = 0.045
+EVALUATION_COST = 0.04
+# Cost of a step of the optimiser, however small its batch.
+OPTIMIZER_COST = 100.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainingUnit(Unit):
+    """One policy to train, which is one cell."""
+
+    study: ClassVar[str] = "training"
+    told: ClassVar[tuple[str, ...]] = ("environment", "policy", "training", "seed")
+    training: Mapping[str, Any]
+
+    def meaning(self) -> dict[str, Any]:
+        """Return the part of the unit that tells its cell from others."""
+        return super().meaning() | {"training": meaning_of(self.training)}
+
+    def work(self) -> dict[str, float]:
+        """Return the work of the steps and of the trajectories, each weighted with its cost.
+
+        Multistart decodes one trajectory from each of about as many first actions as there are
+        decisions.
+        """
+        settings, decisions = self.training, self.decisions
+        evaluate = settings["evaluate"]
+        times = 1 + math.ceil(settings["steps"] / evaluate["every"])
+        extra = {
+            "greedy": 1,
+            "augmentation": AUGMENTATIONS,
+            "multistart": decisions + evaluate["samples"],
+            "multistart_augmentation": decisions * AUGMENTATIONS,
+        }
+        extras = sum(extra[name] for name in evaluate.get("extras", ()))
+        tempered = len(evaluate.get("temperatures", (1.0,))) * evaluate["samples"]
+        # Held-out samples at temperature 1 are there anyway.
+        ending = evaluate["instances"] * (extras + tempered - evaluate["samples"])
+        ending += evaluate.get("tuning", 0) * (extras + tempered)
+        evaluated = evaluate["instances"] * times * evaluate["samples"]
+        evaluated += evaluate.get("last", 1) * ending
+        steps = settings["steps"] * settings["inner_epochs"]
+        per_step = OPTIMIZER_COST + TRAINING_COST * decisions * settings["batch"]
+        return {"training": per_step * steps + EVALUATION_COST * decisions * evaluated}
+
+    @property
+    def label(self) -> str:
+        """A few words for people, e.g. `toy_llm, maxk/centred n=16 k=8, seed 1`."""
+        points = ", ".join(f"{c.estimator}/{c.baseline} n={c.n} k={c.k}" for c in self.cells)
+        return f"{self.place}, {points}, seed {self.seed}"
+
+    def memory(self) -> Sequence[Need]:
+        """Return a step with its backward pass, and the rollouts of an evaluation."""
+        settings, evaluate, each = self.training, self.training["evaluate"], self.footprint
+        sizes = self.sizes
+        # Gradients, and two moments of each, besides the parameters themselves.
+        step = settings["batch"] * each.taught + 4 * each.policy
+        found = [
+            Need(
+                step,
+                f"a step of {settings['batch']:,} trajectories with its backward pass",
+                {"training.batch": settings["batch"], **sizes},
+            )
+        ]
+        tempered = max(evaluate["samples"], 1) * (each.sampled + 3 * 8)
+        for name in ("instances", "tuning"):
+            count = evaluate.get(name, 0)
+            # Instances of the user's own may be fewer.
+            if count and not (name == "instances" and evaluate.get("data")):
+                found.append(
+                    Need(
+                        count * (each.instance + tempered),
+                        f"the evaluation of {count:,} × {evaluate['samples']:,} trajectories",
+                        {
+                            f"training.evaluate.{name}": count,
+                            "training.evaluate.samples": evaluate["samples"],
+                            **sizes,
+                        },
+                    )
+                )
+        return found
+
+    def lengths(self) -> Mapping[str, float]:
+        """Return the settings that its work grows with."""
+        evaluate = self.training["evaluate"]
+        return {
+            "training.steps": self.training["steps"] / 100,
+            "training.batch": self.training["batch"],
+            "training.inner_epochs": self.training["inner_epochs"],
+            "training.evaluate.instances": evaluate["instances"],
+            "training.evaluate.samples": evaluate["samples"],
+            **self.sizes,
+        }
+
+    @property
+    def on_device(self) -> bool:
+        """Whether it trains on a CUDA device where there is one."""
+        places = "cuda" in ENVIRONMENTS.get(self.environment["name"]).supports
+        return places and bool(self.training.get("device", "auto") != "cpu")
+
+    def check_machine(self) -> None:
+        """Raise `LabError` where the training asks for a CUDA device and there is none.
+
+        Imports torch where it does.
+        """
+        super().check_machine()
+        if self.training.get("device") == "cuda":
+            from maxk_lab.training.evaluation import resolve_device
+
+            resolve_device("cuda")
+
+
+def left_out(study: Study, environment: str) -> list[Skipped]:
+    """Return the points of the grid that are not measured in this environment."""
+    return list(training_points(study, environment)[1])
+
+
+def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[TrainingUnit]:
+    """Yield all settings and points of a seed before the next seed.
+
+    An unfinished sweep then has whole seeds to compare.
+    """
+    for seed, variant in product(seeds, found):
+        for training in training_points(study, variant.environment["name"])[0]:
+            unit = TrainingUnit(
+                environment=variant.environment,
+                policy=variant.policy,
+                seed=seed,
+                training=training.settings,
+                setting={**variant.setting, **training.setting},
+            )
+            yield unit.with_points([training.point])

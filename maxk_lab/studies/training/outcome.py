@@ -14,7 +14,7 @@ from maxk_lab.ranges import Range
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds.over_seeds import over_instances
 from maxk_lab.statistics.seeds.two_level import QUANTILES
-from maxk_lab.studies.training.schema import evaluated_ks
+from maxk_lab.studies.training.grid import evaluated_ks
 from maxk_lab.training.evaluation import Decoded, max_curves, reward_quantiles
 from maxk_lab.training.trainer import Trainer
 

@@ -12,10 +12,8 @@ from maxk_lab.report.naming import Setting
 from maxk_lab.report.tables import grouped
 from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.studies.training.row.comparison import difference, difference_p_value
-from maxk_lab.studies.training.row.model import TrainingKey, TrainingRow
-from maxk_lab.studies.training.row.names import spoken
-from maxk_lab.studies.training.row.settings import place_setting, plain_place
+from maxk_lab.studies.training.pairs import difference, difference_p_value, spoken
+from maxk_lab.studies.training.row import TrainingKey, TrainingRow, place_setting, plain_place
 
 # Values that differ by less, relative to their size, are the same but for rounding.
 _SAME = 1e-9

@@ -18,8 +18,7 @@ from maxk_lab.files import check_archive
 from maxk_lab.gradients.scores.sampler import check_drawn
 from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.seeds import derive_seed
-from maxk_lab.studies.training.held_out.evaluation_set import evaluation_set, tuning_set
-from maxk_lab.studies.training.held_out.optima import optima_record
+from maxk_lab.studies.training.held_out import evaluation_set, optima_record, tuning_set
 from maxk_lab.studies.training.outcome import training_metrics
 from maxk_lab.studies.training.spec import checkpoint_file, evaluation_seed, snapshot_file
 from maxk_lab.sweeps.parts import Event, Measured

@@ -12,9 +12,8 @@ from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.instance_files import hash_of_data
 from maxk_lab.errors import LabError
 from maxk_lab.seeds import derive_seed
-from maxk_lab.studies.training.held_out import optima as module
-from maxk_lab.studies.training.held_out.evaluation_set import evaluation_set
-from maxk_lab.studies.training.held_out.optima import optima_record
+from maxk_lab.studies.training import held_out as module
+from maxk_lab.studies.training.held_out import evaluation_set, optima_record
 from maxk_lab.training.settings import EvaluationSettings
 
 SIX = EvaluationSettings(instances=6)
@@ -71,8 +70,7 @@ WORKER = """
 import hashlib, sys
 from pathlib import Path
 import numpy as np, torch
-from maxk_lab.studies.training.held_out.evaluation_set import evaluation_set
-from maxk_lab.studies.training.held_out.optima import optima_record
+from maxk_lab.studies.training.held_out import evaluation_set, optima_record
 from maxk_lab.training.settings import EvaluationSettings
 
 class Numbers:

@@ -25,9 +25,9 @@ from maxk_lab.report.model import Origin
 from maxk_lab.report.sections import answer_of
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
 from maxk_lab.studies.training.facts import facts
+from maxk_lab.studies.training.pairs import with_differences_to
 from maxk_lab.studies.training.places import places_of
-from maxk_lab.studies.training.row.comparison import with_differences_to
-from maxk_lab.studies.training.row.model import Apart, Optimum
+from maxk_lab.studies.training.row import Apart, Optimum
 from maxk_lab.sweeps.studies import STUDIES
 from maxk_lab.training.settings import Settings
 

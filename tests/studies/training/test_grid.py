@@ -6,7 +6,7 @@ import pytest
 from sweep_files import Write, plan_of, problems
 
 from maxk_lab.errors import LabError
-from maxk_lab.studies.training.plan import TrainingUnit
+from maxk_lab.studies.training.grid import TrainingUnit
 from maxk_lab.sweeps.plan.identity import content_hash
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.plan.selection import select
@@ -282,7 +282,7 @@ def test_extras_and_instances_in_files_are_of_routing(write: Write, tmp_path: ob
 def test_an_evaluation_set_is_its_content(
     write: Write, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("maxk_lab.studies.training.checks.instances_in", lambda *_: 128)
+    monkeypatch.setattr("maxk_lab.studies.training.spec.instances_in", lambda *_: 128)
     path = tmp_path / "a.npz"  # type: ignore[operator]
     path.write_bytes(b"one")
     (tmp_path / "b.npz").write_bytes(b"one")  # type: ignore[operator]

@@ -13,11 +13,11 @@ from maxk_lab.ranges import SHARES
 from maxk_lab.report.tables import Pooled
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
 from maxk_lab.studies.training.compare import judged
-from maxk_lab.studies.training.ending.measures import gap_difference
+from maxk_lab.studies.training.ending import gap_difference
+from maxk_lab.studies.training.pairs import difference, with_differences_to
 from maxk_lab.studies.training.places import beaten, comparisons, places_of
 from maxk_lab.studies.training.places import tested as together
-from maxk_lab.studies.training.row.comparison import difference, with_differences_to
-from maxk_lab.studies.training.row.model import Optimum
+from maxk_lab.studies.training.row import Optimum
 
 RLOO = ("maxk", "rloo", 2)
 

@@ -13,7 +13,7 @@ from maxk_lab.report.document import compact
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
-from maxk_lab.studies.training.row.settings import biasing
+from maxk_lab.studies.training.row import biasing
 from maxk_lab.training.settings import StepSettings
 
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from maxk_lab.report.formats.render import render
-from maxk_lab.studies.training.row.names import methods
+from maxk_lab.studies.training.pairs import methods
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 
 ZSCORE = "weight_normalization"

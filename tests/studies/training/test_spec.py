@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from sweep_files import Write, ids_of, plan_of, problems
 
-from maxk_lab.studies.training.plan import TrainingUnit
-from maxk_lab.studies.training.schema import evaluated_ks
+from maxk_lab.studies.training.grid import TrainingUnit, evaluated_ks
 from maxk_lab.sweeps.plan.identity import content_hash
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.plan.selection import select

@@ -14,7 +14,7 @@ from maxk_lab.report.charts import Figure, Table
 from maxk_lab.report.model import Summary
 from maxk_lab.report.tables import Pooled
 from maxk_lab.studies.training.charts.frames import LOG, estimates
-from maxk_lab.studies.training.row.model import TrainingRow
+from maxk_lab.studies.training.row import TrainingRow
 
 # Lines of one panel, beyond which methods have panels by the K that they are trained for.
 LINES = 7

@@ -11,11 +11,9 @@ import pandas as pd
 from maxk_lab.report.charts import Table
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.studies.training.pairs import seed_pairs, spoken_method, trained_for
 from maxk_lab.studies.training.places import Place, places_of
-from maxk_lab.studies.training.row.comparison import seed_pairs
-from maxk_lab.studies.training.row.model import TrainingRow
-from maxk_lab.studies.training.row.names import spoken_method, trained_for
-from maxk_lab.studies.training.row.settings import UNBIASED
+from maxk_lab.studies.training.row import UNBIASED, TrainingRow
 
 LOG = "log/"
 

@@ -1,4 +1,4 @@
-"""Rows of which every policy is decoded in its own best way, as chosen on the tuning instances."""
+"""Rows whose policies are decoded in another way: each in its own best, as tuned, or all in one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from typing import TypeVar
 from maxk_lab.ranges import Range
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds.over_seeds import Mean, of_means, over_instances
-from maxk_lab.studies.training.ending.apart import with_seeds_apart
-from maxk_lab.studies.training.ending.measures import gap_of_seeds, gap_range
-from maxk_lab.studies.training.ending.ways import sampled_at
-from maxk_lab.studies.training.row.comparison import difference
-from maxk_lab.studies.training.row.model import Measures, Trained, TrainingRow
+from maxk_lab.studies.training.ending import gap_of_seeds, gap_range, sampled_at, with_seeds_apart
+from maxk_lab.studies.training.pairs import difference
+from maxk_lab.studies.training.row import Measures, Trained, TrainingRow
 
 Name = TypeVar("Name", str, float)
 

@@ -12,8 +12,8 @@ from maxk_lab.ranges import NOT_POSITIVE
 from maxk_lab.report.formats.render import render
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
 from maxk_lab.studies.training.compare import judge
-from maxk_lab.studies.training.ending.gap import gap
-from maxk_lab.studies.training.ending.own_best import best_on_tuning
+from maxk_lab.studies.training.decoding import best_on_tuning
+from maxk_lab.studies.training.ending import gap
 from maxk_lab.sweeps.spec.claims.shapes import Claim
 
 POMO, BEST = ("reinforce", "group_mean", 1), ("maxk", "subloo", 8)

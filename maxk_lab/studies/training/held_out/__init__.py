@@ -1,1 +1,0 @@
-"""The held-out instances that trained policies are evaluated on, and their optima."""
