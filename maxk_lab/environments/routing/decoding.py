@@ -20,7 +20,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from maxk_lab.environments.rollouts import TokenStatistics, mapped, token_statistics
-from maxk_lab.environments.routing.pointer import Pointer, pointer_of
+from maxk_lab.environments.routing.pointer import Decision, Pointer, pointer_of
 from maxk_lab.environments.routing.steps import LEAN, Entries
 from maxk_lab.errors import LabError
 
@@ -73,17 +73,16 @@ class Start:
         plain = self.pointer is not None and self.pointer.plain
         return decode(self.env, self.state, act, self.first, plain=plain)
 
-    def decide(self, state: State) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and probabilities of the next action, [N, A] each, with gradient.
+    def decide(self, state: State) -> Decision:
+        """The decision of RL4CO's own decoder, with gradient, or that of `pointer` in its place.
 
-        They are those of RL4CO's own decoder: up to rounding where `pointer` takes its place, else
-        digit for digit.
+        The former's digit for digit, the latter's up to rounding.
         """
         if self.pointer is not None:
             return self.pointer.decide(state)
         logits, mask = self.policy.decoder(state, self.cache, self.shared)
         log_policy = log_policy_of(self.policy, logits, mask, self.temperature)
-        return log_policy, log_policy.exp()
+        return Decision(log_policy, log_policy.exp())
 
 
 @dataclass(frozen=True)
@@ -165,22 +164,26 @@ def step_by_step(start: Start, choose: Choice) -> tuple[Decoded, TokenStatistics
 
     Without gradient, no distribution [N, A] is kept any longer than needed.
     """
+    decisions: list[Decision] = []
     steps: list[TokenStatistics] = []
 
     def act(state: State) -> Tensor:
-        log_policy, policy = start.decide(state)
-        action = choose(policy.detach())
+        decision = start.decide(state)
+        action = choose(decision.policy.detach())
         deciding = ~state["done"].reshape(-1)
-        steps.append(token_statistics(log_policy, action, deciding, policy))
+        steps.append(token_statistics(decision.log_policy, action, deciding, decision.policy))
+        if start.pointer is not None and torch.is_grad_enabled():
+            decisions.append(decision)
         return action
 
     decoded = start.decode(act)
+    names = ("log_probs", "entropy", "logit_proxy", "mask")
     tokens = TokenStatistics(
-        *(
-            torch.stack([getattr(step, name) for step in steps], 1)
-            for name in ("log_probs", "entropy", "logit_proxy", "mask")
-        )
+        *(torch.stack([getattr(step, name) for step in steps], 1) for name in names)
     )
+    if start.pointer is not None and decisions:
+        actions = decoded.actions[:, -len(decisions) :]
+        tokens = start.pointer.with_gradient(decisions, actions, tokens)
     if start.first is None:
         return decoded, tokens
     # A forced first action is no decision: its statistics are zero, as after the end.
@@ -226,7 +229,7 @@ def greedily(start: Start) -> Decoded:
     """
 
     def act(state: State) -> Tensor:
-        return _possible(*start.decide(state)[0].max(-1), -torch.inf)
+        return _possible(*start.decide(state).log_policy.max(-1), -torch.inf)
 
     return start.decode(act)
 

@@ -3,13 +3,14 @@
 Algebra and no approximation: the projection of what a query attends to goes into the keys of the
 logits, the scale of the products into the keys; and as the projection of a query is linear, all
 nodes are projected once instead of one by one at every step. Values are RL4CO's up to rounding.
+Decisions are taken without gradient; a backward pass of all of them follows from what they keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 from rl4co.models.nn.attention import PointerAttention, scaled_dot_product_attention
@@ -18,8 +19,10 @@ from rl4co.models.nn.env_embeddings.dynamic import StaticEmbedding
 from rl4co.models.zoo.am.decoder import AttentionModelDecoder, PrecomputedCache
 from rl4co.utils.ops import unbatchify
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
+from maxk_lab.environments.rollouts import TokenStatistics, surprise
 from maxk_lab.policies.attention import RepeatedTSPContext
 
 # The queries [B, n, E] of states, whose entries are [(n b)] each.
@@ -32,6 +35,20 @@ NODE_AND_NUMBERS = (
     *(context.VRPContext, context.VRPTWContext, context.MTVRPContext),
     *(context.PCTSPContext, context.OPContext),
 )
+
+
+class Decision(NamedTuple):
+    """A decision of N trajectories, n of each of B instances.
+
+    Log-probabilities and probabilities of the next actions, [N, A] each. A pointer's are without
+    gradient, and `parts` are what its backward pass needs besides: the query [B, n, E], with
+    gradient; the attention to the nodes by heads [B·heads, A, n]; what was attended to [B, E, n];
+    the clipped logits [N, A].
+    """
+
+    log_policy: Tensor
+    policy: Tensor
+    parts: tuple[Tensor, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,28 +68,96 @@ class Pointer:
     clipping: float
     scale: float
 
-    def decide(self, state: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and probabilities of the next actions in states [(n b)]: [N, A] each.
+    def decide(self, state: Mapping[str, Tensor]) -> Decision:
+        """The decision in states [(n b)]."""
+        query = self.queries(state)
+        with torch.no_grad():
+            return self._decide(query, state["action_mask"])
 
-        Both have a gradient.
-        """
-        mask, query = state["action_mask"], self.queries(state)
+    def _decide(self, query: Tensor, mask: Tensor) -> Decision:
         count, n, _ = query.shape
         nodes = mask.shape[-1]
         # [A, n] keeps the heads of a glimpse side by side, without a copy.
-        heads = len(self.keys) // len(self.logit_keys)
-        products = torch.bmm(self.keys, _by_heads(query, heads).transpose(1, 2))
+        products = torch.bmm(self.keys, _by_heads(query, self.heads).transpose(1, 2))
         # 0 where an action is allowed, else −∞: several times as fast as filling by a mask.
         barred = mask.to(products.dtype).reciprocal_().neg_().add_(1)
         every_head = barred.view(n, count, nodes).permute(1, 2, 0).unsqueeze(1).contiguous()
         products.view(count, -1, nodes, n).add_(every_head)
-        glimpse = torch.bmm(self.values.transpose(1, 2), products.softmax(1)).view(count, -1, n)
+        attention = products.softmax(1)
+        glimpse = torch.bmm(self.values.transpose(1, 2), attention).view(count, -1, n)
         logits = torch.bmm(glimpse.transpose(1, 2), self.logit_keys.transpose(1, 2))
         logits = logits.transpose(0, 1).reshape(mask.shape)
         clipped = logits.tanh_() if self.clipping else logits
         scaled = (clipped * self.scale).add_(barred)
         # An exponential of −∞ takes its time, softmax does not.
-        return scaled.log_softmax(-1), scaled.softmax(-1)
+        log_policy, policy = scaled.log_softmax(-1), scaled.softmax(-1)
+        return Decision(log_policy, policy, (query, attention, glimpse, clipped))
+
+    @property
+    def heads(self) -> int:
+        return len(self.keys) // len(self.logit_keys)
+
+    def with_gradient(
+        self, decisions: Sequence[Decision], actions: Tensor, tokens: TokenStatistics
+    ) -> TokenStatistics:
+        """The tokens [N, T] of the actions of T decisions, log_probs and entropy with gradient.
+
+        It goes to the keys and values and to the queries of the decisions, and has no derivative of
+        its own.
+        """
+        log_probs, entropy = _Decisions.apply(  # type: ignore[no-untyped-call]
+            *(self, decisions, actions, tokens, self.keys, self.values, self.logit_keys),
+            *(decision.parts[0] for decision in decisions),
+        )
+        return replace(tokens, log_probs=log_probs, entropy=entropy)
+
+
+class _Decisions(torch.autograd.Function):
+    """log_probs and entropy [N, T] of keys, values, logit keys and T queries."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        ctx.arguments = arguments[:4]
+        tokens: TokenStatistics = arguments[3]
+        return tokens.log_probs.clone(), tokens.entropy.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, by_log_probs: Tensor | None, by_entropy: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        pointer, decisions, actions, tokens = ctx.arguments
+        by_keys, by_values, by_logit_keys = map(
+            torch.zeros_like, (pointer.keys, pointer.values, pointer.logit_keys)
+        )
+        by_queries = []
+        for t, (log_policy, policy, (query, attention, glimpse, clipped)) in enumerate(decisions):
+            count, n, _ = query.shape
+            by_logits = torch.zeros_like(policy)
+            if by_log_probs is not None:
+                by_chosen = (by_log_probs[:, t] * tokens.mask[:, t]).unsqueeze(1)
+                by_logits = (policy * -by_chosen).scatter_add_(1, actions[:, t : t + 1], by_chosen)
+            if by_entropy is not None:
+                by_sum = (by_entropy[:, t] * tokens.mask[:, t]).unsqueeze(1)
+                beyond = surprise(log_policy) - tokens.entropy[:, t : t + 1]
+                by_logits = by_logits + policy * beyond * by_sum
+            slope: Tensor | float = pointer.scale
+            if pointer.clipping:
+                slope = clipped.square().sub_(1).mul_(-pointer.scale)
+            by_logits = (by_logits * slope).view(n, count, -1).permute(1, 2, 0)
+            # Out of place: several gradients at once (`is_grads_batched`) cannot be added to one.
+            by_logit_keys = by_logit_keys.baddbmm(by_logits, glimpse.transpose(1, 2))
+            by_glimpse = torch.bmm(pointer.logit_keys.transpose(1, 2), by_logits)
+            by_glimpse = by_glimpse.view(len(attention), -1, n)
+            by_values = by_values.baddbmm(attention, by_glimpse.transpose(1, 2))
+            by_products = torch.bmm(pointer.values, by_glimpse).mul_(attention)
+            by_products.addcmul_(attention, by_products.sum(1, keepdim=True), value=-1)
+            by_keys = by_keys.baddbmm(by_products, _by_heads(query, pointer.heads))
+            by_query = torch.bmm(by_products.transpose(1, 2), pointer.keys)
+            by_query = by_query.view(count, pointer.heads, n, -1).transpose(1, 2)
+            by_queries.append(by_query.reshape(count, n, -1))
+        return None, None, None, None, by_keys, by_values, by_logit_keys, *by_queries
 
 
 def pointer_of(
