@@ -30,7 +30,7 @@ from maxk_lab.report.formats.catalogue import CATALOGUE as REPORT_FORMATS
 from maxk_lab.results.compare.formats import FORMATS as COMPARISON_FORMATS
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.backends import BACKENDS
-from maxk_lab.sweeps.spec.claims.shapes import CLAIM_KINDS
+from maxk_lab.sweeps.spec.claims import CLAIM_KINDS
 from maxk_lab.sweeps.spec.layers import BLOCK, PROFILES
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.variation import CHECKPOINT, NAME, POLICY_NAME

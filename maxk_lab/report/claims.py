@@ -15,21 +15,21 @@ from maxk_lab.report.parts import ComparePart
 from maxk_lab.report.tables import Pooled, PooledRow
 from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval, exactly
-from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
-from maxk_lab.sweeps.spec.claims.regions import Where
-from maxk_lab.sweeps.spec.claims.shapes import (
+from maxk_lab.sweeps.spec.arithmetic import evaluate_value
+from maxk_lab.sweeps.spec.claims import (
     BiasedClaim,
     Claim,
     DifferenceClaim,
     EqualsClaim,
     OrderClaim,
     UnbiasedClaim,
+    Where,
 )
 from maxk_lab.sweeps.studies import STUDIES, StudyRow
 
 if TYPE_CHECKING:
     from maxk_lab.report.tables import PooledRow
-    from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim
+    from maxk_lab.sweeps.spec.claims import EqualsClaim
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from maxk_lab.sweeps.studies import STUDIES
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import Record, RunDirectory
-    from maxk_lab.sweeps.spec.claims.shapes import Claim
+    from maxk_lab.sweeps.spec.claims import Claim
     from maxk_lab.sweeps.spec.figures import Figure
 
 

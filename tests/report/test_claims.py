@@ -12,7 +12,7 @@ from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.studies.gradient.compare import judge
-from maxk_lab.sweeps.spec.claims.shapes import Claim
+from maxk_lab.sweeps.spec.claims import Claim
 
 
 @pytest.fixture(scope="module")

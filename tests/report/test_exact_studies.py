@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.sweeps.spec.claims.shapes import Claim
+from maxk_lab.sweeps.spec.claims import Claim
 
 OPTIMA = {1: 0.25, 2: 0.5, 4: 0.75}
 

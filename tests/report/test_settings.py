@@ -14,7 +14,7 @@ from maxk_lab.report.naming import environment_label, setting_of, setting_words,
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.report.write import write_report
 from maxk_lab.studies.gradient.pool import key, sorted_rows
-from maxk_lab.sweeps.spec.claims.shapes import Claim
+from maxk_lab.sweeps.spec.claims import Claim
 from maxk_lab.sweeps.spec.figures import Figure
 
 ARMS = "environment.num_loc"

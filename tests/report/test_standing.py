@@ -13,8 +13,7 @@ from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.model import Counts
 from maxk_lab.report.summarise import summarise, summarise_records
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.spec.claims.regions import Where
-from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim
+from maxk_lab.sweeps.spec.claims import EqualsClaim, Where
 
 TEXTS = ("terminal", "markdown", "latex")
 

@@ -33,8 +33,8 @@ from maxk_lab.studies.gradient.pool import (
     is_oracle,
     same_mean,
 )
-from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
-from maxk_lab.sweeps.spec.claims.shapes import (
+from maxk_lab.sweeps.spec.arithmetic import evaluate_value
+from maxk_lab.sweeps.spec.claims import (
     BiasedClaim,
     Claim,
     EqualsClaim,

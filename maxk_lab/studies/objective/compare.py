@@ -9,7 +9,7 @@ from itertools import pairwise
 from maxk_lab.report.claims import Judged, together
 from maxk_lab.report.document import exact
 from maxk_lab.studies.objective.pool import ObjectiveRow
-from maxk_lab.sweeps.spec.claims.shapes import OrderClaim
+from maxk_lab.sweeps.spec.claims import OrderClaim
 
 
 def judge(claim: OrderClaim, met: Sequence[tuple[ObjectiveRow, ...]], alpha: float) -> Judged:

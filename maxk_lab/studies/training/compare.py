@@ -13,7 +13,7 @@ from maxk_lab.studies.training.ending import gap_difference
 from maxk_lab.studies.training.pairs import difference, why_not_paired
 from maxk_lab.studies.training.places import comparisons, places_of
 from maxk_lab.studies.training.row import TrainingRow
-from maxk_lab.sweeps.spec.claims.shapes import DifferenceClaim
+from maxk_lab.sweeps.spec.claims import DifferenceClaim
 
 
 def judged(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Pooled[TrainingRow]:

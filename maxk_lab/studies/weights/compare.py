@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from maxk_lab.report.claims import Judged, judge_exact
 from maxk_lab.studies.weights.pool import WeightsRow
-from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim
+from maxk_lab.sweeps.spec.claims import EqualsClaim
 
 
 def judge(claim: EqualsClaim, met: Sequence[tuple[WeightsRow]], alpha: float) -> Judged:

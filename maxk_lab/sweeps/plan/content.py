@@ -2,31 +2,42 @@
 
 A name stays when the code or the weights behind it change. So the resolved spec keeps, for all that
 is not the lab's own, the hash of what is there, and the id of a cell holds those that it rests on.
+Nothing is imported to tell.
 """
 
 from __future__ import annotations
 
+import ast
+import hashlib
+import sysconfig
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.lookup import is_function_path
+from maxk_lab.environments.lookup import NoModuleError, is_function_path, place_of
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.installed import name_and_version
 from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER
 from maxk_lab.policies.model_folder import folder_hash
 from maxk_lab.sweeps.plan.identity import Content
-from maxk_lab.sweeps.plan.sources import package_modules, source_hash
 from maxk_lab.sweeps.studies import STUDIES
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.spec.schema import SweepSpec
     from maxk_lab.sweeps.spec.variation import Variant
 
+OURS = __name__.partition(".")[0]
+# Folders in which everything is installed.
+_SITES = ("site-packages", "dist-packages")
 # The axes of a grid whose values are rows of a catalogue.
 _AXES: Mapping[str, Catalogue[Any]] = {"estimator": ESTIMATORS, "baseline": BASELINES}
+# What is named, by its key in the content: a row of a catalogue, or a function or folder by itself.
+_Names = dict[str, tuple[Catalogue[Any] | None, str]]
 
 
 def content_of(spec: SweepSpec) -> Content:
@@ -37,22 +48,24 @@ def content_of(spec: SweepSpec) -> Content:
     """
     from maxk_lab.sweeps.spec.variation import variants
 
-    found: dict[str, Mapping[str, str]] = {}
+    names: _Names = {}
     for variant in variants(spec.environment, spec.policy, spec.vary):
         if variant.refusal is None:
             place = {"environment": variant.environment, "policy": variant.policy}
             for kind, study in spec.studies.items():
-                told = place | {"study": study.model_dump(mode="json")}
-                found |= _resolved(_named(kind, told), known=found)
-    return found
+                names |= _named(kind, place | {"study": study.model_dump(mode="json")})
+    return _resolved(names)
 
 
 def named_content(content: Content, study: str, told: Mapping[str, Any]) -> Content:
     """Return the entries of what a unit of this kind names in all that its worker is told."""
-    found = {key: content[key] for key in _named(study, told) if key in content}
     folder = model_folder(told["policy"])
     # Where the folder lies tells nothing.
-    return {PRETRAINED_FOLDER if key == folder else key: one for key, one in found.items()}
+    return {
+        PRETRAINED_FOLDER if key == folder else key: content[key]
+        for key in _named(study, told)
+        if key in content
+    }
 
 
 def was_sound(variant: Variant, content: Content) -> bool:
@@ -76,10 +89,7 @@ def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[s
     for cell in cells:
         planned |= cell.get("content", {})
         names |= named_on_axes(cell)
-    if not planned:
-        return
-    now = _resolved(names, known={})
-    folder = model_folder(unit["policy"])
+    now, folder = _resolved(names) if planned else {}, model_folder(unit["policy"])
     for key, there in planned.items():
         is_model = key == PRETRAINED_FOLDER
         if now.get(folder if is_model else key) != there:
@@ -91,72 +101,115 @@ def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[s
 
 def function_paths(told: Any) -> Iterator[str]:
     """Yield every text in what a worker is told that may be the path of a function."""
-    if isinstance(told, str) and is_function_path(told):
-        yield told
-    inside = told.values() if isinstance(told, Mapping) else told
-    for one in inside if isinstance(inside, Iterable) and not isinstance(told, str) else ():
-        yield from function_paths(one)
-
-
-_Names = dict[str, tuple[Catalogue[Any] | None, str]]
-
-
-def _named(study: str, told: Mapping[str, Any]) -> _Names:
-    """The rows, functions and the folder that are named, by their keys in the content."""
-    environment, policy = told["environment"], told["policy"]
-    found: _Names = {path: (None, path) for path in function_paths(told)}
-    rows: list[tuple[Catalogue[Any], str]] = [(STUDIES, study)]
-    if environment["name"] in ENVIRONMENTS:
-        row = ENVIRONMENTS.get(environment["name"])
-        rows += [(ENVIRONMENTS, row.name), (POLICIES, policy.get("name", row.policies[0]))]
-        rows += row.named(environment)
-    found |= {f"{catalogue.kind} {name}": (catalogue, name) for catalogue, name in rows}
-    folder = model_folder(policy)
-    return found | named_on_axes(told) | ({folder: (None, folder)} if folder else {})
+    if isinstance(told, str):
+        yield from [told] if is_function_path(told) else []
+    elif isinstance(told, Iterable):
+        for one in told.values() if isinstance(told, Mapping) else told:
+            yield from function_paths(one)
 
 
 def named_on_axes(told: Any) -> dict[str, tuple[Catalogue[Any], str]]:
     """Return the estimators and baselines named anywhere, without parameters, by their keys."""
-    found: dict[str, tuple[Catalogue[Any], str]] = {}
+    rows: dict[str, tuple[Catalogue[Any], str]] = {}
     for key, value in told.items() if isinstance(told, Mapping) else ():
         catalogue = _AXES.get(key)
         for one in value if isinstance(value, list | tuple) else (value,):
             if catalogue is not None and isinstance(one, str):
                 name = one.partition("[")[0].strip()
-                found[f"{catalogue.kind} {name}"] = catalogue, name
+                rows[f"{catalogue.kind} {name}"] = catalogue, name
             else:
-                found |= named_on_axes(one)
-    return found
+                rows |= named_on_axes(one)
+    return rows
 
 
-def _resolved(names: _Names, known: Content) -> dict[str, Mapping[str, str]]:
-    """Return the content of what is not known yet; what is the lab's own has none."""
-    found: dict[str, Mapping[str, str]] = {}
+def _named(study: str, told: Mapping[str, Any]) -> _Names:
+    """Return the rows, the functions and the folder that are named, by their keys."""
+    environment, policy = told["environment"], told["policy"]
+    names: _Names = {path: (None, path) for path in function_paths(told)}
+    rows: list[tuple[Catalogue[Any], str]] = [(STUDIES, study)]
+    if environment["name"] in ENVIRONMENTS:
+        row = ENVIRONMENTS.get(environment["name"])
+        rows += [(ENVIRONMENTS, row.name), (POLICIES, policy.get("name", row.policies[0]))]
+        rows += row.named(environment)
+    names |= {f"{catalogue.kind} {name}": (catalogue, name) for catalogue, name in rows}
+    folder = model_folder(policy)
+    return names | named_on_axes(told) | ({folder: (None, folder)} if folder else {})
+
+
+def _resolved(names: _Names) -> Content:
+    """Return the content of these; what is the lab's own has none."""
+    content: dict[str, Mapping[str, str]] = {}
     for key, (catalogue, name) in names.items():
-        if key in known:
-            continue
         if catalogue is not None:
-            there = _of_row(catalogue, name)
+            entry = _of_row(catalogue, name)
         elif is_function_path(name):
-            there = _of_source([name.partition(":")[0]])
+            entry = _of_source([name.partition(":")[0]])
         else:
-            there = {"sha256": folder_hash(name)}
-        if there:
-            found[key] = there
-    return found
+            entry = {"sha256": folder_hash(name)}
+        if entry:
+            content[key] = entry
+    return content
 
 
 def _of_row(catalogue: Catalogue[Any], name: str) -> Mapping[str, str]:
     point = catalogue.origin(name)
     if point is None:
         return {}
-    # The code of a row is a function in a module, or a whole package.
-    module, _, function = catalogue.get(name).implementation.partition(":")
-    modules = [module] if function else package_modules(module)
     package, version = name_and_version(point)
-    return {"package": package, "version": version, **_of_source([point.module, *modules])}
+    code = _of_source([point.module, catalogue.get(name).implementation.partition(":")[0]])
+    return {"package": package, "version": version, **code}
 
 
 def _of_source(modules: Iterable[str]) -> Mapping[str, str]:
-    found = source_hash(modules)
-    return {} if found is None else {"sha256": found}
+    files = sorted(source_files(modules).items())
+    texts = ((name, path.read_bytes().replace(b"\r\n", b"\n")) for name, path in files)
+    lines = "".join(f"{name} {hashlib.sha256(text).hexdigest()}\n" for name, text in texts)
+    return {"sha256": hashlib.sha256(lines.encode()).hexdigest()} if files else {}
+
+
+def source_files(modules: Iterable[str]) -> dict[str, Path]:
+    """Return the files of the top-level packages of modules, by their names from the folder there.
+
+    With those of the user's own come all that they import from the same folder. There are none of
+    the lab, of Python itself, and of what is not there.
+    """
+    files: dict[str, Path] = {}
+    queue = [(module.partition(".")[0], _folder_of(module)) for module in modules]
+    seen = {OURS}
+    for first, folder in queue:
+        if folder is None or first in seen or _folder_of(first) != folder:
+            continue
+        seen.add(first)
+        alone, place = folder.name in _SITES, folder / first
+        for path in place.rglob("*.py") if place.is_dir() else [folder / f"{first}.py"]:
+            if path.is_file():
+                files[path.relative_to(folder).as_posix()] = path
+                queue += [(one, folder) for one in (() if alone else _imports(path) - seen)]
+    return files
+
+
+def _imports(path: Path) -> set[str]:
+    """Return the top-level packages that a file imports by name."""
+    names: set[str] = set()
+    with warnings.catch_warnings(), suppress(SyntaxError, ValueError, RecursionError):
+        warnings.simplefilter("ignore")  # such as of a backslash; its import shows them
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module.partition(".")[0])
+    return names
+
+
+def _folder_of(module: str) -> Path | None:
+    """Return the folder that a top-level package lies in; None for those of Python itself."""
+    try:
+        spec = place_of(module.partition(".")[0])
+    except (NoModuleError, ValueError, ImportError):
+        return None
+    inside = spec.submodule_search_locations
+    place = next(iter(inside), None) if inside is not None else spec.origin
+    if not place or not Path(place).exists():
+        return None
+    folder = Path(place).absolute().parent
+    return None if str(folder) in map(sysconfig.get_path, ("stdlib", "platstdlib")) else folder

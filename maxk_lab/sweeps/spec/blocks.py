@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from maxk_lab.findings import known_keys, message, one_of, unknown_key
-from maxk_lab.sweeps.spec.claims.shapes import CLAIM_KINDS
+from maxk_lab.sweeps.spec.claims import CLAIM_KINDS
 from maxk_lab.sweeps.spec.schema import SweepSpec, model_of
 from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path
 from maxk_lab.sweeps.studies import STUDIES
@@ -18,7 +18,7 @@ from maxk_lab.sweeps.studies import STUDIES
 Location = Sequence[int | str]
 # Stand in for what is needed and not sound: they go with every setting.
 _NEUTRAL = {"name": "sweep", "seeds": 1, "environment": {}}
-_NEUTRAL_ENTRY = {"estimator": "maxk", "baseline": "none", "n": 1, "k": 1}
+_ENTRY = {"estimator": "maxk", "baseline": "none", "n": 1, "k": 1}
 # A block that is not sound after so many repairs is left out.
 _REPAIRS = 3
 
@@ -70,19 +70,22 @@ def read_parts(source: Source) -> Parts:
 def _sound(written: Any, error: ValidationError, bad: set[tuple[str, int]]) -> SweepSpec:
     """Return the spec of what is sound, so that no mistake hides the next one.
 
-    The entries of grids with anything wrong come to the `bad` ones, by kind and index.
+    The entries of grids with anything wrong come to the `bad` ones, by kind and index; a neutral
+    one stands in their place.
     """
     tree = deepcopy(written)
     for _ in range(_REPAIRS):
         for finding in error.errors(include_url=False):
-            location: tuple[Any, ...] = finding["loc"]
-            first, *inside = location
+            first, *inside = map(str, finding["loc"])
             block = tree.get(first)
             if not isinstance(block, dict) or not inside or finding["type"] == "missing":
                 tree.pop(first, None)
             elif first in STUDIES and inside[0] == "grid" and len(inside) > 1:
-                bad.add((first, inside[1]))
-                _mend_entry(block, *inside[1:3], unknown=finding["type"] == "extra_forbidden")
+                grid, at = block["grid"], int(inside[1])
+                block["grid"] = list(grid) if isinstance(grid, list) else [grid]
+                known = known_keys(model_of(tree), (first, "grid"))
+                block["grid"][at] = {key: _ENTRY[key] for key in known if key in _ENTRY}
+                bad.add((first, at))
             else:
                 block.pop(inside[0], None)
         try:
@@ -90,19 +93,6 @@ def _sound(written: Any, error: ValidationError, bad: set[tuple[str, int]]) -> S
         except ValidationError as again:
             error = again
     return SweepSpec.model_validate(_NEUTRAL)
-
-
-def _mend_entry(block: dict[str, Any], index: int, key: Any = None, *, unknown: bool) -> None:
-    """Put what is neutral in place of what is wrong with an entry of a grid, or of all of it."""
-    if not isinstance(block["grid"], list):
-        block["grid"] = [block["grid"]]
-    entry = block["grid"][index]
-    if key is None or not isinstance(entry, dict):
-        block["grid"][index] = dict(_NEUTRAL_ENTRY)
-    elif key in _NEUTRAL_ENTRY and not unknown:
-        entry[key] = _NEUTRAL_ENTRY[key]
-    else:
-        entry.pop(key, None)
 
 
 def note_problems(

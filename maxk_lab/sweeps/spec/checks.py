@@ -12,7 +12,7 @@ from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.plan.needs import impossible, memory_of_machine, size
 from maxk_lab.sweeps.spec.blocks import Parts
-from maxk_lab.sweeps.spec.claims.checks import check_claims
+from maxk_lab.sweeps.spec.claims import check_claims
 from maxk_lab.sweeps.spec.figures import check_figures
 from maxk_lab.sweeps.spec.source import Source, TreePath
 from maxk_lab.sweeps.spec.variation import CHECKPOINT, Resolved, Variant
@@ -39,7 +39,9 @@ def check_studies(
         part: Spec = STUDIES.get(name).part("spec")
         part.check(block, resolved, found, source)
     studies = parts.spec.studies
-    if not studies or len(studies) < len(parts.blocks) or found is None:
+    blocks = parts.blocks.values()
+    whole = all(one.study and len(one.entries) == len(one.study.grid) for one in blocks)
+    if not studies or not whole or found is None:
         return
     points = {}
     for name, study in studies.items():

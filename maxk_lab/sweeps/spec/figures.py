@@ -12,7 +12,7 @@ from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import shown
 from maxk_lab.fields import Model, OneOrMore
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.sweeps.spec.claims.regions import AXES, settings_of
+from maxk_lab.sweeps.spec.claims import AXES, settings_of
 from maxk_lab.sweeps.spec.fields import AnyStudy, GradientMeasure
 from maxk_lab.sweeps.spec.source import Source, TreePath
 

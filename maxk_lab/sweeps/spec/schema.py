@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, create_model
 
 from maxk_lab.errors import shown
 from maxk_lab.fields import Different, Model, OneOrMore, Seed, distinct
-from maxk_lab.sweeps.spec.claims.shapes import Claim
+from maxk_lab.sweeps.spec.claims import Claim
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.spec.fields import AnyStudy
 from maxk_lab.sweeps.spec.figures import Figure

@@ -7,7 +7,7 @@ import pytest
 
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient import compare
-from maxk_lab.sweeps.spec.claims.shapes import RatioClaim
+from maxk_lab.sweeps.spec.claims import RatioClaim
 
 # Every instance has more variance than its partner, few have very much more.
 RATIOS = np.array([1.1] * 20 + [3.0, 4.0, 6.0, 8.0])

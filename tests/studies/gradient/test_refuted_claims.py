@@ -9,7 +9,7 @@ import pytest
 from maxk_lab.report.claims import Judged
 from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.studies.gradient.compare import judge
-from maxk_lab.sweeps.spec.claims.shapes import BiasedClaim, UnbiasedClaim
+from maxk_lab.sweeps.spec.claims import BiasedClaim, UnbiasedClaim
 
 CLAIM = UnbiasedClaim(name="it", kind="unbiased", where={"baseline": "none"}, detectable=0.5)
 

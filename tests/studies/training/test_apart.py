@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.sweeps.spec.claims.shapes import Claim
+from maxk_lab.sweeps.spec.claims import Claim
 
 ROW, OTHER = ("maxk", "centred", 8), ("maxk", "subloo", 8)
 

@@ -14,7 +14,7 @@ from maxk_lab.statistics.seeds.over_seeds import over_seeds
 from maxk_lab.studies.training.compare import judge
 from maxk_lab.studies.training.decoding import best_on_tuning
 from maxk_lab.studies.training.ending import gap
-from maxk_lab.sweeps.spec.claims.shapes import Claim
+from maxk_lab.sweeps.spec.claims import Claim
 
 POMO, BEST = ("reinforce", "group_mean", 1), ("maxk", "subloo", 8)
 SAMPLES, HOTTER = 64, 8

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from maxk_lab.report.formats.render import render
 from maxk_lab.studies.training.pairs import methods
-from maxk_lab.sweeps.spec.claims.shapes import Claim
+from maxk_lab.sweeps.spec.claims import Claim
 
 ZSCORE = "weight_normalization"
 

@@ -13,9 +13,8 @@ from own_code import REWARD, SWEEP, install_plugin, planned
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.changes import ELSE, KEEP, changed_since, changes, stale_lines
-from maxk_lab.sweeps.plan.content import check_content
+from maxk_lab.sweeps.plan.content import check_content, source_files
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.plan.sources import source_hash
 from maxk_lab.sweeps.spec.load import read_spec, spec_to_yaml
 
 
@@ -207,57 +206,26 @@ def test_folders_without_an_init_are_followed(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("imports", "counted"),
-    [
-        ("from lib.h import x", "lib/h.py"),
-        ("from lib import h", "lib/h.py"),
-        ("from lib.sub import h", "lib/sub/h.py"),
-        ("from lib.h import x\nimport other", "other.py"),
-        ("from lib import h", "beyond.py"),  # which lib/h.py imports
-        ("try:\n    from . import other\nexcept ImportError:\n    import other", "other.py"),
-        ("from p import *", "p/h.py"),
-        ("from p import *", "p/q/__init__.py"),
-        ("import p.stars", "p/h.py"),  # by `from . import *`
-        ("import importlib\nh = importlib.import_module('lib.h')", "lib/h.py"),
-        (
-            "from importlib import import_module\nfor n in 'a', 'other': import_module(n)",
-            "other.py",
-        ),
-        ("h = __import__('other')", "other.py"),
-    ],
+    "imports",
+    ["from lib.h import x", "import lib", "from lib import h", "import own_rewards, lib.h as h"],
 )
-def test_imports_are_seen_however_they_are_written(
-    project: Path, imports: str, counted: str
-) -> None:
+def test_what_a_module_imports_beside_it_is_its_source(project: Path, imports: str) -> None:
+    """Of a package it is all, and what that imports in its turn; nothing is imported."""
     files = {
-        "lib/h.py": "import beyond\nx = 0\n",
-        "lib/sub/h.py": "",
-        "beyond.py": "",
+        "lib/__init__.py": "",
+        "lib/h.py": "from . import sub\nimport beyond, numpy, json\nx = 0\n",
+        "lib/sub/text.md": "",
+        "lib/sub/h.py": "raise RuntimeError",
+        "beyond.py": "def broken(",
         "other.py": "",
-        "p/__init__.py": "__all__ = ['h', 'q']\n",
-        "p/stars.py": "from . import *\n",
-        "p/h.py": "",
-        "p/q/__init__.py": "",
+        "own_rewards.py": f"try:\n    {imports}\nexcept ImportError:\n    import nowhere\n",
     }
     for name, code in files.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(code)
-    (project / "own_rewards.py").write_text(f"{imports}\n\ndef short(): ...\n")
-    before = source_hash(["own_rewards"])
-    with (project / counted).open("a") as file:
-        file.write("changed = 1\n")
-    assert source_hash(["own_rewards"]) != before
-
-
-def test_a_module_in_a_folder_without_an_init_imports_what_is_beside_it(project: Path) -> None:
-    (project / "p").mkdir()
-    (project / "p" / "rw.py").write_text("from . import h\nimport helper\n\ndef short(): ...\n")
-    (project / "p" / "h.py").write_text("")
-    found = {source_hash(["p.rw"])}
-    for name in ("p/h.py", "helper.py"):
-        (project / name).write_text("changed = 1\n")
-        found.add(source_hash(["p.rw"]))
-    assert len(found) == 3
+    counted = {name for name in files if name.endswith(".py") and name != "other.py"}
+    assert source_files(["own_rewards"]).keys() == counted
+    assert source_files(["json", "maxk_lab.cli", "nowhere"]) == {}
 
 
 def test_a_function_may_have_a_name_of_any_letters(project: Path) -> None:

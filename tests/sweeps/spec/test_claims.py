@@ -6,8 +6,8 @@ import pytest
 from sweep_files import Write
 
 from maxk_lab.errors import LabError
-from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
-from maxk_lab.sweeps.spec.claims.shapes import EqualsClaim, OrderClaim, RatioClaim
+from maxk_lab.sweeps.spec.arithmetic import evaluate_value
+from maxk_lab.sweeps.spec.claims import EqualsClaim, OrderClaim, RatioClaim
 from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
 
 OBJECTIVE = """\

@@ -9,7 +9,7 @@ from sweep_files import Write, problems
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.spec.claims.arithmetic import evaluate_value
+from maxk_lab.sweeps.spec.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
 
 SMALL_LINES = [

@@ -58,6 +58,7 @@ def test_what_a_unit_names_below_the_current_folder_travels_with_its_modules(
     for name, text in texts.items():
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_text(text)
+    monkeypatch.chdir(folder)
     data = {"data": {"path": str(folder / "data"), "sha256": "0"}}
 
     def staged() -> tuple[set[str], tuple[str, ...]]:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
-from maxk_lab.sweeps.plan.content import function_paths
-from maxk_lab.sweeps.plan.sources import modules_below
+from maxk_lab.sweeps.plan.content import function_paths, source_files
 from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.named import file_mappings
 from maxk_lab.sweeps.spec.execution import Execution
@@ -66,13 +65,14 @@ def patterns_of(task: Task) -> tuple[str, ...]:
 def stage(tasks: Iterable[Task], folder: Path, target: Path) -> tuple[str, ...]:
     """Copy the files below `folder` that units name to `target`, under the names that they have.
 
-    With them go the modules of the user's functions, and those that these import from there.
+    With them go the packages of the user's functions, and those that these import from there.
     Returns what stays: files that lie elsewhere, and the largest ones where there is too much.
     """
     paths: set[Path] = set()
     elsewhere: set[str] = set()
     for task in tasks:
-        paths |= _modules(task.unit, folder)
+        modules = source_files(name.partition(":")[0] for name in function_paths(task.unit))
+        paths |= {path for path in modules.values() if path.is_relative_to(folder)}
         model = task.unit.get("policy", {}).get(PRETRAINED_FOLDER)
         names = [one["path"] for one in file_mappings(task.unit)]
         for name in [*names, model] if model else names:
@@ -94,17 +94,3 @@ def stage(tasks: Iterable[Task], folder: Path, target: Path) -> tuple[str, ...]:
 
 def _size(path: Path) -> int:
     return path.stat().st_size
-
-
-def _modules(unit: Mapping[str, Any], folder: Path) -> set[Path]:
-    """The modules in a folder that the functions that a unit names are in, and that these import.
-
-    Nothing is imported here.
-    """
-    files: set[Path] = set()
-    for module in {name.partition(":")[0] for name in function_paths(unit)}:
-        # What is found only while it runs goes along, too.
-        first = folder / module.partition(".")[0]
-        inside = first.rglob("*.py") if first.is_dir() else [first.with_suffix(".py")]
-        files |= {*modules_below(module, folder), *inside}
-    return files

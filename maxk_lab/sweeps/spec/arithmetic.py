@@ -31,14 +31,16 @@ def evaluate_value(
     the last word of their key: `arms` for `environment.arms`. Raises `LabError` for anything else,
     for a division by zero and for a result that is not a finite real number.
     """
-    names = numbers_of(setting) | {"n": n, "k": k}
-    place = ", ".join(f"{name} = {number}" for name, number in {"n": n, "k": k, **names}.items())
+    varied = {key.rpartition(".")[2]: one for key, one in dict(setting).items()}
+    numbers = {name: one for name, one in varied.items() if type(one) in (int, float)}
+    names = {"n": n, "k": k} | numbers | {"n": n, "k": k}
+    place = ", ".join(f"{name} = {number}" for name, number in names.items())
     try:
         result = _evaluate(_parse(value), names)
     except ZeroDivisionError:
         raise LabError(f"{shown(value)} divides by zero at {place}") from None
     except OverflowError:
-        raise LabError(f"{shown(value)} is not finite at {place}") from None
+        result = math.inf
     except (ValueError, RecursionError):
         raise LabError(_words(value, names)) from None
     if isinstance(result, complex):
@@ -50,30 +52,21 @@ def evaluate_value(
 
 def check_arithmetic(value: Any) -> Any:
     """Return `value`. Raises `ValueError` where it is no number and no arithmetic in some names."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(_words(value, ()))
+    known = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, *_OPERATORS)
     try:
-        parts = list(ast.walk(_parse(value)))
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ValueError("no number and no text")
+        for part in ast.walk(_parse(value)):
+            if not isinstance(part, known) and not _is_number(part):
+                raise ValueError("not arithmetic")
     except (ValueError, RecursionError):
         raise ValueError(_words(value, ())) from None
-    known = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, *_OPERATORS)
-    if not all(isinstance(part, known) or _is_number(part) for part in parts):
-        raise ValueError(_words(value, ()))
     return value
 
 
-def numbers_of(setting: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[str, float]:
-    """The varied settings that are numbers, by the last word of their keys."""
-    return {
-        key.rpartition(".")[2]: value
-        for key, value in dict(setting).items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
-
-
 def _words(value: Any, names: Iterable[str]) -> str:
-    also = [name for name in names if name not in ("n", "k")]
-    known = f"n, k, {', '.join(also)}" if also else "n and k"
+    varied = [name for name in names if name not in ("n", "k")]
+    known = f"n, k, {', '.join(varied)}" if varied else "n and k"
     return f"must be a number or arithmetic in {known} such as '1 - k/n', got {shown(value)}"
 
 

@@ -1,1 +1,0 @@
-"""Claims: the falsifiable statements of a sweep file."""
