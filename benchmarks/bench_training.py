@@ -25,7 +25,7 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.usable import usable_weights
 from maxk_lab.gradients.scores.trajectories import trajectory_squared_norms
 from maxk_lab.training import Settings, Step, Trainer, Weighting
-from maxk_lab.training.weights import token_weights
+from maxk_lab.training.step import token_weights
 
 N, K, ROUNDS, ALLOWED = 16, 4, 9, 0.02
 TSP_POLICY = {

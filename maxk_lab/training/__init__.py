@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from maxk_lab.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from maxk_lab.training.metrics import METRICS as METRICS
+    from maxk_lab.training.batch import METRICS as METRICS
     from maxk_lab.training.pomo import LeaderRewardPOMO as LeaderRewardPOMO
     from maxk_lab.training.pomo import MaxKPOMO as MaxKPOMO
     from maxk_lab.training.refusals import Weighting as Weighting

@@ -1,8 +1,11 @@
-"""The batch of a step: instances, trajectories drawn on them, and the tokens of every decision."""
+"""The batch of a step: instances, trajectories on them, their tokens, and its log.
+
+Each name of the log has one meaning; what is undefined is NaN.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -10,10 +13,47 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.checks import checked
 from maxk_lab.environments.environment import Environment, Instances, supports
-from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
+from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.evaluation import device_of, placed
 from maxk_lab.training.loss import kl_tokens
+
+# name → meaning. All are over the whole batch; "scored" leaves out the samples to which a reward
+# function gave None.
+METRICS: dict[str, str] = {
+    "reward/mean": "mean raw reward of the scored completions",
+    "reward/std": "standard deviation (ddof 1) of the raw rewards within a group, "
+    "mean over groups of at least two scored",
+    "reward_with_kl/mean": "mean reward that the advantages see: after scale, clip and KL penalty",
+    "advantage/mean": "mean of n w_i (of n w_it over all tokens, at token level); "
+    "0 for completions that are left out",
+    "kl/sequence": "the KL estimate of the settings, summed over a completion's tokens, "
+    "mean over completions",
+    "kl/token": "the KL estimate of the settings, mean over all tokens",
+    "entropy": "entropy of the policy, summed over a completion's tokens, mean over completions",
+    "clip_ratio/low": "fraction of the ratios in the loss below 1 - epsilon_low, "
+    "mean over inner epochs",
+    "clip_ratio/high": "fraction of the ratios in the loss above 1 + epsilon_high, "
+    "mean over inner epochs",
+    "frac_reward_zero_std": "fraction of the groups of at least two scored whose raw rewards "
+    "are all equal",
+    "frac_unscorable": "fraction of the completions to which a reward function gave None",
+    "frac_truncated": "fraction of the completions cut off before their end",
+    "frac_unusable_groups": "fraction of the groups with too few completions left for their "
+    "weights",
+    "length/mean": "mean number of tokens of a completion",
+    "length/min": "least number of tokens of a completion",
+    "length/max": "largest number of tokens of a completion",
+    "grad_norm": "norm of the gradient before it is clipped, mean over inner epochs",
+    "loss": "the whole loss: surrogate, KL and entropy terms, mean over inner epochs",
+}
+# Logged besides where K follows a schedule.
+SCHEDULE_METRICS: dict[str, str] = {"k": "the K that the step trained for"}
+# Logged besides for estimators that need ratios.
+OFF_POLICY_METRICS: dict[str, str] = {
+    "ess": "effective sample size of a group's ratios, divided by n, mean over groups and inner "
+    "epochs; 1 in the first",
+}
 
 
 @dataclass(frozen=True)
@@ -21,35 +61,25 @@ class Batch:
     """The trajectories of a step, drawn under the policy as it was then, and their tokens.
 
     Tokens and actions are on the policy's device, everything else of the rollouts on the CPU.
-    `anchor_log_probs` are the tokens' log-probabilities under the anchor policy.
+    `anchor_log_probs` are the tokens' log-probabilities under the anchor policy. `truncated` [P, n]
+    are the trajectories that were cut off; none where the environment reports none.
     """
 
     instances: Instances
     rollouts: Rollouts
     tokens: TokenStatistics
+    truncated: Tensor
     anchor_log_probs: Tensor | None
 
     @property
     def old_log_probs(self) -> Tensor:
-        """The log-probabilities under the policy that drew the batch, [P, n, T].
-
-        They are those of the policy's first pass, which therefore has a ratio of exactly 1.
-        """
+        """Those under the policy that drew the batch, [P, n, T]: ratio 1 at its first pass."""
         return self.tokens.log_probs.detach()
 
     @cached_property
     def numbers(self) -> TokenStatistics:
         """The tokens without gradient, on the CPU."""
-        return TokenStatistics(
-            *(getattr(self.tokens, f.name).detach().cpu() for f in fields(TokenStatistics))
-        )
-
-    @cached_property
-    def truncated(self) -> Tensor:
-        """The trajectories that were cut off, [P, n]; none where the environment reports none."""
-        if self.rollouts.truncated is None:
-            return torch.zeros(self.rollouts.rewards.shape, dtype=torch.bool)
-        return self.rollouts.truncated
+        return mapped(lambda values: values.detach().cpu(), self.tokens)
 
     def ratios(self, now: TokenStatistics) -> Tensor:
         """Return π(y) / π_old(y) of every trajectory, from the policy's tokens `now`.
@@ -108,10 +138,56 @@ def draw(
         with torch.no_grad():
             under_anchor = environment.tokens(anchor, instances, rollouts.actions).log_probs
     # The policy is asked about the actions again; all else is arithmetic of the CPU.
-    on_cpu = {
-        f.name: value.cpu()
-        for f in fields(Rollouts)
-        if f.name != "actions" and (value := getattr(rollouts, f.name)) is not None
+    on_cpu = replace(mapped(lambda values: values.cpu(), rollouts), actions=rollouts.actions)
+    rollouts = checked(on_cpu, n, count)
+    truncated = rollouts.truncated
+    if truncated is None:
+        truncated = torch.zeros(rollouts.rewards.shape, dtype=torch.bool)
+    return Batch(instances, rollouts, tokens, truncated, under_anchor)
+
+
+def reward_metrics(raw: Tensor, shaped: Tensor) -> dict[str, float]:
+    """Return the log of raw and shaped rewards, both [P, n] with NaN for unscorable samples."""
+    scored = ~raw.isnan()
+    enough = scored.sum(1) >= 2
+    groups, filled = scored[enough], raw.double()[enough].nan_to_num(0.0)
+    counts = groups.sum(1)
+    means = filled.sum(1) / counts
+    squares = torch.where(groups, (filled - means.unsqueeze(1)).square(), 0.0).sum(1)
+    highest = filled.masked_fill(~groups, -torch.inf).amax(1)
+    lowest = filled.masked_fill(~groups, torch.inf).amin(1)
+    return {
+        "reward/mean": _mean(raw[scored]),
+        "reward/std": _mean((squares / (counts - 1)).sqrt()),
+        "reward_with_kl/mean": _mean(shaped[scored]),
+        "frac_reward_zero_std": _mean(highest == lowest),
+        "frac_unscorable": _mean(~scored),
     }
-    rollouts = checked(replace(rollouts, **on_cpu), n, count)
-    return Batch(instances, rollouts, tokens, under_anchor)
+
+
+def batch_metrics(
+    weights: Tensor, unusable: Tensor, batch: Batch, kl: Tensor | None
+) -> dict[str, float]:
+    """Return the log of weights [P, n] or [P, n, T], lengths, truncation, entropy and KL.
+
+    kl: [P, n, T], of the settings; unusable: [P].
+    """
+    mask, lengths = batch.numbers.mask, batch.numbers.mask.sum(-1).double()
+    entropy = torch.where(mask, batch.numbers.entropy, 0.0).sum(-1)
+    nothing = float("nan")
+    return {
+        "advantage/mean": mask.shape[1] * _mean(weights if weights.dim() == 2 else weights[mask]),
+        "kl/sequence": nothing if kl is None else _mean(torch.where(mask, kl, 0.0).sum(-1)),
+        "kl/token": nothing if kl is None else _mean(kl[mask]),
+        "entropy": _mean(entropy),
+        "frac_truncated": _mean(batch.truncated),
+        "frac_unusable_groups": _mean(unusable),
+        "length/mean": _mean(lengths),
+        "length/min": lengths.min().item(),
+        "length/max": lengths.max().item(),
+    }
+
+
+def _mean(values: Tensor) -> float:
+    """Return the mean in float64; NaN of nothing."""
+    return values.detach().double().mean().item()

@@ -94,8 +94,8 @@ class Decoded:
     """The rewards of a policy on the same I instances, by way of decoding.
 
     `tempered`: [I, samples] of i.i.d. samples at each temperature, each of a policy of its own,
-    whose Max@K they estimate. `extras`: [I] by the names of `measure_extras`, or why there are
-    none.
+    whose Max@K they estimate. `extras`: [I] float64 by the names of the ways, or why there are
+    none; none estimates a Max@K.
     """
 
     tempered: Mapping[float, Tensor]
@@ -115,7 +115,16 @@ def decoded(
     """Decode at these of the temperatures, and in all ways of `evaluate.extras`.
 
     All temperatures share `seed`, so that they differ by as little chance as can be. Raises
-    `LabError` for a temperature other than 1 where the environment has no other.
+    `LabError` for a temperature other than 1 where the environment has no other. The extras:
+
+    greedy        greedy: the reward of greedy decoding
+    augmentation  greedy_augmented: the best greedy reward over an instance's eight symmetric copies
+    multistart    greedy_multistart: the best greedy reward over RL4CO's forced first actions; and
+                  multistart_sampling: the best of `samples` drawn with forced first actions,
+                  which are not i.i.d.
+    multistart_augmentation
+                  greedy_multistart_augmented: the best greedy reward over the forced first actions
+                  on each of the eight copies, as POMO is decoded in its paper
     """
     tempered = {}
     for temperature in temperatures:
@@ -128,58 +137,25 @@ def decoded(
         tempered[temperature] = sample_rewards(
             drawn_from, policy, instances, evaluate.samples, seed
         )
-    extras = measure_extras(
-        environment,
-        policy,
-        instances,
-        evaluate.extras,
-        samples=evaluate.samples,
-        seed=extras_seed,
-    )
-    return Decoded(tempered, extras)
-
-
-def measure_extras(
-    environment: Environment,
-    policy: nn.Module,
-    instances: Instances,
-    names: Sequence[str],
-    *,
-    samples: int,
-    seed: int,
-) -> dict[str, Tensor | str]:
-    """Return the rewards [I] float64 of the extras' ways of decoding, or why there are none.
-
-    None estimates a Max@K.
-
-    greedy        greedy: the reward of greedy decoding
-    augmentation  greedy_augmented: the best greedy reward over an instance's eight symmetric copies
-    multistart    greedy_multistart: the best greedy reward over RL4CO's forced first actions; and
-                  multistart_sampling: the best of `samples` drawn with forced first actions,
-                  which are not i.i.d.
-    multistart_augmentation
-                  greedy_multistart_augmented: the best greedy reward over the forced first actions
-                  on each of the eight copies, as POMO is decoded in its paper
-    """
     instances = placed(environment, instances, device_of(policy))
-
-    def rewards(way: str) -> Tensor:
-        if way != "multistart_sampling":
-            if not supports(environment, "greedy"):
-                raise LabError("this environment has no greedy decoding")
-            best: Tensor = getattr(environment, way)(policy, instances)
-            return best.cpu().double()
-        if not supports(environment, "forced_starts"):
-            raise LabError("this environment has no forced starts")
-        return sample_rewards(environment.forced_starts(), policy, instances, samples, seed).amax(1)
-
     measured: dict[str, Tensor | str] = {}
-    for way in (way for extra, ways in WAYS.items() if extra in names for way in ways):
+    for way in (way for extra, ways in WAYS.items() if extra in evaluate.extras for way in ways):
+        needed = "forced_starts" if way == "multistart_sampling" else "greedy"
+        if not supports(environment, needed):
+            lacking = "forced starts" if needed == "forced_starts" else "greedy decoding"
+            measured[way] = f"this environment has no {lacking}"
+            continue
         try:
-            measured[way] = rewards(way)
+            if way == "multistart_sampling":
+                forced, samples = environment.forced_starts(), evaluate.samples
+                rewards = sample_rewards(forced, policy, instances, samples, extras_seed)
+                rewards = rewards.amax(1)
+            else:
+                rewards = getattr(environment, way)(policy, instances).cpu().double()
+            measured[way] = rewards
         except LabError as error:
             measured[way] = str(error)
-    return measured
+    return Decoded(tempered, measured)
 
 
 def trajectories_of_extras(

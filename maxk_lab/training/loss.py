@@ -65,7 +65,12 @@ class Surrogate:
 
 
 def surrogate(
-    log_probs: Tensor, old_log_probs: Tensor, weights: Tensor, mask: Tensor, settings: LossSettings
+    log_probs: Tensor,
+    old_log_probs: Tensor,
+    weights: Tensor,
+    mask: Tensor,
+    settings: LossSettings,
+    ratios: Tensor | None = None,
 ) -> Surrogate:
     """Return −Σ_i c_i Σ_t min(r w, clip(r, 1 − ε_low, 1 + ε_high) w) of P instances.
 
@@ -85,58 +90,47 @@ def surrogate(
         fixed       1 / (P divisor)     the unbiased gradient, divided by a constant
 
     With dual_clip c, terms of negative weight are at least c w. Clipping biases as soon as r leaves
-    1.
+    1. Weights [P, n] that hold the sequences' `ratios` [P, n] already are weights of log π(y_i):
+    nothing is clipped then, so nothing is biased.
     """
     weights = weights.detach().to(log_probs)
     difference = torch.where(mask, log_probs - old_log_probs, 0.0)
-    if settings.ratio == "token":
-        ratio, counted = difference.exp(), mask
-        weights = weights if weights.dim() == 3 else weights.unsqueeze(-1)
-    elif weights.dim() == 2:
-        ratio, counted = difference.sum(-1).exp(), mask.any(-1)
+    if ratios is not None:
+        ratio, counted = ratios.to(mask.device), mask.any(-1)
+        terms = weights * torch.where(mask, log_probs, 0.0).sum(-1)
     else:
-        whole = difference.sum(-1, keepdim=True).exp().detach()
-        ratio, counted = whole * (difference - difference.detach()).exp(), mask
-    clipped = ratio.clamp(1 - settings.epsilon_low, 1 + settings.epsilon_high)
-    terms = torch.minimum(ratio * weights, clipped * weights)
-    if settings.dual_clip is not None:
-        terms = torch.where(weights < 0, torch.maximum(terms, settings.dual_clip * weights), terms)
-    terms = torch.where(counted, terms, 0.0)
+        if settings.ratio == "token":
+            ratio, counted = difference.exp(), mask
+            weights = weights if weights.dim() == 3 else weights.unsqueeze(-1)
+        elif weights.dim() == 2:
+            ratio, counted = difference.sum(-1).exp(), mask.any(-1)
+        else:
+            whole = difference.sum(-1, keepdim=True).exp().detach()
+            ratio, counted = whole * (difference - difference.detach()).exp(), mask
+        clipped = ratio.clamp(1 - settings.epsilon_low, 1 + settings.epsilon_high)
+        terms = torch.minimum(ratio * weights, clipped * weights)
+        if settings.dual_clip is not None:
+            least = torch.maximum(terms, settings.dual_clip * weights)
+            terms = torch.where(weights < 0, least, terms)
+        terms = torch.where(counted, terms, 0.0)
+    ratio = ratio.detach()[counted]
+    below = (ratio < 1 - settings.epsilon_low).double().mean()
+    above = (ratio > 1 + settings.epsilon_high).double().mean()
     per_sequence = terms if terms.dim() == 2 else terms.sum(-1)
-    return _surrogate(per_sequence, mask, ratio.detach()[counted], settings)
+    return Surrogate(_aggregated(per_sequence, mask.sum(-1), settings), below, above)
 
 
-def off_policy_surrogate(
-    log_probs: Tensor, ratios: Tensor, weights: Tensor, mask: Tensor, settings: LossSettings
-) -> Surrogate:
-    """Return −Σ_i c w_i log π(y_i), for weights that hold the ratios already.
-
-    Nothing is clipped, so nothing is biased. log_probs and mask: [P, n, T], as in `surrogate`;
-    ratios and weights: [P, n], of whole sequences, without gradient. c is that of `seq_sum` or
-    `fixed`.
-    """
-    sequences = torch.where(mask, log_probs, 0.0).sum(-1)
-    per_sequence = weights.detach().to(sequences) * sequences
-    return _surrogate(per_sequence, mask, ratios.to(mask.device)[mask.any(-1)], settings)
-
-
-def _surrogate(
-    per_sequence: Tensor, mask: Tensor, ratios: Tensor, settings: LossSettings
-) -> Surrogate:
-    """Add up the terms [P, n] of all sequences, and count the ratios out of the clip range."""
-    (instances, n), lengths = per_sequence.shape, mask.sum(-1)
+def _aggregated(per_sequence: Tensor, lengths: Tensor, settings: LossSettings) -> Tensor:
+    """Return minus the sum of the terms [P, n] of sequences of these lengths, with its factors."""
+    instances, n = per_sequence.shape
     if settings.aggregation == "seq_sum":
-        loss = -per_sequence.sum() / instances
-    elif settings.aggregation == "seq_mean":
-        loss = -(per_sequence / lengths.clamp(min=1)).sum() / instances
-    elif settings.aggregation == "token_mean":
-        loss = -per_sequence.sum() * n / lengths.sum().clamp(min=1)
-    else:
-        assert settings.divisor is not None
-        loss = -per_sequence.sum() / (instances * settings.divisor)
-    below = (ratios < 1 - settings.epsilon_low).double().mean()
-    above = (ratios > 1 + settings.epsilon_high).double().mean()
-    return Surrogate(loss, below, above)
+        return -per_sequence.sum() / instances
+    if settings.aggregation == "seq_mean":
+        return -(per_sequence / lengths.clamp(min=1)).sum() / instances
+    if settings.aggregation == "token_mean":
+        return -per_sequence.sum() * n / lengths.sum().clamp(min=1)
+    assert settings.divisor is not None
+    return -per_sequence.sum() / (instances * settings.divisor)
 
 
 def token_mean(values: Tensor, mask: Tensor) -> Tensor:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from types import FrameType
+from collections.abc import Mapping
 from typing import Any, Self
 
 import torch
@@ -62,7 +60,15 @@ class PomoSettings(Model):
     def check(self) -> None:
         """Raise `LabError` where the pair needs what RL4CO lacks, or validation more samples."""
         method = self.method(self.k, self.k)
-        lacking = "; ".join(_lacking(method))
+        if method.fit is not None:
+            lacking = _WEIGHED_WITH["grad_norm"]
+            lacking = "complete enumeration" if method.fit == "oracle" else lacking
+        elif method.is_token_level:
+            lacking = "one weight per token"
+        elif method.needs_ratios:
+            lacking = "several steps per batch"
+        else:
+            lacking = _WEIGHED_WITH.get(method.needed_weight or "", "")
         if lacking:
             raise LabError(
                 f"{self.estimator} with {self.baseline} needs {lacking}, which RL4CO's step does "
@@ -79,18 +85,6 @@ class PomoSettings(Model):
             refusal = self.method(k, n).refusal(n)
             if refusal is not None:
                 raise ValueError(refusal)
-
-
-def _lacking(method: Method) -> Iterator[str]:
-    """Yield all that a pair needs and RL4CO's training step does not have."""
-    if method.needs_ratios:
-        yield "several steps per batch"
-    if method.is_token_level:
-        yield "one weight per token"
-    if method.fit is not None:
-        yield "complete enumeration" if method.fit == "oracle" else _WEIGHED_WITH["grad_norm"]
-    if method.needed_weight is not None:
-        yield _WEIGHED_WITH[method.needed_weight]
 
 
 class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
@@ -120,7 +114,8 @@ class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
     `reward_scale` is RL4CO's and scales the advantages n w. Validation and test log `max@1`,
     `max@2`, `max@4`, … and `max@k`: the unbiased estimate from i.i.d. samples, whatever `start` is.
     `val/reward` is that at k, so that existing monitors choose by the objective; `val/max_reward`
-    is the best of val_samples. No augmentation is applied.
+    is the best of val_samples. No augmentation is applied. A checkpoint holds neither environment
+    nor policy, so that torch reads it at its default, `weights_only=True`.
 
     Raises `LabError` for settings that are wrong by themselves and `ValueError` where n samples are
     too few.
@@ -144,9 +139,16 @@ class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
         **kwargs: Any,
     ) -> None:
         options = {name: kwargs[name] for name in PomoSettings.model_fields if name in kwargs}
-        settings = PomoSettings.from_mapping(
-            options | {"baseline": _baseline(kwargs, baseline, variance_reduction)}
-        )
+        if variance_reduction is not None and baseline not in (None, "shared", variance_reduction):
+            raise LabError(
+                f"give variance_reduction or baseline, got {variance_reduction} and {baseline}"
+            )
+        row = choose_estimator(options.get("estimator", "maxk")).row
+        name = variance_reduction or baseline
+        if name is None or (name == "shared" and not row.takes_baseline):
+            name = row.default_baseline
+        name = choose_baseline("group_mean" if name == "shared" else name).name
+        settings = PomoSettings.from_mapping(options | {"baseline": name})
         settings.check()
         if None not in (num_samples, num_starts) and num_samples != num_starts:
             raise LabError(f"give num_samples or num_starts, got {num_samples} and {num_starts}")
@@ -159,9 +161,13 @@ class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
         super().__init__(
             env, policy, policy_kwargs, num_augment=num_augment, num_starts=n, **others
         )
+        for name in ("env", "policy"):
+            self.hparams.pop(name, None)
         self.settings = settings
         self.train_metrics = [*self.train_metrics, "rho_hat", "rho_hat_multistart", "k"]
-        curve = [f"max@{k}" for k in self._curve_ks()]
+        powers = (2**i for i in range(settings.val_samples.bit_length()))
+        self.curve_ks = sorted({*powers, settings.k})
+        curve = [f"max@{k}" for k in self.curve_ks]
         self.val_metrics, self.test_metrics = self.val_metrics + curve, self.test_metrics + curve
         if settings.start == "iid":
             for kind in ("train_decode_type", "val_decode_type", "test_decode_type"):
@@ -211,15 +217,14 @@ class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
         k = settings.k_schedule.at(self.global_step, settings.k)
         method = settings.method(k, n)
         with torch.no_grad():
-            reward = reward.detach()
             weights = method.weights(
-                reward,
+                reward.detach(),
                 weight_normalization=settings.weight_normalization,
                 min_gap_scale=settings.min_gap_scale,
             )
             if self.advantage_scaler.scale is not None:
                 weights = self.advantage_scaler(n * weights) / n
-            value = objective_estimate(reward, method.objective)
+            value = objective_estimate(reward.detach(), method.objective)
         loss = -(weights.detach() * log_likelihood).sum(-1).mean()
         policy_out["reinforce_loss"] = loss
         if settings.entropy_bonus > 0:
@@ -239,7 +244,7 @@ class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
         if phase != "train":
             samples = settings.val_samples
             curve = maxk_curve(unbatchify(self._sample(td, samples, phase)["reward"], samples))
-            out = {f"max@{k}": curve[:, k - 1] for k in self._curve_ks()}
+            out = {f"max@{k}": curve[:, k - 1] for k in self.curve_ks}
             out |= {"reward": out[f"max@{settings.k}"], "max_reward": curve[:, -1]}
             return {"loss": None, **self.log_metrics(out, phase, dataloader_idx=dataloader_idx)}
         n = self.env.get_num_starts(td) if self.num_starts is None else self.num_starts
@@ -272,23 +277,6 @@ class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
         )
         return out
 
-    def _curve_ks(self) -> list[int]:
-        powers = (2**i for i in range(self.settings.val_samples.bit_length()))
-        return sorted({*powers, self.settings.k})
-
-    def save_hyperparameters(
-        self, *args: Any, ignore: Sequence[str] = (), frame: FrameType | None = None, **kwargs: Any
-    ) -> None:
-        """Keep the constructor's arguments but the environment and the policy, as Lightning does.
-
-        Torch reads a checkpoint at its default, `weights_only=True`, where these are plain values.
-        """
-        here = inspect.currentframe()
-        frame = here.f_back if frame is None and here is not None else frame
-        super().save_hyperparameters(
-            *args, ignore=[*ignore, "env", "policy"], frame=frame, **kwargs
-        )
-
     @classmethod
     def load_from_checkpoint(
         cls, checkpoint_path: Any, *args: Any, weights_only: bool = True, **kwargs: Any
@@ -317,23 +305,3 @@ class LeaderRewardPOMO(MaxKPOMO):
         if kwargs.setdefault("estimator", name) != name:
             raise LabError(f"Leader Reward is an estimator of its own, got {kwargs['estimator']}")
         super().__init__(env, *args, **kwargs)
-
-
-def _baseline(
-    options: Mapping[str, Any], baseline: str | None, variance_reduction: str | None
-) -> str:
-    """Return the catalogue's baseline that is meant.
-
-    `variance_reduction` is its older name, `shared` is RL4CO's for `group_mean`. With neither it is
-    `centred`, and `none` for an estimator that takes none. Raises `LabError` for unknown names, and
-    if both are given.
-    """
-    if variance_reduction is not None and baseline not in (None, "shared", variance_reduction):
-        raise LabError(
-            f"give variance_reduction or baseline, got {variance_reduction} and {baseline}"
-        )
-    row = choose_estimator(options.get("estimator", "maxk")).row
-    name = variance_reduction or baseline
-    if name is None or (name == "shared" and not row.takes_baseline):
-        return row.default_baseline
-    return "group_mean" if name == "shared" else choose_baseline(name).name

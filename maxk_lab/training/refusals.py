@@ -10,7 +10,7 @@ from functools import cached_property
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.estimators.method import Method
-from maxk_lab.training.settings import KScheduleSettings, Settings, StepSettings
+from maxk_lab.training.settings import KScheduleSettings, LossSettings, Settings, StepSettings
 
 # The path of a setting and what is wrong with its value.
 Problem = tuple[tuple[str, ...], str]
@@ -106,30 +106,20 @@ def evaluation_problems(settings: Settings, largest_k: int, fewest_steps: int) -
     """Yield what is wrong with the evaluations and snapshots of trainings of so few steps."""
     evaluate = settings.evaluate
     if evaluate.samples < largest_k:
-        yield (
-            ("evaluate", "samples"),
-            f"must be at least {largest_k}, the largest K of the grid, got {evaluate.samples}",
-        )
-    late = [step for step in settings.snapshots if step > fewest_steps]
+        message = f"must be at least {largest_k}, the largest K of the grid, got {evaluate.samples}"
+        yield ("evaluate", "samples"), message
+    late = ", ".join(str(step) for step in settings.snapshots if step > fewest_steps)
     if late:
-        yield (
-            ("snapshots",),
-            f"must be at most {fewest_steps}, the steps of a training, "
-            f"got {', '.join(map(str, late))}",
-        )
+        message = f"must be at most {fewest_steps}, the steps of a training, got {late}"
+        yield ("snapshots",), message
     most = len(range(0, fewest_steps, evaluate.every))
     if evaluate.last > most:
-        yield (
-            ("evaluate", "last"),
-            f"must be at most {most}, the evaluations of a training of {fewest_steps} steps "
-            f"without that of step 0, got {evaluate.last}",
-        )
+        message = f"must be at most {most}, the evaluations of a training of {fewest_steps} steps "
+        message += f"without that of step 0, got {evaluate.last}"
+        yield ("evaluate", "last"), message
     if evaluate.tuning and len(evaluate.temperatures) == 1 and not evaluate.extras:
-        yield (
-            ("evaluate", "tuning"),
-            f"{evaluate.tuning} has nothing to choose between: "
-            "give several temperatures, or extras",
-        )
+        message = "has nothing to choose between: give several temperatures, or extras"
+        yield ("evaluate", "tuning"), f"{evaluate.tuning} {message}"
 
 
 def step_problems(
@@ -138,58 +128,44 @@ def step_problems(
     """Yield the settings of a step that contradict each other or some weighting of a grid."""
     loss, how = settings.loss, settings.weight_normalization
     if loss.aggregation == "fixed" and loss.divisor is None:
-        yield (
-            ("loss", "divisor"),
-            "is missing: the aggregation fixed divides the sum over all tokens by it",
-        )
+        message = "is missing: the aggregation fixed divides the sum over all tokens by it"
+        yield ("loss", "divisor"), message
     if loss.aggregation != "fixed" and loss.divisor is not None:
-        yield (
-            ("loss", "divisor"),
-            f"is read by the aggregation fixed only, got aggregation {loss.aggregation}",
-        )
+        message = f"is read by the aggregation fixed only, got aggregation {loss.aggregation}"
+        yield ("loss", "divisor"), message
     if how != "none" and least_n < 2:
         lost = "has no standard deviation" if how == "zscore" else "is left with the weight 0"
-        yield (
-            ("weight_normalization",),
-            f"{how} needs every n of the grid to be at least 2: a group of one {lost}",
-        )
+        message = f"{how} needs every n of the grid to be at least 2: a group of one {lost}"
+        yield ("weight_normalization",), message
     rows = {name: choose_baseline(name).row for name in baselines}
     token_level = ", ".join(name for name, row in rows.items() if row.token_level)
-    changed = {
-        "weight_normalization": how != "none",
-        "min_gap_scale": settings.min_gap_scale is not None,
-    }
-    for setting in (name for name, is_set in changed.items() if is_set and token_level):
-        message = f"needs one weight per trajectory, but {token_level} gives one per token"
-        yield (setting,), message
+    changed = {"weight_normalization": how, "min_gap_scale": settings.min_gap_scale}
+    for setting in changed if token_level else ():
+        if changed[setting] not in ("none", None):
+            message = f"needs one weight per trajectory, but {token_level} gives one per token"
+            yield (setting,), message
     chosen = {name: choose_estimator(name).row for name in estimators}
     binary = ", ".join(name for name, row in (chosen | rows).items() if row.binary_rewards)
-    if binary:
-        yield from _binary_reward_problems(settings, binary)
+    clip, lost = settings.reward_clip, f"leaves no rewards of 0 and 1, which {binary} needs"
+    if binary and settings.kl.place == "reward":
+        yield ("kl", "place"), f"reward {lost}; place it in the loss"
+    if binary and settings.reward_scale != 1:
+        yield ("reward_scale",), f"{settings.reward_scale} {lost}"
+    if binary and clip is not None and (clip[0] > 0 or clip[1] < 1):
+        yield ("reward_clip",), f"{list(clip)} {lost}"
     ratios = ", ".join(name for name in estimators if Method.parse(name).needs_ratios)
     if ratios:
-        yield from _ratio_problems(settings, ratios)
+        yield from _ratio_problems(loss, ratios)
 
 
-def _binary_reward_problems(settings: StepSettings, names: str) -> Iterator[Problem]:
-    """Yield the settings that make something else of rewards of 0 and 1."""
-    clip, lost = settings.reward_clip, f"leaves no rewards of 0 and 1, which {names} needs"
-    if settings.kl.place == "reward":
-        yield ("kl", "place"), f"reward {lost}; place it in the loss"
-    if settings.reward_scale != 1:
-        yield ("reward_scale",), f"{settings.reward_scale} {lost}"
-    if clip is not None and (clip[0] > 0 or clip[1] < 1):
-        yield ("reward_clip",), f"{list(clip)} {lost}"
-
-
-def _ratio_problems(settings: StepSettings, estimators: str) -> Iterator[Problem]:
+def _ratio_problems(loss: LossSettings, estimators: str) -> Iterator[Problem]:
     """Yield the settings of a clipped ratio, of which off-policy weights leave none."""
     for name, allowed in (
         ("ratio", ("sequence",)),
         ("aggregation", ("seq_sum", "fixed")),
         ("dual_clip", (None,)),
     ):
-        value = getattr(settings.loss, name)
+        value = getattr(loss, name)
         if value not in allowed:
             listed = " or ".join(one or "null" for one in allowed)
             yield (

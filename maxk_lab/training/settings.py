@@ -44,16 +44,10 @@ def _ascending_with_one(temperatures: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(sorted(temperatures))
 
 
-def _tuple_if_given(value: Any) -> Any:
-    return None if value is None else as_tuple(value)
-
-
-def _as_file(value: Any) -> Any:
-    return {"path": value} if isinstance(value, str) else value
-
-
 Clip = Annotated[
-    tuple[Finite, ...] | None, BeforeValidator(_tuple_if_given), AfterValidator(_low_and_high)
+    tuple[Finite, ...] | None,
+    BeforeValidator(lambda value: None if value is None else as_tuple(value)),
+    AfterValidator(_low_and_high),
 ]
 Order = Annotated[
     tuple[Literal["clip", "kl"], ...], BeforeValidator(as_tuple), AfterValidator(_each_once)
@@ -62,7 +56,7 @@ Temperature = Annotated[float, Field(ge=0.01, allow_inf_nan=False)]
 # Rotated and mirrored copies of an instance, for the extras with augmentation.
 AUGMENTATIONS = 8
 Extra = Literal["greedy", "augmentation", "multistart", "multistart_augmentation"]
-# The ways of decoding that an extra has measured: `training.evaluation.measure_extras`.
+# The ways of decoding that an extra has measured: `training.evaluation.decoded`.
 WAYS: dict[str, tuple[str, ...]] = {
     "greedy": ("greedy",),
     "augmentation": ("greedy_augmented",),
@@ -88,7 +82,7 @@ class KLSettings(Model):
 
 
 class LossSettings(Model):
-    """The clipped surrogate loss (see `training.step.loss`): its ratio, clipping and aggregation.
+    """The clipped surrogate loss (see `training.loss`): its ratio, clipping and aggregation.
 
     `divisor` is read by the aggregation `fixed`, which needs it, and by no other.
     """
@@ -139,6 +133,12 @@ class DataFile(Model):
     sha256: str | None = None
 
 
+Data = Annotated[
+    DataFile | None,
+    BeforeValidator(lambda value: {"path": value} if isinstance(value, str) else value),
+]
+
+
 class EvaluationSettings(Model):
     """The held-out evaluation: `samples` trajectories on each of `instances` instances.
 
@@ -156,7 +156,7 @@ class EvaluationSettings(Model):
     temperatures: Annotated[Different[Temperature], AfterValidator(_ascending_with_one)] = (1.0,)
     tuning: WholeNumber = 0
     last: AtLeastOne = 1
-    data: Annotated[DataFile | None, BeforeValidator(_as_file)] = None
+    data: Data = None
     reference: Literal["auto", "none", "exact", "pyvrp"] = "auto"
 
     def after(self, steps: int) -> tuple[int, ...]:

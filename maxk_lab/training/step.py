@@ -4,34 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.environment import Environment, Instances, supports
+from maxk_lab.environments.rollouts import TokenStatistics
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import effective_sample_size
-from maxk_lab.estimators.usable import usable_weights
-from maxk_lab.training.batch import Batch, draw
+from maxk_lab.estimators import effective_sample_size, token_advantages
+from maxk_lab.estimators.baselines.least_squares import Equations, family_terms, normal_equations
+from maxk_lab.estimators.usable import groups_by_size, usable_weights, weighted_by_size
+from maxk_lab.training.batch import Batch, batch_metrics, draw, reward_metrics
 from maxk_lab.training.loss import (
     kl_tokens,
-    off_policy_surrogate,
     sequence_mean,
     shape_rewards,
     surrogate,
     token_mean,
 )
-from maxk_lab.training.metrics import batch_metrics, reward_metrics
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
-from maxk_lab.training.weights import fitted_coefficients, normalized, token_weights
 
 # Of every trajectory y_i: (environment, policy, instances, actions [P, n, T]) → ‖∇ log π(y_i)‖²,
 # [P, n], or the products ∇ log π(y_i)·∇ log π(y_j), [P, n, n].
 OfScores = Callable[[Environment, nn.Module, Instances, Tensor], Tensor]
-# From the ratios of a batch, if any, to its weights and the groups without.
-Weigh = Callable[[Tensor | None], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -87,57 +84,62 @@ class Step:
             clip=settings.reward_clip,
             order=settings.reward_order,
         )
-        usable = ~rewards.isnan()
-        if settings.truncated == "mask_all":
-            usable &= ~batch.truncated
-        weigh = partial(self._weights, policy, batch, rewards, usable)
-        weights, unusable = weigh(self._ratios(batch))
+
+        # The policy's first pass was made when the batch was drawn; each further inner epoch passes
+        # the whole batch through it once more. Weights that hold ratios are those of the policy as
+        # it is then.
+        tokens = batch.tokens
+        ratios = batch.ratios(tokens) if self.weighting.method.needs_ratios else None
+        weights, unusable = self._weights(policy, batch, rewards, ratios)
         metrics = reward_metrics(batch.rollouts.rewards, rewards)
         metrics |= batch_metrics(weights, unusable, batch, kl)
-        epochs = [
-            self._update(policy, optimizer, batch, weights, weigh, first=epoch == 0)
-            for epoch in range(settings.inner_epochs)
-        ]
+        epochs = []
+        for epoch in range(settings.inner_epochs):
+            if epoch:
+                tokens = self.drawn_from.tokens(policy, batch.instances, batch.rollouts.actions)
+                if ratios is not None:
+                    ratios = batch.ratios(tokens)
+                    weights, _ = self._weights(policy, batch, rewards, ratios)
+            loss, log = self._loss(batch, tokens, weights, ratios)
+            norm = self._descend(policy, optimizer, loss)
+            epochs.append(log | {"grad_norm": norm, "loss": loss.item()})
         return metrics | {
             name: sum(epoch[name] for epoch in epochs) / len(epochs) for name in epochs[0]
         }
 
-    def _ratios(self, batch: Batch) -> Tensor | None:
-        """Return the ratios of the first pass where the estimator needs any."""
-        return batch.ratios(batch.tokens) if self.weighting.method.needs_ratios else None
-
     def _weights(
-        self,
-        policy: nn.Module,
-        batch: Batch,
-        rewards: Tensor,
-        usable: Tensor,
-        ratios: Tensor | None,
+        self, policy: nn.Module, batch: Batch, rewards: Tensor, ratios: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return the weights [P, n], or [P, n, T] at token level, and which groups have none, [P].
 
         Weights are 0 for samples left out.
         """
-        settings, weighting, tokens = self.settings, self.weighting, batch.numbers
-        if weighting.method.is_token_level:
-            weights, unusable = token_weights(
-                rewards, usable, weighting, tokens.logit_proxy, tokens.mask
-            )
-            counted = tokens.mask & usable.unsqueeze(-1) & ~unusable[:, None, None]
+        settings, method, tokens = self.settings, self.weighting.method, batch.numbers
+        usable = ~rewards.isnan()
+        if settings.truncated == "mask_all":
+            usable &= ~batch.truncated
+        if method.is_token_level:
+            proxies, mask = tokens.logit_proxy, tokens.mask
+            weights, unusable = token_weights(rewards, usable, self.weighting, proxies, mask)
+            counted = mask & usable.unsqueeze(-1) & ~unusable[:, None, None]
         else:
+            coefficients = None
+            if method.fit is not None:
+                grams = self._of_scores("grams", policy, batch)
+                coefficients = fitted_coefficients(rewards, usable, self.weighting, grams)
             weights, unusable = usable_weights(
-                weighting.method,
+                method,
                 rewards,
                 usable,
                 trajectory_weights=self._trajectory_weights(policy, batch),
                 ratios=ratios,
-                coefficients=self._coefficients(policy, batch, rewards, usable),
+                coefficients=coefficients,
                 weight_normalization=settings.weight_normalization,
                 min_gap_scale=settings.min_gap_scale,
             )
             counted = usable & ~unusable.unsqueeze(-1)
         if settings.normalize_advantages:
-            weights = normalized(weights, counted, weighting.n)
+            weights = normalized(weights, counted, self.weighting.n)
         return weights, unusable
 
     def _trajectory_weights(self, policy: nn.Module, batch: Batch) -> dict[str, Tensor]:
@@ -153,83 +155,102 @@ class Step:
         # At least one rounding error: smaller ones are noise, and may come out negative.
         return {kind: numbers.detach().clamp(min=torch.finfo(numbers.dtype).eps)}
 
-    def _coefficients(
-        self, policy: nn.Module, batch: Batch, rewards: Tensor, usable: Tensor
-    ) -> Tensor | None:
-        if self.weighting.method.fit is None:
-            return None
-        grams = self._of_scores("grams", policy, batch)
-        return fitted_coefficients(rewards, usable, self.weighting, grams)
-
     def _of_scores(self, name: str, policy: nn.Module, batch: Batch) -> Tensor:
         measure: OfScores | None = getattr(self, name)
         if measure is None:
             raise ValueError(f"{self.weighting.baseline} needs {name}, got None")
         return measure(self.drawn_from, policy, batch.instances, batch.rollouts.actions).cpu()
 
-    def _update(
-        self,
-        policy: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        batch: Batch,
-        weights: Tensor,
-        weigh: Weigh,
-        *,
-        first: bool,
-    ) -> dict[str, float]:
-        """Take one inner epoch and return its log.
-
-        All but the first pass the whole batch through the policy once more; the first pass was made
-        when the batch was drawn. Weights that hold ratios are those of the policy as it is now,
-        `weigh(ratios)`.
-        """
-        settings, tokens, ratios = self.settings, batch.tokens, self._ratios(batch)
-        if not first:
-            tokens = self.drawn_from.tokens(policy, batch.instances, batch.rollouts.actions)
-            if ratios is not None:
-                ratios = batch.ratios(tokens)
-                weights, _ = weigh(ratios)
-        in_loss = tokens.mask
+    def _loss(
+        self, batch: Batch, tokens: TokenStatistics, weights: Tensor, ratios: Tensor | None
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Return the loss at the policy's `tokens`, and the log of its ratios."""
+        settings, in_loss = self.settings, tokens.mask
         if settings.truncated != "keep":
             in_loss = in_loss & ~batch.truncated.unsqueeze(-1).to(in_loss.device)
-        if ratios is None:
-            terms = surrogate(
-                tokens.log_probs, batch.old_log_probs, weights, in_loss, settings.loss
-            )
-        else:
-            terms = off_policy_surrogate(tokens.log_probs, ratios, weights, in_loss, settings.loss)
+        log_probs, old = tokens.log_probs, batch.old_log_probs
+        terms = surrogate(log_probs, old, weights, in_loss, settings.loss, ratios)
+        log = {}
+        if ratios is not None:
+            log["ess"] = effective_sample_size(ratios).mean().item() / ratios.shape[1]
+        log |= {"clip_ratio/low": terms.below.item(), "clip_ratio/high": terms.above.item()}
         loss = terms.loss
         if batch.anchor_log_probs is not None and settings.kl.place == "loss":
-            if torch.isneginf(tokens.log_probs[in_loss]).any():
+            if torch.isneginf(log_probs[in_loss]).any():
                 raise FloatingPointError(
                     "the KL estimate of a token is not finite: after an inner epoch the policy "
                     "gives it no chance (top_p below 1?)"
                 )
-            kl = kl_tokens(tokens.log_probs, batch.anchor_log_probs, settings.kl.type)
+            kl = kl_tokens(log_probs, batch.anchor_log_probs, settings.kl.type)
             loss = loss + settings.kl.beta * token_mean(kl, in_loss)
         if settings.entropy_bonus > 0:
             loss = loss - settings.entropy_bonus * sequence_mean(tokens.entropy, in_loss)
-        norm = self._descend(policy, optimizer, loss)
-        metrics = {
-            "clip_ratio/low": terms.below.item(),
-            "clip_ratio/high": terms.above.item(),
-            "grad_norm": norm,
-            "loss": loss.item(),
-        }
-        if ratios is None:
-            return metrics
-        return {"ess": effective_sample_size(ratios).mean().item() / ratios.shape[1], **metrics}
+        return loss, log
 
     def _descend(self, policy: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
         """Take a step down the loss and return the norm of its gradient before it was clipped."""
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
-        limit = self.settings.max_grad_norm
-        norm = nn.utils.clip_grad_norm_(
-            policy.parameters(), float("inf") if limit is None else limit
-        )
+        limit = self.settings.max_grad_norm or float("inf")
+        norm = nn.utils.clip_grad_norm_(policy.parameters(), limit)
         for name, value in (("loss", loss), ("gradient's norm", norm)):
             if not torch.isfinite(value):
                 raise FloatingPointError(f"the training {name} is {value.item()}")
         optimizer.step()
         return norm.item()
+
+
+def token_weights(
+    rewards: Tensor, usable: Tensor, weighting: Weighting, logit_proxies: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return one weight per token, [P, n, T], of a token-level baseline, and the groups without.
+
+    rewards and usable are [P, n], logit_proxies and mask [P, n, T], the groups without weights
+    [P]; all else is as in `usable_weights`, which gives one per trajectory.
+    """
+
+    def weigh(rows: Tensor, columns: Tensor) -> Tensor:
+        at = rows.unsqueeze(1), columns
+        return token_advantages(rewards[at], logit_proxies[at], mask[at])
+
+    start = torch.zeros(mask.shape, dtype=rewards.dtype)
+    return weighted_by_size(usable, weighting.method.refusal, start, weigh)
+
+
+def fitted_coefficients(
+    rewards: Tensor, usable: Tensor, weighting: Weighting, grams: Tensor
+) -> Tensor:
+    """Return the coefficients of every group's baseline, by least squares: [P, D] float64.
+
+    They follow from the usable samples of rewards [P, n] and the Gram products [P, n, n] of their
+    scores. `cross_fit` takes them from all *other* groups of the batch, which leaves the estimate
+    unbiased, `same_batch` from the group itself, which biases it. Groups that the pair cannot
+    weight count for nothing; where nothing is left the coefficients are 0.
+    """
+    method = weighting.method
+    family, k = method.baseline.row.name, method.k
+    count = method.baseline.row.coefficients(rewards.shape[1], k)
+    a = torch.zeros(len(rewards), count, count, dtype=torch.float64)
+    c = torch.zeros(len(rewards), count, dtype=torch.float64)
+    for rows, columns in groups_by_size(usable, method.refusal):
+        of = rows.unsqueeze(1)
+        start, directions = family_terms(rewards[of, columns], k, family)
+        products = grams[of.unsqueeze(2), columns.unsqueeze(2), columns.unsqueeze(1)]
+        a[rows], c[rows] = normal_equations(start, directions, products)
+    equations = Equations(a, c)
+    return (equations.of_others() if method.fit == "cross_fit" else equations).solution()
+
+
+def normalized(weights: Tensor, counted: Tensor, n: int) -> Tensor:
+    """Return the weights w with advantages A = n w standardised over the batch.
+
+    A becomes (A − mean) / (std + 1e-4), ddof 1. `counted`, of the shape of `weights`, says which
+    entries are advantages at all; the others stay as they are. Fewer than two have no spread and
+    stay, too. This is biased: the scale of the whole batch enters each weight.
+    """
+    values = n * weights[counted]
+    if len(values) < 2:
+        return weights
+    result = weights.clone()
+    result[counted] = (values - values.mean()) / (values.std() + 1e-4) / n
+    return result

@@ -5,18 +5,16 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from maxk_lab.calls import Leaving
-from maxk_lab.environments.checks import check_shape
-from maxk_lab.environments.environment import Environment, Instances, supports
-from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
+from maxk_lab.environments.environment import Environment
 from maxk_lab.files import save_atomically
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.evaluation import Decoded, max_curves, resolve_device
@@ -125,11 +123,7 @@ class Trainer:
             "steps": self.steps,
             "seconds": self.seconds,
             "log": self.log,
-            "evaluations": [
-                {"step": e.step, "seconds": e.seconds, "rewards": e.rewards}
-                | {"decoded": {name: vars(found) for name, found in e.decoded.items()}}
-                for e in self.evaluations
-            ],
+            "evaluations": [asdict(evaluation) for evaluation in self.evaluations],
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -144,8 +138,8 @@ class Trainer:
         self.log = {name: list(values) for name, values in state["log"].items()}
         self.evaluations = [
             HeldOutRewards(
-                **{name: evaluation[name] for name in ("step", "seconds", "rewards")},
-                decoded={name: Decoded(**one) for name, one in evaluation["decoded"].items()},
+                **evaluation
+                | {"decoded": {name: Decoded(**x) for name, x in evaluation["decoded"].items()}}
             )
             for evaluation in state["evaluations"]
         ]
@@ -165,26 +159,6 @@ class Trainer:
         """Write the policy as it is now."""
         state = {**self.about, "policy": self.policy.state_dict(), "step": self.steps}
         save_atomically(path, partial(torch.save, state))
-
-
-@dataclass(frozen=True)
-class _WholeTrajectories:
-    """An environment whose trajectories count as one token: a warm-up needs no more of them."""
-
-    environment: Environment
-
-    def instances(self, count: int, seed: int) -> Instances:
-        return self.environment.instances(count, seed)
-
-    def rollout(self, policy: nn.Module, instances: Instances, n: int, *, seed: int) -> Rollouts:
-        return self.environment.rollout(policy, instances, n, seed=seed)
-
-    def tokens(self, policy: nn.Module, instances: Instances, actions: Tensor) -> TokenStatistics:
-        log_probs = self.environment.log_probs(policy, instances, actions)
-        check_shape("log_probs", log_probs, *actions.shape[:2])
-        tokens = log_probs.unsqueeze(-1)
-        nothing = torch.zeros_like(tokens)
-        return TokenStatistics(tokens, nothing, nothing, torch.ones_like(tokens, dtype=torch.bool))
 
 
 def warm_up(
@@ -209,8 +183,6 @@ def warm_up(
         max_grad_norm=clip,
         device="cpu",
     )
-    if not supports(environment, "rollout_with_tokens"):
-        environment = cast("Environment", _WholeTrajectories(environment))
     one_step = Step(environment, settings, Weighting("reinforce", "centred", n, 1))
     return Trainer.start(one_step, policy, seed=seed, stream="warmup")
 

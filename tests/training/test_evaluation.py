@@ -7,14 +7,13 @@ import pytest
 import torch
 from small_environments import make
 
-from maxk_lab.environments.environment import make_environment
-from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.training.evaluation import (
+    decoded,
     max_curves,
-    measure_extras,
     reward_quantiles,
     sample_rewards,
 )
+from maxk_lab.training.settings import EvaluationSettings
 
 
 def test_the_curve_of_binary_rewards_is_pass_at_k(sequences):
@@ -48,38 +47,6 @@ def test_unscorable_samples_are_left_out(sequences):
     assert curves[2].isnan().all()
 
 
-@pytest.mark.slow
-def test_a_uniform_policy_on_five_cities_has_the_curve_of_the_enumerated_tours():
-    environment = make_environment(
-        {"name": "tsp", "num_loc": 5},
-        {
-            "embed_dim": 16,
-            "num_encoder_layers": 1,
-            "num_heads": 2,
-            "feedforward_hidden": 16,
-            "dtype": "float64",
-        },
-    )
-    policy = environment.policy(0)
-    for parameter in policy.parameters():
-        parameter.data.zero_()
-    instances = environment.instances(60, 1, held_out=True)
-    exact = torch.empty(60, 12, dtype=torch.float64)
-    for i in range(60):
-        one = environment.select(instances, i)
-        actions, rewards = environment.enumerate(one)
-        with torch.no_grad():
-            chances = environment.log_probs(policy, one, actions.unsqueeze(0))[0].exp()
-        torch.testing.assert_close(chances, torch.full_like(chances, 1 / 120), rtol=1e-12, atol=0)
-        exact[i] = torch.stack(
-            [torch.as_tensor(exact_value(chances, rewards, k)) for k in range(1, 13)]
-        )
-    difference = max_curves(sample_rewards(environment, policy, instances, 12, seed=2)) - exact
-    z = difference.mean(0) / (difference.std(0) / 60**0.5)
-    assert z.abs().max() < 3.5
-    assert difference.mean(0).abs().max() < 0.05
-
-
 def test_quantiles_are_of_each_instances_scored_samples():
     generator = torch.Generator().manual_seed(0)
     rewards = torch.randn(4, 9, generator=generator, dtype=torch.float64)
@@ -95,40 +62,14 @@ def test_quantiles_are_of_each_instances_scored_samples():
     assert found.isnan().tolist() == [False, False, True, False]
 
 
-@pytest.mark.parametrize("name", ["tsp", "toy_llm"])
-@pytest.mark.parametrize("temperature", [0.25, 4.0])
-def test_samples_at_a_temperature_estimate_max_at_k_of_the_tempered_policy(name, temperature):
-    small = {"vocab_size": 4, "max_length": 3, "prompt_length": 3}
-    environment = make(name, **small if name == "toy_llm" else {"num_loc": 5})
-    policy, count = environment.policy(0), 4000
-    # An untrained policy is near to uniform, and hardly another at another temperature.
-    for parameter in policy.parameters():
-        parameter.data.mul_(3 if name == "tsp" else 1.9)
-    one = environment.select(environment.instances(1, 1), 0)
-    actions, rewards = environment.enumerate(one)
-    tempered = environment.tempered(temperature)
-    with torch.no_grad():
-        plain, chances = (
-            each.log_probs(policy, one, actions.unsqueeze(0))[0].exp().double()
-            for each in (environment, tempered)
-        )
-    many = one.repeat(count, 1) if name == "toy_llm" else one.expand(count)
-    curves = max_curves(sample_rewards(tempered, policy, many, 4, seed=2))
-    for k in (1, 2, 4):
-        exact, other = (float(exact_value(each, rewards, k)) for each in (chances, plain))
-        values = curves[:, k - 1]
-        error = float(values.std()) / count**0.5
-        assert abs(float(values.mean()) - exact) < 4 * error
-        if k == 1:
-            assert abs(exact - other) > 6 * error
-
-
 ALL = ("greedy", "augmentation", "multistart", "multistart_augmentation")
 
 
 def measured(environment, instances, names=ALL):
     policy = environment.policy(0)
-    return measure_extras(environment, policy, instances, names, samples=6, seed=2)
+    evaluate = EvaluationSettings(extras=names, samples=6)
+    where = environment, policy, instances, evaluate
+    return decoded(*where, temperatures=(), seed=1, extras_seed=2).extras
 
 
 def test_an_environment_without_them_says_so(sequences):
@@ -141,22 +82,8 @@ def test_an_environment_without_them_says_so(sequences):
     assert found["multistart_sampling"] == "this environment has no forced starts"
 
 
-def test_only_what_is_asked_for_is_measured(sequences):
-    assert measured(sequences(), torch.arange(3), ()) == {}
-    assert list(measured(sequences(), torch.arange(3), ("greedy",))) == ["greedy"]
-
-
 def test_the_extras_of_a_routing_problem():
-    environment = make_environment(
-        {"name": "tsp", "num_loc": 6},
-        {
-            "embed_dim": 16,
-            "num_encoder_layers": 1,
-            "num_heads": 2,
-            "feedforward_hidden": 16,
-            "dtype": "float32",
-        },
-    )
+    environment = make("tsp", "float32", num_loc=6)
     instances = environment.instances(4, 1)
     found = measured(environment, instances)
     assert all(

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from maxk_lab.training.metrics import METRICS, batch_metrics, reward_metrics
+from maxk_lab.training.batch import METRICS, batch_metrics, reward_metrics
 
 NAN = float("nan")
 RAW = torch.tensor([[1.0, 3.0, NAN], [2.0, 2.0, 2.0], [5.0, NAN, NAN], [NAN, NAN, NAN]])

@@ -1,19 +1,16 @@
 """The trainer learns, shows all weightings the same data, and no interruption changes a number."""
 
-import copy
-
 import pytest
 import torch
 from small_environments import make
 
 from maxk_lab.calls import Leaving
-from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.seeds import derive_seed
-from maxk_lab.training.evaluation import max_curves, sample_rewards
-from maxk_lab.training.metrics import METRICS, SCHEDULE_METRICS
+from maxk_lab.training.batch import METRICS, SCHEDULE_METRICS
+from maxk_lab.training.evaluation import sample_rewards
 from maxk_lab.training.refusals import Weighting, check
 from maxk_lab.training.settings import KScheduleSettings, Settings
 from maxk_lab.training.step import Step
@@ -58,40 +55,12 @@ def same(a, b):
         assert torch.equal(x.rewards, y.rewards)
 
 
-class KilledError(Exception):
-    """What stops a training in the middle."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("reference", ["frozen", "moving"])
-def test_a_training_killed_at_any_step_goes_on_to_the_same_numbers(sequences, tmp_path, reference):
-    kl = OPTIONS["kl"] | {"reference": reference}
-    environment = sequences()
-    whole = run(trainer(environment, kl=kl), environment)
-    assert [e.step for e in whole.evaluations] == [0, 5, 10, 13]
-    assert {len(values) for values in whole.log.values()} == {13}
-    for last in range(1, 14) if reference == "moving" else (6,):
-        path = tmp_path / f"{last}.pt"
-
-        def stop(step, steps, last=last):
-            if step == last:
-                raise KilledError
-
-        with pytest.raises(KilledError):
-            run(trainer(environment, kl=kl), environment, checkpoint=path, on_step=stop)
-        resumed = trainer(environment, kl=kl)
-        state = torch.load(path, weights_only=True)
-        assert state["steps"] == (last - 1) // 4 * 4
-        resumed.load(state)
-        same(run(resumed, environment, checkpoint=path), whole)
-        # And the checkpoint of the end is the end.
-        ended = trainer(environment, kl=kl)
-        ended.load(torch.load(path, weights_only=True))
-        same(run(ended, environment), whole)
-
-
 def test_a_training_left_at_any_step_goes_on_to_the_same_numbers(sequences, tmp_path):
     environment, path = sequences(), tmp_path / "training.pt"
+    run(halfway := trainer(environment, steps=6), environment, checkpoint=path)
+    assert [e.step for e in halfway.evaluations] == [0, 5, 6]
+    assert torch.load(path, weights_only=True)["steps"] == 6
+    path.unlink()
     rare = {"checkpoint_every": 1000}
     whole = run(trainer(environment), environment)
     started, times = trainer(environment, **rare), 0
@@ -162,31 +131,6 @@ def test_training_improves_the_value_it_is_for(sequences, weighting):
     assert exact(environment, started.policy, weighting.k) > before + 0.2
 
 
-def test_training_a_bandit_for_the_maximum_improves_its_maximum():
-    """A policy with a favourite arm must learn to try every arm: all instances are different."""
-    environment = make_environment(
-        {"name": "bandit", "arms": 6, "reward_shift": 0.0}, {"init_std": 2.0, "dtype": "float64"}
-    )
-    instances = environment.instances(200, 1, held_out=True)
-    started = trainer(
-        environment,
-        Weighting("maxk", "subloo", 8, 8),
-        steps=40,
-        kl={},
-        batch=64,
-        evaluate={"samples": 8},
-    )
-
-    def value_at_8():
-        rewards = sample_rewards(environment, started.policy, instances, 32, 2)
-        return max_curves(rewards)[:, 7].mean().item()
-
-    before = value_at_8()
-    while started.steps < 40:
-        started.advance()
-    assert value_at_8() > before + 0.1
-
-
 def test_mistakes_are_told_before_the_first_step(sequences):
     environment = sequences()
     with pytest.raises(
@@ -255,13 +199,6 @@ def test_a_schedule_that_cannot_be_run_is_refused(schedule, message):
     assert message in str(caught.value)
 
 
-def test_an_estimator_with_a_k_of_its_own_has_no_schedule_to_mind():
-    settings = Settings.from_mapping({"k_schedule": {"kind": "step", "first": 8}})
-    with pytest.raises(LabError, match="comes by K = 8"):
-        check(settings, Weighting("maxk", "centred", 8, 1))
-    assert check(settings, Weighting("reinforce", "centred", 8, 1)) is None
-
-
 def trained(environment, k, **settings):
     settings = Settings.from_mapping({"steps": 4, "batch": 16, "learning_rate": 0.05, **settings})
     trainer = Trainer.start(
@@ -292,10 +229,6 @@ def test_every_step_trains_for_its_k(sequences):
     assert not torch.equal(trained(environment, 3).policy.logits, scheduled.policy.logits)
 
 
-def small_tsp():
-    return make("tsp", num_loc=5)
-
-
 def warmed_up(environment, steps, **options):
     options = {"batch": 8, "n": 8, "learning_rate": 1e-2, "clip": 1.0, "seed": 5} | options
     return warm_up(environment, environment.policy(0), steps=steps, **options)
@@ -321,27 +254,3 @@ def test_a_warm_up_is_reinforce_with_a_leave_one_out_mean(name):
         optimizer.step()
     for mine, by_hand in zip(warmed.policy.parameters(), policy.parameters(), strict=True):
         torch.testing.assert_close(mine, by_hand, rtol=1e-5, atol=1e-6)
-
-
-def test_an_interrupted_warm_up_goes_on_to_the_same_numbers():
-    environment = small_tsp()
-    whole = warmed_up(environment, 6)
-    train(whole)
-    first = warmed_up(environment, 6)
-    with pytest.raises(Leaving):
-        train(first, leaving=lambda: first.steps == 2)
-    second = warmed_up(environment, 6)
-    second.load(copy.deepcopy(first.state()))
-    train(second)
-    same(second, whole)
-
-
-@pytest.mark.slow
-def test_the_warm_up_shortens_the_tours():
-    environment = make("tsp", num_loc=8)
-    trainer = warmed_up(environment, 60, learning_rate=3e-3)
-    instances = environment.instances(32, 9)
-    before = environment.rollout(trainer.policy, instances, 16, seed=1).rewards.mean().item()
-    train(trainer)
-    after = environment.rollout(trainer.policy, instances, 16, seed=1).rewards.mean().item()
-    assert after > before + 0.2

@@ -21,8 +21,8 @@ from maxk_lab.studies.training import work as training_study
 from maxk_lab.studies.training.work import measure as measure_training
 from maxk_lab.sweeps.run.checkpoints import policy_state
 from maxk_lab.sweeps.spec.named_files import resolved_file
+from maxk_lab.training.batch import METRICS
 from maxk_lab.training.evaluation import max_curves
-from maxk_lab.training.metrics import METRICS
 
 TRAINING = {
     "steps": 7,
