@@ -1,26 +1,19 @@
-"""Files that are whole or absent: written beside, flushed to the disk, then renamed into place.
-
-Archives (those of torch and NumPy are zip files) are checked against their checksums, which torch
-does not look at.
-"""
+"""Files that are whole or absent: written beside, flushed to the disk, then renamed into place."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import threading
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 from maxk_lab.errors import LONGEST, LabError, RefusedError, shown
 
 PARTIAL = ".partial-"
-# The hashes of files as they were when they were read, by their paths.
-_hashes: dict[str, tuple[tuple[int, ...], str]] = {}
 
 
 class StorageError(RefusedError):
@@ -40,20 +33,17 @@ def save_atomically(path: Path, save: Callable[[BinaryIO], object]) -> None:
     partial = path.with_name(f"{PARTIAL}{path.name}-{os.getpid()}-{threading.get_ident()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with partial.open("wb") as file:
-                save(file)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-        except BaseException:
-            with suppress(OSError):  # where the system refuses even that, the first error counts
-                partial.unlink(missing_ok=True)
-            raise
+        with partial.open("wb") as file:
+            save(file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
         sync_folder(path.parent)
-    except Exception as error:
+    except BaseException as error:
+        with suppress(OSError):  # where the system refuses even that, the first error counts
+            partial.unlink(missing_ok=True)
         # Libraries such as torch raise an error of their own while they handle that of the system.
-        cause: BaseException | None = error
+        cause: BaseException | None = error if isinstance(error, Exception) else None
         while cause is not None and not isinstance(cause, OSError):
             cause = cause.__cause__ or cause.__context__
         if cause is None:
@@ -75,15 +65,15 @@ def hash_of(path: str | Path) -> str:
 
     Raises `OSError`.
     """
+    status = os.stat(path)
+    stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return _hash(os.path.abspath(path), stamp)
+
+
+@cache
+def _hash(path: str, stamp: tuple[int, ...]) -> str:
     with open(path, "rb") as file:
-        status = os.fstat(file.fileno())
-        stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-        key = os.path.abspath(path)
-        known = _hashes.get(key)
-        if known is None or known[0] != stamp:
-            known = stamp, hashlib.file_digest(file, "sha256").hexdigest()
-            _hashes[key] = known
-    return known[1]
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
@@ -100,21 +90,6 @@ def named_in_sweep(path: str | Path) -> Iterator[None]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise LabError(f"{name} cannot be read: {reason}") from None
-
-
-def check_archive(path: Path) -> None:
-    """Raise `ValueError` where a file is no zip file, or a part of it is not what was written.
-
-    Raises `OSError` where it cannot be read.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            bad = archive.testzip()
-    # What a damaged header asks for may be anything, such as a password or an unknown compression.
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
-        raise ValueError(f"it is no whole zip file: {error}") from error
-    if bad is not None:
-        raise ValueError(f"the checksum of its part {bad} is not that of its bytes")
 
 
 def remove_partials(folder: Path) -> None:

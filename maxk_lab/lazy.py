@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
+import re
 import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,23 +16,26 @@ def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
     """The `__getattr__` and `__dir__` of a package (PEP 562) that exports what type checkers see.
 
     These are the imports under its `if TYPE_CHECKING:`, each written `from module import name as
-    name`, which is how a typed package says that it exports a name. They are read from the
-    package's source when a name is first asked for.
+    name`, which is how a typed package says that it exports a name.
     """
 
+    @cache
+    def homes() -> dict[str, str]:
+        source = Path(str(sys.modules[package].__file__)).read_text(encoding="utf-8")
+        found = re.findall(r"    from (\S+) import (?:\(\s+)?(\w+) as \2\b", source)
+        return {name: module for module, name in found}
+
     def get(name: str) -> Any:
-        homes = _homes(package)
         if name == "__all__":
-            return sorted(homes)
-        if name not in homes:
+            return sorted(homes())
+        if name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         # A package can export a module of its own, too.
-        own = homes[name] == package
-        return (
-            import_module(f"{package}.{name}") if own else getattr(import_module(homes[name]), name)
-        )
+        home = homes()[name]
+        own = home == package
+        return import_module(f"{package}.{name}") if own else getattr(import_module(home), name)
 
-    return get, lambda: sorted(_homes(package))
+    return get, lambda: sorted(homes())
 
 
 def callable_as(package: str, function: str) -> None:
@@ -52,19 +54,3 @@ def callable_as(package: str, function: str) -> None:
             return getattr(import_module(module), name)(*arguments, **options)
 
     sys.modules[package].__class__ = CallablePackage
-
-
-@cache
-def _homes(package: str) -> dict[str, str]:
-    """Return the module of every exported name."""
-    spec = find_spec(package)
-    assert spec is not None
-    assert spec.origin is not None
-    source = Path(spec.origin).read_text(encoding="utf-8")
-    return {
-        alias.name: node.module
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.ImportFrom) and node.module is not None
-        for alias in node.names
-        if alias.asname == alias.name
-    }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 # Controls but for the end of a line and a tab, marks of direction, separators, the byte order mark,
@@ -22,7 +23,7 @@ _ACTING = re.compile(
 
 def visible(text: str) -> str:
     """The text with all that acts spelled out; its lines stay lines."""
-    return _ACTING.sub(_spelled, text)
+    return _ACTING.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def visible_line(text: str) -> str:
@@ -30,34 +31,29 @@ def visible_line(text: str) -> str:
     return visible(" ".join(text.splitlines()).replace("\t", " "))
 
 
-def plain(value: Any) -> Any:
-    """The value with NaN as None, and infinities as the texts "inf" and "-inf"."""
+def plain(value: Any, spelled: Callable[[str], str] | None = None) -> Any:
+    """The value with NaN as None, and infinities as the texts "inf" and "-inf".
+
+    With `spelled` all its texts are so, and what JSON does not know is a text.
+    """
     if isinstance(value, dict):
-        return {str(name): plain(inner) for name, inner in value.items()}
+        spell = spelled or str
+        return {spell(str(name)): plain(inner, spelled) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
+        return [plain(inner, spelled) for inner in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value
+    if spelled is None or value is None or isinstance(value, int | float):
+        return value
+    return spelled(str(value))
 
 
 def harmless(value: Any) -> Any:
     """The value as JSON holds it, with all that acts in its texts spelled out; see `plain`."""
-    if isinstance(value, str):
-        return visible(value)
-    if isinstance(value, dict):
-        return {visible(str(name)): harmless(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [harmless(inner) for inner in value]
-    known = value is None or isinstance(value, int | float)
-    return plain(value) if known else visible(str(value))
+    return plain(value, visible)
 
 
 def visible_json(value: Any, *, indent: int) -> str:
     """`value` as JSON, in whose texts all that acts is escaped as JSON does; see `plain`."""
     text = json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
-    return _ACTING.sub(lambda found: json.dumps(found[0])[1:-1], text)
-
-
-def _spelled(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+    return _ACTING.sub(lambda match: json.dumps(match[0])[1:-1], text)

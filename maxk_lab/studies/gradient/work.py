@@ -15,7 +15,7 @@ from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.files import check_archive, save_atomically
+from maxk_lab.files import save_atomically
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.behaviour import perturbed
 from maxk_lab.gradients.scores.draw import draw_pool
@@ -126,7 +126,6 @@ def _policy_at_stage(
     for path in sorted(files, key=stage_of, reverse=True):
         if stage_of(path) <= stage:
             try:
-                check_archive(path)
                 trainer.load(torch.load(path, weights_only=True))
                 break
             except Exception:  # a damaged file is no reason to fail: train again
@@ -155,7 +154,6 @@ def _read_pool(path: Path | None) -> ScorePool | None:
     if path is None or not path.exists():
         return None
     try:
-        check_archive(path)
         with np.load(path) as arrays:
             return ScorePool.from_arrays(dict(arrays))
     except (OSError, ValueError, KeyError, EOFError):

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from maxk_lab.calls import leaving
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import Environment, make_environment
-from maxk_lab.files import check_archive
 from maxk_lab.gradients.scores.sampler import check_drawn
 from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.seeds import derive_seed
@@ -143,7 +142,6 @@ def _resumed(
     if path is None or snapshot is None or not path.exists():
         return trainer
     try:
-        check_archive(path)
         trainer.load(torch.load(path, map_location="cpu", weights_only=True))
     except Exception:  # a damaged file is no reason to fail: train again
         path.unlink(missing_ok=True)

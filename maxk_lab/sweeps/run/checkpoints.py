@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.errors import LabError
-from maxk_lab.files import check_archive
 from maxk_lab.seeds import derive_seed
 from maxk_lab.sweeps.plan.identity import without_paths
-from maxk_lab.sweeps.spec.named_files import resolved_file
+from maxk_lab.sweeps.spec.environment import resolved_file
 
 # The most differences that a message lists.
 LISTED = 4
@@ -77,12 +75,6 @@ def policy_state(path: str | Path) -> dict[str, Tensor]:
     They are under `policy`, or under `state_dict` with names that begin with `policy.`. Raises
     `LabError` where there is no readable file, no checkpoint that torch loads safely, or no policy.
     """
-    # Torch of old wrote other files, without checksums.
-    if zipfile.is_zipfile(path):
-        try:
-            check_archive(Path(path))
-        except ValueError as error:
-            raise LabError(f"{path} is damaged: {error}") from None
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:

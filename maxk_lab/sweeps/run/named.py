@@ -11,7 +11,7 @@ from typing import Any
 from maxk_lab.catalogue import load
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.identity import FILE_KEYS
-from maxk_lab.sweeps.spec.named_files import hash_of_file, resolved_file
+from maxk_lab.sweeps.spec.environment import hash_of_file, resolved_file
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.studies import STUDIES
 

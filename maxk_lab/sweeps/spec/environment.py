@@ -1,24 +1,68 @@
-"""The environment of a sweep file and its policy: parameters parsed, defaults filled in."""
+"""The environment of a sweep file and its policy, and files that it names: read and resolved."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from maxk_lab.environments.catalogue import ENVIRONMENTS, EnvironmentRow
+from maxk_lab.catalogue import load
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError, shown
+from maxk_lab.files import hash_of, named_in_sweep
 from maxk_lab.policies.catalogue import POLICIES
 from maxk_lab.settings import Setting, Settings
 from maxk_lab.sweeps.spec.blocks import note_problems
-from maxk_lab.sweeps.spec.named_files import resolved_file
-from maxk_lab.sweeps.spec.source import Source, TreePath
+from maxk_lab.sweeps.spec.source import Source, TreePath, at_path
+from maxk_lab.sweeps.studies import STUDIES
 
 # The key by which a sweep varies the environment itself, and the one that names the policy.
 NAME = "environment.name"
 POLICY_NAME = "policy.name"
+Block = Mapping[str, Any]
+
+
+def hash_of_file(path: str | Path) -> str:
+    """Return the SHA-256 of a file, 64 hex digits. Raises `LabError` where it cannot be read."""
+    with named_in_sweep(path):
+        return hash_of(path)
+
+
+def resolved_file(
+    written: Any, name: str, hashed: Callable[[str | Path], str] = hash_of_file
+) -> dict[str, str]:
+    """Return {"path", "sha256"} of a path, or of such a mapping, which a resolved sweep file has.
+
+    Raises `LabError` for what is neither, for a file that is not there, and for one that is no
+    longer what the mapping says.
+    """
+    known = dict(written) if isinstance(written, Mapping) else {"path": written}
+    path, expected = known.pop("path", None), known.pop("sha256", None)
+    if not isinstance(path, str) or not path or known:
+        raise LabError(f"{name} must be the path of a file, got {shown(written)}")
+    content = hashed(path)
+    if expected is not None and content != expected:
+        raise LabError(f"{path} has changed: its SHA-256 was {expected} and is {content}")
+    return {"path": path, "sha256": content}
+
+
+def resolve_files(source: Source) -> None:
+    """Resolve the files that settings of studies name; a missing one is noted and left out."""
+    name = str(at_path(source.tree, ("environment", "name")))
+    for row in STUDIES:
+        for setting, hashed in row.files.items():
+            *above, key = path = (row.name, *setting.split("."))
+            block = at_path(source.tree, tuple(above))
+            if not isinstance(block, dict) or block.get(key) is None:
+                continue
+            written = block.pop(key)
+            with source.noting(path):
+                block[key] = resolved_file(written, key, partial(load(hashed), environment=name))
 
 
 def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -32,67 +76,75 @@ def resolve_environment(source: Source) -> tuple[dict[str, Any], dict[str, Any]]
     environment, policy = source.tree.get("environment"), source.tree.get("policy", {})
     if not isinstance(environment, dict) or not isinstance(policy, dict):
         return None
-    name, before = environment.get("name"), len(source.problems)
-    try:
-        if not isinstance(name, str):
-            missing = f"is missing; one of {', '.join(ENVIRONMENTS.names())}"
-            raise LabError(missing if name is None else f"must be a text, got {shown(name)}")
-        row = ENVIRONMENTS.get(name)
-    except LabError as error:
-        source.add(("environment", "name"), str(error))
+    before = len(source.problems)
+    row = None
+    with source.noting(("environment", "name")):
+        row = _row(environment.get("name"))
+    if row is None:
         return None
     given = {key: value for key, value in environment.items() if key != "name"}
-    own = {key: value for key, value in policy.items() if key != "checkpoint"}
-    parameters = _read(row.settings, given, "environment", source)
-    policy_parameters = _policy(own, row, source)
+    own = {key: value for key, value in policy.items() if key not in ("name", "checkpoint")}
+    name = {"name": policy["name"]} if "name" in policy else {}
+    parameters, settings, checkpoint = _read(row.settings, given, "environment", source), {}, {}
+    with source.noting(("policy", "name")):
+        model = row.settings_of(name | own)
+        settings = row.written(name | _read(model, own, "policy", source, "name", "checkpoint"))
     if policy.get("checkpoint") is not None:
-        policy = policy | _checkpoint(policy["checkpoint"], source)
+        with source.noting(("policy", "checkpoint")):
+            checkpoint = {"checkpoint": resolved_file(policy["checkpoint"], "checkpoint")}
+    if len(source.problems) == before and (reason := row.refusal(parameters, settings)) is not None:
+        source.add(_culprit(reason, parameters, settings), reason)
     if len(source.problems) > before:
-        return None
-    reason = row.refusal(parameters, policy_parameters)
-    if reason is not None:
-        source.add(_culprit(reason, parameters, policy_parameters), reason)
         return None
     vary = source.tree.get("vary")
     if isinstance(vary, Mapping) and NAME in vary:
         parameters = {key: value for key, value in parameters.items() if key in given}
-        policy_parameters = {key: value for key, value in policy_parameters.items() if key in own}
         # Its own policy may be another environment's second choice.
-        policy_parameters |= {key: value for key, value in own.items() if key == "name"}
-    if policy.get("checkpoint") is not None:
-        policy_parameters["checkpoint"] = policy["checkpoint"]
-    return {"name": row.name, **parameters}, policy_parameters
+        settings = {key: value for key, value in settings.items() if key in own} | name
+    return {"name": row.name, **parameters}, settings | checkpoint
 
 
-def _policy(given: Mapping[str, Any], row: EnvironmentRow, source: Source) -> dict[str, Any]:
-    """Return the policy's parameters, parsed or defaulted, and its name if not the row's own."""
+def _row(name: Any) -> EnvironmentRow:
+    if not isinstance(name, str):
+        missing = f"is missing; one of {', '.join(ENVIRONMENTS.names())}"
+        raise LabError(missing if name is None else f"must be a text, got {shown(name)}")
+    return ENVIRONMENTS.get(name)
+
+
+def _read(
+    settings: type[Settings], given: Block, block: str, source: Source, *also: str
+) -> dict[str, Any]:
+    """Return all settings of a block, read or defaulted; unknown keys are told with those known."""
     try:
-        settings = row.settings_of(given)
-    except LabError as error:
-        source.add(("policy", "name"), str(error))
-        return {}
-    own = {key: value for key, value in given.items() if key != "name"}
-    name = {key: value for key, value in given.items() if key == "name"}
-    parsed = _read(settings, own, "policy", source, also=("name", "checkpoint"))
-    return row.written(name | parsed)
-
-
-def _checkpoint(written: Any, source: Source) -> dict[str, Any]:
-    try:
-        return {"checkpoint": resolved_file(written, "checkpoint")}
-    except LabError as error:
-        source.add(("policy", "checkpoint"), str(error))
+        return settings.without_later(settings.model_validate(given).model_dump())
+    except ValidationError as error:
+        note_problems(error, source, lambda _: [*settings.model_fields, *also], at=(block,))
         return {}
 
 
-def is_known(environment: str, policy: Mapping[str, Any]) -> bool:
+def _culprit(reason: str, parameters: Block, policy: Block) -> TreePath:
+    """Return the place of a refusal: the value that it quotes, or the first parameter it names."""
+    places: dict[TreePath, Any] = {}
+    for block, given in (("environment", parameters), ("policy", policy)):
+        for name, value in given.items():
+            inside = enumerate(value) if isinstance(value, list) else ()
+            places |= {(block, name): value}
+            places |= {(block, name, str(number)): one for number, one in inside}
+    for path, value in places.items():
+        quoted = repr(value) if value and (isinstance(value, str) or len(path) > 2) else ""
+        if quoted and quoted in reason:
+            return path
+    names = {path[1]: path for path in reversed(places) if len(path) == 2}
+    words = (word for word in re.findall(r"\w+", reason) if word in names)
+    return names.get(next(words, ""), ("environment",))
+
+
+def is_known(environment: str, policy: Block) -> bool:
     """Return whether the catalogues have both; where a run is only reported, they may not."""
     return environment in ENVIRONMENTS and ("name" not in policy or policy["name"] in POLICIES)
 
 
-def completed(
-    environment: Mapping[str, Any], policy: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def completed(environment: Block, policy: Block) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return an environment and policy with the defaults of what is not given.
 
     They stay as they are where they are not known. Raises `LabError` for a value or a
@@ -102,7 +154,7 @@ def completed(
         return dict(environment), dict(policy)
     row = ENVIRONMENTS.get(environment["name"])
 
-    def filled(given: Mapping[str, Any], settings: type[Settings]) -> dict[str, Any]:
+    def filled(given: Block, settings: type[Settings]) -> dict[str, Any]:
         parsed = {one.name: one.parse(given.get(one.name, one.default)) for one in settings.each()}
         return dict(given) | settings.without_later(parsed)
 
@@ -111,7 +163,7 @@ def completed(
 
 
 def moved(
-    environment: Mapping[str, Any], policy: Mapping[str, Any], key: str, value: Any
+    environment: Block, policy: Block, key: str, value: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a resolved environment and policy with one setting, by its key, at another value.
 
@@ -123,16 +175,15 @@ def moved(
     setting = settings_by_key(environment["name"], policy).get(key)
     if setting is None:
         raise LabError(f"{environment['name']} has no {key}")
-    parsed = setting.parse(value)
+    blocks[block][name] = parsed = setting.parse(value)
     if setting.later and parsed == setting.default:
         raise LabError(f"{name} = {value} stands for none being given: {setting.meaning}")
-    blocks[block][name] = parsed
     if (reason := refusal_of(**blocks)) is not None:
         raise LabError(reason)
     return blocks["environment"], blocks["policy"]
 
 
-def settings_by_key(environment: str, policy: Mapping[str, Any]) -> dict[str, Setting]:
+def settings_by_key(environment: str, policy: Block) -> dict[str, Setting]:
     """Return the settings of an environment and of the policy named, by keys as `policy.mean`.
 
     There are none where either is unknown. Raises `LabError` for a policy that does not fit.
@@ -144,7 +195,7 @@ def settings_by_key(environment: str, policy: Mapping[str, Any]) -> dict[str, Se
     return {f"{block}.{one.name}": one for block, model in blocks.items() for one in model.each()}
 
 
-def refusal_of(environment: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+def refusal_of(environment: Block, policy: Block) -> str | None:
     """Return why a resolved environment and policy cannot run; None where they are not known."""
     if not is_known(environment["name"], policy):
         return None
@@ -153,7 +204,7 @@ def refusal_of(environment: Mapping[str, Any], policy: Mapping[str, Any]) -> str
     return ENVIRONMENTS.get(environment["name"]).refusal(parameters, own)
 
 
-def telling_parameters(environment: Mapping[str, Any]) -> dict[str, Any]:
+def telling_parameters(environment: Block) -> dict[str, Any]:
     """Return the parameters that tell a resolved environment from others of its name, by name.
 
     Those that are empty or as the catalogue has them by default stay out, but for its size and its
@@ -164,58 +215,21 @@ def telling_parameters(environment: Mapping[str, Any]) -> dict[str, Any]:
     if environment["name"] not in ENVIRONMENTS:
         return filled
     row = ENVIRONMENTS.get(environment["name"])
-    defaults = row.settings.defaults()
+    defaults, always = row.settings.defaults(), (row.size_parameter, "task")
     return {
         name: value
         for name, value in filled.items()
-        if name in (row.size_parameter, "task") or name not in defaults or value != defaults[name]
+        if name in always or name not in defaults or value != defaults[name]
     }
 
 
-def plain_words(environment: Mapping[str, Any], *, without: Collection[str] = ()) -> str:
+def plain_words(environment: Block, *, without: Collection[str] = ()) -> str:
     """Return a resolved environment in the words of its row, `without` some of its parameters.
 
     Without such words it is its name with the parameters that tell it: `knapsack (items 5)`.
     """
-    name, told = str(environment["name"]), telling_parameters(environment)
-    told = {parameter: value for parameter, value in told.items() if parameter not in without}
-    plain = ENVIRONMENTS.get(name).in_words(told) if name in ENVIRONMENTS else ""
-    if plain:
-        return plain
-    inside = ", ".join(
-        f"{parameter.replace('_', ' ')} {value}" for parameter, value in told.items()
-    )
-    return f"{name} ({inside})" if inside else name
-
-
-def _culprit(reason: str, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> TreePath:
-    """Return the place of a refusal: the value that it quotes, or the first parameter it names."""
-    blocks = {"environment": parameters, "policy": policy}
-    for block, given in blocks.items():
-        for name, value in given.items():
-            if isinstance(value, str) and value and repr(value) in reason:
-                return (block, name)
-            if isinstance(value, list):
-                for number, item in enumerate(value):
-                    if repr(item) in reason:
-                        return (block, name, str(number))
-    for word in re.findall(r"\w+", reason):
-        for block, given in blocks.items():
-            if word in given:
-                return (block, word)
-    return ("environment",)
-
-
-def _read(
-    settings: type[Settings],
-    given: Mapping[str, Any],
-    block: str,
-    source: Source,
-    also: Iterable[str] = (),
-) -> dict[str, Any]:
-    """Return all settings of a block, read or defaulted; unknown keys are told with those known."""
-    try:
-        return settings.without_later(settings.model_validate(given).model_dump())
-    except ValidationError as error:
-        note_problems(error, source, lambda _: [*settings.model_fields, *also], at=(block,))
-        return {}
+    name, telling = str(environment["name"]), telling_parameters(environment)
+    telling = {key: value for key, value in telling.items() if key not in without}
+    plain = ENVIRONMENTS.get(name).in_words(telling) if name in ENVIRONMENTS else ""
+    inside = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in telling.items())
+    return plain or (f"{name} ({inside})" if inside else name)

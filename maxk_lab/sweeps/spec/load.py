@@ -14,10 +14,9 @@ from maxk_lab.sweeps.places import short_names
 from maxk_lab.sweeps.plan.content import content_of, named_on_axes
 from maxk_lab.sweeps.spec.blocks import read_parts
 from maxk_lab.sweeps.spec.checks import check_checkpoints, check_counts, check_studies
-from maxk_lab.sweeps.spec.environment import resolve_environment
+from maxk_lab.sweeps.spec.environment import resolve_environment, resolve_files
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.spec.layers import NO_CHOICE, Choice, apply_overrides, resolve_execution
-from maxk_lab.sweeps.spec.named_files import resolve_files
 from maxk_lab.sweeps.spec.schema import SweepSpec, listed
 from maxk_lab.sweeps.spec.source import LONGEST_MESSAGE, Source, read_source, source_of_mapping
 from maxk_lab.sweeps.spec.variation import resolve_vary, variants

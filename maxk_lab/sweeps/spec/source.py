@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,11 +73,26 @@ class Source:
         """Note a problem at the value at `path` (or its key), or at the nearest around it."""
         self.problems.append(problem_at(self.mark(path, key=key), path, message))
 
+    @contextmanager
+    def noting(self, path: TreePath) -> Iterator[None]:
+        """Note a `LabError` of what is done in this context as a problem at `path`."""
+        try:
+            yield
+        except LabError as error:
+            self.add(path, str(error))
+
     def forget(self, path: TreePath) -> None:
         """Drop the marks under `path`, whose value is replaced."""
         for marks in (self.values, self.keys):
             for inside in [k for k in marks if len(k) > len(path) and k[: len(path)] == path]:
                 del marks[inside]
+
+
+def at_path(tree: Any, path: TreePath) -> Any:
+    """Return what is at a place of mappings; None where nothing is."""
+    for step in path:
+        tree = tree.get(step) if isinstance(tree, Mapping) else None
+    return tree
 
 
 def problem_at(mark: Mark, path: TreePath, message: str) -> Problem:

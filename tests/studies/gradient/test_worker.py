@@ -8,8 +8,6 @@ import sys
 import time
 
 import pytest
-import torch
-from archives import flipped
 
 from maxk_lab import calls
 from maxk_lab.studies.gradient.work import measure as measure_unit
@@ -119,22 +117,6 @@ def test_a_killed_study_goes_on_to_the_same_bytes(spec, tmp_path):
     assert resumed.reused
     execute(make_plan(wanted), whole)
     assert metrics(wanted, killed) == metrics(wanted, whole)
-
-
-@pytest.mark.slow
-@pytest.mark.deep
-def test_a_damaged_policy_is_trained_again(spec, tmp_path):
-    """Torch does not look at the checksums: it loads what flipped bits have made of a policy."""
-    plan, run = make_plan(spec("none")), RunDirectory(tmp_path / "run")
-    execute(plan, run)
-    expected = metrics(spec("none"), run)
-    for path in run.cache_path.glob("policy-*.pt"):
-        path.write_bytes(flipped(path))
-        torch.load(path, weights_only=True)
-    for path in [*run.cache_path.glob("pool-*"), *run.records_path.iterdir()]:
-        path.unlink()
-    assert len(execute(plan, run).done) == len(plan.cells)
-    assert metrics(spec("none"), run) == expected
 
 
 def test_forced_cells_are_measured_with_the_code_of_today(tmp_path, monkeypatch):
