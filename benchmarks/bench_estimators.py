@@ -12,8 +12,8 @@ from collections.abc import Callable
 import torch
 from timing import medians
 
-from maxk_lab.estimators import advantages
-from maxk_lab.estimators.catalogue import BASELINES, TRAJECTORY_WEIGHTS, choose_baseline
+from maxk_lab.estimators import TRAJECTORY_WEIGHTS, advantages
+from maxk_lab.estimators.catalogue import BASELINES, choose_baseline
 from maxk_lab.estimators.method import Method
 
 # Shape of the float32 rewards, K, rounds, and the largest allowed ratio to torch.sort.

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 from maxk_lab.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from maxk_lab.estimators.baselines.tokens import token_advantages as token_advantages
+    from maxk_lab.estimators.baselines.weighted_means import token_advantages as token_advantages
     from maxk_lab.estimators.by_name import advantages as advantages
     from maxk_lab.estimators.catalogue import BASELINES as BASELINES
     from maxk_lab.estimators.catalogue import ESTIMATORS as ESTIMATORS
     from maxk_lab.estimators.check.run import run_checks as run_checks
+    from maxk_lab.estimators.method import WEIGHT_NORMALIZATIONS as WEIGHT_NORMALIZATIONS
     from maxk_lab.estimators.method import Method as Method
     from maxk_lab.estimators.methods.off_policy import (
         effective_sample_size as effective_sample_size,
     )
     from maxk_lab.estimators.methods.off_policy import off_policy_value as off_policy_value
-    from maxk_lab.estimators.normalization import WEIGHT_NORMALIZATIONS as WEIGHT_NORMALIZATIONS
     from maxk_lab.estimators.objectives import Objective as Objective
     from maxk_lab.estimators.rows import TRAJECTORY_WEIGHTS as TRAJECTORY_WEIGHTS
     from maxk_lab.estimators.rows import baseline as baseline

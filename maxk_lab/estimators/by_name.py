@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from maxk_lab.errors import LabError, shown
+from maxk_lab.estimators import checks
 from maxk_lab.estimators.catalogue import choose_estimator
-from maxk_lab.estimators.engine import checks, gaps, torch
 from maxk_lab.estimators.method import Method
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from maxk_lab.estimators.ranks.gaps import result_dtype
+from maxk_lab.estimators.usable import usable_weights
 
 
 class Array(Protocol):
@@ -93,7 +94,9 @@ def advantages(
         "coefficients": like_rewards(coefficients, "coefficients"),
     }
     if present is not None:
-        return _among_usable(method, values, present, options)
+        method.check_size(checks.check_rewards(values.where(present, torch.zeros_like(values))))
+        groups = values.to(result_dtype(values))
+        return usable_weights(method, groups, present, **options)[0]
     try:
         return method.weights(values, **options)
     except LabError as error:
@@ -103,29 +106,6 @@ def advantages(
             f"{error}: where a trajectory has no reward, say so, with None in a list or with "
             "usable=~rewards.isnan()"
         ) from None
-
-
-def _among_usable(
-    method: Method, rewards: Tensor, usable: Tensor, options: Mapping[str, Any]
-) -> Tensor:
-    """The weights where some samples are unusable: see `usable_weights`."""
-    from maxk_lab.estimators.usable import usable_weights
-
-    n = checks.check_rewards(torch.where(usable, rewards, torch.zeros_like(rewards)))
-    method.check_size(n)
-
-    def flat(numbers: Any) -> Any:
-        if isinstance(numbers, Mapping):
-            return {name: flat(one) for name, one in numbers.items()}
-        if not isinstance(numbers, torch.Tensor):
-            return numbers
-        size = numbers.shape[-1]
-        return numbers.expand(*rewards.shape[:-1], size).reshape(-1, size)
-
-    groups = flat(rewards.to(gaps.result_dtype(rewards)))
-    flattened = {name: flat(option) for name, option in options.items()}
-    weights, _ = usable_weights(method, groups, flat(usable), **flattened)
-    return weights.reshape(rewards.shape)
 
 
 def _mask(usable: Tensor | Numbers, rewards: Tensor) -> Tensor:

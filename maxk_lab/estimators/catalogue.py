@@ -13,38 +13,15 @@ from typing import Any, Generic, TypeVar, cast
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.errors import LabError, shown
-from maxk_lab.estimators.baselines import leave_one_out, tokens, weighted_means
-from maxk_lab.estimators.methods import off_policy, on_policy, subsets
-from maxk_lab.estimators.parameters import spell
-from maxk_lab.estimators.rows import (
-    TRAJECTORY_WEIGHTS,
-    BaselineRow,
-    EstimatorRow,
-    MethodRow,
-    rows_of,
-)
-
-__all__ = [
-    "BASELINES",
-    "ESTIMATORS",
-    "TRAJECTORY_WEIGHTS",
-    "BaselineRow",
-    "Choice",
-    "EstimatorRow",
-    "MethodRow",
-    "choose_baseline",
-    "choose_estimator",
-]
+from maxk_lab.estimators.baselines import leave_one_out, weighted_means
+from maxk_lab.estimators.methods import off_policy, on_policy
+from maxk_lab.estimators.rows import BaselineRow, EstimatorRow, MethodRow, rows_of, spell
 
 ESTIMATORS: Catalogue[EstimatorRow] = Catalogue(
-    "estimator",
-    [row for part in (on_policy, subsets, off_policy) for row in rows_of(part, EstimatorRow)],
-    "maxk_lab.estimators",
+    "estimator", rows_of(EstimatorRow, on_policy, off_policy), "maxk_lab.estimators"
 )
 BASELINES: Catalogue[BaselineRow] = Catalogue(
-    "baseline",
-    [row for part in (leave_one_out, weighted_means, tokens) for row in rows_of(part, BaselineRow)],
-    "maxk_lab.baselines",
+    "baseline", rows_of(BaselineRow, leave_one_out, weighted_means), "maxk_lab.baselines"
 )
 
 MethodType = TypeVar("MethodType", bound=MethodRow)
@@ -58,6 +35,30 @@ class Choice(Generic[MethodType]):
     row: MethodType
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
+
+
+def choose_baseline(spelling: str) -> Choice[BaselineRow]:
+    """The baseline that `name` or `name[value]` means. Raises `LabError` with what is allowed."""
+    return _choose(BASELINES, spelling)
+
+
+def choose_estimator(spelling: str) -> Choice[EstimatorRow]:
+    """The estimator that `name` or `name[value]` means. Raises `LabError` with what is allowed.
+
+    Of a baseline it says with which estimator it makes a pair.
+    """
+    try:
+        return _choose(ESTIMATORS, spelling)
+    except LabError as error:
+        try:
+            row = choose_baseline(spelling).row
+        except LabError:
+            raise error from None
+        estimator, name = "reinforce" if row.objective == "J_1" else "maxk", spelling.strip()
+        raise LabError(
+            f"unknown estimator {shown(spelling)}: {name} is a baseline; take estimator "
+            f"{estimator} with baseline {name}"
+        ) from None
 
 
 def _choose(catalogue: Catalogue[MethodType], spelling: str) -> Choice[MethodType]:
@@ -82,33 +83,3 @@ def _chosen(catalogue: Catalogue[Any], spelling: str) -> Choice[Any]:
     if value == 0 and isinstance(value, float):
         value = 0.0  # not -0.0, which would be a second spelling
     return Choice(row, f"{row.name}[{spell(value)}]", {row.parameter.name: value})
-
-
-def choose_estimator(spelling: str) -> Choice[EstimatorRow]:
-    """The estimator that `name` or `name[value]` means. Raises `LabError` with what is allowed.
-
-    Of a baseline it says with which estimator it makes a pair.
-    """
-    try:
-        return _choose(ESTIMATORS, spelling)
-    except LabError:
-        pair = _pair_of_baseline(spelling)
-        if pair is None:
-            raise
-        raise LabError(f"unknown estimator {shown(spelling)}: {pair}") from None
-
-
-def _pair_of_baseline(spelling: str) -> str | None:
-    """The pair to ask for where a baseline is named as an estimator; None for other names."""
-    try:
-        chosen = choose_baseline(spelling)
-    except LabError:
-        return None
-    estimator = "reinforce" if chosen.row.objective == "J_1" else "maxk"
-    name = spelling.strip()
-    return f"{name} is a baseline; take estimator {estimator} with baseline {name}"
-
-
-def choose_baseline(spelling: str) -> Choice[BaselineRow]:
-    """The baseline that `name` or `name[value]` means. Raises `LabError` with what is allowed."""
-    return _choose(BASELINES, spelling)

@@ -89,8 +89,7 @@ def check_binary(rewards: Tensor) -> Tensor:
 
 def check_ratios(ratios: Tensor, rewards: Tensor) -> Tensor:
     """Importance ratios of the shape of rewards `[..., n]`, positive and finite, in float64."""
-    _check_like(ratios, rewards, "ratios")
-    values = ratios.detach().double()
+    values = _like_rewards(ratios, rewards, "ratios")
     return check_values(values, values > 0, "ratios must be positive and finite")
 
 
@@ -101,8 +100,7 @@ def check_trajectory_weights(g: Tensor, rewards: Tensor) -> Tensor:
     mean averages over are 0, the mean is the plain one. What is wrong off the CPU makes the whole
     group NaN.
     """
-    _check_like(g, rewards, "g")
-    values = g.detach().double()
+    values = _like_rewards(g, rewards, "g")
     low, high = values.amin(dim=-1, keepdim=True), values.amax(dim=-1, keepdim=True)
     # NaN is neither, and shows in both ends.
     fine = (low >= 0) & (high < torch.inf)
@@ -112,21 +110,22 @@ def check_trajectory_weights(g: Tensor, rewards: Tensor) -> Tensor:
     return (values / scale).clamp(min=LEAST_WEIGHT)
 
 
-def _check_like(values: Tensor, rewards: Tensor, name: str) -> None:
+def _like_rewards(values: Tensor, rewards: Tensor, name: str) -> Tensor:
     _check_real(values, name, "of the shape of rewards")
     if values.shape != rewards.shape:
         raise LabError(
             f"{name} must have the shape of rewards {list(rewards.shape)}, got {list(values.shape)}"
         )
+    return values.detach().double()
 
 
 def check_coefficients(coefficients: Tensor, rewards: Tensor, count: int) -> Tensor:
     """Fitted coefficients `[..., count]` that broadcast over the groups of rewards, in float64."""
     _check_real(coefficients, "coefficients", f"of shape [..., {count}]")
     groups, shape = rewards.shape[:-1], coefficients.shape
-    padded = (*[1] * (len(groups) + 1 - len(shape)), *shape[:-1])
-    fits = shape[-1:] == (count,) and len(padded) == len(groups)
-    if not (fits and all(own in (1, size) for own, size in zip(padded, groups, strict=True))):
+    sizes = zip(reversed(shape[:-1]), reversed(groups), strict=False)
+    fits = shape[-1:] == (count,) and len(shape) <= len(groups) + 1
+    if not (fits and all(size in (1, group) for size, group in sizes)):
         raise LabError(
             f"coefficients must be [..., {count}] over the leading dimensions of rewards "
             f"{list(rewards.shape)}, got shape {list(shape)}"

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     import torch as torch
 
     from maxk_lab.estimators import checks as checks
-    from maxk_lab.estimators.methods import off_policy_sums as off_policy_sums
     from maxk_lab.estimators.methods import ratio_sums as ratio_sums
-    from maxk_lab.estimators.ranks import coefficients as coefficients
     from maxk_lab.estimators.ranks import gaps as gaps
     from maxk_lab.estimators.ranks import rules as rules
 else:
@@ -32,9 +30,7 @@ else:
 
     torch = _Deferred("torch")
     checks = _Deferred("maxk_lab.estimators.checks")
-    off_policy_sums = _Deferred("maxk_lab.estimators.methods.off_policy_sums")
     ratio_sums = _Deferred("maxk_lab.estimators.methods.ratio_sums")
-    coefficients = _Deferred("maxk_lab.estimators.ranks.coefficients")
     gaps = _Deferred("maxk_lab.estimators.ranks.gaps")
     rules = _Deferred("maxk_lab.estimators.ranks.rules")
 

@@ -1,6 +1,4 @@
-"""An estimator with its baseline at a K, parsed once.
-
-A method knows where it runs, what it is for and what it needs, and gives the weights.
+"""An estimator with its baseline at a K: where it runs, what it needs, and the weights.
 
 Imports torch only when weights are asked for.
 """
@@ -13,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import (
     BASELINES,
@@ -22,12 +21,25 @@ from maxk_lab.estimators.catalogue import (
     choose_estimator,
 )
 from maxk_lab.estimators.engine import checks, gaps
-from maxk_lab.estimators.normalization import normalize_weights, scale_by_gap
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.rows import BaselineRow, EstimatorRow
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+# Every way to normalise the weights of a group, and what it does.
+WEIGHT_NORMALIZATIONS = {
+    "none": "the weights as they are",
+    "zscore": (
+        "(w - mean w) / (std w + 1e-8) in the group, std with ddof = 1; biased in direction; "
+        "drops the factor 1/n"
+    ),
+    "sum_to_zero": (
+        "w - mean w in the group; biased, for `centred` and others that sum to 0 already "
+        "without effect"
+    ),
+}
+_EPS = 1e-8
 
 
 @dataclass(frozen=True)
@@ -43,10 +55,7 @@ class Method:
 
     @classmethod
     def parse(cls, estimator: str, baseline: str = "none", k: int = 1) -> Method:
-        """The method of these spellings, `name` or `name[value]`.
-
-        Raises `LabError` for an unknown one.
-        """
+        """The method of these spellings. Raises `LabError` for an unknown one."""
         chosen = choose_estimator(estimator)
         fixed = chosen.row.fixed_k
         return cls(chosen, choose_baseline(baseline), k if fixed is None else fixed)
@@ -58,28 +67,40 @@ class Method:
 
     @cached_property
     def objective(self) -> Objective:
-        """The objective whose gradient the estimator is for: the expected maximum of K for most.
-
-        Raises `LabError` where K rewards have no such statistic.
-        """
-        return self.estimator.row.objective_of(self.k, **self.estimator.params)
+        """The objective of the estimator. Raises `LabError` where K rewards have no such one."""
+        row, params = self.estimator.row, self.estimator.params
+        made: Objective = (
+            row.function(self.k, **params) if row.has_objective else Objective("max", self.k)
+        )
+        return made
 
     def refusal(self, n: int) -> str | None:
         """The reason why the method cannot run with n samples, or None."""
-        both = self.estimator, self.baseline
-        reasons = (choice.row.refusal(n, self.k, **choice.params) for choice in both)
-        return self.pair_refusal or next(filter(None, reasons), None)
+        chosen, base = self.estimator, self.baseline
+        problem = self.pair_refusal or chosen.row.refusal(n, self.k, **chosen.params)
+        if problem is not None:
+            return problem
+        try:
+            _ = self.objective
+        except LabError as error:
+            return str(error)
+        return base.row.refusal(n, self.k, **base.params)
 
     @property
     def pair_refusal(self) -> str | None:
         """The reason why the estimator cannot take the baseline at any n and K, or None."""
-        if self.needs_ratios and not self.baseline.row.off_policy:
-            names = ", ".join(row.name for row in BASELINES if row.off_policy)
-            return (
-                f"{self.estimator.row.name} takes only baselines for importance ratios ({names}), "
-                f"got {self.baseline.row.name}"
-            )
-        return self.estimator.row.baseline_refusal(self.baseline.row, **self.baseline.params)
+        row, base = self.estimator.row, self.baseline.row
+        if self.needs_ratios and not base.off_policy:
+            names = ", ".join(one.name for one in BASELINES if one.off_policy)
+            kinds = f"only baselines for importance ratios ({names})"
+        elif not row.takes_baseline and base.name != "none":
+            kinds = "no baseline"
+        elif row.objective == "L_K" and not (base.any_objective and self.fit is None):
+            also = " with fitted coefficients" if base.any_objective else ""
+            return f"{row.name} takes no baseline of the maximum alone, got {base.name}{also}"
+        else:
+            return None
+        return f"{row.name} takes {kinds}, got {base.name}"
 
     @property
     def is_unbiased(self) -> bool:
@@ -89,10 +110,8 @@ class Method:
 
     def expected_scale(self, n: int) -> float:
         """E[estimate] over the objective's gradient; NaN where the direction is biased, too."""
-        return math.prod(
-            choice.row.expected_scale(n, self.k, **choice.params)
-            for choice in (self.estimator, self.baseline)
-        )
+        both = self.estimator, self.baseline
+        return math.prod(choice.row.expected_scale(n, self.k, **choice.params) for choice in both)
 
     @property
     def catalogue_order(self) -> tuple[int, int, str]:
@@ -154,9 +173,7 @@ class Method:
         ratios: Tensor | None = None,
         coefficients: Tensor | None = None,
     ) -> Tensor:
-        """The weights w of the gradient estimate sum_i w_i grad log pi(tau_i).
-
-        It is a sum: w carries the factor 1/n.
+        """The weights w of the gradient estimate sum_i w_i grad log pi(tau_i): w carries 1/n.
 
         rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[..., n]` in their floating
         dtype (float64 for integers and booleans), without gradient. `trajectory_weights` holds, by
@@ -177,19 +194,34 @@ class Method:
         trajectory weight, ratio or coefficient is missing, wrong or not taken by the method, or the
         baseline is one of tokens.
         """
-        n = checks.check_rewards(rewards)
-        self.check_size(n)
+        self.check_size(checks.check_rewards(rewards))
         if self.is_token_level:
             raise LabError(
                 f"{self.baseline.name} gives one weight per token, not one per sample: call "
                 "token_advantages(rewards, logit_proxies, mask)"
             )
         values = checks.check_binary(rewards) if self.needs_binary_rewards else rewards
-        given = self._numbers(rewards, trajectory_weights, ratios, coefficients)
-        weights = self._weigh(values, given).to(gaps.result_dtype(rewards))
+        numbers = self._numbers(rewards, trajectory_weights, ratios, coefficients)
+        chosen, base = self.estimator, self.baseline
+        options = {"ratios": numbers.pop("ratios", None), "baseline_name": base.name}
+        if base.row.any_objective:
+            numbers["objective"] = None if self.objective.is_max else self.objective
+        if self.fit is None:
+            numbers |= base.params
+
+        def of_baseline(rewards: Tensor, k: int) -> Tensor:
+            return base.row.weights(rewards, k, **numbers)
+
+        if chosen.row.has_objective:
+            weights = of_baseline(values, self.k)
+        else:
+            options["baseline_weights"] = of_baseline
+            own = {name: option for name, option in options.items() if name in chosen.row.takes}
+            weights = chosen.row.function(values, self.k, **chosen.params, **own)
+        weights = weights.to(gaps.result_dtype(rewards))
         if min_gap_scale is not None:
-            weights = scale_by_gap(weights, rewards, min_gap_scale)
-        return normalize_weights(weights, weight_normalization)
+            weights = _over_gap(weights, rewards, min_gap_scale)
+        return _normalized(weights, weight_normalization)
 
     def check_size(self, n: int) -> None:
         """Raise `LabError` where the method cannot run with n samples."""
@@ -204,56 +236,64 @@ class Method:
         trajectory_weights: Mapping[str, Tensor] | None,
         ratios: Tensor | None,
         coefficients: Tensor | None,
-    ) -> dict[str, Tensor]:
-        """Check what the method needs per trajectory; under its functions' names for it."""
-        numbers: dict[str, Tensor] = {}
-        if self.needs_ratios and ratios is None:
-            raise LabError(
-                f"{self.estimator.name} needs ratios, one positive number pi / pi_old per sample, "
-                "got none"
-            )
+    ) -> dict[str, Any]:
+        """Check what the method needs beside rewards; under its functions' names for it."""
+        estimator, baseline, kind = self.estimator.name, self.baseline.name, self.needed_weight
+        for name, numbers, needed, who, what in (
+            (
+                "ratios",
+                ratios,
+                self.needs_ratios,
+                estimator,
+                "ratios, one positive number pi / pi_old per sample",
+            ),
+            ("coefficients", coefficients, self.fit, baseline, "its fitted coefficients, [..., D]"),
+        ):
+            if needed and numbers is None:
+                raise LabError(f"{who} needs {what}, got none")
+            if numbers is not None and not needed:
+                raise LabError(f"{who} takes no {name}: leave them out")
+        checked: dict[str, Any] = {}
         if ratios is not None:
-            if not self.needs_ratios:
-                raise LabError(f"{self.estimator.name} takes no ratios: leave them out")
-            numbers["ratios"] = checks.check_ratios(ratios, rewards)
-        if self.fit is not None and coefficients is None:
-            raise LabError(
-                f"{self.baseline.name} needs its fitted coefficients, [..., D], got none"
-            )
+            checked["ratios"] = checks.check_ratios(ratios, rewards)
         if coefficients is not None:
-            if self.fit is None:
-                raise LabError(f"{self.baseline.name} takes no coefficients: leave them out")
             count = self.baseline.row.coefficients(rewards.shape[-1], self.k)
-            numbers["coefficients"] = checks.check_coefficients(coefficients, rewards, count)
-        kind = self.needed_weight
+            checked["coefficients"] = checks.check_coefficients(coefficients, rewards, count)
         if kind is not None:
-            if kind not in (trajectory_weights or {}):
-                names = ", ".join(trajectory_weights or {}) or "none"
+            by_kind = trajectory_weights or {}
+            if kind not in by_kind:
                 raise LabError(
-                    f"{self.baseline.name} needs trajectory_weights[{kind!r}], one positive number "
-                    f"per sample, got {names}"
+                    f"{baseline} needs trajectory_weights[{kind!r}], one positive number per "
+                    f"sample, got {', '.join(by_kind) or 'none'}"
                 )
-            assert trajectory_weights is not None
-            numbers["g"] = checks.check_trajectory_weights(trajectory_weights[kind], rewards)
-        return numbers
+            checked["g"] = checks.check_trajectory_weights(by_kind[kind], rewards)
+        return checked
 
-    def _weigh(self, rewards: Tensor, numbers: dict[str, Tensor]) -> Tensor:
-        """The weights of checked rewards, from the estimator's function or the baseline's."""
-        chosen, base = self.estimator, self.baseline
-        params = {} if self.fit is not None else dict(base.params)
 
-        def of_baseline(rewards: Tensor, k: int) -> Tensor:
-            own = {name: x for name, x in numbers.items() if name != "ratios"}
-            objective = None if self.objective.is_max else self.objective
-            return base.row.weights(rewards, k, objective=objective, **params, **own)
+def _over_gap(weights: Tensor, rewards: Tensor, least: float) -> Tensor:
+    """Weights `[..., n]` over the range of the group's rewards or `least`, in their own dtype."""
+    number = isinstance(least, int | float) and not isinstance(least, bool)
+    if not (number and math.isfinite(least) and least > 0):
+        raise LabError(f"min_gap_scale must be a finite number > 0 or None, got {least!r}")
+    values = rewards.detach().double()
+    reach = values.amax(dim=-1, keepdim=True) - values.amin(dim=-1, keepdim=True)
+    return (weights.double() / reach.clamp(min=float(least))).to(weights.dtype)
 
-        if chosen.row.has_objective:
-            return of_baseline(rewards, self.k)
-        options: dict[str, Any] = {
-            "ratios": numbers.get("ratios"),
-            "baseline_name": base.name,
-            "baseline_weights": of_baseline,
-        }
-        own = {name: option for name, option in options.items() if name in chosen.row.takes}
-        weights: Tensor = chosen.row.function(rewards, self.k, **chosen.params, **own)
+
+def _normalized(weights: Tensor, how: str) -> Tensor:
+    """Weights `[..., n]` normalised within each group, in their own dtype."""
+    if how == "none":
         return weights
+    if how not in WEIGHT_NORMALIZATIONS:
+        also = did_you_mean(how, WEIGHT_NORMALIZATIONS)
+        raise LabError(
+            f"weight_normalization must be one of {', '.join(WEIGHT_NORMALIZATIONS)}, got "
+            f"{how!r}{also}"
+        )
+    exact = weights.double()
+    centred = exact - exact.mean(-1, keepdim=True)
+    if how == "zscore":
+        if weights.shape[-1] < 2:
+            raise LabError("weight_normalization zscore needs n >= 2 samples, got n = 1")
+        centred = centred / (exact.std(-1, keepdim=True) + _EPS)
+    return centred.to(weights.dtype)

@@ -18,24 +18,13 @@ from pydantic import Field
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.parameters import number_or_word, spell
+from maxk_lab.estimators.rows import number_or_word, spell
 from maxk_lab.fields import AtLeastOne
 from maxk_lab.settings import Setting
 
 # alpha_1..alpha_K, the weight of the least reward first, as the exact fractions that are meant.
 Weights = tuple[Fraction, ...]
 _SPELLING = re.compile(r"(?P<name>\w+)(?:\[(?P<value>[^\[\]]*)\])?")
-
-
-@dataclass(frozen=True)
-class Form:
-    """A kind of L-statistic: its parameter, and alpha_1..alpha_K of a parsed value and K.
-
-    `weights` raises `LabError` where there is no such statistic of K rewards.
-    """
-
-    parameter: Setting | None
-    weights: Callable[[Any, int], Weights]
 
 
 def _exact(number: float) -> Fraction:
@@ -73,29 +62,38 @@ def _explicit(alpha: tuple[float, ...], k: int) -> Weights:
     return tuple(map(_exact, alpha))
 
 
-def _share_of(which: str) -> Setting:
-    meaning = f"the share of {which} rewards that count, more than 0"
-    return Setting("q", Annotated[float, Field(gt=0, le=1.0)], 0.25, meaning)
+def _share(name: str, default: float, meaning: str, **bounds: Any) -> Setting:
+    return Setting(name, Annotated[float, Field(**bounds)], default, f"the share {meaning}")
 
 
-_M = Setting("m", AtLeastOne, 2, "how many of the best count, at most K")
-_P = Setting(
-    "p",
-    Annotated[float, Field(ge=0.0, lt=0.5)],
-    0.1,
-    "the share cut off at either end, less than 0.5",
-)
-_ALPHA = number_or_word(
-    "alpha", (1.0,), "alpha_1 to alpha_K, worst reward first; K is their number", several=True
-)
-FORMS = {
-    "max": Form(None, lambda value, k: _top(1, k)),
-    "top_m": Form(_M, _top),
-    "cvar_upper": Form(_share_of("best"), lambda q, k: _between(1 - _exact(q), Fraction(1), k)),
-    "cvar_lower": Form(_share_of("worst"), lambda q, k: _between(Fraction(0), _exact(q), k)),
-    "median": Form(None, lambda value, k: _median(k)),
-    "trimmed_mean": Form(_P, lambda p, k: _between(_exact(p), 1 - _exact(p), k)),
-    "l_statistic": Form(_ALPHA, _explicit),
+_COUNT = "rewards that count, more than 0"
+# The parameter of each kind of L-statistic, and alpha of its parsed value and K. That raises
+# `LabError` where there is no such statistic of K rewards.
+FORMS: dict[str, tuple[Setting | None, Callable[[Any, int], Weights]]] = {
+    "max": (None, lambda value, k: _top(1, k)),
+    "top_m": (Setting("m", AtLeastOne, 2, "how many of the best count, at most K"), _top),
+    "cvar_upper": (
+        _share("q", 0.25, f"of best {_COUNT}", gt=0, le=1.0),
+        lambda q, k: _between(1 - _exact(q), Fraction(1), k),
+    ),
+    "cvar_lower": (
+        _share("q", 0.25, f"of worst {_COUNT}", gt=0, le=1.0),
+        lambda q, k: _between(Fraction(0), _exact(q), k),
+    ),
+    "median": (None, lambda value, k: _median(k)),
+    "trimmed_mean": (
+        _share("p", 0.1, "cut off at either end, less than 0.5", ge=0.0, lt=0.5),
+        lambda p, k: _between(_exact(p), 1 - _exact(p), k),
+    ),
+    "l_statistic": (
+        number_or_word(
+            "alpha",
+            (1.0,),
+            "alpha_1 to alpha_K, worst reward first; K is their number",
+            several=True,
+        ),
+        _explicit,
+    ),
 }
 
 
@@ -152,10 +150,7 @@ class Objective:
 
     @cached_property
     def mass(self) -> float:
-        """The sum of alpha: 1 for every named form.
-
-        A constant added to the rewards adds that many times itself.
-        """
+        """The sum of alpha, by which the objective changes with a reward level; mostly 1."""
         return float(sum(self.exact_weights))
 
     @cached_property
@@ -180,14 +175,14 @@ class Objective:
             # Of old part j, (K-j)/(K-1) lies in new part j, and of old part j + 1, j/(K-1).
             alpha = self.exact_weights
             return tuple((alpha[j - 1] * (k - j) + alpha[j] * j) / (k - 1) for j in range(1, k))
-        return FORMS[name].weights(min(value, k - 1) if name == "top_m" else value, k - 1)
+        return FORMS[name][1](min(value, k - 1) if name == "top_m" else value, k - 1)
 
 
 # An objective is made anew wherever weights are computed: once per training step, say.
 @lru_cache(maxsize=256)
 def _weights(form: str, k: int) -> Weights:
     name, value = _parse(form)
-    return FORMS[name].weights(value, k)
+    return FORMS[name][1](value, k)
 
 
 @lru_cache(maxsize=256)
@@ -200,7 +195,7 @@ def _parse(form: str) -> tuple[str, Any]:
     if name not in FORMS:
         also = did_you_mean(name, FORMS)
         raise LabError(f"unknown form of an objective {name!r}{also}; known: {', '.join(FORMS)}")
-    parameter = FORMS[name].parameter
+    parameter, _ = FORMS[name]
     if parameter is None:
         if written is not None:
             raise LabError(f"{name} takes no parameter, got {form!r}")

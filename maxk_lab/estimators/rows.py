@@ -1,4 +1,4 @@
-"""The rows of estimators and baselines, and the decorators that make them at their functions.
+"""The rows of estimators and baselines, their parameters, and the decorators that make them.
 
 A row says what holds for its function, where it runs and who published it; what it takes, the
 function's signature says. Imports no torch: see `engine`.
@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from maxk_lab.catalogue import Row
-from maxk_lab.errors import LabError
+from pydantic import BeforeValidator, Field
+
+from maxk_lab.catalogue import MOST, Row, did_you_mean
+from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.engine import cached, gaps
-from maxk_lab.estimators.objectives import Objective
 from maxk_lab.settings import Setting
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class MethodRow(Row):
     """The facts of estimators and baselines alike: objective, bias, and (n, K) allowed.
 
     `where` is a Python expression of n, K and the parameter; `constraint` says it in words, if it
-    has to. A row is unbiased under `condition` unless `biased` says why it is not.
+    has to. A row is unbiased under `condition` unless `biased` says why it is not. Its methods take
+    the parameter by its name; what is not given has its default.
     """
 
     function: Callable[..., Any]
@@ -85,21 +87,23 @@ class MethodRow(Row):
     def _bound(self) -> CodeType:
         return compile(self.where, f"<where {self.name} runs>", "eval")
 
+    def value(self, params: dict[str, Any]) -> Any:
+        """The value of the parameter; None of a row without one."""
+        one = self.parameter
+        return None if one is None else params.get(one.name, one.default)
+
     def refusal(self, n: int, k: int, **params: Any) -> str | None:
         """Why this row cannot run with n samples and subsets of K, or None."""
         values = {"n": n, "K": k, **params}
         if self.parameter is not None:
-            values.setdefault(self.parameter.name, self.parameter.default)
+            values[self.parameter.name] = self.value(params)
         if not eval(self._bound, {}, values):
             return f"{self.name} needs {self.constraint}, got K = {k} and n = {n}"
         return None if self.refuse is None else self.refuse(n, k, **params)
 
     def is_unbiased(self, **params: Any) -> bool:
-        """Whether the row is unbiased with its parameter at this value, by default the default."""
-        if self.parameter is None:
-            return self.unbiased
-        value = params.get(self.parameter.name, self.parameter.default)
-        return (value in self.exceptions) is not self.unbiased
+        """Whether the row is unbiased at this value of its parameter."""
+        return (self.value(params) in self.exceptions) is not self.unbiased
 
     def expected_scale(self, n: int, k: int, **params: Any) -> float:
         """The estimate's mean over the gradient; NaN if its direction is biased, too."""
@@ -135,35 +139,29 @@ class BaselineRow(MethodRow):
 
     def needs(self, **params: Any) -> str | None:
         """The trajectory weight it needs: length, logit_proxy or grad_norm; None for none."""
-        if self.parameter is None or "g" not in self.takes or self.trajectory_weight is not None:
+        if "g" not in self.takes or self.trajectory_weight is not None:
             return self.trajectory_weight
-        kind = params.get(self.parameter.name, self.parameter.default)
+        kind = self.value(params)
         return None if kind == "uniform" else kind
 
     def fit(self, **params: Any) -> str | None:
         """The way the coefficients are fitted: cross_fit, same_batch or oracle; None without."""
-        if self.parameter is None:
-            return "oracle" if self.fits else None
-        value = params.get(self.parameter.name, self.parameter.default)
+        value = "oracle" if self.parameter is None else self.value(params)
         return value if value in self.fits else None
 
-    def weights(
-        self, rewards: Tensor, k: int, *, objective: Objective | None = None, **values: Any
-    ) -> Tensor:
+    def weights(self, rewards: Tensor, k: int, **values: Any) -> Tensor:
         """The weights w `[..., n]` of checked rewards `[..., n]` at a K that the row takes.
 
-        `values` are the parameter, g and fitted coefficients, as far as the function takes them;
-        `objective` is that of an L-statistic, None for the maximum.
+        `values` are the parameter, g, fitted coefficients and `objective`, an L-statistic in place
+        of the maximum, as far as the function takes them.
         """
-        if self.any_objective:
-            values["objective"] = objective
         weights: Tensor
         if "rewards" in self.takes:
             weights = self.function(rewards, k, **values)
             return weights
         if "coefficients" not in values:
             return gaps.apply_rule(self.function(rewards.shape[-1], k, **values), rewards)
-        start, *directions = _family(self, rewards.shape[-1], k)
+        start, *directions = self._family(rewards.shape[-1], k)
         own = values["coefficients"].split(1, -1)
         # What is the same for all samples is added to the rule, before anything is rounded.
         level = sum(c * move.constant for c, move in zip(own, directions, strict=True))
@@ -178,8 +176,19 @@ class BaselineRow(MethodRow):
         As the rule is linear in its parameter, the start is the rule at 0 and each direction what
         a coefficient of 1 adds to it.
         """
-        terms = gaps.apply_rules(_family(self, rewards.shape[-1], k), rewards)
+        terms = gaps.apply_rules(self._family(rewards.shape[-1], k), rewards)
         return terms[..., 0], terms[..., 1:]
+
+    @cached
+    def _family(self, n: int, k: int) -> list[Rule]:
+        """The rule at coefficients of 0, and what each of them adds to it."""
+        assert self.parameter is not None
+        points: list[Any] = [0.0, 1.0]
+        if self.dimension is not None:
+            size = self.dimension(k)
+            points = [tuple(float(i == j) for j in range(size)) for i in range(-1, size)]
+        start, *ends = (self.function(n, k, **{self.parameter.name: point}) for point in points)
+        return [start, *(end - start for end in ends)]
 
     def coefficients(self, n: int, k: int) -> int:
         """How many fitted coefficients the baseline has; as many as samples where b is fitted."""
@@ -190,70 +199,33 @@ class BaselineRow(MethodRow):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EstimatorRow(MethodRow):
-    """An estimator: which objective's gradient is estimated, and how. See `estimator`."""
+    """An estimator: of an objective, or of weights of its own. See `estimator`."""
 
     condition: str = "the n samples are i.i.d. and the baseline is unbiased"
     # The K that counts, whatever is asked for.
     fixed_k: int | None = None
-    # Whether the weights depend on the order in which the samples were drawn, too.
+    # Whether its weights depend on the order in which the samples were drawn.
     ordered: bool = False
 
     @property
     def has_objective(self) -> bool:
-        """Whether the function gives the objective, whose weights are the baseline's alone."""
+        """Whether the function gives the objective, and the baseline the weights."""
         return "rewards" not in self.takes
 
     @property
     def takes_baseline(self) -> bool:
-        """Whether it can be combined with a baseline other than `none`."""
+        """Whether the estimator takes a baseline other than `none`."""
         return self.has_objective or bool(self.takes & {"baseline_weights", "baseline_name"})
 
     @property
     def needs_ratios(self) -> bool:
-        """Whether the weights need the samples' importance ratios."""
+        """Whether it is for samples of another policy, with their importance ratios."""
         return "ratios" in self.takes
 
     @property
     def default_baseline(self) -> str:
         """The baseline where none is asked for: the estimator's built-in one, else `centred`."""
         return "centred" if self.takes_baseline else "none"
-
-    def objective_of(self, k: int, **params: Any) -> Objective:
-        """The objective at `k`. Raises `LabError` where K rewards have no such statistic."""
-        k = k if self.fixed_k is None else self.fixed_k
-        made: Objective = self.function(k, **params) if self.has_objective else Objective("max", k)
-        return made
-
-    def refusal(self, n: int, k: int, **params: Any) -> str | None:
-        """Why this row cannot run with n samples and subsets of K, or None."""
-        problem = super().refusal(n, k, **params)
-        if problem is None and self.has_objective:
-            try:
-                self.objective_of(k, **params)
-            except LabError as error:
-                return str(error)
-        return problem
-
-    def baseline_refusal(self, baseline: BaselineRow, **params: Any) -> str | None:
-        """Why this estimator cannot take `baseline`, whose parameters are `params`, or None."""
-        if not self.takes_baseline and baseline.name != "none":
-            return f"{self.name} takes no baseline, got {baseline.name}"
-        if self.objective != "L_K" or (baseline.any_objective and baseline.fit(**params) is None):
-            return None
-        also = " with fitted coefficients" if baseline.any_objective else ""
-        return f"{self.name} takes no baseline of the maximum alone, got {baseline.name}{also}"
-
-
-@cached
-def _family(row: BaselineRow, n: int, k: int) -> list[Rule]:
-    """The rule at coefficients of 0, and what each of them adds to it."""
-    assert row.parameter is not None
-    points: list[Any] = [0.0, 1.0]
-    if row.dimension is not None:
-        size = row.dimension(k)
-        points = [tuple(float(i == j) for j in range(size)) for i in range(-1, size)]
-    start, *ends = (row.function(n, k, **{row.parameter.name: point}) for point in points)
-    return [start, *(end - start for end in ends)]
 
 
 def baseline(
@@ -293,9 +265,13 @@ def _maker(kind: type[RowType], *, name: str = "", **facts: Any) -> Callable[...
     def make(function: Callable[..., Any]) -> RowType:
         called = name or function.__name__
         rule = "rewards" not in inspect.signature(function).parameters
+        # The first paragraph of the docstring in a line, without its capital and its full stop.
+        paragraph = (inspect.getdoc(function) or "").partition("\n\n")[0]
+        text = " ".join(paragraph.split()).removesuffix(".")
+        plain = re.match(r"[A-Z][a-z]*(?![\w@(])", text)
         return kind(
             name=called,
-            meaning=_meaning(function),
+            meaning=text[:1].lower() + text[1:] if plain else text,
             implementation=f"{function.__module__}:{called}",
             function=cached(function) if rule and kind is BaselineRow else function,
             **facts,
@@ -304,15 +280,48 @@ def _maker(kind: type[RowType], *, name: str = "", **facts: Any) -> Callable[...
     return make
 
 
-def _meaning(function: Callable[..., Any]) -> str:
-    """The first paragraph of the docstring in a line, without its capital and its full stop."""
-    paragraph = (inspect.getdoc(function) or "").partition("\n\n")[0]
-    text = " ".join(paragraph.split()).removesuffix(".")
-    plain = re.match(r"[A-Z][a-z]*(?![\w@(])", text)
-    return text[:1].lower() + text[1:] if plain else text
+def rows_of(kind: type[RowType], *modules: ModuleType) -> list[RowType]:
+    """The rows that modules make, in their order there."""
+    rows = [(module.__name__, row) for module in modules for row in vars(module).values()]
+    return [
+        row
+        for module, row in rows
+        if isinstance(row, kind) and row.implementation.startswith(f"{module}:")
+    ]
 
 
-def rows_of(module: ModuleType, kind: type[RowType]) -> tuple[RowType, ...]:
-    """The rows that a module makes, in their order there."""
-    rows = [row for row in vars(module).values() if isinstance(row, kind)]
-    return tuple(row for row in rows if row.implementation.startswith(f"{module.__name__}:"))
+def spell(value: Any) -> str:
+    """The one spelling of a parsed value: `0.5`, `cross_fit`, or `0.25 0.75` for several."""
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def number_or_word(
+    name: str, default: Any, meaning: str, words: tuple[str, ...] = (), *, several: bool = False
+) -> Setting:
+    """A parameter that is a finite number, or one of `words`.
+
+    With `several` it is a tuple of such numbers; they are written with blanks or commas between.
+    """
+    number = Setting("", Annotated[float, Field(ge=-MOST, le=MOST)], 0.0)
+
+    def read_one(written: Any) -> float:
+        value = number.parse(written)
+        return 0.0 if value == 0 else float(value)  # -0 would have a second spelling
+
+    def read(written: Any) -> Any:
+        if written in words:
+            return written
+        try:
+            if not several:
+                return read_one(written)
+            entries = written.replace(",", " ").split() if isinstance(written, str) else written
+            if not isinstance(entries, list | tuple) or not entries:
+                raise LabError(f"must be numbers, got {shown(written)}")
+            return tuple(map(read_one, entries))
+        except LabError as error:
+            also = f"; or one of {', '.join(words)}{did_you_mean(written, words)}" if words else ""
+            raise ValueError(f"{str(error).strip()}{also}") from None
+
+    kinds = ["numbers" if several else "number", *words]
+    reader = Annotated[Any, BeforeValidator(read)]
+    return Setting(name, reader, default, meaning, spelling=" or ".join(kinds))

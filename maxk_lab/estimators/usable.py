@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,15 +16,13 @@ def usable_weights(
     rewards: Tensor,
     usable: Tensor,
     *,
-    trajectory_weights: Mapping[str, Tensor] | None = None,
-    ratios: Tensor | None = None,
-    coefficients: Tensor | None = None,
     weight_normalization: str = "none",
     min_gap_scale: float | None = None,
+    **numbers: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Return the weights of P groups of n samples, [P, n], and which groups have none, [P].
+    """Return the weights of groups of n samples, `[..., n]`, and which groups have none, `[...]`.
 
-    rewards, usable, ratios and every trajectory weight are [P, n], `coefficients` [P, D].
+    rewards and usable are `[..., n]`; `numbers` and the two options are those of `Method.weights`.
 
     Of each group, the m usable samples are weighted as a group of m (their weights carry 1/m), so
     that the others enter no baseline; the others' weights are 0, and so are all weights of a group
@@ -32,19 +31,28 @@ def usable_weights(
     towards being usable, of the size of the sum.
     """
 
+    def groups(values: Tensor) -> Tensor:
+        size = values.shape[-1]
+        return values.expand(*rewards.shape[:-1], size).reshape(-1, size)
+
     def weigh(rows: Tensor, columns: Tensor) -> Tensor:
-        at = rows.unsqueeze(1), columns
+        def part(name: str, values: Any) -> Any:
+            if isinstance(values, Mapping):
+                return {kind: part(name, g) for kind, g in values.items()}
+            if values is None:
+                return None
+            return groups(values)[rows if name == "coefficients" else (rows.unsqueeze(1), columns)]
+
         return method.weights(
-            rewards[at],
-            trajectory_weights={name: g[at] for name, g in (trajectory_weights or {}).items()},
-            ratios=None if ratios is None else ratios[at],
-            coefficients=None if coefficients is None else coefficients[rows],
+            part("rewards", rewards),
             weight_normalization=weight_normalization,
             min_gap_scale=min_gap_scale,
+            **{name: part(name, values) for name, values in numbers.items()},
         )
 
-    least = 2 if weight_normalization == "zscore" else 1
-    return weighted_by_size(usable, method.refusal, torch.zeros_like(rewards), weigh, least=least)
+    least, start = 2 if weight_normalization == "zscore" else 1, groups(torch.zeros_like(rewards))
+    weights, unusable = weighted_by_size(groups(usable), method.refusal, start, weigh, least=least)
+    return weights.view(rewards.shape), unusable.view(rewards.shape[:-1])
 
 
 def groups_by_size(
@@ -52,7 +60,7 @@ def groups_by_size(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield (rows, columns) of the groups with m usable samples, for every m that is not refused.
 
-    columns [rows, m] are the usable samples of these groups.
+    usable is `[P, n]`; columns `[rows, m]` are the usable samples of these groups.
     """
     sizes = usable.sum(1)
     for size in sorted(set(sizes.tolist())):
@@ -72,7 +80,7 @@ def weighted_by_size(
 ) -> tuple[Tensor, Tensor]:
     """Put into `weights` what `weigh(rows, columns)` gives to groups of equal size.
 
-    Returns them, and which groups were refused, [P].
+    Returns them, and which groups were refused, `[P]`.
     """
     unusable = torch.ones(len(usable), dtype=torch.bool, device=usable.device)
     for rows, columns in groups_by_size(usable, refusal, least=least):

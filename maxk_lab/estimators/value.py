@@ -1,7 +1,7 @@
-"""Values of n rewards, and the functions that the seeds of this project named.
+"""Values of n rewards or of a distribution, and the functions that this project's seeds named.
 
-All take rewards `[..., n]`, i.i.d. along n, higher is better, of any real dtype, and raise
-`LabError`, a `ValueError`, unless all are finite and K is in range. They return the rewards'
+Rewards are `[..., n]`, i.i.d. along n, higher is better, of any real dtype. All functions of them
+raise `LabError`, a `ValueError`, unless all are finite and K is in range, and return the rewards'
 floating dtype (float64 for integers and booleans). Equal rewards get equal weights in whatever
 order they are sorted: `stable_sort` is part of the seeds' signatures and changes nothing.
 """
@@ -59,9 +59,8 @@ def maxk_curve(rewards: Tensor) -> Tensor:
 def maxk_gradient_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
     """s_i = 1/C(n,K) * sum of max R over the K-subsets that contain i, `[..., n]`, 1 <= k <= n.
 
-    sum_i s_i grad log pi(tau_i) is unbiased for the gradient of J_K; it is a sum, not a mean, over
-    samples: the weights already carry the factor K/n. K = 1 gives R_i / n. Source: PKPO, arXiv
-    2505.15201, Theorem 2.
+    sum_i s_i grad log pi(tau_i), a sum over samples, is unbiased for the gradient of J_K. K = 1
+    gives R_i / n. Source: PKPO, arXiv 2505.15201, Theorem 2.
     """
     return Method.parse("maxk", "none", k).weights(rewards)
 
@@ -99,3 +98,48 @@ def subloo_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tens
     arXiv 2505.15201.
     """
     return Method.parse("maxk", "subloo", k).weights(rewards)
+
+
+def distribution_value(probabilities: Tensor, rewards: Tensor, objective: Objective) -> Tensor:
+    """J = Σ_j R_(j) (H(F_j) − H(F_{j−1})), a scalar, of probabilities [A] and rewards [A].
+
+    It is differentiable in the probabilities. F_j is the probability of the j lowest rewards and
+    H(F) = Σ_j α_j P(Bin(K, F) ≥ j) the weight that the objective gives to the rewards up to there:
+    F^K for the maximum of K.
+    """
+    rewards = rewards.to(probabilities)
+    order = rewards.argsort(stable=True)
+    top = rewards.max()
+    mass = probabilities[order].cumsum(0)
+    reached = mass**objective.k if objective.is_max else order_weight(mass, objective)
+    steps = torch.diff(reached, prepend=reached.new_zeros(1))
+    # Measured from the top reward so that no precision is lost to an offset.
+    return ((rewards[order] - top) * steps).sum() + top * reached[-1]
+
+
+def order_weight(mass: Tensor, objective: Objective) -> Tensor:
+    """H(F) of mass F [...] in [0, 1] → [...], differentiable once.
+
+    H is a Bernstein polynomial of degree K whose coefficients are the partial sums of α, and its
+    slope H' one of degree K − 1, of K α.
+    """
+    alpha = torch.tensor(objective.order_weights, dtype=torch.float64, device=mass.device)
+    fixed = mass.detach()
+    height = _bernstein(fixed, torch.cat([alpha.new_zeros(1), alpha.cumsum(0)]))
+    return height + (mass - fixed) * _bernstein(fixed, alpha) * len(alpha)
+
+
+def _bernstein(mass: Tensor, coefficients: Tensor) -> Tensor:
+    """Σ_m c_m C(d, m) F^m (1 − F)^(d−m), d = len(c) − 1, by logarithms: nothing overflows."""
+    degree = len(coefficients) - 1
+    m = torch.arange(degree + 1, dtype=torch.float64, device=mass.device)
+    chosen = (
+        torch.tensor(degree + 1.0, dtype=torch.float64).lgamma()
+        - (m + 1).lgamma()
+        - (degree - m + 1).lgamma()
+    )
+    # Sums of probabilities leave [0, 1] by rounding.
+    share = mass.double().clamp(0.0, 1.0).unsqueeze(-1)
+    terms = chosen + torch.special.xlogy(m, share) + torch.special.xlog1py(degree - m, -share)
+    values: Tensor = terms.exp() @ coefficients
+    return values.to(mass)

@@ -15,13 +15,9 @@ import maxk_lab.catalogue
 from maxk_lab.catalogue import Catalogue, load
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages, baseline, catalogue, estimator
-from maxk_lab.estimators.catalogue import (
-    BASELINES,
-    ESTIMATORS,
-    choose_baseline,
-    choose_estimator,
-)
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline, choose_estimator
 from maxk_lab.estimators.check.brute_force import has_definition
+from maxk_lab.estimators.check.run import check_pair
 from maxk_lab.estimators.method import Method
 
 
@@ -34,85 +30,73 @@ def test_every_row_says_what_it_is() -> None:
         assert row.citation
         assert row.objective in ("J_K", "J_1", "L_K")
         assert load(row.implementation) is row
-
-
-def test_spellings() -> None:
-    assert choose_baseline("affine").name == "affine[0.5]"
-    assert choose_baseline(" affine[ 0.50 ]").params == {"alpha": 0.5}
-    assert choose_baseline("affine[-0]").name == "affine[0.0]"
-    assert choose_baseline("subloo").params == {}
-    assert choose_baseline("optimal").name == "optimal[grad_norm]"
-    assert choose_estimator("grpo[1e-6]").name == "grpo[1e-06]"
-    assert choose_estimator("grpo[-0]").name == "grpo[0.0]"
-    assert choose_estimator("hybrid[1]").name == "hybrid[1.0]"
+    for row in BASELINES:
+        for spelling in (row.name, *row.examples):
+            method = Method.parse("maxk", spelling)
+            assert has_definition(method) is not method.is_token_level
 
 
 @pytest.mark.parametrize(
-    ("spelling", "message"),
+    ("choose", "spelling", "name", "params"),
     [
-        ("centered", "did you mean centred"),
-        ("centred[1]", "centred takes no parameter"),
-        ("affine[x]", "alpha must be a number"),
-        ("affine[nan]", "alpha must be a finite number"),
-        ("affine[]", "alpha must be a number"),
-        ("affine[1", "must be a name or name"),
-        ("", "must be a name or name"),
-        ("optimal[lenght]", "did you mean length"),
+        (choose_baseline, "affine", "affine[0.5]", {"alpha": 0.5}),
+        (choose_baseline, " affine[ 0.50 ]", "affine[0.5]", {"alpha": 0.5}),
+        (choose_baseline, "affine[-0]", "affine[0.0]", {"alpha": 0.0}),
+        (choose_baseline, "affine[cross_fit]", "affine[cross_fit]", {"alpha": "cross_fit"}),
+        (choose_baseline, "affine[ 1 ]", "affine[1.0]", {"alpha": 1.0}),
+        (choose_baseline, "subloo", "subloo", {}),
+        (choose_baseline, "optimal", "optimal[grad_norm]", {"kind": "grad_norm"}),
+        (choose_baseline, "ladder", "ladder[cross_fit]", {"alpha": "cross_fit"}),
+        (choose_baseline, "ladder[0.25, .75]", "ladder[0.25 0.75]", {"alpha": (0.25, 0.75)}),
+        (choose_baseline, "ladder[-0 1]", "ladder[0.0 1.0]", {"alpha": (0.0, 1.0)}),
+        (choose_baseline, "constant", "constant[oracle]", {"c": "oracle"}),
+        (choose_baseline, "constant[-5]", "constant[-5.0]", {"c": -5.0}),
+        (choose_estimator, "grpo[1e-6]", "grpo[1e-06]", {"eps": 1e-6}),
+        (choose_estimator, "grpo[-0]", "grpo[0.0]", {"eps": 0.0}),
+        (choose_estimator, "hybrid[1]", "hybrid[1.0]", {"lambda_": 1.0}),
     ],
 )
-def test_bad_spellings(spelling: str, message: str) -> None:
+def test_spellings(choose: Any, spelling: str, name: str, params: dict[str, Any]) -> None:
+    choice = choose(spelling)
+    assert (choice.name, dict(choice.params)) == (name, params)
+    assert choose(choice.name) == choice
+
+
+@pytest.mark.parametrize(
+    ("choose", "spelling", "message"),
+    [
+        (choose_baseline, "centered", "did you mean centred"),
+        (choose_baseline, "centred[1]", "centred takes no parameter"),
+        (choose_baseline, "affine[x]", "alpha must be a number"),
+        (choose_baseline, "affine[nan]", "alpha must be a finite number"),
+        (choose_baseline, "affine[]", "alpha must be a number"),
+        (choose_baseline, "affine[1", "must be a name or name"),
+        (choose_baseline, "", "must be a name or name"),
+        (choose_baseline, 3, "must be a name or name"),
+        (choose_baseline, "optimal[lenght]", "did you mean length"),
+        (
+            choose_baseline,
+            "affine[crossfit]",
+            "or one of cross_fit, same.*mean cross_fit",
+        ),
+        (choose_baseline, "ladder[0.5 x]", "alpha must be a number, got 'x'; or one of cross_fit"),
+        (choose_baseline, "ladder[]", "alpha must be numbers, got ''"),
+        (choose_baseline, "ladder[0.5 inf]", "alpha must be a finite number"),
+        (
+            choose_baseline,
+            "constant[cross_fit]",
+            "c must be a number, got 'cross_fit'; or on",
+        ),
+        (choose_estimator, "top_m[1.5]", "m must be a whole number"),
+        (choose_estimator, "trimmed_mean[-0.1]", "p must be at least 0, got"),
+        (choose_estimator, "median[1]", "median takes no parameter"),
+        (choose_estimator, "l_statistic[a]", "alpha must be a number"),
+        (choose_estimator, "partitioned[lo]", "did you mean loo"),
+    ],
+)
+def test_bad_spellings(choose: Any, spelling: str, message: str) -> None:
     with pytest.raises(LabError, match=message):
-        choose_baseline(spelling)
-
-
-@pytest.mark.parametrize(
-    ("spelling", "name", "params"),
-    [
-        ("affine[cross_fit]", "affine[cross_fit]", {"alpha": "cross_fit"}),
-        ("affine[ 1 ]", "affine[1.0]", {"alpha": 1.0}),
-        ("ladder", "ladder[cross_fit]", {"alpha": "cross_fit"}),
-        ("ladder[0.25, .75]", "ladder[0.25 0.75]", {"alpha": (0.25, 0.75)}),
-        ("ladder[-0 1]", "ladder[0.0 1.0]", {"alpha": (0.0, 1.0)}),
-        ("constant", "constant[oracle]", {"c": "oracle"}),
-        ("constant[-5]", "constant[-5.0]", {"c": -5.0}),
-    ],
-)
-def test_a_parameter_may_be_a_number_a_word_or_a_list(
-    spelling: str, name: str, params: dict[str, Any]
-) -> None:
-    found = choose_baseline(spelling)
-    assert (found.name, dict(found.params)) == (name, params)
-    assert choose_baseline(found.name) == found
-
-
-@pytest.mark.parametrize(
-    ("spelling", "message"),
-    [
-        ("affine[crossfit]", "or one of cross_fit, same_batch, oracle.*did you mean cross_fit"),
-        ("ladder[0.5 x]", "alpha must be a number, got 'x'; or one of cross_fit"),
-        ("ladder[]", "alpha must be numbers, got ''"),
-        ("ladder[0.5 inf]", "alpha must be a finite number"),
-        ("constant[cross_fit]", "c must be a number, got 'cross_fit'; or one of oracle"),
-    ],
-)
-def test_bad_coefficients(spelling: str, message: str) -> None:
-    with pytest.raises(LabError, match=message):
-        choose_baseline(spelling)
-
-
-@pytest.mark.parametrize(
-    ("spelling", "message"),
-    [
-        ("top_m[1.5]", "m must be a whole number"),
-        ("trimmed_mean[-0.1]", "p must be at least 0, got"),
-        ("median[1]", "median takes no parameter"),
-        ("l_statistic[a]", "alpha must be a number"),
-        ("partitioned[lo]", "did you mean loo"),
-    ],
-)
-def test_bad_estimators(spelling: str, message: str) -> None:
-    with pytest.raises(LabError, match=message):
-        choose_estimator(spelling)
+        choose(spelling)
 
 
 def test_catalogue_imports_no_torch() -> None:
@@ -122,17 +106,6 @@ def test_catalogue_imports_no_torch() -> None:
         "sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
-def test_the_package_is_lazy_and_names_its_functions() -> None:
-    import maxk_lab.estimators as package
-
-    for name in package.__all__:
-        assert getattr(package, name) is getattr(package, name)
-        assert name in dir(package)
-    assert callable(package.advantages)
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = package.nonsense
 
 
 @baseline("s_i / 2", source="a test", biased="biased in scale only", scale=lambda n, k: 0.5)
@@ -213,8 +186,6 @@ def test_rows_of_other_packages_run() -> None:
 def test_rows_of_other_packages_are_checked(
     pair: tuple[str, str], failing: set[str], checked: set[str]
 ) -> None:
-    from maxk_lab.estimators.check.run import check_pair
-
     results = check_pair(*pair)
     assert {result.name for result in results} == checked
     assert {result.name for result in results if not result.ok} == failing
@@ -229,10 +200,3 @@ def test_a_function_becomes_a_row_with_nothing_said() -> None:
     row = baseline()(my_own)
     assert (row.name, row.constraint, row.unbiased) == ("my_own", "1 <= K <= n", True)
     assert row.implementation.endswith(":my_own")
-
-
-def test_every_baseline_of_the_project_has_its_definition() -> None:
-    for row in BASELINES:
-        for spelling in (row.name, *row.examples):
-            method = Method.parse("maxk", spelling)
-            assert has_definition(method) is not method.is_token_level

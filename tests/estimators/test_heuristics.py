@@ -1,14 +1,15 @@
-"""Estimators without a definition by subsets, held by numbers worked out by hand."""
+"""Estimators and the baseline of tokens without a definition by subsets, worked out by hand."""
 
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators import Method, advantages
+from maxk_lab.estimators import Method, advantages, token_advantages
 from maxk_lab.estimators.catalogue import ESTIMATORS
 from maxk_lab.estimators.check.bandit import TinyBandit
 
@@ -54,20 +55,10 @@ def weights(rewards: Tensor, estimator: str, k: int = 1) -> Tensor:
 def test_by_hand(
     estimator: str, k: int, rewards: list[float], expected: list[float], divisor: float
 ) -> None:
-    found = weights(torch.tensor([rewards, rewards[::-1]], dtype=torch.float64), estimator, k)
-    wanted = torch.tensor(expected, dtype=torch.float64) / divisor
-    torch.testing.assert_close(found[0], wanted, rtol=1e-12, atol=1e-14)
-    if estimator not in ("partitioned", "partitioned[loo]"):
-        torch.testing.assert_close(found[1], wanted.flip(0), rtol=1e-12, atol=1e-14)
-
-
-def test_the_table_has_every_row() -> None:
     assert {name.partition("[")[0] for name, *_ in TABLE} == set(ALONE)
-
-
-def test_equal_rewards_give_exactly_zero() -> None:
-    for name in filter(lambda name: ESTIMATORS.get(name).shift_invariant, ALONE):
-        assert not weights(torch.full((3,), 0.1), name, 3).any()
+    wanted = torch.tensor(expected, dtype=torch.float64) / divisor
+    made = weights(torch.tensor(rewards, dtype=torch.float64), estimator, k)
+    torch.testing.assert_close(made, wanted, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("n", [4, 7, 16])
@@ -81,15 +72,15 @@ def test_passk_analytic_against_the_published_formula(n: int) -> None:
             lost = 1 - mean - math.comb(losses - 1, k - 1) / math.comb(n - 1, k - 1)
             levels = [1 - mean] * wins + [lost] * losses
             expected = torch.tensor(levels, dtype=torch.float64) / spread / n
-            found = weights(rewards, "passk_analytic", k)
-            torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-14)
+            made = weights(rewards, "passk_analytic", k)
+            torch.testing.assert_close(made, expected, rtol=1e-10, atol=1e-14)
 
 
 @pytest.mark.parametrize("n", [2, 4, 7])
 def test_maxrl_has_the_direction_of_the_gradient_and_weighs_by_difficulty(n: int) -> None:
     bandit = TinyBandit((0.2, -1.1, 0.7), (0.0, 1.0, 0.0))
     p = float(torch.softmax(torch.tensor(bandit.logits, dtype=torch.float64), 0)[1])
-    estimate = bandit.mean_estimate(n, 1, estimator="maxrl", baseline="none")
+    estimate = bandit.mean_estimate(n, Method.parse("maxrl"))
     expected = sum((1 - p) ** j for j in range(n - 1)) * bandit.gradient(1)
     torch.testing.assert_close(estimate, expected, rtol=1e-12, atol=1e-14)
 
@@ -114,9 +105,81 @@ def test_partitioned_varies_more_than_subsets() -> None:
     """Its estimate uses n / K subsets, that of maxk all C(n, K): enumerated for K = 2 of 4."""
     bandit = TinyBandit((0.3, -0.8, 0.5, 0.1), (-6.25, -5.0, -4.1, -5.0))
     for alone, baseline in (("partitioned[none]", "none"), ("partitioned[loo]", "centred")):
-        apart = bandit.trace_variance(4, 2, estimator=alone, baseline="none")
-        assert bandit.trace_variance(4, 2, estimator="maxk", baseline=baseline) < apart
+        apart = bandit.trace_variance(4, Method.parse(alone, k=2))
+        assert bandit.trace_variance(4, Method.parse("maxk", baseline, 2)) < apart
 
 
-def test_a_drawing_order_matters_to_partitioned_alone() -> None:
-    assert [name for name in ALONE if Method.parse(name).is_ordered] == ["partitioned"]
+def draw_tokens(n: int, length: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """Rewards `[n]`, logit proxies and mask `[n, length]` of samples that end at any token."""
+    generator = torch.Generator().manual_seed(seed)
+    rewards = torch.randn(n, generator=generator, dtype=torch.float64)
+    proxies = torch.rand(n, length, generator=generator, dtype=torch.float64)
+    ends = torch.randint(1, length + 1, (n, 1), generator=generator)
+    return rewards, proxies, torch.arange(length) < ends
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_tokens_one_by_one(n: int, seed: int) -> None:
+    rewards, proxies, mask = draw_tokens(n, 5, seed)
+    made = token_advantages(rewards, proxies, mask)
+    expected = torch.zeros_like(made)
+    for t in range(5):
+        alive = mask[:, t]
+        share = proxies[alive, : t + 1].sum(-1)
+        level = (share * rewards[alive]).sum() / share.sum()
+        expected[alive, t] = (rewards[alive] - level) / n
+    torch.testing.assert_close(made, expected, rtol=1e-12, atol=1e-15)
+    tiny = token_advantages(rewards, 1e-250 * proxies, mask)
+    torch.testing.assert_close(tiny, made)
+    shifted = token_advantages((rewards + 1000.0).float(), proxies, mask)
+    torch.testing.assert_close(shifted, made.float(), rtol=0.0, atol=1e-4)
+    padding = torch.zeros_like(mask)
+    junk = torch.where(mask, proxies, torch.nan)
+    padded = token_advantages(rewards, torch.cat([junk, junk], -1), torch.cat([mask, padding], -1))
+    assert torch.equal(padded, torch.cat([made, padding.double()], -1))
+
+
+def test_tokens_of_one_step_or_without_choice_have_the_weights_of_samples() -> None:
+    rewards, proxies, _ = draw_tokens(5, 1)
+    mask = torch.ones(5, 1, dtype=torch.bool)
+    g = {"logit_proxy": proxies.squeeze(-1)}
+    otb = advantages(rewards, baseline="otb", k=1, trajectory_weights=g)
+    torch.testing.assert_close(token_advantages(rewards, proxies, mask).squeeze(-1), otb)
+    sure = token_advantages(rewards, torch.zeros(5, 2), mask.expand(5, 2))
+    torch.testing.assert_close(sure, ((rewards - rewards.mean()) / 5).unsqueeze(-1).expand(5, 2))
+
+
+def test_tokens_keep_leading_shapes_and_dtypes_and_have_no_gradient() -> None:
+    drawn = [draw_tokens(4, 3, seed) for seed in range(6)]
+    rewards, proxies, mask = (torch.stack(list(parts)) for parts in zip(*drawn))
+    made = token_advantages(
+        rewards.reshape(2, 3, 4).half().requires_grad_(),
+        proxies.reshape(2, 3, 4, 3).requires_grad_(),
+        mask.reshape(2, 3, 4, 3),
+    )
+    assert (made.dtype, made.requires_grad) == (torch.float16, False)
+    for row, (r, w, m) in zip(made.reshape(6, 4, 3), drawn):
+        torch.testing.assert_close(row, token_advantages(r.half(), w, m))
+    whole = token_advantages(torch.tensor([1, 0]), torch.ones(2, 1), torch.ones(2, 1).bool())
+    assert whole.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("rewards", "proxies", "mask", "message"),
+    [
+        ([1.0], torch.ones(1, 2), (1, 2), "rewards must have shape [..., n] with n >= 2"),
+        ([1.0, 1.0], torch.ones(2), (2,), "logit_proxies must have the shape of rewards [2] and"),
+        ([1.0, 1.0], torch.ones(3, 2), (3, 2), "logit_proxies must have the shape of rewards [2]"),
+        ([1.0, 1.0], torch.ones(2, 2), (2, 3), "mask must be boolean of shape [2, 2]"),
+        ([1.0, 1.0], -torch.ones(2, 2), (2, 2), "logit_proxies must be finite and not negative"),
+        ([1.0, math.nan], torch.ones(2, 2), (2, 2), "rewards must be finite, got nan"),
+    ],
+)
+def test_mistakes(
+    rewards: list[float], proxies: Tensor, mask: tuple[int, ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        token_advantages(torch.tensor(rewards), proxies, torch.ones(mask, dtype=torch.bool))
+    with pytest.raises(ValueError, match="mask must be boolean of shape"):
+        token_advantages(torch.ones(2), torch.ones(2, 2), torch.ones(2, 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -75,8 +76,10 @@ def test_laws(estimator: str, baseline: str) -> None:
         case: tuple[Method, Tensor, dict[str, Any]], extreme: tuple[float, float], rng: Any
     ) -> None:
         method, rewards, numbers = case
+        before = copy.deepcopy((rewards, numbers))
         found = method.weights(rewards, **numbers)
         assert torch.isfinite(found).all()
+        assert repr((rewards, numbers)) == repr(before)  # nothing is written to
         permutes(method, rewards, numbers, found, rng)
         ties(method, rewards, numbers, found)
         dtypes(method, rewards, numbers)

@@ -1,4 +1,4 @@
-"""Methods: where each pair runs and refuses, what it needs and is for."""
+"""Methods: where each pair runs and refuses, what it needs and is for, and its options."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ import pytest
 import torch
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import advantages
-from maxk_lab.estimators.catalogue import (
-    BASELINES,
-    ESTIMATORS,
-    choose_baseline,
-)
+from maxk_lab.estimators import WEIGHT_NORMALIZATIONS, advantages, token_advantages
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline
+from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.check.run import inputs
 from maxk_lab.estimators.method import Method
-from maxk_lab.estimators.objectives import Objective
 
 SPELLINGS = [spelling for row in BASELINES for spelling in (row.name, *row.examples)]
 
 
-def test_which_trajectory_weight_a_pair_needs() -> None:
-    needed = {spelling: Method.parse("maxk", spelling).needed_weight for spelling in SPELLINGS}
+def test_what_a_pair_needs_beside_rewards() -> None:
+    methods = {spelling: Method.parse("maxk", spelling) for spelling in SPELLINGS}
+    needed = {name: method.needed_weight for name, method in methods.items()}
     assert {name: kind for name, kind in needed.items() if kind} == {
         "opo": "length",
         "opo_loo": "length",
@@ -36,101 +33,8 @@ def test_which_trajectory_weight_a_pair_needs() -> None:
         "optimal[length]": "length",
         "optimal[logit_proxy]": "logit_proxy",
     }
-    assert Method.parse("grpo", "none").needed_weight is None
-    assert [name for name in SPELLINGS if choose_baseline(name).row.token_level] == ["otb_token"]
-
-
-@pytest.mark.parametrize(
-    ("spelling", "unbiased", "scale"),
-    [
-        ("grpo_passk[none]", True, 1.0),
-        ("grpo_passk", False, None),
-        ("hybrid[1]", True, 1.0),
-        ("hybrid[0]", False, None),
-        ("grpo", False, None),
-    ],
-)
-def test_bias_may_depend_on_the_parameter(
-    spelling: str, unbiased: bool, scale: float | None
-) -> None:
-    assert Method.parse(spelling, "none").is_unbiased is unbiased
-    found = Method.parse(spelling, "none", 4).expected_scale(4)
-    assert found == scale if scale else math.isnan(found)
-
-
-def test_refusals_name_the_constraint() -> None:
-    assert (
-        Method.parse("maxk", "rloo", 2).refusal(4)
-        == "rloo needs K = 1 and n >= 2, got K = 2 and n = 4"
-    )
-    assert Method.parse("reinforce", "rloo", 2).refusal(4) is None
-    assert (
-        Method.parse("reinforce", "opo", 1).refusal(1)
-        == "opo needs K = 1 and n >= 2, got K = 1 and n = 1"
-    )
-    assert (
-        Method.parse("grpo_passk", "none", 2).refusal(4)
-        == "grpo_passk needs K = n >= 2, got K = 2 and n = 4"
-    )
-    assert (
-        Method.parse("grpo", "none", 1).refusal(1)
-        == "grpo needs n >= 2, K counts as 1, got K = 1 and n = 1"
-    )
-    assert Method.parse("grpo", "rloo", 1).refusal(4) == "grpo takes no baseline, got rloo"
-
-
-def test_refusals_of_objectives_and_fits() -> None:
-    assert (
-        Method.parse("top_m[9]", "none", 8).refusal(8)
-        == "the m of top_m must be at most K = 8, got 9"
-    )
-    assert (
-        Method.parse("l_statistic[0.5 0.5]", "none", 3).refusal(8)
-        == "l_statistic must have as many weights as K = 3, got 2"
-    )
-    assert (
-        Method.parse("median", "rloo", 1).refusal(4)
-        == "median takes no baseline of the maximum alone, got rloo"
-    )
-    assert Method.parse("median", "affine[oracle]", 2).refusal(4) == (
-        "median takes no baseline of the maximum alone, got affine with fitted coefficients"
-    )
-    assert Method.parse("median", "affine[0.3]", 2).refusal(4) is None
-    assert (
-        Method.parse("median", "subloo", 1).refusal(4)
-        == "subloo needs 2 <= K <= n, got K = 1 and n = 4"
-    )
-    assert Method.parse("partitioned", "none", 4).refusal(6) == (
-        "partitioned needs K divides n; for loo also n >= 2 K, got K = 4 and n = 6"
-    )
-    assert Method.parse("partitioned[none]", "none", 4).refusal(4) is None
-    assert Method.parse("partitioned[loo]", "none", 4).refusal(4) is not None
-    assert Method.parse("off_policy_maxk", "group_mean", 2).refusal(4) == (
-        "off_policy_maxk takes only baselines for importance ratios (none, centred, subloo), "
-        "got group_mean"
-    )
-    assert (
-        Method.parse("maxk", "ladder", 4).refusal(4)
-        == "ladder needs 2 <= K < n, got K = 4 and n = 4"
-    )
-    assert (
-        Method.parse("maxk", "ladder[0.5 0.5]", 3).refusal(4)
-        == "ladder needs one coefficient per rung 1..K, got 2 and K = 3"
-    )
-    assert (
-        Method.parse("maxk", "ladder[0.5 0.4]", 2).refusal(4)
-        == "ladder needs coefficients whose sum is 1, got 0.9"
-    )
-    assert Method.parse("maxk", "constant", 4).refusal(4) is None
-    assert (
-        Method.parse("maxk", "joint_optimum", 1).refusal(1)
-        == "joint_optimum needs 1 <= K <= n and n >= 2, got K = 1 and n = 1"
-    )
-
-
-def test_which_pairs_have_fitted_coefficients_or_ratios() -> None:
-    found = {spelling: Method.parse("maxk", spelling).fit for spelling in SPELLINGS}
-    assert {name: fit for name, fit in found.items() if fit} == {
+    fits = {name: method.fit for name, method in methods.items() if method.fit}
+    assert fits == {
         "affine[cross_fit]": "cross_fit",
         "affine[same_batch]": "same_batch",
         "affine[oracle]": "oracle",
@@ -140,41 +44,103 @@ def test_which_pairs_have_fitted_coefficients_or_ratios() -> None:
         "constant": "oracle",
         "joint_optimum": "oracle",
     }
-    assert Method.parse("grpo", "none").fit is None
-    biased = [name for name in found if "same_batch" in name]
-    assert not any(Method.parse("maxk", name).is_unbiased for name in biased)
-    assert all(math.isnan(Method.parse("maxk", name, 2).expected_scale(8)) for name in biased)
-    assert all(
-        Method.parse("maxk", name).is_unbiased
-        for name, fit in found.items()
-        if fit in ("cross_fit", "oracle")
-    )
-    assert [row.name for row in ESTIMATORS if Method.parse(row.name).needs_ratios] == [
-        "off_policy_maxk",
-        "off_policy_first_order",
-    ]
+    for name, fit in fits.items():
+        assert methods[name].is_unbiased is (fit != "same_batch")
+        assert math.isnan(Method.parse("maxk", name, 2).expected_scale(8)) is (fit == "same_batch")
+    alone = Method.parse("grpo", "none")
+    assert alone.fit is alone.needed_weight is None
+    assert [name for name in SPELLINGS if choose_baseline(name).row.token_level] == ["otb_token"]
+    by_ratios = [row.name for row in ESTIMATORS if Method.parse(row.name).needs_ratios]
+    assert by_ratios == ["off_policy_maxk", "off_policy_first_order"]
+    assert [row.name for row in ESTIMATORS if Method.parse(row.name).is_ordered] == ["partitioned"]
+    plain = [name for name, method in methods.items() if method.needs_rewards_alone]
+    assert plain == [name for name in SPELLINGS if not needed[name] and name not in fits][:-1]
 
 
-def test_objectives_of_estimators() -> None:
-    assert Method.parse("maxk", k=8).objective == Objective("max", 8)
-    assert Method.parse("reinforce", k=8).objective == Objective("max", 1)
-    assert Method.parse("grpo", k=8).objective == Objective("max", 1)
-    assert Method.parse("off_policy_maxk", k=4).objective == Objective("max", 4)
-    assert Method.parse("partitioned[loo]", k=4).objective == Objective("max", 4)
-    assert Method.parse("top_m", k=4).objective.name == "top_m[2]@4"
-    assert Method.parse("cvar_lower[.5]", k=4).objective.name == "cvar_lower[0.5]@4"
-    with pytest.raises(LabError, match="must be at most K = 1"):
-        _ = Method.parse("top_m", k=1).objective
+@pytest.mark.parametrize(
+    ("estimator", "baseline", "k", "scale"),
+    [
+        ("grpo_passk[none]", "none", 8, 1.0),
+        ("grpo_passk", "none", 8, None),
+        ("hybrid[1]", "none", 4, 1.0),
+        ("hybrid[0]", "none", 4, None),
+        ("grpo", "none", 4, None),
+        ("maxk", "group_mean", 2, 0.75),
+        ("reinforce", "group_mean", 2, 0.875),
+        ("maxk", "subloo", 8, 1.0),
+        ("reinforce", "centred", 8, 1.0),
+    ],
+)
+def test_bias_and_scale_at_eight_samples(
+    estimator: str, baseline: str, k: int, scale: float | None
+) -> None:
+    method = Method.parse(estimator, baseline, k)
+    assert method.is_unbiased is (scale == 1.0)
+    expected = math.nan if scale is None else scale
+    assert method.expected_scale(8) == pytest.approx(expected, nan_ok=True)
 
 
-def test_effective_k_and_scale() -> None:
-    assert Method.parse("reinforce", k=8).k == 1
-    assert Method.parse("maxk", k=8).k == 8
-    assert Method.parse("maxk", "group_mean", 2).expected_scale(8) == pytest.approx(0.75)
-    assert Method.parse("reinforce", "group_mean", 2).expected_scale(8) == pytest.approx(0.875)
-    assert Method.parse("maxk", "subloo", 8).expected_scale(8) == 1.0
-    assert not Method.parse("maxk", "group_mean").is_unbiased
-    assert Method.parse("reinforce", "centred").is_unbiased
+@pytest.mark.parametrize(
+    ("estimator", "baseline", "k", "n", "reason"),
+    [
+        ("maxk", "rloo", 2, 4, "rloo needs K = 1 and n >= 2, got K = 2 and n = 4"),
+        ("reinforce", "rloo", 2, 4, None),
+        ("reinforce", "opo", 1, 1, "opo needs K = 1 and n >= 2, got K = 1 and n = 1"),
+        ("grpo_passk", "none", 2, 4, "grpo_passk needs K = n >= 2, got K = 2 and n = 4"),
+        ("grpo", "none", 1, 1, "grpo needs n >= 2, K counts as 1, got K = 1 and n = 1"),
+        ("grpo", "rloo", 1, 4, "grpo takes no baseline, got rloo"),
+        ("top_m[9]", "none", 8, 8, "the m of top_m must be at most K = 8, got 9"),
+        ("l_statistic[.5 .5]", "none", 3, 8, "l_statistic must have as many weights as K = 3, got"),
+        ("median", "rloo", 1, 4, "median takes no baseline of the maximum alone, got rloo"),
+        (
+            "median",
+            "affine[oracle]",
+            2,
+            4,
+            "median takes no baseline of the maximum alone, got affine with fitted coefficients",
+        ),
+        ("median", "affine[0.3]", 2, 4, None),
+        ("median", "subloo", 1, 4, "subloo needs 2 <= K <= n, got K = 1 and n = 4"),
+        ("partitioned", "none", 4, 6, "partitioned needs K divides n; for loo also n >= 2 K, got"),
+        ("partitioned[none]", "none", 4, 4, None),
+        ("partitioned[loo]", "none", 4, 4, "partitioned needs K divides n; for loo also n >= 2 K"),
+        (
+            "off_policy_maxk",
+            "group_mean",
+            2,
+            4,
+            "off_policy_maxk takes only baselines for importance ratios (none, centred, subloo), "
+            "got group_mean",
+        ),
+        ("maxk", "ladder", 4, 4, "ladder needs 2 <= K < n, got K = 4 and n = 4"),
+        ("maxk", "ladder[.5 .5]", 3, 4, "ladder needs one coefficient per rung 1..K, got 2 and K"),
+        ("maxk", "ladder[.5 .4]", 2, 4, "ladder needs coefficients whose sum is 1, got 0.9"),
+        ("maxk", "constant", 4, 4, None),
+        ("maxk", "joint_optimum", 1, 1, "joint_optimum needs 1 <= K <= n and n >= 2, got K = 1"),
+    ],
+)
+def test_refusals_name_the_constraint(
+    estimator: str, baseline: str, k: int, n: int, reason: str | None
+) -> None:
+    refusal = Method.parse(estimator, baseline, k).refusal(n)
+    assert refusal is None if reason is None else str(refusal).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [
+        ("maxk", "max@4"),
+        ("reinforce", "max@1"),
+        ("grpo", "max@1"),
+        ("off_policy_maxk", "max@4"),
+        ("partitioned[loo]", "max@4"),
+        ("top_m", "top_m[2]@4"),
+        ("cvar_lower[.5]", "cvar_lower[0.5]@4"),
+    ],
+)
+def test_objectives_of_estimators(estimator: str, name: str) -> None:
+    method = Method.parse(estimator, k=4)
+    assert (method.objective.name, method.k) == (name, method.objective.k)
 
 
 REWARDS = torch.tensor([0.0, 1.0, 5.0])
@@ -187,10 +153,7 @@ REWARDS = torch.tensor([0.0, 1.0, 5.0])
         ({"k": 4}, "k must be an integer with 1 <= k <= n = 3, got 4"),
         ({"k": True}, "k must be an integer with 1 <= k <= n = 3, got True"),
         ({"baseline": "subloo", "k": 1}, "subloo needs 2 <= K <= n, got K = 1 and n = 3"),
-        (
-            {"estimator": "reinforce", "baseline": "subloo"},
-            "subloo needs 2 <= K <= n, got K = 1 and n = 3",
-        ),
+        ({"estimator": "reinforce", "baseline": "subloo"}, "subloo needs 2 <= K <= n, got K = 1"),
         ({"baseline": "otb_token", "k": 1}, "otb_token gives one weight per token"),
         ({"baseline": "ladder"}, "ladder[cross_fit] needs its fitted coefficients, [..., D], got"),
         (
@@ -203,11 +166,11 @@ REWARDS = torch.tensor([0.0, 1.0, 5.0])
         ),
         ({"baseline": "ladder", "coefficients": torch.ones(4, 1)}, "got shape [4, 1]"),
         ({"baseline": "joint_optimum", "coefficients": torch.ones(1)}, "must be [..., 3] over"),
-        ({"estimator": "off_policy_maxk"}, "off_policy_maxk needs ratios"),
+        ({"estimator": "off_policy_maxk"}, "needs ratios, one positive number pi / pi_old per sam"),
         ({"ratios": torch.ones(3)}, "maxk takes no ratios"),
         (
             {"baseline": "opo", "k": 1},
-            "needs trajectory_weights['length'], one positive number per ",
+            "needs trajectory_weights['length'], one positive number per",
         ),
         (
             {"baseline": "opo", "k": 1, "trajectory_weights": {"other": torch.ones(3)}},
@@ -227,6 +190,18 @@ REWARDS = torch.tensor([0.0, 1.0, 5.0])
             )
         ),
         ({"baseline": "centered"}, "unknown baseline 'centered' (did you mean centred?)"),
+        (
+            {"weight_normalization": "z_score"},
+            "one of none, zscore, sum_to_zero, got 'z_score' (did you mean zscore",
+        ),
+        ({"weight_normalization": None}, "one of none, zscore, sum_to_zero, got None"),
+        *(
+            (
+                {"min_gap_scale": scale},
+                f"must be a finite number > 0 or None, got {scale}",
+            )
+            for scale in (0.0, float("inf"), True)
+        ),
     ],
 )
 def test_mistakes(options: dict[str, Any], message: str) -> None:
@@ -246,36 +221,78 @@ def test_what_is_no_tensor_is_a_type_error() -> None:
         Method.parse("maxk").weights(wrong)
 
 
-def test_inputs_are_not_written_to() -> None:
-    rewards, g = torch.tensor([3.0, 1.0, 2.0]), torch.tensor([1.0, 2.0, 4.0])
-    for row in BASELINES:
-        if Method.parse("maxk", row.name).fit is None and not row.token_level:
-            k = 2 if row.refusal(3, 2) is None else 1
-            kinds = dict.fromkeys(("length", "logit_proxy", "grad_norm"), g)
-            advantages(rewards, baseline=row.name, k=k, trajectory_weights=kinds)
-    assert g.tolist() == [1.0, 2.0, 4.0]
-    assert rewards.tolist() == [3.0, 1.0, 2.0]
+def test_options_rescale_the_weights_gap_first() -> None:
+    rewards = torch.tensor([[0.0, 2.0, 5.0, 1.0], [3.0, 3.0, 3.0, 3.0]], dtype=torch.float64)
+
+    def weights(baseline: str = "subloo", **options: Any) -> torch.Tensor:
+        return advantages(rewards, baseline=baseline, k=2, **options)
+
+    w = weights()
+    centred = w - w.mean(-1, keepdim=True)
+    assert torch.equal(weights(weight_normalization="none", min_gap_scale=None), w)
+    torch.testing.assert_close(weights(weight_normalization="sum_to_zero"), centred)
+    zscore = weights(weight_normalization="zscore")
+    torch.testing.assert_close(zscore, centred / (w.std(-1, keepdim=True) + 1e-8))
+    assert (zscore[1] == 0).all()
+    by_gap = weights("none", min_gap_scale=0.5)
+    torch.testing.assert_close(by_gap, weights("none") / torch.tensor([[5.0], [0.5]]))
+    one = weights(min_gap_scale=0.5)
+    both = weights(min_gap_scale=0.5, weight_normalization="sum_to_zero")
+    torch.testing.assert_close(both, one - one.mean(-1, keepdim=True))
+    with pytest.raises(ValueError, match="zscore needs n >= 2 samples"):
+        advantages(torch.ones(1), baseline="none", k=1, weight_normalization="zscore")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *({"weight_normalization": how} for how in WEIGHT_NORMALIZATIONS if how != "none"),
+        {"min_gap_scale": 0.1},
+    ],
+    ids=str,
+)
+def test_every_option_biases_an_unbiased_pair(option: dict[str, Any]) -> None:
+    bandit = TinyBandit((0.3, -0.8, 0.5, 0.1), (-6.25, -5.0, -4.1, -5.5))
+    truth, method = bandit.gradient(2), Method.parse("maxk", "subloo", 2)
+    biased = bandit.mean_estimate(4, method, **option)
+    assert float((bandit.mean_estimate(4, method) - truth).norm() / truth.norm()) < 1e-12
+    assert float((biased - truth).norm() / truth.norm()) > 1e-2
+
+
+@pytest.mark.parametrize(
+    "option", [{"weight_normalization": "zscore"}, {"min_gap_scale": 1e-6}], ids=str
+)
+def test_options_in_float32_agree_with_float64(option: dict[str, Any]) -> None:
+    noise = torch.randn(5, 8, generator=torch.Generator().manual_seed(0))
+    for rewards in (noise + 1000.0, 1e-4 * noise):
+        exact = advantages(rewards.double(), baseline="centred", k=2, **option)
+        weights = advantages(rewards, baseline="centred", k=2, **option)
+        torch.testing.assert_close(weights, exact.float(), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("name", [row.name for row in BASELINES if not row.token_level])
+@pytest.mark.parametrize("name", BASELINES.names())
 def test_cuda_agrees_and_never_waits(name: str) -> None:
+    generator = torch.Generator().manual_seed(8)
     method = Method.parse("maxk", name, 1 if BASELINES.get(name).objective == "J_1" else 3)
-    rewards = torch.randn(8, 16, generator=torch.Generator().manual_seed(8))
-    numbers = inputs(method, rewards)
+    rewards, weigh = torch.randn(8, 16, generator=generator), method.weights
+    numbers = {} if method.is_token_level else inputs(method, rewards)
+    if method.is_token_level:
+        proxies = torch.rand(8, 16, 5, generator=generator)
+        weigh, numbers = token_advantages, {"logit_proxies": proxies, "mask": proxies > 0.3}
 
     def on_device(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: on_device(one) for key, one in value.items()}
         return value.cuda()
 
-    moved, given = rewards.cuda(), on_device(numbers)
-    method.weights(moved, **given)
+    moved, others = rewards.cuda(), on_device(numbers)
+    weigh(moved, **others)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        weights = method.weights(moved, **given)
+        weights = weigh(moved, **others)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    torch.testing.assert_close(weights.cpu(), method.weights(rewards, **numbers))
+    torch.testing.assert_close(weights.cpu(), weigh(rewards, **numbers))
     moved[0, 0] = float("nan")
-    assert method.weights(moved, **given)[0].isnan().all()
+    assert weigh(moved, **others)[0].isnan().any()

@@ -1,15 +1,19 @@
-"""Objectives: weights from an independent definition, names, reductions, refusals."""
+"""Objectives: weights from another definition, names, refusals, values of distributions."""
 
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 
 import pytest
+import torch
+from torch import Tensor
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import FORMS, Objective
+from maxk_lab.estimators.value import distribution_value, order_weight
 
-SHARES = ("0.07", "0.25", "0.3", "0.5", "0.95", "1.0")
+SHARES = ("0.07", "0.49", "0.25", "0.3", "0.5", "0.95", "1.0")
 
 
 def mean_of_copies(k: int, kept: slice, copies: int) -> list[float]:
@@ -23,20 +27,16 @@ def mean_of_copies(k: int, kept: slice, copies: int) -> list[float]:
 
 @pytest.mark.parametrize("k", [1, 2, 3, 8, 20])
 @pytest.mark.parametrize("share", SHARES)
-def test_cvar_is_the_mean_of_the_ends(k: int, share: str) -> None:
+def test_cvar_is_the_mean_of_an_end_and_trimmed_mean_of_the_middle(k: int, share: str) -> None:
     cut = round(100 * k * float(share))
     upper, lower = Objective(f"cvar_upper[{share}]", k), Objective(f"cvar_lower[{share}]", k)
     top = mean_of_copies(k, slice(100 * k - cut, 100 * k), 100)
     assert upper.order_weights == pytest.approx(top, rel=1e-15)
     assert lower.order_weights == pytest.approx(top[::-1], rel=1e-15)
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 8, 20])
-@pytest.mark.parametrize("share", ["0.0", "0.07", "0.3", "0.49"])
-def test_trimmed_mean_is_the_mean_of_the_middle(k: int, share: str) -> None:
-    cut = round(100 * k * float(share))
-    middle = mean_of_copies(k, slice(cut, 100 * k - cut), 100)
-    assert Objective(f"trimmed_mean[{share}]", k).order_weights == pytest.approx(middle, rel=1e-15)
+    if float(share) < 0.5:
+        middle = mean_of_copies(k, slice(cut, 100 * k - cut), 100)
+        trimmed = Objective(f"trimmed_mean[{share}]", k)
+        assert trimmed.order_weights == pytest.approx(middle, rel=1e-15)
 
 
 def test_weights_of_the_other_forms() -> None:
@@ -146,3 +146,64 @@ def test_mistakes(form: str, k: int, message: str) -> None:
 def test_names_that_are_none(name: str) -> None:
     with pytest.raises(LabError):
         Objective.parse(name)
+
+
+PROBABILITIES = torch.tensor([0.1, 0.35, 0.05, 0.3, 0.2], dtype=torch.float64)
+REWARDS = torch.tensor([2.0, -1.0, 0.5, -1.0, 4.0], dtype=torch.float64)
+
+
+def over_all_tuples(probabilities: Tensor, rewards: Tensor, objective: Objective) -> Tensor:
+    """Σ over all A^K tuples of their probability and Σ_j α_j R_(j)."""
+    alpha = torch.tensor(objective.order_weights, dtype=torch.float64)
+    drawn = torch.tensor(list(product(range(len(rewards)), repeat=objective.k)))
+    return probabilities[drawn].prod(-1) @ (rewards[drawn].sort(-1).values @ alpha)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "max@1",
+        "max@3",
+        "top_m[2]@4",
+        "cvar_upper[0.3]@4",
+        "cvar_lower[0.5]@3",
+        "median@3",
+        "median@4",
+        "trimmed_mean[0.2]@4",
+        "l_statistic[1 0 0]@3",
+        "l_statistic[-0.5 0.3 2]@3",
+    ],
+)
+def test_value_and_slope_of_a_distribution_are_those_of_all_tuples(name: str) -> None:
+    objective = Objective.parse(name)
+    slopes = []
+    for value_of in (distribution_value, over_all_tuples):
+        logits = PROBABILITIES.log().requires_grad_()
+        value = value_of(logits.softmax(0), REWARDS, objective)
+        slopes.append((value.detach(), torch.autograd.grad(value, logits)[0]))
+    torch.testing.assert_close(slopes[0][0], slopes[1][0], rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(slopes[0][1], slopes[1][1], rtol=1e-11, atol=1e-13)
+    shifted = distribution_value(PROBABILITIES, REWARDS - 1e6, objective) + 1e6 * objective.mass
+    assert shifted.item() == pytest.approx(slopes[0][0].item(), abs=1e-9)
+
+
+def test_the_general_way_gives_the_maximum_too() -> None:
+    mass = torch.linspace(0, 1, 11, dtype=torch.float64)
+    for k in (1, 2, 7, 1000):
+        alpha = [0.0] * (k - 1) + [1.0]
+        written = Objective(f"l_statistic[{' '.join(map(str, alpha))}]", k)
+        torch.testing.assert_close(order_weight(mass, written), mass**k, rtol=1e-10, atol=1e-300)
+
+
+def test_slopes_at_the_ends_are_finite_and_right() -> None:
+    """H'(0) = K α_1 and H'(1) = K α_K, also where rounding leaves [0, 1]."""
+    mass = torch.tensor([0.0, 1.0, 1.0 + 4e-16], dtype=torch.float64, requires_grad=True)
+    order_weight(mass, Objective("l_statistic[0.5 0.2 0.3]", 3)).sum().backward()
+    torch.testing.assert_close(mass.grad, torch.tensor([1.5, 0.9, 0.9], dtype=torch.float64))
+
+
+def test_a_large_k_overflows_nothing() -> None:
+    uniform = torch.full((200,), 1 / 200, dtype=torch.float64)
+    rewards = torch.arange(200, dtype=torch.float64)
+    median = distribution_value(uniform, rewards, Objective("median", 2001))
+    assert median.item() == pytest.approx(99.5, abs=1e-6)

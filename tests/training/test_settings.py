@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.normalization import WEIGHT_NORMALIZATIONS
+from maxk_lab.estimators import WEIGHT_NORMALIZATIONS
 from maxk_lab.training.refusals import Weighting, check
 from maxk_lab.training.settings import EvaluationSettings, Settings, WeightNormalization
 

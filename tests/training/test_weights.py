@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from maxk_lab.estimators import advantages, token_advantages
-from maxk_lab.estimators.baselines.least_squares import family_terms, normal_equations, solve
+from maxk_lab.estimators.baselines.least_squares import Equations, family_terms, normal_equations
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.usable import usable_weights
 from maxk_lab.gradients.enumerated.exact import exact_value
@@ -150,8 +150,8 @@ def test_coefficients_are_those_of_the_others_or_the_own(family, k):
     )
     for i in range(len(rewards)):
         others = torch.arange(len(rewards)) != i
-        torch.testing.assert_close(own[i], solve(a[i], c[i]), rtol=1e-12, atol=1e-12)
-        expected = solve(a[others].sum(0), c[others].sum(0))
+        torch.testing.assert_close(own[i], Equations(a[i], c[i]).solution(), rtol=1e-12, atol=1e-12)
+        expected = Equations(a[others].sum(0), c[others].sum(0)).solution()
         torch.testing.assert_close(cross[i], expected, rtol=1e-10, atol=1e-12)
 
 
@@ -169,7 +169,7 @@ def test_unscorable_samples_and_groups_too_small_count_for_nothing():
     a, c = normal_equations(start, directions, grams[0][kept][:, kept])
     own = Weighting("maxk", "ladder[same_batch]", 6, 3)
     first = fitted_coefficients(rewards, ~rewards.isnan(), own, grams)[0]
-    torch.testing.assert_close(first, solve(a, c), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(first, Equations(a, c).solution(), rtol=1e-12, atol=1e-12)
     assert not torch.equal(cut[1], found[1])
 
 
@@ -195,7 +195,7 @@ def test_cross_fitted_weights_are_unbiased_and_those_of_the_same_batch_are_not(f
     ]
     groups = torch.cartesian_prod(*[torch.arange(3)] * n)
     chances = [
-        b.probabilities(torch.tensor(b.logits, dtype=torch.float64))[groups].prod(1)
+        torch.softmax(torch.tensor(b.logits, dtype=torch.float64), 0)[groups].prod(1)
         for b in bandits
     ]
     scores = [b.scores()[groups] for b in bandits]

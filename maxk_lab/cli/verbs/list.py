@@ -14,7 +14,8 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_fields, say, tell
 from maxk_lab.environments.catalogue import ENVIRONMENTS, GAUSSIAN_REWARDS, REWARDS, TASKS
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, BaselineRow
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
+from maxk_lab.estimators.rows import BaselineRow
 from maxk_lab.installed import package_of
 from maxk_lab.policies.catalogue import POLICIES
 from maxk_lab.settings import Setting, Settings

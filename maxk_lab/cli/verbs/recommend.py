@@ -15,7 +15,7 @@ from maxk_lab.cli.console import console, emit_json, say, tell
 from maxk_lab.cli.execution import execute_plan
 from maxk_lab.cli.runs import planned
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.catalogue import TRAJECTORY_WEIGHTS
+from maxk_lab.estimators import TRAJECTORY_WEIGHTS
 from maxk_lab.estimators.method import Method
 from maxk_lab.report.document import marked
 from maxk_lab.report.parts import RecommendPart

@@ -15,8 +15,8 @@ from maxk_lab.environments.gaussian.rewards import load_gaussian_reward
 from maxk_lab.environments.gaussian.rows import GaussianRow
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.distribution import distribution_value
 from maxk_lab.estimators.objectives import Objective
+from maxk_lab.estimators.value import distribution_value
 from maxk_lab.policies.catalogue import fresh_policy
 from maxk_lab.random_state import isolated_rng
 

@@ -1,7 +1,4 @@
-"""The coefficients of the shortest gradient estimate, by least squares.
-
-Gram products of the scores are enough.
-"""
+"""The coefficients of the shortest gradient estimate, by least squares, from Gram products."""
 
 from __future__ import annotations
 
@@ -35,8 +32,13 @@ class Equations(NamedTuple):
         return Equations(sum_of_others(self.a), sum_of_others(self.c))
 
     def solution(self) -> Tensor:
-        """The α of least norm that solves them best, `[..., D]`."""
-        return solve(self.a, self.c)
+        """The α `[..., D]` of least norm among those that solve A α = c best, float64.
+
+        A is symmetric; a direction that it does not see gets the coefficient 0.
+        """
+        inverse = torch.linalg.pinv(self.a.double(), rtol=LEAST_EIGENVALUE, hermitian=True)
+        solution: Tensor = (inverse @ self.c.double().unsqueeze(-1)).squeeze(-1)
+        return solution
 
 
 def family_terms(rewards: Tensor, k: int, family: str) -> tuple[Tensor, Tensor]:
@@ -53,9 +55,7 @@ def family_terms(rewards: Tensor, k: int, family: str) -> tuple[Tensor, Tensor]:
     Unbiased for every coefficient that does not depend on the samples' own rewards and scores.
 
     rewards: `[..., n]`, i.i.d. along n, higher is better. Returns start `[..., n]` and directions
-    `[..., n, D]` in the samples' order, float64 whatever the rewards' dtype, so that nothing is
-    lost in a sum of large terms. Raises `LabError` for K out of range or a reward that is not
-    finite.
+    `[..., n, D]` in the samples' order, float64 whatever the rewards' dtype.
     """
     row = BASELINES.get(family)
     problem = row.refusal(check_rewards(rewards), k)
@@ -67,11 +67,8 @@ def family_terms(rewards: Tensor, k: int, family: str) -> tuple[Tensor, Tensor]:
 def normal_equations(w0: Tensor, directions: Tensor, gram: Tensor) -> Equations:
     """A and c of the normal equations A α = c of the group's ‖Σ_i (w0 + directions α)_i ψ_i‖².
 
-    They are to be averaged, then solved.
-
-    w0: `[..., n]`; directions: `[..., n, D]`; gram: `[..., n, n]`, the products ψ_i·ψ_j. Returns A
-    = Dᵀ G D `[..., D, D]` and c = −Dᵀ G w0 `[..., D]` in float64, one pair per group: their mean
-    over groups gives the α of the least mean square.
+    w0: `[..., n]`; directions: `[..., n, D]`; gram: `[..., n, n]`, the products ψ_i·ψ_j. A = Dᵀ G D
+    and c = −Dᵀ G w0 of every group: their mean over groups gives the α of the least mean square.
     """
     w0, directions, gram = w0.double(), directions.double(), gram.double()
     products = gram @ torch.cat([directions, w0.unsqueeze(-1)], dim=-1)
@@ -87,15 +84,3 @@ def sum_of_others(values: Tensor) -> Tensor:
     before = torch.cat([none, values[:-1]]).cumsum(0)
     behind = torch.cat([values[1:], none]).flip(0).cumsum(0).flip(0)
     return before + behind
-
-
-def solve(a: Tensor, c: Tensor) -> Tensor:
-    """The α `[..., D]` of least norm among those that solve A α = c best, float64.
-
-    A is `[..., D, D]` and symmetric, c `[..., D]`.
-
-    A direction that A does not see gets the coefficient 0.
-    """
-    inverse = torch.linalg.pinv(a.double(), rtol=LEAST_EIGENVALUE, hermitian=True)
-    solution: Tensor = (inverse @ c.double().unsqueeze(-1)).squeeze(-1)
-    return solution

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.estimators.engine import gaps, rules
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.estimators.parameters import number_or_word
-from maxk_lab.estimators.rows import PKPO, baseline
+from maxk_lab.estimators.rows import PKPO, baseline, number_or_word
 
 if TYPE_CHECKING:
     from torch import Tensor

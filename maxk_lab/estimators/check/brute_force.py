@@ -19,14 +19,15 @@ from torch import Tensor
 from maxk_lab.estimators.method import Method
 
 Numbers = Sequence[Fraction]
+ZERO, ONE = Fraction(0), Fraction(1)
 
 
 def _product(ratios: Numbers) -> Fraction:
-    return math.prod(ratios, start=Fraction(1))
+    return math.prod(ratios, start=ONE)
 
 
 def _first_order(ratios: Numbers) -> Fraction:
-    return 1 + sum((r - 1 for r in ratios), Fraction(0))
+    return sum((r - 1 for r in ratios), ONE)
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Group:
     k: int
     alpha: Numbers | None
     reduced_alpha: Numbers | None
-    factor: Callable[[Numbers], Fraction] = _product
+    factor: Callable[[Numbers], Fraction]
 
     @property
     def n(self) -> int:
@@ -61,35 +62,32 @@ class Group:
 
     def statistics(self, k: int) -> dict[tuple[int, ...], Fraction]:
         """The statistic of every K-subset of the samples, times its factor."""
-        return {subset: self._statistic(subset) for subset in combinations(range(self.n), k)}
-
-    def _statistic(self, subset: tuple[int, ...]) -> Fraction:
-        rewards = sorted(self.rewards[j] for j in subset)
-        alpha = (
-            [Fraction(0)] * (len(subset) - 1) + [Fraction(1)] if self.alpha is None else self.alpha
-        )
-        statistic = sum((a * x for a, x in zip(alpha, rewards, strict=True)), Fraction(0))
-        return self.factor([self.ratios[j] for j in subset]) * statistic
+        alpha = [ZERO] * (k - 1) + [ONE] if self.alpha is None else self.alpha
+        statistics = {}
+        for subset in combinations(range(self.n), k):
+            ranked = zip(alpha, sorted(self.rewards[j] for j in subset), strict=True)
+            factor = self.factor([self.ratios[j] for j in subset])
+            statistics[subset] = factor * sum((a * x for a, x in ranked), ZERO)
+        return statistics
 
     def value(self, k: int | None = None) -> Fraction:
         """The mean statistic over all K-subsets."""
         every = self.statistics(self.k if k is None else k)
-        return sum(every.values(), Fraction(0)) / len(every)
+        return sum(every.values(), ZERO) / len(every)
 
     def score(self) -> list[Fraction]:
         """s_i: the sum of the statistics of the K-subsets that contain i, over C(n, K)."""
         every = self.statistics(self.k)
-        sums = (
-            sum((one for subset, one in every.items() if i in subset), Fraction(0))
+        return [
+            sum((one for subset, one in every.items() if i in subset), ZERO) / len(every)
             for i in range(self.n)
-        )
-        return [total / len(every) for total in sums]
+        ]
 
     def mean(self, values: Numbers | None = None) -> Fraction:
         """The mean of the rewards, or of other values, by their g, if any of these is not 0."""
-        g = self.g if any(self.g) else [Fraction(1)] * self.n
+        g = self.g if any(self.g) else [ONE] * self.n
         values = self.rewards if values is None else values
-        return sum((x * y for x, y in zip(g, values, strict=True)), Fraction(0)) / sum(g)
+        return sum((x * y for x, y in zip(g, values, strict=True)), ZERO) / sum(g)
 
 
 class Sample:
@@ -136,21 +134,20 @@ def brute_force(
 def _weights(
     method: Method, rewards: Numbers, g: Numbers, ratios: Numbers, coefficients: Numbers
 ) -> list[Fraction]:
-    objective, row = method.objective, method.baseline.row
+    objective, row, params = method.objective, method.baseline.row, dict[str, Any]()
     if method.fit is None:
-        params: dict[str, Any] = {
-            name: [*map(Fraction, value)] if isinstance(value, tuple) else _exact(value)
-            for name, value in method.baseline.params.items()
-        }
+        for name, value in method.baseline.params.items():
+            several = [*map(Fraction, value)] if isinstance(value, tuple) else value
+            params[name] = Fraction(value) if isinstance(value, float) else several
     elif row.parameter is None:
-        params = {"coefficients": coefficients}
+        params["coefficients"] = coefficients
     else:
-        params = {row.parameter.name: coefficients if row.dimension else coefficients[0]}
+        params[row.parameter.name] = coefficients if row.dimension else coefficients[0]
     plain = objective.is_max
     group = Group(
         rewards,
         g,
-        ratios or [Fraction(1)] * len(rewards),
+        ratios or [ONE] * len(rewards),
         objective.k,
         None if plain else objective.exact_weights,
         None if plain or objective.k == 1 else objective.exact_reduced,
@@ -159,7 +156,3 @@ def _weights(
     assert row.level is not None
     levels = [row.level(Sample(group, i), **params) for i in range(group.n)]
     return [s - r * b for s, r, b in zip(group.score(), group.ratios, levels, strict=True)]
-
-
-def _exact(value: Any) -> Any:
-    return Fraction(value) if isinstance(value, float) else value

@@ -14,14 +14,15 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators import catalogue
-from maxk_lab.estimators.baselines.tokens import token_advantages
+from maxk_lab.estimators.baselines.weighted_means import token_advantages
 from maxk_lab.estimators.catalogue import BASELINES, choose_baseline, choose_estimator
 from maxk_lab.estimators.check.bandit import TinyBandit, some_coefficients
 from maxk_lab.estimators.check.brute_force import brute_force, has_definition
 from maxk_lab.estimators.method import Method
 
 EXACT, BIAS_SEEN = 1e-12, 1e-6
-# Rewards below zero with a tie, as tour lengths have; then one rare success, as pass@K has.
+# Rewards below zero with a tie, as tour lengths have; then one rare success, as pass@K has. Then
+# the same, drawn from by another policy. With the numbers of samples.
 BANDITS = (
     (
         TinyBandit((0.3, -0.8, 0.5, 0.1), (-6.25, -5.0, -4.1, -5.0), (2.0, 5.0, 1.0, 3.0)),
@@ -29,13 +30,9 @@ BANDITS = (
     ),
     (TinyBandit((0.2, -1.1, 0.7), (0.0, 1.0, 0.0), (4.0, 1.0, 2.0)), (4, 8)),
 )
-_BINARY = BANDITS[1:]
-# The same, drawn from by another policy.
-_OFF_POLICY = tuple(
-    (replace(bandit, behaviour=behaviour), sizes)
-    for (bandit, sizes), behaviour in zip(
-        BANDITS, ((-0.1, -0.4, 0.2, 0.6), (-0.3, -0.5, 0.4)), strict=True
-    )
+_OFF_POLICY = (
+    (replace(BANDITS[0][0], behaviour=(-0.1, -0.4, 0.2, 0.6)), BANDITS[0][1]),
+    (replace(BANDITS[1][0], behaviour=(-0.3, -0.5, 0.4)), BANDITS[1][1]),
 )
 
 
@@ -64,7 +61,10 @@ def run_checks(estimator: str | None = None, baseline: str | None = None) -> lis
     results = [*check_tokens()]
     for one in (choose_estimator(spelling).name for spelling in estimators):
         for base in _baselines(one) if wanted is None else [wanted]:
-            if _exists(one, base):
+            pair = Method.parse(one, base)
+            alone = not pair.takes_baseline and base != "none"
+            # `reinforce / subloo`, K = 1 against K >= 2, gives weights at no (n, K).
+            if not (pair.is_token_level or alone) and any(methods(one, base, range(1, 33))):
                 results += check_pair(one, base)
     return results
 
@@ -83,27 +83,16 @@ def _baselines(estimator: str) -> Iterator[str]:
             yield from (choose_baseline(row.name).name, *(() if form else row.examples))
 
 
-def _exists(estimator: str, baseline: str) -> bool:
-    """Whether the pair gives weights per sample at any (n, K).
-
-    `reinforce / subloo`, K = 1 against K >= 2, does not.
-    """
-    pair = Method.parse(estimator, baseline)
-    if pair.is_token_level or (not pair.takes_baseline and baseline != "none"):
-        return False
-    return any(methods(estimator, baseline, range(1, 33)))
-
-
 def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
     """Brute force, where the rows define it, and exact unbiasedness, or the bias that they name."""
     method = Method.parse(estimator, baseline)
     row = f"{method.estimator.name} / {method.baseline.name}"
-    checks = [("unbiased" if method.is_unbiased else "bias seen", bias(estimator, baseline))]
+    checks = [("unbiased" if method.is_unbiased else "bias seen", _bias(method))]
     if has_definition(method):
-        checks.insert(0, ("brute force", _differences(estimator, baseline)))
+        checks.insert(0, ("brute force", _differences(method)))
     scale = Method.parse(estimator, baseline, 2).expected_scale(4)
     if not (method.is_unbiased or math.isnan(scale)):
-        checks.append(("unbiased but for scale", bias(estimator, baseline, scaled=True)))
+        checks.append(("unbiased but for scale", _bias(method, scaled=True)))
     results = []
     for name, errors in checks:
         try:
@@ -125,16 +114,22 @@ def methods(estimator: str, baseline: str, sizes: Iterable[int]) -> Iterator[tup
                 yield n, method
 
 
-def _differences(estimator: str, baseline: str) -> Iterator[tuple[str, float]]:
-    """The weights against brute force: of plain, tied, shifted, binary and huge rewards."""
+def _differences(pair: Method) -> Iterator[tuple[str, float]]:
+    """The weights against brute force: of plain, tied, shifted, binary and huge rewards.
+
+    They are relative to the group's largest weight, or absolute if that is 0.
+    """
     generator = torch.Generator().manual_seed(0)
-    for n, method in methods(estimator, baseline, (1, 2, 3, 5)):
+    for n, method in methods(pair.estimator.name, pair.baseline.name, (1, 2, 3, 5)):
         plain = torch.randn(n, generator=generator, dtype=torch.float64)
         single = (plain == plain.max()).double()
         groups = torch.stack([plain, single, plain.round(), 1e-3 * plain - 1e4, 1e200 * plain])
         numbers = inputs(method, groups)
         exact = brute_force(method, groups, **numbers)
-        yield f"n={n}, K={method.k}", _error(method.weights(groups, **numbers), exact)
+        scale = exact.abs().amax(dim=-1, keepdim=True)
+        difference = (method.weights(groups, **numbers) - exact).abs()
+        error = (difference / torch.where(scale == 0, 1.0, scale)).max()
+        yield f"n={n}, K={method.k}", float(error)
 
 
 def inputs(method: Method, rewards: Tensor) -> dict[str, Any]:
@@ -152,38 +147,31 @@ def inputs(method: Method, rewards: Tensor) -> dict[str, Any]:
     return numbers
 
 
-def bias(
-    estimator: str, baseline: str, *, scaled: bool = False, **options: Any
-) -> Iterator[tuple[str, float]]:
+def _bias(pair: Method, *, scaled: bool = False) -> Iterator[tuple[str, float]]:
     """The norm of E[estimate] - scale * gradient over that of the gradient.
 
     Over bandits, n and K.
     """
-    pair = Method.parse(estimator, baseline)
-    bandits = _BINARY if pair.needs_binary_rewards else BANDITS
+    bandits = BANDITS[1:] if pair.needs_binary_rewards else BANDITS
     for bandit, sizes in _OFF_POLICY if pair.needs_ratios else bandits:
-        for n, method in methods(estimator, baseline, sizes):
+        for n, method in methods(pair.estimator.name, pair.baseline.name, sizes):
             truth = bandit.gradient(method.objective)
             scale = method.expected_scale(n) if scaled else 1.0
-            estimate = bandit.mean_estimate(
-                n, method.k, estimator=estimator, baseline=baseline, **options
-            )
-            error = float((estimate - scale * truth).norm() / truth.norm())
+            error = float((bandit.mean_estimate(n, method) - scale * truth).norm() / truth.norm())
             yield f"{len(bandit.logits)} arms, n={n}, K={method.k}", error
 
 
 def check_tokens() -> list[CheckResult]:
     """The bias of the token-level baseline, for trajectories of one token."""
     bandit, _ = BANDITS[0]
-    proxies = bandit.trajectory_weight("logit_proxy")
+    proxies, truth = bandit.trajectory_weight("logit_proxy"), bandit.gradient(1)
 
     def weights(arms: Tensor, rewards: Tensor) -> Tensor:
         one = proxies[arms].unsqueeze(-1)
         return token_advantages(rewards, one, torch.ones_like(one, dtype=torch.bool)).squeeze(-1)
 
-    truth = bandit.gradient(1)
     errors = [
-        (f"n={n}", float((bandit.mean_of(weights, n) - truth).norm() / truth.norm()))
+        (f"n={n}", float((bandit.mean_estimate(n, weights) - truth).norm() / truth.norm()))
         for n in (2, 3, 5)
     ]
     return [_worst("bias seen", "reinforce / otb_token", errors)]
@@ -201,9 +189,3 @@ def _worst(name: str, row: str, errors: Iterable[tuple[str, float]]) -> CheckRes
     ok = error > tolerance if seen else error <= tolerance
     detail = f"{len(every)} settings, largest at {setting}"
     return CheckResult(name, row, detail, error, tolerance, ok)
-
-
-def _error(fast: Tensor, exact: Tensor) -> float:
-    """The largest difference relative to the group's largest value, or absolute if that is 0."""
-    scale = exact.abs().amax(dim=-1, keepdim=True) if exact.dim() else exact.abs()
-    return float(((fast - exact).abs() / torch.where(scale == 0, 1.0, scale)).max())

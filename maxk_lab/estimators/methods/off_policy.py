@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.baselines.leave_one_out import centred, none, subloo
-from maxk_lab.estimators.engine import (
-    checks,
-    coefficients,
-    gaps,
-    off_policy_sums,
-    ratio_sums,
-    rules,
-    torch,
-)
+from maxk_lab.estimators.engine import checks, gaps, ratio_sums, rules, torch
 from maxk_lab.estimators.rows import PKPO, estimator
 
 if TYPE_CHECKING:
@@ -51,24 +43,17 @@ def off_policy_maxk(rewards: Tensor, k: int, ratios: Tensor, baseline_name: str)
         centred  s_i - r_i (K/n) * (off-policy Max@K value of the others), K < n
         subloo   s_i - r_i (K/n) * (off-policy Max@(K-1) value of the others), K >= 2
 
-    Both baselines have mean zero because r_i grad log pi(tau_i) has. `subloo` is the sum over the
-    (K-1)-subsets of worse samples of r_i (product of their ratios) (R_i - their max): never
-    negative, zero below rank K and blind to a constant added to the rewards. `none` and `centred`
-    are not: a constant c adds c r_i (K/n) m_{K-1} and c r_i (K/n) (m_{K-1} - m_K), m_k being the
-    mean product of k of the others' ratios. For `centred` that is zero where all ratios are one,
-    and zero on average. All are exact to a few roundings of the group's largest weight, however far
-    apart the ratios are. Takes O(nK) time and memory.
+    Both baselines have mean zero because r_i grad log pi(tau_i) has. `subloo` alone is never
+    negative, zero below rank K and blind to a constant added to the rewards; such a constant moves
+    `centred` by zero on average. All are exact to a few roundings of the group's largest weight,
+    however far apart the ratios are. Takes O(nK) time and memory.
 
     Raises `LabError` for products of ratios beyond the range of float64 or so near 0 that they lose
     digits, or beyond the rewards' dtype (off the CPU these give infinite or NaN weights instead).
     """
     n = rewards.shape[-1]
     ranked, by_rank = _sorted_with_ratios(rewards, ratios)
-    weigh = {
-        "none": off_policy_sums.with_each,
-        "centred": off_policy_sums.centred,
-        "subloo": off_policy_sums.subloo,
-    }[baseline_name]
+    weigh = getattr(ratio_sums, baseline_name)  # its functions have the baselines' names
     values, r = ranked.values.reshape(-1, n), by_rank.reshape(-1, n)
     size = max(1, BLOCK_ENTRIES // ((n + 1) * (k + 1)))
     starts = range(0, len(values), size)
@@ -81,12 +66,10 @@ def off_policy_maxk(rewards: Tensor, k: int, ratios: Tensor, baseline_name: str)
 
 
 def off_policy_value(rewards: Tensor, ratios: Tensor, k: int) -> Tensor:
-    """The mean over all K-subsets of (product of their ratios) * (max of their rewards).
+    """The mean over all K-subsets of (product of their ratios) * (max of their rewards), `[...]`.
 
-    Unbiased for J_K under pi.
-
-    rewards, ratios `[..., n]` and what is raised as in `off_policy_maxk`, 1 <= k <= n. Returns
-    `[...]`, in units of reward.
+    It is unbiased for J_K under pi. rewards, ratios `[..., n]` and what is raised are as in
+    `off_policy_maxk`, 1 <= k <= n.
     """
     n = checks.check_rewards(rewards)
     k = checks.check_k(k, n)
@@ -99,10 +82,7 @@ def off_policy_value(rewards: Tensor, ratios: Tensor, k: int) -> Tensor:
 
 
 def effective_sample_size(ratios: Tensor) -> Tensor:
-    """(sum r)^2 / sum r^2 of positive finite ratios `[..., n]`: `[...]`.
-
-    It is n for equal ratios, and near 1 if one outweighs the rest.
-    """
+    """(sum r)^2 / sum r^2 of positive finite ratios `[..., n]`: `[...]`, from 1 to n."""
     share = checks.check_ratios(ratios, ratios)
     # Relative to the largest: squares neither overflow nor vanish.
     share = share / share.amax(-1, keepdim=True)
@@ -147,7 +127,7 @@ def _first_order_change(x: Tensor, excess: Tensor, k: int) -> tuple[Tensor, Tens
     """
     n = x.shape[-1]
     rank = torch.arange(1, n + 1, dtype=torch.float64, device=x.device)
-    one = x * coefficients.rank_weights(n, k).to(x.device)
+    one = x * rules.rank_weights(n, k).to(x.device)
     two = one * (k - 1) / (rank - 1).clamp(min=1)
     three = two * (k - 2) / (rank - 2).clamp(min=1)
     worse = excess.cumsum(-1) - excess
@@ -158,12 +138,10 @@ def _first_order_change(x: Tensor, excess: Tensor, k: int) -> tuple[Tensor, Tens
 
 
 def _sum_behind(values: Tensor) -> Tensor:
-    """The sum of the `values` `[..., n]` at higher ranks, for every rank."""
     return values.flip(-1).cumsum(-1).flip(-1) - values
 
 
 def _sorted_with_ratios(rewards: Tensor, ratios: Tensor) -> tuple[Sorted, Tensor]:
-    """The sorted rewards and the ratios in their order."""
     ranked = gaps.sort_rewards(rewards.detach())
     return ranked, ratios.gather(-1, ranked.order)
 

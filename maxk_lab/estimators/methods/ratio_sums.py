@@ -3,6 +3,19 @@
 They are built sample by sample, in the order of the rewards. Each sample is taken with probability
 p = K/n and left with 1 - p, so that at ratios of one the entries are the probabilities of a
 binomial, in range for every n and K; `normalizer` takes that out again.
+
+`none`, `subloo` and `centred` are the score weights over r_i (K/n), less the baseline of the name,
+exact at any spread of the ratios: of rewards x and ratios r `[groups, n]` by rank, they give
+`[groups, n]` up to `normalizer`. Those of `centred` are two sums that are alike at ratios near one,
+a difference of which would lose all digits there. A reward taken off both would lose them where
+ratios are far apart. So the difference is taken pair by pair: with T a K-subset of the others and j
+in T, the own sample i takes the place of j,
+
+    max(x_i, T - j) - r_j max(T) = min(r_j, 1) (max(x_i, T - j) - max(T))
+                                   + (1 - r_j)^+ max(x_i, T - j) - (r_j - 1)^+ max(T),
+
+each times the product of the ratios of T - j. No part is greater than what it is a part of. The
+first is made of gaps between rewards, blind to a constant; the others vanish at ratios of one.
 """
 
 from __future__ import annotations
@@ -13,99 +26,73 @@ from torch import Tensor
 from maxk_lab.estimators.engine import cached
 
 
-def _recurrence(r: Tensor, source: Tensor | None, k: int, p: float) -> Tensor:
-    """Tables t_j, j = 0..n, `[n+1, ..., K+1]`, of r `[..., n]`.
+def none(x: Tensor, r: Tensor, k: int) -> Tensor:
+    """The sum over K-1 others of (product of ratios) (max of x with the own one)."""
+    p = k / x.shape[-1]
+    before = products(r, k - 1, p)
+    return x * below(before, k - 1, p) + _meet(before, _maxima(x, r, k - 1, p), k - 1)
 
-    t_{j+1}[m] = (1-p) t_j[m] + p r_j t_j[m-1] + source_j[m].
 
-    source: `[n, ..., K+1]`, with t_0 = 0; without it t_0 is 1 at m = 0.
+def subloo(x: Tensor, r: Tensor, k: int) -> Tensor:
+    """The sum over K-1 worse others of (product of ratios) (own x - max of theirs), by gaps."""
+    n, p = x.shape[-1], k / x.shape[-1]
+    before = products(r, k - 1, p)[1:-1, ..., k - 1].movedim(0, -1)
+    return _of_lower_ranks(x.diff(dim=-1) * before * _left(n - 1, p, x.device))
+
+
+def centred(x: Tensor, r: Tensor, k: int) -> Tensor:
+    """The sum of `none`, less that over K others without the own one, K < n."""
+    n, p = x.shape[-1], k / x.shape[-1]
+    common, short, over = r.clamp(max=1.0), (1 - r).clamp(min=0.0), (r - 1).clamp(min=0.0)
+    before = products(r, k, p)
+    # The sums of sum_i marks_i (product of the other ratios) over the first j's m-subsets.
+    marks = torch.stack([common, short, over])
+    source = before.new_zeros(n, *marks.shape[:-1], k + 1)
+    source[..., 1:] = p * marks.movedim(-1, 0).unsqueeze(-1) * before[:-1, None, ..., :-1]
+    by_common, by_short, by_over = _recurrence(r.expand_as(marks), source, k, p).movedim(1, 0)
+    alone = _one_behind(short, p)
+    own_best = x * (below(by_short, k, p) + before[:-1, ..., k - 1].movedim(0, -1) * alone)
+    worse_best = p * x * over * below(before, k - 1, p)
+    worse_best = worse_best + p * x * r * below(by_over, k - 1, p)
+    maxima = _maxima(x, r, k, p)
+    better_best = _meet(by_short - by_over, maxima, k)
+    better_best = better_best + _meet(before, _marked_maxima(x, r, over, alone, maxima, p), k)
+    unequal = own_best + better_best - _of_lower_ranks(worse_best[..., :-1]) / (1 - p)
+    # The sum over T and j of min(r_j, 1) (max(x_i, T - j) - max(T)): a gap between rewards raises
+    # it where i is above the gap and all of T below, and lowers it where j is the only one above.
+    gaps = x.diff(dim=-1)
+    below_gap = by_common[1:-1, ..., k].movedim(0, -1) * _left(n - 1, p, x.device)
+    source = x.new_zeros(n, *x.shape[:-1], k)
+    source[1:, ..., 0] = (gaps * _one_behind(common, p)[..., :-1]).movedim(-1, 0)
+    lowered = _meet(before, _from_behind(r, source, p), k - 1)
+    return (_of_lower_ranks(gaps * below_gap) - lowered + unequal) / k
+
+
+def _marked_maxima(
+    x: Tensor, r: Tensor, over: Tensor, alone: Tensor, maxima: Tensor, p: float
+) -> Tensor:
+    """The sum over the m-subsets T of the samples from i on, and over j in T.
+
+    It is of (1 - r_j)^+ max(T - j) less (r_j - 1)^+ max(T), times the ratios of T - j; where T is j
+    alone there is no max(T - j).
     """
-    n = r.shape[-1]
-    tables = r.new_zeros(n + 1, *r.shape[:-1], k + 1)
-    if source is None:
-        tables[0, ..., 0] = 1.0
-    taken = (p * r).movedim(-1, 0).unsqueeze(-1)
-    for last, table, own, add in zip(
-        tables[:-1], tables[1:], taken, [None] * n if source is None else source, strict=True
-    ):
-        torch.mul(last, 1 - p, out=table)
-        table[..., 1:].addcmul_(last[..., :-1], own)
-        if add is not None:
-            table.add_(add)
-    return tables
+    source = torch.zeros_like(maxima[1:])
+    source[..., 1:] = p * (1 - r).movedim(-1, 0).unsqueeze(-1) * maxima[1:, ..., :-1]
+    source[..., 1] -= (p * over * x * _left(x.shape[-1], p, x.device)).movedim(-1, 0)
+    if maxima.shape[-1] > 2:
+        source[..., 2] += (p * r * x * alone).movedim(-1, 0)
+    return _from_behind(r, source, p)
 
 
 def products(r: Tensor, k: int, p: float) -> Tensor:
-    """The sum of the product of ratios over the m-subsets of the first j samples, j = 0..n.
-
-    m = 0..K; `[n+1, ..., K+1]`.
-    """
+    """The sum of the product of ratios over m-subsets of the first j samples, `[n+1, ..., K+1]`."""
     return _recurrence(r, None, k, p)
 
 
-def from_behind(r: Tensor, source: Tensor, p: float) -> Tensor:
-    """Tables of the samples from i on, i = 0..n, `[n+1, ..., K+1]`, worse samples joining later.
-
-    t_i[m] = (1-p) t_{i+1}[m] + p r_i t_{i+1}[m-1] + source_i[m], source `[n, ..., K+1]`.
-    """
-    return _recurrence(r.flip(-1), source.flip(0), source.shape[-1] - 1, p).flip(0)
-
-
-def maxima(x: Tensor, r: Tensor, k: int, p: float) -> Tensor:
-    """The sum of (product of ratios) (max of x) over the m-subsets of the samples from i on.
-
-    i = 0..n; it is 0 at m = 0.
-    """
-    n = x.shape[-1]
-    source = x.new_zeros(n, *x.shape[:-1], k + 1)
-    if k >= 1:
-        source[..., 1] = (p * r * x * left(n, p, x.device)).movedim(-1, 0)
-    return from_behind(r, source, p)
-
-
-def marked(marks: Tensor, r: Tensor, products: Tensor, p: float) -> Tensor:
-    """The sum of sum_i marks_i (product of the other ratios) over the first j's m-subsets.
-
-    marks: `[sorts, ..., n]`, the tables of each in one go: `[sorts, n+1, ..., K+1]`.
-    """
-    source = products.new_zeros(marks.shape[-1], *marks.shape[:-1], products.shape[-1])
-    source[..., 1:] = p * marks.movedim(-1, 0).unsqueeze(-1) * products[:-1, None, ..., :-1]
-    return _recurrence(r.expand_as(marks), source, products.shape[-1] - 1, p).movedim(1, 0)
-
-
-def meet(before: Tensor, behind: Tensor, k: int) -> Tensor:
-    """The sum over K others of every sample `[..., n]`, m of them worse and the rest better.
-
-    `before` is a table of the first samples, `behind` of the last.
-    """
-    return (before[:-1, ..., : k + 1] * behind[1:, ..., : k + 1].flip(-1)).sum(-1).movedim(0, -1)
-
-
-def below(products: Tensor, m: int, p: float) -> Tensor:
-    """The sum over m worse others of the product of ratios, for every sample `[..., n]`.
-
-    All better ones are left out.
-    """
-    n = len(products) - 1
-    return products[:-1, ..., m].movedim(0, -1) * left(n, p, products.device)
-
-
-def one_behind(marks: Tensor, p: float) -> Tensor:
-    """The sum of the marks of the samples behind rank i, all others there left out, `[..., n]`."""
-    n = marks.shape[-1]
-    behind = marks.flip(-1).cumsum(-1).flip(-1)[..., 1:] * left(n - 1, p, marks.device)
-    return p * torch.cat([behind, torch.zeros_like(marks[..., :1])], dim=-1)
-
-
-def of_lower_ranks(values: Tensor) -> Tensor:
-    """The sum of the `values` `[..., n-1]` of all lower ranks, for every rank `[..., n]`."""
-    return torch.cat([torch.zeros_like(values[..., :1]), values.cumsum(-1)], dim=-1)
-
-
-def left(n: int, p: float, device: torch.device) -> Tensor:
-    """(1-p)^(n-i), the chance of no sample behind rank i = 1..n, `[n]`."""
-    behind = torch.arange(n - 1, -1, -1, dtype=torch.float64, device=device)
-    return torch.pow(1 - p, behind)
+def below(before: Tensor, m: int, p: float) -> Tensor:
+    """The sum over m worse others of the product of ratios, better ones left out, `[..., n]`."""
+    n = len(before) - 1
+    return before[:-1, ..., m].movedim(0, -1) * _left(n, p, before.device)
 
 
 @cached
@@ -113,3 +100,61 @@ def normalizer(n: int, k: int) -> Tensor:
     """C(n,K) p^K (1-p)^(n-K), by the recurrence of the samples, so that the rounding is alike."""
     ones = torch.ones(n, dtype=torch.float64)
     return products(ones, k, k / n)[-1, k]
+
+
+def _recurrence(r: Tensor, source: Tensor | None, k: int, p: float) -> Tensor:
+    """Tables t_j, j = 0..n, `[n+1, ..., K+1]`, of r `[..., n]` and source `[n, ..., K+1]`.
+
+    t_{j+1}[m] = (1-p) t_j[m] + p r_j t_j[m-1] + source_j[m], t_0 = 0; without source 1 at m = 0.
+    """
+    n = r.shape[-1]
+    tables = r.new_zeros(n + 1, *r.shape[:-1], k + 1)
+    if source is None:
+        tables[0, ..., 0] = 1.0
+    taken = (p * r).movedim(-1, 0).unsqueeze(-1)
+    for j, own in enumerate(taken):
+        torch.mul(tables[j], 1 - p, out=tables[j + 1])
+        tables[j + 1, ..., 1:].addcmul_(tables[j, ..., :-1], own)
+        if source is not None:
+            tables[j + 1].add_(source[j])
+    return tables
+
+
+def _from_behind(r: Tensor, source: Tensor, p: float) -> Tensor:
+    """Tables of the samples from i on, i = 0..n, `[n+1, ..., K+1]`, worse samples joining later.
+
+    t_i[m] = (1-p) t_{i+1}[m] + p r_i t_{i+1}[m-1] + source_i[m], source `[n, ..., K+1]`.
+    """
+    return _recurrence(r.flip(-1), source.flip(0), source.shape[-1] - 1, p).flip(0)
+
+
+def _maxima(x: Tensor, r: Tensor, k: int, p: float) -> Tensor:
+    """The sum of (product of ratios) (max of x) over the m-subsets of the samples from i on."""
+    n = x.shape[-1]
+    source = x.new_zeros(n, *x.shape[:-1], k + 1)
+    if k >= 1:
+        source[..., 1] = (p * r * x * _left(n, p, x.device)).movedim(-1, 0)
+    return _from_behind(r, source, p)
+
+
+def _meet(before: Tensor, behind: Tensor, k: int) -> Tensor:
+    """The sum over K others of every sample `[..., n]`, by a table of worse and one of better."""
+    return (before[:-1, ..., : k + 1] * behind[1:, ..., : k + 1].flip(-1)).sum(-1).movedim(0, -1)
+
+
+def _one_behind(marks: Tensor, p: float) -> Tensor:
+    """The sum of the marks of the samples behind rank i, all others there left out, `[..., n]`."""
+    n = marks.shape[-1]
+    behind = marks.flip(-1).cumsum(-1).flip(-1)[..., 1:] * _left(n - 1, p, marks.device)
+    return p * torch.cat([behind, torch.zeros_like(marks[..., :1])], dim=-1)
+
+
+def _of_lower_ranks(values: Tensor) -> Tensor:
+    """The sum of the `values` `[..., n-1]` of all lower ranks, for every rank `[..., n]`."""
+    return torch.cat([torch.zeros_like(values[..., :1]), values.cumsum(-1)], dim=-1)
+
+
+def _left(n: int, p: float, device: torch.device) -> Tensor:
+    """(1-p)^(n-i), the chance of no sample behind rank i = 1..n, `[n]`."""
+    behind = torch.arange(n - 1, -1, -1, dtype=torch.float64, device=device)
+    return torch.pow(1 - p, behind)

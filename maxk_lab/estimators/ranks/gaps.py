@@ -141,12 +141,8 @@ def apply_rule(rule: Rule, rewards: Tensor) -> Tensor:
 def apply_rules(rules: Sequence[Rule], rewards: Tensor) -> Tensor:
     """The w of D rules for rewards `[..., n]` from one sort: float64 `[..., n, D]`, no gradient."""
     ranked = sort_rewards(rewards.detach())
-    steps = torch.stack([rule.steps for rule in rules]).to(rewards.device)
-    rises = (ranked.gaps.unsqueeze(-2) * steps).cumsum(-1)
-    levels = torch.cat([level(rule, ranked) for rule in rules], -1).unsqueeze(-1)
-    by_rank = torch.cat([torch.zeros_like(levels), rises], -1) + levels
-    order = ranked.order.unsqueeze(-2).expand(by_rank.shape)
-    return torch.empty_like(by_rank).scatter_(-1, order, by_rank).mT
+    each = [in_own_order(weights_by_rank(rule, ranked), ranked) for rule in rules]
+    return torch.stack(each, -2).mT
 
 
 def result_dtype(rewards: Tensor) -> torch.dtype:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.distribution import distribution_value
 from maxk_lab.estimators.objectives import Objective
+from maxk_lab.estimators.value import distribution_value
 
 # How far Σ p may be from one before an enumeration is refused.
 TOTAL_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
