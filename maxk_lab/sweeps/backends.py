@@ -28,7 +28,7 @@ class BackendRow(Row):
 
     `implementation` is `module:Class`. `extra` is what `pip install 'maxk-lab[extra]'` adds for it;
     empty where nothing is needed. `queue` is the module that tells of its jobs and cancels them
-    (`sweeps/run/backends/jobs.py`), of a backend whose jobs go on without the command that
+    (`sweeps/run/backends/backend.py`), of a backend whose jobs go on without the command that
     submitted them; empty for others. `clash` says of parameters that do not go together which they
     are, and why.
     """

@@ -14,7 +14,7 @@ from pathlib import Path
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.changes import changed_since
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.backends.jobs import any_may_run
+from maxk_lab.sweeps.run.backends.backend import any_may_run
 from maxk_lab.sweeps.run.leases import drivers
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.studies import STUDIES

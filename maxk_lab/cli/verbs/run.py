@@ -18,7 +18,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.sweeps.backends import BACKENDS
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
-from maxk_lab.sweeps.run.backends.jobs import any_may_run
+from maxk_lab.sweeps.run.backends.backend import any_may_run
 from maxk_lab.sweeps.run.bundle import is_bundle
 from maxk_lab.sweeps.run.execute import Outcome
 from maxk_lab.sweeps.run.progress import statuses, to_measure

@@ -9,7 +9,7 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_table, say, tell, warn
-from maxk_lab.sweeps.run.backends.jobs import JobState, queues
+from maxk_lab.sweeps.run.backends.backend import JobState, queues
 from maxk_lab.sweeps.run.find import find_run
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.status import Status, status_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.backends.jobs import JobState, queues
+from maxk_lab.sweeps.run.backends.backend import JobState, queues
 from maxk_lab.sweeps.run.leases import DriverInfo, drivers
 from maxk_lab.sweeps.run.progress import statuses
 from maxk_lab.sweeps.run.records import RunDirectory

@@ -12,22 +12,19 @@ from typing import Any, ClassVar, Self
 
 from maxk_lab.errors import RefusedError, error_line, warn
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
-from maxk_lab.sweeps.run.backends.slurm import queue
-from maxk_lab.sweeps.run.backends.slurm.job import outcome_of
-from maxk_lab.sweeps.run.backends.slurm.jobs import Job, place
+from maxk_lab.sweeps.run.backends.slurm import jobs
+from maxk_lab.sweeps.run.backends.slurm.jobs import Job, Listed
+from maxk_lab.sweeps.run.backends.slurm.pack import outcome_of
 from maxk_lab.sweeps.run.leases import drivers
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.store import Store
 from maxk_lab.sweeps.spec.execution import Execution
 
-# More than any sweep has: which units share a job is decided when all of them are known.
-_ROOM = 10**9
 # Seconds between two questions to Slurm: the first, and the most, to which they grow.
 ASK_FIRST, ASK_MOST, ASK_GROWTH = 1.0, 30.0, 1.3
-# Seconds between two looks at the progress of jobs.
-_LOOK = 1.0
-# Seconds from the end of a job until its last records are here, through NFS.
-SETTLE = 2.0
+# Seconds between two looks at records and progress, and from the end of a job until its last
+# records are here, through NFS.
+LOOK, SETTLE = 0.5, 2.0
 # The last bytes of what a job has printed that are looked at, and the most lines that are told.
 _TAIL, _LINES = 2**12, 5
 
@@ -53,6 +50,8 @@ class SlurmBackend:
 
     here: ClassVar[bool] = False
     leases_itself: ClassVar[bool] = True
+    # Which units share a job is decided when all of them are known.
+    room = 10**9
 
     def __init__(
         self, run: RunDirectory, execution: Execution, jobs: int, tasks: Sequence[Task]
@@ -66,7 +65,7 @@ class SlurmBackend:
         self._keys: dict[str, str] = {}
         # Since when jobs are no more.
         self._gone: dict[Job, float] = {}
-        self._every, self._asked, self._look_at = ASK_FIRST, 0.0, 0.0
+        self._every, self._asked = ASK_FIRST, 0.0
         self._leaving = False
         # What was told of the queue last.
         self._waiting: dict[str, Any] = {}
@@ -77,57 +76,23 @@ class SlurmBackend:
     def __exit__(self, *error: object) -> None:
         """Leave the jobs alone: hours of waiting in a queue are not thrown away by Ctrl-C."""
 
-    @property
-    def room(self) -> int:
-        """Room for every task."""
-        return _ROOM
-
-    @property
-    def _jobs(self) -> list[Job]:
-        """The jobs with tasks of this process."""
-        return list(dict.fromkeys(one.job for one in self._open.values()))
-
     def submit(self, task: Task) -> None:
         """Take a task, for which a job is found at the next call of `events`."""
         self._pending.append(task)
 
     def leave(self, seconds: float = LEAVE_SECONDS) -> None:
         """Let the jobs go on, and tell their tasks as left."""
-        del seconds
         self._leaving = True
 
     def detach(self) -> None:
         """Let the jobs go on, with one for every task."""
-        self._place()
-
-    def events(self, seconds: float) -> Iterator[Event]:
-        """Yield what records and the progress of jobs tell, and what became of jobs that ended.
-
-        Raises `RefusedError` where Slurm does not take jobs.
-        """
-        if self._leaving:
-            tasks = [*self._pending, *(one.task for one in self._open.values())]
-            yield from (Event(task.key, "left", {}) for task in tasks)
-            self._pending, self._open = [], {}
-            return
-        self._place()
-        yield from self._measured()
-        if time.monotonic() >= self._look_at:
-            yield from self._progress()
-        if time.monotonic() - self._asked >= self._every:
-            yield from self._ask()
-        else:
-            time.sleep(seconds)
-
-    def _place(self) -> None:
         if not self._pending:
             return
         pending, self._pending = self._pending, []
-        jobs = place(self._run, self._execution, pending)
+        placed = jobs.place(self._run, self._execution, pending)
         # An earlier command may have submitted them in another way.
         mine = self._execution.model_dump(mode="json")
-        others = {job for job in jobs.values() if job.execution != mine}
-        if others:
+        if others := {job for job in placed.values() if job.execution != mine}:
             warn(
                 f"{len(others)} jobs that wait or run keep the execution options they were "
                 f"submitted with; maxk-lab status {shlex.quote(str(self._run.root))} --cancel "
@@ -135,9 +100,27 @@ class SlurmBackend:
             )
         for task in pending:
             cells = {cell["id"] for cell in task.cells}
-            self._open[task.key] = _Open(task, jobs[task.key], cells)
+            self._open[task.key] = _Open(task, placed[task.key], cells)
             self._keys |= dict.fromkeys(cells, task.key)
         self._every, self._asked = ASK_FIRST, time.monotonic()
+
+    def events(self, seconds: float) -> Iterator[Event]:
+        """Yield what records and the progress of jobs tell, and what became of jobs that ended.
+
+        Raises `RefusedError` where Slurm does not take jobs.
+        """
+        if self._leaving:
+            yield from (Event(key, "left", {}) for key in self._open)
+            yield from (Event(task.key, "left", {}) for task in self._pending)
+            self._pending, self._open = [], {}
+            return
+        self.detach()
+        yield from self._measured()
+        yield from self._progress()
+        if time.monotonic() - self._asked >= self._every:
+            yield from self._ask()
+        else:
+            time.sleep(max(seconds, LOOK))
 
     def _measured(self) -> Iterator[Event]:
         """Yield which cells have a record, whoever has measured them."""
@@ -159,73 +142,64 @@ class SlurmBackend:
 
     def _progress(self) -> Iterator[Event]:
         """Yield what jobs show of the tasks in hand."""
-        self._look_at = time.monotonic() + _LOOK
         for driver in drivers(self._run.root):
-            for key, shown in driver.tasks.items():
-                one = self._open.get(key)
-                if one is None or one.shown == shown:
+            for key, now in driver.tasks.items():
+                if (one := self._open.get(key)) is None or one.shown == now:
                     continue
                 if one.shown is None:
-                    told = {"cell_ids": sorted(one.cells), "job": one.job.id}
-                    yield Event(key, "unit_started", told)
-                if shown:
-                    yield Event(key, "progress", dict(shown))
-                one.shown = shown
+                    about = {"cell_ids": sorted(one.cells), "job": one.job.id}
+                    yield Event(key, "unit_started", about)
+                if now:
+                    yield Event(key, "progress", dict(now))
+                one.shown = now
 
     def _ask(self) -> Iterator[Event]:
         """Ask Slurm which jobs are there, and tell what became of the others."""
-        jobs = self._jobs
+        mine = {one.job for one in self._open.values()}
+        self._asked, self._every = time.monotonic(), min(self._every * ASK_GROWTH, ASK_MOST)
         try:
-            listed = queue.jobs(job.name for job in jobs)
-        except queue.QueueError:
+            listed = jobs.queue(job.name for job in mine)
+        except jobs.QueueError:
             return  # it may be restarted at the moment; nothing is known, so nothing is lost
-        finally:
-            self._asked = time.monotonic()
-            self._every = min(self._every * ASK_GROWTH, ASK_MOST)
-        known = {job: job.among(listed) for job in jobs}
-        queued = Counter(one.reason for one in known.values() if one and one.state in queue.QUEUED)
-        running = sum(one is not None and not one.has_ended for one in known.values())
-        waiting = {"queued": dict(sorted(queued.items())), "running": running - queued.total()}
-        if waiting != self._waiting and running:
+        states = {job: job.among(listed) for job in mine}
+        there = {job: one for job, one in states.items() if one is not None and not one.has_ended}
+        queued = Counter(one.reason for one in there.values() if one.state in jobs.QUEUED)
+        waiting = {
+            "queued": dict(sorted(queued.items())),
+            "running": len(there) - queued.total(),
+        }
+        if there and waiting != self._waiting:
             self._waiting = waiting
             yield Event("", "jobs", waiting)
-        for job, state in known.items():
-            if state is not None and not state.has_ended:
-                self._gone.pop(job, None)
-            elif job not in self._gone:
-                self._gone[job], self._every = time.monotonic(), ASK_FIRST
-            elif time.monotonic() - self._gone[job] >= SETTLE:
+        self._gone = {job: self._gone.get(job, self._asked) for job in mine - there.keys()}
+        for job, since in self._gone.items():
+            if self._asked - since >= SETTLE:
                 yield from self._measured()
-                yield from self._conclude(job, state)
+                yield from self._conclude(job, states[job])
+            else:
+                self._every = ASK_FIRST
 
-    def _conclude(self, job: Job, ended: queue.Listed | None) -> Iterator[Event]:
+    def _conclude(self, job: Job, ended: Listed | None) -> Iterator[Event]:
         """Tell what became of the tasks of a job that has ended."""
-        del self._gone[job]
-        outcome = outcome_of(job.folder, job.index)
-        log = job.log.relative_to(self._run.root.absolute())
-        state = "" if ended is None else ended.state
-        # Slurm forgets at once what had not begun.
-        cancelled = state == "CANCELLED" or not (ended or outcome)
-        for key, one in [*self._open.items()]:
-            if one.job != job:
-                continue
-            del self._open[key]
-            if cancelled:
+        outcome, state = outcome_of(job.folder, job.index), "" if ended is None else ended.state
+        for key in [key for key, one in self._open.items() if one.job == job]:
+            one = self._open.pop(key)
+            # Slurm forgets at once what had not begun.
+            if state == "CANCELLED" or not (ended or outcome):
                 yield Event(key, "left", {"why": f"job {job.id} was cancelled"})
-            elif outcome.get("error"):
-                raise RefusedError(f"job {job.id}: {outcome['error']}")
-            elif ended is not None and state in queue.BY_ITSELF and not outcome:
+            elif ended is not None and state in jobs.BY_ITSELF and not outcome:
                 raise RefusedError(
                     f"job {job.id} ended as {state} on {ended.node or 'its node'} before it "
                     "began: mend execution.setup, or what the node lacks. The last words of its "
                     f"log, {job.log}: {_last_words(job.log) or 'none'}"
                 )
-            elif outcome.get("left"):
+            elif outcome == "left":
                 # Its time was up, and the site does not let jobs requeue themselves.
                 cells = tuple(cell for cell in one.task.cells if cell["id"] in one.cells)
                 self._pending.append(replace(one.task, cells=cells))
             else:
                 what = f"ended as {state}" if state else "is no longer known to Slurm"
+                log = job.log.relative_to(self._run.root.absolute())
                 why = f"job {job.id} {what}; its log in the folder of the run: {log}"
                 yield Event(key, "lost", {"why": why})
 

@@ -1,8 +1,9 @@
-"""The jobs of a run: submitted as arrays, shown by `maxk-lab status`, ended by its `--cancel`.
+"""The jobs of a run: submitted as arrays by submitit, asked for by squeue, ended by scancel.
 
 An array is a submission, in `<run>/jobs/<name>/`. What it consists of is written once Slurm has
 taken it. Of one whose process was killed in between nobody knows: what its jobs measure is measured
-twice, which does no harm.
+twice, which does no harm. Slurm is never asked by `sacct`, as submitit does, for which a site needs
+a database.
 """
 
 from __future__ import annotations
@@ -11,40 +12,78 @@ import io
 import json
 import math
 import os
+import re
 import secrets
 import shlex
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from filelock import SoftFileLease, Timeout
 
 from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.backends import slurm_seconds
 from maxk_lab.sweeps.plan.needs import MOST_JOBS, guessed_seconds, packs
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.backends.backend import Task
-from maxk_lab.sweeps.run.backends.jobs import Jobs, JobState, State
-from maxk_lab.sweeps.run.backends.slurm import queue
-from maxk_lab.sweeps.run.backends.slurm.job import Pack, outcome_of, workers_of
-from maxk_lab.sweeps.run.leases import Driver
+from maxk_lab.sweeps.run.backends.backend import Jobs, JobState, State, Task
+from maxk_lab.sweeps.run.backends.slurm.pack import Pack, workers_of
 from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.store import Head
-from maxk_lab.sweeps.run.supervisor.interruption import pause
 from maxk_lab.sweeps.spec.execution import Execution
 
-FOLDER = "jobs"
-_FILE, _ENDED = "submission.json", "ended.json"
-# The lease of whoever submits or cancels; no unit has such an id.
-_SUBMITTING, _TICK = "submitting", 0.2
+FOLDER, _FILE = "jobs", "submission.json"
+# Seconds for which another process may submit or cancel.
+_SUBMITTING = 60.0
 # The memory of a job beside that of its cells: the process that watches over them.
 _OVERHEAD = 2**30
 # The requeues at its time limit after which submitit gives a job up.
-_REQUEUES = 100
+_REQUEUES = 20
+# States in which a job has not begun; in which it will never run again; and those of the latter
+# that it has brought about by itself. It may be in any other one for a while.
+QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD"}
+BY_ITSELF = {"COMPLETED", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"}
+_ENDED = {*BY_ITSELF, "BOOT_FAIL", "CANCELLED", "DEADLINE", "NODE_FAIL", "PREEMPTED", "REVOKED"}
+# Name, index in the array, state, nodes and the reason of the state, which alone may have a `|`.
+_FORMAT = "%j|%K|%T|%N|%r"
+# The seconds after which a program of Slurm counts as not answering.
+_PATIENCE = 60.0
+# Variables that change what Slurm's programs are told, but for those by which they find the cluster
+# and are let in, and what a user may say of all jobs: that by the option of sbatch which says it.
+_OF_SLURM = ("SBATCH_", "SCANCEL_", "SCONTROL_", "SLURM_", "SQUEUE_", "SRUN_")
+_CLUSTER = {"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT", "SLURM_SACK_KEY", "SLURM_SACK_SOCKET"}
+_BY_USERS = {
+    f"SBATCH_{option.upper()}": option
+    for option in ("account", "constraint", "exclusive", "partition", "qos", "reservation")
+} | {"SBATCH_TIMELIMIT": "time"}
+
+
+class QueueError(RefusedError):
+    """A program of Slurm that is missing, refuses or does not answer; with what it said."""
+
+
+class Listed(NamedTuple):
+    """A job as the queue lists it; `reason` says why it waits, if there is any."""
+
+    state: str
+    node: str = ""
+    reason: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it will never run again."""
+        return self.state in _ENDED
+
+
+# What the queue lists by the name of an array and the index in it. None stands for all jobs of the
+# array that have no line: of one that was cancelled before it began, and of one that is no array.
+Queue = dict[tuple[str, int | None], Listed]
 
 
 @dataclass(frozen=True)
@@ -67,7 +106,7 @@ class Job:
         """The file of what it prints."""
         return self.folder / f"{self.id}_0_log.out"
 
-    def among(self, listed: queue.Queue) -> queue.Listed | None:
+    def among(self, listed: Queue) -> Listed | None:
         """Return what the queue says of it."""
         return listed.get((self.name, self.index), listed.get((self.name, None)))
 
@@ -78,11 +117,10 @@ class Job:
 
 
 def submitted(run: RunDirectory) -> list[Job]:
-    """Return the jobs of a run, without those of arrays that were seen to have ended."""
+    """Return all jobs that were submitted for a run."""
     jobs = []
     for path in sorted((run.root.absolute() / FOLDER).glob(f"*/{_FILE}")):
-        with suppress(OSError, ValueError, TypeError, LookupError):  # of another version
-            jobs += _jobs_of(path.parent, **json.loads(path.read_bytes()))
+        jobs += _jobs_of(path.parent, **json.loads(path.read_bytes()))
     return jobs
 
 
@@ -98,34 +136,90 @@ def _jobs_of(
 
 
 def living(run: RunDirectory) -> list[Job]:
-    """Return the jobs of a run that may run. Raises `QueueError`.
+    """Return the jobs of a run that may run. Raises `QueueError`."""
+    ours = submitted(run)
+    listed = queue(job.name for job in ours)
+    return [job for job in ours if (one := job.among(listed)) is not None and not one.has_ended]
 
-    Arrays without any are put aside, for a process that is `alone`: nobody looks for them again.
+
+def queue(names: Iterable[str]) -> Queue:
+    """Return the jobs of these names that Slurm knows: also, for some minutes, those that ended.
+
+    Raises `QueueError` where it does not answer.
     """
-    jobs = submitted(run)
-    listed = queue.jobs(job.name for job in jobs)
-    seen = ((job, job.among(listed)) for job in jobs)
-    some = [job for job, state in seen if state is not None and not state.has_ended]
-    put_aside({job.folder for job in jobs} - {job.folder for job in some})
-    return some
+    wanted = {*names}
+    if not wanted:
+        return {}
+    asked = f"--name={','.join(sorted(wanted))}"
+    text = _output("squeue", "--noheader", "--array", "--states=all", asked, f"--format={_FORMAT}")
+    lines = [line.strip().split("|", 4) for line in text.splitlines()]
+    return {
+        (name, int(index) if index.isdigit() else None): Listed(
+            state, node, "" if reason == "None" else reason
+        )
+        for name, index, state, node, reason in (line for line in lines if line[0] in wanted)
+    }
 
 
-def put_aside(folders: set[Path]) -> None:
-    """Have nobody look for the jobs of these submissions any more."""
-    for folder in folders:
-        (folder / _FILE).replace(folder / _ENDED)
+def room() -> int:
+    """Return how many jobs an array may have on this site. Raises `QueueError`."""
+    text = _output("scontrol", "show", "config")
+    most = re.search(r"^MaxArraySize\s*=\s*(\d+)", text, re.MULTILINE)
+    return int(most[1]) if most else 1001  # Slurm's own default
+
+
+def environment(options: Collection[str] = tuple(_BY_USERS.values())) -> dict[str, str]:
+    """Return the environment without the variables that change what a program of Slurm is told.
+
+    Those that say for all jobs what a sweep leaves open stay: `options` are what it says itself.
+    """
+    allowed = _CLUSTER | {name for name, option in _BY_USERS.items() if option not in options}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in allowed or not name.startswith(_OF_SLURM)
+    }
+
+
+def _output(*command: str) -> str:
+    """Return what a program of Slurm prints; Ctrl-C is for the run, and does not reach it."""
+    try:
+        done = subprocess.run(
+            command,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PATIENCE,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired:
+        raise QueueError(f"{command[0]} does not answer within {_PATIENCE:.0f} s") from None
+    except OSError:
+        raise QueueError(
+            f"no {command[0]} on this machine: backend slurm submits jobs where Slurm is, such as "
+            "on a login node of the cluster; there the same command works"
+        ) from None
+    if done.returncode:
+        words = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
+        raise QueueError(f"{command[0]}: {words}")
+    return done.stdout
 
 
 @contextmanager
-def alone(run: RunDirectory) -> Iterator[None]:
-    """Wait until no other process submits or cancels jobs of this run, and keep others waiting.
-
-    Raises `KeyboardInterrupt` where a signal comes while it waits.
-    """
-    with Driver(run.root) as driver:
-        while not driver.take(_SUBMITTING):
-            pause(_TICK)
+def _alone(run: RunDirectory) -> Iterator[None]:
+    """Keep other processes waiting that submit or cancel jobs of this run; nothing rests on it."""
+    folder = run.root / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    lease = SoftFileLease(folder / ".submitting", lease_duration=_SUBMITTING, timeout=_SUBMITTING)
+    with suppress(OSError, Timeout):
+        lease.acquire()
+    try:
         yield
+    finally:
+        with suppress(OSError):
+            lease.release()
 
 
 def place(run: RunDirectory, execution: Execution, tasks: Sequence[Task]) -> dict[str, Job]:
@@ -134,7 +228,7 @@ def place(run: RunDirectory, execution: Execution, tasks: Sequence[Task]) -> dic
     Raises `RefusedError` where Slurm does not answer or does not take the jobs.
     """
     wanted = {task.key: task for task in tasks}
-    with alone(run):
+    with _alone(run):
         jobs = {
             key: job
             for job in living(run)
@@ -142,7 +236,7 @@ def place(run: RunDirectory, execution: Execution, tasks: Sequence[Task]) -> dic
             if key in wanted and job.measures(wanted[key])
         }
         if new := [task for task in tasks if task.key not in jobs]:
-            array = packed(run, new, execution, queue.room())
+            array = packed(run, new, execution, room())
             jobs |= {key: job for job in _submit(run, array, execution) for key in job.units}
     return jobs
 
@@ -166,7 +260,6 @@ def packed(
 def _submit(run: RunDirectory, array: Sequence[Sequence[Task]], execution: Execution) -> list[Job]:
     name = f"maxk-lab-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
     folder = run.root.absolute() / FOLDER / name
-    # Whoever cancels sees that there is something to wait for.
     folder.mkdir(parents=True)
     calls = [Pack(folder, index, tuple(pack), execution) for index, pack in enumerate(array)]
     submission: dict[str, Any] = {
@@ -216,11 +309,11 @@ def sbatch(calls: Sequence[Callable[[], None]], folder: Path, settings: Mapping[
 
     if "%" in str(folder):
         raise LabError(f"{folder}: Slurm writes no logs below a folder with % in its name")
-    said = {key for key, value in settings.items() if value is not None}
-    said |= settings["additional_parameters"].keys()
+    options = {key for key, value in settings.items() if value is not None}
+    options |= settings["additional_parameters"].keys()
     before = dict(os.environ)
     try:
-        for name in before.keys() - queue.environment({key.replace("_", "-") for key in said}):
+        for name in before.keys() - environment({key.replace("_", "-") for key in options}):
             del os.environ[name]
         executor = submitit.SlurmExecutor(
             folder, max_num_timeout=_REQUEUES, python=f"{shlex.quote(sys.executable)} -P"
@@ -240,22 +333,22 @@ def sbatch(calls: Sequence[Callable[[], None]], folder: Path, settings: Mapping[
 
 
 def jobs(run: RunDirectory) -> Jobs:
-    """Return the jobs of a run that may run, and those of the same arrays that have ended.
+    """Return the jobs that were submitted for a run.
 
     Where Slurm does not answer, what they are doing is not known, and it says why.
     """
     ours, trouble = submitted(run), ""
-    listed: queue.Queue | None = None
+    listed: Queue | None = None
     try:
-        listed = queue.jobs(job.name for job in ours)
-    except queue.QueueError as error:
+        listed = queue(job.name for job in ours)
+    except QueueError as error:
         trouble = str(error)
     heads = run.heads if ours else {}
     return Jobs(tuple(_state(job, listed, heads) for job in ours), trouble)
 
 
-def _state(job: Job, listed: queue.Queue | None, heads: Mapping[str, Head]) -> JobState:
-    """Return what a job is doing, by its records, by what Slurm says of it and by itself."""
+def _state(job: Job, listed: Queue | None, heads: Mapping[str, Head]) -> JobState:
+    """Return what a job is doing, by its records and by what Slurm says of it."""
     one = None if listed is None else job.among(listed)
     attempts = {cell: least for cells in job.units.values() for cell, least in cells.items()}
     told = sum(cell in heads and heads[cell].attempt >= least for cell, least in attempts.items())
@@ -264,12 +357,9 @@ def _state(job: Job, listed: queue.Queue | None, heads: Mapping[str, Head]) -> J
     if told == len(attempts):
         state, reason = "finished", ""
     elif listed is not None and (one is None or one.has_ended):
-        state, reason = (
-            "ended",
-            outcome_of(job.folder, job.index).get("error") or ("" if one is None else one.state),
-        )
+        state, reason = "ended", "" if one is None else one.state
     elif one is not None:
-        state = "queued" if one.state in queue.QUEUED else "running"
+        state = "queued" if one.state in QUEUED else "running"
     return JobState(
         id=job.id,
         state=state,
@@ -290,8 +380,8 @@ def cancel(run: RunDirectory) -> list[str]:
     """
     if not (run.root / FOLDER).is_dir():
         return []
-    with alone(run):
-        ours = living(run)
-        queue.cancel([job.id for job in ours])
-        put_aside({job.folder for job in ours})
-    return [job.id for job in ours]
+    with _alone(run):
+        ids = [job.id for job in living(run)]
+        if ids:
+            _output("scancel", *ids)
+    return ids

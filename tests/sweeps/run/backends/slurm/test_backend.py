@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,9 +16,17 @@ from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.backends.slurm import backend as backend_module
 from maxk_lab.sweeps.run.backends.slurm import jobs as jobs_module
-from maxk_lab.sweeps.run.backends.slurm import queue
 from maxk_lab.sweeps.run.backends.slurm.backend import SlurmBackend
-from maxk_lab.sweeps.run.backends.slurm.jobs import Job, alone, cancel, jobs, submitted
+from maxk_lab.sweeps.run.backends.slurm.jobs import (
+    Job,
+    Listed,
+    Queue,
+    QueueError,
+    cancel,
+    jobs,
+    living,
+    submitted,
+)
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record import Record
@@ -35,14 +41,14 @@ class MadeUp:
 
     def __init__(self) -> None:
         self.arrays: dict[str, int] = {}
-        self.state: queue.Listed | None = queue.Listed("PENDING", "", "Priority")
+        self.state: Listed | None = Listed("PENDING", "", "Priority")
         self.cancelled: list[str] = []
 
     def sbatch(self, calls: Sequence[Any], folder: Path, settings: Mapping[str, Any]) -> str:
         self.arrays[folder.name] = len(calls)
         return str(len(self.arrays))
 
-    def jobs(self, names: Iterable[str]) -> queue.Queue:
+    def jobs(self, names: Iterable[str]) -> Queue:
         indices = {(name, index) for name in names for index in range(self.arrays.get(name, 0))}
         return {} if self.state is None else dict.fromkeys(indices, self.state)
 
@@ -50,11 +56,11 @@ class MadeUp:
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> MadeUp:
     made_up = MadeUp()
-    monkeypatch.setattr(queue, "room", lambda: 101)
-    monkeypatch.setattr(queue, "jobs", made_up.jobs)
-    monkeypatch.setattr(queue, "cancel", made_up.cancelled.extend)
+    monkeypatch.setattr(jobs_module, "room", lambda: 101)
+    monkeypatch.setattr(jobs_module, "queue", made_up.jobs)
+    monkeypatch.setattr(jobs_module, "_output", lambda _, *ids: made_up.cancelled.extend(ids))
     monkeypatch.setattr(jobs_module, "sbatch", made_up.sbatch)
-    for name in ("SETTLE", "ASK_FIRST", "_LOOK"):
+    for name in ("SETTLE", "ASK_FIRST", "LOOK"):
         monkeypatch.setattr(backend_module, name, 0.0)
     return made_up
 
@@ -87,40 +93,18 @@ def look(backend: SlurmBackend, times: int = 3) -> list[tuple[str, dict[str, Any
 def test_jobs_that_would_keep_the_records_are_joined_by_others(
     made_up: MadeUp, plan: Plan, run: RunDirectory
 ) -> None:
+    """As are jobs with some cells of a unit."""
+    for _ in range(2):
+        execute(plan, run, detach=True, only="baseline=none")
+    assert len(made_up.arrays) == 1
     execute(plan, run, detach=True)
     for cell in plan.cells:
         run.write(Record(cell.as_dict(), "failed", None, "no", {}, {}))
     for _ in range(2):
         execute(plan, run, detach=True, retry_failed=True)
-    assert len(made_up.arrays) == 2
+    assert len(made_up.arrays) == 3
     attempts = [{*cells.values()} for job in submitted(run) for cells in job.units.values()]
-    assert sorted(map(max, attempts)) == [1, 1, 1, 2, 2, 2]
-
-
-def test_a_job_with_some_cells_of_a_unit_is_joined_by_one_with_all(
-    made_up: MadeUp, plan: Plan, run: RunDirectory
-) -> None:
-    for _ in range(2):
-        execute(plan, run, detach=True, only="baseline=none")
-    assert len(made_up.arrays) == 1
-    execute(plan, run, detach=True)
-    assert len(made_up.arrays) == 2
-
-
-def test_records_end_a_task_whoever_has_measured_it(
-    backend: SlurmBackend, tasks: list[Task], run: RunDirectory
-) -> None:
-    cells = tasks[0].cells
-    look(backend)
-    for cell in cells[:-1]:
-        run.write(Record(cell, "failed", None, "ValueError: no", {}, {}))
-    failed = {"cell": cells[0]["id"], "error": "ValueError: no"}
-    told = look(backend)
-    assert [name for name, _ in told] == ["cell_failed"] * 3
-    assert ("cell_failed", failed) in told
-    run.write(Record(cells[-1], "failed", None, "ValueError: no", {}, {}))
-    assert [name for name, _ in look(backend)] == ["cell_failed", "unit_finished"]
-    assert tasks[0].key not in backend._open
+    assert sorted(map(max, attempts)) == [1] * 6 + [2] * 3
 
 
 def test_progress_is_told_when_it_changes(backend: SlurmBackend, run: RunDirectory) -> None:
@@ -138,7 +122,7 @@ def test_progress_is_told_when_it_changes(backend: SlurmBackend, run: RunDirecto
         assert look(backend) == [("progress", shown | {"done": 2})]
 
 
-def tell_outcome(run: RunDirectory, outcome: dict[str, Any] | None) -> Job:
+def tell_outcome(run: RunDirectory, outcome: str | None) -> Job:
     """Write what the only job says of itself, if it has begun."""
     (job,) = submitted(run)
     if outcome is not None:
@@ -148,25 +132,22 @@ def tell_outcome(run: RunDirectory, outcome: dict[str, Any] | None) -> Job:
 
 def test_the_queue_is_told_when_it_changes(made_up: MadeUp, backend: SlurmBackend) -> None:
     assert look(backend) == [("jobs", {"queued": {"Priority": 1}, "running": 0})]
-    made_up.state = queue.Listed("PENDING", "", "PartitionTimeLimit")
+    made_up.state = Listed("PENDING", "", "PartitionTimeLimit")
     assert look(backend) == [("jobs", {"queued": {"PartitionTimeLimit": 1}, "running": 0})]
-    made_up.state = queue.Listed("RUNNING", "n1")
+    made_up.state = Listed("RUNNING", "n1")
     assert look(backend) == [("jobs", {"queued": {}, "running": 1})]
-
-
-BEGUN = {"left": False, "error": ""}
 
 
 @pytest.mark.parametrize(
     ("state", "progress", "name", "why"),
     [
-        ("NODE_FAIL", BEGUN, "lost", "job 1 ended as NODE_FAIL; its log in the folder of the"),
+        ("NODE_FAIL", "begun", "lost", "job 1 ended as NODE_FAIL; its log in the folder of the"),
         ("NODE_FAIL", None, "lost", "job 1 ended as NODE_FAIL"),
         ("PREEMPTED", None, "lost", "job 1 ended as PREEMPTED"),
-        ("FAILED", BEGUN, "lost", "job 1 ended as FAILED"),
-        (None, BEGUN, "lost", "job 1 is no longer known to Slurm"),
+        ("FAILED", "begun", "lost", "job 1 ended as FAILED"),
+        (None, "begun", "lost", "job 1 is no longer known to Slurm"),
         (None, None, "left", "job 1 was cancelled"),
-        ("CANCELLED", BEGUN, "left", "job 1 was cancelled"),
+        ("CANCELLED", "begun", "left", "job 1 was cancelled"),
     ],
 )
 def test_what_became_of_a_job_says_what_becomes_of_its_units(
@@ -174,12 +155,12 @@ def test_what_became_of_a_job_says_what_becomes_of_its_units(
     backend: SlurmBackend,
     run: RunDirectory,
     state: str | None,
-    progress: dict[str, Any] | None,
+    progress: str | None,
     name: str,
     why: str,
 ) -> None:
     tell_outcome(run, progress)
-    made_up.state = None if state is None else queue.Listed(state, "n1")
+    made_up.state = None if state is None else Listed(state, "n1")
     ((told, payload),) = look(backend, 2)
     assert told == name
     assert payload["why"].startswith(why)
@@ -187,38 +168,24 @@ def test_what_became_of_a_job_says_what_becomes_of_its_units(
     assert str(run.root) not in payload["why"]
 
 
-@pytest.mark.parametrize(
-    ("state", "progress", "message"),
-    [
-        (
-            "COMPLETED",
-            None,
-            "job 1 ended as COMPLETED on n1 before it began: mend execution.*no such mod; bye$",
-        ),
-        ("FAILED", BEGUN | {"error": "the disk is full"}, "^job 1: the disk is full$"),
-    ],
-)
-def test_what_a_job_was_refused_ends_the_run(
-    made_up: MadeUp,
-    backend: SlurmBackend,
-    run: RunDirectory,
-    state: str,
-    progress: dict[str, Any] | None,
-    message: str,
+def test_a_job_that_ended_before_it_began_ends_the_run_with_its_last_words(
+    made_up: MadeUp, backend: SlurmBackend, run: RunDirectory
 ) -> None:
-    job = tell_outcome(run, progress)
+    (job,) = submitted(run)
     job.log.write_text("no such mod\n\x1b\nbye\n")
-    made_up.state = queue.Listed(state, "n1")
-    with pytest.raises(RefusedError, match=message):
+    made_up.state = Listed("COMPLETED", "n1")
+    why = "job 1 ended as COMPLETED on n1 before it began: mend execution.*no such mod; bye$"
+    with pytest.raises(RefusedError, match=why):
         look(backend)
 
 
 def test_what_a_job_left_that_could_not_requeue_itself_is_submitted_again(
     made_up: MadeUp, backend: SlurmBackend, run: RunDirectory
 ) -> None:
-    tell_outcome(run, BEGUN | {"left": True})
-    made_up.state = queue.Listed("FAILED", "n1")
-    assert look(backend) == []
+    tell_outcome(run, "left")
+    made_up.state = Listed("FAILED", "n1")
+    assert look(backend, 1) == []
+    backend.detach()
     assert list(made_up.arrays.values()) == [1, 1]
 
 
@@ -242,24 +209,8 @@ def test_what_is_being_submitted_is_cancelled_when_it_is_there(
     submits.join(10)
     cancels.join(10)
     assert made_up.cancelled == ["1_0", "1_1", "1_2"]
-    assert submitted(run) == []
-
-
-def test_nothing_is_written_where_no_jobs_are_cancelled(run: RunDirectory) -> None:
-    run.root.mkdir(parents=True)
-    assert cancel(run) == []
-    assert not list(run.root.iterdir())
-
-
-def test_ctrl_c_is_heard_while_another_process_submits(
-    made_up: MadeUp, plan: Plan, run: RunDirectory
-) -> None:
-    with alone(run):
-        timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            execute(plan, run)
-    assert not made_up.arrays
+    made_up.state = None
+    assert living(run) == []
 
 
 def test_jobs_that_keep_their_earlier_options_are_warned_of(
@@ -274,20 +225,13 @@ def test_jobs_that_keep_their_earlier_options_are_warned_of(
         execute(planned("execution.backend=slurm"), run, detach=True)
 
 
-def test_what_makes_no_sense_in_the_folder_of_jobs_is_left_out(
-    backend: SlurmBackend, run: RunDirectory
-) -> None:
-    (submitted(run)[0].folder / "submission.json").write_text('{"number": "1", "units": 7}')
-    assert submitted(run) == []
-
-
 def test_the_jobs_of_a_site_that_does_not_answer_are_not_known(
     backend: SlurmBackend, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def asked(names: object) -> queue.Queue:
-        raise queue.QueueError("squeue: Unable to contact slurm controller")
+    def asked(names: object) -> Queue:
+        raise QueueError("squeue: Unable to contact slurm controller")
 
-    monkeypatch.setattr(queue, "jobs", asked)
+    monkeypatch.setattr(jobs_module, "queue", asked)
     assert jobs(run).trouble == "squeue: Unable to contact slurm controller"
     assert [job.state for job in jobs(run).found] == ["not known"]
     # A waiting driver goes on waiting.

@@ -149,17 +149,6 @@ def test_status_tells_jobs_that_wait_and_run(
     assert status.cells["done"] == 4
 
 
-def test_no_more_jobs_are_submitted_than_an_array_may_have(
-    cluster: Cluster, planned: MakePlan, run: RunDirectory
-) -> None:
-    plan = planned("seeds=" + str(list(range(103))), "execution.pack=1", LATER)
-    execute(plan, run, measure="fake_measures:quick", detach=True)
-    assert len(cluster.jobs()) == len(submitted(run)) == 52
-    assert {len(job.units) for job in submitted(run)} == {1, 2}
-    assert len(cancel(run)) == 52
-    assert not cluster.jobs()
-
-
 def test_jobs_are_found_whatever_the_environment_says_of_slurm(
     cluster: Cluster, go: Go, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,15 +173,6 @@ def test_jobs_are_found_whatever_the_environment_says_of_slurm(
     assert len(go("slow", "seeds=[0]").done) == 4
     (job,) = submitted(run)
     assert job.log.exists()
-
-
-def test_what_sbatch_refuses_is_told_in_its_words_and_leaves_nothing(
-    cluster: Cluster, go: Go, run: RunDirectory
-) -> None:
-    with pytest.raises(RefusedError, match=r"sbatch does not take the jobs: .*partition.*nowhere"):
-        go("quick", "execution.partition=nowhere")
-    assert not cluster.jobs()
-    assert not submitted(run)
 
 
 def test_a_job_that_cannot_begin_leaves_no_records_and_says_why(

@@ -9,10 +9,15 @@ import pytest
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.backends.slurm import queue
-from maxk_lab.sweeps.run.backends.slurm.job import workers_of
-from maxk_lab.sweeps.run.backends.slurm.jobs import Job, packed, parameters, sbatch
-from maxk_lab.sweeps.run.backends.slurm.queue import Listed, QueueError
+from maxk_lab.sweeps.run.backends.slurm import jobs
+from maxk_lab.sweeps.run.backends.slurm.jobs import (
+    Job,
+    Listed,
+    QueueError,
+    packed,
+    parameters,
+    sbatch,
+)
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.tasks import tasks_of
 from maxk_lab.sweeps.spec.execution import Execution
@@ -41,7 +46,7 @@ def test_jobs_are_read_line_by_line(programs: Path) -> None:
         "",
     ]
     put(programs, "squeue", f"/bin/cat <<'END'\n{chr(10).join(lines)}\nEND")
-    listed = queue.jobs(["a", "b"])
+    listed = jobs.queue(["a", "b"])
     rest = Listed("CANCELLED", "n2", "a | in a reason")
     assert listed == {("a", 3): Listed("RUNNING", "n1"), ("a", None): rest}
     # A line without an index stands for all jobs that have none of their own.
@@ -50,35 +55,25 @@ def test_jobs_are_read_line_by_line(programs: Path) -> None:
     assert Job("b", 0, "13", programs, {}, {}).among(listed) is None
 
 
-def test_no_names_ask_nothing(programs: Path) -> None:
-    assert queue.jobs([]) == {}
-
-
 def test_an_array_is_as_large_as_the_site_allows(programs: Path) -> None:
     put(programs, "scontrol", "echo 'MaxArraySize            = 101'; echo 'MaxJobCount = 1000'")
-    assert queue.room() == 101
+    assert jobs.room() == 101
     put(programs, "scontrol", "echo 'ClusterName = lab'")
-    assert queue.room() == 1001
+    assert jobs.room() == 1001
 
 
-def test_a_program_that_refuses_is_quoted(programs: Path) -> None:
-    put(programs, "squeue", "echo 'Unable to contact slurm controller' >&2; exit 1")
-    with pytest.raises(QueueError, match=r"^squeue: Unable to contact slurm controller$"):
-        queue.jobs(["a"])
-
-
-def test_a_program_that_does_not_answer_is_given_up(
+def test_a_program_that_refuses_or_is_not_there_is_told(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue, "_PATIENCE", 0.2)
+    with pytest.raises(QueueError, match=r"^no scontrol on this machine: .*login node"):
+        jobs.room()
+    put(programs, "squeue", "echo 'Unable to contact slurm controller' >&2; exit 1")
+    with pytest.raises(QueueError, match=r"^squeue: Unable to contact slurm controller$"):
+        jobs.queue(["a"])
+    monkeypatch.setattr(jobs, "_PATIENCE", 0.2)
     put(programs, "squeue", "exec /bin/sleep 60")
     with pytest.raises(QueueError, match="squeue does not answer within 0 s"):
-        queue.jobs(["a"])
-
-
-def test_a_machine_without_slurm_is_told_from_a_login_node(programs: Path) -> None:
-    with pytest.raises(QueueError, match=r"^no scontrol on this machine: .*login node"):
-        queue.room()
+        jobs.queue(["a"])
 
 
 def test_what_a_sweep_leaves_open_a_user_may_say_for_all_jobs(
@@ -90,7 +85,7 @@ def test_what_a_sweep_leaves_open_a_user_may_say_for_all_jobs(
         monkeypatch.setenv(name, value)
 
     def left(*options: list[str]) -> set[str]:
-        return (kept | dropped).keys() & queue.environment(*options).keys()
+        return (kept | dropped).keys() & jobs.environment(*options).keys()
 
     assert left(["partition", "mem"]) == kept.keys()
     assert left() == {"SLURM_CONF"}
@@ -152,25 +147,19 @@ def test_the_keys_of_execution_are_the_parameters_of_the_jobs() -> None:
     }
 
 
-def test_what_is_not_said_is_left_to_the_site() -> None:
+def test_what_is_not_said_is_left_to_the_site_and_an_option_counts_for_more_than_a_key() -> None:
     asked = parameters(execution())
     unsaid = ("partition", "account", "qos", "constraint", "time", "gpus_per_node", "mem", "setup")
     assert all(asked[name] is None for name in unsaid)
     # Slurm counts in minutes.
     assert parameters(execution(time="61s"))["time"] == 2
-
-
-def test_units_that_share_a_device_share_a_job() -> None:
-    asked = parameters(execution(gpus=0.25, cpus=2, memory="1GB"))
-    assert workers_of(execution(gpus=0.25)) == 4
-    assert (asked["gpus_per_node"], asked["cpus_per_task"]) == (1, 8)
-    assert asked["mem"] == f"{-(-(4 * 10**9 + 2**30) // 2**20)}M"
-
-
-def test_an_option_counts_for_more_than_the_key_that_says_the_same() -> None:
     asked = parameters(execution(memory="1GB", options={"mem": "9G"}))
     assert "mem" not in asked
     assert asked["additional_parameters"]["mem"] == "9G"
+    # Units that share a device share a job.
+    asked = parameters(execution(gpus=0.25, cpus=2, memory="1GB"))
+    assert (asked["gpus_per_node"], asked["cpus_per_task"]) == (1, 8)
+    assert asked["mem"] == f"{-(-(4 * 10**9 + 2**30) // 2**20)}M"
 
 
 def test_no_logs_are_asked_for_in_a_folder_that_slurm_would_rename() -> None:

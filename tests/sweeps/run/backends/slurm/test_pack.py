@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,10 +12,9 @@ from unittest.mock import patch
 import pytest
 from submitit.core.utils import DelayedSubmission
 
-from maxk_lab.errors import RefusedError
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.backends.slurm import job
-from maxk_lab.sweeps.run.backends.slurm.job import Pack, outcome_of
+from maxk_lab.sweeps.run.backends.slurm import pack as module
+from maxk_lab.sweeps.run.backends.slurm.pack import Pack, outcome_of
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.tasks import tasks_of
@@ -27,8 +25,8 @@ MakePlan = Callable[..., Plan]
 @pytest.fixture(autouse=True)
 def _process() -> Iterator[None]:
     """Keep from this process what a job does with its own, and put its handlers back."""
-    before = {number: signal.getsignal(number) for number in job._SIGNALS}
-    with patch.object(job, "close_current_folder"):
+    before = {number: signal.getsignal(number) for number in module._SIGNALS}
+    with patch.object(module, "close_current_folder"):
         yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -53,25 +51,19 @@ def pack_of(plan: Plan, run: RunDirectory, measure: str) -> Pack:
     return Pack(run.root / "jobs" / "a", 0, tuple(tasks), plan.spec.execution)
 
 
-def ended(pack: Pack) -> dict[str, Any]:
-    return outcome_of(pack.folder, pack.index)
-
-
 def _signalled(pack: Pack, number: signal.Signals) -> list[object]:
     """Start a job to which a signal comes when a unit has begun; return what it has requeued.
 
     That of the time limit submitit's handler takes, which calls `checkpoint`.
     """
     requeued: list[object] = []
-    tell = Pack._tell
 
-    def comes(self: Pack, name: str, **payload: Any) -> None:
-        tell(self, name, **payload)
+    def comes(name: str, **payload: Any) -> None:
         if name == "unit_started":
             os.kill(os.getpid(), number)
 
     signal.signal(signal.SIGUSR2, lambda *_: requeued.append(pack.checkpoint()))
-    with patch.object(Pack, "_tell", comes):
+    with patch.object(module, "_print", comes):
         pack()
     return requeued
 
@@ -81,29 +73,8 @@ def test_a_job_measures_what_has_no_record(pack: Pack, run: RunDirectory, plan: 
     pack()
     records = run.records(plan)
     assert [record.status for record in records] == ["failed", *["done"] * (len(plan.cells) - 1)]
-    assert ended(pack) == {"left": False, "error": "", "hand": [], "losses": {}}
+    assert outcome_of(pack.folder, pack.index) == "begun"
     assert pack.checkpoint() is None
-
-
-@pytest.mark.parametrize("times", [1, 2])
-def test_a_lost_node_is_forgiven_as_often_as_the_file_says(
-    pack: Pack, run: RunDirectory, plan: Plan, times: int
-) -> None:
-    """The units that it had fail after that, and no others."""
-    first, *others = pack.tasks
-
-    def is_lost(*arguments: Any, **_: Any) -> None:
-        arguments[-1]("unit_started", key=first.key)
-
-    with patch.object(job, "drive", is_lost):
-        for _ in range(times):
-            replace(pack)()
-    replace(pack)()
-    records = {record.cell["id"]: record for record in run.records(plan)}
-    assert all(records[cell["id"]].status == "done" for one in others for cell in one.cells)
-    errors = {records[cell["id"]].error for cell in first.cells}
-    words = "the node was lost while it measured this, 2 times in all. To try again: --retry-failed"
-    assert errors == ({None} if times == 1 else {words})
 
 
 def test_a_job_whose_time_is_nearly_up_leaves_and_is_requeued(
@@ -113,9 +84,8 @@ def test_a_job_whose_time_is_nearly_up_leaves_and_is_requeued(
     (delayed,) = _signalled(pack, signal.SIGUSR2)
     assert isinstance(delayed, DelayedSubmission)
     again = delayed.function
-    assert (again.tasks, again.reached.keys()) == (pack.tasks, {pack.tasks[0].key})
-    assert ended(pack)["left"]
-    assert ended(pack)["hand"] == []
+    assert again == Pack(pack.folder, pack.index, pack.tasks, pack.execution)
+    assert outcome_of(pack.folder, pack.index) == "left"
     # What has a record is not measured again.
     assert 0 < len(run.ids()) < len(plan.cells)
     replace(again, tasks=tuple(replace(t, measure="fake_measures:quick") for t in again.tasks))()
@@ -127,48 +97,12 @@ def test_a_job_that_is_told_to_end_does_not_come_back_by_itself(
 ) -> None:
     pack = pack_of(plan, run, "patient")
     assert _signalled(pack, signal.SIGTERM) == []
-    assert ended(pack)["left"]
+    assert outcome_of(pack.folder, pack.index) == "left"
     assert pack.checkpoint() is None
 
 
 def test_a_signal_before_a_job_has_begun_requeues_it(pack: Pack) -> None:
     assert pack.checkpoint() is not None
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "stands"),
-    [
-        ({"phase": "pool", "done": 5}, {"phase": "pool", "done": 5}, True),
-        ({"phase": "pool", "done": 5}, {"phase": "pool", "done": 4}, True),
-        ({}, {}, True),
-        ({"phase": "pool", "done": 5}, {"phase": "pool", "done": 6}, False),
-        ({"phase": "pool", "done": 5}, {"phase": "scores", "done": 1}, False),
-        (None, {"phase": "training", "step": 1}, False),
-    ],
-)
-def test_a_unit_that_comes_no_further_in_a_whole_job_fails(
-    pack: Pack, plan: Plan, run: RunDirectory, before: Any, now: Any, stands: bool
-) -> None:
-    """The others, which have not had their turn, are left."""
-    key = pack.tasks[0].key
-    pack.reached = {} if before is None else {key: before}
-
-    def drive(*arguments: Any, leaving: Callable[[], float | None], **_: Any) -> None:
-        tell = arguments[-1]
-        tell("unit_started", key=key)
-        if now:
-            tell("progress", key=key, **now)
-        while leaving() is None:
-            time.sleep(0.01)
-
-    with patch.object(job, "drive", drive):
-        (delayed,) = _signalled(pack, signal.SIGUSR2)
-    assert isinstance(delayed, DelayedSubmission)
-    assert delayed.function.reached[key] == now
-    records = run.records(plan)
-    failed = {one["id"] for one in pack.tasks[0].cells} if stands else set()
-    assert {record.cell["id"] for record in records} == failed
-    assert all("no further in a whole job" in (record.error or "") for record in records)
 
 
 @pytest.mark.parametrize(
@@ -186,12 +120,3 @@ def test_units_leave_before_slurm_kills_the_job(
     else:
         pack.checkpoint()
     assert pack._seconds == seconds
-
-
-def test_what_a_job_is_refused_it_says_where_others_look(pack: Pack, run: RunDirectory) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise RefusedError("the disk is full")
-
-    with patch.object(job, "drive", full), pytest.raises(RefusedError):
-        pack()
-    assert ended(pack)["error"] == "the disk is full"

@@ -1,0 +1,151 @@
+"""The work of a job on its node: the units of its pack, by the supervisor of every machine."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import signal
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from maxk_lab.files import StorageError, write_atomically
+from maxk_lab.installed import close_current_folder
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task
+from maxk_lab.sweeps.run.drive import drive
+from maxk_lab.sweeps.run.leases import Driver
+from maxk_lab.sweeps.run.provenance import collect_provenance
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.supervisor.local import LocalBackend
+from maxk_lab.sweeps.spec.execution import Execution
+
+# It prints, with the time, what a job does.
+_log = logging.getLogger("submitit")
+# What Slurm sends to all of a job: that its time is nearly up (submitit may be told to use the
+# first); `scancel`, a preemption or a requeue by Slurm; and Ctrl-C of an interactive one.
+_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)
+# Seconds that units have after SIGTERM: Slurm kills what is left after half a minute, most often.
+_KILLED_SOON = 20.0
+_TICK = 0.1
+Outcome = Literal["begun", "left", ""]
+
+
+@dataclass
+class Pack:
+    """A job of a submission, which submitit calls at each start: there may be several of them.
+
+    Before its time limit Slurm sends SIGUSR2: submitit calls `checkpoint`, and requeues the job
+    with what that returns. SIGTERM, that of `scancel`, of a preemption or of a requeue by Slurm, it
+    passes over: here the job leaves as well, and whether it comes back is not for it to say.
+    """
+
+    folder: Path
+    index: int
+    tasks: tuple[Task, ...]
+    execution: Execution
+    # The seconds that units have to leave in once a signal has come, and whether it is one of those
+    # after which the job does not come back by itself.
+    _seconds: float | None = field(default=None, init=False)
+    _ends: bool = field(default=False, init=False)
+    _begun: bool = field(default=False, init=False)
+    _over: bool = field(default=False, init=False)
+    _error: BaseException | None = field(default=None, init=False)
+
+    def __call__(self) -> None:
+        """Measure what has no record yet of the units; what was left before goes on."""
+        close_current_folder()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._end)
+        # In a thread, since in another one than the main one no signal interrupts what it is at.
+        threading.Thread(target=self._work, daemon=True).start()
+        self._begun = True
+        self._wait()
+
+    def checkpoint(self) -> Any:
+        """Leave the units with checkpoints; return what is to be requeued, if anything is.
+
+        It is called in the handler of a signal, in the middle of anything in the main thread.
+        """
+        from submitit.core.utils import DelayedSubmission
+
+        if self._begun:
+            # Some of the time is for the records of what cannot go on, and for the requeue.
+            self._seconds = min(LEAVE_SECONDS, int(self.execution.parameters["signal"]) / 2)
+            self._wait()
+            if self._ends or not self._rest(self._run):
+                return None
+        return DelayedSubmission(replace(self))
+
+    def _end(self, number: int, frame: object) -> None:
+        self._seconds, self._ends = _KILLED_SOON, True
+
+    def _wait(self) -> None:
+        """Wait for the end of the work, and raise what it raised."""
+        while not self._over:
+            # Not for a lock: a handler that waits for the same one would never get it.
+            time.sleep(_TICK)
+        if self._error is not None:
+            raise self._error
+
+    def _work(self) -> None:
+        # What this thread starts does not hear the signals: workers leave when the job asks them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            self._note("begun")
+            run, provenance = self._run, collect_provenance()
+            rest = [replace(task, provenance=provenance) for task in self._rest(run)]
+            workers, retries = workers_of(self.execution), self.execution.retries
+            with (
+                Driver(run.root) as driver,
+                LocalBackend(run, self.execution, workers, rest) as backend,
+            ):
+                drive(
+                    *(rest, run, backend, driver, _print),
+                    retries=retries,
+                    leaving=lambda: self._seconds,
+                )
+            if self._seconds is not None:
+                self._note("left")
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._over = True
+
+    def _note(self, outcome: Outcome) -> None:
+        """Write what has become of the job, for who waits for it."""
+        with suppress(StorageError):
+            write_atomically(self.folder / f"{self.index}.json", json.dumps(outcome).encode())
+
+    @property
+    def _run(self) -> RunDirectory:
+        return RunDirectory(self.folder.parents[1])
+
+    def _rest(self, run: RunDirectory) -> list[Task]:
+        """Return the tasks with a cell that has no new record."""
+        heads = run.heads
+        return [task for task in self.tasks if task.unmeasured(heads).cells]
+
+
+def _print(name: str, **payload: Any) -> None:
+    if name != "progress":
+        about = {key: value for key, value in payload.items() if key not in ("key", "driver")}
+        _log.info("%s %s", name, json.dumps(about, default=str))
+
+
+def outcome_of(folder: Path, index: int) -> Outcome:
+    """Return whether a job has begun, or left its units in time; empty before it has begun."""
+    try:
+        outcome: Outcome = json.loads((folder / f"{index}.json").read_bytes())
+    except (OSError, ValueError):
+        return ""
+    return outcome
+
+
+def workers_of(execution: Execution) -> int:
+    """Return the units that a job measures at a time: as many as share its GPU."""
+    gpus = execution.gpus or 0
+    return math.floor(1 / gpus) if 0 < gpus < 1 else 1
