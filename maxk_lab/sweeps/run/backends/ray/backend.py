@@ -5,20 +5,25 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 from maxk_lab.errors import LabError, RefusedError, first_line, warn
+from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
+from maxk_lab.sweeps.plan.content import function_paths, source_files
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
-from maxk_lab.sweeps.run.backends.ray.node import FILES, Item, measured_on_a_node
-from maxk_lab.sweeps.run.backends.ray.travel import Parcel, inode, patterns_of, stage
+from maxk_lab.sweeps.run.backends.ray.node import FILES, Parcel, inode, measured
+from maxk_lab.sweeps.run.named import file_mappings
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.execution import Execution
+from maxk_lab.sweeps.studies import STUDIES
 
 # Read by Ray: it tells its makers nothing, prints no lines of its own to stdout, where results
 # belong, and takes our files in place of those that `ray job submit` was given.
@@ -34,33 +39,10 @@ _STORE = 100 * 2**20
 # A socket lies in the folder of a local cluster under a name of up to 70 characters, and the system
 # allows 107 in all.
 _LONGEST_FOLDER = 24
-# One unit more than there is room for, for so many that are measured: none of them waits for the
-# driver, and the rest stays free for another driver of the run.
-_AHEAD = 8
 # Batches of events that a task may be ahead of who reads them; beyond that it waits.
 _BATCHES_AHEAD = 16
-# Words for what Ray says of a loss.
-_LOSSES = {
-    "NodeDiedError": "its node is gone",
-    "WorkerCrashedError": "its process on the node has died",
-    "OutOfMemoryError": "Ray ended its process, for the node ran out of memory",
-    "ObjectLostError": "its node is gone with what it had measured",
-}
-
-
-class Needs(NamedTuple):
-    """The cores and devices that a unit is given, and the memory, which Ray only counts: bytes."""
-
-    cpus: float
-    gpus: float
-    memory: int
-
-    def slots(self, resources: Mapping[str, float]) -> int:
-        """Return how many units at once a node with these resources has room for."""
-        wanted = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory}
-        shares = [resources.get(name, 0.0) / n for name, n in wanted.items() if n]
-        # A fraction such as a tenth is not exact.
-        return int(min(shares) + 1e-9)
+# The bytes of files that travel with a job: Ray takes half a GiB at most.
+MOST_BYTES = 400 * 2**20
 
 
 @contextmanager
@@ -125,12 +107,9 @@ class RayBackend:
         self._execution, self._jobs, self._tasks = execution, jobs, tasks
         options = execution.parameters
         self._address, self._most = str(options["address"]), int(options["slots"])
-        self._needs = Needs(execution.cpus, execution.gpus or 0.0, execution.memory or 0)
         self._cache, self._driver = run.cache_path.absolute(), secrets.token_hex(8)
         # The tasks that are on their way, by Ray's handles.
         self._open: dict[Any, Task] = {}
-        # Nodes that cannot measure anything, each with the reason.
-        self._refused: dict[str, str] = {}
         self._warned = self._leaving = False
 
     def __enter__(self) -> Self:
@@ -142,7 +121,7 @@ class RayBackend:
             tasks = self._tasks if self._address else ()
             self._elsewhere = stage(tasks, Path.cwd(), files / FILES)
             self._ray = stack.enter_context(joined(self._address, self._jobs, files))
-            self._measured = self._ray.remote(max_retries=0, max_calls=0)(measured_on_a_node)
+            self._measured = self._ray.remote(max_retries=0, max_calls=0)(measured)
             stack.callback(self._cancel_all)
             self._closing = stack.pop_all()
         self._cache.mkdir(parents=True, exist_ok=True)
@@ -155,12 +134,9 @@ class RayBackend:
 
     @property
     def room(self) -> int:
-        """The units that the cluster has room for and has not, and a few ahead of them."""
-        slots = self._slots(self._needs)
-        if self._most and self._most <= slots:
-            return self._most - len(self._open)
-        # Also where there is no room at all: a cluster may grow when it is asked to.
-        return slots + max(1, slots // _AHEAD) - len(self._open)
+        """The units that the cluster has cores for and has not, and a few ahead of them."""
+        cores = sum(node.get("CPU", 0.0) for node in self._nodes()) / self._execution.cpus
+        return (self._most or int(cores * 9 / 8) + 1) - len(self._open)
 
     def submit(self, task: Task) -> None:
         """Hand a task to the cluster, which never begins it again: the driver says when to."""
@@ -168,31 +144,24 @@ class RayBackend:
         cache = {}
         for path in {path for pattern in patterns for path in self._cache.glob(pattern)}:
             with suppress(FileNotFoundError):  # another driver has just removed it
-                cache[path.name] = self._ray.put(path.read_bytes())
+                cache[path.name] = path.read_bytes()
         where = self._driver, self._places, self._elsewhere
-        parcel = Parcel(task, self._execution, *where, patterns, cache)
-        needs = self._needs
-        if self._execution.gpus is None and task.on_device:
+        gpus = self._execution.gpus
+        if gpus is None:
             # Where nothing is said of devices, one for a unit that can use one, if there is any.
-            with_device = needs._replace(gpus=1.0)
-            needs = with_device if self._slots(with_device) else needs
-        options: dict[str, Any] = {"num_cpus": needs.cpus, "num_gpus": needs.gpus}
-        if needs.memory:
-            options["memory"] = needs.memory
-        if self._refused:
-            refused = ",".join(sorted(self._refused))
-            options["label_selector"] = {"ray.io/node-id": f"!in({refused})"}
+            gpus = float(task.on_device and any(node.get("GPU") for node in self._nodes()))
         handle = self._measured.options(
             name=f"maxk-lab {task.label}",
             num_returns="streaming",
             _generator_backpressure_num_objects=_BATCHES_AHEAD,
-            **options,
-        ).remote(parcel)
+            num_cpus=self._execution.cpus,
+            num_gpus=gpus,
+            memory=self._execution.memory,
+        ).remote(Parcel(task, self._execution, *where, patterns, cache))
         self._open[handle] = task
 
     def leave(self, seconds: float = LEAVE_SECONDS) -> None:
         """End every task at once; what is not finished goes on from the last checkpoint here."""
-        del seconds
         self._leaving = True
 
     def detach(self) -> None:
@@ -202,67 +171,41 @@ class RayBackend:
         )
 
     def events(self, seconds: float) -> Iterator[Event]:
-        """Yield what the nodes have told. Raises `RefusedError` where none of them can measure."""
+        """Yield what the nodes have told. Raises `RefusedError` where one cannot measure."""
+        self._warn_where_there_is_no_room()
+        handles = list(self._open)
+        if not handles:
+            time.sleep(seconds)
+            return
+        ready, _ = self._ray.wait(handles, num_returns=1, timeout=0 if self._leaving else seconds)
+        if ready and len(handles) > 1:
+            ready, _ = self._ray.wait(handles, num_returns=len(handles), timeout=0)
+        for handle in ready:
+            yield from self._next(handle)
         if self._leaving:
-            # What has come is kept.
-            for handle in self._ready(0.0):
-                yield from self._next(handle)
             keys = [task.key for task in self._open.values()]
             self._cancel_all()
             yield from (Event(key, "left", {}) for key in keys)
-            return
-        self._tell_where_there_is_no_room()
-        if not self._open:
-            time.sleep(seconds)
-        for handle in self._ready(seconds):
-            yield from self._next(handle)
-
-    def _ready(self, seconds: float) -> Sequence[Any]:
-        """Return the tasks that have something to tell; wait for one at most so long."""
-        handles = list(self._open)
-        ready: Sequence[Any] = ()
-        if handles:
-            ready, _ = self._ray.wait(handles, num_returns=1, timeout=seconds)
-        if ready and len(handles) > 1:
-            ready, _ = self._ray.wait(handles, num_returns=len(handles), timeout=0)
-        return ready
 
     def _next(self, handle: Any) -> Iterator[Event]:
         """Yield what a task has told next; one that has ended without a word is lost."""
         errors, task = self._ray.exceptions, self._open[handle]
         try:
-            yield from self._passed_on(handle, self._ray.get(next(handle)))
+            for name, payload in self._ray.get(next(handle)):
+                if name == "unit_finished":
+                    del self._open[handle]
+                yield Event(task.key, name, payload)
             return
-        except StopIteration:
-            why = "its node told no end"
         except errors.RayTaskError as error:
-            why = str(error).strip().rpartition("\n")[2]
+            why = str(error).strip().rpartition("\n")[2].rpartition("LabError: ")[2]
             raise RefusedError(
                 f"a node cannot measure anything: {why}; maxk-lab must be installed on every node"
             ) from error
-        except errors.RayError as error:
-            kinds = [kind.__name__ for kind in type(error).__mro__]
-            why = next((_LOSSES[kind] for kind in kinds if kind in _LOSSES), "")
-            if not why:
-                # Records are handed on: no addresses or paths of nodes stand in them.
-                why = f"Ray has lost it: {kinds[0]}"
-                warn(f"{task.label}: {why}: {error}")
+        except (StopIteration, errors.RayError) as error:
+            # Records are handed on: no addresses or paths of nodes stand in them.
+            why = f"Ray has lost it: {type(error).__name__}"
         del self._open[handle]
         yield Event(task.key, "lost", {"why": why})
-
-    def _passed_on(self, handle: Any, items: Sequence[Item]) -> Iterator[Event]:
-        task = self._open[handle]
-        for name, payload in items:
-            if name == "refused":
-                del self._open[handle]
-                if payload["node"] not in self._refused:
-                    warn(f"a node of the cluster is not used: {payload['why']}")
-                self._refused[payload["node"]] = payload["why"]
-                self.submit(task)
-                return
-            if name == "unit_finished":
-                del self._open[handle]
-            yield Event(task.key, name, payload)
 
     def _cancel_all(self) -> None:
         """End every task with the process that has it; its workers end with that."""
@@ -270,28 +213,63 @@ class RayBackend:
             self._ray.cancel(handle, force=True)
         self._open.clear()
 
-    def _slots(self, needs: Needs) -> int:
-        """How many such units the nodes have room for that are up and have not refused."""
-        return sum(
-            needs.slots(node["Resources"])
-            for node in self._ray.nodes()
-            if node["Alive"] and node["NodeID"] not in self._refused
-        )
+    def _nodes(self) -> list[dict[str, float]]:
+        """Return the resources of the nodes that are up."""
+        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
-    def _tell_where_there_is_no_room(self) -> None:
+    def _warn_where_there_is_no_room(self) -> None:
         """Say once that no node has what a unit needs. Raises `RefusedError` where none will."""
-        if self._slots(self._needs):
-            return
-        if self._refused:
-            why = "; ".join(sorted(set(self._refused.values())))
-            raise RefusedError(f"no node of the cluster can measure: {why}")
-        if self._warned:
+        execution = self._execution
+        needs = {"CPU": execution.cpus, "GPU": execution.gpus or 0, "memory": execution.memory or 0}
+        if self._warned or any(
+            all(node.get(name, 0) >= most for name, most in needs.items()) for node in self._nodes()
+        ):
             return
         self._warned = True
-        needs = self._needs
-        wanted = f"execution.cpus {needs.cpus:g}, gpus {needs.gpus:g}, memory {needs.memory:,} B"
+        wanted = "execution.cpus {CPU:g}, gpus {GPU:g}, memory {memory:,} B".format(**needs)
         if not self._address:
             raise RefusedError(
                 f"this machine has not what a unit asks for ({wanted}), with --jobs {self._jobs}"
             )
         warn(f"no node of the cluster has what a unit asks for ({wanted}); waiting for one")
+
+
+def patterns_of(task: Task) -> tuple[str, ...]:
+    """Return the names in the cache of what is worth the way: no pool, which is drawn as fast."""
+    cells = list(task.cells)
+    part = STUDIES.get(cells[0]["study"]).part("spec")
+    if not hasattr(part, "kept"):
+        return ()
+    names = part.kept(task.unit, cells)
+    return tuple(name for name in names if not any(fnmatch(name, one) for one in part.SHAPES))
+
+
+def stage(tasks: Iterable[Task], folder: Path, target: Path) -> tuple[str, ...]:
+    """Copy the files below `folder` that units name to `target`, under the names that they have.
+
+    With them go the packages of the user's functions, and those that these import from there.
+    Returns what stays: files that lie elsewhere, and the largest ones
+    where there is too much.
+    """
+    paths: set[Path] = set()
+    elsewhere: set[str] = set()
+    for task in tasks:
+        modules = source_files(name.partition(":")[0] for name in function_paths(task.unit))
+        paths |= {path for path in modules.values() if path.is_relative_to(folder)}
+        model = task.unit.get("policy", {}).get(PRETRAINED_FOLDER)
+        names = [one["path"] for one in file_mappings(task.unit)]
+        for name in [*names, model] if model else names:
+            path = Path(os.path.normpath(folder / name))
+            if path.is_relative_to(folder):
+                paths |= set(path.rglob("*")) if path.is_dir() else {path}
+            else:
+                elsewhere.add(name)
+    total = 0
+    for size, path in sorted((path.stat().st_size, path) for path in paths if path.is_file()):
+        name, total = path.relative_to(folder), total + size
+        if total > MOST_BYTES:
+            elsewhere.add(str(name))
+            continue
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target / name)
+    return tuple(sorted(elsewhere))
