@@ -15,8 +15,8 @@ from slurm.cluster import Cluster, why_not
 from slurm.site import slurm
 from sweep_files import plan_of
 
+from maxk_lab.sweeps.run.execute import tasks_of
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.tasks import tasks_of
 
 from .conftest import SWEEP, program
 

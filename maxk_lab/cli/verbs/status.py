@@ -11,8 +11,8 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_table, say, tell, warn
 from maxk_lab.sweeps.run.backends.backend import JobState, queues
 from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.progress import Status, status_of
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.status import Status, status_of
 
 # The lines of a list; --json has all of them.
 MOST_LINES = 20

@@ -6,18 +6,21 @@ another one has measured it meanwhile, and at the end waits for those that other
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
+from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.run.backends.backend import Backend, Event, Task, Tell
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.supervisor.interruption import Interruption
-from maxk_lab.sweeps.run.tasks import keep_in_cache
+from maxk_lab.sweeps.run.supervisor.fork_server import SIGNALS
 
 # Seconds for which a backend waits for something to happen.
 POLL_SECONDS = 0.1
@@ -25,8 +28,33 @@ POLL_SECONDS = 0.1
 INTERRUPTED_SECONDS = 2.0
 # Seconds between two looks at what other drivers have.
 LOOK_SECONDS = 1.0
-# Events that every driver tells of a unit: which of them it was stands with them.
-_BY_DRIVER = ("unit_started", "unit_finished", "measured_elsewhere", "lost", "left")
+
+
+class Interruption:
+    """Notes the signals that end a run, so that none comes in the middle of something.
+
+    An exception that a handler raises may come anywhere, also while a lock is held. In another
+    thread than the main one no handler can be set, and signals do what they did before.
+    """
+
+    def __init__(self) -> None:
+        self.noted = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                # One that is ignored, as under nohup, stays so.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: object) -> None:
+        self.noted = True
 
 
 @dataclass
@@ -82,8 +110,8 @@ def drive(
                 driving.queue.clear()
                 driving.elsewhere.clear()
             driving.listen()
-        if left:
-            interruption.check()
+        if left and interruption.noted:
+            raise KeyboardInterrupt
     return driving.driven
 
 
@@ -155,7 +183,7 @@ class _Driving:
             return
         payload = dict(event.payload)
         if event.name == "cache_file":
-            keep_in_cache(self.run, payload["name"], payload["data"])
+            write_atomically(self.run.cache_path / Path(payload["name"]).name, payload["data"])
             return
         if event.name == "progress":
             self.driver.show(event.key, payload)
@@ -197,7 +225,4 @@ class _Driving:
         self.driver.release(key)
 
     def _tell(self, task: Task, name: str, payload: dict[str, Any]) -> None:
-        about = {"unit": task.label, "key": task.key}
-        if name in _BY_DRIVER:
-            about["driver"] = self.driver.info.id
-        self.tell(name, **payload | about)
+        self.tell(name, **payload | {"unit": task.label, "key": task.key})

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import time
-from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from maxk_lab.catalogue import Catalogue
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
+from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER
+from maxk_lab.sweeps.plan.content import function_paths, named_on_axes
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.plan.selection import select
-from maxk_lab.sweeps.run.backends.backend import OnEvent, Tell, load_backend
+from maxk_lab.sweeps.run.backends.backend import OnEvent, Task, Tell, load_backend
 from maxk_lab.sweeps.run.drive import Driven, drive
 from maxk_lab.sweeps.run.leases import Driver
-from maxk_lab.sweeps.run.progress import states_of, statuses, to_measure
+from maxk_lab.sweeps.run.progress import statuses, to_measure
+from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.reuse import copy_cells, done_elsewhere, measured_with
 from maxk_lab.sweeps.run.store import Head
-from maxk_lab.sweeps.run.tasks import clear_cache, tasks_of
+from maxk_lab.sweeps.studies import STUDIES
+
+# The packages whose modules are imported for all units at once, without a user's code.
+_OURS = ("maxk_lab", "transformers")
 
 
 @dataclass(frozen=True)
@@ -85,7 +95,7 @@ def execute(
     with Driver(run.root) as driver:
         driver.remove_leftovers()
         heads = {**run.heads}
-        before = {c: state for c, state in states_of(plan, heads).items() if c in selected}
+        before = {c: state for c, state in statuses(plan, run).items() if c in selected}
         to_do = to_measure(before, force=force, retry_failed=retry_failed)
         elsewhere = done_elsewhere(to_do, before, run, None if force else reuse)
         if make_backend.here:
@@ -94,7 +104,7 @@ def execute(
         others, copied = measured_with(elsewhere), copy_cells(plan, elsewhere, run)
         to_do -= copied.keys()
         again = {c for c in to_do if force or before[c] != "missing"}
-        _clear_cache(plan, run, driver, again, heads, force=force)
+        _clear_cache(plan, run, driver, again, shared=force)
         tasks = tasks_of(plan, to_do, run, measure, heads)
         ids, units = _in_order(plan, to_do), len(tasks)
         tell("run_started", cell_ids=ids, units=units, jobs=jobs, cells=len(before))
@@ -145,21 +155,23 @@ def _check_machine(plan: Plan, to_do: Set[str]) -> None:
 
 
 def _clear_cache(
-    plan: Plan,
-    run: RunDirectory,
-    driver: Driver,
-    again: Set[str],
-    heads: Mapping[str, Head],
-    *,
-    force: bool,
+    plan: Plan, run: RunDirectory, driver: Driver, again: Set[str], *, shared: bool
 ) -> None:
-    """Remove what the cache holds of cells that are measured again, unless by somebody else."""
-    busy, now = {key for one in driver.others() for key in one.tasks}, run.heads
+    """Remove what the cache holds of these cells alone: to be measured anew is not to resume.
+
+    With `shared` that goes as well which is of no other cell, such as a pool, since its name does
+    not tell the code that it was drawn with. What somebody else measures now stays.
+    """
+    busy = {key for one in driver.others() for key in one.tasks}
     again -= {cell.id for unit in plan.units if unit.id in busy for cell in unit.cells}
-    again = {cell for cell in again if now.get(cell) == heads.get(cell)}
-    if again or force:
-        keep = {*(cell.id for cell in plan.cells), *now} - again
-        clear_cache(run, again, shared=force, keep=keep)
+    keep = {*(cell.id for cell in plan.cells), *run.heads} - again
+    for path in list(run.cache_path.glob("*")) if again or shared else ():
+        named = set(re.split("[^0-9A-Za-z]+", path.name))
+        if named & again or (shared and not named & keep):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _told_unusable(tell: Tell, plan: Plan, run: RunDirectory) -> tuple[str, ...]:
@@ -175,3 +187,63 @@ def _told_unusable(tell: Tell, plan: Plan, run: RunDirectory) -> tuple[str, ...]
 def _in_order(plan: Plan, ids: Iterable[str]) -> list[str]:
     wanted = set(ids)
     return [cell.id for cell in plan.cells if cell.id in wanted]
+
+
+def tasks_of(
+    plan: Plan,
+    to_do: Set[str],
+    run: RunDirectory,
+    measure: str | None,
+    heads: Mapping[str, Head],
+) -> list[Task]:
+    """Return a task for each unit of the plan with a cell to do, without its other cells.
+
+    `measure` names the `module:function` that measures them, in place of that of their studies;
+    `heads` are those of the records that were there when it was decided what is to do.
+    """
+    units = {
+        unit.id: replace(unit, cells=tuple(cell for cell in unit.cells if cell.id in to_do))
+        for unit in plan.units
+        if any(cell.id in to_do for cell in unit.cells)
+    }
+    provenance = collect_provenance() if units else {}
+    tasks = []
+    for key, unit in units.items():
+        data, cells = unit.as_dict(), tuple(cell.as_dict() for cell in unit.cells)
+        modules = {measure.partition(":")[0]} if measure else _modules(unit.study, data, cells)
+        lab = {module for module in modules if module.partition(".")[0] in _OURS}
+        task = Task(
+            key=key,
+            label=unit.label,
+            shares=unit.shares,
+            work=sum(unit.work().values()),
+            unit=data,
+            cells=cells,
+            root=str(run.root.absolute()),
+            measure=measure or f"{STUDIES.get(unit.study).implementation}.work:measure",
+            provenance=provenance,
+            lab=tuple(sorted(lab)),
+            own=tuple(sorted(modules - lab)),
+            on_device=unit.on_device,
+            attempt=1 + max(heads[c.id].attempt if c.id in heads else 0 for c in unit.cells),
+        )
+        tasks.append(task)
+    return tasks
+
+
+def _modules(study: str, unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the modules that a unit needs: of its study, its rows, and the user's functions."""
+    home, folder = STUDIES.get(study).implementation, PRETRAINED_FOLDER
+    environment, policy = unit["environment"], unit["policy"]
+    row = ENVIRONMENTS.get(environment["name"])
+    rows: list[tuple[Catalogue[Any], str]] = [
+        (ENVIRONMENTS, row.name),
+        (POLICIES, policy.get("name", row.policies[0])),
+    ]
+    rows += row.named(environment)
+    for cell in cells:
+        rows += named_on_axes(cell).values()
+    paths = {f"{home}.work", f"{home}.record", *function_paths(unit), *function_paths(cells)}
+    paths |= {catalogue.get(name).implementation for catalogue, name in rows}
+    paths |= {"transformers"} if policy.get(folder) else set()
+    return {path.partition(":")[0] for path in paths}

@@ -1,29 +1,28 @@
-"""The progress of a run and the time that the rest takes, from its records."""
+"""How far a run is, and how long the rest takes; what is measured now, by whom, and what waits."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
+from typing import Literal, get_args
 
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.needs import guessed_seconds
-from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.run.backends.backend import JobState, queues
+from maxk_lab.sweeps.run.leases import DriverInfo, drivers
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.store import Head
 
 State = Literal["done", "failed", "missing"]
 Kind = tuple[str, int | None]
+CellState = Literal["done", "failed", "running", "queued", "waiting"]
 
 
 def statuses(plan: Plan, run: RunDirectory) -> dict[str, State]:
     """Return the state of every cell by its id, in the order of the plan."""
-    return states_of(plan, run.heads)
-
-
-def states_of(plan: Plan, heads: Mapping[str, Head]) -> dict[str, State]:
-    """Return the same by the heads of a run's records."""
+    heads = run.heads
     return {
         cell.id: heads[cell.id].status if cell.id in heads else "missing" for cell in plan.cells
     }
@@ -67,3 +66,62 @@ def seconds_of_units(
     means = {kind: fmean(times) for kind, times in spent.items()}
     overall = fmean(value for values in spent.values() for value in values)
     return {one.id: means.get((one.study, one.stage), overall) for one, _ in missing}, True
+
+
+@dataclass(frozen=True)
+class RunningUnit:
+    """A unit that is being measured: by which process, and how many of its cells are left."""
+
+    label: str
+    driver: str
+    cells: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a run.
+
+    Of its `cells` those count as `running` whose unit a process has leased, as `queued` those of a
+    job that has not begun, and as `waiting` those that nobody has. `drivers` are the processes at
+    work in the run, jobs that run among them. `trouble` says why it is not known what jobs do.
+    """
+
+    cells: Mapping[CellState, int]
+    drivers: tuple[DriverInfo, ...]
+    running: tuple[RunningUnit, ...]
+    jobs: tuple[JobState, ...]
+    trouble: str = ""
+
+
+def status_of(run: RunDirectory) -> Status:
+    """Return the status of a run, as far as its files and the queues of its jobs tell.
+
+    Of processes on other machines it is not known at once whether they still live. Raises
+    `LabError` for a run without a sound spec.
+    """
+    plan = make_plan(run.spec())
+    asked = [queue.jobs(run) for queue in queues()]
+    jobs = tuple(job for found in asked for job in found.found)
+    with_job = {unit for job in jobs if job.may_run for unit in job.units}
+    at_work = drivers(run.root)
+    leased = {key: one for one in at_work for key in one.tasks}
+    states = statuses(plan, run)
+    cells: dict[CellState, int] = dict.fromkeys(get_args(CellState), 0)
+    running = []
+    for unit in plan.units:
+        of_unit = Counter(states[cell.id] for cell in unit.cells)
+        cells["done"] += of_unit["done"]
+        cells["failed"] += of_unit["failed"]
+        left = of_unit["missing"]
+        if left and unit.id in leased:
+            cells["running"] += left
+            running.append(RunningUnit(unit.label, str(leased[unit.id]), left))
+        elif left:
+            cells["queued" if unit.id in with_job else "waiting"] += left
+    return Status(
+        cells=cells,
+        drivers=tuple(at_work),
+        running=tuple(running),
+        jobs=jobs,
+        trouble="; ".join(found.trouble for found in asked if found.trouble),
+    )

@@ -27,7 +27,7 @@ from pydantic import PositiveInt, StringConstraints, TypeAdapter, ValidationErro
 from pydantic_core import from_json
 
 from maxk_lab.errors import RefusedError
-from maxk_lab.files import PARTIAL, StorageError, sync_folder
+from maxk_lab.files import StorageError, sync_folder
 
 Status = Literal["done", "failed"]
 SUFFIX = ".jsonl"
@@ -163,22 +163,13 @@ class Store:
     def rewrite(self, cells: Collection[str], segment: Segment) -> None:
         """Keep the records that count of these cells alone, in a new `segment` of this process.
 
-        Whenever it is stopped, none of them is lost, and nothing that another process has written
-        meanwhile: a segment to which it has appended stays.
+        Whenever it is stopped, none of them is lost.
         """
-        sizes = {path: path.stat().st_size for path in self.folder.glob(f"*{SUFFIX}")}
-        self.look()
         segment.close()
+        self.look()
         segment.append(b"".join(self.read(self.heads[cell]) for cell in sorted(cells)))
-        for path, size in sizes.items():
-            # What is appended after this its writer finds to be gone, and appends it elsewhere.
-            aside = path.with_name(f"{PARTIAL}{path.name}")
-            with suppress(FileNotFoundError):
-                path.rename(aside)
-                if aside.stat().st_size == size:
-                    aside.unlink()
-                else:
-                    aside.rename(path)
+        for name in self._read:
+            (self.folder / name).unlink(missing_ok=True)
 
     def _read_on(self, name: str, earlier: _Read | None) -> _Read:
         """Read on in a segment, or from its beginning where it is not the one that was read.

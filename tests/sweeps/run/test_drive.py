@@ -14,9 +14,9 @@ from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run import drive as drive_module
 from maxk_lab.sweeps.run.backends.backend import Event, Task
 from maxk_lab.sweeps.run.drive import drive
+from maxk_lab.sweeps.run.execute import tasks_of
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import Record, RunDirectory
-from maxk_lab.sweeps.run.tasks import tasks_of
 from maxk_lab.sweeps.spec.load import load_spec
 
 Answer = Callable[[Task, int], list[Event]]

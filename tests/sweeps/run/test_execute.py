@@ -89,21 +89,9 @@ def test_the_same_command_measures_what_is_missing_damaged_or_forced(
     assert run.problems == []
 
 
-class Meanwhile(RunDirectory):
-    """A run in which another driver does something when a driver has seen what is there."""
-
-    def __init__(self, root: Path, happens: Callable[[], None]) -> None:
-        super().__init__(root)
-        self._happens = happens
-
-    def write_spec(self, spec: SweepSpec) -> None:
-        super().write_spec(spec)
-        self._happens()
-
-
 @pytest.mark.slow
 def test_failed_cells_fail_alone_and_wait_for_retry(go: Go, run: RunDirectory, plan: Plan) -> None:
-    """Retried, they do not resume from what they have left, unless another driver mended them."""
+    """Retried, they do not resume from what they have left."""
     outcome = go("bad_cell")
     assert (len(outcome.done), len(outcome.failed)) == (4, 4)
     failed = {record.cell["id"]: record for record in run.records(plan) if not record.metrics}
@@ -115,28 +103,13 @@ def test_failed_cells_fail_alone_and_wait_for_retry(go: Go, run: RunDirectory, p
     trained = [run.cache_path / f"training-{cell_id}.pt" for cell_id in failed]
     shared = run.cache_path / "pool-of-a-seed.npz"
 
-    def leave() -> None:
-        run.cache_path.mkdir(exist_ok=True)
-        for path in (*trained, shared):
-            path.write_text("kept")
-
-    def mend() -> None:
-        leave()
-        mended = go(retry_failed=True)
-        assert (set(mended.done), mended.failed) == (set(failed), ())
-        assert {path.exists() for path in trained} == {False}
-        assert shared.exists()
-        leave()
-
-    told: list[str] = []
-    outcome = go(
-        run=Meanwhile(run.root, mend),
-        retry_failed=True,
-        on_event=lambda name, payload: told.append(name),
-    )
-    assert "unit_started" not in told
-    assert all(path.exists() for path in trained)
-    assert set(outcome.elsewhere) == set(failed)
+    run.cache_path.mkdir(exist_ok=True)
+    for path in (*trained, shared):
+        path.write_text("kept")
+    mended = go(retry_failed=True)
+    assert (set(mended.done), mended.failed) == (set(failed), ())
+    assert {path.exists() for path in trained} == {False}
+    assert shared.exists()
 
 
 @pytest.mark.slow

@@ -205,36 +205,6 @@ def test_a_full_disk_tears_one_line_and_loses_no_other(
     assert len(list(tmp_path.iterdir())) == 2
 
 
-@given(st.lists(st.lists(WRITTEN, max_size=4), min_size=1, max_size=3), st.randoms())
-def test_what_is_appended_while_a_store_is_rewritten_is_kept(tmp_path_factory, segments, order):
-    """A writer appends at each step of the rewriting: of what it wrote nothing is lost."""
-    folder = tmp_path_factory.mktemp("records")
-    for number, written in enumerate(segments):
-        (folder / f"{number}.jsonl").write_bytes(b"".join(line(*one) for one in written))
-    other, steps = Segment(folder), []
-
-    class Meanwhile(type(folder)):
-        """Paths whose renames another writer comes before and after."""
-
-        def rename(self, target):
-            for move in (super().rename, None):
-                if order.random() < 0.7:
-                    steps.append(10 + len(steps))
-                    other.append(line(3, steps[-1]))
-                if move:
-                    move(target)
-            return target
-
-    other.append(line(3, 9))
-    steps.append(9)
-    store = Store(Meanwhile(folder))
-    store.look()
-    store.rewrite(list(store.heads), Segment(folder))
-    assert winners(folder)[CELLS[3]][0] == max(steps)
-    assert set(winners(folder)) == {CELLS[c] for w in segments for c, *_ in w} | {CELLS[3]}
-    assert not [path for path in folder.iterdir() if path.suffix != ".jsonl" or path.name[0] == "."]
-
-
 def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "records").touch()
     with pytest.raises(RefusedError, match="records cannot be read: Not a directory"):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import gc
 import json
 import os
@@ -33,8 +32,10 @@ from maxk_lab.errors import LabWarning
 from maxk_lab.installed import open_project_folders
 from maxk_lab.seeds import seed_generators
 from maxk_lab.sweeps.run.backends.backend import Task
-from maxk_lab.sweeps.run.supervisor.interruption import SIGNALS
+from maxk_lab.sweeps.run.supervisor.child import work
 
+# Those that end a run; what it has started hears of them from the driver alone.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Libraries of macOS do not outlive a fork: there each child is a new program.
 FORKS = sys.platform != "darwin"
 # A copy of a process that has computed with several threads hangs. A check for CUDA that asks the
@@ -46,8 +47,9 @@ _PROGRAM = (
     "import sys; line, argument, sys.path[:] = int(sys.argv[1]), sys.argv[2], sys.argv[3:]; "
     "from maxk_lab.sweeps.run.supervisor.{module} import main; main(line, argument)"
 )
-# Seconds for an answer, which takes some hundredths of one, and for the end of a server.
-_PATIENCE, _GRACE = 30.0, 2.0
+# Seconds for an answer, which takes some hundredths of one, for the end of a server, and between
+# two looks at who has ended.
+_PATIENCE, _GRACE, _TICK = 30.0, 2.0, 0.02
 _PR_SET_PDEATHSIG = 1
 # The bytes that are read at once.
 _PART = 2**16
@@ -61,6 +63,8 @@ class Child:
         # The exit code of one that has ended, minus the number of the signal where it was killed.
         self.code: int | None = None
         self.born = self.since = time.monotonic()
+        # Whether it waits for another task.
+        self.idle = False
         # The user's function that runs, and since when.
         self.call: tuple[str, float] | None = None
         self._unread = b""
@@ -84,6 +88,7 @@ class Child:
 
     def leave(self) -> None:
         """Ask it to leave its task where that can go on later, and to end."""
+        self.idle = False
         with suppress(OSError):
             self.line.shutdown(socket.SHUT_WR)
 
@@ -109,20 +114,19 @@ class Child:
 class ForkServer:
     """A server as its driver sees it: it imports `lab`, the user's `own`, and starts children.
 
-    It ends without being `ready` where the user's modules end it, or leave threads behind, which no
-    copy of the process would have. Raises `OSError` where no process can be started.
+    It ends without being `ready` where the user's modules end it, take longer than `patience`, or
+    leave threads behind, which no copy of the process would have. Raises `OSError` where no process
+    can be started.
     """
 
-    def __init__(self, lab: Iterable[str], own: Iterable[str]) -> None:
+    def __init__(self, lab: Iterable[str], own: Iterable[str], patience: float) -> None:
         self.ready = self.ended = False
-        # When it began to import the user's modules.
-        self.own_since: float | None = None
         self._children: dict[int, Child] = {}
         self._unread = b""
         self.line, theirs = socket.socketpair()
         with theirs:
-            argument = {"lab": sorted(lab), "own": sorted(own), "forks": FORKS}
-            self._process = _started("fork_server", theirs, argument)
+            modules = {"lab": sorted(lab), "own": sorted(own), "patience": patience}
+            self._process = _started("fork_server", theirs, modules | {"forks": FORKS})
         self.pid = self._process.pid
 
     def start(self, devices: str | None) -> Child:
@@ -138,7 +142,6 @@ class ForkServer:
             if wait([self.line], _PATIENCE):
                 pid = self._told()
             else:
-                self._process.kill()
                 self._lose()
         if pid is None or pid < 0:
             ours.close()
@@ -151,18 +154,16 @@ class ForkServer:
         while not self.ended and wait([self.line], 0):
             self._told()
         # What a module has forked may hold the other end of the line.
-        if not self.ended and self._process.poll() is not None:
+        if self._process.poll() is not None:
             self._lose()
 
     def close(self) -> None:
         """End the server and its children."""
         self.line.close()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)
-        except subprocess.TimeoutExpired:
-            kill_group(self.pid)
-            self._process.wait()
         self._lose()
+        self._process.wait()
 
     def _told(self) -> int | None:
         """Take in the next words. Return the answer to a request, if that is among them."""
@@ -175,9 +176,7 @@ class ForkServer:
             self._lose()
         *lines, self._unread = (self._unread + part).split(b"\n")
         for name, *numbers in map(json.loads, lines):
-            if name == "own":
-                self.own_since = time.monotonic()
-            elif name == "ready":
+            if name == "ready":
                 self.ready = True
             elif name == "started":
                 answer = int(numbers[0])
@@ -186,8 +185,9 @@ class ForkServer:
         return answer
 
     def _lose(self) -> None:
-        """Take note of its end. Where somebody has killed it, its children go with it."""
+        """Take note of its end. What is left of it goes with it, and so do its children."""
         self.ended = True
+        kill_group(self.pid)
         for child in self._children.values():
             child.kill()
             child.code = -signal.SIGKILL
@@ -224,63 +224,33 @@ def main(number: int, argument: str) -> None:
     warnings.simplefilter("ignore", LabWarning)  # the driver warns
     for one in SIGNALS:
         signal.signal(one, signal.SIG_IGN)
-    # Whoever started the driver may have blocked what the server rests on.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGIO,))
-    if not _import(line, asked["lab"], asked["own"]):
-        kill_group(os.getpid())
-    awake, wake = socket.socketpair()
-    wake.setblocking(False)
-    signal.set_wakeup_fd(wake.fileno())
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))
     running: set[int] = set()
     try:
-        _tell(line, "ready")
-        while True:
-            ready, _, _ = select.select([line, awake], [], [])
-            if awake in ready:
-                awake.recv(_PART)
-                _collect(line, running)
-            if line in ready and not _answered(line, running, (line, awake, wake), asked["forks"]):
-                break
+        going = _import(line, asked["lab"], asked["own"], asked["patience"])
+        # Whatever a module has made of it.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if going:
+            _tell(line, "ready")
+        while going:
+            if select.select([line], [], [], _TICK if running else None)[0]:
+                going = _answered(line, running, forks=asked["forks"])
+            _collect(line, running)
     finally:
         for pid in running:
             kill_group(pid)
-    # With what the user's modules have started when they were imported.
-    kill_group(os.getpid())
+        # With what the user's modules have started when they were imported.
+        kill_group(os.getpid())
 
 
-def _answered(
-    line: socket.socket, running: set[int], ours: Iterable[socket.socket], forks: bool
-) -> bool:
-    """Start the child that is asked for. Return whether there was anybody to ask."""
-    try:
-        devices, theirs, _, _ = socket.recv_fds(line, _PART, 1)
-    except OSError:
-        return False
-    if not theirs:
-        return False
-    with socket.socket(fileno=theirs[0]) as end:
-        try:
-            pid = _child(end, json.loads(devices), ours, forks)
-            running.add(pid)
-        except OSError as error:
-            pid = -(error.errno or errno.EAGAIN)
-    _tell(line, "started", pid)
-    return True
-
-
-def _import(line: socket.socket, lab: Iterable[str], own: Iterable[str]) -> bool:
+def _import(line: socket.socket, lab: Iterable[str], own: Iterable[str], patience: float) -> bool:
     """Import what can be imported. Return whether copies of the process would have all of it.
 
     A unit that needs what cannot be imported meets the same error, in its record. The end of the
-    driver ends the process meanwhile, by a signal, whatever an import is at.
+    driver ends the process meanwhile, and so does a clock, whatever an import is at.
     """
-    fcntl.fcntl(line, fcntl.F_SETOWN, -os.getpid())
-    flags = fcntl.fcntl(line, fcntl.F_GETFL)
-    fcntl.fcntl(line, fcntl.F_SETFL, flags | os.O_ASYNC)
+    _end_with_parent(signal.SIGKILL)
     if select.select([line], [], [], 0)[0]:
-        return False  # it had ended before
+        return False  # the driver had ended before
     # A module that draws when it is imported draws the same in every run.
     seed_generators(0)
     for module in lab:
@@ -291,13 +261,14 @@ def _import(line: socket.socket, lab: Iterable[str], own: Iterable[str]) -> bool
         import_module("torch._dynamo")
         import_module("scipy.special")
     threads = _threads()
-    _tell(line, "own")
+    signal.setitimer(signal.ITIMER_REAL, patience)
     open_project_folders()
     for module in own:
         # Signals are ignored here: what is raised is the module's own.
         with suppress(BaseException):
             import_module(module)
-    fcntl.fcntl(line, fcntl.F_SETFL, flags)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    _end_with_parent(0)
     # So that the collector of a child does not write to, and so copy, what all of them share.
     gc.collect()
     gc.freeze()
@@ -311,14 +282,31 @@ def _threads() -> int:
         return 1
 
 
-def _child(
-    line: socket.socket, devices: str | None, ours: Iterable[socket.socket], forks: bool
-) -> int:
-    """Start a child at the end of `line`, without what is ours, and return its number."""
-    if not forks:
-        process = _started("child", line, devices)
-        process.returncode = 0  # or `subprocess` would collect it before us
-        return process.pid
+def _answered(line: socket.socket, running: set[int], *, forks: bool) -> bool:
+    """Start the child that is asked for. Return whether there was anybody to ask."""
+    try:
+        devices, theirs, _, _ = socket.recv_fds(line, _PART, 1)
+    except OSError:
+        return False
+    if not theirs:
+        return False
+    with socket.socket(fileno=theirs[0]) as end:
+        try:
+            if forks:
+                pid = _forked(end, json.loads(devices), line)
+            else:
+                process = _started("child", end, json.loads(devices))
+                process.returncode = 0  # or `subprocess` would collect it before us
+                pid = process.pid
+            running.add(pid)
+        except OSError as error:
+            pid = -(error.errno or errno.EAGAIN)
+    _tell(line, "started", pid)
+    return True
+
+
+def _forked(end: socket.socket, devices: str | None, line: socket.socket) -> int:
+    """Start a child at the `end` of its line, without that of the server; return its number."""
     server = os.getpid()
     pid = os.fork()
     if pid:
@@ -328,25 +316,22 @@ def _child(
     code = 1
     try:
         os.setpgid(0, 0)
-        _end_with(server)
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for one in ours:
-            one.close()
-        import_module("maxk_lab.sweeps.run.supervisor.child").work(line, devices)
-        code = 0
+        # Ray kills the server with its driver.
+        _end_with_parent(signal.SIGKILL)
+        if os.getppid() == server:
+            line.close()
+            work(end, devices)
+            code = 0
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(code)
 
 
-def _end_with(server: int) -> None:
-    """Have the system kill this process with the server: Ray kills that one with the driver."""
+def _end_with_parent(number: int) -> None:
+    """Have the system send this signal to this process when its parent ends; 0 is none."""
     with suppress(AttributeError):  # a system without it
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != server:
-        os._exit(1)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
 def _tell(line: socket.socket, name: str, *numbers: int) -> None:

@@ -16,11 +16,13 @@ from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.supervisor.devices import Devices
 from maxk_lab.sweeps.run.supervisor.fork_server import FORKS, Child, ForkServer
-from maxk_lab.sweeps.run.supervisor.limits import LOADING, Excess, Limits
+from maxk_lab.sweeps.run.supervisor.limits import Excess, Limits
 from maxk_lab.sweeps.spec.execution import Execution
 
 # A process gets no other unit once it is so old: a start costs some hundredths of a second.
 SHARED_SECONDS = 1.0
+# Seconds that a process has to import what its task needs, before the clock of the task runs.
+LOADING = 120.0
 # So many servers in a row that end, and no unit begun meanwhile, are no accident.
 _STARTS = 3
 
@@ -30,8 +32,7 @@ class _Open:
     """A task that is not done: its cells without a record, by their ids.
 
     `lost` counts the processes that it lost since its last record. `shared` says that what its
-    cells share, if anything, has been done before; `alone` that each is measured by itself;
-    `orphaned` that it has lost one with the server.
+    cells share, if anything, has been done before; `alone` that each is measured by itself.
     """
 
     task: Task
@@ -39,7 +40,6 @@ class _Open:
     shared: bool
     lost: int = 0
     alone: bool = False
-    orphaned: bool = False
 
     @property
     def next(self) -> Task:
@@ -88,9 +88,8 @@ class LocalBackend:
         self._starts = _STARTS
         self._waiting: deque[_Open] = deque()
         self._open: dict[Child, _Open] = {}
-        self._idle: list[Child] = []
-        # Those that are about to end.
-        self._ending: list[Child] = []
+        # All that have not ended.
+        self._children: list[Child] = []
         # The time by which every task has been left.
         self._leaving: float | None = None
 
@@ -150,12 +149,11 @@ class LocalBackend:
             return
         wait([server.line, *(child.line for child in self._open if child.code is None)], seconds)
         server.listen()
-        for child in (*self._idle, *self._ending):
-            if child.code is not None:
+        for child in [one for one in self._children if one.code is not None]:
+            if child not in self._open:
+                self._children.remove(child)
                 self._devices.give(child.devices)
                 child.line.close()
-        self._idle = [child for child in self._idle if child.code is None]
-        self._ending = [child for child in self._ending if child.code is None]
 
     def _begin(self) -> None:
         """Give what waits to processes, of which new ones are started if they are needed."""
@@ -178,9 +176,9 @@ class LocalBackend:
         if server is not None and server.ready and not server.ended:
             return server
         if server is not None:
-            if not (server.ready or server.ended or self._limits.too_slow(server)):
+            if not (server.ready or server.ended):
                 return None
-            if not server.ready and server.own_since is not None:
+            if not server.ready and self._own:
                 self._own = ()
             elif self._starts:
                 self._starts -= 1
@@ -190,7 +188,8 @@ class LocalBackend:
                 )
             server.close()
         try:
-            self._server = ForkServer(self._lab, self._own)
+            patience = min(self._limits.of_calls or LOADING, LOADING)
+            self._server = ForkServer(self._lab, self._own, patience)
         except OSError as error:
             raise RefusedError(f"no worker process can be started: {error.strerror}") from error
         return None
@@ -198,33 +197,29 @@ class LocalBackend:
     def _child(self, server: ForkServer, task: Task) -> Child | None:
         """Return a process for a task; None where there is none, and no room for another."""
         on_device, now = self._devices.wanted_by(task.on_device), time.monotonic()
-        for child in list(self._idle):
-            self._idle.remove(child)
+        for child in [one for one in self._children if one.idle]:
             young = now - child.born < SHARED_SECONDS and not task.own
             if (young or not FORKS) and (child.devices != "" or not on_device):
+                child.idle = False
                 return child
-            self._retire(child)
-        held = sum(bool(child.devices) for child in self._ending)
-        if len(self._open) + held >= self._jobs:
+            child.leave()
+        ending = [child for child in self._children if child not in self._open]
+        if len(self._open) + sum(bool(child.devices) for child in ending) >= self._jobs:
             return None
         devices = self._devices.take(on_device)
         try:
-            return server.start(devices)
+            child = server.start(devices)
         except OSError as error:
             self._devices.give(devices)
             if self._open or server.ended:
                 return None  # those that run do the work
             raise RefusedError(f"no worker process can be started: {error.strerror}") from error
-
-    def _retire(self, child: Child) -> None:
-        """Have a process without a task end by itself."""
-        child.leave()
-        self._ending.append(child)
+        self._children.append(child)
+        return child
 
     def _remove(self, child: Child) -> _Open:
         """Kill a process, of which nothing good is to be expected, and return its task."""
         child.kill()
-        self._ending.append(child)
         return self._open.pop(child)
 
     def _left(self, end: float) -> Iterator[Event]:
@@ -251,7 +246,10 @@ class LocalBackend:
             child.call = (payload["function"], payload["since"]) if name == "call" else None
             return
         if name in ("unit_finished", "left"):
-            self._release(child)
+            del self._open[child]
+            child.idle = not (one.task.own and FORKS) and self._leaving is None
+            if not child.idle:
+                child.leave()
             if name == "left":
                 yield Event(one.task.key, name, payload)
             else:
@@ -267,21 +265,9 @@ class LocalBackend:
             child.since = time.monotonic()
         yield Event(one.task.key, name, payload)
 
-    def _release(self, child: Child) -> None:
-        """Take the task of a process from it, and let it end if it gets no other."""
-        if (self._open.pop(child).task.own and FORKS) or self._leaving is not None:
-            self._retire(child)
-        else:
-            self._idle.append(child)
-
     def _lose(self, child: Child) -> Iterator[Event]:
         """Begin what a dead process was at again, or record that its cells end every process."""
         one = self._remove(child)
-        if self._server is not None and self._server.ended and not one.orphaned:
-            # Somebody has killed the server with all its children: once, that is no unit's fault.
-            one.orphaned = True
-            yield from self._done(one)
-            return
         again = ", and again in a new one" if one.lost else ""
         why = (
             f"the worker process died while measuring ({child.ending}){again}: "

@@ -16,10 +16,9 @@ from sweep_files import Write
 from maxk_lab.studies.training.work import measure as measure_training
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.backends.backend import Event
-from maxk_lab.sweeps.run.execute import execute
+from maxk_lab.sweeps.run.execute import execute, tasks_of
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.supervisor.local import LocalBackend
-from maxk_lab.sweeps.run.tasks import tasks_of
 from maxk_lab.sweeps.spec.load import load_spec
 
 pytestmark = pytest.mark.slow

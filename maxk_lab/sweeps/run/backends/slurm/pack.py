@@ -132,7 +132,7 @@ class Pack:
 
 def _print(name: str, **payload: Any) -> None:
     if name != "progress":
-        about = {key: value for key, value in payload.items() if key not in ("key", "driver")}
+        about = {key: value for key, value in payload.items() if key != "key"}
         _log.info("%s %s", name, json.dumps(about, default=str))
 
 

@@ -27,11 +27,10 @@ from maxk_lab.sweeps.run.backends.slurm.jobs import (
     living,
     submitted,
 )
-from maxk_lab.sweeps.run.execute import execute
+from maxk_lab.sweeps.run.execute import execute, tasks_of
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.tasks import tasks_of
 
 MakePlan = Callable[..., Plan]
 

@@ -18,8 +18,8 @@ from maxk_lab.sweeps.run.backends.slurm.jobs import (
     parameters,
     sbatch,
 )
+from maxk_lab.sweeps.run.execute import tasks_of
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.tasks import tasks_of
 from maxk_lab.sweeps.spec.execution import Execution
 
 

@@ -22,8 +22,8 @@ from maxk_lab.sweeps.run.backends.slurm import jobs as jobs_module
 from maxk_lab.sweeps.run.backends.slurm.jobs import cancel, submitted
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.leases import drivers
+from maxk_lab.sweeps.run.progress import status_of
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.status import status_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 Go = Callable[..., Outcome]

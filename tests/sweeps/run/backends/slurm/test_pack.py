@@ -15,9 +15,9 @@ from submitit.core.utils import DelayedSubmission
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.backends.slurm import pack as module
 from maxk_lab.sweeps.run.backends.slurm.pack import Pack, outcome_of
+from maxk_lab.sweeps.run.execute import tasks_of
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.tasks import tasks_of
 
 MakePlan = Callable[..., Plan]
 
