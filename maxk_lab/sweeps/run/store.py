@@ -163,13 +163,15 @@ class Store:
     def rewrite(self, cells: Collection[str], segment: Segment) -> None:
         """Keep the records that count of these cells alone, in a new `segment` of this process.
 
-        Whenever it is stopped, none of them is lost.
+        Whenever it is stopped, none of them is lost; a segment that has grown meanwhile stays.
         """
         segment.close()
+        sizes = {path: path.stat().st_size for path in self.folder.glob(f"*{SUFFIX}")}
         self.look()
         segment.append(b"".join(self.read(self.heads[cell]) for cell in sorted(cells)))
-        for name in self._read:
-            (self.folder / name).unlink(missing_ok=True)
+        for path, size in sizes.items():
+            if path.stat().st_size == size:
+                path.unlink()
 
     def _read_on(self, name: str, earlier: _Read | None) -> _Read:
         """Read on in a segment, or from its beginning where it is not the one that was read.
