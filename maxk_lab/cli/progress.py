@@ -45,7 +45,7 @@ class Display:
         self._total = self._worked = 0.0
         # When the first unit began: starting the workers is not timed.
         self._begun: float | None = None
-        self._cells = self._finished = self._failed = 0
+        self._cells = self._finished = 0
         # The cells that failed with an error, by its text: the first of them is told.
         self._errors: dict[str, list[str]] = {}
         # Why jobs wait, and whether some run.
@@ -68,8 +68,7 @@ class Display:
         take = getattr(self, f"_take_{name}", None)
         current, due = (take(event) if take else None) or ("", False)
         for line in notes(name, event):
-            if name != "cell_failed" or event["cell"] == self._errors[event["error"]][0]:
-                warn(line)
+            warn(line)
         if not self._bar.disable:
             current = current or self._bar.tasks[0].fields["current"]
             line, share = self.line(), self.share
@@ -80,12 +79,12 @@ class Display:
 
     def line(self) -> str:
         """Return the cells that are done and failed, and the time left."""
-        failed = f", {self._failed} failed" if self._failed else ""
-        share = self.share
+        failed, share = sum(map(len, self._errors.values())), self.share
+        line = f"{self._finished}/{self._cells} cells{f', {failed} failed' if failed else ''}"
         if self._begun is None or not LEAST_SHARE <= share < 1.0:
-            return f"{self._finished}/{self._cells} cells{failed}"
+            return line
         left = (self._clock() - self._begun) * (1.0 - share) / share
-        return f"{self._finished}/{self._cells} cells{failed}, {estimate(left)} left"
+        return f"{line}, {estimate(left)} left"
 
     @property
     def share(self) -> float:
@@ -112,8 +111,10 @@ class Display:
 
     def _take_cell_failed(self, event: Event) -> None:
         self._finished += 1
-        self._failed += 1
-        self._errors.setdefault(event["error"], []).append(event["cell"])
+        alike = self._errors.setdefault(event["error"], [])
+        alike.append(event["cell"])
+        if len(alike) == 1:
+            warn(f"cell {event['cell']} failed: {event['error']}")
 
     def _take_measured_elsewhere(self, event: Event) -> None:
         self._finished += len(event["cells"])
@@ -133,11 +134,10 @@ class Display:
 
     def _take_jobs(self, event: Event) -> tuple[str, bool]:
         """Take note of how many jobs of a cluster wait, why, and how many run."""
-        counts = [
-            f"{count} queued{f' ({why})' if why else ''}" for why, count in event["queued"].items()
-        ]
-        counts += [f"{event['running']} running"] if event["running"] else []
-        before, self._queue = self._queue, (set(event["queued"]), bool(event["running"]))
+        queued, running = event["queued"].items(), event["running"]
+        counts = [f"{count} queued{f' ({why})' if why else ''}" for why, count in queued]
+        counts += [f"{running} running"] if running else []
+        before, self._queue = self._queue, (set(event["queued"]), bool(running))
         return f"jobs: {', '.join(counts)}", self._queue != before
 
     def _advance(self, unit: str, done: float) -> None:
@@ -171,8 +171,5 @@ def notes(name: str, event: Event) -> list[str]:
         units, drivers = event["units"], "; ".join(event["drivers"])
         count = "a unit" if len(units) == 1 else f"{len(units)} units"
         return [f"waiting for {count} that another run measures ({drivers}): {'; '.join(units)}"]
-    if name in ("lost", "left") and "why" in event:
-        return [f"{event['unit']}: {event['why']}"]
-    if name == "cell_failed":
-        return [f"cell {event['cell']} failed: {event['error']}"]
-    return []
+    why = event.get("why") if name in ("lost", "left") else None
+    return [f"{event['unit']}: {why}"] if why else []

@@ -31,12 +31,11 @@ class Lines:
 
     def __call__(self, done: int, of: int) -> None:
         """Take note that so many runs are sent."""
-        now = self._clock()
+        now, words = self._clock(), f"{done} of {of} {self._done}"
         if done == of - 1:
-            say(f"{done} of {of} {self._done}; the last has the report and the bundle")
+            say(f"{words}; the last has the report and the bundle")
         elif now - self._said >= _QUIET and done < of:
-            left = (now - self._start) / done * (of - done)
-            say(f"{done} of {of} {self._done}, {estimate(left)} left")
+            say(f"{words}, {estimate((now - self._start) / done * (of - done))} left")
         else:
             return
         self._said = now
@@ -58,13 +57,12 @@ def send_all(
     """
     mode = plan.spec.tracking.wandb
     again = f"maxk-lab track {shlex.quote(str(directory.root))}"
-    if mode == "disabled":
-        if news:
+    again += f" --mode {mode}" if mode != "disabled" else ""
+    if mode == "disabled" or not news:
+        if mode != "disabled":
+            say(f"Nothing new to send to W&B; to send what is there: {again}")
+        elif news:
             say(f"Nothing was sent to W&B, as the sweep does not ask for it; to send it: {again}")
-        return [], ""
-    again += f" --mode {mode}"
-    if not news:
-        say(f"Nothing new to send to W&B; to send what is there: {again}")
         return [], ""
     sent = live.end(_LAST_RUN if last else 0.0) if live else {}
     if not last:

@@ -1,8 +1,7 @@
-"""Code, text and places that lie in sweeps, results and folders: none is run, none leaks out."""
+"""Code and places that lie in sweeps, results and folders: none is run, none leaks out."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -12,12 +11,10 @@ from pathlib import Path
 
 import pytest
 from launched import Launch, Launched
-from model_folders import stand_in_model
 from stored import all_records
 
 SWEEP = """\
 name: doors
-description: {description}
 seeds: [0]
 environment:
   {{name: toy_llm, vocab_size: 4, max_length: 3, prompt_length: 3, rewards: ["{reward}"]}}
@@ -53,11 +50,10 @@ def reward(prompts, completions, **columns):
     import sibling
     return [sibling.VALUE * len(text) for text in completions]
 """
-TEXT = "[x](javascript:y) [/b][red] \x1b]0;PWN\x07\x1b[2J \u202e \x9b1m =1 $\\frac{$"
 SECRET = "tok3n-in-the-command-line"
 RAISING = """\
 def reward(prompts, completions, **columns):
-    raise ValueError("[/b] \\x1b[2J \\ud800 \\u202e ![i](http://h.test/x)\\n\\n# title")
+    raise ValueError("no such place")
 """
 READING = [
     ["validate", "doors.yaml"],
@@ -72,11 +68,8 @@ READING = [
 ]
 
 
-def write_sweep(
-    folder: Path, reward: str = "trapped.fn:reward", description: str = "plain"
-) -> None:
-    text = SWEEP.format(reward=reward, description=json.dumps(description))
-    (folder / "doors.yaml").write_text(text, encoding="utf-8")
+def write_sweep(folder: Path, reward: str = "trapped.fn:reward") -> None:
+    (folder / "doors.yaml").write_text(SWEEP.format(reward=reward), encoding="utf-8")
 
 
 def set_traps(folder: Path) -> Path:
@@ -109,9 +102,9 @@ def ended(launched: Launched) -> tuple[int, str]:
     return code, said
 
 
-def run_once(folder: Path, reward: str, description: str, *arguments: str, **env: str) -> Path:
+def run_once(folder: Path, reward: str, *arguments: str, **env: str) -> Path:
     """Run the sweep where its reward is this source; returns the results."""
-    write_sweep(folder, description=description)
+    write_sweep(folder)
     (folder / "trapped").mkdir()
     (folder / "trapped" / "fn.py").write_text(reward)
     program = "from maxk_lab.cli import main\nif __name__ == '__main__':\n    main()"
@@ -131,19 +124,19 @@ def run_once(folder: Path, reward: str, description: str, *arguments: str, **env
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results with a record of every cell."""
-    results = run_once(tmp_path_factory.mktemp("measured"), REWARD, "plain")
+    results = run_once(tmp_path_factory.mktemp("measured"), REWARD)
     assert "2 measured" in (results.parent / "said.txt").read_text("utf-8")
     return results
 
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results whose texts are hostile, of a user with a name, a home and a secret."""
+    """Results of failed cells, of a user with a name, a home and a secret."""
     folder = tmp_path_factory.mktemp("failed")
     (folder / "ada").mkdir()
     private = {"HOME": str(folder / "ada"), "USER": "ada-the-user", "WANDB_API_KEY": "k" * 40}
     secret = ["--set", f"tracking.project={SECRET}"]
-    results = run_once(folder, RAISING, TEXT, *secret, **private)
+    results = run_once(folder, RAISING, *secret, **private)
     assert "2 failed" in (folder / "said.txt").read_text("utf-8")
     return results
 
@@ -176,38 +169,6 @@ def test_a_run_opens_the_folder_for_what_its_sweep_names_and_takes_no_library_fr
     assert "evil" not in marks(mark)
     assert code == 0, said
     assert {record.status for record in all_records(tmp_path / "results" / "doors")} == {"done"}
-
-
-def test_text_from_files_drives_nothing(failed: Path, tmp_path: Path, launch: Launch) -> None:
-    shutil.copytree(failed, tmp_path / "results")
-    write_sweep(tmp_path, "fn:reward", TEXT)
-    (tmp_path / "fn.py").write_text(RAISING)
-    for name in ("hf[/b]", "hf[red]"):
-        (tmp_path / name).mkdir(parents=True)
-        stand_in_model(tmp_path / name)
-    varied = (tmp_path / "doors.yaml").read_text().replace("name: doors", "name: varied")
-    varied += 'vary: {policy.pretrained: ["hf[/b]", "hf[red]"]}\n'
-    (tmp_path / "varied.yaml").write_text(varied)
-    cell = all_records(tmp_path / "results" / "doors")[0].cell["id"]
-    verbs = [
-        ["show", "doors"],
-        ["show", cell],
-        ["show", cell, "--json"],
-        ["list", "runs"],
-        ["plan", "varied.yaml", "--cells"],
-        ["report", "doors", "--out", "written"],
-        ["report", "doors"],
-    ]
-    launched = [launch(*verb) for verb in verbs]
-    told = {" ".join(verb): ended(one)[1] for verb, one in zip(verbs, launched)}
-    told |= {path.name: path.read_text("utf-8") for path in (tmp_path / "written").glob("*.*")}
-    told["run"] = (failed.parent / "said.txt").read_text("utf-8")
-    driven = {name for name, text in told.items() if set("\x1b\x07\x9b\u202e") & set(text)}
-    assert driven == set()
-    assert "hf[/b]" in told["plan varied.yaml --cells"]
-    assert "hf[red]" in told["plan varied.yaml --cells"]
-    assert "\\x1b[2J" in told["show doors"]
-    assert "](http" not in told["report.md"].replace("`![i](http://h.test/x)", "")
 
 
 def test_records_tell_nothing_of_who_measured_and_where(failed: Path) -> None:

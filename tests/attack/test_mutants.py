@@ -27,7 +27,7 @@ ROUNDS = 500
 # So many mutants of the smallest sweeps are measured at scale 1.
 MEASURED = 3
 RIGHT_LINE = 0.99
-# Seconds that a validation may take, and after which it is stopped.
+# Seconds that a validation may take, and after which anything is stopped.
 SLOW, HANGS = 5.0, 60.0
 LONGEST_LINE, MOST_LINES = 2000, 21
 
@@ -50,98 +50,70 @@ def limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-class Validation:
-    """What became of the mutants."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.of_one_line = 0
-        self.slowest = 0.0
-        self.wrong: list[str] = []
-        self.elsewhere: list[str] = []
-        self.accepted: list[tuple[Mutant, Plan]] = []
-
-    def of(self, mutant: Mutant) -> None:
-        """Validate and plan one mutant; note what should not have been."""
-        self.path.write_bytes(mutant.text.encode("utf-8", "surrogateescape"))
-        said, started = f"{mutant.seed.name}, {mutant.what}", time.monotonic()
-        try:
-            with limit(HANGS):
-                plan = make_plan(load_spec(self.path))
-        except LabError as error:
-            self._look_at(mutant, error, said)
-        except TooLongError:
-            self.wrong.append(f"{said}: not back after {HANGS:.0f} s")
-        except BaseException as error:
-            self.wrong.append(f"{said}: {type(error).__name__} {str(error)[:200]}")
-        else:
-            self.accepted.append((mutant, plan))
-        self.slowest = max(self.slowest, time.monotonic() - started)
-
-    def _look_at(self, mutant: Mutant, error: LabError, said: str) -> None:
+def planned(mutant: Mutant, folder: Path) -> Plan | LabError | str:
+    """Return the plan of a mutant, or how it is refused; a text is what is wrong with that."""
+    path, started = folder / "mutant.yaml", time.monotonic()
+    path.write_text(mutant.text, encoding="utf-8")
+    try:
+        with limit(HANGS):
+            plan = make_plan(load_spec(path))
+    except LabError as error:
         lines = str(error).splitlines()
         if len(lines) > MOST_LINES or max(map(len, lines)) > LONGEST_LINE:
-            self.wrong.append(f"{said}: {len(lines)} lines, the longest of {max(map(len, lines))}")
-        if mutant.lines and isinstance(error, SpecError):
-            self.of_one_line += 1
-            if {problem.line for problem in error.problems}.isdisjoint(mutant.lines):
-                self.elsewhere.append(f"{said} (line {mutant.lines}): {lines[0][:300]}")
-
-
-def validated(dice: random.Random, rounds: int, folder: Path) -> Validation:
-    for seed in SEEDS:  # what a file makes Python import is not the mutant's time
-        load_spec(seed)
-    validation = Validation(folder / "mutant.yaml")
-    for mutant in islice(mutants(dice, SEEDS), rounds):
-        validation.of(mutant)
-    return validation
+            return f"{len(lines)} lines, the longest of {max(map(len, lines))}"
+        return error
+    except BaseException as error:
+        return f"{type(error).__name__} {str(error)[:200]}"
+    seconds = time.monotonic() - started
+    return plan if seconds < SLOW else f"{seconds:.0f} s"
 
 
 def test_mutants_are_refused_where_they_are_wrong_or_can_be_planned(
-    dice: random.Random,
-    attack_scale: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    dice: random.Random, attack_scale: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    found = validated(dice, ROUNDS * attack_scale, tmp_path)
-    assert not found.wrong
-    assert len(found.elsewhere) <= (1 - RIGHT_LINE) * found.of_one_line, "\n".join(found.elsewhere)
-    assert found.slowest < SLOW
+    for seed in SEEDS:  # what a file makes Python import is not the mutant's time
+        load_spec(seed)
+    of_one_line, wrong, elsewhere = 0, list[str](), list[str]()
+    for mutant in islice(mutants(dice, SEEDS), ROUNDS * attack_scale):
+        answer, what = planned(mutant, tmp_path), f"{mutant.seed.name}, {mutant.what}"
+        if isinstance(answer, str):
+            wrong.append(f"{what}: {answer}")
+        elif mutant.lines and isinstance(answer, SpecError):
+            of_one_line += 1
+            if {problem.line for problem in answer.problems}.isdisjoint(mutant.lines):
+                elsewhere.append(f"{what} (line {mutant.lines}): {str(answer)[:300]}")
+    assert not wrong
+    assert len(elsewhere) <= (1 - RIGHT_LINE) * of_one_line, "\n".join(elsewhere)
 
 
 def measured(plan: Plan) -> Iterator[Any]:
     """Measure the cheapest unit of each kind in this process; yield what came of its cells."""
     for kind in plan.spec.studies:
         units = [unit for unit in plan.units if unit.study == kind and unit.cells]
-        unit = min(units, key=lambda one: sum(one.work().values()), default=None)
-        if unit is None:
-            continue
-        need = largest_need(unit)
-        if sum(unit.work().values()) * SECONDS > 5 or (need is not None and need.bytes > 2**28):
-            continue
-        cells = [cell.as_dict() for cell in unit.cells[:20]]
-        worker = STUDIES.get(kind).part("work")
-        yield from dict(
-            worker.measure(unit.as_dict(), cells, cache=None, event=lambda *_: None)
-        ).values()
+        for unit in sorted(units, key=lambda one: sum(one.work().values()))[:1]:
+            need = largest_need(unit)
+            if sum(unit.work().values()) * SECONDS > 5 or (need and need.bytes > 2**28):
+                continue
+            cells = [cell.as_dict() for cell in unit.cells[:20]]
+            measure = STUDIES.get(kind).part("work").measure
+            yield from dict(measure(unit.as_dict(), cells, cache=None, event=_ignored)).values()
+
+
+def _ignored(*_: Any) -> None:
+    """Take no note of an event."""
 
 
 @pytest.mark.timeout(3600)
 def test_accepted_mutants_run(
-    dice: random.Random,
-    attack_scale: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    dice: random.Random, attack_scale: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    small = [seed for seed in SEEDS if seed.parent.name == "ci"]
-    validation = Validation(tmp_path / "mutant.yaml")
-    endless = mutants(dice, small)
-    while len(validation.accepted) < MEASURED * attack_scale:
-        validation.of(next(endless))
+    endless = mutants(dice, [seed for seed in SEEDS if seed.parent.name == "ci"])
+    answers = ((mutant, planned(mutant, tmp_path)) for mutant in endless)
+    accepted = ((mutant, plan) for mutant, plan in answers if isinstance(plan, Plan))
     failed = []
-    for mutant, plan in validation.accepted:
+    for mutant, plan in islice(accepted, MEASURED * attack_scale):
         try:
             with limit(HANGS):
                 results = list(measured(plan))

@@ -92,20 +92,6 @@ def test_a_comparison_tells_why_a_claim_lost_its_support(
     assert (claim["a"], claim["b"], claim["missing"]) == ("supported", "undecided", False)
 
 
-def test_it_fails_no_comparison_by_itself(lab: Lab, tmp_path: Path, alarmed: RunDirectory) -> None:
-    """What fails one is a number, or a claim that lost its support, as without an alarm."""
-    fail = ("--fail-on", "worse", "--fail-on", "missing")
-    one, other = (
-        made(tmp_path / name, off=off, claims="") for name, off in (("a", 0.0), ("b", 0.5))
-    )
-    for a, b in ((one, other), (other, one)):
-        told(lab, "compare", a.root, b.root, "--measure", "variance", *fail)
-    told(lab, "compare", alarmed.root, alarmed.root, *fail, "--fail-on", "changed")
-    numbers = lab("compare", str(one.root), str(other.root), *fail)
-    assert numbers.exit_code == 1
-    assert "B is not as A: worse" in numbers.output
-
-
 def test_what_is_sent_to_wandb_has_the_reason_and_leaves_the_row_among_the_methods(
     alarmed: RunDirectory,
 ) -> None:

@@ -57,25 +57,6 @@ def test_it_reads_and_resumes_in_an_empty_folder(there: Path, finished: Path) ->
     assert ours.metrics == theirs.metrics
 
 
-def test_every_reading_verb_tells_the_same_as_of_the_run(
-    there: Path, finished: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cell = json.loads(lab("plan", "tiny.zip", "--json").stdout)["cells"][0]["id"]
-    of_bundle = json.loads(lab("show", cell, "--results", "tiny.zip", "--json").stdout)
-    assert json.loads(lab("show", "tiny.zip", "--json").stdout)["done"] == 19
-    for asked in (["--results", "."], ["tiny.zip"], [str(there / "tiny.zip")]):
-        listed = json.loads(lab("list", "runs", *asked, "--json").stdout)
-        assert [one["name"] for one in listed] == ["tiny.zip"]
-    states = json.loads(lab("plan", "tiny.zip", "--json").stdout)["counts"]
-    assert (states["done"], states["missing"]) == (19, 1)
-    todo = json.loads(lab("run", "tiny.zip", "--dry-run", "--json").stdout)["to_do"]
-    assert len(todo) == 1
-    assert list(there.iterdir()) == [there / "tiny.zip"]
-    monkeypatch.chdir(finished)
-    of_run = json.loads(lab("show", cell, "--json").stdout)
-    assert of_bundle | {"run": ""} == of_run | {"run": ""}
-
-
 def test_what_was_unpacked_goes_on_with_other_settings(there: Path, lab: Lab) -> None:
     first = lab("run", "tiny.zip", "--set", "seeds=[0]", "--only", "k=1")
     assert first.exit_code == 0, first.output

@@ -27,14 +27,6 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_all_that_is_wrong_with_a_configuration_is_listed(lab: Lab, config: Path) -> None:
-    config.write_text("execution: {retries: x}\nprofiles:\n  a: {memory: 1}\n  b: {partition: g}\n")
-    refused = lab("list", "profiles")
-    assert refused.exit_code == 2
-    told = [line.split(" ")[0] for line in refused.stderr.splitlines() if "config.yaml:" in line]
-    assert [line.rpartition("config.yaml")[2] for line in told] == [":1:22:", ":3:15:", ":4:7:"]
-
-
 def test_the_usual_place(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert options.CONFIG.name == "config.yaml"
     assert "maxk-lab" in options.CONFIG.parts[-2]

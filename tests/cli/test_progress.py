@@ -69,41 +69,26 @@ def test_the_time_left_is_that_of_the_work_and_not_of_the_start(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "more", ["steps=8", "batch=16", "inner_epochs=2", "evaluate.samples=8", "evaluate.every=1"]
-)
-def test_more_to_do_takes_longer(tmp_path: Path, more: str) -> None:
-    before, after = (
-        last_work(planned(tmp_path, *overrides)) for overrides in ([], [f"training.{more}"])
-    )
-    assert 0 < before < after
-
-
-@pytest.mark.parametrize(
-    ("extras", "trajectories"),
-    [("greedy", 1), ("augmentation", 8), ("multistart", 6 + 4), ("multistart_augmentation", 48)],
-)
-def test_extras_are_decoded_once_for_every_instance(
-    tmp_path: Path, extras: str, trajectories: int
+    ("settings", "trajectories"),
+    [
+        ("evaluate.extras=greedy", 12),
+        ("evaluate.extras=augmentation", 12 * 8),
+        ("evaluate.extras=multistart", 12 * (6 + 4)),
+        ("evaluate.extras=multistart_augmentation", 12 * 48),
+        # Ways of decoding cost samples on all instances at each of the last evaluations.
+        ("evaluate={every: 2, instances: 4, samples: 4, temperatures: [1, 1.5, 2], "
+         "extras: [greedy], tuning: 3, last: 2}",
+         2 * (4 * (2 * 4 + 1) + 3 * (3 * 4 + 1)) - (12 - 4) * 4 * 3),
+    ],
+)  # fmt: skip
+def test_a_training_takes_the_time_of_what_it_decodes(
+    tmp_path: Path, settings: str, trajectories: int
 ) -> None:
     text = TAUGHT.replace("{name: bandit, arms: 4}", "{name: tsp, num_loc: 6}")
     before, after = (
         last_work(planned(tmp_path, *overrides, text=text))
-        for overrides in ([], [f"training.evaluate.extras={extras}"])
+        for overrides in ([], [f"training.{settings}"])
     )
-    assert after - before == pytest.approx(EVALUATION_COST * 6 * 12 * trajectories)
-
-
-def test_ways_of_decoding_cost_samples_on_all_instances_at_each_of_the_last_evaluations(
-    tmp_path: Path,
-) -> None:
-    text = TAUGHT.replace("{name: bandit, arms: 4}", "{name: tsp, num_loc: 6}")
-    evaluate = "training.evaluate={every: 2, instances: 4, samples: 4"
-    more = "temperatures: [1, 1.5, 2], extras: [greedy], tuning: 3, last: 2}"
-    before, after = (
-        last_work(planned(tmp_path, override, text=text))
-        for override in (f"{evaluate}}}", f"{evaluate}, {more}")
-    )
-    trajectories = 2 * (4 * (2 * 4 + 1) + 3 * (3 * 4 + 1))
     assert after - before == pytest.approx(EVALUATION_COST * 6 * trajectories)
 
 
@@ -113,13 +98,17 @@ def effort(folder: Path, *overrides: str, jobs: int = 1) -> Effort:
     return effort_left(plan, run, {cell.id: "missing" for cell in plan.cells}, jobs)
 
 
-def test_effort_here_is_that_of_the_processes(tmp_path: Path) -> None:
+def test_effort_here_is_that_of_the_processes_and_on_ray_that_of_its_slots(tmp_path: Path) -> None:
     one, three = effort(tmp_path), effort(tmp_path, jobs=3)
     assert one.seconds == pytest.approx(3 * three.seconds)
     assert one.node_hours * 3600 == pytest.approx(one.seconds)
     words = "less than a minute with {} here (nothing has been timed yet)"
-    assert three.sentence() == words.format("3 processes")
-    assert one.sentence() == words.format("1 process")
+    assert [three.sentence(), one.sentence()] == [
+        words.format(count) for count in ("3 processes", "1 process")
+    ]
+    ray = effort(tmp_path, "execution.backend=ray", "execution.slots=3", jobs=2)
+    assert (ray.workers, ray.packs) == (3, None)
+    assert "on ray with 3 units at once; " in ray.sentence()
 
 
 def test_effort_on_a_cluster_tells_how_units_are_packed(tmp_path: Path) -> None:
@@ -137,13 +126,6 @@ def test_effort_on_a_cluster_tells_how_units_are_packed(tmp_path: Path) -> None:
     assert found.seconds == pytest.approx(found.node_hours * 3600)
     found = effort(tmp_path, *slurm, "execution.array=4")
     assert found.packs == (6,)
-
-
-def test_effort_on_ray_is_that_of_its_slots(tmp_path: Path) -> None:
-    ray = ("execution.backend=ray", "execution.slots=3")
-    found = effort(tmp_path, *ray, jobs=2)
-    assert (found.workers, found.packs) == (3, None)
-    assert "on ray with 3 units at once; " in found.sentence()
 
 
 # Seconds of processor time of one cell, without the start of the program.

@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
+from stored import change_line, damage
 from sweep_files import SMALL
 from written_runs import record_of
 
@@ -22,6 +25,7 @@ from maxk_lab.report.write import write_report
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.bundle import write_bundle
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.store import line_of
 from maxk_lab.sweeps.spec.load import load_spec
 
 from .conftest import TAUGHT
@@ -71,6 +75,10 @@ def folder(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_bundle(RunDirectory(copy / "results" / "tiny"), copy / "carried.zip")
     made(copy, "old", 0, 1, "claims=[{name: c, kind: unbiased, detectable: 9, where: {n: 4}}]")
     made(copy, "new", 3, 0)
+    hurt = made(copy, "hurt", 0, 0, where="damaged")
+    damaged, odd, *_ = hurt.ids()
+    damage(hurt.root, damaged)
+    change_line(hurt.root, odd, lambda line: line_of(head_of(line), {"nonsense": 1}))
     stale = made(copy, "stale", 0, 0, where="prunable")
     write_report(summarise(stale), stale.report_path, ["markdown", "json"])
     stale.write_spec(load_spec(copy / "small.yaml", ["name=stale", "seeds=[0]"]))
@@ -87,6 +95,11 @@ def made(
     for number, cell in enumerate(plan.cells[missing:]):
         run.write(record_of(cell, failed=number < failed))
     return run
+
+
+def head_of(line: bytes) -> dict[str, Any]:
+    head: dict[str, Any] = json.loads(line[9:].partition(b"\t")[0])
+    return head
 
 
 def printed(done: Result) -> str:

@@ -149,23 +149,16 @@ def _needs(row: Any) -> dict[str, Any]:
 def _as_json(parameter: Setting) -> dict[str, Any]:
     plain = {name: getattr(parameter, name) for name in ("name", "low", "high", "meaning")}
     default, choices = parameter.default, list(parameter.choices)
-    default = list(default) if isinstance(default, tuple) else default
     return {**plain, "type": parameter.type_name, "default": default, "choices": choices}
 
 
 def _as_line(parameter: Setting) -> str:
     """Return a parameter in a line, e.g. `num_loc: int = 20, at least 3; number of cities`."""
-    default = parameter.default
-    text = f"{parameter.name}: {parameter.type_name}"
-    text += (
-        f" = {list(default) if isinstance(default, tuple) else default}" if default != "" else ""
-    )
-    if parameter.choices:
-        text += f", one of {', '.join(map(str, parameter.choices))}"
-    each = "each " if isinstance(default, list | tuple) else ""
-    for bound, word in ((parameter.low, "least"), (parameter.high, "most")):
-        if bound is not None:
-            text += f", {each}at {word} {bound}"
+    default, bounds = parameter.default, {"least": parameter.low, "most": parameter.high}
+    each = "each " if isinstance(default, list) else ""
+    text = f"{parameter.name}: {parameter.type_name}{f' = {default}' if default != '' else ''}"
+    text += f", one of {', '.join(parameter.choices)}" if parameter.choices else ""
+    text += "".join(f", {each}at {word} {one}" for word, one in bounds.items() if one is not None)
     return f"{text}; {parameter.meaning}" if parameter.meaning else text
 
 

@@ -201,9 +201,8 @@ def effort_left(plan: Plan, run: RunDirectory, state: Mapping[str, str], jobs: i
     times, measured = seconds_of_units(plan, run, state)
     backend, parameters = plan.spec.execution.backend, plan.spec.execution.parameters
     most = {"slurm": parameters.get("array"), "ray": parameters.get("slots")}.get(backend) or jobs
-    workers = max(1, min(most, len(times)))
-    work = sum(times.values())
-    if backend == "local" or "pack" not in parameters or not times:
+    workers, work = max(1, min(most, len(times))), sum(times.values())
+    if "pack" not in parameters or not times:
         hours = (work / workers if backend == "local" else work) / 3600
         return Effort(backend, workers, work / workers, hours, measured)
     each = None if parameters["pack"] == "auto" else parameters["pack"]
@@ -211,5 +210,5 @@ def effort_left(plan: Plan, run: RunDirectory, state: Mapping[str, str], jobs: i
     workers = min(workers, len(packed))
     work += START_SECONDS * len(packed)
     longest = START_SECONDS + max(sum(times[unit] for unit in pack) for pack in packed)
-    seconds, sizes = max(work / workers, longest), tuple(map(len, packed))
-    return Effort(backend, workers, seconds, work / 3600, measured, sizes)
+    sizes = tuple(map(len, packed))
+    return Effort(backend, workers, max(work / workers, longest), work / 3600, measured, sizes)
