@@ -57,7 +57,7 @@ def crossing(row: Row, other: Row) -> str:
     At the first and all K below it the paired 95 % interval of the difference, each alone, lies on
     one side of 0, at the second and all above it on the other; between them it is not told.
     """
-    from maxk_lab.studies.training.pairs import with_differences_to
+    from maxk_lab.studies.training.compare import with_differences_to
 
     found = with_differences_to(row.measured, other.measured, 0.95).differences
     signs = [(found[k].low > 0) - (found[k].high < 0) for k in sorted(found)]
@@ -70,10 +70,9 @@ def crossing(row: Row, other: Row) -> str:
 
 def decoded(row: Row, other: Row, way: str) -> Row:
     """Return the paired difference of two trainings, both decoded in a way, as `difference`."""
-    from maxk_lab.studies.training.decoding import in_way
-    from maxk_lab.studies.training.pairs import difference
+    from maxk_lab.studies.training.compare import difference
 
-    mine, theirs = (in_way(each.measured, way, 0.95) for each in (row, other))
+    mine, theirs = (each.measured.decoded.get(way) for each in (row, other))
     given(mine and theirs, f"{row} and {other} were decoded by {way}")
     found = difference(mine, theirs, 1, 0.95)
     ends = {"difference_low": found.low, "difference_high": found.high}

@@ -144,14 +144,14 @@ class Run:
     @cached_property
     def apart(self) -> Any:
         """The differences between trainings that are significant, corrected for all."""
-        from maxk_lab.studies.training.places import tested
+        from maxk_lab.studies.training.compare import tested
 
         return tested(self.report.summary.studies["training"].rows, self.values["alpha"])
 
     @cached_property
     def asked(self) -> list[int]:
         """The K that its training study asks about: 1, those it trains for, and all samples."""
-        from maxk_lab.studies.training.places import shown_ks
+        from maxk_lab.studies.training.compare import shown_ks
 
         return shown_ks(self.report.summary.studies["training"].rows)
 
@@ -174,7 +174,7 @@ class Run:
 
         A report that asks at several K, or places, shares the level, and tells no more.
         """
-        from maxk_lab.studies.training.places import beaten
+        from maxk_lab.studies.training.compare import beaten
 
         rows = self.report.summary.studies["training"].rows
         return row.measured in beaten(rows, k, self.values["alpha"])

@@ -168,7 +168,7 @@ def test_curves_cross_where_their_difference_is_told_to_change_its_sign(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not where their means do: a difference that may be 0 says nothing."""
-    from maxk_lab.studies.training import pairs as comparison
+    from maxk_lab.studies.training import compare as comparison
 
     def row(*ends: tuple[float, float]) -> Row:
         found = {2**at: SimpleNamespace(low=low, high=high) for at, (low, high) in enumerate(ends)}

@@ -28,8 +28,7 @@ from maxk_lab.statistics.seeds.two_level import (
 )
 from maxk_lab.statistics.skewed_mean import skewed_mean
 from maxk_lab.statistics.units import Array
-from maxk_lab.studies.training.pairs import with_differences_to
-from maxk_lab.studies.training.places import beaten, tested
+from maxk_lab.studies.training.compare import beaten, tested, with_differences_to
 from maxk_lab.studies.training.row import Trained, TrainingRow
 from maxk_lab.training.settings import Settings
 

@@ -1,42 +1,242 @@
-"""Rows of a training study compared: for claims, and with those of another run."""
+"""Trained rows against each other: paired differences, what is significant among them, claims.
+
+Two families are corrected together: the differences to the reference of each row, in all places of
+a study (Holm), and the best of each place against its rivals (Gupta). A place has the rows of one
+environment and n.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+import numpy as np
+
+from maxk_lab.estimators.method import Method
 from maxk_lab.report.claims import Judged, shown, strict_side, together
-from maxk_lab.report.tables import Effect, Pooled
-from maxk_lab.statistics.families import Comparison
-from maxk_lab.studies.training.decoding import in_way
-from maxk_lab.studies.training.ending import gap_difference
-from maxk_lab.studies.training.pairs import difference, why_not_paired
-from maxk_lab.studies.training.places import comparisons, places_of
-from maxk_lab.studies.training.row import TrainingRow
+from maxk_lab.report.naming import Setting, setting_words
+from maxk_lab.report.tables import Effect, Pooled, grouped
+from maxk_lab.statistics.families import Comparison, Family
+from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.statistics.seeds.over_seeds import (
+    of_instances,
+    over_instances,
+    over_seeds,
+    p_value,
+    p_value_over_instances,
+)
+from maxk_lab.statistics.seeds.two_level import improvement, probability_interval
+from maxk_lab.studies.training.pool import SAME_REWARD, gap, gap_range
+from maxk_lab.studies.training.row import (
+    OWN_TEMPERATURE,
+    Trained,
+    TrainingKey,
+    TrainingRow,
+    place_setting,
+    unusual,
+)
 from maxk_lab.sweeps.spec.claims import DifferenceClaim
+
+# The names of the plain leave-one-out baseline that the others are compared with, at K = 1.
+_PLAIN = ("rloo", "centred")
+# Values that differ by less, relative to their size, are the same but for rounding.
+_SAME = 1e-9
 
 
 def judged(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Pooled[TrainingRow]:
-    """The rows with the K at which they are better or worse, or may be the best of their place.
+    """The rows with their differences, and the K at which they are better, worse or maybe the best.
 
     The level of these families is that of the intervals, whatever `alpha` is for claims.
     """
+    rows = []
+    for row in pooled.rows:
+        other = compared_with(row, pooled.rows)
+        rows.append(row if other is row else _compared(row, other, level))
     verdicts = {}
-    for place in places_of(pooled.rows, level):
+    for place in places_of(rows, level):
         best = {k: place.may_be_best(k, len(place.ks)) for k in place.ks} if place.known else {}
         for row in place.rows:
             verdicts[row.key] = {
                 "better_at": tuple(place.tested.at(row, 1)),
                 "worse_at": tuple(place.tested.at(row, -1)),
-                "best_at": tuple(k for k, rows in best.items() if row in rows),
+                "best_at": tuple(k for k, several in best.items() if row in several),
             }
-    rows = (replace(row, verdicts=verdicts[row.key]) for row in pooled.rows)
-    return replace(pooled, rows=tuple(rows))
+    return replace(pooled, rows=tuple(replace(row, verdicts=verdicts[row.key]) for row in rows))
 
 
-def compare(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Iterator[Comparison]:
-    """The lines of `comparisons`."""
-    return comparisons(pooled.rows, level)
+def compared_with(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
+    """The row of the same environment and n that `row` is compared with.
+
+    POMO's loss with the same start is what a study of it must beat. Where it was not trained, plain
+    RLOO is, then either with another start, or else the first row. Of several, that which shares
+    most settings with `row`. One of these two itself, with settings that are not the default, is
+    compared with that of its kind which has the fewest of them.
+    """
+    same = [other for other in rows if _place(other) == _place(row)]
+
+    def rank(other: TrainingRow) -> tuple[int, int]:
+        started = other.settings.start == row.settings.start
+        kinds = [other.is_pomo, _is_plain(other)]
+        tiers = [*(is_kind and started for is_kind in kinds), *kinds]
+        mine, theirs = dict(row.key.setting), dict(other.key.setting)
+        unlike = sum(mine.get(name) != theirs.get(name) for name in {*mine, *theirs})
+        return next((i for i, so in enumerate(tiers) if so), len(tiers)), unlike
+
+    first = min(same, key=rank)
+    if first is not row:
+        return first
+    plainer: list[TrainingRow] = []
+    if row.is_pomo or _is_plain(row):
+        plainer = [other for other in same if (other.is_pomo if row.is_pomo else _is_plain(other))]
+    fewer = [other for other in plainer if _odd(other) < _odd(row)]
+    return min(fewer, key=_odd, default=row)
+
+
+def _place(row: TrainingRow) -> tuple[str, Setting, int]:
+    return row.key.environment, place_setting(row.key.setting), row.key.n
+
+
+def _is_plain(row: TrainingRow) -> bool:
+    unbiased = row.key.baseline in _PLAIN and row.catalogued_unbiased
+    return unbiased and Method.parse(row.key.estimator, k=row.key.k).k == 1
+
+
+def _odd(row: TrainingRow) -> int:
+    """The number of settings that are not the default."""
+    return len(unusual(row.key.setting))
+
+
+def _compared(row: TrainingRow, other: TrainingRow, level: float) -> TrainingRow:
+    """The row compared with this other, in every decoding that both have."""
+    decoded = {
+        name: with_differences_to(mine, other.decoded[name], level)
+        if name in other.decoded
+        else mine
+        for name, mine in row.decoded.items()
+    }
+    found = with_differences_to(row, other, level)
+    robust = dict(row.robust)
+    if robust:
+        better = {"improvement": improvement_over(row, other, row.ks[-1], level)}
+        robust = {"iqm": robust.pop("iqm")} | better | robust
+    return replace(found, decoded=decoded, robust=robust)
+
+
+def with_differences_to(row: TrainingRow, other: TrainingRow, level: float) -> TrainingRow:
+    """The row with its differences to this other, at every K that is kept."""
+    won = {}
+    for k in row.ks:
+        of_seeds = [] if why_not_paired(row, other, k) else _by_seed(row, other, k)
+        won[k] = sum(one > 0 for one in of_seeds), sum(one < 0 for one in of_seeds)
+    return replace(
+        row,
+        compared_with=other.key.path,
+        differences={k: difference(row, other, k, level) for k in row.ks},
+        p_values={k: difference_p_value(row, other, k) for k in row.ks},
+        won=won,
+    )
+
+
+def difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
+    """Final Max@k of `row` minus that of `other`, paired by seed.
+
+    With one seed it is paired by instance, and says nothing of other training runs.
+    """
+    if reason := why_not_paired(row, other, k):
+        return undefined(level, reason)
+    within = row.within.of_differences
+    if not row.one_seed:
+        return over_seeds(_by_seed(row, other, k), level, within)
+    by_instance = _by_instance(row, other, k)
+    if not by_instance:
+        return undefined(level, f"no values per instance at K = {k}")
+    return over_instances(by_instance, level, within)
+
+
+def difference_p_value(row: TrainingRow, other: TrainingRow, k: int) -> float:
+    """The two-sided p-value of no difference at k; NaN where there is no interval."""
+    if why_not_paired(row, other, k):
+        return math.nan
+    if row.one_seed:
+        return p_value_over_instances(_by_instance(row, other, k))
+    return p_value(_by_seed(row, other, k), row.within.of_differences)
+
+
+def _by_seed(row: TrainingRow, other: TrainingRow, k: int) -> list[float]:
+    return [mine.curve[k - 1] - theirs.curve[k - 1] for mine, theirs in seed_pairs(row, other)]
+
+
+def _by_instance(row: TrainingRow, other: TrainingRow, k: int) -> list[float]:
+    """The differences on the instances of the one seed; empty where they were not kept."""
+    ((mine, theirs),) = seed_pairs(row, other)
+    if k not in mine.per_instance or k not in theirs.per_instance:
+        return []
+    found: list[float] = np.subtract(mine.per_instance[k], theirs.per_instance[k]).tolist()
+    return found
+
+
+def why_not_paired(row: TrainingRow, other: TrainingRow, k: int) -> str:
+    """Why the two have no pairs of values at K = k; empty where they have."""
+    for each in (row, other):
+        if each.reason:
+            return f"{each.key.path}: {each.reason}"
+        if each.final(k) is None:
+            return f"{each.key.path}: fewer than {k} samples per evaluation"
+    if set(row.by_seed) != set(other.by_seed):
+        return f"{row.key.path} and {other.key.path} have different seeds"
+    if any(mine.instances != theirs.instances for mine, theirs in seed_pairs(row, other)):
+        return f"{row.key.path} and {other.key.path} were evaluated on different instances"
+    return ""
+
+
+def seed_pairs(row: TrainingRow, other: TrainingRow) -> list[tuple[Trained, Trained]]:
+    """The ends of each seed of both."""
+    return [(row.by_seed[seed], other.by_seed[seed]) for seed in sorted(row.by_seed)]
+
+
+def improvement_over(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
+    """P(Max@k of `row` on an instance of a seed is higher than that of `other`), ties half.
+
+    Paired by instance and seed. Every optimum is that of both rows, so for gaps it is the same.
+    Values within rounding of each other are ties: else of two rows that both found the optimum,
+    that which found it in more ways would win.
+    """
+    if reason := why_not_paired(row, other, k):
+        return undefined(level, reason)
+    pairs = [[one.per_instance.get(k) for one in pair] for pair in seed_pairs(row, other)]
+    if any(values is None for pair in pairs for values in pair):
+        return undefined(level, f"no values per instance at K = {k}")
+    wins = []
+    for mine, theirs in np.array(pairs):
+        same = np.isclose(mine, theirs, rtol=SAME_REWARD, atol=0)
+        wins.append(improvement(np.where(same, theirs, mine), theirs))
+    return probability_interval(np.array(wins), level=level)
+
+
+def gap_difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
+    """The gap of `row` at K = k minus that of `other`, which has the same seeds and instances."""
+    pairs = seed_pairs(row, other)
+    if not all(one.optima and k in one.per_instance for pair in pairs for one in pair):
+        return undefined(level, f"no optima, or no values per instance, at K = {k}")
+    gaps = [[gap(one.per_instance[k], one.optima) for one in pair] for pair in pairs]
+    optimum = min(row.optimum, other.optimum, key=lambda one: one.exact)
+    # Of rewards whose range is known it is on the same scale as their difference: of rewards of 0
+    # or 1 the two are one quantity.
+    within = gap_range(optimum, row.within).of_differences
+    return of_instances([(mine - theirs).tolist() for mine, theirs in gaps], level, within)
+
+
+def effect(row: TrainingRow, other: TrainingRow, name: str, level: float) -> Effect | None:
+    """The difference of Max@K, or of its gap, paired by seed; with one seed by instance."""
+    kind, _, at = name.partition("@")
+    if kind not in ("max", "gap") or not at.isdigit() or why_not_paired(row, other, int(at)):
+        return None
+    differ = difference if kind == "max" else gap_difference
+    paired = "instance" if row.one_seed else "seed"
+    return Effect(differ(row, other, int(at), level), paired=paired)
 
 
 def judge(
@@ -49,10 +249,13 @@ def judge(
     interval is over instances and knows nothing of other runs.
     """
     level = 1 - alpha / len(met)
+    decoding = OWN_TEMPERATURE if claim.decoding == "best" else claim.way
     verdicts: list[Judged] = []
     for row, partner in met:
         pair = f"{row.key.path} minus {partner.key.path}"
-        mine, theirs = _decoded(claim, row, level), _decoded(claim, partner, level)
+        mine, theirs = (
+            one if decoding is None else one.decoded.get(decoding) for one in (row, partner)
+        )
         if mine is None or theirs is None:
             verdicts.append(Judged("undecided", f"{pair}: not every policy was decoded so"))
             continue
@@ -61,29 +264,234 @@ def judge(
         if row.one_seed:
             text += ", of one seed: another may end differently"
             verdicts.append(Judged("undecided", text, found))
-        else:
-            verdict = strict_side(found, claim.at_least, claim.at_most)
-            at = f", at {100 * level:.4g} %" if len(met) == 1 else ""
-            words = f"{text} over {len(row.cells)} seeds{at}"
-            apart = {each.seed for each in (*mine.apart, *theirs.apart)}
-            if apart:
-                words += f"; seed {', '.join(map(str, sorted(apart)))} ended apart from the others"
-            verdicts.append(Judged(verdict, words, found))
+            continue
+        at = f", at {100 * level:.4g} %" if len(met) == 1 else ""
+        words = f"{text} over {len(row.cells)} seeds{at}"
+        if apart := sorted({*mine.apart, *theirs.apart}):
+            words += f"; seed {', '.join(map(str, apart))} ended apart from the others"
+        verdict = strict_side(found, claim.at_least, claim.at_most)
+        verdicts.append(Judged(verdict, words, found))
     return together(verdicts, "differences", alpha)
 
 
-def _decoded(claim: DifferenceClaim, row: TrainingRow, level: float) -> TrainingRow | None:
-    """The row as it is decoded for the claim; None where it was not."""
-    if claim.way is not None:
-        return row.own_way if claim.way == "own_way" else in_way(row, claim.way, level)
-    return row.tempered if claim.decoding == "best" else row
+def has_value(found: Interval | None) -> bool:
+    """Whether there is a value, with or without an interval."""
+    return found is not None and not math.isnan(found.value)
 
 
-def effect(row: TrainingRow, other: TrainingRow, name: str, level: float) -> Effect | None:
-    """The difference of Max@K, or of its gap, paired by seed; with one seed by instance."""
-    kind, _, at = name.partition("@")
-    if kind not in ("max", "gap") or not at.isdigit() or why_not_paired(row, other, int(at)):
-        return None
-    differ = difference if kind == "max" else gap_difference
-    paired = "instance" if row.one_seed else "seed"
-    return Effect(differ(row, other, int(at), level), paired=paired)
+def shown_ks(rows: Sequence[TrainingRow]) -> list[int]:
+    """The K of interest: 1, those that were trained for, and all samples of an evaluation."""
+    wanted = {1, *(row.key.k for row in rows), *(len(row.curve) for row in rows)}
+    return sorted(wanted & {k for row in rows for k in row.ks})
+
+
+@dataclass(frozen=True)
+class Tested:
+    """The differences to the reference in all places of a study, tested together.
+
+    `p_adjusted` has by row and K the p-value after Holm's correction; a difference is significant
+    where it is below `alpha`.
+    """
+
+    p_adjusted: Mapping[tuple[TrainingKey, int], float]
+    alpha: float
+
+    @property
+    def comparisons(self) -> int:
+        """The number of differences that are corrected together."""
+        return len(self.p_adjusted)
+
+    def sign(self, row: TrainingRow, k: int) -> int:
+        """1 for significantly better, -1 for significantly worse, 0 for neither."""
+        if self.p_adjusted.get((row.key, k), 1.0) >= self.alpha:
+            return 0
+        return 1 if row.differences[k].value > 0 else -1
+
+    def at(self, row: TrainingRow, sign: int) -> list[int]:
+        """The K at which the difference is significant and of this sign."""
+        return [k for key, k in self.p_adjusted if key == row.key and self.sign(row, k) == sign]
+
+
+def tested(rows: Sequence[TrainingRow], alpha: float) -> Tested:
+    """Test the differences of these rows, corrected together (Holm 1979).
+
+    They are those of all environments of a study, at the K that it asks about: 1, those that it
+    trains for, and all samples. An answer about all of these is then as sure as one of them, and
+    the points between, which only draw a curve, take no power from it.
+    """
+    asked = set(shown_ks(rows))
+    p_values = {
+        (row.key, k): p_value
+        for row in rows
+        for k, p_value in row.p_values.items()
+        if k in asked and not math.isnan(p_value)
+    }
+    adjusted = Family("reference", len(p_values), alpha, "holm").adjusted(p_values)
+    return Tested({key: adjusted[key] for key in p_values}, alpha)
+
+
+def beaten(rows: Sequence[TrainingRow], k: int, alpha: float, ks: int = 1) -> list[TrainingRow]:
+    """The rows that some other is significantly better than at k; the best of all is none of them.
+
+    For the truly best row to be beaten by chance, one of its R − 1 rivals must seem better than it
+    is: so each comparison is one-sided at alpha / (R − 1), shared among as many `ks`, whatever row
+    seems best (Gupta 1965, "On some multiple decision (selection and ranking) rules").
+    """
+    share = alpha / max(1, len(rows) - 1) / ks
+    return [
+        row
+        for row in rows
+        if any(_one_sided(other, row, k) < share for other in rows if other is not row)
+    ]
+
+
+def _one_sided(row: TrainingRow, other: TrainingRow, k: int) -> float:
+    """The one-sided p-value of `row` being above `other`."""
+    both = difference_p_value(row, other, k)
+    if math.isnan(both):
+        return 1.0
+    return both / 2 if row.curve[k - 1].value > other.curve[k - 1].value else 1 - both / 2
+
+
+@dataclass(frozen=True)
+class Place:
+    """The rows of one environment and n, which are compared with each other.
+
+    `where` is its name in words; `tested` has what is significant in the whole study, of which this
+    is one of so many `places`.
+    """
+
+    rows: tuple[TrainingRow, ...]
+    where: str
+    tested: Tested
+    places: int = 1
+
+    @cached_property
+    def names(self) -> Mapping[TrainingKey, str]:
+        """The names of its rows in sentences."""
+        several = len({row.key.k for row in self.rows}) > 1
+        return {row.key: row.method_for_k if several else row.method for row in self.rows}
+
+    @cached_property
+    def known(self) -> tuple[TrainingRow, ...]:
+        """The rows with a value at the largest K; no K without any row of them has one."""
+        top = max((len(row.curve) for row in self.rows), default=0)
+        return tuple(row for row in self.rows if has_value(row.final(top)))
+
+    @cached_property
+    def ks(self) -> list[int]:
+        """The K of interest: 1, those trained for, and all samples."""
+        return shown_ks(self.known)
+
+    @property
+    def top(self) -> int:
+        """All samples of an evaluation: the largest K."""
+        return self.ks[-1]
+
+    @property
+    def objective(self) -> str:
+        """`Max`; `pass`, as the field says, where every reward is 0 or 1."""
+        return "pass" if self.known and all(row.passes for row in self.known) else "Max"
+
+    @cached_property
+    def reference(self) -> TrainingRow | None:
+        """The row that most rows are compared with; None where none is compared."""
+        counts = Counter(row.compared_with for row in self.rows if row.compared_with)
+        return self.at(counts.most_common(1)[0][0]) if counts else None
+
+    def at(self, path: str) -> TrainingRow:
+        """The row of this path."""
+        return next(row for row in self.rows if row.key.path == path)
+
+    @cached_property
+    def compared(self) -> tuple[TrainingRow, ...]:
+        """The rows with a difference at the largest K."""
+        return tuple(row for row in self.known if has_value(row.differences.get(self.top)))
+
+    def best(self, k: int) -> list[TrainingRow]:
+        """The row that is highest at k, and those that are as high to the last digit.
+
+        The one that the others are compared with is the first of these.
+        """
+        values = [
+            (row, end.value) for row in self.known if (end := row.final(k)) and has_value(end)
+        ]
+        most = max((value for _, value in values), default=0.0)
+        alike = [row for row, value in values if most - value <= _SAME * abs(most)]
+        return sorted(alike, key=lambda row: row is not self.reference)
+
+    def all_equal(self, k: int) -> bool:
+        """Whether several methods have a value at k, all the same."""
+        return len(self.best(k)) == len(self.known) > 1
+
+    def may_be_best(self, k: int, lists: int = 1) -> list[TrainingRow]:
+        """The rows that no row is significantly better than at k.
+
+        All places of a study, and so many `lists` of each, share its level.
+        """
+        rows = [row for row in self.known if has_value(row.final(k))]
+        worse = beaten(rows, k, self.tested.alpha / self.places, lists)
+        return [row for row in rows if row not in worse]
+
+    def significant(self, sign: int, k: int) -> list[TrainingRow]:
+        """The rows significantly better (1) or worse (-1) than their reference, best first."""
+        found = [row for row in self.compared if self.tested.sign(row, k) == sign]
+        return sorted(found, key=lambda row: -row.differences[k].value)
+
+
+def places_of(rows: Sequence[TrainingRow], level: float) -> list[Place]:
+    """The places of a study, by environment and n."""
+    groups, together = grouped(rows, _place), tested(rows, 1 - level)
+    several = len({n for *_, n in groups}) > 1
+    found = []
+    for (_, setting, n), members in groups.items():
+        policies = tuple((key, value) for key, value in setting if key.startswith("policy."))
+        words = members[0].environment_words, setting_words(policies), f"n = {n}" * several
+        found.append(Place(tuple(members), ", ".join(filter(None, words)), together, len(groups)))
+    return found
+
+
+def compare(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Iterator[Comparison]:
+    """The lines of `comparisons`: against the reference, and against the best of each place.
+
+    Each at the K of interest, and of policies sampled as they were trained.
+    """
+    for place in places_of(pooled.rows, level):
+        for row in place.compared:
+            for k in place.ks:
+                sign, found = place.tested.sign(row, k), row.differences[k]
+                yield Comparison(
+                    "reference",
+                    row.key.path,
+                    row.compared_with,
+                    f"max@{k}",
+                    found,
+                    {1: "better", -1: "worse"}.get(sign, "tied" if found.known else "open"),
+                    p_adjusted=place.tested.p_adjusted.get((row.key, k), math.nan),
+                    reason=found.reason,
+                    comparisons=place.tested.comparisons,
+                    alpha=place.tested.alpha,
+                )
+        for k in place.ks if place.known else ():
+            yield from _against_best(place, k, level)
+
+
+def _against_best(place: Place, k: int, level: float) -> Iterator[Comparison]:
+    """The rows of a place against the highest at k; none where no row has a value there."""
+    tied = place.may_be_best(k, len(place.ks))
+    for first in place.best(k)[:1]:
+        for row in place.known:
+            if row is first or not has_value(row.final(k)):
+                continue
+            found = difference(row, first, k, level)
+            yield Comparison(
+                "best",
+                row.key.path,
+                first.key.path,
+                f"max@{k}",
+                found,
+                "worse" if row not in tied else "tied" if found.known else "open",
+                reason=found.reason,
+                comparisons=max(1, len(place.known) - 1) * len(place.ks) * place.places,
+                alpha=place.tested.alpha,
+            )

@@ -12,11 +12,18 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from maxk_lab.report.model import Summary
 from maxk_lab.report.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.studies.training.decoding import in_way
-from maxk_lab.studies.training.ending import POMO_WAY
-from maxk_lab.studies.training.pairs import difference, is_pomo, with_differences_to
-from maxk_lab.studies.training.places import Place, Tested, has_value, places_of, shown_ks, tested
-from maxk_lab.studies.training.row import TrainingRow, biasing
+from maxk_lab.studies.training.compare import (
+    Place,
+    Tested,
+    difference,
+    has_value,
+    places_of,
+    shown_ks,
+    tested,
+    with_differences_to,
+)
+from maxk_lab.studies.training.pool import POMO_WAY
+from maxk_lab.studies.training.row import OWN_TEMPERATURE, TrainingRow, biasing
 
 # A difference that is not significant after correction is far from 0 where it is so many times the
 # half width of its own interval.
@@ -53,13 +60,13 @@ class Answer(BaseModel):
 
     where: str
     state: Literal["nothing", "alone", "equal", "unpaired", "compared"]
-    objective: str
-    top: int
-    reference: str
-    value: float
-    highest: list[str]
-    reference_is_highest: bool
-    compared: int
+    objective: str = "Max"
+    top: int = 0
+    reference: str = ""
+    value: float = math.nan
+    highest: list[str] = []
+    reference_is_highest: bool = False
+    compared: int = 0
     use: Difference | None = None
     better: list[Difference] = []
     worse: list[Difference] = []
@@ -125,9 +132,9 @@ def facts(pooled: Pooled[TrainingRow], summary: Summary) -> Facts:
     """The facts of these rows, of which there are some."""
     level = summary.level
     places = places_of(pooled.rows, level)
-    own = [row.tempered for row in pooled.rows if row.tempered is not None]
-    at_own = tested(own, 1 - level) if own else None
-    answers = [_answer(place, at_own, level, alone=len(places) == 1) for place in places]
+    own = [row.decoded[OWN_TEMPERATURE] for row in pooled.rows if OWN_TEMPERATURE in row.decoded]
+    at_own = tested(own, 1 - level)
+    answers = [_answer(place, at_own, alone=len(places) == 1) for place in places]
     worse = Counter(one.name for answer in answers for one in answer.worse)
     return Facts(
         answers=answers,
@@ -142,19 +149,9 @@ def facts(pooled: Pooled[TrainingRow], summary: Summary) -> Facts:
     )
 
 
-def _answer(place: Place, at_own: Tested | None, level: float, *, alone: bool) -> Answer:
+def _answer(place: Place, at_own: Tested, *, alone: bool) -> Answer:
     if not place.known:
-        return Answer(
-            where="" if alone else place.where,
-            state="nothing",
-            objective="Max",
-            top=0,
-            reference="",
-            value=math.nan,
-            highest=[],
-            reference_is_highest=False,
-            compared=0,
-        )
+        return Answer(where="" if alone else place.where, state="nothing")
     top, best = place.top, place.best(place.top)
     far = [
         row
@@ -182,26 +179,21 @@ def _answer(place: Place, at_own: Tested | None, level: float, *, alone: bool) -
     if answer.state != "compared":
         return answer
     better = place.significant(1, top)
+    answer.better = [_of(place, row, top) for row in better]
+    answer.worse = [_of(place, row, top) for row in reversed(place.significant(-1, top))]
+    answer.far = [_of(place, row, top) for row in far]
     highest = () if answer.reference_is_highest else best
     use = next((row for row in (*better, *highest) if row in place.compared), None)
-    answer = answer.model_copy(
-        update={
-            "better": [_of(place, row, top) for row in better],
-            "worse": [_of(place, row, top) for row in reversed(place.significant(-1, top))],
-            "far": [_of(place, row, top) for row in far],
-        }
-    )
-    if use is None:
-        return answer
-    return answer.model_copy(
-        update={
-            "use": _of(place, use, top),
-            "cost": _of(place, use, 1) if top > 1 and has_value(use.differences.get(1)) else None,
-            "own": _at_own_temperature(place, use, at_own),
-            "pomo": list(_as_pomo(place, use, level)),
-            "gaps": _gaps(use, reference, top),
-        }
-    )
+    if use is not None:
+        answer.use = _of(place, use, top)
+        if top > 1 and has_value(use.differences.get(1)):
+            answer.cost = _of(place, use, 1)
+        answer.own = _at_own_temperature(place, use, at_own)
+        answer.pomo = list(_as_pomo(place, use))
+        gaps = [row.gaps.get(top) for row in (use, reference) if row is not None]
+        values = [one.value for one in gaps if one is not None and has_value(one)]
+        answer.gaps = (values[0], values[1]) if len(values) == 2 else None
+    return answer
 
 
 def _state(place: Place) -> Literal["alone", "equal", "unpaired", "compared"]:
@@ -227,15 +219,16 @@ def _difference(name: str, than: str, found: Interval, sign: int) -> Difference:
     return Difference(name=name, than=than, sign=sign, **ends)
 
 
-def _at_own_temperature(place: Place, use: TrainingRow, at_own: Tested | None) -> Difference | None:
+def _at_own_temperature(place: Place, use: TrainingRow, at_own: Tested) -> Difference | None:
     """The lead of a method where every policy is at the temperature that is best for it."""
-    own = use.tempered
-    if at_own is None or own is None or not has_value(own.differences.get(place.top)):
+    own = use.decoded.get(OWN_TEMPERATURE)
+    if own is None or not has_value(own.differences.get(place.top)):
         return None
-    return _of(place.at_own_temperature(at_own), own, place.top)
+    names = place.names[use.key], place.names[place.at(own.compared_with).key]
+    return _difference(*names, own.differences[place.top], at_own.sign(own, place.top))
 
 
-def _as_pomo(place: Place, use: TrainingRow, level: float) -> Iterator[Difference]:
+def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
     """The lead where all are decoded as POMO's authors do, over its loss and POMO as shipped.
 
     Two families, where there are two rivals, share the level.
@@ -243,38 +236,27 @@ def _as_pomo(place: Place, use: TrainingRow, level: float) -> Iterator[Differenc
     reference = place.reference
     if reference is None or use.compared_with != reference.key.path:
         return
-    decoded = {row.key: in_way(row, POMO_WAY, level) for row in place.known}
-    others = [row for row in decoded.values() if row is not None]
-    mine = decoded.get(use.key)
+    others = [row.decoded[POMO_WAY] for row in place.known if POMO_WAY in row.decoded]
     rivals = [row for row in others if row.key == reference.key]
     rivals += [
         row
         for row in others
-        if is_pomo(row)
+        if row.is_pomo
         and row.settings.start == "multistart"
         and row.key not in (reference.key, use.key)
     ][:1]
-    if mine is None or not rivals or rivals[0].key != reference.key:
+    if POMO_WAY not in use.decoded or not rivals or rivals[0].key != reference.key:
         return
     for rival in rivals:
-        pairs = [with_differences_to(row, rival, level) for row in others if row is not rival]
+        pairs = [
+            with_differences_to(row, rival, 1 - place.tested.alpha)
+            for row in others
+            if row is not rival
+        ]
         of_rival = tested(pairs, place.tested.alpha / len(rivals))
-        (row,) = [row for row in pairs if row.key == mine.key]
-        names = place.names[mine.key], place.names[rival.key]
+        (row,) = [row for row in pairs if row.key == use.key]
+        names = place.names[use.key], place.names[rival.key]
         yield _difference(*names, row.differences[1], of_rival.sign(row, 1))
-
-
-def _gaps(use: TrainingRow, reference: TrainingRow | None, k: int) -> tuple[float, float] | None:
-    """The gaps to the optimum in per cent at k, of a row and of the reference."""
-    gaps = [_gap(row, k) for row in (use, reference) if row is not None]
-    if len(gaps) < 2 or any(gap is None for gap in gaps):
-        return None
-    return gaps[0].value, gaps[1].value  # type: ignore[union-attr]
-
-
-def _gap(row: TrainingRow, k: int) -> Interval | None:
-    found = None if row.measures is None else row.measures.gaps.get(k)
-    return found if has_value(found) else None
 
 
 def _next(places: Sequence[Place], summary: Summary) -> Next | None:
@@ -308,11 +290,7 @@ def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -
     evaluate = rows[0].settings.evaluate
     bent = [biasing(row.settings) for row in rows]
     everywhere = [name for name in bent[0] if all(name in others for others in bent)]
-    optima = {
-        row.measures.optimum
-        for row in rows
-        if row.measures is not None and row.measures.optimum.kind != "none"
-    }
+    optima = [row.optimum for row in rows if row.optimum.kind != "none"]
     kinds = sorted({kind for optimum in optima for kind in optimum.kind.split(", ")})
     return Basis(
         seeds=sorted({seed for row in rows for seed in row.cells}),
@@ -375,7 +353,7 @@ def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
                 method=place.names[row.key] + _beside(place, row),
                 better=", ".join(map(str, place.tested.at(row, 1))),
                 worse=", ".join(map(str, place.tested.at(row, -1))),
-                gap=_gap(row, place.top),
+                gap=one if has_value(one := row.gaps.get(place.top)) else None,
                 **{f"at_{k}": values.get(k) for k in ks},
             )
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.fields import Numbers
 from maxk_lab.statistics.seeds.over_seeds import floats
 from maxk_lab.studies.training import record as content
-from maxk_lab.studies.training.ending import gap, sampled_at
+from maxk_lab.studies.training.pool import gap
 from maxk_lab.studies.training.record import Final
+from maxk_lab.studies.training.row import sampled_at
 from maxk_lab.tracking.history import Curve, History, merged
 from maxk_lab.tracking.table import (
     ENDS,

@@ -1,7 +1,8 @@
-"""Training records → rows pooled over seeds: Max@K during and after training, and their log."""
+"""Training records → rows pooled over seeds: Max@K during and after training, in every decoding."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,26 +14,23 @@ from maxk_lab.errors import LabError
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 from maxk_lab.report.naming import Setting
 from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, grouped
-from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds import over_seeds
-from maxk_lab.statistics.seeds.over_seeds import floats, of_means
-from maxk_lab.studies.training.decoding import at_own_temperature, by_way, in_own_way
-from maxk_lab.studies.training.ending import (
-    EXTRAS,
-    SAMPLED,
-    measures,
-    trained,
-    with_robust,
-    with_seeds_apart,
-)
-from maxk_lab.studies.training.pairs import compared_with, with_differences
-from maxk_lab.studies.training.record import Evaluations, Metrics
+from maxk_lab.statistics.seeds.apart import FALSE_ALARM, outlying
+from maxk_lab.statistics.seeds.over_seeds import floats, of_instances, of_means, over_instances
+from maxk_lab.statistics.seeds.two_level import QUANTILES, iqm_interval, quantile_interval
+from maxk_lab.statistics.units import Array
+from maxk_lab.studies.training.record import Final, Metrics, Optima
 from maxk_lab.studies.training.row import (
+    OWN_TEMPERATURE,
+    OWN_WAY,
+    SAMPLED,
     Evaluation,
-    Logged,
+    Trained,
     TrainingKey,
     TrainingRow,
     place_setting,
+    sampled_at,
 )
 from maxk_lab.sweeps.spec.environment import plain_words
 from maxk_lab.training.settings import Settings
@@ -40,6 +38,20 @@ from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
+
+# The extras of a record in reading order, which estimate no Max@K. The last is the one in which
+# POMO's authors decode (arXiv 2010.16011, section 4).
+EXTRAS = (
+    "greedy",
+    "greedy_augmented",
+    "greedy_multistart",
+    "multistart_sampling",
+    "greedy_multistart_augmented",
+)
+POMO_WAY = EXTRAS[-1]
+# Rewards are sums in single precision; the same tour from another city differs in its last bits:
+# values that are so near to each other, relative to their size, are the same.
+SAME_REWARD = 1e-6
 
 
 def key(cell: Mapping[str, Any]) -> TrainingKey:
@@ -50,29 +62,11 @@ def key(cell: Mapping[str, Any]) -> TrainingKey:
 def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
 ) -> Pooled[TrainingRow]:
-    """One row per key of the planned cells, with its differences; nothing is tested at `alpha`."""
-    places = grouped(cells, key)
-    settings = list(dict.fromkeys(found.setting for found in places))
-    rows = [_pooled(found, members, done, level) for found, members in places.items()]
-    rows.sort(key=lambda row: _order(row, settings))
-    tempered = [at_own_temperature(row, level) for row in rows]
-    own_way = [in_own_way(row, level) for row in rows]
-    rows = [with_differences(row, rows, level) for row in rows]
-    decoded = zip(rows, _compared(tempered, level), _compared(own_way, level), strict=True)
-    rows = [replace(row, tempered=each, own_way=other) for row, each, other in decoded]
-    rows = [
-        replace(row, by_way=by_way(row, compared_with(row, rows), level))
-        if row.compared_with
-        else row
-        for row in rows
-    ]
-    return Pooled(tuple(with_robust(row, rows, level) for row in rows))
-
-
-def _compared(rows: Sequence[TrainingRow | None], level: float) -> list[TrainingRow | None]:
-    """These rows with their differences to each other."""
-    there = [row for row in rows if row is not None]
-    return [None if row is None else with_differences(row, there, level) for row in rows]
+    """One row per key of the planned cells; `compare` sets them against each other."""
+    groups = grouped(cells, key)
+    settings = list(dict.fromkeys(one.setting for one in groups))
+    rows = [_pooled(one, members, done, level) for one, members in groups.items()]
+    return Pooled(tuple(sorted(rows, key=lambda row: _order(row, settings))))
 
 
 def _order(row: TrainingRow, settings: Sequence[Setting]) -> tuple[Any, ...]:
@@ -93,59 +87,80 @@ def _order(row: TrainingRow, settings: Sequence[Setting]) -> tuple[Any, ...]:
     )
 
 
-def _range_of_log(name: str, within: Range) -> Range:
-    """The range of a measure of the training steps, the rewards being `within` theirs."""
-    if name == "reward/mean":
-        return within
-    if name.startswith(("frac_", "clip_ratio/")) or name == "ess":
-        return SHARES
-    never_negative = name.startswith("length/") or name in ("grad_norm", "entropy", "reward/std")
-    return NOT_NEGATIVE if never_negative else ANYWHERE
-
-
-def _settings(training: Mapping[str, Any]) -> Settings:
-    """The settings of a cell without its evaluation file, of which a cell keeps only the hash."""
-    evaluate = {name: value for name, value in training["evaluate"].items() if name != "data"}
-    return Settings.from_mapping({**training, "evaluate": evaluate})
-
-
 def _pooled(
     key: TrainingKey, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], level: float
 ) -> TrainingRow:
     cells = sorted(cells, key=lambda cell: int(cell["seed"]))
     finished = {cell["seed"]: done[cell["id"]] for cell in cells if cell["id"] in done}
+    training = cells[0]["training"]
+    # Of an evaluation file a cell has only the hash.
+    evaluate = {name: value for name, value in training["evaluate"].items() if name != "data"}
     row = TrainingRow(
         key=key,
         cells={cell["seed"]: cell["id"] for cell in cells},
         finished=tuple(finished),
         catalogued_unbiased=key.method.is_unbiased,
-        settings=_settings(cells[0]["training"]),
+        settings=Settings.from_mapping({**training, "evaluate": evaluate}),
         environment_words=visible_line(plain_words(cells[0]["environment"])),
     )
     if row.unfinished:
         return replace(row, reason=row.unfinished)
     metrics = [Metrics.of(record) for record in finished.values()]
-    first, (within, passes) = metrics[0], _rewards(cells[0]["environment"])
     if len({_schedule(m) for m in metrics}) > 1:
         return replace(row, reason="the seeds were trained or evaluated in different ways")
-    ends = [trained(m) for m in metrics]
-    means = zip(*(m.final.means for m in metrics), strict=True)
-    clocks = [record.timings.get("evaluations_seconds", ()) for record in finished.values()]
-    found = replace(
+    first, (within, passes) = metrics[0], _rewards(cells[0]["environment"])
+    row = replace(
         row,
         within=within,
         passes=passes,
         steps=first.steps,
         rollouts=first.rollouts,
-        ks=tuple(first.final.ks),
-        curve=tuple(of_means(of_seeds, level, within) for of_seeds in means),
-        evaluations=tuple(_evaluations([m.evaluations for m in metrics], clocks, level, within)),
-        log=_log(metrics, level, within),
-        measures=measures(metrics, ends, level, within),
-        by_seed=dict(zip(finished, ends, strict=True)),
+        optimum=_optimum([m.optima for m in metrics]),
         last=tuple(first.last),
     )
-    return with_seeds_apart(found)
+    decodings = {
+        seed: _decodings(m, level, within) for seed, m in zip(finished, metrics, strict=True)
+    }
+    ks, decoded = tuple(first.final.ks), {}
+    for name in next(iter(decodings.values())):
+        if all(name in of_seed for of_seed in decodings.values()):
+            ends = {seed: of_seed[name] for seed, of_seed in decodings.items()}
+            samples = len(next(iter(ends.values())).curve)
+            decoded[name] = _ended(row, ends, ks if name == OWN_TEMPERATURE else (samples,), level)
+    clocks = [record.timings.get("evaluations_seconds", ()) for record in finished.values()]
+    row = _ended(row, decoded[SAMPLED].by_seed, ks, level)
+    return replace(
+        row,
+        evaluations=tuple(_evaluations(metrics, clocks, level, within)),
+        log=_log(metrics, level, within),
+        quantiles={
+            name: of_means([m.quantiles[name].mean for m in metrics], level, within)
+            for name in QUANTILES
+            if all(name in m.quantiles for m in metrics)
+        },
+        decoded=decoded,
+        ways=_ways(metrics, decoded, level),
+        **_robust(row, level),
+    )
+
+
+def _ways(
+    metrics: Sequence[Metrics], decoded: Mapping[str, TrainingRow], level: float
+) -> dict[str, Interval]:
+    """The mean of the best rewards in every way, with a reason where an extra has none."""
+    lacking = {
+        name: extra.reason or "not defined"
+        for m in reversed(metrics)
+        for name, extra in m.extras.items()
+        if extra.value is None
+    }
+    measured = {name for name in EXTRAS if all(name in m.extras for m in metrics)}
+    temperatures = [name for name in decoded if name.startswith("T=")]
+    return {
+        name: undefined(level, lacking[name]) if name in lacking else decoded[name].curve[-1]
+        for name in (*temperatures, *EXTRAS)
+        if name in temperatures or name in measured
+    }
 
 
 def _schedule(metrics: Metrics) -> tuple[Any, ...]:
@@ -167,20 +182,195 @@ def _rewards(environment: Mapping[str, Any]) -> tuple[Range, bool]:
         return ANYWHERE, False
 
 
+def _optimum(seeds: Sequence[Optima]) -> Optima:
+    """The way in which the optima of all seeds are known; none where some seed lacks them."""
+    missing = next((each for each in seeds if each.kind == "none"), None)
+    if missing is not None:
+        return Optima(kind="none", reason=missing.reason)
+    kinds = ", ".join(dict.fromkeys(each.kind for each in seeds))
+    return Optima(kind=kinds, reason="", exact=all(each.exact for each in seeds))
+
+
+def _decodings(metrics: Metrics, level: float, within: Range) -> dict[str, Trained]:
+    """The end of one seed in every decoding: at each temperature, the extras, and its own best."""
+    final, tuning = metrics.final, metrics.tuning
+    evaluations = metrics.evaluations
+    base = Trained(
+        (),
+        {},
+        optima=tuple(floats(metrics.optima.per_instance)),
+        instances=metrics.data.instances,
+        during=tuple(
+            dict(zip(evaluations.ks, floats(values), strict=True)) for values in evaluations.value
+        ),
+    )
+    finals = {1.0: final} | {float(t): other for t, other in metrics.tempered.items()}
+    tuned = {float(t): tuple(floats(means)) for t, means in tuning.tempered.items()}
+    sampled = {sampled_at(t): _sampled(base, finals[t], tuned.get(t, ())) for t in sorted(finals)}
+    found = dict(sampled)
+    for name in EXTRAS:
+        extra, best = metrics.extras.get(name), tuning.extras.get(name)
+        if extra is not None and extra.value is not None:
+            found[name] = replace(
+                base,
+                curve=(extra.value,),
+                means=(extra.mean,),
+                per_instance={1: tuple(floats(extra.per_instance))},
+                tuning=() if best is None else (best,),
+            )
+    if len(sampled) > 1 and all(each.tuning for each in sampled.values()):
+        # Where K samples can be scored at no temperature, all are as good.
+        chosen = {
+            k: best_on_tuning({name: each.tuning[k - 1] for name, each in sampled.items()})
+            or SAMPLED
+            for k in range(1, len(final.value) + 1)
+        }
+        found[OWN_TEMPERATURE] = replace(
+            base,
+            curve=tuple(sampled[name].curve[k - 1] for k, name in chosen.items()),
+            means=tuple(sampled[name].means[k - 1] for k, name in chosen.items()),
+            per_instance={k: sampled[chosen[k]].per_instance[k] for k in final.ks},
+            chosen=chosen,
+        )
+    best_way = best_on_tuning({name: way.tuning[-1] for name, way in found.items() if way.tuning})
+    if best_way is not None:
+        way = found[best_way]
+        values = way.per_instance[len(way.curve)]
+        mean = over_instances(values, level, within)
+        found[OWN_WAY] = replace(
+            base,
+            curve=(mean.value,),
+            means=((mean.value, mean.low, mean.high),),
+            per_instance={1: values},
+            chosen={1: best_way},
+        )
+    return found
+
+
+def _sampled(base: Trained, final: Final, tuning: tuple[float, ...]) -> Trained:
+    return replace(
+        base,
+        curve=tuple(floats(final.value)),
+        means=tuple(final.means),
+        per_instance={
+            k: tuple(floats(values)) for k, values in zip(final.ks, final.per_instance, strict=True)
+        },
+        tuning=tuning,
+    )
+
+
+def best_on_tuning(means: Mapping[str, float]) -> str | None:
+    """The way with the highest mean on the tuning instances, the first of equals; NaN never is."""
+    defined = [name for name, mean in means.items() if not math.isnan(mean)]
+    return max(defined, key=lambda name: means[name], default=None)
+
+
+def _ended(
+    row: TrainingRow, ends: Mapping[int, Trained], ks: tuple[int, ...], level: float
+) -> TrainingRow:
+    """The row with these ends of its seeds, of which gaps and differences are told at `ks`."""
+    seeds = list(ends.values())
+    means = zip(*(end.means for end in seeds), strict=True)
+    gaps = {
+        k: _gap_of_seeds(seeds, k, level, gap_range(row.optimum, row.within))
+        for k in ks
+        if row.optimum.kind != "none"
+    }
+    return replace(
+        row,
+        ks=ks,
+        curve=tuple(of_means(of_seeds, level, row.within) for of_seeds in means),
+        gaps=gaps,
+        by_seed=ends,
+        apart=_apart(ends, ks),
+    )
+
+
+def gap(values: Sequence[float] | Array, optima: Sequence[float]) -> Array:
+    """The optimality gaps [I] of rewards [I] in percent: 100 (optimum − value) / |optimum|.
+
+    Costs are rewards below zero, so 0 is optimal and higher is worse there as elsewhere. NaN where
+    the optimum is 0. Within rounding of the optimum it is 0.
+    """
+    best = np.asarray(optima, dtype=float)
+    share = (best - np.asarray(values, dtype=float)) / np.where(best == 0, np.nan, np.abs(best))
+    rounded: Array = 100 * np.where(np.abs(share) <= SAME_REWARD, 0.0, share)
+    return rounded
+
+
+def gap_range(optimum: Optima, rewards: Range) -> Range:
+    """No gap to a proven optimum is below 0, and of rewards from 0 on none is above 100 %.
+
+    The best known may be beaten.
+    """
+    if not optimum.exact:
+        return ANYWHERE
+    return Range(0.0, 100.0) if rewards.low >= 0 else NOT_NEGATIVE
+
+
+def _gap_of_seeds(seeds: Sequence[Trained], k: int, level: float, within: Range) -> Interval:
+    """The gap in percent of the values at k, mean over instances and seeds; it lies `within`."""
+    if any(0 in seed.optima for seed in seeds):
+        return undefined(
+            level, "the optimum of an instance is 0: a gap in percent of it is not defined"
+        )
+    gaps = [gap(seed.per_instance[k], seed.optima).tolist() for seed in seeds]
+    return of_instances(gaps, level, within)
+
+
+def _apart(ends: Mapping[int, Trained], ks: Sequence[int]) -> tuple[int, ...]:
+    """The seeds that ended apart at K = 1 or at all samples, the two ends of a curve.
+
+    Each end has half of the rate of false alarms. The spread that the instances of each seed
+    explain tells of none, unless all seeds share their instances.
+    """
+    from scipy import stats
+
+    shared = {seed.instances for seed in ends.values()}
+    same = len(shared) == 1 and shared.isdisjoint({None, ""})
+    apart, tested = [], sorted({ks[0], ks[-1]})
+    for k in tested:
+        errors = [0.0 if same else float(stats.sem(end.per_instance[k])) for end in ends.values()]
+        noise = float(np.sqrt(np.mean(np.square(errors))))
+        values = [end.curve[k - 1] for end in ends.values()]
+        which = outlying(values, noise, FALSE_ALARM / len(tested))
+        apart += [] if which is None else [list(ends)[which]]
+    return tuple(dict.fromkeys(apart))
+
+
+def _robust(row: TrainingRow, level: float) -> dict[str, Any]:
+    """The fields of the summaries of instances at the largest K: gaps, or rewards without these."""
+    k, seeds = row.ks[-1], list(row.by_seed.values())
+    of_gaps = row.optimum.kind != "none" and not any(0 in seed.optima for seed in seeds)
+    values = np.array(
+        [
+            gap(seed.per_instance[k], seed.optima) if of_gaps else seed.per_instance[k]
+            for seed in seeds
+        ]
+    )
+    within = gap_range(row.optimum, row.within) if of_gaps else row.within
+    found = {"iqm": iqm_interval(values, level=level, within=within)}
+    for name, q in QUANTILES.items():
+        found[f"instance_{name}"] = quantile_interval(values, q, level=level, within=within)
+    return {"robust": found, "robust_of": "gap" if of_gaps else f"max@{k}"}
+
+
 def _evaluations(
-    found: Sequence[Evaluations], clocks: Sequence[Sequence[float]], level: float, within: Range
-) -> list[Evaluation]:
-    evaluations = []
-    for i, (step, rollouts) in enumerate(zip(found[0].step, found[0].rollouts, strict=True)):
-        at = [each.means(i) for each in found]
+    metrics: Sequence[Metrics], clocks: Sequence[Sequence[float]], level: float, within: Range
+) -> Iterator[Evaluation]:
+    first = metrics[0].evaluations
+    for i, (step, rollouts) in enumerate(zip(first.step, first.rollouts, strict=True)):
+        at = [m.evaluations.means(i) for m in metrics]
         seconds = float(np.mean([clock[i] if i < len(clock) else np.nan for clock in clocks]))
-        values = {k: of_means([means[k] for means in at], level, within) for k in found[0].ks}
-        evaluations.append(Evaluation(step, rollouts, seconds, values))
-    return evaluations
+        values = {k: of_means([means[k] for means in at], level, within) for k in first.ks}
+        yield Evaluation(step, rollouts, seconds, values)
 
 
-def _log(metrics: Sequence[Metrics], level: float, within: Range) -> dict[str, Logged]:
-    """Every measure of the training log at the steps that all seeds have kept."""
+def _log(metrics: Sequence[Metrics], level: float, within: Range) -> dict[str, dict[int, Interval]]:
+    """Every measure of the training log at the steps that all seeds have kept, by rollouts.
+
+    NaN where it is not defined in every seed; without an interval where there is one seed.
+    """
     logs = [m.log for m in metrics]
     steps = sorted(set.intersection(*(set(log.step) for log in logs)))
     kept = [[log.step.index(step) for step in steps] for log in logs]
@@ -192,19 +382,26 @@ def _log(metrics: Sequence[Metrics], level: float, within: Range) -> dict[str, L
         values = np.stack(
             [np.array(floats(log.series[name]))[at] for log, at in zip(logs, kept, strict=True)]
         )
-        means = values.mean(axis=0)
-        bands = (
-            over_seeds.ends(values, level, _range_of_log(name, within))
-            if len(values) > 1
-            else np.full((2, len(means)), np.nan)
-        )
-        lines = (tuple(line.tolist()) for line in (means, *bands))
-        found[name] = Logged(tuple(per_step * step for step in steps), *lines)
+        ends = np.full((2, len(steps)), np.nan)
+        if len(values) > 1:
+            ends = over_seeds.ends(values, level, _range_of_log(name, within))
+        columns = zip(steps, values.mean(axis=0).tolist(), *ends.tolist(), strict=True)
+        found[name] = {
+            per_step * step: Interval(value, low, high, level) for step, value, low, high in columns
+        }
     return found
 
 
-_GAP = "% of the optimum"
-_REWARD = "reward"
+def _range_of_log(name: str, within: Range) -> Range:
+    """The range of a measure of the training steps, the rewards being `within` theirs."""
+    if name == "reward/mean":
+        return within
+    if name.startswith(("frac_", "clip_ratio/")) or name == "ess":
+        return SHARES
+    never_negative = name.startswith("length/") or name in ("grad_norm", "entropy", "reward/std")
+    return NOT_NEGATIVE if never_negative else ANYWHERE
+
+
 # Of 100 %, from which a gap is the distance.
 _OF_GAP = 100 * ROUNDING
 
@@ -212,17 +409,30 @@ _OF_GAP = 100 * ROUNDING
 def estimates(row: TrainingRow) -> dict[str, Estimate]:
     """Every number of the end; none unless all seeds finished."""
     found = dict(_curve(row, "max", "difference"))
-    if row.measures is not None:
-        found |= dict(_ending(row))
-    if row.tempered is not None:
-        own = "own_temperature_max", "own_temperature_difference"
-        found |= dict(_curve(row.tempered, *own))
-    if (own_way := row.own_way) is not None:
-        found["own_way_reward"] = _reward(own_way.curve[0])
-        if own_way.measures is not None and 1 in own_way.measures.gaps:
-            found["own_way_gap"] = _gap(own_way.measures.gaps[1])
-        if 1 in own_way.differences:
-            found["own_way_difference"] = _reward(own_way.differences[1], of_pair=True)
+    found |= {f"gap@{k}": _gap(one) for k, one in row.gaps.items()}
+    for way, decoded in row.decoded.items():
+        if way in row.ways and way != SAMPLED:
+            found |= {_name("gap", way, row): _gap(one) for one in decoded.gaps.values()}
+    if set(row.ways) != {SAMPLED}:
+        for way, best in row.ways.items():
+            found[_name("extra" if way in EXTRAS else "max", way, row)] = _reward(best)
+        for way in row.ways:
+            if way in row.decoded:
+                differences = row.decoded[way].differences.values()
+                found |= {f"difference_{way}": _reward(one, of_pair=True) for one in differences}
+    found |= {f"sample_{name}": _reward(one) for name, one in row.quantiles.items()}
+    for name, one in row.robust.items():
+        share = Estimate(one, "1", "higher", of_pair=True)
+        of_instances = _gap(one) if row.robust_of == "gap" else _reward(one)
+        found[name] = share if name == "improvement" else of_instances
+    if (tuned := row.decoded.get(OWN_TEMPERATURE)) is not None:
+        found |= dict(_curve(tuned, "own_temperature_max", "own_temperature_difference"))
+    if (best_way := row.decoded.get(OWN_WAY)) is not None:
+        found["own_way_reward"] = _reward(best_way.curve[0])
+        if 1 in best_way.gaps:
+            found["own_way_gap"] = _gap(best_way.gaps[1])
+        if 1 in best_way.differences:
+            found["own_way_difference"] = _reward(best_way.differences[1], of_pair=True)
     return found
 
 
@@ -235,32 +445,11 @@ def _curve(row: TrainingRow, final: str, difference: str) -> Iterator[tuple[str,
 
 
 def _reward(found: Interval, *, of_pair: bool = False) -> Estimate:
-    return Estimate(found, _REWARD, "higher", of_pair)
+    return Estimate(found, "reward", "higher", of_pair)
 
 
 def _gap(found: Interval) -> Estimate:
-    return Estimate(found, _GAP, "lower", rounding=_OF_GAP)
-
-
-def _ending(row: TrainingRow) -> Iterator[tuple[str, Estimate]]:
-    """Gaps, other ways of decoding, quantiles, and the summaries without the mean."""
-    assert row.measures is not None
-    for at, found in row.measures.gaps.items():
-        yield (_name("gap", at, row) if isinstance(at, str) else f"gap@{at}"), _gap(found)
-    if set(row.measures.ways) != {SAMPLED}:
-        for way, found in row.measures.ways.items():
-            yield _name("max" if way not in EXTRAS else "extra", way, row), _reward(found)
-        for way, found in row.by_way.items():
-            yield f"difference_{way}", _reward(found, of_pair=True)
-    for name, found in row.measures.quantiles.items():
-        yield f"sample_{name}", _reward(found)
-    if row.robust is not None:
-        of = _gap if row.robust.of == "gap" else _reward
-        yield "iqm", of(row.robust.iqm)
-        if row.robust.improvement is not None:
-            yield "improvement", Estimate(row.robust.improvement, "1", "higher", of_pair=True)
-        for name, found in row.robust.quantiles.items():
-            yield f"instance_{name}", of(found)
+    return Estimate(found, "% of the optimum", "lower", rounding=_OF_GAP)
 
 
 def _name(kind: str, way: str, row: TrainingRow) -> str:

@@ -1,4 +1,4 @@
-"""A trained row: its setting and its place, its numbers, and what is known of its gradient."""
+"""A trained row: its setting and its names, its numbers, and what is known of its gradient."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from maxk_lab.report.naming import GridKey, Setting, setting_words, spelled
 from maxk_lab.report.tables import PooledRow
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds.over_seeds import Mean
+from maxk_lab.studies.training.record import Optima
 from maxk_lab.training.settings import Settings, StepSettings
 
 # What is known of the gradient of a row.
@@ -22,6 +23,19 @@ OTHER_OBJECTIVE = "other objective"
 SCHEDULED = "scheduled K"
 # The blocks of a sweep file that make another environment or start, not another way of training.
 _PLACES = ("environment", "policy")
+_POMO = ("reinforce", "group_mean")
+# Decodings that are chosen for each policy on its tuning instances: a temperature for each K, and
+# any way, whatever it costs.
+OWN_TEMPERATURE, OWN_WAY = "own_temperature", "own_way"
+
+
+def sampled_at(temperature: float) -> str:
+    """The name of sampling at a temperature among the decodings."""
+    return f"T={str(temperature).removesuffix('.0')}"
+
+
+# The policy as it was trained.
+SAMPLED = sampled_at(1.0)
 
 
 def place_setting(setting: Setting) -> Setting:
@@ -35,10 +49,12 @@ def unusual(setting: Setting) -> Setting:
     return tuple((key, value) for key, value in rest if not _is_default(key, value))
 
 
-def plain_place(words: str, setting: Setting) -> str:
-    """`TSP with 20 cities, embed_dim=64`: an environment in words, and what varies of policies."""
-    varied = tuple((key, value) for key, value in setting if key.startswith("policy."))
-    return ", ".join(filter(None, (words, setting_words(varied))))
+def _is_default(key: str, value: Any) -> bool:
+    """Whether the value is that of a sweep file which does not give it."""
+    default: Any = StepSettings()
+    for name in key.split("."):
+        default = getattr(default, name, None) if isinstance(default, Model) else None
+    return bool(default == value)
 
 
 def training_words(setting: Setting) -> str:
@@ -51,20 +67,6 @@ def training_words(setting: Setting) -> str:
         f"{block}({', '.join(words)})" if block else ", ".join(words)
         for block, words in blocks.items()
     )
-
-
-def path_words(setting: Setting) -> str:
-    """All of a setting that tells a row from others, for its name in logs and messages."""
-    words = (setting_words(place_setting(setting)), training_words(setting))
-    return ", ".join(filter(None, words))
-
-
-def _is_default(key: str, value: Any) -> bool:
-    """Whether the value is that of a sweep file which does not give it."""
-    default: Any = StepSettings()
-    for name in key.split("."):
-        default = getattr(default, name, None) if isinstance(default, Model) else None
-    return bool(default == value)
 
 
 def biasing(settings: StepSettings) -> list[str]:
@@ -94,7 +96,8 @@ class TrainingKey(GridKey):
     @property
     def path(self) -> str:
         """`training/maxk/centred/n16/k8`; see `row_path`."""
-        return self.named("training", path_words(self.setting))
+        words = (setting_words(place_setting(self.setting)), training_words(self.setting))
+        return self.named("training", ", ".join(filter(None, words)))
 
 
 @dataclass(frozen=True)
@@ -112,139 +115,49 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Logged:
-    """One measure of the training steps, mean over seeds, with its interval, against rollouts.
-
-    NaN where it is not defined in every seed; the ends are NaN too where there is one seed.
-    """
-
-    rollouts: tuple[int, ...]
-    values: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class AtTemperature:
-    """One policy sampled at a temperature: Max@K for K = 1..samples, and per instance for some K.
-
-    `tuning` has the means over the tuning instances, K = 1..samples, empty where there are none.
-    """
-
-    means: tuple[Mean, ...]
-    per_instance: Mapping[int, tuple[float, ...]]
-    tuning: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Way:
-    """One policy decoded in one way: the best reward of every instance.
-
-    The `trajectories` that it costs on each, None in old records, and the mean over the `tuning`
-    instances, None where there are none.
-    """
-
-    per_instance: tuple[float, ...]
-    trajectories: int | None
-    tuning: float | None
-
-
-@dataclass(frozen=True)
 class Trained:
-    """The end of one seed of a trained row: Max@K for K = 1..samples, and per instance for some K.
+    """The end of one seed in one decoding: Max@K for K = 1, 2, ..., and per instance for some K.
 
-    `optima` are the optimal rewards of these instances, empty where unknown; `instances` is the
-    hash of their content, None where they have none. `during` has Max@K by K at every evaluation
-    during training. `tempered` is the same policy sampled at every
-    temperature, `ways` in every way of decoding. Of a policy at its own best, `chosen` names the
-    way by K.
+    An extra has one value, the best reward, whose K says nothing. `means` are those of the `curve`
+    with the ends of their intervals over instances. `tuning` are the means over the tuning
+    instances, empty where there are none; `chosen` names by K the decoding that was best there.
+    `optima` are the optimal rewards of the instances, empty where unknown; `instances` is the hash
+    of their content, None where they have none. `during` has Max@K by K at every evaluation.
     """
 
     curve: tuple[float, ...]
     per_instance: Mapping[int, tuple[float, ...]] = field(repr=False)
+    means: tuple[Mean, ...] = field(default=(), repr=False)
     optima: tuple[float, ...] = field(default=(), repr=False)
     instances: str | None = ""
-    tempered: Mapping[float, AtTemperature] = field(default_factory=dict, repr=False)
-    ways: Mapping[str, Way] = field(default_factory=dict, repr=False)
+    tuning: tuple[float, ...] = field(default=(), repr=False)
     chosen: Mapping[int, str] = field(default_factory=dict)
     during: tuple[Mapping[int, float], ...] = field(default=(), repr=False)
 
 
-@dataclass(frozen=True)
-class Optimum:
-    """The way in which the optima of the held-out instances are known.
-
-    `kind` is "none" for the `reason`; `exact`, or only the best known.
-    """
-
-    kind: str
-    exact: bool = False
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Measures:
-    """The end of a training besides Max@K; every interval is over seeds, or the instances of one.
-
-    `quantiles` ("p50", ...) are those of the rewards of an instance's samples, mean over instances.
-    `ways` are the best rewards by way of decoding, among them the extras, which estimate no Max@K,
-    and `trajectories` what these cost on an instance, where it is known. `gaps` are optimality gaps
-    in percent, (optimum − value) / |optimum|, mean over instances, of Max@K by K and of the ways by
-    name.
-    """
-
-    optimum: Optimum
-    quantiles: Mapping[str, Interval]
-    ways: Mapping[str, Interval]
-    gaps: Mapping[int | str, Interval]
-    trajectories: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Robust:
-    """The values of the instances of a seed at the largest K, told without their mean.
-
-    All are means over seeds. `of` names the values: "gap" in percent, lower is better, or "max@64".
-    `improvement` is the probability of a better value than that of the row it is compared with, on
-    an instance of a seed, ties counted half; None where it is compared with none.
-    """
-
-    of: str
-    iqm: Interval
-    quantiles: Mapping[str, Interval]
-    improvement: Interval | None = None
-
-
-@dataclass(frozen=True)
-class Apart:
-    """A seed whose final Max@k is apart from that of the others, which lie from `low` to `high`."""
-
-    seed: int
-    k: int
-    value: float
-    low: float
-    high: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrainingRow(PooledRow):
-    """One (environment, setting, estimator, baseline, n, K) trained and evaluated.
+    """One (environment, setting, estimator, baseline, n, K) trained and evaluated in one decoding.
 
     `curve` is the final Max@K for K = 1..samples, `differences` (K → interval) that minus the same
-    of the row `compared_with`, paired by seed. Intervals are over seeds, or over held-out instances
-    where `one_seed`. Unless all seeds finished, `curve`, `evaluations`, `log` and `differences` are
-    empty and `measures` and `robust` None: no average over a part of the seeds; `reason` says so.
-    `log` holds what the training steps themselves reported, by the measure's name. The end is the
-    mean over the evaluations after `last` steps; `tempered` is the row with every policy at its own
-    best temperature for each K, `own_way` in its own best way, each compared among its like, and
-    `by_way` the differences of both rows in one way of decoding.
+    of the row `compared_with`, paired by seed, with their `p_values` and the seeds (won, lost).
+    Intervals are over seeds, or over held-out instances where `one_seed`. Unless all seeds
+    finished, all of these are empty: no average over a part of the seeds; `reason` says so. The end
+    is the mean over the evaluations after `last` steps. `evaluations` and `log` (name → rollouts →
+    interval) are of the training itself.
+
+    `gaps` are optimality gaps in percent, (optimum − value) / |optimum|, mean over instances, by K;
+    `optimum` says how these are known. `quantiles` are those of the rewards of an instance's
+    samples, mean over instances. `robust` are summaries of the values of instances at the largest
+    K, of gaps or of rewards (`robust_of`), without their mean. `apart` are the seeds that no mean
+    speaks for. `decoded` is the row in its other decodings, each compared with the same decoding of
+    the same row; `ways` are the best rewards in each, that of an extra without a value with the
+    reason.
 
     Rewards, and so all but the gaps and the log, lie `within` a range; where all are 0 or 1, Max@K
-    is the share of instances of which one of K samples `passes`. `p_values` are those of the
-    differences, and `won` has the seeds (won, lost) there; `apart` are the seeds that no mean
-    speaks for, and `compared_apart` says whether the other row has any. `environment_words` are its
+    is the share of instances of which one of K samples `passes`. `environment_words` are its
     environment in plain words. `verdicts` has the K at which the row is significantly better or
-    worse than that other one, and may be the best of its place.
+    worse than the one it is compared with, and may be the best of its place.
     """
 
     key: TrainingKey
@@ -255,23 +168,24 @@ class TrainingRow(PooledRow):
     ks: tuple[int, ...] = ()
     curve: tuple[Interval, ...] = ()
     evaluations: tuple[Evaluation, ...] = field(default=(), repr=False)
-    log: Mapping[str, Logged] = field(default_factory=dict, repr=False)
+    log: Mapping[str, Mapping[int, Interval]] = field(default_factory=dict, repr=False)
     differences: Mapping[int, Interval] = field(default_factory=dict)
     compared_with: str = ""
     p_values: Mapping[int, float] = field(default_factory=dict)
     won: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    apart: tuple[Apart, ...] = ()
-    compared_apart: bool = False
+    apart: tuple[int, ...] = ()
     within: Range = ANYWHERE
     passes: bool = False
     environment_words: str = ""
-    measures: Measures | None = None
-    robust: Robust | None = None
+    optimum: Optima = field(default_factory=Optima)
+    gaps: Mapping[int, Interval] = field(default_factory=dict)
+    quantiles: Mapping[str, Interval] = field(default_factory=dict)
+    robust: Mapping[str, Interval] = field(default_factory=dict)
+    robust_of: str = ""
     by_seed: Mapping[int, Trained] = field(default_factory=dict, repr=False)
     last: tuple[int, ...] = ()
-    tempered: TrainingRow | None = field(default=None, repr=False)
-    own_way: TrainingRow | None = field(default=None, repr=False)
-    by_way: Mapping[str, Interval] = field(default_factory=dict)
+    decoded: Mapping[str, TrainingRow] = field(default_factory=dict, repr=False)
+    ways: Mapping[str, Interval] = field(default_factory=dict)
     verdicts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     reason: str = ""
 
@@ -279,6 +193,27 @@ class TrainingRow(PooledRow):
     def one_seed(self) -> bool:
         """Nothing is known of other training runs: intervals are over held-out instances."""
         return len(self.cells) == 1
+
+    @property
+    def is_pomo(self) -> bool:
+        """Whether its loss is that of RL4CO's POMO; with start=multistart it is POMO as shipped."""
+        return (self.key.estimator, self.key.baseline) == _POMO
+
+    @property
+    def method(self) -> str:
+        """The name of the row in sentences, whatever the K that it is trained for."""
+        setting, key = self.key.setting, self.key
+        if self.is_pomo and self.settings.start == "multistart":
+            rest = training_words(tuple(each for each in setting if each[0] != "start"))
+            return ", ".join(filter(None, ["POMO as shipped (start=multistart)", rest]))
+        pair = f"{key.estimator} {key.baseline}" if key.method.takes_baseline else key.estimator
+        name = "POMO's loss" if self.is_pomo else pair
+        return ", ".join(filter(None, [name, training_words(setting)]))
+
+    @property
+    def method_for_k(self) -> str:
+        """`maxk subloo for K = 8`; nothing is added to POMO's loss, which is for the mean."""
+        return self.method + ("" if self.is_pomo else f" for K = {self.key.k}")
 
     def final(self, k: int) -> Interval | None:
         """The final Max@k, if it was measured."""
@@ -305,33 +240,31 @@ class TrainingRow(PooledRow):
     @property
     def attributes(self) -> Mapping[str, Any]:
         """The words on its gradient, its verdicts, and where its optima come from."""
-        found: dict[str, Any] = {
+        columns: dict[str, Any] = {
             "derived": self.derived,
             "bent_by": ", ".join(biasing(self.settings)),
             "steps": self.steps,
             "rollouts": self.rollouts,
             "reference": self.compared_with,
-            "seeds_apart": ", ".join(sorted({str(each.seed) for each in self.apart})),
+            "seeds_apart": ", ".join(sorted(map(str, self.apart))),
         }
-        found |= {name: ", ".join(map(str, ks)) for name, ks in self.verdicts.items()}
+        columns |= {name: ", ".join(map(str, ks)) for name, ks in self.verdicts.items()}
         for k, (won, lost) in self.won.items():
             p_value = self.p_values.get(k, math.nan)
-            p_known = None if math.isnan(p_value) else p_value
-            found |= {f"won@{k}": won, f"lost@{k}": lost, f"p@{k}": p_known}
-        if self.measures is not None:
-            optimum = self.measures.optimum
-            found |= {"optima_by": optimum.kind, "optima_exact": optimum.exact}
-        if self.robust is not None:
-            found["robust_of"] = self.robust.of
-        if self.own_way is not None:
-            ways = (each.chosen[1].replace("_", " ") for each in self.own_way.by_seed.values())
-            found["own_way"] = ", ".join(dict.fromkeys(ways))
-        return found
+            columns |= {f"won@{k}": won, f"lost@{k}": lost}
+            columns[f"p@{k}"] = None if math.isnan(p_value) else p_value
+        if self.curve:
+            columns |= {"optima_by": self.optimum.kind, "optima_exact": self.optimum.exact}
+            columns["robust_of"] = self.robust_of
+        if OWN_WAY in self.decoded:
+            ways = (each.chosen[1] for each in self.decoded[OWN_WAY].by_seed.values())
+            columns["own_way"] = ", ".join(dict.fromkeys(way.replace("_", " ") for way in ways))
+        return columns
 
     @property
     def details(self) -> Mapping[str, Any]:
         """The evaluations during training, one line per step and K, and the ways chosen by seed."""
-        found: dict[str, Any] = {
+        lists: dict[str, Any] = {
             "evaluations": [
                 {
                     "step": each.step,
@@ -344,10 +277,9 @@ class TrainingRow(PooledRow):
                 for k, interval in each.values.items()
             ]
         }
-        if self.tempered is not None:
-            for k in self.tempered.ks:
-                by_seed = {seed: each.chosen[k] for seed, each in self.tempered.by_seed.items()}
-                found[f"own_temperature@{k}"] = by_seed
-        if self.own_way is not None:
-            found["own_way"] = {s: each.chosen[1] for s, each in self.own_way.by_seed.items()}
-        return found
+        for decoding in (OWN_TEMPERATURE, OWN_WAY):
+            if (row := self.decoded.get(decoding)) is not None:
+                for k in row.ks:
+                    name = decoding if decoding == OWN_WAY else f"{decoding}@{k}"
+                    lists[name] = {seed: each.chosen[k] for seed, each in row.by_seed.items()}
+        return lists

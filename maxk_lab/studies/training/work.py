@@ -1,13 +1,15 @@
-"""One unit of a training study in a worker: a policy trained and evaluated for each cell."""
+"""One unit of a training study in a worker: a policy trained for each cell, and its record."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,18 +18,34 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.gradients.scores.sampler import check_drawn
 from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
+from maxk_lab.ranges import Range
 from maxk_lab.seeds import derive_seed
+from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.statistics.seeds.over_seeds import over_instances
+from maxk_lab.statistics.seeds.two_level import QUANTILES
+from maxk_lab.studies.training.grid import evaluated_ks
 from maxk_lab.studies.training.held_out import evaluation_set, optima_record, tuning_set
-from maxk_lab.studies.training.outcome import training_metrics
 from maxk_lab.studies.training.spec import checkpoint_file, evaluation_seed, snapshot_file
 from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.run.checkpoints import initial_policy
-from maxk_lab.training.evaluation import Decoded, decoded, sampled, trajectories_of_extras
+from maxk_lab.training.evaluation import (
+    Decoded,
+    decoded,
+    max_curves,
+    reward_quantiles,
+    sampled,
+    trajectories_of_extras,
+)
 from maxk_lab.training.refusals import Weighting
 from maxk_lab.training.settings import Settings
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train
+
+LEVEL = 0.95
+# Steps of the log that are kept, and digits of its numbers.
+LOG_POINTS, DIGITS = 200, 6
+ENDS = ("value", "low", "high")
 
 
 def measure(
@@ -148,3 +166,163 @@ def _resumed(
         return start()
     passed = [step for step in trainer.one_step.settings.snapshots if step < trainer.steps]
     return trainer if all(snapshot(step).exists() for step in passed) else start()
+
+
+def training_metrics(
+    trainer: Trainer, k: int, costs: Mapping[str, int], within: Range
+) -> dict[str, Any]:
+    """Return the measures of a finished training for K = k; `costs` are trajectories by extra.
+
+    All of the end are means over the evaluations `at_the_end`, instance by instance. Intervals are
+    over the held-out instances, whose rewards lie `within` a range. JSON has no NaN: what is
+    undefined is None, with its reason under `undefined`.
+    """
+    samples = trainer.evaluations[-1].rewards.shape[1]
+    ks = list(evaluated_ks(samples, k))
+    reasons: dict[str, str] = {}
+    series = [
+        _columns([_of_curve(evaluation.curves, at, within, reasons) for at in ks])
+        for evaluation in trainer.evaluations
+    ]
+    last, steps = trainer.at_the_end, [evaluation.step for evaluation in trainer.evaluations]
+    batch = trainer.one_step.settings.batch
+    final = _final(_average([each.curves for each in last]), ks, within, reasons)
+    quantiles = {
+        name: _average([reward_quantiles(each.rewards, fraction) for each in last])
+        for name, fraction in QUANTILES.items()
+    }
+    return {
+        "steps": trainer.steps,
+        "rollouts": trainer.steps * batch,
+        "evaluations": {"step": steps, "rollouts": [step * batch for step in steps], "ks": ks}
+        | {end: [row[end] for row in series] for end in ENDS},
+        "last": [evaluation.step for evaluation in last],
+        "final": final,
+        "quantiles": {name: _ends(_mean(each, within)) for name, each in quantiles.items()},
+        **_of_ways([each.decoded for each in last], ks, costs, within, reasons),
+        "log": _thinned(trainer.log, trainer.steps),
+        "undefined": reasons,
+        "timings": {"evaluations_seconds": [round(e.seconds, 6) for e in trainer.evaluations]},
+    }
+
+
+def _average(values: Sequence[Tensor]) -> Tensor:
+    """Return the mean over checkpoints, NaN where one of them has no value."""
+    return torch.stack(list(values)).mean(0)
+
+
+def _final(
+    curves: Tensor, ks: Sequence[int], within: Range, reasons: dict[str, str]
+) -> dict[str, Any]:
+    """Return the means of curves [I, samples] at every K, and their values per instance at `ks`."""
+    means = [_of_curve(curves, at, within, reasons) for at in range(1, curves.shape[1] + 1)]
+    per_instance = [_plain(curves[:, at - 1]) for at in ks]
+    return _columns(means) | {"ks": list(ks), "per_instance": per_instance}
+
+
+def _of_ways(
+    last: Sequence[Mapping[str, Decoded]],
+    ks: Sequence[int],
+    costs: Mapping[str, int],
+    within: Range,
+    reasons: dict[str, str],
+) -> dict[str, Any]:
+    """Return the other ways of decoding, and the means of all ways on the tuning instances."""
+    curves, extras = _averages([each["held_out"] for each in last])
+    found: dict[str, Any] = {
+        "tempered": {str(t): _final(each, ks, within, reasons) for t, each in curves.items()},
+        "extras": {
+            name: {"value": None, "reason": rewards}
+            if isinstance(rewards, str)
+            else _ends(_mean(rewards, within))
+            | {"per_instance": _plain(rewards), "trajectories": costs[name]}
+            for name, rewards in extras.items()
+        },
+    }
+    if "tuning" in last[0]:
+        curves, extras = _averages([each["tuning"] for each in last])
+        found["tuning"] = {
+            "tempered": {str(t): _plain(each.nanmean(0)) for t, each in curves.items()},
+            "extras": {
+                name: _plain(rewards.nanmean(0, keepdim=True))[0]
+                for name, rewards in extras.items()
+                if not isinstance(rewards, str)
+            },
+        }
+    return found
+
+
+def _averages(
+    found: Sequence[Decoded],
+) -> tuple[dict[float, Tensor], dict[str, Tensor | str]]:
+    """Return Max@K [I, samples] by temperature and the rewards [I] of the extras, or a reason."""
+    curves = {
+        temperature: _average([max_curves(each.tempered[temperature]) for each in found])
+        for temperature in found[0].tempered
+    }
+    extras: dict[str, Tensor | str] = {}
+    for name in found[0].extras:
+        parts = [each.extras[name] for each in found]
+        values = [part for part in parts if isinstance(part, Tensor)]
+        reasons = [part for part in parts if isinstance(part, str)]
+        extras[name] = reasons[0] if reasons else _average(values)
+    return curves, extras
+
+
+def _of_curve(curves: Tensor, k: int, within: Range, reasons: dict[str, str]) -> Interval:
+    """Return the mean over instances of ρ̂(samples, k), curves [I, samples].
+
+    `reasons` gets the reason of a missing value or end.
+    """
+    values = curves[:, k - 1]
+    missing = values.isnan()
+    if missing.any():
+        # K = 1 comes first.
+        none = k == 1 and bool(missing.all())
+        reasons.setdefault(
+            "value",
+            "no sample of the held-out instances can be scored"
+            if none
+            else "at the larger K, held-out instances with fewer than K scorable samples "
+            "are left out",
+        )
+    found = _mean(values, within)
+    if found.reason and not missing.all():
+        reasons["low"] = reasons["high"] = found.reason
+    return found
+
+
+def _mean(values: Tensor, within: Range) -> Interval:
+    """Return the mean of the [I] values that are defined, with its interval over these."""
+    defined = values[~values.isnan()].tolist()
+    if len(defined) == 0:
+        return undefined(LEVEL, "no instance has K scorable samples")
+    return over_instances(defined, LEVEL, within)
+
+
+def _ends(interval: Interval) -> dict[str, float | None]:
+    return dict(zip(ENDS, _plain([interval.value, interval.low, interval.high]), strict=True))
+
+
+def _columns(intervals: Sequence[Interval]) -> dict[str, list[float | None]]:
+    rows = [_ends(interval) for interval in intervals]
+    return {end: [row[end] for row in rows] for end in ENDS}
+
+
+def _plain(values: Tensor | Sequence[float]) -> list[float | None]:
+    """Return numbers with None for NaN, which JSON does not have."""
+    numbers = values.tolist() if isinstance(values, Tensor) else values
+    return [None if math.isnan(value) else value for value in numbers]
+
+
+def _thinned(log: Mapping[str, Sequence[float]], steps: int) -> dict[str, list[Any]]:
+    """Return at most `LOG_POINTS` evenly spaced steps of the log, its first and last included.
+
+    Floats are rounded to `DIGITS` digits.
+    """
+    points = np.linspace(0, max(0, steps - 1), min(steps, LOG_POINTS))
+    kept = sorted({round(i) for i in points})
+    return {"step": kept} | {
+        name: _plain([float(f"{values[i]:.{DIGITS}g}") for i in kept])
+        for name, values in log.items()
+    }

@@ -24,10 +24,10 @@ from maxk_lab.report.document import label_of
 from maxk_lab.report.model import Origin
 from maxk_lab.report.sections import answer_of
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.studies.training.compare import places_of, with_differences_to
 from maxk_lab.studies.training.facts import facts
-from maxk_lab.studies.training.pairs import with_differences_to
-from maxk_lab.studies.training.places import places_of
-from maxk_lab.studies.training.row import Apart, Optimum
+from maxk_lab.studies.training.record import Optima
+from maxk_lab.studies.training.row import OWN_TEMPERATURE
 from maxk_lab.sweeps.studies import STUDIES
 from maxk_lab.training.settings import Settings
 
@@ -218,8 +218,7 @@ def test_one_seed_is_said_and_proposes_no_more():
 
 
 def test_a_seed_that_ended_apart_is_named_with_its_row():
-    strange = (Apart(3, 4, 9.0, 2.9, 3.1),)
-    rows = row(POMO, [0, 1, 2, 3], apart=strange), row(CENTRED, [0, 1, 2, 4], SURE)
+    rows = row(POMO, [0, 1, 2, 3], apart=(3,)), row(CENTRED, [0, 1, 2, 4], SURE)
     found = facts_of(compared(rows))
     assert found.answers[0].apart == [LOSS]
     assert "Caveat" in labels(found)
@@ -239,13 +238,18 @@ def test_several_environments_count_whom_to_avoid():
 def test_a_lead_that_is_gone_at_the_own_best_temperature_is_not_significant():
     reference, lead = compared([row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4], SURE)])
     cool, hot = compared([row(POMO, [0, 1, 2, 4]), row(CENTRED, [0, 1, 2, 4], UNSURE)])
-    (found,) = facts_of([replace(reference, tempered=cool), replace(lead, tempered=hot)]).answers
+
+    def at_their_best(*best):
+        rows = zip((reference, lead), best, strict=True)
+        own = [replace(row, decoded={OWN_TEMPERATURE: tuned}) for row, tuned in rows]
+        (answer_of_both,) = facts_of(own).answers
+        return answer_of_both
+
+    found = at_their_best(cool, hot)
     wanted = over_seeds(UNSURE - NOISE, 0.95)
     assert (found.use.sign, found.own.sign) == (1, 0)
     assert numbers(found.own) == pytest.approx((wanted.value, wanted.low, wanted.high))
-    (held,) = facts_of(
-        [replace(reference, tempered=reference), replace(lead, tempered=lead)]
-    ).answers
+    held = at_their_best(reference, lead)
     assert held.own == held.use
 
 
@@ -273,7 +277,7 @@ def test_in_pomos_way_its_loss_and_pomo_as_shipped_share_the_level():
 
 
 def test_gaps_are_those_of_the_method_and_of_the_reference():
-    optimum = Optimum("milp", True)
+    optimum = Optima(kind="milp", exact=True)
     rows = [
         with_optima(row(point, values, noise), 5.0, optimum, {4: over_seeds(gap + NOISE, 0.95)})
         for point, values, noise, gap in (
@@ -285,13 +289,10 @@ def test_gaps_are_those_of_the_method_and_of_the_reference():
     assert found.answers[0].gaps == pytest.approx((20, 40))
     assert [line.gap.value for line in found.table] == pytest.approx([20, 40])
     assert (found.basis.optimum, found.basis.proven) == (["mixed-integer programs"], True)
-    best_known = [
-        replace(each, measures=replace(each.measures, optimum=Optimum("pyvrp"))) for each in rows
-    ]
+    best_known = [replace(each, optimum=Optima(kind="pyvrp")) for each in rows]
     assert not facts_of(compared(best_known)).basis.proven
-    nothing = replace(rows[0], measures=replace(rows[0].measures, gaps={}))
     undefined = {4: over_seeds([math.nan] * 5, 0.95)}
-    for lost in (nothing, replace(nothing, measures=replace(nothing.measures, gaps=undefined))):
+    for lost in (replace(rows[0], gaps={}), replace(rows[0], gaps=undefined)):
         found = facts_of(compared([lost, rows[1]]))
         assert found.answers[0].gaps is None
         assert found.table[1].gap is None
@@ -360,7 +361,7 @@ def test_the_short_table_has_the_mean_the_largest_k_trained_for_and_all_samples(
     each = next(r for r in pooled.rows if r.key.path.endswith("maxk/subloo/n16/k8"))
     assert [line.at_1, line.at_8, line.at_64] == [each.differences[k] for k in (1, 8, 64)]
     assert line.better == each.attributes["better_at"] != ""
-    assert (line.worse, line.gap) == (each.attributes["worse_at"], each.measures.gaps[64])
+    assert (line.worse, line.gap) == (each.attributes["worse_at"], each.gaps[64])
     assert (reference.at_64, reference.better, reference.worse) == (None, "", "")
     ends = [next(r for r in pooled.rows if r.key.path.endswith(path)) for path in _paths(found)]
     assert ends == sorted(ends, key=lambda r: -r.final(64).value)

@@ -1,8 +1,9 @@
-"""The charts of a training study, each a function of a table of estimates (`frames.estimates`)."""
+"""The charts of a training study, each a function of one table of estimates."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import math
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +14,12 @@ from maxk_lab.report import charts as draw
 from maxk_lab.report.charts import Figure, Table
 from maxk_lab.report.model import Summary
 from maxk_lab.report.tables import Pooled
-from maxk_lab.studies.training.charts.frames import LOG, estimates
-from maxk_lab.studies.training.row import TrainingRow
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.studies.training.compare import places_of, seed_pairs
+from maxk_lab.studies.training.row import UNBIASED, TrainingRow
 
+LOG = "log/"
 # Lines of one panel, beyond which methods have panels by the K that they are trained for.
 LINES = 7
 # What the training batches report, in words, where it changes during a training and is no rarity.
@@ -51,6 +55,76 @@ def charts(
         for make in (difference, gap, during, *asked):
             if (figure := make(board)) is not None:
                 yield replace(figure, name=figure.name + suffix)
+
+
+def estimates(rows: Sequence[TrainingRow], level: float) -> Table:
+    """One line per row, measure, K and step that has a value, in the order of the report.
+
+    The measures are `max` and `gap` (in per cent) at the end of training, `difference` of `max` to
+    the reference, paired by seed, and all of them by K; with a step `max` and `difference` during
+    training; and those of the training batches by their names below `log/`.
+    """
+    lines = []
+    for place in places_of(rows, level):
+        reference = place.reference
+        for row in place.known:
+            same = {
+                "place": place.where,
+                "row": row.key.path,
+                "reference": row is reference,
+                "against": "" if reference is None else place.names[reference.key],
+                "method": row.method,
+                "k_train": row.key.k,
+                "named": row.method_for_k,
+                "estimator": row.key.estimator,
+                "broken": row.derived != UNBIASED,
+                "passes": row.passes,
+                "costs": all(value.value < 0 for value in row.curve),
+                "seeds": len(row.cells),
+            }
+            other = next((one for one in place.rows if one.key.path == row.compared_with), None)
+            for name, one, where in (*_at_the_end(row), *_during(row, other, level)):
+                if math.isfinite(one.value):
+                    ends = {"value": one.value, "low": one.low, "high": one.high, "level": level}
+                    lines.append({**same, "measure": name, **where, **ends})
+    return pd.DataFrame(lines)
+
+
+_Line = tuple[str, Interval, dict[str, Any]]
+
+
+def _at_the_end(row: TrainingRow) -> Iterator[_Line]:
+    ends = {"max": dict(enumerate(row.curve, start=1)), "difference": row.differences}
+    for name, by_k in (ends | {"gap": row.gaps}).items():
+        for k, found in by_k.items():
+            yield name, found, {"at_k": k}
+
+
+def _during(row: TrainingRow, other: TrainingRow | None, level: float) -> Iterator[_Line]:
+    for number, evaluation in enumerate(row.evaluations):
+        when = {name: getattr(evaluation, name) for name in ("step", "rollouts", "seconds")}
+        for k, found in evaluation.values.items():
+            yield "max", found, {"at_k": k, **when}
+            if other is not None:
+                yield "difference", _apart(row, other, number, k, level), {"at_k": k, **when}
+    for name, by_rollouts in row.log.items():
+        for rollouts, found in by_rollouts.items():
+            yield LOG + name, found, {"rollouts": rollouts}
+
+
+def _apart(row: TrainingRow, other: TrainingRow, number: int, k: int, level: float) -> Interval:
+    """The difference during training, paired by seed; without an interval where there is one."""
+    nothing = Interval(math.nan, math.nan, math.nan, level)
+    rollouts = [[evaluation.rollouts for evaluation in each.evaluations] for each in (row, other)]
+    if rollouts[0] != rollouts[1] or set(row.by_seed) != set(other.by_seed):
+        return nothing
+    pairs = [[one.during[number].get(k) for one in pair] for pair in seed_pairs(row, other)]
+    values = [mine - its for mine, its in pairs if mine is not None and its is not None]
+    if len(values) < len(pairs):
+        return nothing
+    if len(values) == 1:
+        return Interval(values[0], math.nan, math.nan, level)
+    return over_seeds(values, level, row.within.of_differences)
 
 
 def _families(place: Table) -> Table:

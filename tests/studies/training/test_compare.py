@@ -5,19 +5,39 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 from scipy import stats
-from trained_rows import CENTRED, NOISE, POMO, SUBLOO, compared, noise_with, pair, row, unfinished
+from trained_rows import (
+    CENTRED,
+    NOISE,
+    POMO,
+    SUBLOO,
+    compared,
+    noise_with,
+    pair,
+    row,
+    unfinished,
+    with_optima,
+)
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.ranges import SHARES
 from maxk_lab.report.tables import Pooled
 from maxk_lab.statistics.seeds.over_seeds import over_seeds
-from maxk_lab.studies.training.compare import judged
-from maxk_lab.studies.training.ending import gap_difference
-from maxk_lab.studies.training.pairs import difference, with_differences_to
-from maxk_lab.studies.training.places import beaten, comparisons, places_of
-from maxk_lab.studies.training.places import tested as together
-from maxk_lab.studies.training.row import Optimum
+from maxk_lab.studies.training.compare import (
+    beaten,
+    compare,
+    difference,
+    gap_difference,
+    judge,
+    judged,
+    places_of,
+    with_differences_to,
+)
+from maxk_lab.studies.training.compare import tested as together
+from maxk_lab.studies.training.record import Optima
+from maxk_lab.studies.training.row import OWN_TEMPERATURE, OWN_WAY
+from maxk_lab.sweeps.spec.claims import Claim
 
 RLOO = ("maxk", "rloo", 2)
 
@@ -213,7 +233,7 @@ def test_the_lines_of_comparisons():
     )
     lines = {
         (line.family, line.row.split("/")[2], line.measure): line
-        for line in comparisons((*rows, unfinished(RLOO)), 0.95)
+        for line in compare(Pooled((*rows, unfinished(RLOO))), level=0.95, alpha=0.5)
     }
     verdicts = {key: line.verdict for key, line in lines.items()}
     assert verdicts == {
@@ -242,13 +262,11 @@ def test_the_lines_of_comparisons():
 
 def test_a_gap_of_passes_is_their_share_of_failures_to_the_end_of_its_interval():
     """Both are one quantity, so their intervals are, too."""
-    from trained_rows import with_optima
-
     low, high = (
         with_optima(
             row(point, [0.1, 0.2, 0.3, value], noise, within=SHARES, passes=True),
             1.0,
-            Optimum("enumeration", True),
+            Optima(kind="enumeration", exact=True),
             {},
         )
         for point, value, noise in ((POMO, 0.4, 10 * NOISE), (CENTRED, 0.98, 0.5 * NOISE[::-1]))
@@ -277,3 +295,65 @@ def test_a_gap_of_passes_is_their_share_of_failures_to_the_end_of_its_interval()
 )
 def test_only_rewards_known_to_be_0_or_1_are_passes(environment, passes):
     assert ENVIRONMENTS.get(environment["name"]).passes(environment) is passes
+
+
+def difference_claim(at_least=0.0, **how):
+    claim = {"name": "it", "kind": "difference", "metric": "max@4", "at_least": at_least}
+    pair = {"of": {"estimator": "maxk"}, "over": {"estimator": "reinforce"}}
+    return TypeAdapter(Claim).validate_python(claim | pair | how)
+
+
+def test_a_claim_is_judged_by_the_interval_of_its_decoding():
+    reference, lead = row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4], noise_with(0, 0.01))
+    own = {OWN_TEMPERATURE: row(POMO, [0, 1, 2, 3.9]), OWN_WAY: row(POMO, [0, 1, 2, 3])}
+    sides = [(replace(lead, decoded=dict.fromkeys(own, lead)), replace(reference, decoded=own))]
+
+    def verdict(claim, met=sides):
+        found = judge(claim, met, 0.05)
+        return found.verdict, found.interval and round(found.interval.value, 6)
+
+    assert verdict(difference_claim(0.5)) == ("supported", 1)
+    assert verdict(difference_claim(0.5, decoding="sampled")) == ("supported", 1)
+    assert verdict(difference_claim(0.5, decoding="best")) == ("refuted", 0.1)
+    assert verdict(difference_claim(0.0, metric="own_way"))[0] == "undecided"
+    assert verdict(difference_claim(0.0, decoding="best"), [(lead, reference)]) == (
+        "undecided",
+        None,
+    )
+    one = [(row(CENTRED, [0, 1, 2, 4], [0.0]), row(POMO, [0, 1, 2, 3], [0.0]))]
+    assert verdict(difference_claim(), one)[0] == "undecided"
+    strange = replace(lead, apart=(3,))
+    text = judge(difference_claim(), [(strange, reference)], 0.05).text
+    assert text.endswith("over 5 seeds, at 95 %; seed 3 ended apart from the others")
+
+
+def test_the_reference_is_pomo_s_loss_with_the_same_start_of_the_same_place():
+    """Where it was not trained, plain RLOO; of several, the one that shares most settings."""
+    loss, shipped = row(POMO, [0, 1, 2, 3]), row(POMO, [0, 1, 2, 3], start="multistart")
+    plain = row(("reinforce", "centred", 1), [0, 1, 2, 3])
+    iid, forced = row(CENTRED, [0, 1, 2, 3]), row(SUBLOO, [0, 1, 2, 3], start="multistart")
+    other = row(CENTRED, [0, 1, 2, 3], environment="op", words="OP")
+
+    def references(*rows):
+        found = judged(Pooled(rows), level=0.95, alpha=0.05).rows
+        return [each.compared_with.removeprefix("training/") for each in found]
+
+    pomo = "reinforce/group_mean/n4/k1"
+    assert references(loss, shipped, plain, iid, forced, other) == [
+        "", pomo, pomo, pomo, f"start=multistart/{pomo}", "",
+    ]  # fmt: skip
+    assert references(plain, iid, forced) == ["", *2 * ["reinforce/centred/n4/k1"]]
+    assert references(iid, row(SUBLOO, [0, 1, 2, 3])) == ["", "maxk/centred/n4/k2"]
+    assert references(iid, forced) == ["", ""]
+    wider = replace(iid, key=replace(iid.key, n=8))
+    assert references(loss, wider) == ["", ""]
+
+
+def test_rows_of_other_instances_or_seeds_make_no_pairs():
+    first, second = row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4])
+    elsewhere = {seed: replace(of, instances="other") for seed, of in second.by_seed.items()}
+    found = difference(replace(second, by_seed=elsewhere), first, 4, 0.95)
+    assert "were evaluated on different instances" in found.reason
+    fewer = row(CENTRED, [0, 1, 2, 4], NOISE[:3])
+    assert "have different seeds" in difference(fewer, first, 4, 0.95).reason
+    assert "fewer than 5 samples per evaluation" in difference(second, first, 5, 0.95).reason

@@ -2,12 +2,6 @@
 
 import dataclasses
 import json
-import math
-import os
-import signal
-import subprocess
-import sys
-import time
 import traceback
 
 import numpy as np
@@ -137,68 +131,13 @@ def test_all_cells_of_a_seed_start_alike_and_part_ways():
     assert other["evaluations"]["value"][0] != starts[0]
 
 
-def test_cells_are_trained_on_the_training_instances_and_evaluated_on_the_held_out_ones(
-    monkeypatch,
-):
-    asked = []
-
-    def spied(*arguments):
-        environment = make_environment(*arguments)
-        draw = environment.instances
-
-        def instances(count, seed, *, held_out=False):
-            asked.append((count, seed, held_out))
-            return draw(count, seed, held_out=held_out)
-
-        monkeypatch.setattr(environment, "instances", instances)
-        return environment
-
-    monkeypatch.setattr(training_study, "make_environment", spied)
-    measured(unit(), *CELLS)
-    first, second = asked[: len(asked) // 2], asked[len(asked) // 2 :]
-    assert first == second
-    assert [call for call in first if call[2]] == first[:1]
-    assert first[0][0] == 5
-    assert [count for count, _, _ in first[1:]] == [16 // 4] * 7
-
-
-@pytest.mark.slow
-def test_a_cell_alone_has_the_bytes_it_has_among_others():
-    assert untimed(measured(unit(), CELLS[1])) == untimed(
-        {CELLS[1]["id"]: measured(unit(), *CELLS)[CELLS[1]["id"]]}
-    )
-
-
 class KilledError(BaseException):
     """What no study may catch."""
 
 
 @pytest.mark.slow
-def test_an_interrupted_cell_goes_on_to_the_same_bytes(tmp_path):
-    whole = untimed(measured(unit(), CELLS[0]))
-    steps = []
-
-    def stop(name, payload):
-        steps.append((name, payload["step"], payload["steps"]))
-        if payload["step"] == 5:
-            raise KilledError
-
-    with pytest.raises(KilledError):
-        measured(unit(), CELLS[0], cache=tmp_path, event=stop)
-    assert steps == [("training", step, 7) for step in range(1, 6)]
-    resumed = []
-    found = measured(
-        unit(),
-        CELLS[0],
-        cache=tmp_path,
-        event=lambda name, payload: resumed.append(payload["step"]),
-    )
-    assert untimed(found) == whole
-    assert resumed == [4, 5, 6, 7]
-
-
-@pytest.mark.slow
-def test_a_damaged_checkpoint_is_no_obstacle(tmp_path):
+def test_a_damaged_checkpoint_or_one_of_another_policy_is_no_obstacle(tmp_path):
+    measured(unit(vocab_size=5), CELLS[0], cache=tmp_path)
     whole = untimed(measured(unit(), CELLS[0], cache=tmp_path))
     path = tmp_path / f"training-{CELLS[0]['id']}.pt"
     content = path.read_bytes()
@@ -208,54 +147,6 @@ def test_a_damaged_checkpoint_is_no_obstacle(tmp_path):
     torch.save({"policy": {}}, path)
     assert untimed(measured(unit(), CELLS[0], cache=tmp_path)) == whole
     assert not list(tmp_path.glob(".*"))
-
-
-@pytest.mark.slow
-def test_checkpoints_change_no_number(tmp_path):
-    often = unit(training=TRAINING | {"checkpoint_every": 1})
-    assert untimed(measured(often, CELLS[0], cache=tmp_path)) == untimed(measured(unit(), CELLS[0]))
-
-
-def test_the_trained_policy_is_kept(tmp_path):
-    about = unit()
-    found = measured(about, CELLS[0], cache=tmp_path)[CELLS[0]["id"]]
-    state = torch.load(tmp_path / f"training-{CELLS[0]['id']}.pt", weights_only=True)
-    policy = make_environment(about["environment"], about["policy"]).policy(0)
-    policy.load_state_dict(state["policy"])
-    assert state["steps"] == found["steps"]
-
-
-RUN = """
-import json, sys
-from pathlib import Path
-from maxk_lab.studies.training.work import measure as measure_training
-unit, cell = json.loads(sys.argv[1])
-list(measure_training(unit, [cell], cache=Path(sys.argv[2]), event=lambda name, payload: None))
-"""
-
-
-@pytest.mark.slow
-def test_a_study_killed_in_the_middle_goes_on_to_the_same_bytes(tmp_path):
-    about = unit(training=TRAINING | {"steps": 100})
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN, json.dumps([about, CELLS[0]]), str(tmp_path)]
-    )
-    path = tmp_path / f"training-{CELLS[0]['id']}.pt"
-    deadline = time.monotonic() + 120
-    while not (path.exists() and torch.load(path, weights_only=True)["steps"] >= 6):
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    left_at = torch.load(path, weights_only=True)["steps"]
-    assert left_at < 100
-    steps = []
-    resumed = measured(
-        about, CELLS[0], cache=tmp_path, event=lambda name, payload: steps.append(payload["step"])
-    )
-    assert steps[0] == left_at + 1
-    assert untimed(resumed) == untimed(measured(about, CELLS[0]))
 
 
 TINY_TSP = {
@@ -270,73 +161,6 @@ ROUTING = TRAINING | {
     "snapshots": [0, 2, 7],
     "evaluate": TRAINING["evaluate"] | {"extras": ["greedy", "augmentation", "multistart"]},
 }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("start", ["iid", "multistart"])
-def test_an_interrupted_routing_cell_goes_on_to_the_same_bytes(tmp_path, start):
-    about, one = (
-        unit("tsp", training=ROUTING | {"start": start}, **TINY_TSP),
-        cell("maxk", "centred", 4, 3),
-    )
-    whole = measured(about, one, cache=tmp_path / "whole")
-    log = whole[one["id"]]["log"]
-    assert log["k"] == [1, 2, 2, 2, 3, 3, 3]
-    assert set(log["length/mean"]) == {5 if start == "iid" else 4}
-
-    def stop(name, payload):
-        if payload["step"] == 5:
-            raise KilledError
-
-    cache = tmp_path / "interrupted"
-    with pytest.raises(KilledError):
-        measured(about, one, cache=cache, event=stop)
-    assert untimed(measured(about, one, cache=cache)) == untimed(whole)
-    for step in (0, 2, 7):
-        name = f"policy-{one['id']}-{step}.pt"
-        before, after = policy_state(tmp_path / "whole" / name), policy_state(cache / name)
-        assert all(torch.equal(before[key], after[key]) for key in before)
-
-
-@pytest.mark.slow
-def test_evaluation_is_of_independent_samples_whatever_the_start():
-    one = cell("maxk", "centred", 4, 3)
-    found = [
-        measured(unit("tsp", training=ROUTING | {"start": start}, **TINY_TSP), one)[one["id"]]
-        for start in ("iid", "multistart")
-    ]
-    assert found[0]["evaluations"]["value"][0] == found[1]["evaluations"]["value"][0]
-    assert found[0]["final"] != found[1]["final"]
-
-
-def test_the_extras_of_a_routing_cell():
-    one = cell("maxk", "centred", 4, 3)
-    extras = measured(unit("tsp", training=ROUTING, **TINY_TSP), one)[one["id"]]["extras"]
-    assert list(extras) == [
-        "greedy",
-        "greedy_augmented",
-        "greedy_multistart",
-        "multistart_sampling",
-    ]
-    for found in extras.values():
-        assert found["low"] <= found["value"] <= found["high"]
-        assert len(found["per_instance"]) == 5
-        assert sum(found["per_instance"]) / 5 == pytest.approx(found["value"], rel=1e-9)
-
-
-def test_extras_that_an_environment_lacks_have_a_reason():
-    training = TRAINING | {"evaluate": ROUTING["evaluate"]}
-    extras = measured(unit(training=training), cell())[cell()["id"]]["extras"]
-    assert extras["greedy"] == {"value": None, "reason": "this environment has no greedy decoding"}
-
-
-def test_quantiles_are_of_the_last_evaluations_samples(tmp_path):
-    found = measured(unit(), cell(), cache=tmp_path)[cell()["id"]]
-    state = torch.load(tmp_path / f"training-{cell()['id']}.pt", weights_only=True)
-    rewards = state["evaluations"][-1]["rewards"].numpy()
-    for name, fraction in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
-        wanted = np.quantile(rewards, fraction, axis=1).mean()
-        assert found["quantiles"][name]["value"] == pytest.approx(wanted, rel=1e-9)
 
 
 @pytest.mark.slow
@@ -373,15 +197,6 @@ def test_a_policy_to_be_kept_that_training_has_passed_is_trained_again(tmp_path)
 
 
 @pytest.mark.slow
-def test_a_checkpoint_of_another_policy_is_no_obstacle(tmp_path):
-    about = unit()
-    whole = untimed(measured(about, CELLS[0]))
-    other = unit(seed=0, vocab_size=5)
-    measured(other, CELLS[0], cache=tmp_path)
-    assert untimed(measured(about, CELLS[0], cache=tmp_path)) == whole
-
-
-@pytest.mark.slow
 def test_training_goes_on_from_the_policy_of_a_checkpoint(tmp_path):
     measured(unit(training=TRAINING | {"snapshots": [3]}), CELLS[0], cache=tmp_path)
     path = tmp_path / f"policy-{CELLS[0]['id']}-3.pt"
@@ -403,6 +218,47 @@ def explodes(rollouts):
     return dataclasses.replace(rollouts, rewards=torch.full_like(rollouts.rewards, 3e38))
 
 
+def with_rollouts(monkeypatch, change, asked=None):
+    """Every environment from now on with rollouts that `change` makes of its own.
+
+    The instances that it was asked for are noted in `asked`.
+    """
+
+    def changed(*arguments):
+        environment = make_environment(*arguments)
+        roll, draw = environment.rollout, environment.instances
+
+        def instances(count, seed, *, held_out=False):
+            if asked is not None:
+                asked.append((count, seed, held_out))
+            return draw(count, seed, held_out=held_out)
+
+        def rollout(policy, *arguments, **keywords):
+            return change(environment, roll, policy, *arguments, **keywords)
+
+        monkeypatch.setattr(environment, "instances", instances)
+        monkeypatch.setattr(environment, "rollout", rollout)
+        return environment
+
+    monkeypatch.setattr(training_study, "make_environment", changed)
+
+
+def test_cells_share_their_instances_and_choose_and_are_told_on_others(monkeypatch):
+    asked = []
+
+    def plain(environment, roll, *arguments, **keywords):
+        return roll(*arguments, **keywords)
+
+    with_rollouts(monkeypatch, plain, asked)
+    evaluate = TRAINING["evaluate"] | {"temperatures": [1.0, 2.0], "tuning": 3}
+    measured(unit(training=TRAINING | {"evaluate": evaluate}), *CELLS)
+    first, second = asked[: len(asked) // 2], asked[len(asked) // 2 :]
+    assert first == second
+    assert [(count, held_out) for count, _, held_out in first] == [
+        (5, True), (3, False), *7 * [(16 // 4, False)],
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("flaw", "kind", "message"),
     [
@@ -410,91 +266,60 @@ def explodes(rollouts):
         (dies, RuntimeError, "the simulator died"),
     ],
 )
-def test_a_loss_that_is_no_number_or_a_failing_environment_fails_its_cell_with_the_traceback(
-    monkeypatch, flaw, kind, message
-):
+def test_a_failure_is_of_its_cell_with_the_traceback(monkeypatch, flaw, kind, message):
     calls = []
 
-    def flawed(*arguments):
-        environment = make_environment(*arguments)
-        roll = environment.rollout
+    def third(environment, roll, *arguments, **keywords):
+        calls.append(1)
+        found = roll(*arguments, **keywords)
+        return flaw(found) if len(calls) == 3 else found
 
-        def rollout(*arguments, **keywords):
-            calls.append(1)
-            found = roll(*arguments, **keywords)
-            return flaw(found) if len(calls) == 3 else found
-
-        monkeypatch.setattr(environment, "rollout", rollout)
-        return environment
-
-    monkeypatch.setattr(training_study, "make_environment", flawed)
-    cells = [cell("reinforce", "none", 4), cell("maxk", "centred", 4, 2)]
+    with_rollouts(monkeypatch, third)
+    cells = [cell("reinforce", "none", 4), cell("maxk", "subloo", 3, 2), cell("maxk", "none", 4, 2)]
     about = unit(training=TRAINING | {"kl": {}})
-    first, second = dict(measure_training(about, cells, cache=None, event=quiet)).values()
+    failed, unfit, done = dict(measure_training(about, cells, cache=None, event=quiet)).values()
     with pytest.raises(kind, match=message):
-        raise first
-    assert "training/step.py" in "".join(traceback.format_exception(first))
-    assert second["steps"] == 7
+        raise failed
+    assert "training/step.py" in "".join(traceback.format_exception(failed))
+    assert "3 does not divide 16" in str(unfit)
+    assert done["steps"] == 7
 
 
 def test_a_sampler_of_another_policy_fails_the_cell_before_it_is_trained(monkeypatch):
-    def flawed(*arguments):
-        environment = make_environment(*arguments)
-        roll, other = environment.rollout, environment.policy(99)
+    def other(environment, roll, policy, *arguments, **keywords):
+        return roll(environment.policy(99), *arguments, **keywords)
 
-        def rollout(policy, *arguments, **keywords):
-            return roll(other, *arguments, **keywords)
-
-        monkeypatch.setattr(environment, "rollout", rollout)
-        return environment
-
-    monkeypatch.setattr(training_study, "make_environment", flawed)
+    with_rollouts(monkeypatch, other)
     about = unit(training=TRAINING | {"evaluate": {"every": 3, "instances": 5, "samples": 200}})
     steps = []
-    (found,) = dict(
-        measure_training(about, [cell()], cache=None, event=lambda *told: steps.append(told))
-    ).values()
+    measure = measure_training(about, [cell()], cache=None, event=lambda *one: steps.append(one))
+    (found,) = dict(measure).values()
     assert "rollout draws are not distributed as its log_probs says" in str(found)
     assert not steps
 
 
-@pytest.mark.parametrize(
-    "baseline", ["opo_loo", "otb_loo", "eob_loo", "optimal[grad_norm]", "otb_token"]
-)
-def test_baselines_that_weight_trajectories_are_trained_with(baseline):
-    found = measured(unit(), cell("maxk", baseline, 4, 1))
-    assert all(math.isfinite(x) for metrics in found.values() for x in metrics["log"]["loss"])
-
-
-def test_a_cell_that_fails_leaves_the_others_alone():
-    results = dict(
-        measure_training(unit(), [cell("maxk", "subloo", 3, 2), cell()], cache=None, event=quiet)
-    )
-    first, second = results.values()
-    assert "3 does not divide 16" in str(first)
-    assert second["steps"] == 7
-
-
-def test_completions_without_a_score_are_left_out_and_said(tmp_path, monkeypatch):
-    (tmp_path / "picky_rewards.py").write_text(
-        "def sometimes(prompts, completions, **columns):\n"
-        "    return [float(len(c)) if len(c) > 1 else None for c in completions]\n"
+@pytest.mark.parametrize(("least", "said"), [(1, "fewer than K scorable"), (99, "no sample of")])
+def test_completions_without_a_score_are_left_out_and_said(tmp_path, monkeypatch, least, said):
+    (tmp_path / f"picky_{least}.py").write_text(
+        "def long(prompts, completions, **columns):\n"
+        f"    return [float(len(c)) if len(c) > {least} else None for c in completions]\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    found = measured(unit(rewards=("picky_rewards:sometimes",)), cell())[cell()["id"]]
+    found = measured(unit(rewards=(f"picky_{least}:long",)), cell())[cell()["id"]]
     json.dumps(found, allow_nan=False)
-    assert 0 < found["log"]["frac_unscorable"][0] < 1
-    assert "fewer than K scorable samples" in found["undefined"]["value"]
+    assert found["log"]["frac_unscorable"][0] > 0
+    assert said in found["undefined"]["value"]
+    assert (set(found["final"]["value"]) == {None}) == (least == 99)
 
 
-def test_rewards_that_are_never_a_score_give_no_value_and_say_so(tmp_path, monkeypatch):
-    (tmp_path / "mute_rewards.py").write_text(
-        "def never(prompts, completions, **columns):\n    return [None] * len(completions)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    found = measured(unit(rewards=("mute_rewards:never",)), cell())[cell()["id"]]
-    assert set(found["final"]["value"]) == {None}
-    assert found["undefined"]["value"] == "no sample of the held-out instances can be scored"
+def test_what_an_environment_cannot_decode_has_a_reason():
+    training = TRAINING | {"evaluate": ROUTING["evaluate"]}
+    extras = measured(unit(training=training), cell())[cell()["id"]]["extras"]
+    assert extras["greedy"] == {"value": None, "reason": "this environment has no greedy decoding"}
+    evaluate = TRAINING["evaluate"] | {"temperatures": [1.0, 2.0]}
+    about = unit("bandit", training=TRAINING | {"evaluate": evaluate})
+    (found,) = dict(measure_training(about, CELLS[:1], cache=None, event=quiet)).values()
+    assert str(found) == "Bandit is not sampled at another temperature"
 
 
 @pytest.mark.slow
@@ -525,22 +350,6 @@ DECODED = ROUTING | {
         "last": 2,
     }
 }
-
-
-@pytest.mark.parametrize("left_at", [4, 6, 7])
-def test_every_way_of_decoding_survives_an_interruption(tmp_path, left_at):
-    about, one = unit("tsp", training=DECODED, **TINY_TSP), cell("maxk", "centred", 4, 3)
-    whole = measured(about, one)
-
-    def stop(name, payload):
-        if payload["step"] == left_at:
-            raise KilledError
-
-    with pytest.raises(KilledError):
-        measured(about, one, cache=tmp_path, event=stop)
-    assert untimed(measured(about, one, cache=tmp_path)) == untimed(whole)
-    # And from the finished training, whose last checkpoint holds them.
-    assert untimed(measured(about, one, cache=tmp_path)) == untimed(whole)
 
 
 def test_the_end_is_the_mean_over_the_last_checkpoints(tmp_path):
@@ -604,34 +413,46 @@ def test_more_ways_of_decoding_change_none_of_the_others():
     assert "tuning" not in alone
 
 
-def test_a_way_is_chosen_on_instances_that_are_not_held_out(monkeypatch):
-    asked = []
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "training", "left_at"),
+    [
+        ("toy_llm", TRAINING, 5),
+        ("tsp", ROUTING | {"start": "multistart"}, 5),
+        *(("tsp", DECODED, step) for step in (4, 6, 7)),
+    ],
+)
+def test_an_interrupted_cell_goes_on_to_the_same_bytes(tmp_path, name, training, left_at):
+    one = cell("maxk", "centred", 4, 3)
+    about = unit(name, training=training, **(TINY_TSP if name == "tsp" else {}))
+    whole, steps = measured(about, one, cache=tmp_path / "whole"), []
 
-    def spied(*arguments):
-        environment = make_environment(*arguments)
-        draw = environment.instances
+    def stop(name, payload):
+        steps.append((name, payload["step"], payload["steps"]))
+        if payload["step"] == left_at:
+            raise KilledError
 
-        def instances(count, seed, *, held_out=False):
-            asked.append((count, held_out))
-            return draw(count, seed, held_out=held_out)
+    cache = tmp_path / "interrupted"
+    with pytest.raises(KilledError):
+        measured(about, one, cache=cache, event=stop)
+    assert steps == [("training", step, 7) for step in range(1, left_at + 1)]
+    # Twice: from the checkpoint, and from the finished training, whose last one holds all.
+    for _ in range(2):
+        assert untimed(measured(about, one, cache=cache)) == untimed(whole)
+    for step in training.get("snapshots", ()):
+        kept = f"policy-{one['id']}-{step}.pt"
+        before, after = policy_state(tmp_path / "whole" / kept), policy_state(cache / kept)
+        assert all(torch.equal(before[key], after[key]) for key in before)
 
-        monkeypatch.setattr(environment, "instances", instances)
-        return environment
 
-    monkeypatch.setattr(training_study, "make_environment", spied)
-    evaluate = TRAINING["evaluate"] | {"temperatures": [1.0, 2.0], "tuning": 3}
-    measured(unit(training=TRAINING | {"evaluate": evaluate}), CELLS[0])
-    assert asked[:2] == [(5, True), (3, False)]
-
-
-def test_an_environment_without_other_temperatures_says_so():
-    evaluate = TRAINING["evaluate"] | {"temperatures": [1.0, 2.0]}
-    (found,) = dict(
-        measure_training(
-            unit("bandit", training=TRAINING | {"evaluate": evaluate}),
-            [CELLS[0]],
-            cache=None,
-            event=quiet,
-        )
-    ).values()
-    assert str(found) == "Bandit is not sampled at another temperature"
+@pytest.mark.slow
+def test_evaluation_is_of_independent_samples_whatever_the_start():
+    one = cell("maxk", "centred", 4, 3)
+    found = [
+        measured(unit("tsp", training=ROUTING | {"start": start}, **TINY_TSP), one)[one["id"]]
+        for start in ("iid", "multistart")
+    ]
+    assert [set(one["log"]["length/mean"]) for one in found] == [{5}, {4}]
+    assert found[0]["log"]["k"] == [1, 2, 2, 2, 3, 3, 3]
+    assert found[0]["evaluations"]["value"][0] == found[1]["evaluations"]["value"][0]
+    assert found[0]["final"] != found[1]["final"]

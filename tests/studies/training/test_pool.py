@@ -1,0 +1,415 @@
+"""Trained rows: pooled over seeds by hand, in every decoding, with what is known of each."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from maxk_lab.ranges import NOT_NEGATIVE, NOT_POSITIVE
+from maxk_lab.report.formats.render import render
+from maxk_lab.report.summarise import summarise_records
+from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.studies.training.pool import best_on_tuning, estimates, gap
+from maxk_lab.studies.training.row import OWN_TEMPERATURE, OWN_WAY, biasing
+from maxk_lab.training.settings import StepSettings
+
+POMO, BEST, CENTRED = ("reinforce", "group_mean", 1), ("maxk", "subloo", 8), ("maxk", "centred", 8)
+ONE = [("maxk", "centred", 16, 8, "iid")]
+TWO = [("reinforce", "group_mean", 16, 1, "iid"), ("maxk", "subloo", 16, 8, "iid")]
+WAY = "greedy_multistart_augmented"
+SAMPLES, HOTTER = 64, 8
+
+
+def own_metrics(tsp, point):
+    """The metrics of the five seeds of a row."""
+    planned = (c for c in tsp.cells() if (c["estimator"], c["baseline"], c["k"]) == point)
+    return [tsp.record(cell).metrics for cell in planned if "start" not in cell["training"]]
+
+
+def same(found, wanted):
+    ends = (wanted.value, wanted.low, wanted.high)
+    return (found.value, found.low, found.high) == pytest.approx(ends, nan_ok=True)
+
+
+def gap_by_hand(metrics, values):
+    optima = metrics["reference"]["per_instance"]
+    return [100 * (best - value) / abs(best) for best, value in zip(optima, values, strict=True)]
+
+
+def test_every_number_of_a_row_is_pooled_over_its_seeds(study, tsp):
+    row, metrics, numbers = tsp.row_of(study, *BEST), own_metrics(tsp, BEST), {}
+    assert (row.finished, row.steps, row.rollouts) == ((0, 1, 2, 3, 4), 800, 512 * 800)
+    for k in range(1, 65):
+        wanted = over_seeds([m["final"]["value"][k - 1] for m in metrics], 0.95, NOT_POSITIVE)
+        assert row.final(k) == wanted
+    assert row.final(0) is row.final(65) is None
+    evaluation = row.evaluations[3]
+    assert (evaluation.step, evaluation.rollouts, evaluation.seconds) == (300, 512 * 300, 30.0)
+    at = [m["evaluations"]["value"][3][2] for m in metrics]
+    assert evaluation.values[4] == over_seeds(at, 0.95, NOT_POSITIVE)
+    for i, step in enumerate(metrics[0]["log"]["step"]):
+        wanted = over_seeds([m["log"]["entropy"][i] for m in metrics], 0.95, NOT_NEGATIVE)
+        assert same(row.log["entropy"][512 * step], wanted)
+    for i, k in enumerate(tsp.ks):
+        means = [np.mean(gap_by_hand(m, m["final"]["per_instance"][i])) for m in metrics]
+        numbers[f"gap@{k}"] = over_seeds(means, 0.95, NOT_NEGATIVE)
+    for name in ("greedy", "greedy_multistart"):
+        values = [m["extras"][name]["value"] for m in metrics]
+        numbers[f"extra_{name}"] = over_seeds(values, 0.95, NOT_POSITIVE)
+        gaps = [np.mean(gap_by_hand(m, m["extras"][name]["per_instance"])) for m in metrics]
+        numbers[f"gap_{name}"] = over_seeds(gaps, 0.95, NOT_NEGATIVE)
+    values = [m["quantiles"]["p90"]["value"] for m in metrics]
+    numbers["sample_p90"] = over_seeds(values, 0.95, NOT_POSITIVE)
+    gaps = [sorted(gap_by_hand(m, m["final"]["per_instance"][-1])) for m in metrics]
+    quarter = len(gaps[0]) // 4
+    numbers["iqm"] = over_seeds([np.mean(g[quarter:-quarter]) for g in gaps], 0.95, NOT_NEGATIVE)
+    quantiles = np.quantile(gaps, 0.9, axis=1, method="hazen")
+    numbers["instance_p90"] = over_seeds(quantiles.tolist(), 0.95, NOT_NEGATIVE)
+    found = estimates(row)
+    assert all(same(found[name].interval, wanted) for name, wanted in numbers.items())
+    assert row.robust_of == "gap"
+    assert list(row.ways) == [
+        "T=1", "greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling",
+    ]  # fmt: skip
+
+
+def test_how_often_a_row_is_better_is_paired_by_instance_and_seed(study, tsp):
+    pairs = zip(own_metrics(tsp, BEST), own_metrics(tsp, POMO), strict=True)
+    ends = [(a["final"]["per_instance"][-1], b["final"]["per_instance"][-1]) for a, b in pairs]
+    found = tsp.row_of(study, *BEST).robust["improvement"]
+    assert found.value == pytest.approx(np.mean([np.greater(a, b) for a, b in ends]))
+    assert found.question == "seeds"
+    assert "improvement" not in tsp.row_of(study, *POMO).robust
+
+
+def test_a_seed_that_is_missing_or_unlike_the_others_leaves_no_average(tsp):
+    cells = tsp.cells(points=TWO)
+    lost = [tsp.record(cell, "failed" if cell["seed"] == 2 else "done") for cell in cells[:5]]
+    rest = [tsp.record(cell) for cell in cells[5:]]
+    summary = summarise_records(cells, lost + rest, name="it")
+    row, other = (tsp.row_of(summary, *point) for point in (POMO, BEST))
+    assert (row.finished, row.curve, row.evaluations, row.log) == ((0, 1, 3, 4), (), (), {})
+    assert other.final(8).known
+    assert "4 of 5 seeds finished" in other.differences[8].reason
+    (failure,) = summary.failed
+    assert (failure.path, failure.seed) == (row.key.path, 2)
+    assert failure.error == "FloatingPointError: loss at step 3"
+
+    def unlike(found, cell):
+        found["steps"] -= 400 * (cell["seed"] == 0)
+
+    (row, _) = tsp.report(cells, unlike).studies["training"].rows
+    assert row.reason == "the seeds were trained or evaluated in different ways"
+    assert row.curve == ()
+
+
+def test_what_one_seed_lacks_is_undefined_with_its_reason(tsp):
+    def holes(found, cell):
+        if cell["seed"] == 1:
+            found["final"]["value"][2] = None
+            found["log"]["entropy"][3] = None
+            found["extras"]["greedy"] = {"value": None, "reason": "no coordinates to turn"}
+            for name in ("step", "reward/mean", "entropy", "grad_norm"):
+                found["log"][name] = found["log"][name][1:]
+
+    row = tsp.row_of(tsp.report(tsp.cells(points=TWO), holes), *BEST)
+    assert row.final(3).reason == "not defined in every seed"
+    assert row.final(4).known
+    assert row.ways["greedy"].reason == "no coordinates to turn"
+    assert "greedy" not in row.decoded
+    # Seeds are pooled by step, not by position.
+    assert list(row.log["entropy"]) == [512 * step for step in range(100, 800, 100)]
+    assert [k for k, one in row.log["entropy"].items() if math.isnan(one.value)] == [512 * 300]
+
+
+@pytest.mark.parametrize("optima", ["none", "zero", "best known"])
+def test_gaps_are_told_where_they_can_be_had(tsp, optima):
+    def change(found, cell):
+        if optima == "zero":
+            found["reference"]["per_instance"][3] = 0.0
+
+    how = {"reference": optima != "none", "exact": optima != "best known"}
+    row = tsp.row_of(tsp.report(tsp.cells(points=TWO), change, **how), *BEST)
+    assert row.robust_of == ("gap" if optima == "best known" else "max@64")
+    assert row.attributes["optima_by"] == row.optimum.kind
+    if optima == "none":
+        assert row.gaps == {}
+        assert row.optimum.reason == "the optima of 20 cities take too long: ask for exact"
+    elif optima == "zero":
+        assert "the optimum of an instance is 0" in row.gaps[64].reason
+    else:
+        assert (row.gaps[64].known, row.optimum.exact) == (True, False)
+
+
+def test_values_that_differ_by_rounding_are_the_same(tsp):
+    def change(found, cell):
+        found["final"]["per_instance"][-1] = [
+            best * (1 + 3e-7 * (cell["baseline"] == "group_mean"))
+            for best in found["reference"]["per_instance"]
+        ]
+
+    summary = tsp.report(tsp.cells(points=TWO), change)
+    assert tsp.row_of(summary, *BEST).robust["improvement"].value == 0.5
+    pomo = tsp.row_of(summary, *POMO)
+    assert (pomo.robust["iqm"].value, pomo.gaps[64].value) == (0, 0)
+
+
+def test_one_seed_has_intervals_over_instances(tsp):
+    row = tsp.row_of(tsp.report(tsp.cells(points=TWO, seeds=(3,))), *BEST)
+    about = [row.gaps[64], row.robust["iqm"], row.final(3), row.differences[64]]
+    assert {found.question for found in about} == {"instances like these"}
+    assert all(found.low < found.value < found.high for found in about)
+    assert row.differences[64].width < 0.1 * row.final(64).width
+    assert row.robust["instance_p99"].reason == "p99: fewer than one of 32 instances is beyond it"
+    assert not any(found.known for found in row.log["entropy"].values())
+
+
+def test_an_old_record_has_what_it_has(tsp):
+    def change(found, cell):
+        for key in ("quantiles", "extras", "reference", "data", "log"):
+            del found[key]
+
+    summary = tsp.report(tsp.cells(points=TWO, setting=False), change)
+    row = tsp.row_of(summary, *BEST)
+    assert (row.quantiles, list(row.ways), row.gaps, row.log) == ({}, ["T=1"], {}, {})
+    assert row.differences[64].known
+    kinds = {name.partition("@")[0] for name in estimates(row)}
+    assert kinds == {
+        "max",
+        "difference",
+        "iqm",
+        "improvement",
+        *(f"instance_p{q}" for q in (50, 90, 99)),
+    }
+
+
+# What temperature 2 adds to Max@K on the held-out and on the tuning instances, from K = 8 on.
+HELD_OUT, TUNING = {POMO: 0.05, BEST: 0.03}, {POMO: 0.04, BEST: -0.01}
+
+
+def decoded(found, cell):
+    """Metrics with a second temperature, which POMO likes, and ways whose best is known."""
+    point = cell["estimator"], cell["baseline"], cell["k"]
+    final = found["final"]
+
+    def shifted(values, by):
+        steps = np.arange(1, len(values) + 1) >= HOTTER
+        return (np.array(values) + by * steps).tolist()
+
+    by = HELD_OUT[point]
+    ends = {end: shifted(final[end], by) for end in ("value", "low", "high")}
+    rows = zip(final["ks"], final["per_instance"], strict=True)
+    ends["per_instance"] = [[value + by * (k >= HOTTER) for value in row] for k, row in rows]
+    found["tempered"] = {"2.0": ends | {"ks": final["ks"]}}
+    # Seed 4 of POMO has no K at which temperature 2 is better on its tuning instances.
+    by = TUNING[point] * (-1 if (point, cell["seed"]) == (POMO, 4) else 1)
+    tuning = (np.array(final["value"]) - 0.3).tolist()
+    found["extras"][WAY] = found["extras"]["greedy_augmented"] | {"trajectories": 160}
+    extras = dict.fromkeys(found["extras"], -9.0) | {WAY: -1.0 if point == POMO else -9.0}
+    found["tuning"] = {
+        "tempered": {"1.0": tuning, "2.0": shifted(tuning, by)},
+        "extras": extras,
+    }
+
+
+@pytest.fixture(scope="module")
+def rows(tsp):
+    summary = tsp.report(tsp.cells(points=TWO), decoded)
+    return summary, tsp.row_of(summary, *POMO), tsp.row_of(summary, *BEST)
+
+
+@pytest.mark.parametrize(
+    ("means", "best"),
+    [
+        ({"T=1": -4.0, "T=2": -3.9, "greedy": -4.1}, "T=2"),
+        ({"T=0.5": -4.0, "T=1": -4.0, "greedy": -4.0}, "T=0.5"),
+        ({"T=1": math.nan, "T=2": -5.0}, "T=2"),
+        ({"T=1": math.nan}, None),
+        ({}, None),
+    ],
+)
+def test_the_best_mean_is_chosen_and_the_first_of_equals(means, best):
+    assert best_on_tuning(means) == best
+
+
+def test_every_seed_has_its_own_temperature_at_every_k_told_of_the_held_out_instances(rows):
+    """Better on these or not: `subloo` would gain by another temperature, and does not get it."""
+    _, pomo, best = rows
+    tuned, plain = (row.decoded[OWN_TEMPERATURE] for row in (pomo, best))
+    for seed, trained in tuned.by_seed.items():
+        chosen = ["T=1", "T=1"] + 2 * ["T=1" if seed == 4 else "T=2"]
+        assert [trained.chosen[k] for k in (1, HOTTER - 1, HOTTER, SAMPLES)] == chosen
+    assert {way for trained in plain.by_seed.values() for way in trained.chosen.values()} == {"T=1"}
+    for k in (1, 4, 8, 64):
+        gained = HELD_OUT[POMO] * (k >= HOTTER)
+        values = [pomo.by_seed[seed].curve[k - 1] + gained * (seed != 4) for seed in range(5)]
+        assert same(tuned.final(k), over_seeds(values, 0.95, NOT_POSITIVE))
+        assert plain.final(k) == best.final(k)
+        less = [best.by_seed[seed].curve[k - 1] - values[seed] for seed in range(5)]
+        assert same(plain.differences[k], over_seeds(less, 0.95))
+    gaps = [
+        gap(np.array(seed.per_instance[64]) + HELD_OUT[POMO] * (number != 4), seed.optima).mean()
+        for number, seed in pomo.by_seed.items()
+    ]
+    assert tuned.gaps[64].value == pytest.approx(np.mean(gaps))
+
+
+def test_the_best_way_at_any_cost_is_another_quantity(rows):
+    _, pomo, best = rows
+    own = [row.decoded[OWN_WAY] for row in (pomo, best)]
+    assert [row.by_seed[0].chosen for row in own] == [{1: WAY}, {1: "T=1"}]
+    assert own[0].final(1).value == pytest.approx(pomo.ways[WAY].value)
+    assert own[1].final(1).value == pytest.approx(best.final(64).value)
+    assert own[0].gaps[1].value == pytest.approx(pomo.decoded[WAY].gaps[1].value)
+    wanted = best.final(64).value - pomo.ways[WAY].value
+    assert own[1].differences[1].value == pytest.approx(wanted)
+
+
+def test_two_rows_are_compared_in_the_same_way_and_json_has_it(rows):
+    summary, pomo, best = rows
+    for way in best.ways:
+        mine, theirs = best.decoded[way], pomo.decoded[way]
+        less = [mine.by_seed[s].curve[-1] - theirs.by_seed[s].curve[-1] for s in range(5)]
+        (found,) = mine.differences.values()
+        assert same(found, over_seeds(less, 0.95))
+    assert best.decoded["T=1"].differences[64] == best.differences[64]
+    first, second = json.loads(render(summary, "json"))["training"]
+    assert first["own_temperature@64"] == {str(s): "T=1" if s == 4 else "T=2" for s in range(5)}
+    tuned = best.decoded[OWN_TEMPERATURE]
+    assert second["own_temperature_difference@64"] == tuned.differences[64].value
+    assert first["own_way_gap"] == pomo.decoded[OWN_WAY].gaps[1].value
+    assert first["max@64_T=2"] == pomo.ways["T=2"].value
+
+
+def test_nothing_is_chosen_where_nothing_was_measured_for_it(tsp):
+    def untuned(found, cell):
+        decoded(found, cell)
+        del found["tuning"]
+
+    for row in tsp.report(tsp.cells(points=TWO, seeds=(0, 1)), untuned).studies["training"].rows:
+        assert not {OWN_TEMPERATURE, OWN_WAY} & set(row.decoded)
+        assert "T=2" in row.ways
+
+
+def collapsed(found, cell):
+    """Seed 3 of one row never got anywhere."""
+    if (cell["baseline"], cell["seed"]) == ("centred", 3):
+        final = found["final"]
+        for end in ("value", "low", "high"):
+            final[end] = [value - 4 for value in final[end]]
+        final["per_instance"] = [[value - 4 for value in of_k] for of_k in final["per_instance"]]
+
+
+def test_a_seed_that_ended_apart_is_named(tsp, study):
+    summary = tsp.report(tsp.cells(points=[*ONE, *TWO]), collapsed)
+    row, other = tsp.row_of(summary, *CENTRED), tsp.row_of(summary, *BEST)
+    assert (row.apart, row.attributes["seeds_apart"]) == ((3,), "3")
+    assert (other.apart, other.attributes["seeds_apart"]) == ((), "")
+    rows = study.studies["training"].rows
+    assert sum(bool(row.apart) for row in rows) <= 0.25 * len(rows)
+
+
+@pytest.mark.parametrize(("instances", "apart"), [("", ()), ("0123", (3,))])
+def test_what_the_instances_of_a_seed_explain_is_not_apart(tsp, instances, apart):
+    """One instance of one seed missed, all others solved: apart only where instances are shared."""
+
+    def missed(found, cell):
+        found["data"] = {"instances": instances or f"{cell['seed']:016x}", "source": "it"}
+        one = [1.0 - (cell["seed"] == 3)] + [1.0] * 31
+        final, count = found["final"], len(found["final"]["value"])
+        final["per_instance"] = [one for _ in final["per_instance"]]
+        final["value"] = [sum(one) / 32] * count
+
+    (row,) = tsp.report(tsp.cells(points=ONE), missed).studies["training"].rows
+    assert row.apart == apart
+
+
+def with_settings(cells, **overridden):
+    """The cells of a grid's entry that overrides these settings, given by dotted keys."""
+    made = []
+    for cell in cells:
+        training = dict(cell["training"])
+        for key, value in overridden.items():
+            block, _, name = key.rpartition("__")
+            given = {block: {**training.get(block, {}), name: value}} if block else {name: value}
+            training |= given
+        setting = {key.replace("__", "."): value for key, value in overridden.items()}
+        name = f"{cell['id']}-{'-'.join(map(str, overridden.values()))}"
+        setting = {**cell["setting"], **setting}
+        made.append(cell | {"id": name, "training": training, "setting": setting})
+    return made
+
+
+def test_settings_are_rows_of_their_own_with_names(study, tsp):
+    rows = study.studies["training"].rows
+    assert len(rows) == len(tsp.points) == len({row.key.path for row in rows})
+    forced = tsp.row_of(study, "reinforce", "group_mean", 1, "multistart")
+    assert forced.key.path == "training/start=multistart/reinforce/group_mean/n16/k1"
+    assert [row.method_for_k for row in rows][:4] == [
+        "POMO's loss",
+        "POMO as shipped (start=multistart)",
+        "reinforce centred for K = 1",
+        "maxk centred for K = 4",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("overridden", "word", "name"),
+    [
+        ({"start": "iid"}, "unbiased", ""),
+        ({"start": "multistart"}, "other objective", ", start=multistart"),
+        (
+            {"k_schedule__kind": "linear", "k_schedule__first": 2, "k_schedule__until": 200},
+            "scheduled K",
+            ", k_schedule(kind=linear, first=2, until=200)",
+        ),
+        (
+            {"weight_normalization": "zscore"},
+            "biased",
+            ", weight_normalization=zscore",
+        ),
+        ({"max_grad_norm": None}, "unbiased", ""),
+        ({"learning_rate": 1e-4}, "unbiased", ", learning_rate=0.0001"),
+    ],
+)
+def test_what_is_derived_of_a_row_is_of_its_own_settings(tsp, overridden, word, name):
+    cells = with_settings(tsp.cells(points=ONE), **overridden)
+    (row,) = tsp.report(cells).studies["training"].rows
+    assert (row.attributes["derived"], row.method) == (word, f"maxk centred{name}")
+
+
+@pytest.mark.parametrize("settings", [{"start": "multistart"}, {"k_schedule": {"kind": "step"}}])
+def test_no_row_of_such_a_study_is_called_unbiased(tsp, settings):
+    cells = tsp.cells(points=ONE, setting=False, **settings)
+    (row,) = tsp.report(cells).studies["training"].rows
+    assert row.derived != "unbiased"
+
+
+def test_a_shared_setting_that_bends_the_gradient_stands_beside_what_the_pair_is(tsp):
+    (row,) = tsp.report(tsp.cells(points=ONE, setting=False)).studies["training"].rows
+    assert (row.derived, row.attributes["bent_by"]) == ("unbiased", "max_grad_norm 1.0")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, []),
+        ({"loss": {"aggregation": "seq_sum"}, "truncated": "keep", "max_grad_norm": None}, []),
+        ({"loss": {"aggregation": "token_mean"}}, ["aggregation token_mean"]),
+        ({"loss": {"aggregation": "fixed"}}, []),  # a constant factor
+        ({"weight_normalization": "zscore"}, ["weight_normalization zscore"]),
+        ({"normalize_advantages": True, "min_gap_scale": 0.1},
+         ["normalize_advantages", "min_gap_scale"]),
+        ({"truncated": "mask_loss"}, ["truncated mask_loss"]),
+        # The clipped mean is not the mean of the clipped.
+        ({"max_grad_norm": 1.0}, ["max_grad_norm 1.0"]),
+        ({"entropy_bonus": 0.01}, ["entropy_bonus 0.01"]),
+        ({"kl": {"place": "loss"}}, ["kl in the loss"]),
+        ({"reward_clip": [-5, 0]}, ["reward_clip [-5.0, 0.0]"]),
+        ({"reward_scale": 0.1}, ["reward_scale 0.1 (scale only)"]),
+        ({"inner_epochs": 2}, ["inner_epochs above 1"]),
+    ],
+)  # fmt: skip
+def test_settings_that_bias(settings, said):
+    assert biasing(StepSettings.model_validate(settings)) == said
