@@ -8,10 +8,10 @@ from typing import BinaryIO
 
 import pytest
 
-from maxk_lab.environments.instance_files import hash_of_data
+from maxk_lab.environments.catalogue import hash_of_data
 from maxk_lab.errors import LabError
 from maxk_lab.files import PARTIAL, remove_partials, save_atomically, write_atomically
-from maxk_lab.policies.model_folder import folder_problem
+from maxk_lab.policies.catalogue import folder_problem
 from maxk_lab.sweeps.spec.environment import hash_of_file
 
 

@@ -1,16 +1,24 @@
-"""The catalogue of environments: names, parameters and limits. Imports no torch and no RL4CO."""
+"""The catalogue of environments, what they can do by their rows, and the files they read.
+
+Imports no torch and no RL4CO.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 from maxk_lab.catalogue import Catalogue
-from maxk_lab.environments.bandit.rows import BANDIT
-from maxk_lab.environments.gaussian.rewards import GAUSSIAN_REWARDS, GaussianRewardRow
-from maxk_lab.environments.gaussian.rows import GAUSSIAN
-from maxk_lab.environments.language.reward_functions import REWARDS, RewardRow
+from maxk_lab.environments.exact_rows import BANDIT, GAUSSIAN, GAUSSIAN_REWARDS, GaussianRewardRow
 from maxk_lab.environments.language.rows import TOY_LLM
-from maxk_lab.environments.language.tasks import TASKS, TaskRow
+from maxk_lab.environments.language.tasks import REWARDS, TASKS, RewardRow, TaskRow
 from maxk_lab.environments.routing.rows import ROUTING
-from maxk_lab.environments.rows import EnvironmentRow
+from maxk_lab.environments.rows import EnvironmentRow, FileFormat
+from maxk_lab.errors import LONGEST, LabError, shortened
+from maxk_lab.files import named_in_sweep
+from maxk_lab.visible import visible_line
 
 __all__ = [
     "ENVIRONMENTS",
@@ -26,3 +34,122 @@ __all__ = [
 ENVIRONMENTS: Catalogue[EnvironmentRow] = Catalogue(
     "environment", [*ROUTING, BANDIT, GAUSSIAN, TOY_LLM], "maxk_lab.environments"
 )
+# How an environment that lacks a capability differs from those that have it.
+_WITHOUT = {
+    "greedy": "is not decoded greedily; environments that are",
+    "multistart": "has no forced first actions; environments that have",
+    "tempered": "is not sampled at another temperature; environments that are",
+    # Whether there is a CUDA device, only the run can tell.
+    "cuda": "stays on the CPU; allowed: auto, cpu, or one of these environments",
+    "files": "reads no instances; environments that do",
+}
+
+Formats = Sequence[FileFormat]
+
+
+def capability_refusal(name: str, capability: str) -> str | None:
+    """Why this environment lacks a capability of its row's (`greedy`, `files`, ...), or None."""
+
+    def can(row: EnvironmentRow) -> bool:
+        return bool(row.files) if capability == "files" else capability in row.supports
+
+    if can(ENVIRONMENTS.get(name)):
+        return None
+    able = ", ".join(row.name for row in ENVIRONMENTS if can(row))
+    return f"{name} {_WITHOUT[capability]}: {able}"
+
+
+def optimum_refusal(name: str, parameters: Mapping[str, Any], optimum: str) -> str | None:
+    """Why `evaluate.reference: optimum` cannot be had of this environment, or None.
+
+    `auto` and `none` can always be had. With an evaluation set of the user's own, whose size only
+    the file tells, this may still allow an `exact` that is then refused when the file is read.
+    """
+    row = ENVIRONMENTS.get(name)
+    if optimum in ("auto", "none") or (optimum == "exact" and row.enumerable(parameters)):
+        return None
+    if optimum in row.optima:
+        return row.lacks_solver(optimum)
+    able = ", ".join(row.name for row in ENVIRONMENTS if optimum in row.optima)
+    if optimum == "exact":
+        return (
+            f"{name} with these parameters has no exact optimum here (it has where trajectories "
+            f"can be enumerated, {row.exact_when}; {able} have of any size)"
+        )
+    return f"{optimum} solves {able}, not {name}"
+
+
+def formats_of(environment: str) -> Formats:
+    """The formats of an environment's files; of one that has none, those of all environments."""
+    own = ENVIRONMENTS.get(environment).files if environment in ENVIRONMENTS else ()
+    return own or tuple(dict.fromkeys(one for row in ENVIRONMENTS for one in row.files))
+
+
+def data_files(path: str | Path, formats: Formats) -> list[Path]:
+    """The files of instances at `path`: the file itself, or those of a folder by their names.
+
+    Files of other suffixes in a folder, such as solutions, are passed over. Raises `LabError` where
+    there is nothing to read.
+    """
+    path = Path(path)
+    suffixes = {one.suffix for one in formats}
+    with named_in_sweep(path):
+        inside = sorted(path.iterdir()) if path.is_dir() else [path]
+        files = [file for file in inside if file.suffix in suffixes and file.is_file()]
+    if files:
+        return files
+    if path.is_dir():
+        reason = f"{path} holds no file of instances"
+    else:
+        name = shortened(visible_line(str(path)), LONGEST)
+        reason = f"{name} is no file of instances" if path.exists() else f"there is no file {name}"
+    raise LabError(f"{reason}; allowed: {_allowed(formats)}")
+
+
+def hash_of_data(path: str | Path, environment: str) -> str:
+    """The SHA-256 of a file of instances of this environment.
+
+    The hash of a folder is that of its files' hashes, one a line, in the order of their names.
+    """
+    path = Path(path)
+    files = data_files(path, formats_of(environment))
+    with named_in_sweep(path):
+        hashes = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest() if path.is_dir() else hashes[0]
+
+
+def data_refusal(environment: str, path: str | Path) -> str | None:
+    """Why the files at `path` cannot be an evaluation set of this environment, or None.
+
+    The names of the files say so, not their content.
+    """
+    formats = formats_of(environment)
+    by_suffix = {one.suffix: one for one in formats}
+    try:
+        for file in data_files(path, formats):
+            found = by_suffix[file.suffix]
+            if found.only not in ("", environment):
+                raise LabError(
+                    f"{file} is {found.holds}, for {found.only} only, not for {environment}; "
+                    f"allowed: {_allowed(formats)}"
+                )
+    except LabError as error:
+        return str(error)
+    return None
+
+
+def instances_in(
+    environment: Mapping[str, Any], policy: Mapping[str, Any], path: str | Path
+) -> int:
+    """The number of instances at `path`, read by the environment itself; imports torch.
+
+    Raises `LabError` where it cannot read them.
+    """
+    from maxk_lab.environments.environment import make_environment
+
+    own = {name: value for name, value in policy.items() if name != "checkpoint"}
+    return len(make_environment(environment, own).read_instances(path))  # type: ignore[attr-defined]
+
+
+def _allowed(formats: Formats) -> str:
+    return f"{', '.join(one.name for one in formats)} or a folder of them"

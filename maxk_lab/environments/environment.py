@@ -13,10 +13,14 @@ from torch import Tensor, nn
 from maxk_lab.catalogue import load
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
 
 # A batch of problem instances; only the environment that made it looks inside.
 Instances = Any
+# Where an optimum is not asked for by name, at most so many trajectories are listed.
+AUTO_TRAJECTORIES = 250_000
+ENUMERATION = "enumeration"
 
 
 class Environment(Protocol):
@@ -212,3 +216,45 @@ def make_environment(parameters: Mapping[str, Any], policy: Mapping[str, Any]) -
     fresh = {name: value for name, value in policy.items() if name != "checkpoint"}
     fresh["name"] = row.policy_row(fresh).name
     return cast(Environment, load(row.implementation)(row, parameters, fresh))
+
+
+def optima(environment: Environment, instances: Instances, method: str) -> Optima:
+    """The optima of `instances` by a method of `method_for`.
+
+    Enumeration takes the largest reward among all trajectories, in the precision of the instances,
+    as a policy's rewards are; NaN where none can be scored. Raises `LabError` where the environment
+    has no such method.
+    """
+    if method == ENUMERATION:
+        best = [_best(_rewards(environment, instances, b)) for b in range(len(instances))]
+        return Optima(torch.stack(best), method, exact=True)
+    if not supports(environment, "optima"):
+        raise LabError(f"there is no optimum by {method} for {type(environment).__name__}")
+    return environment.optima(instances, method)
+
+
+def method_for(environment: Environment, instances: Instances, asked: str) -> str:
+    """The method of `optima` that `evaluate.reference: asked` stands for here.
+
+    Raises `LabError` with the reason where there is none.
+    """
+    if supports(environment, "optimum_method"):
+        own = environment.optimum_method(instances, asked)
+        if own is not None:
+            return own
+    if not environment.enumerable or asked not in ("auto", "exact"):
+        raise LabError("no optimum is known for this environment and size")
+    listed = len(_rewards(environment, instances, 0)) * len(instances) if asked == "auto" else 0
+    if listed > AUTO_TRAJECTORIES:
+        raise LabError("the trajectories of all held-out instances are many to list: ask for exact")
+    return ENUMERATION
+
+
+def _best(rewards: Tensor) -> Tensor:
+    """The largest that is no NaN, if there is one."""
+    scored = rewards[~rewards.isnan()]
+    return scored.max() if len(scored) else rewards[0]
+
+
+def _rewards(environment: Environment, instances: Instances, index: int) -> Tensor:
+    return environment.enumerate(environment.select(instances, index))[1].double()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from maxk_lab.catalogue import Catalogue, Row, load
 from maxk_lab.errors import shown
-from maxk_lab.policies.model_folder import folder_problem
+from maxk_lab.files import hash_of, named_in_sweep
 from maxk_lab.settings import Settings, number, setting
 
 if TYPE_CHECKING:
@@ -42,26 +43,20 @@ class PolicyRow(Row):
 
 def _attention_refusal(policy: Mapping[str, Any]) -> str | None:
     width, heads = policy["embed_dim"], policy["num_heads"]
-    if width / heads % 8 == 0 and width / heads <= WIDEST_HEAD:
-        return None
-    return (
-        f"embed_dim / num_heads must be a multiple of 8, at most {WIDEST_HEAD}, "
-        f"got {width} / {heads}"
-    )
+    fits = width / heads % 8 == 0 and width / heads <= WIDEST_HEAD
+    rule = f"embed_dim / num_heads must be a multiple of 8, at most {WIDEST_HEAD}"
+    return None if fits else f"{rule}, got {width} / {heads}"
 
 
 def _transformer_refusal(policy: Mapping[str, Any]) -> str | None:
     width, heads = policy["embed_dim"], policy["num_heads"]
-    if width % heads == 0:
-        return None
-    return f"embed_dim must be a multiple of num_heads, got {width} and {heads}"
+    rule = "embed_dim must be a multiple of num_heads"
+    return f"{rule}, got {width} and {heads}" if width % heads else None
 
 
 def _tabular_refusal(policy: Mapping[str, Any]) -> str | None:
-    probability = policy.get("success_probability", 0.0)
-    return (
-        None if probability < 1 else f"success_probability must be less than 1, got {probability}"
-    )
+    chance = policy.get("success_probability", 0.0)
+    return f"success_probability must be less than 1, got {chance}" if chance >= 1 else None
 
 
 def _pretrained_refusal(policy: Mapping[str, Any]) -> str | None:
@@ -73,6 +68,29 @@ def _pretrained_refusal(policy: Mapping[str, Any]) -> str | None:
     if importlib.util.find_spec("transformers") is None:
         return "pretrained needs the optional extra: pip install 'maxk-lab[llm]'"
     return None
+
+
+def folder_problem(folder: Path) -> str | None:
+    """Return why a folder is none of a saved model; whether all of it is whole, loading tells."""
+    try:
+        if (folder / "config.json").is_file():
+            return None
+    except OSError as error:  # such as a name that is too long
+        return f"cannot be read: {error.strerror}"
+    return "is no folder of a saved model (it has no config.json)"
+
+
+def folder_hash(folder: str | Path) -> str:
+    """Return the SHA-256 of what a folder holds of a model: of the names and hashes of its files.
+
+    Those in folders below, hidden ones and texts for people are none of the model's. Raises
+    `LabError` where there is no such folder, or a file cannot be read.
+    """
+    with named_in_sweep(folder):
+        inside = sorted(one for one in Path(folder).iterdir() if one.is_file())
+        files = [one for one in inside if not one.name.startswith(".") and one.suffix != ".md"]
+        lines = [f"{one.name} {hash_of(one)}\n" for one in files]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _dtype(default: str = "float32", of: str = "policy") -> Any:
@@ -156,14 +174,14 @@ POLICIES: Catalogue[PolicyRow] = Catalogue(
         PolicyRow(
             name="tabular",
             meaning="one logit per action, shared by all instances",
-            implementation="maxk_lab.policies.tabular:softmax_table",
+            implementation="maxk_lab.policies.exact:softmax_table",
             settings=TabularSettings,
             refusal=_tabular_refusal,
         ),
         PolicyRow(
             name="gaussian",
             meaning="diagonal Gaussian with learnable mean, and learnable scale if wanted",
-            implementation="maxk_lab.policies.gaussian:DiagonalGaussian",
+            implementation="maxk_lab.policies.exact:DiagonalGaussian",
             settings=GaussianSettings,
         ),
         PolicyRow(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -10,6 +11,8 @@ from torch import Tensor, nn
 
 from maxk_lab.errors import LabError
 from maxk_lab.random_state import isolated_rng
+
+Decode = Callable[[Sequence[Sequence[int]]], list[str]]
 
 
 class PretrainedPolicy(nn.Module):
@@ -28,7 +31,7 @@ class PretrainedPolicy(nn.Module):
         separator: tuple[int, ...],
     ) -> None:
         super().__init__()
-        self.model = load_pretrained("AutoModelForCausalLM", pretrained).to(getattr(torch, dtype))
+        self.model = _loaded("AutoModelForCausalLM", pretrained).to(getattr(torch, dtype))
         self.separator = separator
         limit = getattr(self.model.config, "max_position_embeddings", None)
         longest = prompt_length + len(separator) + max_length - 1
@@ -45,7 +48,33 @@ class PretrainedPolicy(nn.Module):
         return logits.index_fill(-1, unwritable, -torch.inf)
 
 
-def load_pretrained(kind: str, folder: str) -> Any:
+def tokens_of(folder: str, symbols: str) -> tuple[Tensor, tuple[int, ...], int, Decode]:
+    """The token of every symbol, of the separator, if any, and of the end; and what decodes them.
+
+    The separator, or beginning, and the end are those of the tokenizer. Raises `LabError` where it
+    has no token for one of the symbols, or no end.
+    """
+    tokenizer = _loaded("AutoTokenizer", folder)
+    end = tokenizer.eos_token_id
+    if end is None:
+        raise LabError(f"the tokenizer of {folder!r} has no end-of-sequence token")
+    tokens = [tokenizer.convert_tokens_to_ids(symbol) for symbol in symbols]
+    for symbol, token in zip(symbols, tokens, strict=True):
+        if token is None or token == tokenizer.unk_token_id:
+            raise LabError(
+                f"the tokenizer of {folder!r} has no single token for the symbol {symbol!r}; "
+                "lower vocab_size or take another model"
+            )
+    special = (tokenizer.sep_token_id, tokenizer.bos_token_id)
+    separator = tuple(token for token in special if token not in (None, end))[:1]
+
+    def decode(completions: Sequence[Sequence[int]]) -> list[str]:
+        return list(tokenizer.batch_decode(completions, skip_special_tokens=True))
+
+    return torch.tensor(tokens), separator, int(end), decode
+
+
+def _loaded(kind: str, folder: str) -> Any:
     """`transformers.<kind>` of a local folder; nothing is ever downloaded."""
     try:
         transformers = import_module("transformers")

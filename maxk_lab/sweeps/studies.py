@@ -86,7 +86,7 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
             implementation="maxk_lab.studies.training",
             claims=("difference",),
             charts=("max_at_k", "time", "log"),
-            files={"evaluate.data": "maxk_lab.environments.instance_files:hash_of_data"},
+            files={"evaluate.data": "maxk_lab.environments.catalogue:hash_of_data"},
         ),
         StudyRow(
             name="objective",

@@ -11,9 +11,8 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.checks import checked
 from maxk_lab.environments.environment import Environment, Instances, supports
-from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
+from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, checked, mapped
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.evaluation import device_of, placed
 from maxk_lab.training.loss import kl_tokens

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.checks import checked
 from maxk_lab.environments.environment import Environment, Instances, supports
-from maxk_lab.environments.rollouts import Rollouts
+from maxk_lab.environments.rollouts import Rollouts, checked
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import maxk_curve
 from maxk_lab.training.settings import AUGMENTATIONS, WAYS, EvaluationSettings

@@ -6,8 +6,7 @@ import torch
 from torch.func import functional_call, grad, vmap
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.environment import supports
-from maxk_lab.environments.optima import method_for, optima
+from maxk_lab.environments.environment import method_for, optima, supports
 from maxk_lab.environments.routing.rows import ROUTING
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages

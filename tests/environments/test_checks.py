@@ -8,7 +8,7 @@ import pytest
 import small_environments
 import torch
 
-from maxk_lab.environments.checks import check_scorable, checked
+from maxk_lab.environments.rollouts import check_scorable, checked
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.training.evaluation import sample_rewards

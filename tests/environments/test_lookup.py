@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from maxk_lab.environments.language.reward_functions import REWARDS
-from maxk_lab.environments.lookup import check_function, load_function
+from maxk_lab.environments.functions import check_function, load_function
+from maxk_lab.environments.language.tasks import REWARDS
 from maxk_lab.errors import LabError
 
 TRAP = "raise SystemExit('imported')\n"

@@ -10,7 +10,7 @@ import small_environments
 import torch
 from score_tables import bandit, cell, measured, pool_of
 
-from maxk_lab.environments.bandit.environment import Bandit
+from maxk_lab.environments.bandit import Bandit
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.estimators import Objective, advantages
 from maxk_lab.estimators.method import Method

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.calls import RAISED, called
-from maxk_lab.environments.language.reward_functions import REWARDS
-from maxk_lab.environments.lookup import load_function
+from maxk_lab.environments.functions import load_function
+from maxk_lab.environments.language.tasks import REWARDS
 from maxk_lab.errors import LabError, shown
 
 
@@ -52,17 +52,19 @@ def score(
     Raises `LabError`, naming function and sample, for a function that raises or gives NaN, ±inf,
     something that is no number, or not one value per completion.
     """
-    by_function = [
-        _module_values(function, tokens, mask, len(prompts))
-        if isinstance(function.call, nn.Module)
-        else _function_values(function, prompts, completions, columns)
-        for function in functions
-    ]
+    by_function = []
+    for function in functions:
+        if isinstance(function.call, nn.Module):
+            assert tokens is not None
+            assert mask is not None
+            by_function.append(_of_module(function, tokens, mask))
+        else:
+            by_function.append(_of_function(function, prompts, completions, columns))
     parts = torch.stack(by_function, 1)
     return parts @ torch.tensor(list(weights), dtype=torch.float64, device=parts.device), parts
 
 
-def _function_values(
+def _of_function(
     function: RewardFunction,
     prompts: Sequence[str],
     completions: Sequence[str],
@@ -83,19 +85,17 @@ def _function_values(
     def sample(index: int) -> str:
         return f"for sample {index}, prompt {prompts[index]!r}, completion {completions[index]!r}"
 
-    def culprit() -> str:
-        """The sample that it raises for, by giving it one at a time."""
-        for index in range(count):
-            try:
-                call(slice(index, index + 1))
-            except RAISED:
-                return sample(index)
-        return f"for {count} samples together, for none of them alone"
-
     try:
         values = call(slice(None))
     except RAISED as error:
-        raise LabError(f"{name} raised {type(error).__name__} {culprit()}: {error}") from error
+        where = f"for {count} samples together, for none of them alone"
+        for index in range(count):  # which sample it raises for
+            try:
+                call(slice(index, index + 1))
+            except RAISED:
+                where = sample(index)
+                break
+        raise LabError(f"{name} raised {type(error).__name__} {where}: {error}") from error
     try:
         values = list(values.tolist() if hasattr(values, "tolist") else values)
     except TypeError:
@@ -104,30 +104,25 @@ def _function_values(
         ) from None
     if len(values) != count:
         raise LabError(f"{name} returned {len(values)} values for {count} completions")
+    numbers = []
     for index, value in enumerate(values):
-        if not _is_reward(value):
+        try:
+            number = math.nan if value is None else float(value)
+            valid = value is None or (isinstance(value, Real) and math.isfinite(number))
+        except (TypeError, ValueError, OverflowError):  # no number, or one beyond every float
+            valid = False
+        if not valid:
             raise LabError(
                 f"{name} returned {shown(value)} {sample(index)}; a reward is a finite number, or "
                 "None where there is none"
             )
-    numbers = [math.nan if value is None else float(value) for value in values]
+        numbers.append(number)
     return torch.tensor(numbers, dtype=torch.float64)
 
 
-def _is_reward(value: Any) -> bool:
-    try:
-        return value is None or (isinstance(value, Real) and math.isfinite(value))
-    except OverflowError:  # an integer beyond every float
-        return False
-
-
 @torch.no_grad()
-def _module_values(
-    function: RewardFunction, tokens: Tensor | None, mask: Tensor | None, count: int
-) -> Tensor:
-    name = f"reward model {function.name!r}"
-    if tokens is None or mask is None:
-        raise ValueError(f"the {name} needs tokens and mask")
+def _of_module(function: RewardFunction, tokens: Tensor, mask: Tensor) -> Tensor:
+    name, count = f"reward model {function.name!r}", len(tokens)
     try:
         with called(name):
             # Tensors of its own, which it may change; what it returns may be one that it keeps.

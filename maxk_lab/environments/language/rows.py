@@ -10,11 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue
-from maxk_lab.environments.footprint import Footprint, of_transformer
-from maxk_lab.environments.language.reward_functions import REWARDS
-from maxk_lab.environments.language.tasks import MAX_VOCABULARY, TASKS, can_be_split, symbols_of
-from maxk_lab.environments.rows import EnvironmentRow
-from maxk_lab.environments.scored import ScoredRow
+from maxk_lab.environments.functions import ScoredRow
+from maxk_lab.environments.language.tasks import (
+    MAX_VOCABULARY,
+    REWARDS,
+    TASKS,
+    can_be_split,
+    symbols_of,
+)
+from maxk_lab.environments.rows import EnvironmentRow, Footprint, of_transformer
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import POLICIES, OwnOrPretrainedSettings, PolicyRow
 from maxk_lab.settings import Numbers, Settings, Texts, number, setting

@@ -15,7 +15,7 @@ from rl4co.envs import RL4COEnvBase
 from tensordict import TensorDict
 from torch import Tensor
 
-from maxk_lab.environments.instance_files import data_files, data_refusal
+from maxk_lab.environments.catalogue import data_files, data_refusal
 from maxk_lab.environments.routing.problems import in_precision
 from maxk_lab.environments.routing.rows import FILES
 from maxk_lab.environments.routing.tsplib import read_problem

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from pydantic import create_model
 
-from maxk_lab.environments.footprint import Footprint, of_attention
-from maxk_lab.environments.rows import EnvironmentRow, FileFormat
+from maxk_lab.environments.rows import EnvironmentRow, FileFormat, Footprint, of_attention
 from maxk_lab.ranges import NOT_NEGATIVE, NOT_POSITIVE, Range
 from maxk_lab.settings import Settings, number, setting
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.checks import check_scorable, checked
 from maxk_lab.environments.environment import Environment, Instances, supports
-from maxk_lab.environments.rollouts import Rollouts
+from maxk_lab.environments.rollouts import Rollouts, check_scorable, checked
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import (
     checked_probabilities,

@@ -8,9 +8,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from maxk_lab.environments.environment import Environment, FullEnvironment, Instances, supports
-from maxk_lab.environments.instance_files import formats_of, hash_of_data
-from maxk_lab.environments.optima import method_for, optima
+from maxk_lab.environments.catalogue import formats_of, hash_of_data
+from maxk_lab.environments.environment import (
+    Environment,
+    FullEnvironment,
+    Instances,
+    method_for,
+    optima,
+    supports,
+)
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 from maxk_lab.seeds import derive_seed

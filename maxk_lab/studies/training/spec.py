@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from maxk_lab.environments.instance_files import data_refusal, instances_in
-from maxk_lab.environments.refusals import capability_refusal, optimum_refusal
+from maxk_lab.environments.catalogue import (
+    capability_refusal,
+    data_refusal,
+    instances_in,
+    optimum_refusal,
+)
 from maxk_lab.errors import LabError
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training.grid import Study, TrainingConditions, TrainingGrid, conditions

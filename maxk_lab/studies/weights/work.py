@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from maxk_lab.catalogue import load
-from maxk_lab.environments.checks import check_scorable, checked
 from maxk_lab.environments.environment import make_environment
+from maxk_lab.environments.rollouts import check_scorable, checked
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.seeds import derive_seed

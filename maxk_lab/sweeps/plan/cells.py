@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.footprint import Footprint
+from maxk_lab.environments.rows import Footprint
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.content import named_content, named_on_axes
 from maxk_lab.sweeps.plan.identity import IDENTITY_VERSION, Content, content_hash, without_paths

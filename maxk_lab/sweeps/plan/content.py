@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.lookup import NoModuleError, is_function_path, place_of
+from maxk_lab.environments.functions import NoModuleError, is_function_path, place_of
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.installed import name_and_version
-from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER
-from maxk_lab.policies.model_folder import folder_hash
+from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER, folder_hash
 from maxk_lab.sweeps.plan.identity import Content
 from maxk_lab.sweeps.studies import STUDIES
 

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS, GAUSSIAN_REWARDS
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.environments.gaussian.rewards import load_gaussian_reward
+from maxk_lab.environments.exact_rows import load_gaussian_reward
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
 

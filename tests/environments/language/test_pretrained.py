@@ -126,7 +126,7 @@ def test_the_separator_is_never_written_and_texts_are_the_tokenizers(folder):
     assert not (rollouts.actions == BEGIN).any()
     assert torch.equal(rollouts.truncated, ~(rollouts.actions == END).any(-1))
     assert rollouts.reward_parts.shape == (4, 64, 2)
-    assert environment.vocabulary.texts([[3, 4, 5], [], [14]]) == ["012", "", "b"]
+    assert environment.decode([[3, 4, 5], [], [14]]) == ["012", "", "b"]
 
 
 def test_loading_leaves_the_global_random_state_and_every_seed_alone(folder):

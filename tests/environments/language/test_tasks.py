@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from small_environments import make
 
 from maxk_lab.environments.catalogue import REWARDS, TASKS
-from maxk_lab.environments.language import reward_functions, tasks
+from maxk_lab.environments.language import tasks
 
 SYMBOLS = "01234"
 
@@ -27,14 +27,14 @@ def edit_distance_by_recursion(left, right):
 @pytest.mark.slow
 @given(st.text("abc", max_size=6), st.text("abc", max_size=6))
 def test_the_edit_distance_is_the_recursive_one(left, right):
-    assert reward_functions.edit_distance(left, right) == edit_distance_by_recursion(left, right)
+    assert tasks.edit_distance(left, right) == edit_distance_by_recursion(left, right)
 
 
 def test_the_edit_reward_is_graded_between_zero_and_one():
     answers = tasks.edit(["123"] * 4, SYMBOLS)
     assert answers == {"answer": ["321"] * 4}
     given = ["321", "32", "0", "32104"]
-    values = reward_functions.edit_similarity(["123"] * 4, given, **answers)
+    values = tasks.edit_similarity(["123"] * 4, given, **answers)
     assert values == pytest.approx([1.0, 2 / 3, 0.0, 3 / 5])
 
 
@@ -53,14 +53,14 @@ def test_the_hidden_target_rewards_exactly_the_substituted_prompt():
     answer = "".join(table[symbol] for symbol in "031")
     columns = tasks.hidden_target(["031"] * 3, SYMBOLS)
     given = [answer, answer + "0", answer[:2]]
-    assert reward_functions.exact_match(["031"] * 3, given, **columns) == [1.0, 0.0, 0.0]
+    assert tasks.exact_match(["031"] * 3, given, **columns) == [1.0, 0.0, 0.0]
 
 
 def test_the_modular_answer_is_the_sum_of_the_digits_and_must_be_ended():
     columns = tasks.modular(["444", "123", "001"], SYMBOLS)
     assert columns["answer"] == [str(12 % 5), str(6 % 5), "1"]
     prompts, answers = ["444"] * 4, ["2", "2", "22", ""]
-    values = reward_functions.single_symbol(
+    values = tasks.single_symbol(
         prompts, answers, answer=["2"] * 4, truncated=[False, True, False, False]
     )
     assert values == [1.0, 0.0, 0.0, 0.0]
@@ -72,7 +72,7 @@ def test_the_risky_rewards_are_a_hash_of_prompt_and_completion():
 
     def values(text):
         texts = [text] * len(prompts)
-        return torch.tensor(reward_functions.safe_or_risky(prompts, texts, **columns)).double()
+        return torch.tensor(tasks.safe_or_risky(prompts, texts, **columns)).double()
 
     for text, value in (("0123", 0.4), ("2123", 0.0), ("", 0.0)):
         assert torch.equal(values(text), torch.full((625,), value).double())

@@ -9,9 +9,12 @@ import small_environments
 import torch
 from sweep_files import problems
 
-from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.instance_files import data_refusal, hash_of_data
-from maxk_lab.environments.refusals import capability_refusal
+from maxk_lab.environments.catalogue import (
+    ENVIRONMENTS,
+    capability_refusal,
+    data_refusal,
+    hash_of_data,
+)
 from maxk_lab.environments.routing.files import instances_hash, read_instances, write_instances
 from maxk_lab.errors import LabError
 
@@ -339,8 +342,8 @@ def test_refusals_before_a_run(tmp_path):
 
 def test_refusals_import_neither_torch_nor_rl4co():
     code = (
-        "import sys; from maxk_lab.environments.instance_files import data_refusal; "
-        "from maxk_lab.environments.refusals import optimum_refusal; "
+        "import sys; from maxk_lab.environments.catalogue import data_refusal; "
+        "from maxk_lab.environments.catalogue import optimum_refusal; "
         "data_refusal('tsp', 'x.tsp'); optimum_refusal('cvrp', {'num_loc': 20}, 'exact'); "
         "assert not {'torch', 'rl4co', 'scipy', 'numpy'} & set(sys.modules)"
     )

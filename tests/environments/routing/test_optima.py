@@ -8,8 +8,8 @@ import torch
 from small_environments import make
 
 from maxk_lab.environments import optima as listing
-from maxk_lab.environments.optima import method_for, optima
-from maxk_lab.environments.refusals import optimum_refusal
+from maxk_lab.environments.catalogue import optimum_refusal
+from maxk_lab.environments.environment import method_for, optima
 from maxk_lab.environments.routing.optima.one_tour import OneTour, best_tour
 from maxk_lab.errors import LabError
 

@@ -7,9 +7,8 @@ import sys
 import pytest
 import torch
 
-from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.catalogue import ENVIRONMENTS, hash_of_data
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.environments.instance_files import hash_of_data
 from maxk_lab.errors import LabError
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training import held_out as module

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.calls import RAISED, called
-from maxk_lab.environments.gaussian.rewards import load_gaussian_reward
-from maxk_lab.environments.gaussian.rows import GaussianRow
+from maxk_lab.environments.exact_rows import GaussianRow, load_gaussian_reward
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective

@@ -1,4 +1,4 @@
-"""The tabular softmax policy: the smallest policy on which everything is known exactly."""
+"""The smallest policies, on which everything is known exactly: a softmax table, a Gaussian."""
 
 from __future__ import annotations
 
@@ -34,3 +34,23 @@ def softmax_table(
     logits = torch.full((arms,), rest, dtype=torch.float64)
     logits[-1] = math.log(success_probability)
     return SoftmaxTable(logits.to(kind))
+
+
+class DiagonalGaussian(nn.Module):
+    """Mean and logarithm of the scale of every coordinate, float64, the same for every seed.
+
+    The latter is a parameter only where the scale is learned.
+    """
+
+    def __init__(self, *, dim: int, mean: float, scale: float, learn_scale: bool) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(torch.full((dim,), mean, dtype=torch.float64))
+        log_scale = torch.full((dim,), math.log(scale), dtype=torch.float64)
+        if learn_scale:
+            self.log_scale = nn.Parameter(log_scale)
+        else:
+            self.register_buffer("log_scale", log_scale)
+
+    def forward(self) -> Tensor:
+        """[2, dim]: the mean, then the logarithm of the scale."""
+        return torch.stack([self.mean, self.log_scale])

@@ -1,1 +1,0 @@
-"""The tabular softmax bandit."""

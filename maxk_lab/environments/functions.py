@@ -1,0 +1,207 @@
+"""Functions that a sweep names, of a catalogue or its user's own, and rewards that they give.
+
+Only the process that measures imports a function of the user's own. Before, it is looked up whether
+its module is there, and nothing is imported. No torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import Any, TypeVar
+
+from maxk_lab.calls import called
+from maxk_lab.catalogue import Catalogue, Row, load
+from maxk_lab.environments.rows import EnvironmentRow
+from maxk_lab.errors import LabError, MistakeError, first_line, shown
+from maxk_lab.installed import open_project_folders, project_folders
+from maxk_lab.ranges import ANYWHERE, SHARES, Range
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+RowType = TypeVar("RowType", bound=Row)
+_PLACES = (
+    " (looked for among the installed packages, in the folder where maxk-lab was started and "
+    "beside the sweep file)"
+)
+
+
+class NoModuleError(MistakeError):
+    """A module that is nowhere on the path."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionRow(Row):
+    """A reward function, whose values lie `within` a range, or are 0 and 1 alone."""
+
+    binary: bool = False
+    within: Range = ANYWHERE
+
+    @property
+    def range(self) -> Range:
+        """The range that its values do not leave."""
+        return SHARES if self.binary else self.within
+
+
+def listed(
+    rows: list[RowType], kind: type[RowType], **common: Any
+) -> Callable[..., Callable[[Function], Function]]:
+    """Make a decorator that adds a row of this kind for a function, under the function's name."""
+
+    def decorator(meaning: str, **said: Any) -> Callable[[Function], Function]:
+        def add(function: Function) -> Function:
+            name = function.__name__
+            path = f"{function.__module__}:{name}"
+            rows.append(kind(name=name, meaning=meaning, implementation=path, **common | said))
+            return function
+
+        return add
+
+    return decorator
+
+
+def is_function_path(text: str) -> bool:
+    """Whether a text has the form of the path of a function, `package.module:name`."""
+    module, _, name = text.partition(":")
+    return all(part.isidentifier() for part in (*module.split("."), name))
+
+
+def check_function(name: str, catalogue: Catalogue[Any]) -> None:
+    """Raise `LabError` for no name of the catalogue, and no path `package.module:name`.
+
+    Of a path, it is looked up whether there is such a module: what is in it, its import tells.
+    """
+    if ":" not in name:
+        _implementation(name, catalogue)
+        return
+    module, reason = name.partition(":")[0], ""
+    if not is_function_path(name):
+        reason = "it is no path of the form package.module:name"
+    elif module == "__main__":
+        reason = (
+            "the processes that measure know nothing of the script or the notebook that runs "
+            "them: put the function into a module, a file of its own"
+        )
+    elif module not in sys.modules:
+        try:
+            place_of(module)
+        except NoModuleError as error:
+            reason = f"{error}{_PLACES}"
+    if reason:
+        raise LabError(f"cannot load the reward function {shown(name)}: {reason}")
+
+
+def load_function(name: str, catalogue: Catalogue[Any], takes: str) -> Any:
+    """The function that it names, imported: from now on also from the project's folders.
+
+    `takes` says what the function is given. Raises `LabError` where there is none, and whatever its
+    module does when it is imported.
+    """
+    if ":" not in name:
+        return load(_implementation(name, catalogue))
+    open_project_folders()
+    what = f"reward function {shown(name)}"
+    try:
+        # Whoever limits the time of a call limits that of the import, too.
+        with called(f"the import of {what}"):
+            function = load(name, "the reward function ")
+    except KeyboardInterrupt as error:  # Ctrl-C, or the module's own: it ends this either way
+        raise LabError(f"cannot load the {what}: {first_line(error)}") from error
+    except LabError as error:
+        places = _PLACES if isinstance(error.__cause__, ModuleNotFoundError) else ""
+        raise LabError(f"{error}{places}") from error
+    if isinstance(function, type) or not callable(function):
+        is_class = isinstance(function, type)
+        got = f"the class {function.__name__}" if is_class else repr(function)
+        raise LabError(f"the {what} must be a function {takes}, got {got}")
+    return function
+
+
+def place_of(module: str) -> ModuleSpec:
+    """The place of a module. The packages that it is in are not imported, as `find_spec` would.
+
+    Modules are looked for as their import looks for them, at last in the folders of the project.
+    Raises `NoModuleError`.
+    """
+    first, *others = module.split(".")
+    spec: ModuleSpec | None = None
+    for finder in sys.meta_path:  # packages under development have hooks
+        if finder is PathFinder:
+            spec = PathFinder.find_spec(first, [*sys.path, *project_folders()])
+        else:
+            spec = finder.find_spec(first, None)
+        if spec is not None:
+            break
+    for number, part in enumerate(others, start=1):
+        if spec is None:
+            break
+        if spec.submodule_search_locations is None:
+            package = ".".join(module.split(".")[:number])
+            raise NoModuleError(f"No module named {module!r}; {package!r} is not a package")
+        spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
+    if spec is None:
+        raise NoModuleError(f"No module named {module!r}")
+    return spec
+
+
+def _implementation(name: str, catalogue: Catalogue[Any]) -> str:
+    try:
+        return str(catalogue.get(name).implementation)
+    except LabError as error:
+        raise LabError(f"{error}; or a dotted path package.module:name") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredRow(EnvironmentRow):
+    """An environment whose rewards are a weighted sum of functions that its parameters name."""
+
+    functions: Catalogue[Any]
+
+    def reward_names(self, parameters: Mapping[str, Any]) -> list[str]:
+        """The functions that score its trajectories: names of the catalogue, or dotted paths."""
+        return [parameters["reward"]]
+
+    def reward_weights(self, parameters: Mapping[str, Any]) -> list[float]:
+        """One weight per function, all 1 unless given."""
+        names = self.reward_names(parameters)
+        return list(parameters.get("reward_weights", ())) or [1.0] * len(names)
+
+    def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
+        names, weights = self.reward_names(parameters), self.reward_weights(parameters)
+        if len(names) > 1:
+            return f"{' and '.join(names)} are added up"
+        if weights != [1.0]:
+            return f"{names[0]} has the weight {weights[0]:g}"
+        if names[0] in self.functions and not self.functions.get(names[0]).binary:
+            return f"{names[0]} gives others"
+        return None
+
+    def reward_range(self, parameters: Mapping[str, Any]) -> Range:
+        names, weights = self.reward_names(parameters), self.reward_weights(parameters)
+        ranges = [
+            self.functions.get(name).range if name in self.functions else ANYWHERE for name in names
+        ]
+        if weights == [1.0]:
+            return ranges[0]
+        if not all(each.bounded for each in ranges):
+            return ANYWHERE
+        ends = [
+            sorted((weight * each.low, weight * each.high))
+            for weight, each in zip(weights, ranges, strict=True)
+        ]
+        return Range(sum(low for low, _ in ends), sum(high for _, high in ends))
+
+    def named(self, parameters: Mapping[str, Any]) -> Sequence[tuple[Catalogue[Any], str]]:
+        names = self.reward_names(parameters)
+        return [(self.functions, name) for name in names if name in self.functions]
+
+    def unknown_rewards(self, names: Sequence[str]) -> list[str]:
+        """Why functions of these names cannot be loaded, one by one."""
+        problems = []
+        for name in names:
+            try:
+                check_function(name, self.functions)
+            except LabError as error:
+                problems.append(str(error))
+        return problems

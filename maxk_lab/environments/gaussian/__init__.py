@@ -1,1 +1,0 @@
-"""The Gaussian policy without context, and its reward functions."""
