@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,17 +19,6 @@ from maxk_lab.sweeps.spec.load import load_spec
 
 def parsed(backend: str, name: str, value: Any) -> Any:
     return BACKENDS.get(backend).settings.from_mapping({name: value}).model_dump()[name]
-
-
-def test_local_ray_and_slurm_are_there() -> None:
-    assert BACKENDS.names()[:3] == ("local", "ray", "slurm")
-    assert [BACKENDS.get(name).extra for name in ("local", "ray", "slurm")] == ["", "ray", "slurm"]
-
-
-@pytest.mark.parametrize("row", [*BACKENDS], ids=lambda row: row.name)
-def test_what_a_setting_has_read_it_reads_again(row: Any) -> None:
-    defaults = row.settings.defaults()
-    assert row.settings.from_mapping(defaults).model_dump() == defaults
 
 
 @pytest.mark.parametrize(
@@ -102,16 +90,6 @@ def test_what_is_wrong_with_a_parameter_is_told(name: str, written: Any, message
     with pytest.raises(LabError) as caught:
         parsed("slurm", name, written)
     assert str(caught.value).startswith(message)
-
-
-@pytest.mark.slow
-def test_the_catalogue_imports_nothing_heavy() -> None:
-    script = (
-        "import sys; import maxk_lab.sweeps.backends; "
-        "print([name for name in ('torch', 'ray', 'submitit', 'pandas') if name in sys.modules])"
-    )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert found.stdout == "[]\n", found.stderr
 
 
 OWN = """\

@@ -31,7 +31,21 @@ def test_other_sizes_are_refused(written: str) -> None:
         bytes_of(written)
 
 
-@pytest.mark.parametrize("written", ["2 days", "", "h"])
+@pytest.mark.parametrize(
+    ("written", "count", "shown"),
+    [
+        ("2h", 7200.0, "2 h"),
+        ("1 h 30 min", 5400.0, "1 h 30 min"),
+        ("1.5 h", 5400.0, "1 h 30 min"),
+        ("1h30min5s", 5405.0, "1 h 30 min 5 s"),
+        ("0.5s", 0.5, "0.5 s"),
+    ],
+)
+def test_times_are_read_and_shown(written: str, count: float, shown: str) -> None:
+    assert (seconds(written), spelled(count)) == (count, shown)
+
+
+@pytest.mark.parametrize("written", ["2 days", "", "h", "soon"])
 def test_other_times_are_refused(written: str) -> None:
     with pytest.raises(ValueError, match="must be a time such as 2h, 30min or 45s"):
         seconds(written)

@@ -45,36 +45,12 @@ def test_a_run_names_the_package_that_it_cannot_be_read_without(project: Path, s
     assert str(refusal.value) == f"{NEEDED} (package half-centred 1.0)"
 
 
-def test_only_what_reading_needs_is_asked_for(project: Path, site: Path) -> None:
-    """Of a spec that is damaged, the package of a reward is not to blame."""
-    run = stored_with_half(project)
-    text = run.spec_path.read_text()
-    run.spec_path.write_text(
-        text.replace("baseline half:", "reward half:").replace("- half", "- centre")
-    )
-    with pytest.raises(LabError) as refusal:
-        run.spec()
-    missing = "baseline centre (package not recorded)"
-    assert str(refusal.value) == NEEDED.replace("baseline half", missing)
-
-
 def test_an_installed_package_whose_row_is_broken_says_why(project: Path, site: Path) -> None:
     run = stored_with_half(project)
     (site / "half_package" / "rows.py").write_text("raise RuntimeError('no licence')\n")
     installed.forget()
     with pytest.warns(UserWarning, match="no licence"), pytest.raises(LabError, match=NEEDED):
         run.spec()
-
-
-def test_a_missing_estimator_and_baseline_are_named_together(project: Path, site: Path) -> None:
-    run = stored_with_half(project)
-    uninstall(site)
-    text = run.spec_path.read_text().replace("- maxk\n", "- twice\n")
-    run.spec_path.write_text(f"{text}  estimator twice: {{package: two, version: '2'}}\n")
-    with pytest.raises(LabError) as refusal:
-        run.spec()
-    assert "estimator twice (package two 2)" in str(refusal.value)
-    assert "baseline half (package half-centred 1.0)" in str(refusal.value)
 
 
 @pytest.mark.parametrize("stored", ["folder", "bundle"])

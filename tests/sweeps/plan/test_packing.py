@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,36 +29,22 @@ def test_every_unit_is_in_one_pack(
             assert sum(seconds) / len(found) >= WORTH_A_START - 1e-6
 
 
-def test_small_units_share_a_job() -> None:
-    assert len(packs(range(1000), [1.0] * 1000, 100, at_once=50)) == 3
-    assert len(packs(range(1000), [0.0] * 1000, 100, at_once=50)) == 1
-
-
-def test_few_units_have_a_job_each() -> None:
-    assert packs("abc", [1.0, 1.0, 1.0], 100, at_once=3) == [["a"], ["b"], ["c"]]
-
-
-def test_long_units_have_a_job_each_up_to_the_most() -> None:
-    assert [len(pack) for pack in packs(range(10), [3600.0] * 10, 100)] == [1] * 10
-    assert [len(pack) for pack in packs(range(10), [3600.0] * 10, 4)] == [3, 3, 2, 2]
-
-
-def test_the_longest_goes_alone() -> None:
-    assert packs("abcd", [100.0, 900.0, 300.0, 500.0], 2) == [["a", "c", "d"], ["b"]]
-
-
-def test_a_pack_may_be_told() -> None:
-    assert packs(range(7), [1.0] * 7, 100, each=3) == [[0, 1, 2], [3, 4, 5], [6]]
-    assert packs(range(7), [1.0] * 7, 2, each=1) == [[0, 1, 2, 3], [4, 5, 6]]
-
-
-def test_nothing_is_no_job() -> None:
-    assert packs([], [], 5) == packs([], [], 5, each=2) == []
-
-
-def test_very_many_units_take_a_moment() -> None:
-    count = 100_000
-    before = time.process_time()
-    found = packs(range(count), [60.0 + one % 7 for one in range(count)], 1000)
-    assert len(found) == 1000
-    assert time.process_time() - before < 2
+@pytest.mark.parametrize(
+    ("seconds", "most", "options", "sizes"),
+    [
+        ([1.0] * 1000, 100, {"at_once": 50}, [334, 333, 333]),
+        ([0.0] * 1000, 100, {"at_once": 50}, [1000]),
+        ([1.0] * 3, 100, {"at_once": 3}, [1, 1, 1]),
+        ([3600.0] * 10, 4, {}, [3, 3, 2, 2]),
+        ([100.0, 900.0, 300.0, 500.0], 2, {}, [3, 1]),
+        ([1.0] * 7, 100, {"each": 3}, [3, 3, 1]),
+        ([1.0] * 7, 2, {"each": 1}, [4, 3]),
+        ([], 5, {}, []),
+        ([], 5, {"each": 2}, []),
+    ],
+)
+def test_units_share_a_job_as_far_as_it_is_worth_a_start(
+    seconds: list[float], most: int, options: dict[str, int], sizes: list[int]
+) -> None:
+    found = packs(range(len(seconds)), seconds, most, **options)
+    assert [len(pack) for pack in found] == sizes

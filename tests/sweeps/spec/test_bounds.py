@@ -11,13 +11,6 @@ from maxk_lab.errors import LabError, shown
 from maxk_lab.sweeps.spec.load import load_spec
 
 
-@pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000, "1" + ":59" * 2000])
-def test_numbers_of_thousands_of_digits(write: Write, number: str) -> None:
-    (problem,) = problems(write(SMALL.replace("pool: 16", f"pool: {number}")))
-    assert problem.startswith("sweep.yaml:6:9: ")
-    assert len(problem) < 300
-
-
 def test_a_message_quotes_no_more_than_its_reader_reads(write: Write) -> None:
     word = "x" * 100_000
     text = SMALL.replace("pool: 16", f"pool: {word}").replace("small", word) + f"{word[:1000]}: 1\n"

@@ -39,9 +39,12 @@ POINTS = [
         ("n ** 0.5", 8**0.5),
         ("arms - n", -4.0),
         ("-2 ** 2", -4.0),
+        (0.5, 0.5),
+        ("-(n + k) * 2 / 4", -5.0),
+        ("1e-3", 0.001),
     ],
 )
-def test_values_may_use_settings_and_powers(value: str, expected: float) -> None:
+def test_values_may_use_settings_and_powers(value: float | str, expected: float) -> None:
     setting = {
         "environment.arms": 4,
         "policy.success_probability": 0.25,
@@ -54,7 +57,20 @@ def test_values_may_use_settings_and_powers(value: str, expected: float) -> None
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("rewards", "must be a number or arithmetic in n, k, arms such as"),
+        *(
+            (value, "must be a number or arithmetic in n, k, arms such as")
+            for value in (
+                "rewards",
+                "n // k",
+                "__import__('os')",
+                "n if k else 1",
+                "",
+                "1 -",
+                "n.real",
+                "'a' * 9",
+                "True",
+            )
+        ),
         ("9**9**9**9", "'9**9**9**9' is not finite at n = 8, k = 2, arms = 4"),
         ("(0 - 1)**0.5", "is not a real number at n = 8, k = 2"),
         ("0**(0 - 1)", "divides by zero at n = 8, k = 2"),

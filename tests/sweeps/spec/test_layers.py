@@ -132,16 +132,6 @@ def test_a_later_layer_goes_before_an_earlier_one(
     assert {key: said[key] for key in found} == found
 
 
-@pytest.mark.parametrize("key", ["timeout", "retries", "memory", "cpus", "gpus", "reward_timeout"])
-def test_null_takes_any_value_of_an_earlier_place_away(resolve: Resolve, key: str) -> None:
-    values = {"timeout": "1h", "reward_timeout": "9s", "memory": "1GB"}
-    config = f"execution: {{{key}: {values.get(key, 7)}}}\nprofiles: {{none: {{{key}: null}}}}"
-    assert resolve(config=config) != Execution()
-    assert resolve(f"{{{key}: null}}", config=config) == Execution()
-    assert resolve(config=config, profile="none") == Execution()
-    assert resolve("{}", f"execution.{key}=null", config=config) == Execution()
-
-
 def test_a_signal_that_leaves_little_time_to_work_is_warned_of(resolve: Resolve) -> None:
     with pytest.warns(LabWarning, match=r"signal \(2 min\) .* a job works for 1 min only"):
         resolve("{backend: slurm, time: 3min}")
@@ -157,12 +147,6 @@ def test_parameters_of_another_backend_are_refused_where_they_are_given(resolve:
         f"--set:1:1: {told}"
     ]
     assert told in refused(resolve, "{backend: null, partition: x}")[0]
-
-
-def test_what_is_wrong_with_a_mapping_of_a_profile_is_told_there(resolve: Resolve) -> None:
-    config = "profiles:\n  c: {backend: slurm, options: {nice: [1]}}"
-    (line,) = refused(resolve, "{options: {mem: 1G}, backend: slurm}", config=config, profile="c")
-    assert "config.yaml:2:32: execution.options: needs a number" in line
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from sweep_files import Write, problems
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.spec.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
 
 SMALL_LINES = [
@@ -125,26 +124,3 @@ def test_a_number_of_seeds_is_those_from_0_on_and_makes_the_same_cells(write: Wr
     assert counted == listed == load_spec(write(with_line(2, "seeds: [7]")), ["seeds=3"])
     assert [c.id for c in make_plan(counted).cells] == [c.id for c in make_plan(listed).cells]
     assert "seeds:\n- 0\n- 1\n- 2\n" in spec_to_yaml(counted)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (1, 1.0),
-        (0.5, 0.5),
-        ("1 - k/n", 0.75),
-        ("-(n + k) * 2 / 4", -5.0),
-        ("1e-3", 0.001),
-        ("n ** k", 64.0),
-    ],
-)
-def test_values_of_claims(value: float | str, expected: float) -> None:
-    assert evaluate_value(value, n=8, k=2) == expected
-
-
-@pytest.mark.parametrize(
-    "value", ["n // k", "__import__('os')", "n if k else 1", "", "1 -", "n.real", "'a' * 9", "True"]
-)
-def test_values_of_claims_are_only_arithmetic(value: str) -> None:
-    with pytest.raises(LabError, match="must be a number or arithmetic in n and k"):
-        evaluate_value(value, n=8, k=2)

@@ -73,14 +73,6 @@ def test_a_line_that_is_damaged_beyond_telling_whose_it_was_is_told_until_then(
     assert not prunable(again)
 
 
-def test_looking_changes_nothing(stale: tuple[RunDirectory, Plan]) -> None:
-    run, _ = stale
-    found = prunable(run)
-    assert len(found.stale) == 4
-    assert found.size == sum(len(lines(run.root)[one]) for one in found.stale)
-    assert len(run.ids()) == 8
-
-
 def test_failed_records_stay(write_run: WriteRun) -> None:
     run, plan = write_run(failed=1)
     run.write_spec(load_spec("sweep.yaml", ["gradient.grid.n=[4]"]))
@@ -132,14 +124,6 @@ def test_no_link_is_followed(write_run: WriteRun, tmp_path: Path) -> None:
     run.cache_path.rmdir()
     run.cache_path.symlink_to(tmp_path / "mine")
     assert not prunable(run)
-
-
-def test_without_a_spec_nothing_is_known_to_be_stale(write_run: WriteRun) -> None:
-    run, _ = write_run()
-    run.spec_path.write_text("[")
-    with pytest.raises(LabError, match=r"spec\.yaml"):
-        prune(run)
-    assert len(run.ids()) == 8
 
 
 def test_a_run_in_which_somebody_works_stays(stale: tuple[RunDirectory, Plan]) -> None:

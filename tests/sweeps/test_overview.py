@@ -11,7 +11,6 @@ from written_runs import WriteRun
 
 import maxk_lab
 from maxk_lab.errors import LabWarning
-from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.sweeps.upkeep import overview, size_of
@@ -70,15 +69,6 @@ def test_sizes_are_those_of_files_and_follow_no_link(tmp_path: Path) -> None:
     assert size_of(tmp_path / "a") == 1500 + link
     assert size_of(tmp_path / "a" / "one") == 1000
     assert size_of(tmp_path / "none") == 0
-
-
-def test_an_equal_spec_stays_as_it_is(write_run: WriteRun) -> None:
-    run, plan = write_run()
-    os.utime(run.spec_path, (1, 1))
-    run.write_spec(plan.spec)
-    assert run.spec_path.stat().st_mtime == 1
-    run.write_spec(make_plan(load_spec("sweep.yaml", ["gradient.pool=32"])).spec)
-    assert run.spec_path.stat().st_mtime > 1
 
 
 def test_code_that_changed_since_is_told(write_run: WriteRun, own_rewards: Path) -> None:
