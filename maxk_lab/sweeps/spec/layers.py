@@ -32,6 +32,7 @@ from maxk_lab.sweeps.spec.source import (
     Mark,
     Source,
     TreePath,
+    at_path,
     decoded,
     parse_text,
     parse_value,
@@ -50,18 +51,18 @@ def apply_overrides(source: Source, overrides: Sequence[str]) -> Source:
     have the file `--set` and the option's number. Mappings merge into mappings, all else replaces;
     `a.0` and `a[0]` are the first entry of the list `a`.
     """
-    options = Source(FILE, {})
+    options = Source(FILE, {}, problems=source.problems)
     for number, text in enumerate(overrides, start=1):
-        path = _path(text.partition("=")[0].strip())
-        if path[:1] != (BLOCK,):
-            _apply(source, path, text, number)
-            continue
-        # An option may set one entry of a list of the file.
-        written, block = _at(source.tree, path[:2]), options.tree.setdefault(BLOCK, {})
-        if isinstance(written, list) and isinstance(block, dict) and len(path) > 2:
-            block.setdefault(path[1], written)
-        _apply(options, path, text, number)
-    source.problems += options.problems
+        key = text.partition("=")[0].strip()
+        path = tuple(part for part in re.split(r"[.\[\]]+", key) if part)
+        if path[:1] == ("vary",) and len(path) > 2:  # whose keys have a dot
+            path = ("vary", ".".join(path[1:3]), *path[3:])
+        if path[:1] == (BLOCK,):
+            # An option may set one entry of a list of the file.
+            written, block = at_path(source.tree, path[:2]), options.tree.setdefault(BLOCK, {})
+            if isinstance(written, list) and isinstance(block, dict) and len(path) > 2:
+                block.setdefault(path[1], written)
+        _apply(options if path[:1] == (BLOCK,) else source, path, text, number)
     return options
 
 
@@ -72,49 +73,37 @@ def _apply(source: Source, path: TreePath, text: str, number: int) -> None:
 
     key, equals, written = text.partition("=")
     key_at, value_at = Mark(FILE, number, 1), Mark(FILE, number, len(key) + 2)
-    place = ".".join(path) or "(option)"
-    if not equals or not path:
-        reason = f"must read key=value, got {shown(text)}"
-        source.problems.append(Problem(*key_at, place, reason))
-        return
     option = Source(FILE)
+
+    def note(mark: Mark, reason: str) -> None:
+        source.problems.append(Problem(*mark, ".".join(path) or "(option)", reason))
+
+    if not equals or not path:
+        note(key_at, f"must read key=value, got {shown(text)}")
+        return
     try:
         value = parse_value(option, written)
-        source.problems += [Problem(*value_at, place, one.message) for one in option.problems]
         config = OmegaConf.create(source.tree)
         name = path[0] + "".join(f"[{step}]" for step in path[1:])
-        into_list = isinstance(_at(source.tree, path), list)
+        into_list = isinstance(at_path(source.tree, path), list)
         OmegaConf.update(config, name, value, merge=isinstance(value, dict) and not into_list)
-        source.tree = OmegaConf.to_container(config)
     except yaml.YAMLError as error:
-        source.problems.append(Problem(*value_at, place, yaml_reason(error)))
+        note(value_at, yaml_reason(error))
         return
     except (OmegaConfBaseException, ValueError, TypeError, LookupError, AssertionError) as error:
         reason = _no_entry(source.tree, path) or shortened(str(error).partition("\n")[0], 400)
-        source.problems.append(Problem(*key_at, place, f"cannot be set: {reason}"))
+        note(key_at, f"cannot be set: {reason}")
         return
+    source.tree = OmegaConf.to_container(config)
+    for one in option.problems:
+        note(value_at, one.message)
     for end in range(1, len(path) + 1):
         if path[:end] not in source.values or end == len(path):
             source.values[path[:end]], source.keys[path[:end]] = value_at, key_at
     if not isinstance(value, dict):
         source.forget(path)
-    for inside in list(option.keys):
+    for inside in option.keys:
         source.values[*path, *inside] = source.keys[*path, *inside] = value_at
-
-
-def _path(key: str) -> TreePath:
-    """Return the place that a key such as `gradient.stages[0]` names; keys of `vary` have a dot."""
-    path = tuple(part for part in re.split(r"[.\[\]]+", key) if part)
-    if path[:1] == ("vary",) and len(path) > 2:
-        return ("vary", ".".join(path[1:3]), *path[3:])
-    return path
-
-
-def _at(tree: Any, path: TreePath) -> Any:
-    """Return what is at a place of mappings; None where nothing is."""
-    for step in path:
-        tree = tree.get(step) if isinstance(tree, Mapping) else None
-    return tree
 
 
 def _no_entry(tree: Any, path: TreePath) -> str | None:
@@ -163,27 +152,12 @@ def resolve_execution(source: Source, options: Source, choice: Choice) -> None:
         options.tree.setdefault(BLOCK, {})["backend"] = choice.backend
         options.values[BLOCK, "backend"] = Mark("--backend", 1, 1)
     block, meant_for = _merged([*layers, (options, (BLOCK,))], source)
-    backend = block.setdefault("backend", LOCAL)
-    try:
+    backend, row = block.setdefault("backend", LOCAL), None
+    with source.noting((BLOCK, "backend")):
         if not isinstance(backend, str):
             raise LabError(f"must be a text, got {shown(backend)}")
         row = BACKENDS.get(backend)
-    except LabError as error:
-        source.add((BLOCK, "backend"), str(error))
-        source.tree[BLOCK] = {}
-        return
-    common, own = Execution.model_fields, row.settings.model_fields
-    others = [(key, other.name) for other in BACKENDS for key in other.settings.model_fields]
-    for key in [key for key in block if key not in common and key not in own]:
-        del block[key]
-        readers = [name for other, name in others if other == key]
-        if not readers:
-            words = unknown_key(key, [*common, *(other for other, _ in others)])
-            source.add((BLOCK, key), words, key=True)
-        elif not {None, *readers} & {meant_for[key]}:
-            of_others = f"is of backend {' and '.join(readers)}, and this run's is {backend}"
-            source.add((BLOCK, key), of_others, key=True)
-    source.tree[BLOCK] = _parsed(block, row, source)
+    source.tree[BLOCK] = {} if row is None else _parsed(block, meant_for, row, source)
 
 
 def _merged(
@@ -196,18 +170,18 @@ def _merged(
     """
     blocks, backend = [], LOCAL
     meant_for: dict[str, Any] = {}
-    marks = [(source.values, dict[TreePath, Mark]()), (source.keys, dict[TreePath, Mark]())]
+    values, keys = dict[TreePath, Mark](), dict[TreePath, Mark]()
     for number, (one, path) in enumerate(layers):
         block = _mapping_at(one, path)
         backend = block.get("backend", backend) or LOCAL
         meant_for |= dict.fromkeys(block, backend if number else None)
         blocks += [block] if block else []
-        for (_, found), of_layer in zip(marks, (one.values, one.keys), strict=True):
+        for marks, of_layer in ((values, one.values), (keys, one.keys)):
             inside = {at: mark for at, mark in of_layer.items() if at[: len(path)] == path}
-            found |= {(BLOCK, *at[len(path) :]): mark for at, mark in inside.items()}
+            marks |= {(BLOCK, *at[len(path) :]): mark for at, mark in inside.items()}
     source.forget((BLOCK,))
-    for of_source, found in marks:
-        of_source |= found
+    source.values |= values
+    source.keys |= keys
     merged: Any = next(iter(blocks), {})
     if len(blocks) > 1:
         from omegaconf import OmegaConf
@@ -229,19 +203,34 @@ def _without_nulls(block: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _parsed(block: Mapping[str, Any], row: BackendRow, source: Source) -> dict[str, Any]:
-    """Return the block with the parameters of its backend parsed."""
-    own = {key: value for key, value in block.items() if key in row.settings.model_fields}
-    common = {key: value for key, value in block.items() if key not in own}
+def _parsed(
+    block: Mapping[str, Any], meant_for: Mapping[str, Any], row: BackendRow, source: Source
+) -> dict[str, Any]:
+    """Return the block with the parameters of its backend parsed, without those of others.
+
+    Those that a layer gives for another backend are left behind with that, else noted.
+    """
+    common, own = Execution.model_fields, row.settings.model_fields
+    others = [(key, other.name) for other in BACKENDS for key in other.settings.model_fields]
+    for key in [key for key in block if key not in common and key not in own]:
+        readers = [name for other, name in others if other == key]
+        if not readers:
+            words = unknown_key(key, [*common, *(other for other, _ in others)])
+            source.add((BLOCK, key), words, key=True)
+        elif not {None, *readers} & {meant_for[key]}:
+            of_others = f"is of backend {' and '.join(readers)}, and this run's is {row.name}"
+            source.add((BLOCK, key), of_others, key=True)
+    kept = {key: value for key, value in block.items() if key in common}
+    given = {key: value for key, value in block.items() if key in own}
     try:
-        read = row.settings.model_validate(own).model_dump()
+        read = row.settings.model_validate(given).model_dump()
     except ValidationError as error:
         note_problems(error, source, at=(BLOCK,))
-        return common
+        return kept
     if (clash := row.clash(read)) is not None:
         keys, reason = clash
         source.add((BLOCK, next((key for key in keys if key in block), keys[0])), reason)
-    return common | {key: read[key] for key in own}
+    return kept | {key: read[key] for key in given}
 
 
 def read_config(path: Path) -> Source:
@@ -262,7 +251,7 @@ def read_config(path: Path) -> Source:
             config.add((key,), unknown_key(key, (BLOCK, PROFILES)), key=True)
     named = _mapping_at(config, (PROFILES,))
     for block in ((BLOCK,), (PROFILES,), *((PROFILES, name) for name in named)):
-        value = _at(config.tree, block)
+        value = at_path(config.tree, block)
         if block[-1] in _mapping_at(config, block[:-1]) and not isinstance(value, Mapping):
             config.add(block, _no_mapping(value))
     return config
@@ -270,7 +259,7 @@ def read_config(path: Path) -> Source:
 
 def _mapping_at(source: Source, path: TreePath) -> Mapping[str, Any]:
     """Return the mapping at a place of a source, empty where there is none."""
-    value = _at(source.tree, path)
+    value = at_path(source.tree, path)
     return value if isinstance(value, Mapping) else {}
 
 
@@ -295,10 +284,9 @@ def profiles(path: Path) -> dict[str, dict[str, Any]]:
 
     Raises `LabError` and `SpecError` where anything in it is wrong.
     """
-    settings, problems = {}, dict[Problem, None]()
-    config = read_config(path)
-    for name in [None, *_mapping_at(config, (PROFILES,))]:
-        source = Source(config.file, {})
+    settings, problems = {}, set[Problem]()
+    for name in [None, *_mapping_at(read_config(path), (PROFILES,))]:
+        source = Source(str(path), {})
         resolve_execution(source, Source("", {}), Choice(path, name))
         try:
             execution = Execution.model_validate(source.tree[BLOCK])
@@ -306,7 +294,7 @@ def profiles(path: Path) -> dict[str, dict[str, Any]]:
                 settings[name] = execution.model_dump(exclude_defaults=True)
         except ValidationError as error:
             note_problems(error, source, at=(BLOCK,))
-        problems |= dict.fromkeys(source.problems)
+        problems |= set(source.problems)
     if problems:
         raise SpecError(sorted(problems, key=lambda one: (one.line, one.column)))
     return settings

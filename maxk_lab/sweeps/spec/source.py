@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from maxk_lab.errors import LabError, Problem, SpecError, shortened, shown
+from maxk_lab.files import named_in_sweep
 
 # The letters of a message, which may list all that is allowed, and of a place.
 LONGEST_MESSAGE = 1200
@@ -112,12 +113,8 @@ def read_source(path: str | Path) -> Source:
     """The tree of a YAML file. `LabError` if it cannot be read, `SpecError` if it is no mapping."""
     if Path(path).is_dir():
         raise LabError(f"{path} is a folder; give the sweep file itself")
-    try:
+    with named_in_sweep(path):
         written = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise LabError(f"{path} does not exist") from None
-    except OSError as error:
-        raise LabError(f"{path} cannot be read: {error.strerror}") from None
     return source_of(decoded(written, Path(path)), str(path))
 
 
@@ -150,9 +147,8 @@ def source_of_mapping(mapping: Mapping[str, Any]) -> Source:
     except (TypeError, ValueError, RecursionError) as error:
         raise LabError(f"a sweep is made of plain values: {error}") from None
     source = source_of(text, "(sweep)")
-    nowhere = Mark(source.file, 0, 0)
-    source.values = dict.fromkeys(source.values, nowhere)
-    source.keys = dict.fromkeys(source.keys, nowhere)
+    for marks in (source.values, source.keys):
+        marks |= dict.fromkeys(marks, Mark(source.file, 0, 0))
     return source
 
 
