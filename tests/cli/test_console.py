@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,32 +31,21 @@ from .conftest import SWEEP, program
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
+    ("write", "seconds", "words"),
     [
-        (-1, "0 s"),
-        (59.4, "59 s"),
-        (59.6, "1 min 00 s"),
-        (200, "3 min 20 s"),
-        (3599, "59 min 59 s"),
-        (3600, "1 h 00 min"),
-        (7500, "2 h 05 min"),
+        (duration, -1, "0 s"),
+        (duration, 59.6, "1 min 00 s"),
+        (duration, 3599, "59 min 59 s"),
+        (duration, 7500, "2 h 05 min"),
+        (estimate, 59.9, "less than a minute"),
+        (estimate, 200, "about 3 min"),
+        (estimate, 3590, "about 1 h 00 min"),
     ],
 )
-def test_a_duration_has_its_two_largest_units(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "less than a minute"),
-        (59.9, "less than a minute"),
-        (200, "about 3 min"),
-        (3590, "about 1 h 00 min"),
-    ],
-)
-def test_an_estimate_is_no_finer_than_a_minute(seconds: float, words: str) -> None:
-    assert estimate(seconds) == words
+def test_a_time_is_no_finer_than_it_is_known(
+    write: Callable[[float], str], seconds: float, words: str
+) -> None:
+    assert write(seconds) == words
 
 
 def test_a_table_cuts_nothing_and_keeps_its_columns(capsys: pytest.CaptureFixture[str]) -> None:

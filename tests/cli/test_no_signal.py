@@ -60,22 +60,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunDirectory]:
     }
 
 
-def records(run: RunDirectory) -> list:
-    return [record for cell in run.ids() if (record := run.read(cell)) is not None]
-
-
-@pytest.mark.parametrize("name", ["saturated", "mixed"])
+@pytest.mark.parametrize("form", ["terminal", "html", "json", "csv"])
 def test_the_finding_is_a_sentence_in_every_format(
-    lab: Lab, runs: dict[str, RunDirectory], name: str, tmp_path: Path
+    lab: Lab, runs: dict[str, RunDirectory], form: str
 ) -> None:
-    root = str(runs[name].root)
-    assert lab("report", root, "--format", "csv").exit_code == 0
-    for form in ("terminal", "markdown", "html", "json", "latex", "csv"):
-        done = lab("report", root, "--format", form)
+    for run in runs.values():
+        done = lab("report", str(run.root), "--format", form)
         assert done.exit_code == 0, done.output
-        assert "no signal: every group had weight 0" in " ".join(done.output.split()).lower(), form
-    done = lab("report", root, "--out", str(tmp_path / "report"))
-    assert (tmp_path / "report" / "report.html").exists(), done.output
+        assert "no signal: every group had weight 0" in " ".join(done.output.split()).lower()
 
 
 def test_no_number_is_given_where_nothing_varied(runs: dict[str, RunDirectory]) -> None:
@@ -88,40 +80,23 @@ def test_no_number_is_given_where_nothing_varied(runs: dict[str, RunDirectory]) 
     assert (dead.value == 1).all()
 
 
-def test_rows_with_a_signal_are_reported_beside_those_without(
-    lab: Lab, runs: dict[str, RunDirectory]
-) -> None:
-    answer = " ".join(lab("report", str(runs["mixed"].root)).output.split())
-    assert "Undefined no signal: every group had weight 0 in 1 of 2 rows" in answer
-    frame = maxk_lab.load(runs["mixed"].root)
-    variance = frame[frame.measure == "variance"].set_index("baseline").value
-    assert variance["none"].notna().all()
-    assert variance["subloo"].isna().all()
-
-
 def test_it_is_compared_recommended_shown_and_tracked_without_a_number(
     lab: Lab, runs: dict[str, RunDirectory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = runs["saturated"]
-    compared = lab("compare", str(run.root), str(runs["mixed"].root))
-    assert compared.exit_code == 0, compared.output
-    sent = [one for one in payloads("sweep", {}, records(run)) if "cells" in one.tables]
-    assert len(sent) == 2, "one of each seed"
-    for payload in sent:
+    assert lab("compare", str(run.root), str(runs["mixed"].root)).exit_code == 0
+    records = [record for cell in run.ids() if (record := run.read(cell)) is not None]
+    for payload in payloads("sweep", {}, records):
         table = payload.tables["cells"]
-        at = {name: table.columns.index(name) for name in ("variance", "snr")}
-        assert all(line[place] is None for line in table.lines for place in at.values())
+        at = [table.columns.index(name) for name in ("variance", "snr")]
+        assert all(line[place] is None for line in table.lines for place in at)
         assert not any(name.startswith("best/") for name in payload.metrics)
-    for record in records(run):
-        shown = lab("show", record.cell["id"], "--results", str(run.root.parent), "--json")
-        assert json.loads(shown.output)["metrics"]["variance"] is None
+    shown = lab("show", records[0].cell["id"], "--results", str(run.root.parent), "--json")
+    assert json.loads(shown.output)["metrics"]["variance"] is None
     monkeypatch.chdir(run.root.parent)
     Path("results").mkdir()
-    run.root.rename("results/saturated")
-    try:
-        told = lab("recommend", "sweep.yaml", "--budget", "8")
-    finally:
-        Path("results/saturated").rename(run.root)
+    Path("results/saturated").symlink_to(run.root)
+    told = lab("recommend", "sweep.yaml", "--budget", "8")
     assert "No candidate for max@2: every row was left out." in told.output
     assert "no signal: every group had weight 0" in told.output
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sweep_files import plan_of
 
-from maxk_lab.cli.progress import Display, work_done
+from maxk_lab.cli.progress import Display
 from maxk_lab.cli.verbs.plan import Effort, effort_left
 from maxk_lab.studies.training.grid import EVALUATION_COST
 from maxk_lab.sweeps.plan.needs import SECONDS
@@ -27,30 +27,6 @@ def last_work(plan: Plan) -> float:
     return sum(plan.units[-1].work().values())
 
 
-@pytest.mark.parametrize(
-    ("phase", "share", "done"),
-    [("warmup", 0.5, 1.0), ("scores", 0.0, 2.0), ("scores", 0.25, 4.0), ("cells", 0.1, 10.0)],
-)
-def test_a_later_phase_means_that_the_earlier_ones_are_done(
-    phase: str, share: float, done: float
-) -> None:
-    assert work_done({"warmup": 2.0, "scores": 8.0}, phase, share) == done
-
-
-def test_the_share_of_a_run_grows_with_the_steps_of_its_trainings(tmp_path: Path) -> None:
-    plan = planned(tmp_path)
-    units = [unit for unit in plan.units if unit.study == "training"]
-    seconds = iter(range(100))
-    display = Display(plan, lambda: float(next(seconds)))
-    display("run_started", {"cell_ids": [cell.id for unit in units for cell in unit.cells]})
-    shares = []
-    for unit in units:
-        for step in (2, 4):
-            display("progress", {"unit": unit.label, "phase": "training", "step": step, "steps": 4})
-            shares.append(display.share)
-    assert shares == pytest.approx([n / 8 for n in range(1, 9)])
-
-
 def test_the_time_left_is_that_of_the_work_and_not_of_the_start(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     (unit, *_) = units = [unit for unit in plan.units if unit.study == "training"]
@@ -62,7 +38,10 @@ def test_the_time_left_is_that_of_the_work_and_not_of_the_start(tmp_path: Path) 
     assert display.line() == "0/4 cells"
     now[0] = 1240.0
     display("progress", {"unit": unit.label, "phase": "training", "step": 2, "steps": 4})
-    assert display.line() == "0/4 cells, about 28 min left"
+    assert (display.share, display.line()) == (1 / 8, "0/4 cells, about 28 min left")
+    # A later phase means that the earlier ones are done.
+    display("progress", {"unit": unit.label, "phase": "cells", "done": 0, "of": 1})
+    assert display.share == 1 / 4
     for one in units:
         display("unit_finished", {"unit": one.label})
     assert (display.share, display.line()) == (1.0, "0/4 cells")

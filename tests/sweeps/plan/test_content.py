@@ -22,32 +22,29 @@ def ids(plan: Plan) -> set[str]:
     return {cell.id for cell in plan.cells}
 
 
-def test_the_code_of_a_reward_function_is_part_of_its_cells(project: Path) -> None:
-    text = SWEEP % ("own_rewards:short", "centred")
-    before = planned(text)
-    (entry,) = before.spec.content.items()
-    assert entry[0] == "own_rewards:short"
-    assert set(entry[1]) == {"sha256"}
-    assert all(cell.as_dict()["content"] == dict([entry]) for cell in before.cells)
-    assert all(dict(cell.unit.as_dict()["content"]) == dict([entry]) for cell in before.cells)
-    # A pool of the old rewards is none of the new ones.
-    (project / "unrelated.py").write_text("changed = True")
-    (project / "own_rewards.py").write_bytes(REWARD.replace("\n", "\r\n").encode())
-    assert ids(planned(text)) == ids(before)
-    (project / "helper.py").write_text("def zero():\n    return 1.0\n")
-    after = planned(text)
-    assert not ids(after) & ids(before)
-    assert "own_rewards" not in sys.modules
-
-
-def test_the_code_is_the_same_wherever_it_lies(
+def test_the_code_of_a_reward_function_is_part_of_its_cells(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = SWEEP % ("own_rewards:short", "centred")
     before = planned(text)
+    (entry,) = before.spec.content.items()
+    assert (entry[0], set(entry[1])) == ("own_rewards:short", {"sha256"})
+    for cell in before.cells:
+        assert cell.as_dict()["content"] == cell.unit.as_dict()["content"] == dict([entry])
+    # Where it lies, what lies beside it, and ends of lines tell nothing.
     shutil.copytree(project, project.parent / "elsewhere")
     monkeypatch.chdir(project.parent / "elsewhere")
+    Path("unrelated.py").write_text("changed = True")
+    Path("own_rewards.py").write_bytes(REWARD.replace("\n", "\r\n").encode())
     assert ids(planned(text)) == ids(before)
+    Path("helper.py").write_text("def zero():\n    return 1.0\n")
+    assert not ids(planned(text)) & ids(before)
+    assert "own_rewards" not in sys.modules
+    # A resolved spec tells its cells where the code is not.
+    Path("spec.yaml").write_text(spec_to_yaml(before.spec))
+    for name in ("helper.py", "own_rewards.py"):
+        Path(name).unlink()
+    assert ids(make_plan(read_spec("spec.yaml"))) == ids(before)
 
 
 def test_the_cells_of_what_is_our_own_have_no_content(project: Path) -> None:
@@ -55,14 +52,6 @@ def test_the_cells_of_what_is_our_own_have_no_content(project: Path) -> None:
     assert not plan.spec.content
     assert not any("content" in cell.as_dict() for cell in plan.cells)
     assert "content" not in spec_to_yaml(plan.spec)
-
-
-def test_a_resolved_spec_tells_its_cells_where_the_code_is_not(project: Path) -> None:
-    plan = planned(SWEEP % ("own_rewards:short", "centred"))
-    Path("spec.yaml").write_text(spec_to_yaml(plan.spec))
-    (project / "own_rewards.py").unlink()
-    (project / "helper.py").unlink()
-    assert ids(make_plan(read_spec("spec.yaml"))) == ids(plan)
 
 
 def test_a_plugin_is_part_of_the_cells_that_use_it(project: Path, site: Path) -> None:
@@ -111,16 +100,6 @@ def test_a_model_is_told_by_its_files_wherever_it_lies(project: Path) -> None:
     assert ids(planned(text, **{"policy.pretrained": "tiny"})) == ids(before)
     (project / "tiny" / "config.json").write_text('{"a": 1}')
     assert not ids(planned(text, **{"policy.pretrained": "tiny"})) & ids(before)
-
-
-def test_what_changes_after_the_plan_is_not_measured(project: Path) -> None:
-    plan = planned(SWEEP % ("own_rewards:short", "centred"))
-    unit = plan.units[0]
-    cells = [cell.as_dict() for cell in unit.cells]
-    check_content("gradient", unit.as_dict(), cells)
-    (project / "helper.py").write_text("def zero():\n    return 2.0\n")
-    with pytest.raises(LabError, match="code of own_rewards:short changed while the run"):
-        check_content("gradient", unit.as_dict(), cells)
 
 
 def test_what_has_changed_is_told_by_its_name(project: Path, site: Path) -> None:
@@ -175,34 +154,31 @@ training: {steps: 1, batch: 4, grid: {estimator: maxk, baseline: none, n: 4, k: 
     assert set(changes(old, planned(text)).values()) == {"data a.npz changed"}
 
 
-def test_a_report_tells_what_has_changed_since(project: Path) -> None:
-    spec = planned(SWEEP % ("own_rewards:short", "centred")).spec
-    assert changed_since(spec) == []
-    (project / "helper.py").write_text("def zero():\n    return 1.0\n")
-    assert changed_since(spec) == ["code of own_rewards:short changed"]
+def test_what_changes_after_the_plan_is_not_measured_and_told_by_a_report(project: Path) -> None:
+    plan = planned(SWEEP % ("own_rewards:short", "centred"))
+    unit = plan.units[0]
+    cells = [cell.as_dict() for cell in unit.cells]
+    check_content("gradient", unit.as_dict(), cells)
+    assert changed_since(plan.spec) == []
+    (project / "helper.py").write_text("def zero():\n    return 2.0\n")
+    with pytest.raises(LabError, match="code of own_rewards:short changed while the run"):
+        check_content("gradient", unit.as_dict(), cells)
+    assert changed_since(plan.spec) == ["code of own_rewards:short changed"]
     for name in ("helper", "own_rewards"):
         (project / f"{name}.py").unlink()
-    assert changed_since(spec) == []
+    assert changed_since(plan.spec) == []
 
 
 def test_folders_without_an_init_are_followed(project: Path) -> None:
-    (project / "parts").mkdir()
-    (project / "parts" / "mine.py").write_text("import other.words\n\ndef short(): ...\n")
-    (project / "other").mkdir()
-    (project / "other" / "words.py").write_text("A = 1\n")
-    (project / "wandb").mkdir()
-    (project / "wandb" / "run.py").write_text("")
-    (project / "direct.py").write_text("import wandb, other.words\n\ndef short(): ...\n")
-    texts = [SWEEP % (path, "centred") for path in ("parts.mine:short", "direct:short")]
-    before = [ids(planned(text)) for text in texts]
-    # A folder of results is no module of the package that has its name.
-    (project / "wandb" / "run.py").write_text("B = 1\n")
-    assert [ids(planned(text)) for text in texts] == before
-    (project / "parts" / "mine.py").write_text("import other.words\n\ndef short(): return 1\n")
-    assert not (now := ids(planned(texts[0]))) & before[0]
-    (project / "other" / "words.py").write_text("A = 2\n")
-    assert not ids(planned(texts[0])) & now
-    assert not ids(planned(texts[1])) & before[1]
+    """A folder of results is no module of the package that has its name."""
+    for name, code in {
+        "parts/mine.py": "import other.words, wandb\n\ndef short(): ...\n",
+        "other/words.py": "A = 1\n",
+        "wandb/run.py": "",
+    }.items():
+        (project / name).parent.mkdir()
+        (project / name).write_text(code)
+    assert source_files(["parts.mine"]).keys() == {"parts/mine.py", "other/words.py"}
 
 
 @pytest.mark.parametrize(
@@ -226,13 +202,3 @@ def test_what_a_module_imports_beside_it_is_its_source(project: Path, imports: s
     counted = {name for name in files if name.endswith(".py") and name != "other.py"}
     assert source_files(["own_rewards"]).keys() == counted
     assert source_files(["json", "maxk_lab.cli", "nowhere"]) == {}
-
-
-def test_a_function_may_have_a_name_of_any_letters(project: Path) -> None:
-    (project / "überlohn.py").write_text(REWARD)
-    text = SWEEP % ('überlohn:short"', "centred")
-    text = text.replace("[überlohn:short", '["überlohn:short')
-    before = planned(text)
-    assert set(before.spec.content) == {"überlohn:short"}
-    (project / "helper.py").write_text("def zero():\n    return 1.0\n")
-    assert not ids(planned(text)) & ids(before)
