@@ -6,6 +6,8 @@ import hashlib
 import json
 import random
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -25,8 +27,28 @@ def seed_generators(seed: int) -> None:
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed % 2**32)
-    torch: Any = sys.modules.get("torch")
-    if torch is not None:
-        torch.default_generator.manual_seed(seed)
-        if torch.cuda.is_initialized():
-            torch.cuda.manual_seed_all(seed)
+    if "torch" in sys.modules:
+        _seed_torch(seed)
+
+
+@contextmanager
+def isolated_rng(seed: int) -> Iterator[None]:
+    """Run a block under torch's global generator seeded with `seed`; give the old state back after.
+
+    Libraries reseed it behind the user's back. The states of CUDA devices are given back, too,
+    where CUDA is in use; to look at them would initialise it. A block that wakes CUDA itself draws
+    there from a seed of CUDA's own.
+    """
+    import torch
+
+    in_use: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if in_use else []):
+        _seed_torch(seed)
+        yield
+
+
+def _seed_torch(seed: int) -> None:
+    torch: Any = sys.modules["torch"]
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():  # else it would keep the seed for devices never woken
+        torch.cuda.manual_seed_all(seed)

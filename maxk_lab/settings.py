@@ -15,8 +15,7 @@ from pydantic.fields import FieldInfo
 
 from maxk_lab.catalogue import MOST
 from maxk_lab.errors import LabError, shown
-from maxk_lab.fields import Model
-from maxk_lab.findings import message
+from maxk_lab.fields import Model, message
 
 # No setting is infinite, and none is undefined.
 _FINITE = ConfigDict(allow_inf_nan=False)

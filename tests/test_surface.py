@@ -24,7 +24,7 @@ from maxk_lab.cli import app
 from maxk_lab.cli.application import load
 from maxk_lab.environments.catalogue import ENVIRONMENTS, GAUSSIAN_REWARDS, REWARDS, TASKS
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
-from maxk_lab.findings import models_in
+from maxk_lab.fields import models_in
 from maxk_lab.policies.catalogue import POLICIES
 from maxk_lab.report.formats.catalogue import CATALOGUE as REPORT_FORMATS
 from maxk_lab.results.compare.formats import FORMATS as COMPARISON_FORMATS

@@ -14,7 +14,7 @@ from maxk_lab.api.arguments import check, refusals_told
 from maxk_lab.cli.progress import Display
 from maxk_lab.cli.runs import choice, planned
 from maxk_lab.errors import LabError, error_line, warn
-from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.plan.plan import select
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.records import RunDirectory
 

@@ -13,7 +13,7 @@ from maxk_lab.environments.catalogue import EnvironmentRow
 from maxk_lab.environments.exact_rows import EXPONENTIAL_RATE
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, token_statistics
 from maxk_lab.policies.catalogue import fresh_policy
-from maxk_lab.random_state import isolated_rng
+from maxk_lab.seeds import isolated_rng
 
 
 class Bandit:

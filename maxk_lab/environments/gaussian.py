@@ -17,7 +17,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.value import distribution_value
 from maxk_lab.policies.catalogue import fresh_policy
-from maxk_lab.random_state import isolated_rng
+from maxk_lab.seeds import isolated_rng
 
 # The reach of the cells in standard deviations: less than 1e-18 lies beyond, and counts as the
 # outermost cells.

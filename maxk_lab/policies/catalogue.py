@@ -208,7 +208,7 @@ def fresh_policy(parameters: Mapping[str, Any], seed: int, **problem: Any) -> nn
 
     `problem` is what the environment says of itself, such as its number of actions.
     """
-    from maxk_lab.random_state import isolated_rng
+    from maxk_lab.seeds import isolated_rng
 
     own = {name: value for name, value in parameters.items() if name != "name"}
     with isolated_rng(seed):

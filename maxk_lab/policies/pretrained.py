@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.errors import LabError
-from maxk_lab.random_state import isolated_rng
+from maxk_lab.seeds import isolated_rng
 
 Decode = Callable[[Sequence[Sequence[int]]], list[str]]
 

@@ -13,8 +13,7 @@ import pytest
 from run_processes import logged
 from sites import SITES, Site
 
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.plan.plan import Plan, make_plan, select
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.progress import statuses
 from maxk_lab.sweeps.run.records import RunDirectory

@@ -14,7 +14,7 @@ from maxk_lab.report import render, write_report
 from maxk_lab.report.summarise import summarise
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps import RunDirectory, load_spec, make_plan
-from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.plan.plan import select
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.spec.load import spec_to_yaml
 from maxk_lab.sweeps.studies import STUDIES

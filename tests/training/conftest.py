@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
-from maxk_lab.random_state import isolated_rng
+from maxk_lab.seeds import isolated_rng
 
 END, SYMBOLS, LENGTH = 0, 3, 3
 

@@ -16,8 +16,7 @@ from maxk_lab.cli.runs import choice, planned, skipped_as_json
 from maxk_lab.cli.sending import send_all
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.backends import BACKENDS
-from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.plan.plan import Plan, select
 from maxk_lab.sweeps.run.backends.backend import any_may_run
 from maxk_lab.sweeps.run.bundle import is_bundle
 from maxk_lab.sweeps.run.execute import Outcome

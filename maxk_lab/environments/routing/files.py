@@ -20,7 +20,7 @@ from maxk_lab.environments.routing.problems import in_precision
 from maxk_lab.environments.routing.rows import FILES
 from maxk_lab.environments.routing.tsplib import read_problem
 from maxk_lab.errors import LabError, shortened
-from maxk_lab.random_state import isolated_rng
+from maxk_lab.seeds import isolated_rng
 
 # RL4CO's resets of these take the number of nodes from the data, so that their policies can be
 # evaluated on any size.

@@ -18,7 +18,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from maxk_lab.errors import LabError
-from maxk_lab.random_state import isolated_rng
+from maxk_lab.seeds import isolated_rng
 
 # RL4CO's dihedral augmentation has the eight symmetries of the square, and no other number of them.
 DIHEDRAL = 8

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from maxk_lab.gradients.scores.per_trajectory import trained
 from maxk_lab.gradients.scores.pool import ScorePool
-from maxk_lab.random_state import isolated_rng
+from maxk_lab.seeds import isolated_rng
 
 
 def perturbed(policy: nn.Module, distance: float, seed: int) -> nn.Module:

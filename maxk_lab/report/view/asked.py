@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError
 from maxk_lab.report.view.view import View
-from maxk_lab.sweeps.plan.selection import AXES, select
+from maxk_lab.sweeps.plan.plan import AXES, select
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan

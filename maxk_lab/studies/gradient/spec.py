@@ -34,8 +34,8 @@ from maxk_lab.sweeps.plan.identity import (
 )
 from maxk_lab.sweeps.plan.needs import Need
 from maxk_lab.sweeps.spec.blocks import Block
+from maxk_lab.sweeps.spec.checks import at_first, check_entries, is_exact
 from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy, Distances, DistinctAscending, Grid
-from maxk_lab.sweeps.spec.grids import at_first, check_entries, is_exact
 from maxk_lab.sweeps.spec.source import Source, entry_path
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
 

@@ -18,9 +18,9 @@ from maxk_lab.settings import Setting
 from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, points_of
 from maxk_lab.sweeps.spec.blocks import Block
+from maxk_lab.sweeps.spec.checks import check_grid, is_exact
 from maxk_lab.sweeps.spec.environment import moved, settings_by_key
 from maxk_lab.sweeps.spec.fields import AnyStudy, EstimatorName
-from maxk_lab.sweeps.spec.grids import check_grid, is_exact
 from maxk_lab.sweeps.spec.source import Source
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
 

@@ -18,7 +18,7 @@ from maxk_lab.studies.training.grid import Study, TrainingConditions, TrainingGr
 from maxk_lab.studies.training.grid import left_out as left_out
 from maxk_lab.studies.training.grid import units as units
 from maxk_lab.sweeps.spec.blocks import Block
-from maxk_lab.sweeps.spec.grids import at_first, check_entries
+from maxk_lab.sweeps.spec.checks import at_first, check_entries
 from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
 from maxk_lab.training.refusals import batch_problems, evaluation_problems, step_problems

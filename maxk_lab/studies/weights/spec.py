@@ -20,8 +20,8 @@ from maxk_lab.sweeps.plan.grid import (
 )
 from maxk_lab.sweeps.plan.needs import Need
 from maxk_lab.sweeps.spec.blocks import Block
+from maxk_lab.sweeps.spec.checks import check_entries
 from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy, Grid
-from maxk_lab.sweeps.spec.grids import check_entries
 from maxk_lab.sweeps.spec.source import Source
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
 

@@ -16,8 +16,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER
 from maxk_lab.sweeps.plan.content import function_paths, named_on_axes
 from maxk_lab.sweeps.plan.grid import Skipped
-from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.plan.plan import Plan, select
 from maxk_lab.sweeps.run.backends.backend import OnEvent, Task, Tell, load_backend
 from maxk_lab.sweeps.run.drive import Driven, drive
 from maxk_lab.sweeps.run.leases import Driver

@@ -13,8 +13,7 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from maxk_lab.errors import LabError, shortened
-from maxk_lab.fields import Recorded
-from maxk_lab.findings import findings
+from maxk_lab.fields import Recorded, findings
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.run.store import Status, body_of, head_of, line_of
 from maxk_lab.sweeps.studies import STUDIES

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from maxk_lab.findings import known_keys, message, one_of, unknown_key
+from maxk_lab.fields import known_keys, message, one_of, unknown_key
 from maxk_lab.sweeps.spec.claims import CLAIM_KINDS
 from maxk_lab.sweeps.spec.schema import SweepSpec, model_of
 from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path

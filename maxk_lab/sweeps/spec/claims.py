@@ -10,8 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_estimator
-from maxk_lab.fields import AtLeastOne, Model, OneOrMore, Positive, WholeNumber
-from maxk_lab.findings import unknown_key
+from maxk_lab.fields import AtLeastOne, Model, OneOrMore, Positive, WholeNumber, unknown_key
 from maxk_lab.statistics.measures import MEASURES, Question
 from maxk_lab.sweeps.spec.arithmetic import check_arithmetic, evaluate_value
 from maxk_lab.sweeps.spec.fields import (

@@ -9,8 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
-from maxk_lab.fields import GroupSize, Model, NotNegative, OneOrMore, WholeNumber, distinct
-from maxk_lab.findings import one_of
+from maxk_lab.fields import GroupSize, Model, NotNegative, OneOrMore, WholeNumber, distinct, one_of
 from maxk_lab.statistics.measures import claimable
 
 # Told where multistart has no place: in a study, or a claim, of gradients.

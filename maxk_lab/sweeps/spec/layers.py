@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, Problem, SpecError, shortened, shown
-from maxk_lab.findings import unknown_key
+from maxk_lab.fields import unknown_key
 from maxk_lab.sweeps.backends import BACKENDS, LOCAL, BackendRow
 from maxk_lab.sweeps.spec.blocks import note_problems
 from maxk_lab.sweeps.spec.execution import Execution

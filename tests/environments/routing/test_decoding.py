@@ -19,7 +19,7 @@ from maxk_lab.environments.routing import decoding, problems
 from maxk_lab.environments.routing.rows import ROUTING
 from maxk_lab.environments.routing.steps import LEAN
 from maxk_lab.errors import LabError
-from maxk_lab.random_state import isolated_rng
+from maxk_lab.seeds import isolated_rng
 
 DYNAMIC, APART = {"sdvrp"}, {"mtsp", "flp", "mcp"}
 FOLDED = [row for row in ROUTING if row.name not in DYNAMIC]

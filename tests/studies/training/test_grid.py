@@ -8,8 +8,7 @@ from sweep_files import Write, plan_of, problems
 from maxk_lab.errors import LabError
 from maxk_lab.studies.training.grid import TrainingUnit
 from maxk_lab.sweeps.plan.identity import content_hash
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.plan.plan import make_plan, select
 from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
 
 SWEEP = """\

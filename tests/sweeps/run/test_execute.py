@@ -11,8 +11,7 @@ from stored import damage, forget, lines
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.plan.plan import Plan, make_plan, select
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record import Record

@@ -13,8 +13,7 @@ from model_folders import stand_in_model
 from sweep_files import Write, problems
 
 from maxk_lab.errors import LabError
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.plan.selection import select
+from maxk_lab.sweeps.plan.plan import Plan, make_plan, select
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
 

@@ -5,8 +5,8 @@ from typing import ClassVar
 from maxk_lab.fields import AtLeastOne, OneOrMore
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.grid import Conditions, points_of, refused_k
+from maxk_lab.sweeps.spec.checks import check_entries
 from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
-from maxk_lab.sweeps.spec.grids import check_entries
 
 
 class Study(AnyStudy):
