@@ -13,27 +13,31 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Never
 
 import yaml
 
 import maxk_lab
+from maxk_lab.catalogue import load
 from maxk_lab.errors import LabError
-from maxk_lab.files import PARTIAL, save_atomically, write_atomically
-from maxk_lab.sweeps.plan.identity import without_paths
+from maxk_lab.files import save_atomically, write_atomically
+from maxk_lab.sweeps.plan.identity import FILE_KEYS, without_paths
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.named import FILES, named_files, relocated
 from maxk_lab.sweeps.run.records import RunDirectory, modified
 from maxk_lab.sweeps.run.store import SUFFIX
+from maxk_lab.sweeps.spec.environment import hash_of_file, resolved_file
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.source import decoded, source_of
+from maxk_lab.sweeps.studies import STUDIES
 
 BUNDLE = ".zip"
 _MANIFEST, _SPEC = "bundle.json", "spec.yaml"
+# Where the files that a sweep names lie in a bundle, and in a run that was unpacked from one.
+FILES = "files"
 # Raised whenever an older maxk-lab could not read a bundle, or would misread it.
 _FORMAT = 2
 _UNPACKED = ("records", "cache", FILES)
@@ -223,58 +227,128 @@ def _lines(run: RunDirectory, plan: Plan) -> list[bytes]:
 def unpack(bundle: Bundle, results: Path) -> RunDirectory:
     """Write what is in a bundle into the folder of its run under `results`, and return the run.
 
-    What the run has already stays as it is, and its records count beside those of the bundle. Until
-    the end there is no spec: stopped at any moment, the same call goes on. Raises `LabError` where
-    anything else lies in the folder.
+    What the run has already stays as it is, and its records count beside those of the bundle:
+    stopped at any moment, the same call goes on. Raises `LabError` where anything else lies there.
     """
     spec = bundle.spec()
     run = RunDirectory(results / spec.name)
     _check_same(bundle, spec, run)
-    for folder in _UNPACKED:
-        for path in sorted((bundle.root / folder).rglob("*")):
-            there = run.root / path.relative_to(bundle.root)
-            if path.is_file() and not os.path.lexists(there):
-                write_atomically(there, path.read_bytes())
     if not os.path.lexists(run.spec_path):
         with zipfile.ZipFile(bundle.place) as archive:
             placed = _placed(archive.read(_SPEC), _manifest(archive)["named"], run.root)
         write_atomically(run.spec_path, placed)
+    for folder in _UNPACKED:
+        for path in sorted((bundle.root / folder).rglob("*")):
+            copy = run.root / path.relative_to(bundle.root)
+            if path.is_file() and not os.path.lexists(copy):
+                write_atomically(copy, path.read_bytes())
     return run
 
 
 def _check_same(bundle: Bundle, spec: SweepSpec, run: RunDirectory) -> None:
     """Raise `LabError` where something lies in the folder of the run that is not this run."""
+    elsewhere = f"maxk-lab run {bundle.place} --results ANOTHER_FOLDER"
     if os.path.lexists(run.spec_path):
-        there, here = (_meaning(one) for one in (run.spec(), spec))
+        dumped = (one.model_dump(mode="json", exclude=_NOT_COMPARED) for one in (run.spec(), spec))
+        there, here = map(_without_paths, dumped)
         differing = [key for key in {**here, **there} if here.get(key) != there.get(key)]
         if differing:
             raise LabError(
                 f"{run.root} is another run than that of {bundle.place}: they differ in "
                 f"{', '.join(differing)}. To go on with what lies there: maxk-lab run "
-                f"{run.spec_path}; to keep both: maxk-lab run {bundle.place} --results "
-                "ANOTHER_FOLDER"
+                f"{run.spec_path}; to keep both: {elsewhere}"
             )
-        return
-    if run.root.exists() and not run.root.is_dir():
-        raise LabError(f"{run.root} is a file, and the run would lie in a folder there")
-    names = os.listdir(run.root) if run.root.is_dir() else []
-    odd = [one for one in names if one not in _UNPACKED and not one.startswith(PARTIAL)]
-    if odd:
+    elif run.root.exists() and not (run.root.is_dir() and not os.listdir(run.root)):
         raise LabError(
-            f"{run.root} is not empty and no run: there is {odd[0]}. Move it away, or choose "
-            f"another place: maxk-lab run {bundle.place} --results ANOTHER_FOLDER"
+            f"{run.root} is not empty and no run. Move it away, or choose another: {elsewhere}"
         )
 
 
-def _meaning(spec: SweepSpec) -> dict[str, object]:
-    dumped = spec.model_dump(mode="json", exclude=_NOT_COMPARED)
-    return {key: _without_paths(value) for key, value in dumped.items()}
-
-
-def _without_paths(tree: object) -> object:
-    if isinstance(tree, list):
-        return [_without_paths(value) for value in tree]
+def _without_paths(tree: Any) -> Any:
     if isinstance(tree, dict):
-        bare = without_paths(tree)
-        return {key: _without_paths(value) for key, value in bare.items()}
-    return tree
+        return {key: _without_paths(value) for key, value in without_paths(tree).items()}
+    return [_without_paths(value) for value in tree] if isinstance(tree, list) else tree
+
+
+@dataclass
+class NamedFiles:
+    """The files that go along.
+
+    `files` has their content by their names in the bundle, `places` where each lies by the hash
+    that the sweep knows it by: the name of a file, or of a folder of files. `absent` has a line for
+    every one that does not go along, and for all code and weights that are not the lab's own.
+    """
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
+
+
+def named_files(spec: SweepSpec, *, checkpoints: bool) -> NamedFiles:
+    """Read the files that a resolved sweep names: evaluation data, and `checkpoints` if asked for.
+
+    One that is not there any more, or has changed, is absent.
+    """
+    named, data = NamedFiles(), dict(_evaluation_data(spec))
+    for one in file_mappings(spec.model_dump(mode="json")):
+        path, known = one["path"], one["sha256"]
+        if known in named.places:
+            continue
+        if known not in data and not checkpoints:
+            named.absent.append(f"{path}, which is in it --with checkpoints")
+            continue
+        try:
+            resolved_file(one, "the file", data.get(known, hash_of_file))
+            _take(named, Path(path), known)
+        except (LabError, OSError, ValueError) as error:
+            named.absent.append(f"{path}: {error}")
+    for name, what in spec.content.items():
+        version = f" ({what['package']} {what.get('version', '')})" if "package" in what else ""
+        named.absent.append(f"what is behind {name}{version}")
+    named.absent = list(dict.fromkeys(named.absent))
+    return named
+
+
+def relocated(tree: Any, places: Mapping[str, str], root: Path) -> Any:
+    """Return a resolved sweep in which the files at these places are named below `root`."""
+    if isinstance(tree, Mapping):
+        if set(tree) == FILE_KEYS and tree["sha256"] in places:
+            return dict(tree) | {"path": str(root / places[tree["sha256"]])}
+        return {key: relocated(value, places, root) for key, value in tree.items()}
+    return [relocated(value, places, root) for value in tree] if isinstance(tree, list) else tree
+
+
+def _evaluation_data(spec: SweepSpec) -> Iterator[tuple[str, Callable[[str | Path], str]]]:
+    """Yield the hashes of the files that settings of studies name, and what hashes each."""
+    for row in STUDIES:
+        study = spec.studies.get(row.name)
+        block = {} if study is None else study.model_dump(mode="json")
+        for setting, hash_of in row.files.items():
+            value: Any = block
+            for step in setting.split("."):
+                value = value.get(step) if isinstance(value, Mapping) else None
+            for one in file_mappings(value):
+                environment = str(spec.environment.get("name"))
+                yield one["sha256"], partial(load(hash_of), environment=environment)
+
+
+def file_mappings(tree: Any) -> Iterator[dict[str, Any]]:
+    """Yield every {"path", "sha256"} in a resolved sweep, or in a part of it."""
+    if isinstance(tree, Mapping):
+        if set(tree) == FILE_KEYS:
+            yield dict(tree)
+            return
+        tree = list(tree.values())
+    for value in tree if isinstance(tree, list) else ():
+        yield from file_mappings(value)
+
+
+def _take(named: NamedFiles, path: Path, known: str) -> None:
+    """Read a file, or the files in a folder. Raises `OSError` or `ValueError` where it cannot."""
+    place = f"{FILES}/{known[:16]}/{path.name}"
+    if path.is_dir():
+        inside = sorted(one for one in path.iterdir() if one.is_file())
+        named.files |= {f"{place}/{one.name}": one.read_bytes() for one in inside}
+    else:
+        named.files[place] = path.read_bytes()
+    named.places[known] = place

@@ -47,14 +47,6 @@ class DriverInfo:
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}, since {self.since}"
 
-    @classmethod
-    def of_this_process(cls) -> Self:
-        """Return that of this process, with an id that no other has."""
-        since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-        process, host = psutil.Process(), os.uname().nodename
-        born = process.create_time()
-        return cls(secrets.token_hex(4), host, process.pid, since, born, _namespace())
-
     @property
     def has_ended(self) -> bool:
         """Whether it has ended for certain: it ran beside this process, and does no more."""
@@ -75,7 +67,10 @@ class Driver:
 
     def __init__(self, root: Path, expiry: float = _EXPIRY) -> None:
         self.root, self._expiry = root, expiry
-        self.info = DriverInfo.of_this_process()
+        process, host = psutil.Process(), os.uname().nodename
+        since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+        where = host, process.pid, since, process.create_time(), _namespace()
+        self.info = DriverInfo(secrets.token_hex(4), *where)
         self._folder, self._path = root / "leases", root / "drivers" / f"{self.info.id}.json"
         # Those in hand, and every lease that was tried: it learns by and by that a holder is gone.
         self._tasks: dict[str, Mapping[str, Any]] = {}
@@ -108,23 +103,19 @@ class Driver:
         """
         if key in self._tasks:
             return True
-        if key not in self._leases:
-            self._leases[key] = SoftFileLease(
+        lease = self._leases.setdefault(
+            key,
+            SoftFileLease(
                 self._folder / key, lease_duration=self._expiry, timeout=0, thread_local=False
-            )
-        lease = self._leases[key]
-        # Where nothing can be written two may do the same work.
-        with suppress(OSError):
+            ),
+        )
+        try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            try:
-                lease.acquire()
-            except Timeout:
-                if self.others():
-                    return False
-                # Of somebody who was killed, whose number another process may have by now.
-                (self._folder / key).unlink(missing_ok=True)
-                with suppress(Timeout):
-                    lease.acquire()
+            lease.acquire()
+        except Timeout:
+            return False
+        except OSError:
+            pass  # where nothing can be written two may do the same work
         self._tasks[key] = {}
         self._changed.set()
         return True

@@ -88,13 +88,9 @@ def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Re
     try:
         content = model.model_validate(metrics)
     except ValidationError as error:
-        try:
-            problems = [shortened(text, _LETTERS) for text in findings(error, model)]
-        except ValueError:  # such as a number of more digits than Python spells
-            problems = [f"{error.error_count()} of its values cannot be there"]
-        if len(problems) > _SENTENCES:
-            problems[_SENTENCES:] = [f"and {len(problems) - _SENTENCES} more"]
-        raise ValueError("; ".join(problems)) from None
+        problems = [shortened(text, _LETTERS) for text in findings(error, model)]
+        more = [f"and {len(problems) - _SENTENCES} more"] if len(problems) > _SENTENCES else []
+        raise ValueError("; ".join(problems[:_SENTENCES] + more)) from None
     content.check(cell)
     return content
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import LabError
-from maxk_lab.files import save_atomically
+from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.find import find_runs
 from maxk_lab.sweeps.run.provenance import collect_provenance
-from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 
 # The key of the provenance that names the run a record was copied from.
@@ -65,44 +62,27 @@ def copy_cells(
     lines: list[bytes] = []
     heads = run.heads
     for unit in plan.units:
-        cells = [cell for cell in unit.cells if cell.id in origins]
-        for origin in dict.fromkeys(origins[cell.id] for cell in cells):
-            some = [cell for cell in cells if origins[cell.id] is origin]
-            # What the cache has for them, such as the pool and the policies that they trained.
-            for path in origin.cached(unit, "kept", some):
-                _share(path, run.cache_path / path.name)
-            for cell in some:
-                record = origin.read(cell.id, cell)
-                if record is not None and record.status == "done":
-                    attempt = heads[cell.id].attempt + 1 if cell.id in heads else 1
-                    lines.append(_copy_of(record, origin).to_line(attempt))
-                    copied[cell.id] = origin.name
+        for cell in (one for one in unit.cells if one.id in origins):
+            origin = origins[cell.id]
+            # What the cache has for it, such as the pool and the policies that it trained.
+            for path in origin.cached(unit, "kept", [cell]):
+                copy = run.cache_path / path.name
+                with suppress(FileNotFoundError):
+                    if not copy.exists():
+                        write_atomically(copy, path.read_bytes())
+            record = origin.read(cell.id, cell)
+            if record is not None and record.status == "done":
+                finished = time.gmtime(record.timings.get("finished", 0.0))
+                measured = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", finished)
+                # A copy of a copy names the run that has measured the cell.
+                source = {REUSED_FROM: {"run": origin.name, "measured": measured}}
+                copied_record = replace(record, provenance=source | record.provenance)
+                attempt = heads[cell.id].attempt + 1 if cell.id in heads else 1
+                lines.append(copied_record.to_line(attempt))
+                copied[cell.id] = origin.name
     if lines:
         run.append(b"".join(lines))
     return copied
-
-
-def _copy_of(record: Record, origin: RunDirectory) -> Record:
-    finished = time.gmtime(record.timings.get("finished", 0.0))
-    source = {"run": origin.name, "measured": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", finished)}
-    # A copy of a copy names the run that has measured the cell.
-    return replace(record, provenance={REUSED_FROM: source} | record.provenance)
-
-
-def _share(path: Path, copy: Path) -> None:
-    """Let two runs have a file: it is replaced when it changes, never written into."""
-    if copy.exists() or path.is_symlink():
-        return
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    # The file may have been removed, or have come here in another way.
-    with suppress(FileNotFoundError, FileExistsError, IsADirectoryError):
-        try:
-            os.link(path, copy, follow_symlinks=False)
-        except FileExistsError:
-            raise
-        except OSError:  # not every file system has links
-            with path.open("rb") as file:
-                save_atomically(copy, lambda target: shutil.copyfileobj(file, target))
 
 
 def measured_with(origins: Mapping[str, RunDirectory]) -> dict[str, str]:
@@ -111,27 +91,24 @@ def measured_with(origins: Mapping[str, RunDirectory]) -> dict[str, str]:
     It is a clause as in "old (measured with commit 1234567; this is commit 89abcde)", and empty for
     what is here: it goes behind the name. Of very many cells some are looked at.
     """
-    ids: dict[RunDirectory, list[str]] = defaultdict(list)
-    for cell_id, run in origins.items():
-        ids[run].append(cell_id)
-    here = dict(_parts(collect_provenance())) if ids else {}
+    here = dict(_parts(collect_provenance())) if origins else {}
     clauses = {}
-    for run, cells in ids.items():
+    for run in dict.fromkeys(origins.values()):
+        cells = [cell_id for cell_id, one in origins.items() if one is run]
         versions: dict[str, set[str]] = defaultdict(set)
-        for cell_id in cells[:: -(-len(cells) // _READ)]:
-            if (record := run.read(cell_id)) is not None:
-                for part, version in _parts(record.provenance):
-                    versions[part].add(version)
-        others = {p: v for p, v in versions.items() if p in here and v != {here[p]}}
-        measured = ", ".join(f"{part} {_some(several)}" for part, several in others.items())
+        for record in map(run.read, cells[:: -(-len(cells) // _READ)]):
+            for part, version in _parts(record.provenance) if record else ():
+                versions[part].add(version)
+        others = {part: v for part, v in versions.items() if part in here and v != {here[part]}}
+        measured = ", ".join(f"{part} {_some(sorted(several))}" for part, several in others.items())
         now = ", ".join(f"{part} {here[part]}" for part in others)
         clauses[run.name] = f" (measured with {measured}; this is {now})" if others else ""
     return clauses
 
 
-def _some(versions: set[str]) -> str:
+def _some(versions: list[str]) -> str:
     more = len(versions) - _TOLD
-    return " or ".join(sorted(versions)[:_TOLD]) + (f" or {more} more" if more > 0 else "")
+    return " or ".join(versions[:_TOLD] + ([f"{more} more"] if more > 0 else []))
 
 
 def _parts(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

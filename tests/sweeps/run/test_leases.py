@@ -11,10 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from filelock import SoftFileLease
 from run_processes import wait_until
 
-from maxk_lab.sweeps.run import leases
 from maxk_lab.sweeps.run.leases import Driver, drivers
 
 # Another process in the run, which says that it has the task, and waits to be ended.
@@ -70,18 +68,6 @@ def test_who_is_stopped_is_followed_in_time(tmp_path: Path, other: subprocess.Po
         os.kill(other.pid, signal.SIGCONT)
 
 
-def test_a_lease_that_nobody_shows_holds_nobody_up(tmp_path: Path) -> None:
-    """As that of a driver that was killed, whose number a living process has by now."""
-    left = SoftFileLease(tmp_path / "leases" / "task", lease_duration=60.0, timeout=0)
-    (tmp_path / "leases").mkdir()
-    left.acquire()
-    with Driver(tmp_path) as one:
-        assert one.take("task")
-        with Driver(tmp_path) as two:
-            assert not two.take("task")
-    left.release(force=True)
-
-
 def test_a_driver_shows_what_it_has_and_how_far_it_is(tmp_path: Path) -> None:
     with Driver(tmp_path) as one:
         one.take("task")
@@ -129,7 +115,3 @@ def test_what_is_half_written_is_removed_where_nobody_is_at_work(tmp_path: Path)
     with Driver(tmp_path) as alone:
         alone.remove_leftovers()
     assert not half.exists()
-
-
-def test_a_sign_of_life_comes_before_one_is_taken_for_gone() -> None:
-    assert 3 * leases._BEAT <= leases._GONE < leases._EXPIRY

@@ -66,15 +66,7 @@ def test_a_copy_is_its_original_to_the_last_byte_and_tells_where_it_is_from(
     assert all(r.provenance["reused_from"] == source for r in third.records(plan))
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_the_cache_of_the_units_is_shared(
-    write_run: WriteRun, new: RunDirectory, monkeypatch: pytest.MonkeyPatch, links: bool
-) -> None:
-    def refuse(*arguments: object, **options: object) -> None:
-        raise PermissionError("no links here")
-
-    if not links:
-        monkeypatch.setattr(os, "link", refuse)
+def test_the_cache_of_the_units_goes_along(write_run: WriteRun, new: RunDirectory) -> None:
     origin, plan = write_run("old")
     pools = [pool_file(unit.as_dict()) for unit in plan.units]
     origin.cache_path.mkdir()
@@ -184,8 +176,3 @@ def test_several_are_told_up_to_a_few(write_run: WriteRun, monkeypatch: pytest.M
     assert measured_with(found) == {"old": some}
     monkeypatch.setattr(reuse, "_READ", 2)
     assert measured_with(found) == {"old": " (measured with torch 1.0 or 1.4; this is torch 2.9)"}
-
-
-def test_nothing_is_looked_at_where_nothing_is_reused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(reuse, "collect_provenance")
-    assert measured_with({}) == {}

@@ -20,7 +20,7 @@ from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
 from maxk_lab.sweeps.plan.content import function_paths, source_files
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
 from maxk_lab.sweeps.run.backends.ray.node import FILES, Parcel, inode, measured
-from maxk_lab.sweeps.run.named import file_mappings
+from maxk_lab.sweeps.run.bundle import file_mappings
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.studies import STUDIES
