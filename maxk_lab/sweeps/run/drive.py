@@ -67,11 +67,23 @@ class Driven:
 
 @dataclass
 class _Open:
-    """A task that a backend has: its cells without a record, by their ids, and its losses."""
+    """A task that is not done: its cells without a record, by their ids.
+
+    `lost` counts how often it was lost since its last record. `shared` says that what its cells
+    share, if anything, has been done before; `alone` that each is measured by itself.
+    """
 
     task: Task
     cells: dict[str, dict[str, Any]]
+    shared: bool
     lost: int = 0
+    alone: bool = False
+
+    @property
+    def next(self) -> Task:
+        """The task with the cells that are to be measured next."""
+        cells = tuple(self.cells.values())
+        return replace(self.task, cells=cells[:1] if self.alone else cells)
 
 
 def drive(
@@ -87,11 +99,16 @@ def drive(
 ) -> Driven:
     """Have every task measured by `backend`; each of their cells has a record when this returns.
 
-    A unit that is lost with its node is submitted again, up to `retries` times. Those that another
-    driver has are waited for. `leaving()` gives the seconds that are left once this process is to
-    end, and None before: what runs is left then where it can go on later, and has no records. With
-    `detach` this returns as soon as the backend has every task, and they go on without this
-    process. Raises `KeyboardInterrupt` after a signal, and what the backend raises.
+    A unit that is lost with its worker process or its node is submitted again, without the cells
+    that have a record, up to `retries` times in a row. Then every cell left of a lost worker is
+    tried alone, as it is at once where one took too long: nobody knows which of them it was, and
+    that one meets its limit again. Where no cell had a record, what they share is at fault, and
+    they fail together.
+
+    Units that another driver has are waited for. `leaving()` gives the seconds that are left once
+    this process is to end, and None before: what runs is left then where it can go on later, and
+    has no records. With `detach` this returns as soon as the backend has every task, and they go on
+    without this process. Raises `KeyboardInterrupt` after a signal, and what the backend raises.
     """
     driving = _Driving(run, backend, driver, tell, retries, deque(tasks))
     left = False
@@ -107,8 +124,7 @@ def drive(
                 left = True
                 backend.leave(seconds)
             if left:
-                driving.queue.clear()
-                driving.elsewhere.clear()
+                driving.give_up()
             driving.listen()
         if left and interruption.noted:
             raise KeyboardInterrupt
@@ -145,23 +161,32 @@ class _Driving:
 
     def begin(self, task: Task) -> None:
         """Submit what nobody has measured of a task, unless another driver has it."""
-        before, rest = self.open.get(task.key), task.unmeasured(self.run.heads)
-        if rest.cells and not self.backend.leases_itself:
-            if not self.driver.take(task.key):
-                self.elsewhere[task.key] = task
-                return
-            # Once more: another driver may have measured some before it gave the unit free.
+        if (one := self.open.get(task.key)) is None:
             rest = task.unmeasured(self.run.heads)
-        cells = {cell["id"]: cell for cell in rest.cells}
-        self.open[task.key] = _Open(rest, cells, before.lost if before else 0)
-        gone = [cell["id"] for cell in task.cells if cell["id"] not in cells]
-        if gone:
-            self.driven.elsewhere += gone
-            self._tell(task, "measured_elsewhere", {"cells": gone})
-        if rest.cells:
-            self.backend.submit(rest)
+            if rest.cells and not self.backend.leases_itself:
+                if not self.driver.take(task.key):
+                    self.elsewhere[task.key] = task
+                    return
+                # Once more: another driver may have measured some before it gave the unit free.
+                rest = task.unmeasured(self.run.heads)
+            cells = {cell["id"]: cell for cell in rest.cells}
+            self.open[task.key] = one = _Open(rest, cells, shared=not task.shares)
+            gone = [cell["id"] for cell in task.cells if cell["id"] not in cells]
+            if gone:
+                self.driven.elsewhere += gone
+                self._tell(task, "measured_elsewhere", {"cells": gone})
+        if one.cells:
+            self.backend.submit(one.next)
         else:
-            self._end(task)
+            self._go_on(one)
+
+    def give_up(self) -> None:
+        """Begin nothing more."""
+        for task in self.queue:
+            if task.key in self.open:
+                self._close(task.key)
+        self.queue.clear()
+        self.elsewhere.clear()
 
     def _tell_of_waiting(self) -> None:
         """Tell for whom this driver waits, with nothing else to do, unless it was told before."""
@@ -191,34 +216,47 @@ class _Driving:
             if (line := payload.pop("record", None)) is not None:
                 self.run.append(line)
             del one.cells[payload["cell"]]
-        if event.name == "unit_finished":
-            self._end(one.task)
+            one.lost, one.shared = 0, True
+        elif event.name == "unit_finished":
+            self._go_on(one)
+            return
+        elif event.name == "lost":
+            self._lose(one, **payload)
             return
         self._tell(one.task, event.name, payload)
-        if event.name == "lost":
-            self._lose(one, payload["why"])
-        elif event.name == "left":
+        if event.name == "left":
             self.driven.left += [payload["why"]] if "why" in payload else []
             self._close(event.key)
 
-    def _lose(self, one: _Open, why: str) -> None:
-        """Submit what is left of a lost task again, or record that its cells failed."""
+    def _lose(self, one: _Open, why: str, ending: str = "", may_pass: bool = True) -> None:
+        """Have what is left of a lost task measured again, or record that its cells failed."""
         one.lost += 1
-        if one.cells and one.lost <= self.retries:
-            self.queue.appendleft(replace(one.task, cells=tuple(one.cells.values())))
-            return
-        times = "" if one.lost == 1 else f", {one.lost} times in all"
+        about: dict[str, Any] = {"ending": ending} if ending else {"why": why}
+        failed: tuple[dict[str, Any], ...] = ()
+        if not may_pass or one.lost > self.retries or one.alone:
+            if not ending or one.alone or not one.shared or len(one.cells) == 1:
+                failed = one.next.cells
+            else:
+                one.alone, about["alone"] = True, len(one.cells)
+        if one.cells and not failed:
+            self._tell(one.task, "worker_died" if ending else "lost", about)
+        times = f", {one.lost} times in all" if may_pass and one.lost > 1 else ""
         error = f"{why}{times}. To try again: --retry-failed"
-        for cell_id, cell in one.cells.items():
-            self.run.write(
-                Record(cell, "failed", None, error, one.task.provenance), one.task.attempt
-            )
-            self._tell(one.task, "cell_failed", {"cell": cell_id, "error": error})
-        self._end(one.task)
+        for cell in failed:
+            record = Record(cell, "failed", None, error, one.task.provenance)
+            self.run.write(record, one.task.attempt)
+            self._tell(one.task, "cell_failed", {"cell": cell["id"], "error": error})
+            del one.cells[cell["id"]]
+            one.lost = 0
+        self._go_on(one)
 
-    def _end(self, task: Task) -> None:
-        self._tell(task, "unit_finished", {})
-        self._close(task.key)
+    def _go_on(self, one: _Open) -> None:
+        """Have what is left of a task measured next, or end it."""
+        if one.cells:
+            self.queue.appendleft(one.task)
+        else:
+            self._tell(one.task, "unit_finished", {})
+            self._close(one.task.key)
 
     def _close(self, key: str) -> None:
         del self.open[key]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,47 +27,49 @@ def _metrics(cell: dict[str, Any]) -> dict[str, Any]:
     return gradient_metrics(cell, value=derive_seed(cell["id"]) / 3e17)
 
 
-def quick(unit: dict[str, Any], cells: Cells, *, event: Callable[..., None], **_: Any) -> Results:
-    event("scores", {"done": 1, "of": 1})
-    for cell in cells:
-        yield cell["id"], _metrics(cell)
+@dataclass
+class Turn:
+    """The turn of a cell, the `number`-th of its unit that is measured now."""
+
+    cell: dict[str, Any]
+    number: int
+    cache: Path
+    event: Callable[..., None]
+
+    def of(self, baseline: str, n: int) -> bool:
+        return (self.cell["baseline"], self.cell["n"]) == (baseline, n)
+
+    def first_of_seed_1(self) -> bool:
+        return self.number == 0 and self.cell["seed"] == 1
+
+    def marks(self, name: str) -> Path:
+        self.cache.mkdir(exist_ok=True)
+        return self.cache / f"{name}-{self.cell['seed']}"
 
 
-def edited(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """Somebody edits a module of the user's own while the second cell is measured."""
-    for number, cell in enumerate(cells):
-        if number == 1:
-            Path("helper.py").write_text("def zero():\n    return 1.0\n")
-        yield cell["id"], _metrics(cell)
+def each(
+    act: Callable[[Turn], Any], order: Callable[[dict[str, Any]], Any] | None = None
+) -> Callable[..., Results]:
+    """What does something before each cell; what that returns stands for the cell's metrics."""
+
+    def measure(
+        unit: dict[str, Any], cells: Cells, *, cache: Path, event: Callable[..., None], **_: Any
+    ) -> Results:
+        cells = sorted(cells, key=order) if order else cells
+        for number, cell in enumerate(cells):
+            yield cell["id"], act(Turn(cell, number, cache, event)) or _metrics(cell)
+
+    return measure
 
 
-def slow(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    for cell in cells:
-        time.sleep(0.3)
-        yield cell["id"], _metrics(cell)
+def _last(cell: dict[str, Any]) -> Any:
+    """An order in which centred at n = 8 comes last."""
+    return cell["baseline"] == "centred", cell["n"]
 
 
-def counted(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
-    """Slow, with a line in a file of the cache for each cell that is begun."""
-    for cell in cells:
-        cache.mkdir(exist_ok=True)
-        with (cache / "begun").open("a") as file:
-            file.write(f"{cell['id']}\n")
-        time.sleep(0.15)
-        yield cell["id"], _metrics(cell)
-
-
-def unhurried(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
-    """The same, with a second for every cell of the unit that is begun first."""
-    first = not (cache / "begun").exists()
-    for result in counted(unit, cells, cache=cache):
-        yield result
-        time.sleep(first)
-
-
-def stuck(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    yield cells[0]["id"], _metrics(cells[0])
-    time.sleep(600)
+def _by_n(cell: dict[str, Any]) -> Any:
+    """An order in which centred at n = 4 comes first, and none at n = 4 next."""
+    return cell["n"], cell["baseline"]
 
 
 def _takes_memory() -> None:
@@ -76,133 +79,42 @@ def _takes_memory() -> None:
     time.sleep(30)
 
 
-def greedy(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """One cell takes much memory, and is not the first of its unit."""
-    for cell in sorted(cells, key=lambda cell: (cell["baseline"] == "centred", cell["n"])):
-        if (cell["baseline"], cell["n"]) == ("centred", 8) and cell["seed"] == 1:
-            _takes_memory()
-        yield cell["id"], _metrics(cell)
+def _in_c() -> None:
+    """Compute in C code for ever, with the interpreter locked: no thread and no handler runs."""
+    re.match("(a+)+$", "a" * 60 + "b")
 
 
-def greedy_child(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """A process that the first cell starts takes much memory."""
-    if unit["seed"] == 1:
-        script = "x = bytearray(400 * 10**6); x[::4096] = b'x' * len(x[::4096])"
-        subprocess.run([sys.executable, "-c", f"{script}; import time; time.sleep(100)"])
-    for cell in cells:
-        yield cell["id"], _metrics(cell)
+def _raises(error: BaseException) -> None:
+    raise error
 
 
-def greedy_once(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
-    """Each unit takes much memory the first time that it is measured."""
-    for cell in cells:
-        if not (mark := cache / f"greedy-{unit['seed']}").exists():
-            cache.mkdir(exist_ok=True)
-            mark.touch()
-            _takes_memory()
-        yield cell["id"], _metrics(cell)
+quick = each(lambda turn: turn.event("scores", {"done": 1, "of": 1}))
+slow = each(lambda turn: time.sleep(0.3))
+stuck = each(lambda turn: turn.number and time.sleep(600))
+prints = each(lambda turn: print("a line of the user's own", flush=True))
+long_error = each(lambda turn: _raises(ValueError("x" * 10_000_000)))
+not_json = each(lambda turn: gradient_metrics(turn.cell, value=float("nan")))
+leaves_unasked = each(lambda turn: turn.number and _raises(Leaving()))
+closes_generators = each(lambda turn: turn.number and _raises(GeneratorExit("of the user's own")))
+interrupts = each(lambda turn: turn.number and _raises(KeyboardInterrupt()))
+# sys.exit(0) would end the program as if all were well.
+leaves = each(lambda turn: turn.first_of_seed_1() and sys.exit(0))
+bad_pool = each(lambda turn: turn.first_of_seed_1() and _raises(RuntimeError("no pool for seed 1")))
+deadly_pool = each(lambda turn: turn.first_of_seed_1() and os.kill(os.getpid(), signal.SIGKILL))
+# One cell ends every worker that measures it, or takes much memory; it is the last of its unit.
+deadly = each(lambda turn: turn.of("centred", 8) and os._exit(9), _last)
+greedy = each(
+    lambda turn: turn.of("centred", 8) and turn.cell["seed"] == 1 and _takes_memory(), _last
+)
+# The first cell of each unit ends every worker, before any other has a record.
+deadly_first = each(lambda turn: turn.of("centred", 4) and os._exit(9), _by_n)
+one_stuck = each(lambda turn: turn.of("none", 4) and _in_c(), _by_n)
+# Leaves the folder in which it was started, as a function of a user may.
+wandering = each(lambda turn: os.chdir("/"))
 
 
-def deadly_thrice(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
-    """Each unit ends the first three workers that measure it."""
-    cache.mkdir(exist_ok=True)
-    tries = len(list(cache.glob(f"try-{unit['seed']}-*")))
-    (cache / f"try-{unit['seed']}-{tries}").touch()
-    if tries < 3:
-        os._exit(9)
-    for cell in cells:
-        yield cell["id"], _metrics(cell)
-
-
-def sees(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """Metrics with the devices that the worker sees, and with its process."""
-    time.sleep(0.3)
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
-    for cell in cells:
-        yield cell["id"], gradient_metrics(cell, undefined={"sees": seen, "pid": str(os.getpid())})
-
-
-def patient(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """Waits to be asked to leave, after the first cell."""
-    for number, cell in enumerate(cells):
-        while number == 1:
-            time.sleep(0.02)
-            if leaving():
-                raise Leaving
-        yield cell["id"], _metrics(cell)
-
-
-def leaves_unasked(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+def forgets(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     yield cells[0]["id"], _metrics(cells[0])
-    raise Leaving
-
-
-def bad_cell(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
-    """Cells of baseline none fail, one by one; with the file `mended` in the cache they do not."""
-    for cell in cells:
-        failing = cell["baseline"] == "none" and not (cache / "mended").exists()
-        yield cell["id"], ZeroDivisionError("no variance here") if failing else _metrics(cell)
-
-
-def bad_pool(
-    unit: dict[str, Any], cells: Cells, *, cache: Path, event: Callable[..., None], **_: Any
-) -> Results:
-    """The units of seed 1 fail before their first cell."""
-    if unit["seed"] == 1:
-        raise RuntimeError("no pool for seed 1")
-    return quick(unit, cells, cache=cache, event=event)
-
-
-def dies(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """The worker of seed 1 dies after its first cell, as one killed for its memory does."""
-    yield cells[0]["id"], _metrics(cells[0])
-    time.sleep(0.2)
-    if unit["seed"] == 1:
-        os._exit(9)
-    for cell in cells[1:]:
-        yield cell["id"], _metrics(cell)
-
-
-def deadly(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """One cell ends every worker that measures it, and is not the first of its unit."""
-    for cell in sorted(cells, key=lambda cell: (cell["baseline"] == "centred", cell["n"])):
-        if (cell["baseline"], cell["n"]) == ("centred", 8):
-            os._exit(9)
-        yield cell["id"], _metrics(cell)
-
-
-def deadly_pool(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """The units of seed 1 are killed before their first cell."""
-    if unit["seed"] == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    for cell in cells:
-        yield cell["id"], _metrics(cell)
-
-
-def deadly_first(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """The first cell of each unit ends every worker, before any other has a record."""
-    for cell in sorted(cells, key=lambda cell: (cell["n"], cell["baseline"])):
-        if (cell["baseline"], cell["n"]) == ("centred", 4):
-            os._exit(9)
-        yield cell["id"], _metrics(cell)
-
-
-def leaves(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """The units of seed 1 try to end the program; sys.exit(0) would end it as if all were well."""
-    if unit["seed"] == 1:
-        sys.exit(0)
-    for cell in cells:
-        yield cell["id"], _metrics(cell)
-
-
-def closes_generators(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    yield cells[0]["id"], _metrics(cells[0])
-    raise GeneratorExit("of the user's own")
-
-
-def interrupts(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    yield cells[0]["id"], _metrics(cells[0])
-    raise KeyboardInterrupt
 
 
 def forks(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
@@ -212,88 +124,120 @@ def forks(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
         yield cell["id"], _metrics(cell)
 
 
-def _in_c() -> None:
-    """Compute in C code for ever, with the interpreter locked: no thread and no handler runs."""
-    re.match("(a+)+$", "a" * 60 + "b")
+@each
+def edited(turn: Turn) -> None:
+    """Somebody edits a module of the user's own while the second cell is measured."""
+    if turn.number == 1:
+        Path("helper.py").write_text("def zero():\n    return 1.0\n")
 
 
-def stuck_in_c(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
+@each
+def counted(turn: Turn) -> None:
+    """Slow, with a line in a file of the cache for each cell that is begun."""
+    turn.cache.mkdir(exist_ok=True)
+    with (turn.cache / "begun").open("a") as file:
+        file.write(f"{turn.cell['id']}\n")
+    time.sleep(0.15)
+
+
+@each
+def greedy_child(turn: Turn) -> None:
+    """A process that the first cell starts takes much memory."""
+    if turn.first_of_seed_1():
+        script = "x = bytearray(400 * 10**6); x[::4096] = b'x' * len(x[::4096])"
+        subprocess.run([sys.executable, "-c", f"{script}; import time; time.sleep(100)"])
+
+
+@each
+def greedy_once(turn: Turn) -> None:
+    """Each unit takes much memory the first time that it is measured."""
+    if not (mark := turn.marks("greedy")).exists():
+        mark.touch()
+        _takes_memory()
+
+
+@each
+def deadly_thrice(turn: Turn) -> None:
+    """Each unit ends the first three workers that measure it."""
+    tries = turn.marks("tries")
+    if turn.number == 0 and (before := len(tries.read_text() if tries.exists() else "")) < 3:
+        tries.write_text("." * (before + 1))
+        os._exit(9)
+
+
+@each
+def dies(turn: Turn) -> None:
+    """The worker of seed 1 dies after its first cell, as one killed for its memory does."""
+    if turn.number == 1:
+        time.sleep(0.2)
+        if turn.cell["seed"] == 1:
+            os._exit(9)
+
+
+@each
+def patient(turn: Turn) -> None:
+    """Waits to be asked to leave, after the first cell."""
+    while turn.number == 1:
+        time.sleep(0.02)
+        if leaving():
+            raise Leaving
+
+
+@each
+def bad_cell(turn: Turn) -> Exception | None:
+    """Cells of baseline none fail, one by one; with the file `mended` in the cache they do not."""
+    failing = turn.cell["baseline"] == "none" and not (turn.cache / "mended").exists()
+    return ZeroDivisionError("no variance here") if failing else None
+
+
+@each
+def stuck_in_c(turn: Turn) -> None:
     """Stuck with a process of its own beside it, whose number is kept in the cache."""
-    beside = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    cache.mkdir(exist_ok=True)
-    (cache / f"beside-{unit['seed']}").write_text(str(beside.pid))
-    yield cells[0]["id"], _metrics(cells[0])
-    _in_c()
+    if turn.number == 0:
+        beside = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        turn.marks("beside").write_text(str(beside.pid))
+    else:
+        _in_c()
 
 
-def one_stuck(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """One cell of each unit is stuck in C code; it is the second that is measured."""
-    for cell in sorted(cells, key=lambda cell: (cell["n"], cell["baseline"])):
-        if (cell["baseline"], cell["n"]) == ("none", 4):
-            _in_c()
-        yield cell["id"], _metrics(cell)
-
-
-def stuck_call(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+@each
+def stuck_call(turn: Turn) -> None:
     """The units of seed 1 are stuck in a call of a reward function."""
-    if unit["seed"] == 1:
+    if turn.first_of_seed_1():
         with called("reward function 'mine:reward'"):
             _in_c()
-    for cell in cells:
-        yield cell["id"], _metrics(cell)
 
 
-def prints(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    print("a line of the user's own", flush=True)
-    for cell in cells:
-        yield cell["id"], _metrics(cell)
-
-
-def long_error(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    raise ValueError("x" * 10_000_000)
-    yield
-
-
-def forgets(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    yield cells[0]["id"], _metrics(cells[0])
-
-
-def timed(unit: dict[str, Any], cells: Cells, *, event: Callable[..., None], **_: Any) -> Results:
+@each
+def timed(turn: Turn) -> dict[str, Any]:
     """Metrics with what a clock said, which is another thing on every run."""
-    for cell in cells:
-        event("training", {"step": 1, "steps": 1})
-        yield (
-            cell["id"],
-            _metrics(cell) | {"timings": {"evaluations_seconds": [time.time()], "seconds": -1}},
-        )
+    turn.event("training", {"step": 1, "steps": 1})
+    return _metrics(turn.cell) | {"timings": {"evaluations_seconds": [time.time()], "seconds": -1}}
 
 
-def not_json(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    for cell in cells:
-        yield cell["id"], gradient_metrics(cell, value=float("nan"))
+@each
+def sees(turn: Turn) -> dict[str, Any]:
+    """Metrics with the devices that the worker sees."""
+    if turn.number == 0:
+        time.sleep(0.3)
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
+    return gradient_metrics(turn.cell, undefined={"sees": seen})
 
 
-def wandering(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
-    """Leaves the folder in which it was started, as a function of a user may."""
-    os.chdir("/")
-    for cell in cells:
-        yield cell["id"], _metrics(cell)
-
-
-def drawing(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+@each
+def drawing(turn: Turn) -> dict[str, Any]:
     """Draws from the generator of the process, as a reward function may, and changes its mask."""
     told = {"drawn": str(random.random()), "mask": str(os.umask(0o007))}
     told |= {name: os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    for cell in cells:
-        yield cell["id"], gradient_metrics(cell, undefined=told)
+    return gradient_metrics(turn.cell, undefined=told)
 
 
-def two_share_a_device(unit: dict[str, Any], cells: Cells, *, cache: Path, **_: Any) -> Results:
+@each
+def two_share_a_device(turn: Turn) -> dict[str, Any]:
     """Waits until another unit is at work, too, and tells which CUDA devices the worker sees."""
-    (cache / f"at-work-{unit['seed']}").touch()
+    turn.marks("at-work").touch()
     end = time.monotonic() + 60
-    while len(list(cache.glob("at-work-*"))) < 2 and time.monotonic() < end:
+    while len(list(turn.cache.glob("at-work-*"))) < 2 and time.monotonic() < end:
         time.sleep(0.05)
-    for cell in cells:
-        told = {"devices": os.environ.get("CUDA_VISIBLE_DEVICES", "all")}
-        yield cell["id"], gradient_metrics(cell, undefined=told)
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
+    return gradient_metrics(turn.cell, undefined={"devices": seen})

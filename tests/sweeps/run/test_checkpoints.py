@@ -57,13 +57,6 @@ def silent(name: str, payload: dict[str, Any]) -> None:
     pass
 
 
-def test_both_kinds_of_checkpoint_are_read(saved: Path) -> None:
-    for path, value in (("a.pt", 1.0), ("b.ckpt", 2.0)):
-        assert {float(v) for tensor in policy_state(path).values() for v in tensor.flatten()} == {
-            value
-        }
-
-
 def test_a_checkpoint_is_its_content_wherever_it_lies(saved: Path, write: Write) -> None:
     path = write(HEAD + GRADIENT)
     spec = load_spec(path, ["policy.checkpoint=a.pt"])
@@ -157,15 +150,6 @@ def test_a_policy_that_the_machine_cannot_hold_is_not_made(
     assert problem == f"sweep.yaml:4:9: {words}"
 
 
-def test_an_objective_study_has_no_checkpoint(saved: Path, write: Write) -> None:
-    objective = (
-        "objective: {parameter: environment.reward_shift, from: 0, to: 1, "
-        "grid: {estimator: maxk, k: 1}}\n"
-    )
-    (problem,) = problems(write(HEAD + objective), "policy.checkpoint=a.pt")
-    assert "policy.checkpoint: has no place in an objective study" in problem
-
-
 def test_every_study_begins_with_the_checkpoint(saved: Path, write: Write) -> None:
     """A policy that has settled on one arm gives every sample of an instance the same reward."""
     settled = {
@@ -212,16 +196,3 @@ def test_the_last_checkpoint_of_a_training_is_the_policy_of_a_gradient_study(
     trained.rename(moved)
     again = plan_of(write(HEAD + GRADIENT), f"policy.checkpoint={moved}")
     assert dict(measure_unit(*unit_of(again), cache=None, event=silent)) == measured[0]
-
-
-def test_torch_is_not_imported_for_a_sweep_without_checkpoints(write: Write) -> None:
-    import subprocess
-    import sys
-
-    path = write(HEAD + TRAINING)
-    code = (
-        "import sys; from maxk_lab.sweeps import load_spec, make_plan; "
-        f"make_plan(load_spec({path!r})); print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

@@ -105,17 +105,6 @@ def go(
     return told
 
 
-def test_records_that_travel_are_written_and_not_told(
-    tasks: list[Task], run: RunDirectory, plan: Plan
-) -> None:
-    backend = Scripted(measured, room=1)
-    told = go(tasks, run, backend)
-    assert (backend.most, len(backend.submitted)) == (1, 2)
-    assert [record.cell["id"] for record in run.records(plan)] == [c.id for c in plan.cells]
-    assert not any("record" in payload for _, payload in told)
-    assert {payload["unit"] for _, payload in told} == {task.label for task in tasks}
-
-
 def test_a_lost_unit_is_submitted_again_without_the_cells_that_it_measured(
     tasks: list[Task], run: RunDirectory, plan: Plan
 ) -> None:
@@ -152,41 +141,6 @@ def test_a_unit_that_is_lost_too_often_fails_with_the_reason(
     errors = {records[cell["id"]].error for cell in tasks[0].cells}
     times = ", 3 times in all" if retries else ""
     assert errors == {f"its node is gone{times}. To try again: --retry-failed"}
-
-
-def test_what_is_left_has_no_record_and_nothing_more_is_submitted(
-    tasks: list[Task], run: RunDirectory, plan: Plan
-) -> None:
-    backend = Scripted(measured, room=1)
-    told = go(tasks, run, backend, leaving=lambda: 7.5)
-    assert [name for name, _ in told] == ["left"]
-    assert backend.seconds == 7.5
-    assert len(backend.submitted) == 1
-    assert not run.records(plan)
-
-
-def test_a_detached_driver_returns_when_all_is_submitted(
-    tasks: list[Task], run: RunDirectory, plan: Plan
-) -> None:
-    backend = Scripted(measured, room=len(tasks))
-    assert go(tasks, run, backend, detach=True) == []
-    assert backend.detached
-    assert len(backend.submitted) == len(tasks)
-
-
-def test_what_is_told_of_all_tasks_is_passed_on_and_of_an_unknown_one_is_not(
-    tasks: list[Task], run: RunDirectory, plan: Plan
-) -> None:
-    queued = {"queued": {"Priority": 1}, "running": 0, "stuck": {}}
-
-    def answer(task: Task, times: int) -> list[Event]:
-        unknown = Event("0" * 16, "cell_done", {"cell": "x"})
-        return [Event("", "jobs", queued), unknown, *measured(task, times)]
-
-    told = go(tasks[:1], run, Scripted(answer))
-    assert [payload for name, payload in told if name == "jobs"] == [queued]
-    assert all(payload.get("key") != "0" * 16 for _, payload in told)
-    assert len(run.records(plan)) == 4
 
 
 def test_what_another_driver_has_measured_is_not_measured_again(

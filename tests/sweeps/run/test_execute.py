@@ -13,7 +13,6 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.sweeps.plan.plan import Plan, make_plan, select
 from maxk_lab.sweeps.run.execute import Outcome, execute
-from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
@@ -174,14 +173,6 @@ def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) 
     assert (len(outcome.done), len(outcome.stale), len(run.ids())) == (8, 8, 16)
     assert len(next(payload for name, payload in told if name == "stale")["cell_ids"]) == 8
     assert run.spec() == changed
-
-
-def test_a_run_is_over_when_the_last_driver_that_lives_has_ended(
-    go: Go, run: RunDirectory, plan: Plan
-) -> None:
-    with Driver(run.root):
-        assert not go(only="seed=0").last
-    assert go().last
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -12,14 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 from run_processes import alive, wait_until
 from sweep_files import SMALL
 
 from maxk_lab.errors import RefusedError
-from maxk_lab.seeds import seed_generators
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -180,20 +176,6 @@ def test_a_server_that_is_killed_is_started_again(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "told"), [(9, "signal SIGKILL"), (40, "signal 40")])
-def test_the_end_of_a_process_is_seen_whatever_a_module_blocks(
-    run_of: Run, number: int, told: str
-) -> None:
-    Path("own_reward.py").write_text(
-        "import os, signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})\n\n"
-        f"def reward(prompts, completions, **columns):\n    os.kill(os.getpid(), {number})\n"
-    )
-    outcome, errors, _ = run_of(REWARDED, "execution.retries=0")
-    assert len(outcome.failed) == 3
-    assert all(f"({told})" in error["error"] for error in errors)
-
-
-@pytest.mark.slow
 def test_servers_that_end_at_their_first_request_have_an_end(run_of: Run) -> None:
     Path("own_reward.py").write_text(
         f"import os\nos.register_at_fork(before=lambda: os._exit(1))\n{REWARD}"
@@ -226,15 +208,6 @@ def test_nothing_is_left_of_a_driver_that_is_killed_during_an_import(tmp_path: P
     )
     assert done.returncode == -signal.SIGKILL
     wait_until(lambda: not alive(int(done.stdout)), 5)
-
-
-def test_the_generators_of_the_process_are_seeded() -> None:
-    def drawn(seed: int) -> tuple[float, float, float]:
-        seed_generators(seed)
-        return random.random(), float(np.random.rand()), float(torch.rand(()))
-
-    assert drawn(2**63 - 1) == drawn(2**63 - 1)
-    assert all(one != other for one, other in zip(drawn(1), drawn(2), strict=True))
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -12,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from run_processes import alive, events, wait_until, workers_of
+from run_processes import events
 
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.progress import statuses
@@ -88,25 +87,4 @@ def test_the_same_command_twice_shares_the_work(
     assert len(events(run, "cell_done")) == len({e["cell"] for e in events(run, "cell_done")}) == 16
     # Both of them worked.
     assert len({event["driver"] for event in events(run, "unit_started")}) == 2
-    assert left_over(run) == []
-
-
-def test_who_is_stopped_measures_some_again_and_changes_nothing(
-    start: Start, run: RunDirectory, plan: Plan
-) -> None:
-    stopped = start(measure="unhurried", **SOON)
-    wait_until(lambda: run.ids())
-    workers = workers_of(run)
-    for pid in (stopped.pid, *workers):
-        os.kill(pid, signal.SIGSTOP)
-    other = start(**SOON)
-    assert other.wait(timeout=60) == 0
-    assert set(statuses(plan, run).values()) == {"done"}
-    measured = {record.cell["id"]: record.metrics for record in run.records(plan)}
-    for pid in (stopped.pid, *workers):
-        os.kill(pid, signal.SIGCONT)
-    assert stopped.wait(timeout=100) == 0
-    again = RunDirectory(run.root)
-    assert {record.cell["id"]: record.metrics for record in again.records(plan)} == measured
-    assert not any(map(alive, workers))
     assert left_over(run) == []

@@ -74,10 +74,9 @@ class Event(NamedTuple):
     | `cell_done`      | `cell`, `seconds`; `record`, its line, where the driver has to append it |
     | `cell_failed`    | `cell`, `error`; `record` as above                                       |
     | `cache_file`     | `name`, `data`: a file for the cache of the run, where it has to travel  |
-    | `worker_died`    | `ending`: a worker process was lost or ended, and its unit begun again;  |
-    |                  | `alone`, the number of its cells, where each of them is tried alone      |
     | `unit_finished`  | nothing: every cell of the task has been told                            |
-    | `lost`           | `why`: whoever had the task is gone, and it may be submitted again       |
+    | `lost`           | `why`: whoever had the task is gone, and it may be submitted again;      |
+    |                  | `ending` of a worker process; `may_pass`: false where it took too long   |
     | `left`           | nothing: the task was left between two steps, as `leave` asked           |
 
     The last three end a task: it is told nothing more of. With an empty key, of all tasks together,

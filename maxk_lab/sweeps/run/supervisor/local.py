@@ -1,22 +1,20 @@
-"""The local backend: a process per unit, and each failure kept to the cells that it concerns."""
+"""The local backend: a process per unit, and each failure kept to the unit that it concerns."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from typing import Any, ClassVar, Self
 
 from maxk_lab.errors import LabError, RefusedError, warn
 from maxk_lab.files import StorageError
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
-from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.supervisor.devices import Devices
 from maxk_lab.sweeps.run.supervisor.fork_server import FORKS, Child, ForkServer
-from maxk_lab.sweeps.run.supervisor.limits import Excess, Limits
+from maxk_lab.sweeps.run.supervisor.limits import Limits
 from maxk_lab.sweeps.spec.execution import Execution
 
 # A process gets no other unit once it is so old: a start costs some hundredths of a second.
@@ -27,43 +25,13 @@ LOADING = 120.0
 _STARTS = 3
 
 
-@dataclass(eq=False)
-class _Open:
-    """A task that is not done: its cells without a record, by their ids.
-
-    `lost` counts the processes that it lost since its last record. `shared` says that what its
-    cells share, if anything, has been done before; `alone` that each is measured by itself.
-    """
-
-    task: Task
-    cells: dict[str, dict[str, Any]]
-    shared: bool
-    lost: int = 0
-    alone: bool = False
-
-    @property
-    def next(self) -> Task:
-        """The task with the cells that are to be measured next."""
-        cells = tuple(self.cells.values())
-        return replace(self.task, cells=cells[:1] if self.alone else cells)
-
-    def recorded(self, cell_id: str) -> None:
-        """Take note of a record."""
-        del self.cells[cell_id]
-        self.lost, self.shared = 0, True
-
-
 class LocalBackend:
     """Processes of this machine, at most `jobs`, forked from a server as they are needed.
 
     Each unit has a process to itself, but units that call no function of the user's and follow each
-    other within a second share one. A process that dies, or takes more memory than it may, takes
-    nothing with it: its task is begun again, without the cells that have a record, as often as
-    `execution.retries` says. Then every cell left is tried alone, as it is at once where one took
-    too long: nobody knows which of them it was, and that one meets its limit again. A cell that is
-    alone or the last one has no further try at a limit of time. Where no cell had a record, what
-    they share is at fault, and they fail together. Raises `LabError` where there is no device for
-    any process.
+    other within a second share one. A process that dies, or takes more time or memory than it may,
+    takes nothing with it, and its task is told as lost. Raises `LabError` where there is no device
+    for any process.
     """
 
     here: ClassVar[bool] = True
@@ -78,7 +46,7 @@ class LocalBackend:
         if most is not None and most < jobs:
             warn(f"execution.gpus leaves devices for {most} of {jobs} workers: no more are started")
             jobs = most
-        self._jobs, self._limits, self._retries = jobs, Limits(execution), execution.retries
+        self._jobs, self._limits = jobs, Limits(execution)
         self._lab = {module for task in tasks for module in task.lab} if FORKS else set[str]()
         # What a module does to its process when it is imported is for the units that name it.
         sets = {task.own for task in tasks} if FORKS else set[tuple[str, ...]]()
@@ -86,8 +54,8 @@ class LocalBackend:
         self._server: ForkServer | None = None
         # The starts that are left until a unit begins.
         self._starts = _STARTS
-        self._waiting: deque[_Open] = deque()
-        self._open: dict[Child, _Open] = {}
+        self._waiting: deque[Task] = deque()
+        self._open: dict[Child, Task] = {}
         # All that have not ended.
         self._children: list[Child] = []
         # The time by which every task has been left.
@@ -108,8 +76,7 @@ class LocalBackend:
 
     def submit(self, task: Task) -> None:
         """Take a task, which a process begins at the next call of `events`."""
-        cells = {cell["id"]: cell for cell in task.cells}
-        self._waiting.append(_Open(task, cells, shared=not task.shares))
+        self._waiting.append(task)
 
     def leave(self, seconds: float = LEAVE_SECONDS) -> None:
         """Ask every process to write a checkpoint and to leave; end those that take longer."""
@@ -137,10 +104,17 @@ class LocalBackend:
             yield from self._listen(child)
             if child not in self._open:
                 continue
+            excess = self._limits.excess(child)
             if child.code is not None:
-                yield from self._lose(child)
-            elif (excess := self._limits.excess(child)) is not None:
-                yield from self._end(self._remove(child), excess)
+                why = f"the worker process died while measuring ({child.ending})"
+                why += ": out of memory, killed, or ended by code that was called"
+                lost: dict[str, Any] = {"why": why, "ending": child.ending}
+            elif excess is not None:
+                lost = {"why": excess.why, "ending": excess.why, "may_pass": excess.may_pass}
+            else:
+                continue
+            child.kill()
+            yield Event(self._open.pop(child).key, "lost", lost)
 
     def _hear(self, seconds: float) -> None:
         """Wait for something to happen, and take in which processes have ended."""
@@ -159,12 +133,12 @@ class LocalBackend:
         """Give what waits to processes, of which new ones are started if they are needed."""
         server = self._ready_server() if self._waiting else None
         while server is not None and self._waiting:
-            child = self._child(server, self._waiting[0].task)
+            child = self._child(server, self._waiting[0])
             if child is None:
                 return
-            self._open[child] = one = self._waiting.popleft()
+            self._open[child] = task = self._waiting.popleft()
             child.since, child.call = time.monotonic() + LOADING, None
-            child.begin(one.next, calls=self._limits.of_calls is not None)
+            child.begin(task, calls=self._limits.of_calls is not None)
 
     def _ready_server(self) -> ForkServer | None:
         """Return the server once it has imported all; a new one is begun where it has ended.
@@ -217,16 +191,13 @@ class LocalBackend:
         self._children.append(child)
         return child
 
-    def _remove(self, child: Child) -> _Open:
-        """Kill a process, of which nothing good is to be expected, and return its task."""
-        child.kill()
-        return self._open.pop(child)
-
     def _left(self, end: float) -> Iterator[Event]:
         """Yield which tasks no process has any more; those that take too long lose theirs."""
-        late = [self._remove(child) for child in list(self._open) if time.monotonic() >= end]
-        for one in (*self._waiting, *late):
-            yield Event(one.task.key, "left", {})
+        late = list(self._open) if time.monotonic() >= end else []
+        for child in late:
+            child.kill()
+        for task in (*self._waiting, *map(self._open.pop, late)):
+            yield Event(task.key, "left", {})
         self._waiting.clear()
 
     def _listen(self, child: Child) -> Iterator[Event]:
@@ -239,7 +210,7 @@ class LocalBackend:
 
     def _noted(self, child: Child, name: str, payload: dict[str, Any]) -> Iterator[Event]:
         """Take note of an event, and yield what there is to pass on."""
-        one = self._open[child]
+        task = self._open[child]
         if name == "cannot_write":
             raise StorageError(payload["error"])
         if name in ("call", "called"):
@@ -247,65 +218,14 @@ class LocalBackend:
             return
         if name in ("unit_finished", "left"):
             del self._open[child]
-            child.idle = not (one.task.own and FORKS) and self._leaving is None
+            child.idle = not (task.own and FORKS) and self._leaving is None
             if not child.idle:
                 child.leave()
-            if name == "left":
-                yield Event(one.task.key, name, payload)
-            else:
-                yield from self._done(one)
-            return
         if name == "unit_started":
             self._starts = _STARTS
-            payload["cell_ids"] = [cell["id"] for cell in one.next.cells]
+            payload["cell_ids"] = [cell["id"] for cell in task.cells]
         if name in ("cell_done", "cell_failed"):
             payload["record"] = payload["record"].encode()
-            one.recorded(payload["cell"])
         if name != "progress":
             child.since = time.monotonic()
-        yield Event(one.task.key, name, payload)
-
-    def _lose(self, child: Child) -> Iterator[Event]:
-        """Begin what a dead process was at again, or record that its cells end every process."""
-        one = self._remove(child)
-        again = ", and again in a new one" if one.lost else ""
-        why = (
-            f"the worker process died while measuring ({child.ending}){again}: "
-            "out of memory, killed, or ended by code that was called"
-        )
-        yield from self._end(one, Excess(why, may_pass=True), ending=child.ending)
-
-    def _end(self, one: _Open, excess: Excess, *, ending: str = "") -> Iterator[Event]:
-        """Begin again what a process was at that was lost, or record that its cells failed.
-
-        Where it is not known which of them was at fault, each is tried alone.
-        """
-        one.lost += 1
-        again = excess.may_pass and one.lost <= self._retries and not one.alone
-        told: dict[str, Any] = {"ending": ending or excess.why}
-        if one.cells and not again:
-            if one.alone or not one.shared or len(one.cells) == 1:
-                yield from self._fail(one, f"{excess.why}. To try again: --retry-failed")
-                return
-            one.alone = True
-            told["alone"] = len(one.cells)
-        if one.cells:
-            yield Event(one.task.key, "worker_died", told)
-        yield from self._done(one)
-
-    def _fail(self, one: _Open, error: str) -> Iterator[Event]:
-        """Yield that the cells that were to be measured failed, with their records."""
-        task = one.next
-        for cell in task.cells:
-            record = Record(cell, "failed", None, error, task.provenance, {})
-            told = {"cell": cell["id"], "error": error, "record": record.to_line(task.attempt)}
-            one.recorded(cell["id"])
-            yield Event(task.key, "cell_failed", told)
-        yield from self._done(one)
-
-    def _done(self, one: _Open) -> Iterator[Event]:
-        """Yield that a unit has ended, or go on with the cells that are left of it."""
-        if one.cells:
-            self._waiting.appendleft(one)
-        else:
-            yield Event(one.task.key, "unit_finished", {})
+        yield Event(task.key, name, payload)

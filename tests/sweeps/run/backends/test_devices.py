@@ -88,11 +88,6 @@ def test_shares_of_devices(
     assert devices.take(wanted) == seen[-1]
 
 
-def test_who_gets_a_device() -> None:
-    for share, gets in {None: [True, False], 0: [False, False], 0.5: [True, True]}.items():
-        assert [Devices(share).wanted_by(uses) for uses in (True, False)] == gets
-
-
 def test_no_device_where_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises(LabError, match="this machine has no CUDA device"):

@@ -95,17 +95,6 @@ def test_those_that_do_not_leave_are_ended_in_time(small: str, run: RunDirectory
     assert len(run.ids()) == 2
 
 
-def test_what_no_worker_has_begun_is_left_at_once(small: str, run: RunDirectory) -> None:
-    plan = make_plan(load_spec(small, ["seeds=[0, 1, 2]"]))
-    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, "fake_measures:quick", {})
-    with LocalBackend(run, plan.spec.execution, 2, tasks) as backend:
-        for task in tasks:
-            backend.submit(task)
-        backend.leave()
-        told = [*backend.events(0)]
-    assert told == [Event(task.key, "left", {}) for task in tasks]
-
-
 def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(
     write: Write, run: RunDirectory
 ) -> None:

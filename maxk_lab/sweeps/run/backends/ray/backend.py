@@ -192,7 +192,7 @@ class RayBackend:
         errors, task = self._ray.exceptions, self._open[handle]
         try:
             for name, payload in self._ray.get(next(handle)):
-                if name == "unit_finished":
+                if name in ("unit_finished", "lost"):
                     del self._open[handle]
                 yield Event(task.key, name, payload)
             return

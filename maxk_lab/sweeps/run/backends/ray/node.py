@@ -1,7 +1,7 @@
 """A node's part: a unit measured by the local backend, its events and files told as they come.
 
-It runs in a process of Ray's, which keeps the fork server for the next unit. Here are no limits and
-no blame: all that is the local backend's, as on the driver's own machine.
+It runs in a process of Ray's, which keeps the fork server for the next unit. Here are no limits:
+all that is the local backend's, as on the driver's own machine.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ def measured(parcel: Parcel) -> Iterator[list[Item]]:
         while not finished:
             events = list(backend.events(_TICK))
             names = {event.name for event in events}
-            finished = "unit_finished" in names
+            finished = bool(names & {"unit_finished", "lost"})
             # Before the records: whoever has those may look for them.
             late = time.monotonic() - looked >= _BETWEEN_LOOKS
-            if not at_home and (late or names & {"cell_done", "unit_finished"}):
+            if not at_home and (late or names & {"cell_done", "unit_finished", "lost"}):
                 yield from ([one] for one in new_files(root / "cache", parcel.patterns, times))
                 looked = time.monotonic()
             if events:

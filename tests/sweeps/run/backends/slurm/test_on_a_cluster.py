@@ -250,15 +250,3 @@ def test_a_training_goes_on_where_it_was_with_the_same_numbers(
     alone = RunDirectory(tmp_path / "alone")
     execute(planned(sweep=TRAINING, here=True), alone)
     assert [r.metrics for r in run.records(plan)] == [r.metrics for r in alone.records(plan)]
-
-
-def test_a_cancelled_training_has_a_checkpoint(
-    cluster: Cluster, planned: MakePlan, run: RunDirectory
-) -> None:
-    execute(planned(sweep=TRAINING), run, detach=True)
-    wait_until(lambda: begun(run))
-    assert cancel(run)
-    wait_until(lambda: not cluster.jobs())
-    assert any(run.cache_path.glob("training-*"))
-    assert not printed(run, "worker_died")
-    assert not run.ids()

@@ -101,10 +101,6 @@ def test_a_job_that_is_told_to_end_does_not_come_back_by_itself(
     assert pack.checkpoint() is None
 
 
-def test_a_signal_before_a_job_has_begun_requeues_it(pack: Pack) -> None:
-    assert pack.checkpoint() is not None
-
-
 @pytest.mark.parametrize(
     ("number", "before", "seconds"),
     [(signal.SIGUSR2, 120, 60.0), (signal.SIGUSR2, 30, 15.0), (signal.SIGTERM, 120, 20.0)],
