@@ -6,14 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.needs import guessed_seconds
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.backends.backend import JobState, queues
-from maxk_lab.sweeps.run.leases import DriverInfo, drivers
 from maxk_lab.sweeps.run.records import RunDirectory
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.run.leases import DriverInfo
 
 State = Literal["done", "failed", "missing"]
 Kind = tuple[str, int | None]
@@ -103,6 +105,9 @@ def status_of(run: RunDirectory) -> Status:
     asked = [queue.jobs(run) for queue in queues()]
     jobs = tuple(job for found in asked for job in found.found)
     with_job = {unit for job in jobs if job.may_run for unit in job.units}
+    # A plan has no use for the libraries of leases, which take a tenth of a second to import.
+    from maxk_lab.sweeps.run.leases import drivers
+
     at_work = drivers(run.root)
     leased = {key: one for one in at_work for key in one.tasks}
     states = statuses(plan, run)
