@@ -44,20 +44,19 @@ def _check(sound: bool, allowed: str, value: Any) -> None:
         raise ValueError(f"{allowed}, got {shown(value)}")
 
 
-def _is_line(value: Any, longest: int) -> bool:
+def _is_line(value: Any, longest: int = 2000) -> bool:
     return isinstance(value, str) and value.isprintable() and len(value) <= longest
 
 
 def _ray_address(value: Any) -> str:
-    """Return the address of a cluster that this machine is part of."""
+    """Return the address of a cluster that this machine is part of; empty for one started here."""
     if str(value).startswith("ray://"):
         raise ValueError(
             "is for a machine of the cluster, auto or host:port: from outside of it "
             "`ray job submit -- maxk-lab run ...` starts the run there"
         )
-    if value == "":  # a cluster is started here
-        return ""
-    _check(_is_line(value, 500) and value.split() == [value], "must be a text of one word", value)
+    sound = value == "" or (_is_line(value, 500) and value.split() == [value])
+    _check(sound, "must be a text of one word", value)
     return str(value)
 
 
@@ -83,14 +82,12 @@ def slurm_seconds(text: str) -> float:
 
 
 def _slurm_time(value: Any) -> str:
-    """Return a time for a job of Slurm, as it is written."""
-    if value == "":  # the partition's own
-        return ""
+    """Return a time for a job of Slurm, as it is written; empty for the partition's own."""
     allowed = 'must be a time such as "4:00:00", "1-12:00:00" or 4h'
     # YAML 1.1 reads 4:00:00 without quotes as the number 14400, and Slurm 30 as minutes.
     _check(isinstance(value, str), f"{allowed}, with quotes where it has colons", value)
     try:
-        count = slurm_seconds(value)
+        count = slurm_seconds(value) if value else 60
     except ValueError:
         raise ValueError(f"{allowed}, got {shown(value)}") from None
     _check(60 <= count <= 365 * 86_400, "must be between a minute and a year", value)
@@ -99,19 +96,18 @@ def _slurm_time(value: Any) -> str:
 
 def _signal(value: Any) -> int:
     """Return whole seconds before the end of a job."""
-    allowed = "must be a time of at most 65535 seconds, such as 120 or 2min"
     try:
         count = seconds(value) if isinstance(value, str) else value
     except ValueError:
         count = None
-    _check(not isinstance(count, bool) and count in range(65_536), allowed, value)
+    sound = not isinstance(count, bool) and count in range(65_536)
+    _check(sound, "must be a time of at most 65535 seconds, such as 120 or 2min", value)
     return int(count or 0)
 
 
 def _shell_lines(value: Any) -> list[str]:
-    """Return shell lines, one or several."""
     lines = [value] if isinstance(value, str) else value
-    sound = isinstance(lines, list | tuple) and all(_is_line(line, 2000) for line in lines)
+    sound = isinstance(lines, list | tuple) and all(map(_is_line, lines))
     _check(sound, "must be a list of shell lines, each a text", value)
     return list(lines)
 
@@ -138,7 +134,7 @@ def _options(value: Any) -> dict[str, Any]:
             raise ValueError(f"has {shown(name)}, which is no option of sbatch")
         if _OURS.fullmatch(name):
             raise ValueError(f"has {name}, which a run sets itself; leave it out")
-        sound = isinstance(given, bool | int | float) or _is_line(given, 2000)
+        sound = isinstance(given, bool | int | float) or _is_line(given)
         _check(sound, f"needs a number, a text, true or false for {name}", given)
     return dict(value)
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.changes import changed_since
@@ -50,54 +52,44 @@ class Overview:
 
 def overview(run: RunDirectory) -> Overview:
     """Return the overview of a run, also of one that is damaged."""
-    description, planned, claims = "", None, 0
-    changed: list[str] = []
-    wrong: list[str] = []
+    known: dict[str, Any] = {"name": run.name, "folder": run.place, "changed": run.changed}
+    planned: set[str] | None = None
+    states: dict[str, str] = {}
+    wrong = []
     try:
         spec = run.spec()
-        description, claims = spec.description, len(spec.claims)
+        known |= {"description": spec.description, "claims": len(spec.claims)}
         planned = {cell.id for cell in make_plan(spec).cells}
-        changed = changed_since(spec)
+        known["changed_since"] = tuple(changed_since(spec))
     except LabError as error:
         wrong.append(str(error).splitlines()[0])
     try:
         states = {cell: head.status for cell, head in run.heads.items()}
     except LabError as error:
         wrong.append(str(error))
-        states = {}
-    known = Counter(state for cell, state in states.items() if planned is None or cell in planned)
+    counts = Counter(state for cell, state in states.items() if planned is None or cell in planned)
     return Overview(
-        name=run.name,
-        folder=run.place,
-        changed=run.changed,
-        description=description,
+        **known,
         planned=None if planned is None else len(planned),
-        done=known["done"],
-        failed=known["failed"],
+        done=counts["done"],
+        failed=counts["failed"],
         missing=None if planned is None else len(planned - states.keys()),
-        stale=len(states) - known["done"] - known["failed"],
+        stale=len(states) - counts["done"] - counts["failed"],
         damaged=len(run.problems),
         size=size_of(run.place),
-        claims=claims,
-        changed_since=tuple(changed),
         wrong="; ".join(wrong),
     )
 
 
 def size_of(path: Path) -> int:
     """Return the bytes of a file, or of all files below a folder, through no link in it."""
-    try:
-        if not path.is_dir():
-            return path.lstat().st_size
-        with os.scandir(path) as entries:
-            return sum(
-                size_of(Path(entry.path))
-                if entry.is_dir(follow_symlinks=False)
-                else entry.stat(follow_symlinks=False).st_size
-                for entry in entries
-            )
-    except OSError:  # gone meanwhile, or not to be read
-        return 0
+    files = [str(path)] if path.is_file() else []
+    files += [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
+    size = 0
+    for file in files:
+        with suppress(OSError):  # gone meanwhile
+            size += os.lstat(file).st_size
+    return size
 
 
 @dataclass(frozen=True)
@@ -144,17 +136,6 @@ def prune(run: RunDirectory, others: Iterable[Path] = ()) -> Prunable:
     Whenever this is stopped, the run is whole, and the same call goes on.
     """
     run.for_writing("prune")
-    _check_idle(run)
-    found = prunable(run, others)
-    if found.stale or found.damaged:
-        run.drop(found.stale.keys())
-    for path in (*found.cache, *found.others):
-        path.unlink(missing_ok=True)
-    return found
-
-
-def _check_idle(run: RunDirectory) -> None:
-    """Raise `LabError` where a process works in a run, or jobs of it wait on a cluster."""
     if at_work := drivers(run.root):
         raise LabError(f"{run.root} is in use by {at_work[0]}; it stays as it is meanwhile")
     if (run.root / "jobs").is_dir() and any_may_run(run):
@@ -162,6 +143,12 @@ def _check_idle(run: RunDirectory) -> None:
             f"{run.root} has jobs that wait or run on a cluster; end them first: "
             f"maxk-lab status {run.root} --cancel"
         )
+    found = prunable(run, others)
+    if found.stale or found.damaged:
+        run.drop(found.stale.keys())
+    for path in (*found.cache, *found.others):
+        path.unlink(missing_ok=True)
+    return found
 
 
 def _cache(run: RunDirectory, plan: Plan, states: Mapping[str, str]) -> list[Path]:
@@ -174,13 +161,7 @@ def _cache(run: RunDirectory, plan: Plan, states: Mapping[str, str]) -> list[Pat
         kept.update(run.cached(unit, "kept"))
         spent.update(run.cached(unit, "spent") if done else ())
         needed.update(run.cached(unit, "evaluation" if done else "kept"))
-    of_no_unit = set(_of_any_unit(run.cache_path)) - kept
+    shapes = (one for kind in STUDIES for one in getattr(kind.part("spec"), "SHAPES", ()))
+    of_no_unit = {path for shape in shapes for path in run.cache_path.glob(shape)} - kept
     found = (of_no_unit | spent) - needed
     return sorted(path for path in found if path.is_file() and not path.is_symlink())
-
-
-def _of_any_unit(cache: Path) -> Iterator[Path]:
-    """Yield the files that kinds of studies know by the shape of their names."""
-    for kind in STUDIES:
-        for shape in getattr(kind.part("spec"), "SHAPES", ()):
-            yield from cache.glob(shape)

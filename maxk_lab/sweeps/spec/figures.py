@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
-from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import shown
-from maxk_lab.fields import Model, OneOrMore
+from maxk_lab.fields import Model, OneOrMore, one_of
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.spec.claims import AXES, settings_of
 from maxk_lab.sweeps.spec.fields import AnyStudy, GradientMeasure
@@ -64,51 +63,37 @@ def check_figures(
         if study not in points:
             source.add(path, f"a figure shows a {study} study, and this sweep has none")
             continue
-        _check_figure(figure, _values(points[study]), path, source)
+        # The distinct values that grid points take of every axis and setting.
+        values: dict[str, dict[Any, None]] = {axis: {} for axis in AXES}
+        for point in points[study]:
+            for axis, value in {**point, **settings_of(point)}.items():
+                if axis != "setting":
+                    values.setdefault(axis, {})[value] = None
+        _check_parts(figure, values, path, source)
         if (reason := studies[study].lacks(figure.metric, ())) is not None:
             source.add((*path, "metric"), reason)
 
 
-def _check_figure(
-    figure: Figure, values: dict[str, Sequence[Any]], path: TreePath, source: Source
+def _check_parts(
+    figure: Figure, values: Mapping[str, Iterable[Any]], path: TreePath, source: Source
 ) -> None:
-    parts: dict[TreePath, str] = {("against",): figure.against}
     listed = isinstance(source.tree["figures"][int(path[1])].get("lines"), list)
+    parts: dict[TreePath, str] = {("against",): figure.against}
     for i, axis in enumerate(figure.lines):
         parts["lines", str(i) if listed else ""] = axis
     if figure.panels is not None:
         parts["panels",] = figure.panels
-    known = list(values)
     for part, axis in parts.items():
         if axis not in values:
-            also = did_you_mean(axis, known)
-            source.add(
-                (*path, *filter(None, part)),
-                f"must be one of {', '.join(known)}, got {shown(axis)}{also}",
-            )
+            source.add((*path, *filter(None, part)), one_of(axis, values))
     named = [figure.against, *figure.lines, *([] if figure.panels is None else [figure.panels])]
     twice = sorted({axis for axis in named if named.count(axis) > 1})
     if twice:
-        source.add(
-            path,
-            f"against, lines and panels must name different things, got {', '.join(twice)} twice",
-        )
-    if figure.against in ("estimator", "baseline") or _is_text(values.get(figure.against, ())):
+        what = f"must name different things, got {', '.join(twice)} twice"
+        source.add(path, f"against, lines and panels {what}")
+    along = values.get(figure.against, ())
+    if figure.against in ("estimator", "baseline") or any(isinstance(v, str | bool) for v in along):
         source.add((*path, "against"), f"must have numbers for values, got {figure.against}")
-    loose = [axis for axis in known if axis not in named and len(values[axis]) > 1]
+    loose = [axis for axis in values if axis not in named and len([*values[axis]]) > 1]
     if loose:
         source.add(path, f"{', '.join(loose)} takes several values: name it in lines or panels")
-
-
-def _is_text(values: Iterable[Any]) -> bool:
-    return any(isinstance(value, str | bool) for value in values)
-
-
-def _values(points: Iterable[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
-    """Return the distinct values that grid points take of every axis and setting."""
-    found: dict[str, dict[Any, None]] = {axis: {} for axis in AXES}
-    for point in points:
-        for axis, value in {**point, **settings_of(point)}.items():
-            if axis != "setting":
-                found.setdefault(axis, {})[value] = None
-    return {axis: list(values) for axis, values in found.items()}
