@@ -15,7 +15,7 @@ from maxk_lab.report.formats.render import rendered
 from maxk_lab.report.model import ClaimVerdict
 from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise
-from maxk_lab.report.view.asked import asked_view
+from maxk_lab.report.view import asked_view
 from maxk_lab.report.write import write_report
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.find import find_run

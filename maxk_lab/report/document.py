@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from maxk_lab.report.naming import Setting, short_names, spelled
 from maxk_lab.statistics.intervals import Interval
 
 UNDEFINED = "—"
@@ -37,29 +36,23 @@ class Bullets:
     items: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column, the same in every format.
-
-    `text(row)` is for readers, `values(row)` (name → value) for code.
-    """
+class Column(NamedTuple):
+    """The heading of a column, and whether it holds numbers."""
 
     heading: str
-    text: Callable[[Any], str]
-    values: Callable[[Any], Mapping[str, Any]]
     numeric: bool = False
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A printed table.
+    """A printed table of texts.
 
     `breaks` are the numbers of the rows with a rule above, `caption` holds for all rows.
     """
 
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[Any, ...]
+    rows: tuple[tuple[str, ...], ...]
     caption: tuple[str, ...] = ()
     breaks: tuple[int, ...] = ()
 
@@ -95,39 +88,6 @@ Part = Block | Pictures | Folded
 PartType = TypeVar("PartType", bound=Part)
 
 
-@dataclass(frozen=True)
-class Section:
-    """Rows of one sort: blocks to read, and flat records (one per row) to compute with.
-
-    In a record a value that is a list or a mapping is for JSON alone. `first` names the values that
-    a reader looks at before all others; `meanings` explains values that the table of measures does
-    not have, by their names or patterns of them such as `max@*`, the first that fits.
-    """
-
-    name: str
-    blocks: tuple[Block, ...] = ()
-    records: tuple[Mapping[str, Any], ...] = ()
-    first: tuple[str, ...] = ()
-    meanings: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """One kind of study in the report.
-
-    `answer` are whole sentences about what was found, the first the headline, and `short` has the
-    one short table that they rest on; the blocks of the `sections` are folded. `basis` has, by
-    their key in JSON, the lines that say what the numbers rest on; `undefined` one line for each
-    reason why values are missing.
-    """
-
-    sections: tuple[Section, ...]
-    basis: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    undefined: Sequence[str] = ()
-    answer: tuple[str, ...] = ()
-    short: tuple[Block, ...] = ()
-
-
 class Printable(Protocol):
     """Blocks with a title, and how they are to look."""
 
@@ -146,6 +106,18 @@ class Printable(Protocol):
     @property
     def width(self) -> int:
         """Return the columns of the terminal."""
+
+
+def sheet(
+    title: str,
+    columns: Sequence[tuple[Column, Callable[[Any], str]]],
+    rows: Iterable[Any],
+    caption: Iterable[str] = (),
+    breaks: Iterable[int] = (),
+) -> Sheet:
+    """The sheet of rows whose texts the columns make."""
+    texts = tuple(tuple(text(row) for _, text in columns) for row in rows)
+    return Sheet(title, tuple(one for one, _ in columns), texts, tuple(caption), tuple(breaks))
 
 
 def label_of(line: str) -> tuple[str, str]:
@@ -200,43 +172,3 @@ def compact(interval: Interval) -> str:
     if not interval.known:
         return UNDEFINED
     return f"{number(interval.value)} [{number(interval.low)}, {number(interval.high)}]"
-
-
-ESTIMATOR = Column(
-    "estimator", lambda row: row.key.estimator, lambda row: {"estimator": row.key.estimator}
-)
-BASELINE = Column(
-    "baseline", lambda row: row.key.baseline, lambda row: {"baseline": row.key.baseline}
-)
-N = Column("n", lambda row: str(row.key.n), lambda row: {"n": row.key.n}, numeric=True)
-K = Column("K", lambda row: str(row.key.k), lambda row: {"k": row.key.k}, numeric=True)
-POINT = (ESTIMATOR, BASELINE, N, K)
-SEEDS = Column(
-    "seeds",
-    lambda row: f"{len(row.finished)}/{len(row.cells)}",
-    lambda row: {
-        "seeds_finished": len(row.finished),
-        "seeds": len(row.cells),
-        "complete": row.all_finished,
-    },
-)
-
-
-def setting_columns(settings: Sequence[Setting]) -> tuple[Column, ...]:
-    """A column for each key of these settings, by its last word.
-
-    Their rows have a `setting`, or a `key` that has.
-    """
-    keys = list(dict.fromkeys(key for setting in settings for key, _ in setting))
-    return tuple(_setting_column(key, heading) for key, heading in short_names(keys).items())
-
-
-def _setting_column(key: str, heading: str) -> Column:
-    def value(row: Any) -> Any:
-        return dict(getattr(row, "key", row).setting).get(key)
-
-    def text(row: Any) -> str:
-        found = value(row)
-        return "" if found is None else spelled(found)
-
-    return Column(heading, text, lambda row: {key: value(row)}, numeric=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,19 +11,18 @@ from maxk_lab.report.claims import verdict_lines
 from maxk_lab.report.document import (
     Block,
     Bullets,
-    Chapter,
     Drawn,
     Folded,
     Paragraph,
     Part,
     Pictures,
-    Section,
+    Sheet,
 )
 from maxk_lab.report.model import Failure, Header, Summary
 from maxk_lab.report.naming import listed
-from maxk_lab.report.sections import chapter
+from maxk_lab.report.sections import Chapter, Section, chapter, sections
 from maxk_lab.report.tables import grouped
-from maxk_lab.report.view.view import WHOLE, View
+from maxk_lab.report.view import WHOLE, View
 from maxk_lab.sweeps.plan.changes import ELSE
 from maxk_lab.sweeps.studies import STUDIES, in_reading_order
 
@@ -66,24 +65,23 @@ class Report:
     @cached_property
     def sections(self) -> list[Section]:
         """The sections that have rows to show, in reading order."""
-        captions = {
-            section.name: tuple(line for lines in chapter.basis.values() for line in lines)
-            for chapter in self.chapters.values()
-            for section in chapter.sections
-        }
-        return self.view.of(self._all_sections, captions)
+        return self.view.of(self._all_sections)
 
     @cached_property
     def _all_sections(self) -> list[Section]:
-        found = (self.chapters[kind.name] for kind in in_reading_order())
-        return [part for chapter in found for part in chapter.sections if part.records]
+        return [
+            replace(section, notes=self.chapters[kind.name].notes if self.view.columns else ())
+            for kind in in_reading_order()
+            for section in sections(kind, self.summary.studies[kind.name])
+            if section.lines
+        ]
 
     @property
     def standing(self) -> list[str]:
         """The first lines: what was measured at all, and what is shown of it."""
         shown, planned = (
-            sum(len(section.records) for section in sections)
-            for sections in (self.sections, self._all_sections)
+            sum(len(section.lines) for section in several)
+            for several in (self.sections, self._all_sections)
         )
         return [*standing_lines(self.summary), *self.view.lines(shown, planned), *self.undrawn]
 
@@ -144,11 +142,11 @@ class Report:
         return [Bullets("What the claims say", items)] if items else []
 
     @property
-    def shortest(self) -> list[Block]:
+    def shortest(self) -> list[Sheet]:
         """The short tables that carry the answer."""
         if not self.summary.counts.done:  # tables of dashes
             return []
-        return [block for kind in in_reading_order() for block in self.chapters[kind.name].short]
+        return [sheet for kind in in_reading_order() for sheet in self.chapters[kind.name].short]
 
     @property
     def _drawn(self) -> list[Part]:

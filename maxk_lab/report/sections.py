@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,20 +22,20 @@ from maxk_lab.report.document import (
     UNDEFINED,
     Block,
     Bullets,
-    Chapter,
     Column,
-    Section,
     Sheet,
     breaks_between,
     exact,
     label_of,
     marked,
     number,
+    sheet,
 )
 from maxk_lab.report.naming import listed, short_names, spelled
 from maxk_lab.report.tables import Estimate, Pooled, PooledRow, axes, grouped, numbers, record
+from maxk_lab.report.view import BESIDE, is_axis
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.statistics.measures import MEASURES, described
+from maxk_lab.statistics.measures import described
 from maxk_lab.sweeps.studies import StudyRow
 from maxk_lab.visible import visible_line
 
@@ -48,49 +49,180 @@ _AXES = {"estimator": "estimator", "baseline": "baseline", "n": "n", "k": "K", "
 _LINES, _NAMED = 14, 4
 # The most columns beside those that name a row.
 _WIDEST = 8
+# The end of headings such as `K = 2`, after the K.
+_OF_K = re.compile(r"(?<=\w) = \d+$")
+# Columns of text.
+_WORDS = ("environment", "estimator", "baseline", "cells")
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """The answer to one kind of study, its short table, and the notes on what these rest on."""
+
+    answer: tuple[str, ...] = ()
+    short: tuple[Sheet, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row with its numbers and attributes, and the same as one flat record to compute with."""
+
+    row: PooledRow
+    numbers: Mapping[str, Estimate]
+    attributes: Mapping[str, Any]
+    record: Mapping[str, Any]
+
+    def text(self, name: str) -> str:
+        """A column of the row as tables have it; empty where the row has no such column."""
+        if name in self.numbers and name not in self.attributes:
+            interval = self.numbers[name].interval
+            return exact(interval.value) if interval.exact else marked(interval)
+        columns = self.attributes if name in self.attributes else self.record
+        if name not in columns:
+            return ""
+        value = columns[name]
+        if value is None:
+            return UNDEFINED
+        if isinstance(value, Mapping):
+            return " ".join(map(str, value.values()))
+        if isinstance(value, bool):
+            return {"best": {True: "★", False: ""}}.get(name, {True: "yes", False: "no"})[value]
+        return number(value) if isinstance(value, float) else spelled(value)
+
+
+# A column, and what makes its texts.
+_Texts = tuple[Column, Callable[[Line], str]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows of one sort, of which `chosen` columns may be shown alone; without `ruled` no rules."""
+
+    kind: str
+    name: str
+    lines: tuple[Line, ...]
+    chosen: tuple[str, ...] = ()
+    ruled: bool = True
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the section in their order: what CSV has of it."""
+        every = {
+            name: None
+            for line in self.lines
+            for name, value in line.record.items()
+            if name == "cells" or not isinstance(value, list | dict)
+        }
+        return tuple(every)
+
+    @cached_property
+    def records(self) -> tuple[Mapping[str, Any], ...]:
+        """A flat record for each row; of chosen columns with their intervals."""
+        if not self.chosen:
+            return tuple(line.record for line in self.lines)
+        wanted = [name + end for name in self.chosen for end in ("", *BESIDE)]
+        return tuple(
+            {name: line.record[name] for name in wanted if name in line.record}
+            for line in self.lines
+        )
+
+    @cached_property
+    def undefined(self) -> list[str]:
+        """A line for each reason: which numbers of which rows have no value, and why."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for line in self.lines:
+            reasons: dict[str, list[str]] = {}
+            for name, one in line.numbers.items():
+                if not one.interval.known:
+                    reason = line.row.unfinished or one.interval.reason or "no interval"
+                    reasons.setdefault(reason, []).append(name)
+            for reason, names in reasons.items():
+                headings = dict.fromkeys(told.heading for n in names if (told := described(n)))
+                every = len(names) == len(line.numbers)
+                which = "all" if every else ", ".join(filter(None, headings))
+                if which:
+                    found.setdefault((reason, which), []).append(line.row.key.path)
+        return [f"{why}: {which} of {listed(on, _NAMED)}" for (why, which), on in found.items()]
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The rows as tables to read: one for each place and group of measures, or one chosen."""
+        if self.chosen:
+            return (self._of_chosen(),)
+        places = grouped(
+            self.lines,
+            lambda line: (line.row.key.environment, getattr(line.row.key, "stage", None)),
+        )
+        blocks: list[Block] = [
+            sheet for lines in places.values() for sheet in _sheets(self.kind, lines, self.ruled)
+        ]
+        if self.undefined:
+            title = f"{self.name.capitalize()} without a value ({UNDEFINED})"
+            blocks.append(Bullets(title, tuple(self.undefined)))
+        return tuple(blocks)
+
+    def _of_chosen(self) -> Sheet:
+        columns: list[_Texts] = [
+            (Column(one, one not in _WORDS), partial(_chosen, one)) for one in self.chosen
+        ]
+        hidden = [
+            name
+            for name in filter(is_axis, self.names)
+            if name not in self.chosen
+            and len({str(line.record.get(name)) for line in self.lines}) > 1
+        ]
+        more = f"These rows differ in {', '.join(hidden)}, too, which is no column here."
+        caption = (*self.notes, *([more] if hidden else []))
+        return sheet(f"Chosen columns, {self.name}", columns, self.lines, caption)
+
+
+def _chosen(name: str, line: Line) -> str:
+    value = line.record.get(name)
+    return line.text(name) if value is not None and value == value else UNDEFINED
+
+
+def sections(kind: StudyRow, pooled: Pooled[PooledRow]) -> list[Section]:
+    """The rows of a kind of study, and those of other sorts beside them."""
+    ordered = getattr(kind.part("pool"), "sorted_rows", tuple)
+    found = []
+    for name, rows in ((kind.name, ordered(pooled.rows)), *pooled.beside):
+        measured = [(row, numbers(kind.name, row)) for row in rows]
+        lines = tuple(
+            Line(row, its, row.attributes, record(kind.name, row, its)) for row, its in measured
+        )
+        found.append(Section(kind.name, name, lines))
+    return found
 
 
 def chapter(kind: StudyRow, pooled: Pooled[PooledRow], summary: Summary) -> Chapter:
     """The chapter of a kind whose facts fill its template; without rows, an empty one."""
-    ordered = getattr(kind.part("pool"), "sorted_rows", tuple)
-    sections = [_section(kind.name, kind.name, ordered(pooled.rows))]
-    sections += [_section(kind.name, name, rows) for name, rows in pooled.beside]
     if not pooled.rows:
-        return Chapter(tuple(sections))
+        return Chapter()
     facts = kind.part("facts").facts(pooled, summary)
     answer, notes = answer_of(kind, facts)
-    undefined = _undefined(kind.name, pooled.rows)
-    return Chapter(
-        tuple(sections),
-        {f"{kind.name}_basis": notes},
-        undefined,
-        answer=answer,
-        short=tuple(_short(facts, notes)),
-    )
+    return Chapter(answer, tuple(_short(facts, notes)), notes)
 
 
 def _short(facts: Any, notes: Sequence[str]) -> Iterator[Sheet]:
     """The short table of the facts: a column for each field of its lines that any line has."""
     if not facts.table:
         return
-    fields = type(facts.table[0]).model_fields
-    names = [
-        name
-        for name in fields
+    columns = [
+        (
+            Column(
+                about.title or name,
+                not all(isinstance(getattr(one, name), str) for one in facts.table),
+            ),
+            partial(_field, name),
+        )
+        for name, about in type(facts.table[0]).model_fields.items()
         if any(getattr(line, name) not in (None, "", 0) for line in facts.table)
     ]
-    columns = tuple(
-        Column(
-            fields[name].title or name,
-            partial(_field, name),
-            lambda line: {},
-            numeric=not all(isinstance(getattr(one, name), str) for one in facts.table),
-        )
-        for name in names
-    )
     more = len(facts.table) - _LINES
     left = (f"{more} more methods stand in the tables further down.",) if more > 0 else ()
-    yield Sheet(facts.title, columns, tuple(facts.table[:_LINES]), (*left, *notes))
+    yield sheet(facts.title, columns, facts.table[:_LINES], (*left, *notes))
 
 
 def _field(name: str, line: BaseModel) -> str:
@@ -102,178 +234,75 @@ def _field(name: str, line: BaseModel) -> str:
     return number(value) if isinstance(value, float) else spelled(value)
 
 
-def _section(kind: str, name: str, rows: Sequence[PooledRow]) -> Section:
-    """The rows as tables to read, one for each group of measures, and as records."""
-    found = {row.key: numbers(kind, row) for row in rows}
-    blocks: list[Block] = []
-    for members in grouped(rows, _place).values():
-        blocks += _sheets(kind, members, found)
-    undefined = _undefined(kind, rows)
-    if undefined:
-        title = f"{name.capitalize()} without a value ({UNDEFINED})"
-        blocks.append(Bullets(title, tuple(undefined)))
-    records = tuple(record(kind, row) for row in rows)
-    names = dict.fromkeys(column for one in records for column in one)
-    known = {column: told for column in names if (told := described(column)) is not None}
-    return Section(
-        name,
-        tuple(blocks),
-        records,
-        tuple(column for column, told in known.items() if told.first),
-        {
-            column: told.meaning
-            for column, told in known.items()
-            if column not in MEASURES.names()  # which say more of themselves
-        },
-    )
-
-
-def _place(row: PooledRow) -> tuple[str, Any]:
-    return row.key.environment, getattr(row.key, "stage", None)
-
-
-def _sheets(
-    kind: str, rows: Sequence[PooledRow], found: Mapping[Any, Mapping[str, Estimate]]
-) -> Iterator[Sheet]:
+def _sheets(kind: str, lines: Sequence[Line], ruled: bool) -> Iterator[Sheet]:
     """A table for each group of numbers and attributes that these rows have."""
-    of_rows = dict.fromkeys(name for row in rows for name in (*row.attributes, *found[row.key]))
-    shown = (told for name in of_rows if (told := described(name)) is not None and told.heading)
+    names = dict.fromkeys(name for line in lines for name in (*line.attributes, *line.numbers))
     groups = grouped(
         (
             told
-            for told in shown
-            if any(_text(told.name, found, row).strip(UNDEFINED) for row in rows)
+            for name in names
+            if (told := described(name)) is not None
+            and told.heading
+            and any(line.text(name).strip(UNDEFINED) for line in lines)
         ),
         lambda told: told.group,
     )
-    key, same = _key_columns(kind, rows)
-    first = rows[0].key
-    where = ", ".join([getattr(first, "plain", "") or first.environment, *same])
-    shown = (told for name in of_rows if (told := described(name)) is not None and told.heading)
-    groups = grouped(
-        (
-            told
-            for told in shown
-            if any(_text(told.name, found, row).strip(UNDEFINED) for row in rows)
-        ),
-        lambda told: told.group,
-    )
-    key, same = _key_columns(kind, rows)
-    first = rows[0].key
+    key, same = _key_columns(kind, lines)
+    first = lines[0].row.key
     where = ", ".join([getattr(first, "plain", "") or first.environment, *same])
     for group, several in groups.items():
-        columns = [
-            Column(
-                told.heading,
-                partial(_text, told.name, found),
-                partial(_value, told.name, found),
-                numeric=not told.words,
-            )
-            for told in several
-        ]
-        having = [row for row in rows if any(column.text(row) for column in columns)]
+        having = [line for line in lines if any(line.text(one.name) for one in several)]
         sizes = [
-            tuple(getattr(row.key, axis, None) for axis in ("setting", "k", "n")) for row in having
+            tuple(getattr(line.row.key, axis, None) for axis in ("setting", "k", "n"))
+            for line in having
         ]
-        # Neither repeated for every K, nor on every part of a wide table.
-        captions = dict.fromkeys(f"{_pattern(told.heading)}: {told.meaning}." for told in several)
+        breaks = breaks_between(sizes) if ruled and len(set(sizes)) < len(sizes) else ()
+        columns: list[_Texts] = [
+            (Column(one.heading, not one.words), partial(_named, one.name)) for one in several
+        ]
+        # Neither repeated for every K (`K = 1`, `K = 2`), nor on every part of a wide table.
+        captions = dict.fromkeys(f"{_OF_K.sub('', one.heading)}: {one.meaning}." for one in several)
         chunks = -(-len(columns) // _WIDEST)
         size = -(-len(columns) // chunks)
-        for first_column in range(0, len(columns), size):
-            part = f" ({first_column // size + 1} of {chunks})" if chunks > 1 else ""
-            yield Sheet(
-                f"{group[:1].upper()}{group[1:]}{part}: {where}",
-                (*key, *columns[first_column : first_column + size]),
-                tuple(having),
-                tuple(captions) if first_column == 0 else (),
-                breaks_between(sizes) if len(set(sizes)) < len(sizes) else (),
-            )
+        for part in range(chunks):
+            of = f" ({part + 1} of {chunks})" if chunks > 1 else ""
+            title = f"{group[:1].upper()}{group[1:]}{of}: {where}"
+            of_part = [*key, *columns[part * size : (part + 1) * size]]
+            yield sheet(title, of_part, having, () if part else captions, breaks)
 
 
-def _pattern(heading: str) -> str:
-    """`K`, of the headings `K = 1` and `K = 2`."""
-    return re.sub(r"(\w+) = \d+$", r"\1", heading)
+def _named(name: str, line: Line) -> str:
+    return line.text(name)
 
 
-def _key_columns(kind: str, rows: Sequence[PooledRow]) -> tuple[tuple[Column, ...], list[str]]:
+def _key_columns(kind: str, lines: Sequence[Line]) -> tuple[list[_Texts], list[str]]:
     """The columns in which these rows differ, and the words for what is the same in all."""
-    places = [axes(kind, row.key) for row in rows]
+    places = [axes(kind, line.row.key) for line in lines]
     names = [name for name in places[0] if name not in ("study", "environment")]
     headings = _AXES | short_names([name for name in names if name not in _AXES])
-    columns, same = [], []
+    columns: list[_Texts] = []
+    same = []
     for name in names:
         values = {spelled(place[name]) for place in places}
-        if len(values) > 1 or (len(rows) == 1 and name in ("estimator", "baseline")):
-            columns.append(
-                Column(
-                    headings[name],
-                    partial(_axis, kind, name),
-                    partial(_axis_value, kind, name),
-                    numeric=isinstance(places[0][name], int | float),
-                )
-            )
+        if len(values) > 1 or (len(lines) == 1 and name in ("estimator", "baseline")):
+            numeric = isinstance(places[0][name], int | float)
+            columns.append((Column(headings[name], numeric), partial(_axis, name)))
         elif name in ("estimator", "baseline"):
             same.append(values.pop())
         else:
             same.append(f"{headings[name]} = {values.pop()}")
-    if any(not row.all_finished for row in rows):
-        columns.append(Column("seeds", _seeds, lambda row: {}))
-    return tuple(columns), same
+    if any(not line.row.all_finished for line in lines):
+        columns.append((Column("seeds"), _seeds))
+    return columns, same
 
 
-def _seeds(row: PooledRow) -> str:
-    return f"{len(row.finished)}/{len(row.cells)}"
+def _seeds(line: Line) -> str:
+    return f"{len(line.row.finished)}/{len(line.row.cells)}"
 
 
-def _axis(kind: str, name: str, row: PooledRow) -> str:
-    value = axes(kind, row.key)[name]
+def _axis(name: str, line: Line) -> str:
+    value = line.record.get(name)
     return "" if value is None else spelled(value)
-
-
-def _axis_value(kind: str, name: str, row: PooledRow) -> dict[str, Any]:
-    return {name: axes(kind, row.key)[name]}
-
-
-def _text(name: str, found: Mapping[Any, Mapping[str, Estimate]], row: PooledRow) -> str:
-    if name in row.attributes:
-        value = row.attributes[name]
-        if value is None:
-            return UNDEFINED
-        if isinstance(value, bool):
-            return {"best": {True: "★", False: ""}}.get(name, {True: "yes", False: "no"})[value]
-        return number(value) if isinstance(value, float) else spelled(value)
-    if name not in found[row.key]:
-        return ""
-    interval = found[row.key][name].interval
-    return exact(interval.value) if interval.exact else marked(interval)
-
-
-def _value(
-    name: str, found: Mapping[Any, Mapping[str, Estimate]], row: PooledRow
-) -> dict[str, Any]:
-    if name in row.attributes:
-        return {name: row.attributes[name]}
-    return {name: found[row.key][name].interval.value} if name in found[row.key] else {}
-
-
-def _undefined(kind: str, rows: Iterable[PooledRow]) -> list[str]:
-    """A line for each reason: which numbers of which rows have no value, and why."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        reasons: dict[str, list[str]] = {}
-        measured = numbers(kind, row)
-        for name, one in measured.items():
-            if not one.interval.known:
-                reason = row.unfinished or one.interval.reason or "no interval"
-                reasons.setdefault(reason, []).append(name)
-        for reason, names in reasons.items():
-            headings = dict.fromkeys(told.heading for n in names if (told := described(n)))
-            which = "all" if len(names) == len(measured) else ", ".join(filter(None, headings))
-            if which:
-                found.setdefault((reason, which), []).append(row.key.path)
-    return [
-        f"{reason}: {which} of {listed(paths, _NAMED)}" for (reason, which), paths in found.items()
-    ]
 
 
 def answer_of(kind: StudyRow, facts: BaseModel) -> tuple[tuple[str, ...], tuple[str, ...]]:

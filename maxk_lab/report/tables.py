@@ -194,8 +194,8 @@ def frame(
     return found
 
 
-def record(kind: str, row: PooledRow) -> dict[str, Any]:
-    """The row as one mapping: its place, every number with its interval, its attributes.
+def record(kind: str, row: PooledRow, found: Mapping[str, Estimate]) -> dict[str, Any]:
+    """The row as one mapping: its place, the numbers that were `found` of it, its attributes.
 
     A number without a value is None, with its reason in `undefined`. Lists are for JSON alone.
     """
@@ -207,13 +207,14 @@ def record(kind: str, row: PooledRow) -> dict[str, Any]:
         "complete": row.all_finished,
     }
     reasons = {}
-    for name, estimate in numbers(kind, row).items():
-        found = estimate.interval
-        flat |= {name: found.value if found.known else None}
-        if not found.exact:
-            flat |= found.columns(name) | {f"{name}_about": found.question if found.known else None}
-        if not found.known:
-            reasons[name] = found.reason or "no interval"
+    for name, estimate in found.items():
+        number = estimate.interval
+        flat |= {name: number.value if number.known else None}
+        if not number.exact:
+            about = number.question if number.known else None
+            flat |= number.columns(name) | {f"{name}_about": about}
+        if not number.known:
+            reasons[name] = number.reason or "no interval"
     flat |= row.attributes
     flat["cells"] = dict(row.cells)
     return flat | dict(row.details) | {"undefined": reasons}

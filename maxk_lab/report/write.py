@@ -14,7 +14,7 @@ from maxk_lab.report.formats.last import note_files
 from maxk_lab.report.formats.render import rendered, rendered_together
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import FOLDER, Report
-from maxk_lab.report.view.view import WHOLE, View
+from maxk_lab.report.view import WHOLE, View
 
 if TYPE_CHECKING:
     from maxk_lab.report.charts import Figure

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from maxk_lab.errors import MistakeError, shown, warn
+from maxk_lab.errors import MistakeError, error_line, shown, warn
 from maxk_lab.report.model import Summary
-from maxk_lab.report.parts import PoolPart
 from maxk_lab.report.report import changed_line
-from maxk_lab.report.tables import OF_ROWS, axes, estimates, frame, lines_of, numbers
-from maxk_lab.results.reading import ReadRun, Run, check_share, find, names_of
+from maxk_lab.report.summarise import summarise, without_record
+from maxk_lab.report.tables import (
+    OF_ROWS,
+    Estimate,
+    PooledRow,
+    axes,
+    estimates,
+    frame,
+    grouped,
+    lines_of,
+    numbers,
+    pooled_of,
+)
+from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.changes import changed_since
+from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.record import Record
+from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.studies import STUDIES
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Run = str | os.PathLike[str] | RunDirectory
+# Nearer to 0 or 1 than this, a level that is corrected for many comparisons would be 1 by rounding.
+_LEAST = 1e-9
 # The columns that say whose a number is.
 _WHOSE = {"cells": ("seed", "cell", "status"), "seeds": OF_ROWS}
 
@@ -82,10 +102,110 @@ def _of_cells(read: ReadRun, level: float) -> Iterator[dict[str, Any]]:
     rows = read.rows_of_cells(level)
     for cell in read.plan.cells:
         row = rows.get(cell.id)
-        part: PoolPart = STUDIES.get(cell.study).part("pool")
-        key = part.key(cell.as_dict()) if row is None else row.key
+        key = STUDIES.get(cell.study).part("pool").key(cell.as_dict())
         status, reason = read.absent.get(cell.id, ("done", ""))
         place = axes(cell.study, key) | {"seed": cell.seed, "cell": cell.id, "status": status}
         found = numbers(cell.study, row) if row is not None else {}
         if row is None or found:
             yield from lines_of(place, found, reason)
+
+
+@dataclass(frozen=True)
+class ReadRun:
+    """A run with its plan: everything that a table of its numbers asks for."""
+
+    directory: RunDirectory
+    _numbers: dict[float, Mapping[tuple[str, Any], Mapping[str, Estimate]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan of its spec. Raises `LabError` where there is no sound one."""
+        return make_plan(self.directory.spec())
+
+    @cached_property
+    def cells(self) -> Mapping[str, Cell]:
+        """The planned cells by their ids."""
+        return {cell.id: cell for cell in self.plan.cells}
+
+    @cached_property
+    def records(self) -> Mapping[str, Record]:
+        """The sound records of the planned cells by their ids, failed ones too."""
+        return {record.cell["id"]: record for record in self.directory.records(self.plan)}
+
+    def summary(self, level: float) -> Summary:
+        """Everything that its report shows, with intervals at `level`."""
+        return summarise(self.directory, self.plan, level=level)
+
+    def numbers_at(self, level: float) -> Mapping[tuple[str, Any], Mapping[str, Estimate]]:
+        """The numbers of its report's rows, by the row's kind of study and its key."""
+        if level not in self._numbers:
+            studies = self.summary(level).studies
+            self._numbers[level] = {
+                (kind, row.key): numbers(kind, row)
+                for kind, found in studies.items()
+                for row in found.rows
+            }
+        return self._numbers[level]
+
+    def rows_of_cells(self, level: float) -> dict[str, PooledRow]:
+        """The row of every measured cell by its id: that of a report on its seed alone."""
+        found: dict[str, PooledRow] = {}
+        of_seeds = grouped(self._done, lambda cell: (cell.study, cell.seed))
+        for (study, _), cells in of_seeds.items():
+            done = {cell.id: self.records[cell.id] for cell in cells}
+            pooled = pooled_of(
+                study, [cell.as_dict() for cell in cells], done, level=level, alpha=1 - level
+            )
+            found |= {one: row for row in pooled.rows for one in row.cells.values()}
+        return found
+
+    @property
+    def _done(self) -> list[Cell]:
+        records = self.records
+        cells = self.plan.cells
+        return [cell for cell in cells if cell.id in records and records[cell.id].status == "done"]
+
+    @cached_property
+    def absent(self) -> dict[str, tuple[str, str]]:
+        """The state of every cell without a result, and why, by its id."""
+        records, run = self.records, self.directory
+        found = {
+            one: ("failed", error_line(record.error))
+            for one, record in records.items()
+            if record.status != "done"
+        }
+        without = [cell.id for cell in self.plan.cells if cell.id not in records]
+        stale = set(run.stale(self.plan))
+        for state, ids in without_record(without, run.damaged, stale).items():
+            found |= {one: (state, run.damaged.get(one, "")) for one in ids}
+        return found
+
+
+def check_share(name: str, value: object, *, such_as: float, or_zero: bool = False) -> None:
+    """Raise `LabError` unless an argument is a number between 0 and 1; that may be 0, or not."""
+    least = 0 if or_zero else _LEAST
+    if isinstance(value, int | float) and type(value) is not bool and least <= value <= 1 - _LEAST:
+        return
+    what = "a share from 0 to below 1," if or_zero else "a number between 0 and 1"
+    raise MistakeError(f"{name} must be {what} such as {such_as}, got {shown(value)}")
+
+
+def find(run: Run | None, results: str | os.PathLike[str]) -> RunDirectory:
+    """The run of that name or in that place; the latest if None. Raises `LabError` without one."""
+    if isinstance(run, RunDirectory):
+        return run
+    for given in (run, results):
+        if given is not None and not isinstance(given, str | os.PathLike):
+            raise MistakeError(f"a run is its name, folder or bundle, got {shown(given)}")
+    return find_run(None if run is None else os.fspath(run), os.fspath(results))
+
+
+def names_of(asked: Sequence[Run | None], found: Sequence[RunDirectory]) -> list[str]:
+    """The names of the runs; as they were asked for where two have the same."""
+    names = [directory.name for directory in found]
+    return [
+        name if names.count(name) == 1 else str(run.root if isinstance(run, RunDirectory) else run)
+        for run, name in zip(asked, names, strict=True)
+    ]

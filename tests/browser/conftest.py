@@ -25,9 +25,7 @@ def page(browser: Browser) -> Iterator[Open]:
         opened.append(path)
         browser.open(path, **how)
         browser.until("return document.documentElement.dataset.ready")
-        browser.until(
-            "return document.querySelector('[role=tabpanel]:not([hidden])').dataset.ready"
-        )
+        browser.until("return document.querySelector('details.rows[open]').dataset.ready")
         return browser
 
     yield open_page

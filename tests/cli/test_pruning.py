@@ -11,7 +11,7 @@ from click.testing import Result
 from written_runs import WriteRun
 
 from maxk_lab.report.summarise import summarise
-from maxk_lab.report.view.view import View
+from maxk_lab.report.view import View
 from maxk_lab.report.write import write_report
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec

@@ -16,7 +16,7 @@ from maxk_lab.report.formats.render import render
 from maxk_lab.report.model import ClaimVerdict, Summary
 from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.view.view import View
+from maxk_lab.report.view import View
 
 PICTURES = [Figure("curves_1", "What grows & what does not", "Up is better.", SimpleNamespace())]
 

@@ -13,8 +13,7 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say
 from maxk_lab.files import write_atomically
 from maxk_lab.results.compare import comparison
-from maxk_lab.results.compare.document import Document
-from maxk_lab.results.compare.formats import FORMATS, rendered
+from maxk_lab.results.compare.document import FORMATS, Document, rendered
 
 FailOn = StrEnum("FailOn", ["worse", "changed", "missing"])
 

@@ -19,8 +19,7 @@ from maxk_lab.report.formats.render import rendered_together
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import Report, changed_line, failure_lines, standing_lines
 from maxk_lab.report.summarise import summarise
-from maxk_lab.report.view.asked import asked_view
-from maxk_lab.report.view.view import View
+from maxk_lab.report.view import View, asked_view
 from maxk_lab.report.write import write_report, write_together
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.find import find_run

@@ -46,15 +46,15 @@ CATALOGUE: Catalogue[FormatRow] = Catalogue(
         FormatRow(
             name="csv",
             meaning="one line per row with every column",
-            implementation="maxk_lab.report.formats.csv:csv",
+            implementation="maxk_lab.report.formats.data:csv",
             file="table.csv",
         ),
         FormatRow(
             name="json",
             meaning="every value, with the reason where there is none",
-            implementation="maxk_lab.report.formats.json:json",
+            implementation="maxk_lab.report.formats.data:json",
             file="report.json",
-            together="maxk_lab.report.formats.json:together",
+            together="maxk_lab.report.formats.data:together",
         ),
         FormatRow(
             name="latex",

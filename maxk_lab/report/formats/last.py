@@ -1,4 +1,4 @@
-"""The last report that was written into the folder of a run: its files, and what they were made of.
+"""The last report that was written into the folder of a run, and what its files were made of.
 
 The times of files say nothing: a copy has new ones, and who draws a figure anew writes no verdict.
 """
@@ -10,58 +10,41 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pydantic_core import from_json
 
 from maxk_lab.errors import LabError, RefusedError
-from maxk_lab.files import hash_of, write_atomically
+from maxk_lab.files import write_atomically
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.sweeps.run.records import RunDirectory
 
-# The list of the files that reports have written beside it.
+# The files that reports have written beside it, each with the digest of the run it was made of.
 FILE = ".made_of.json"
 _FIGURE = re.compile(r"figures/[^/\\]+\.(png|svg|pdf)")
 
 
-@dataclass(frozen=True)
-class _Written:
-    """A file as it was written, and the digest of the run that it was made of."""
-
-    sha256: str
-    made_of: str
-
-
 def note_files(folder: Path, files: Iterable[Path], made_of: str) -> None:
-    """Keep which files were made of a run with this digest, if `folder` is that of its report.
-
-    Where the run has changed since, or is another one, they are nobody's: they are never removed.
-    """
+    """Keep which files were made of a run with this digest, if `folder` is that of its report."""
     run = RunDirectory(folder.absolute().parent)
     if folder.absolute() != run.report_path or not run.spec_path.is_file():
         return
-    # The report is there, also where its list cannot be written or the run has been damaged.
-    with suppress(LabError, RefusedError, OSError, ValueError):
-        if made_of != _digest(run):
-            return
-        told = {
-            path.relative_to(folder).as_posix(): _Written(hash_of(path), made_of) for path in files
-        }
-        text = json.dumps({name: asdict(one) for name, one in {**_noted(run), **told}.items()})
-        write_atomically(folder / FILE, text.encode())
+    names = {path.relative_to(folder).as_posix(): made_of for path in files}
+    # The report is there, also where its list cannot be written.
+    with suppress(LabError, RefusedError, OSError):
+        write_atomically(folder / FILE, json.dumps({**_noted(run), **names}).encode())
 
 
 def outdated_files(run: RunDirectory) -> list[Path]:
     """Return the files of reports in the folder of a run that are of other records or settings.
 
-    Only what a report has written is among them, and only as long as nobody has changed it; the
-    list of these files is when it lists no other that is there.
+    Only what a report has written is among them; the list of these files is when it lists no other
+    that is there.
     """
-    there = {name: one for name, one in _noted(run).items() if _is_there(run, name, one)}
+    made_of = {name: at for name, at in _noted(run).items() if (run.report_path / name).is_file()}
     now = _digest(run)
-    found = [run.report_path / name for name, one in there.items() if one.made_of != now]
-    return sorted([*found, run.report_path / FILE] if len(found) == len(there) > 0 else found)
+    found = [run.report_path / name for name, digest in made_of.items() if digest != now]
+    return sorted([*found, run.report_path / FILE] if len(found) == len(made_of) > 0 else found)
 
 
 def last_verdicts(run: RunDirectory) -> Counter[str] | None:
@@ -70,44 +53,28 @@ def last_verdicts(run: RunDirectory) -> Counter[str] | None:
     None where there is no report of just these records and this sweep: nothing is judged here.
     """
     name = CATALOGUE.get("json").file or ""
-    written = _noted(run).get(name)
-    if written is None or not _is_there(run, name, written):
+    if _noted(run).get(name) != _digest(run):
         return None
-    if written.made_of != _digest(run):
-        return None
-    try:
+    with suppress(OSError, ValueError, LookupError, TypeError):
         claims = from_json((run.report_path / name).read_bytes())["claims"]
         return Counter(str(claim["verdict"]) for claim in claims)
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
+    return None
 
 
-def _noted(run: RunDirectory) -> Mapping[str, _Written]:
-    """Return the files that reports have written, by their names; none through a link."""
-    if run.report_path.is_symlink():
-        return {}
-    try:
-        content = from_json((run.report_path / FILE).read_bytes())
-        found = {str(name): _Written(**one) for name, one in content.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
+def _noted(run: RunDirectory) -> Mapping[str, str]:
+    """Return the files that reports have written, with their digests, by their names."""
     texts = {row.file for row in CATALOGUE}
-    return {name: one for name, one in found.items() if name in texts or _FIGURE.fullmatch(name)}
+    with suppress(OSError, ValueError, AttributeError):
+        noted = from_json((run.report_path / FILE).read_bytes()).items()
+        return {
+            str(name): str(digest)
+            for name, digest in noted
+            if name in texts or _FIGURE.fullmatch(name)
+        }
+    return {}
 
 
 def _digest(run: RunDirectory) -> str:
-    try:
+    with suppress(LabError):
         return run.digest(run.spec())
-    except LabError:
-        return ""
-
-
-def _is_there(run: RunDirectory, name: str, written: _Written) -> bool:
-    """Return whether a file is as it was written."""
-    path = run.report_path / name
-    if path.is_symlink() or path.parent.is_symlink():
-        return False
-    try:
-        return hash_of(path) == written.sha256
-    except (OSError, ValueError):
-        return False
+    return ""

@@ -153,7 +153,7 @@ def _longtable(sheet: Sheet) -> str:
     for number, row in enumerate(sheet.rows):
         if number in sheet.breaks:
             lines.append(r"\addlinespace")
-        lines.append(_line([column.text(row) for column in sheet.columns]))
+        lines.append(_line(row))
     return "\n".join([*lines, r"\bottomrule", r"\end{longtable}"])
 
 

@@ -64,17 +64,15 @@ def _picture(drawn: Drawn) -> str:
 
 
 def _sheet(sheet: Sheet, caption: Sequence[str]) -> str:
-    rules = " | ".join("---:" if column.numeric else "---" for column in sheet.columns)
     lines = [
-        f"| {' | '.join(escape(column.heading) for column in sheet.columns)} |",
-        f"| {rules} |",
-        *(
-            f"| {' | '.join(escape(column.text(row)) for column in sheet.columns)} |"
-            for row in sheet.rows
-        ),
+        [column.heading for column in sheet.columns],
+        ["---:" if column.numeric else "---" for column in sheet.columns],
+        *sheet.rows,
     ]
-    below = "  \n".join(escape(line) for line in caption)
-    return f"## {escape(sheet.title)}\n\n" + "\n".join(lines) + (f"\n\n{below}" if below else "")
+    rows = [f"| {' | '.join(map(escape, line))} |" for line in lines]
+    rows[1] = f"| {' | '.join(lines[1])} |"
+    below = "  \n".join(map(escape, caption))
+    return f"## {escape(sheet.title)}\n\n" + "\n".join(rows) + (f"\n\n{below}" if below else "")
 
 
 def escape(text: str) -> str:

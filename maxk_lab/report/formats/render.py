@@ -9,7 +9,7 @@ from maxk_lab.catalogue import load
 from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import Report
-from maxk_lab.report.view.view import WHOLE, View
+from maxk_lab.report.view import WHOLE, View
 
 if TYPE_CHECKING:
     from maxk_lab.report.charts import Figure

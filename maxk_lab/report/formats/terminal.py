@@ -71,38 +71,32 @@ def _print(console: PlainConsole, block: Block, caption: Sequence[str]) -> None:
     if isinstance(block, Paragraph):
         for line in block.lines:
             label, rest = label_of(line) if block.labelled else ("", line)
-            # The rest stands beside its label, also where it takes several lines.
-            grid = Table.grid(padding=(0, 1))
-            if label:
-                grid.add_column(width=_LABEL)
-                grid.add_row(Text(label, style="bold"), Text(rest))
-                console.print(grid)
-            else:
-                console.print(Text(line))
+            console.print(_beside(Text(label, style="bold"), Text(rest)) if label else Text(line))
     elif isinstance(block, Bullets):
         for item in block.items:
-            _item(console, item)
+            console.print(_beside(Text("-"), _styled(item), 1))
     else:
         console.print(_table(block, console.width))
         for line in caption:
             console.print(Text(line, style="dim"))
 
 
-def _item(console: PlainConsole, item: str) -> None:
+def _beside(label: Text, rest: Text, width: int = _LABEL) -> Table:
+    """The rest beside its label, also where it takes several lines."""
     grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=1)
+    grid.add_column(width=width)
     grid.add_column(overflow="fold")
-    grid.add_row("-", _styled(item))
-    console.print(grid)
+    grid.add_row(label, rest)
+    return grid
 
 
 def _table(sheet: Sheet, width: int) -> Table:
     # An interval breaks between its ends; a name would break within a word, and does so only
     # where room is short.
-    names = [column for column in sheet.columns if not column.numeric]
     longest = [
-        max(len(column.heading), *(len(column.text(row)) for row in sheet.rows), 0) + 2
-        for column in names
+        max(len(column.heading), *(len(row[place]) for row in sheet.rows), 0) + 2
+        for place, column in enumerate(sheet.columns)
+        if not column.numeric
     ]
     whole = sum(longest) <= width / 2
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
@@ -116,19 +110,14 @@ def _table(sheet: Sheet, width: int) -> Table:
     for number, row in enumerate(sheet.rows):
         if number in sheet.breaks:
             table.add_section()
-        table.add_row(*(_styled(column.text(row)) for column in sheet.columns))
+        table.add_row(*map(_styled, row))
     return table
 
 
-def _styled(told: str) -> Text:
+def _styled(text: str) -> Text:
+    """The text, whose first word may have a colour."""
     # Spelled out before it is measured: it takes more room then.
-    text = visible_line(told)
-    style = _STYLES.get(text.partition(" ")[0], "")
-    return Text(text, style=style) if text in _STYLES else _first_word(text, style)
-
-
-def _first_word(text: str, style: str) -> Text:
-    styled = Text(text)
-    if style:
-        styled.stylize(style, 0, len(text.partition(" ")[0]))
+    styled = Text(visible_line(text))
+    first = styled.plain.partition(" ")[0]
+    styled.stylize(_STYLES.get(first, ""), 0, len(first))
     return styled

@@ -1,44 +1,177 @@
-"""`compare`: two runs, read and set against each other."""
+"""`compare`: two runs, read and set against each other. They are A and B, and B is judged by A."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, MistakeError, shown
 from maxk_lab.report.model import Summary
-from maxk_lab.report.tables import axes, numbers
-from maxk_lab.report.view.asked import asked_view
+from maxk_lab.report.tables import PooledRow, axes
+from maxk_lab.report.view import asked_view
 from maxk_lab.results.compare.changes import (
     claims_redefined,
     meanings_changed,
     origins_changed,
     settings_changed,
 )
-from maxk_lab.results.compare.model import ClaimChange, ComparedRow, Comparison, Number
-from maxk_lab.results.compare.numbers import Differences, compared, identical
-from maxk_lab.results.compare.pairs import (
-    Matched,
-    Pair,
-    absences,
-    counted,
-    is_identical,
-    matched,
-)
-from maxk_lab.results.reading import (
-    ReadRun,
-    Run,
-    check_share,
-    find,
-    names_of,
-)
-from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.results.compare.numbers import VERDICTS, Differences, Number, Pair, Verdict
+from maxk_lab.results.frame import ReadRun, Run, check_share, find, names_of
 
+# The verdicts on a claim, the worst first.
+_ORDER = ("refuted", "undecided", "supported")
 _ABSENT = "not in this run"
-# As plain JSON.
-Cell = Mapping[str, Any]
+# Of an environment, what makes rewards other things: their numbers say nothing of each other.
+_PROBLEM = ("name", "task", "reward")
+# The rows of a report by their kind of study and key.
+_Rows = dict[tuple[str, Any], PooledRow]
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """A row of the reports of both runs, with its numbers.
+
+    `same_cells` says that its cells have the same ids in both, `identical` that their metrics are
+    the same to the last digit, too.
+    """
+
+    kind: str
+    path: str
+    axes: Mapping[str, Any]
+    numbers: tuple[Number, ...]
+    same_cells: bool
+    identical: bool = False
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A row, or seeds of one, that cannot be compared, with the reason.
+
+    It is `gone` or `new` in B, or `unfinished` in a run. `missing` says that A has results which B
+    lacks.
+    """
+
+    state: Literal["gone", "new", "unfinished"]
+    path: str
+    reason: str
+    missing: bool
+
+
+@dataclass(frozen=True)
+class ClaimChange:
+    """A claim with another verdict in B, in one run alone, or `redefined`.
+
+    `redefined` has a line for each place where the claim of this name is another in B: their
+    verdicts are then on two claims, and neither is worse than the other. Nor is it where the runs
+    have `other_seeds`, by which alone a verdict may change.
+    """
+
+    name: str
+    a: str
+    b: str
+    detail: str
+    redefined: tuple[str, ...] = ()
+    other_seeds: bool = False
+
+    @property
+    def worse(self) -> bool:
+        """It was supported, or not refuted, and is so no more."""
+        same = {self.a, self.b} <= set(_ORDER) and not self.redefined
+        return same and not self.other_seeds and _ORDER.index(self.b) < _ORDER.index(self.a)
+
+    @property
+    def missing(self) -> bool:
+        """It was supported, and B has no such claim."""
+        return self.a == "supported" and (self.b not in _ORDER or bool(self.redefined))
+
+
+@dataclass(frozen=True)
+class CellCounts:
+    """How many cells of both runs are the same or stand for each other, and how many do not.
+
+    `identical` and `other_numbers` have the same id in both; `paired` were measured of the same
+    row and seed with other settings. `new` and `gone` are of one run alone; `without` have a result
+    in one run, and none in the other, which plans them, too; `neither` have none in either.
+    """
+
+    identical: int = 0
+    other_numbers: int = 0
+    paired: int = 0
+    new: int = 0
+    gone: int = 0
+    without: int = 0
+    neither: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Everything that `maxk-lab compare A B` tells.
+
+    `alarms` are lines on rows of either run whose test of bias rejects what is unbiased by proof.
+    `settings`, `origins` and `meanings` are lines on what was changed: in the sweep file, in code,
+    versions and machines, and in the cells that stand for each other. `tests` is how many
+    comparisons the verdicts are corrected for, `tie` the share below which none matters.
+    """
+
+    names: tuple[str, str]
+    commits: tuple[str, str]
+    rows: tuple[ComparedRow, ...]
+    absences: tuple[Absence, ...]
+    alarms: tuple[str, ...]
+    counts: CellCounts
+    settings: tuple[str, ...]
+    origins: tuple[str, ...]
+    meanings: tuple[str, ...]
+    claims: tuple[ClaimChange, ...]
+    tests: int
+    level: float
+    alpha: float
+    tie: float
+
+    def __repr__(self) -> str:
+        found = [f"{count} {verdict}" for verdict, count in self.verdicts.items() if count]
+        told = ", ".join(found) or "nothing to compare"
+        return f"<Comparison of {' and '.join(self.names)}: {told}>"
+
+    def _repr_markdown_(self) -> str:
+        return self.to("markdown")
+
+    def to(self, format: str) -> str:
+        """Return it as text: terminal, markdown, csv or json.
+
+        Raises `LabError` for another format.
+        """
+        from maxk_lab.results.compare.document import Document, rendered
+
+        return rendered(Document(self), format)
+
+    @property
+    def verdicts(self) -> dict[Verdict, int]:
+        """How many numbers have each verdict."""
+        found = Counter(number.verdict for row in self.rows for number in row.numbers)
+        return {verdict: found[verdict] for verdict in VERDICTS}
+
+    @property
+    def worse(self) -> bool:
+        """Some number, or the verdict on a claim, is worse."""
+        return self.verdicts["worse"] > 0 or any(claim.worse for claim in self.claims)
+
+    @property
+    def missing(self) -> bool:
+        """Some result of A, or claim that it supports, has no counterpart in B."""
+        absent = any(one.missing for one in self.absences)
+        return absent or any(claim.missing for claim in self.claims)
+
+    @property
+    def changed(self) -> bool:
+        """Some result or claim is not identical in both, or is in one alone."""
+        counts = asdict(self.counts)
+        of_cells = any(counts[name] for name in counts if name not in ("identical", "neither"))
+        return of_cells or self.missing or bool(self.claims)
 
 
 def compare(
@@ -69,45 +202,60 @@ def compare(
     check_share("level", level, such_as=0.95)
     check_share("alpha", alpha, such_as=0.05)
     check_share("tie", tie, such_as=0.01, or_zero=True)
-    wanted = _names(measures)
-    asked = [a, b]
-    directories = [find(run, results) for run in asked]
+    wanted = (measures,) if isinstance(measures, str) or not isinstance(measures, Iterable) else (
+        tuple(measures))  # fmt: skip
+    for name in wanted:
+        if not isinstance(name, str):
+            raise MistakeError(f"measures must be names such as 'variance', got {shown(name)}")
+    directories = [find(run, results) for run in (a, b)]
     mine, theirs = (ReadRun(directory) for directory in directories)
-    one, other = names_of(asked, directories)
+    one, other = names_of([a, b], directories)
     first, second = mine.summary(level), theirs.summary(level)
-    found = matched((mine, theirs), (first, second), _selected(mine.plan, theirs.plan, where))
-    same = {place for place, pair in enumerate(found.pairs) if is_identical(pair, mine, theirs)}
-    _check_measures(found, wanted)
-    to_compare = [
-        pair
-        for place, pair in enumerate(found.pairs)
-        if place not in same and pair.a.all_finished and pair.b.all_finished
-    ]
-    told, tests = compared(
-        Differences(mine, theirs), to_compare, wanted, level=level, alpha=alpha, tie=tie
-    )
-    rows = [
-        _row(found.pairs[place], identical(found.pairs[place], wanted), is_same=True)
-        for place in sorted(same)
-    ]
-    rows += [_row(pair, of_pair) for pair, of_pair in zip(to_compare, told, strict=True)]
+    selected = _selected((mine, theirs), where)
+    pairs, gone, new = matched(_rows(first, selected[0]), _rows(second, selected[1]), mine, theirs)
+    known = dict.fromkeys(name for pair in pairs for name, *_ in pair.in_both())
+    for name in wanted:
+        if name not in known:
+            raise MistakeError(
+                f"no row of both runs has the measure {shown(name)}{did_you_mean(name, known)}; "
+                f"they have {', '.join(known) or 'none'}"
+            )
+    same = [pair for pair in pairs if _are_identical(pair, mine, theirs)]
+    finished = [pair for pair in pairs if pair.a.all_finished and pair.b.all_finished]
+    apart = [pair for pair in finished if pair not in same]
+    told, tests = Differences(mine, theirs, level, tie).of(apart, wanted, alpha)
+    of_pairs = [*((pair, pair.identical(wanted)) for pair in same), *zip(apart, told, strict=True)]
+    redefined = claims_redefined(mine.plan.spec, theirs.plan.spec)
     return Comparison(
         names=(one, other),
         commits=(_commits(first), _commits(second)),
-        rows=tuple(rows),
-        absences=tuple(absences(found, mine, theirs)),
-        alarms=tuple(_alarms(found.pairs)),
-        counts=counted(found, mine, theirs),
-        settings=settings_changed(mine.plan.spec, theirs.plan.spec),
-        origins=origins_changed(*map(_provenances, (mine, theirs))),
-        meanings=meanings_changed(list(_renamed(to_compare, mine, theirs))),
-        claims=tuple(
-            _claims(
-                (first, second),
-                claims_redefined(mine.plan.spec, theirs.plan.spec),
-                other_seeds=not all(pair.same_seeds for pair in found.pairs),
+        rows=tuple(
+            ComparedRow(
+                kind=pair.kind,
+                path=pair.b.key.path,
+                axes=axes(pair.kind, pair.b.key),
+                numbers=numbers,
+                same_cells=dict(pair.a.cells) == dict(pair.b.cells),
+                identical=pair in same,
             )
+            for pair, numbers in of_pairs
         ),
+        absences=tuple(_absences(pairs, gone, new, mine, theirs)),
+        alarms=tuple(_alarms(pairs)),
+        counts=_counts(pairs, gone, new, mine, theirs),
+        settings=settings_changed(mine.plan.spec, theirs.plan.spec),
+        origins=origins_changed(
+            *([one.provenance for one in run.records.values()] for run in (mine, theirs))
+        ),
+        meanings=meanings_changed(
+            [
+                (mine.cells[cell].as_dict(), theirs.cells[pair.b.cells[seed]].as_dict())
+                for pair in apart
+                for seed, cell in pair.a.cells.items()
+                if pair.b.cells.get(seed, cell) != cell
+            ]
+        ),
+        claims=tuple(_claims(first, second, redefined, not all(pair.same_seeds for pair in pairs))),
         tests=tests,
         level=level,
         alpha=alpha,
@@ -115,79 +263,154 @@ def compare(
     )
 
 
-def _selected(a: Plan, b: Plan, where: str | None) -> tuple[Collection[str], Collection[str]]:
+def _selected(runs: Sequence[ReadRun], where: str | None) -> list[Collection[str]]:
     """The cells that are asked for; one of the runs may have none of them."""
     found: list[Collection[str]] = []
     wrong: list[LabError] = []
-    for plan in (a, b):
+    for run in runs:
         try:
-            asked = asked_view(plan, where=where).cells
-            found.append({cell.id for cell in plan.cells} if asked is None else asked)
+            asked = asked_view(run.plan, where=where).cells
+            found.append(run.cells if asked is None else asked)
         except LabError as error:
             wrong.append(error)
             found.append(())
-    if len(wrong) == 2:
+    if len(wrong) == len(runs):
         raise wrong[0]
-    return found[0], found[1]
+    return found
 
 
-def _names(measures: str | Iterable[str]) -> tuple[str, ...]:
-    named = (measures,) if isinstance(measures, str) else measures
-    names = tuple(named) if isinstance(named, Iterable) else (named,)
-    for name in names:
-        if not isinstance(name, str):
-            raise MistakeError(f"measures must be names such as 'variance', got {shown(name)}")
-    return names
+def _rows(summary: Summary, ids: Collection[str]) -> _Rows:
+    return {
+        (kind, row.key): row
+        for kind, pooled in summary.studies.items()
+        for row in pooled.rows
+        if any(cell in ids for cell in row.cells.values())
+    }
 
 
-def _check_measures(found: Matched, measures: Sequence[str]) -> None:
-    known = dict.fromkeys(
-        name
-        for pair in found.pairs
-        for name, one in numbers(pair.kind, pair.a).items()
-        if not one.of_pair
+def matched(
+    mine: _Rows, theirs: _Rows, a: ReadRun, b: ReadRun
+) -> tuple[list[Pair], list[PooledRow], list[PooledRow]]:
+    """The rows of two reports that stand for each other, and those of A and of B alone.
+
+    They do so by their keys; of those left, by their names where these are unique. A name leaves
+    out the parameters of the environment, of which one may have been changed.
+    """
+    same = {place: place for place in mine if place in theirs}
+    of_a, of_b = (
+        _by_name({at: row for at, row in rows.items() if at not in same}, run)
+        for rows, run in ((mine, a), (theirs, b))
     )
-    for name in measures:
-        if name not in known:
-            also = did_you_mean(name, known)
-            raise MistakeError(
-                f"no row of both runs has the measure {shown(name)}{also}; "
-                f"they have {', '.join(known) or 'none'}"
+    same |= {
+        places[0]: of_b[name][0]
+        for name, places in of_a.items()
+        if len(places) == len(of_b.get(name, ())) == 1
+    }
+    taken = set(same.values())
+    return (
+        [Pair(at[0], mine[at], theirs[same[at]]) for at in mine if at in same],
+        [row for at, row in mine.items() if at not in same],
+        [row for at, row in theirs.items() if at not in taken],
+    )
+
+
+def _by_name(rows: _Rows, run: ReadRun) -> dict[tuple[Any, ...], list[tuple[str, Any]]]:
+    found: dict[tuple[Any, ...], list[tuple[str, Any]]] = {}
+    for (kind, key), row in rows.items():
+        environment = run.cells[next(iter(row.cells.values()))].as_dict()["environment"]
+        problem = tuple(environment.get(name) for name in _PROBLEM)
+        found.setdefault((kind, key.path, problem), []).append((kind, key))
+    return found
+
+
+def _are_identical(pair: Pair, a: ReadRun, b: ReadRun) -> bool:
+    return dict(pair.a.cells) == dict(pair.b.cells) and all(
+        _same_metrics(cell, a, b) for cell in pair.a.cells.values()
+    )
+
+
+def _same_metrics(cell: str, a: ReadRun, b: ReadRun) -> bool:
+    """Whether a cell has a result in both runs, which is the same to the last digit."""
+    if cell in a.absent or cell in b.absent:
+        return False
+    return a.records[cell].metrics == b.records[cell].metrics
+
+
+def _counts(
+    pairs: Sequence[Pair],
+    gone: Sequence[PooledRow],
+    new: Sequence[PooledRow],
+    a: ReadRun,
+    b: ReadRun,
+) -> CellCounts:
+    found = Counter(
+        _standing(pair.a.cells.get(seed), pair.b.cells.get(seed), a, b)
+        for pair in pairs
+        for seed in {**pair.a.cells, **pair.b.cells}
+    )
+    found["gone"] += sum(len(row.cells) for row in gone)
+    found["new"] += sum(len(row.cells) for row in new)
+    return CellCounts(**found)
+
+
+def _standing(mine: str | None, theirs: str | None, a: ReadRun, b: ReadRun) -> str:
+    if mine is None or theirs is None:
+        return "new" if mine is None else "gone"
+    if mine in a.absent or theirs in b.absent:
+        return "neither" if mine in a.absent and theirs in b.absent else "without"
+    if mine != theirs:
+        return "paired"
+    return "identical" if _same_metrics(mine, a, b) else "other_numbers"
+
+
+def _absences(
+    pairs: Sequence[Pair],
+    gone: Sequence[PooledRow],
+    new: Sequence[PooledRow],
+    a: ReadRun,
+    b: ReadRun,
+) -> Iterator[Absence]:
+    """The rows that cannot be compared, or not with all seeds of A, and why."""
+    for row in gone:
+        lost = any(cell not in a.absent for cell in row.cells.values())
+        yield Absence("gone", row.key.path, "B does not plan it", missing=lost)
+    for row in new:
+        yield Absence("new", row.key.path, "A does not plan it", missing=False)
+    for pair in pairs:
+        path, there = pair.a.key.path, pair.b.cells
+        dropped = [seed for seed in pair.a.cells if seed not in there]
+        if dropped:
+            lost = any(pair.a.cells[seed] not in a.absent for seed in dropped)
+            seeds = f"seed{'s' if len(dropped) > 1 else ''} {', '.join(map(str, dropped))}"
+            yield Absence("gone", path, f"B does not plan {seeds}", missing=lost)
+        words = [
+            f"{name}: {'; '.join(_states(row.cells, run))}"
+            for name, row, run in (("A", pair.a, a), ("B", pair.b, b))
+            if not row.all_finished
+        ]
+        if words:
+            lost = any(
+                cell not in a.absent and there.get(seed, "") in b.absent
+                for seed, cell in pair.a.cells.items()
             )
+            yield Absence("unfinished", path, ". ".join(words), missing=lost)
 
 
-def _row(pair: Pair, told: tuple[Number, ...], *, is_same: bool = False) -> ComparedRow:
-    return ComparedRow(
-        kind=pair.kind,
-        path=pair.b.key.path,
-        axes=axes(pair.kind, pair.b.key),
-        numbers=told,
-        same_cells=pair.same_cells,
-        identical=is_same,
-    )
+def _states(cells: Mapping[int, str], run: ReadRun) -> Iterator[str]:
+    for seed, cell in cells.items():
+        if cell in run.absent:
+            state, reason = run.absent[cell]
+            yield f"seed {seed} {state}{f' ({reason})' if reason else ''}"
 
 
 def _alarms(pairs: Sequence[Pair]) -> Iterator[str]:
     """Yield the rows of each run whose test of bias rejects what is unbiased by proof."""
-    for letter, rows in {"A": [one.a for one in pairs], "B": [one.b for one in pairs]}.items():
-        for row in rows:
+    for letter in "ab":
+        for row in (getattr(pair, letter) for pair in pairs):
             # Studies without a test of bias have no such verdict.
             bias = getattr(row, "bias", None)
             if bias is not None and bias.verdict == "alarm":
-                yield f"{letter}: {row.key.path}: {bias.reason}"
-
-
-def _renamed(pairs: Sequence[Pair], a: ReadRun, b: ReadRun) -> Iterator[tuple[Cell, Cell]]:
-    """The cells that stand for each other under different ids."""
-    for pair in pairs:
-        for seed in pair.seeds:
-            one, other = a.cells[pair.a.cells[seed]], b.cells[pair.b.cells[seed]]
-            if one.id != other.id:
-                yield one.as_dict(), other.as_dict()
-
-
-def _provenances(run: ReadRun) -> Iterator[Mapping[str, Any]]:
-    return (record.provenance for record in run.records.values())
+                yield f"{letter.upper()}: {row.key.path}: {bias.reason}"
 
 
 def _commits(summary: Summary) -> str:
@@ -195,15 +418,11 @@ def _commits(summary: Summary) -> str:
 
 
 def _claims(
-    summaries: tuple[Summary, Summary],
-    redefined: Mapping[str, tuple[str, ...]],
-    *,
-    other_seeds: bool,
+    a: Summary, b: Summary, redefined: Mapping[str, tuple[str, ...]], other_seeds: bool
 ) -> Iterator[ClaimChange]:
-    mine, theirs = ({claim.name: claim for claim in summary.claims} for summary in summaries)
-    for name in dict.fromkeys((*mine, *theirs)):
-        before = mine[name].verdict if name in mine else _ABSENT
-        after = theirs[name].verdict if name in theirs else _ABSENT
+    mine, theirs = ({claim.name: claim for claim in summary.claims} for summary in (a, b))
+    for name in {**mine, **theirs}:
+        before, after = (its[name].verdict if name in its else _ABSENT for its in (mine, theirs))
         lines = redefined.get(name, ())
         if before != after or lines:
             detail = theirs[name].detail if name in theirs else ""

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from maxk_lab.catalogue import Catalogue, load
 from maxk_lab.report.document import (
     Block,
     Bullets,
     Column,
     Paragraph,
-    Section,
     Sheet,
     compact,
     number,
+    sheet,
 )
-from maxk_lab.report.formats.csv import csv_of, safe_text
-from maxk_lab.report.tables import Estimate, grouped
-from maxk_lab.results.compare.model import VERDICTS, ClaimChange, ComparedRow, Comparison, Number
+from maxk_lab.report.formats.catalogue import FormatRow
+from maxk_lab.report.formats.data import csv_of, safe_text
+from maxk_lab.report.tables import Effect, Estimate, grouped
+from maxk_lab.results.compare.comparison import ClaimChange, ComparedRow, Comparison
+from maxk_lab.results.compare.numbers import VERDICTS, Number
 from maxk_lab.statistics.intervals import EXACT
 from maxk_lab.visible import visible_json
 
@@ -26,14 +29,6 @@ from maxk_lab.visible import visible_json
 _UNTOLD = 12
 _TOLD = ("worse", "better", "differs", "differs for these seeds")
 _NONE = "none compared, as no row has all of its results in both runs"
-
-
-@dataclass(frozen=True)
-class Line:
-    """A number of a row, as a line of a table."""
-
-    row: ComparedRow
-    number: Number
 
 
 @dataclass(frozen=True)
@@ -65,18 +60,18 @@ class Document:
         return [Paragraph(tuple(_first_lines(found))), *bullets, *_sheets(found)]
 
     @property
-    def sections(self) -> list[Section]:
-        """A section for each kind of study, with every number of every row."""
-        kinds = grouped(_lines(self.comparison), lambda line: line.row.kind)
-        return [Section(kind, (), tuple(map(record, lines))) for kind, lines in kinds.items()]
+    def records(self) -> dict[str, list[dict[str, Any]]]:
+        """Every number of every row, by kinds of study."""
+        lines = [(row.kind, record(row, number)) for row, number in _lines(self.comparison)]
+        kinds = grouped(lines, lambda line: line[0])
+        return {kind: [line for _, line in several] for kind, several in kinds.items()}
 
 
-def record(line: Line) -> dict[str, Any]:
+def record(row: ComparedRow, told: Number) -> dict[str, Any]:
     """Everything about a number of a row: both values, their difference or ratio, the verdict."""
-    told, effect = line.number, line.number.effect
-    axes = {name: value for name, value in line.row.axes.items() if name != "study"}
+    effect = told.effect
     return {
-        **axes,
+        **{name: value for name, value in row.axes.items() if name != "study"},
         "measure": told.measure,
         **told.a.interval.columns("a"),
         **told.b.interval.columns("b"),
@@ -95,36 +90,30 @@ def record(line: Line) -> dict[str, Any]:
 def as_csv(document: Document) -> str:
     """One line per row and measure, identical ones too."""
     return csv_of(
-        {safe_text(name): safe_text(value) for name, value in line.items()}
-        for section in document.sections
-        for line in ({"study": section.name, **record} for record in section.records)
+        {safe_text(name): safe_text(value) for name, value in {"study": kind, **one}.items()}
+        for kind, several in document.records.items()
+        for one in several
     )
 
 
 def as_json(document: Document) -> str:
     """The comparison as indented JSON; undefined is null."""
     found = document.comparison
-    told: Mapping[str, Any] = {
-        "a": {"run": found.names[0], "commit": found.commits[0]},
-        "b": {"run": found.names[1], "commit": found.commits[1]},
+    runs = zip("ab", found.names, found.commits, strict=True)
+    lists = ("settings", "origins", "meanings", "alarms")
+    content: dict[str, Any] = {
+        **{letter: {"run": name, "commit": commit} for letter, name, commit in runs},
         "cells": asdict(found.counts),
-        "verdicts": found.verdicts,
-        "worse": found.worse,
-        "missing": found.missing,
-        "changed": found.changed,
-        "tests": found.tests,
-        "level": found.level,
-        "alpha": found.alpha,
-        "tie": found.tie,
-        "settings": found.settings,
-        "origins": found.origins,
-        "meanings": found.meanings,
-        "claims": [_claim_in_json(claim) for claim in found.claims],
+        **{name: getattr(found, name) for name in ("verdicts", "worse", "missing", "changed")},
+        **{name: getattr(found, name) for name in ("tests", "level", "alpha", "tie", *lists)},
+        "claims": [
+            asdict(claim) | {"worse": claim.worse, "missing": claim.missing}
+            for claim in found.claims
+        ],
         "absences": [asdict(one) for one in found.absences],
-        "alarms": found.alarms,
-        **{section.name: section.records for section in document.sections},
+        **document.records,
     }
-    return visible_json(told, indent=1) + "\n"
+    return visible_json(content, indent=1) + "\n"
 
 
 def _first_lines(found: Comparison) -> Iterator[str]:
@@ -153,27 +142,21 @@ def _of_claim(claim: ClaimChange) -> str:
     return f"{mark}{claim.name}: {claim.a} -> {claim.b}{other}{detail}"
 
 
-def _claim_in_json(claim: ClaimChange) -> dict[str, Any]:
-    return asdict(claim) | {"worse": claim.worse, "missing": claim.missing}
-
-
-def _lines(found: Comparison) -> list[Line]:
-    return [Line(row, number) for row in found.rows for number in row.numbers]
+def _lines(found: Comparison) -> list[tuple[ComparedRow, Number]]:
+    return [(row, number) for row in found.rows for number in row.numbers]
 
 
 def _sheets(found: Comparison) -> Iterator[Sheet]:
     """A table for each kind of study: what is told first, by its verdict."""
-    compared = [line for line in _lines(found) if line.number.verdict != "identical"]
-    for kind, lines in grouped(compared, lambda line: line.row.kind).items():
-        told = sorted(
-            (line for line in lines if line.number.verdict in _TOLD),
-            key=lambda line: VERDICTS.index(line.number.verdict),
-        )
-        rest = [line for line in lines if line.number.verdict not in _TOLD]
-        shown = (*told, *rest[:_UNTOLD])
+    compared = [line for line in _lines(found) if line[1].verdict != "identical"]
+    for kind, lines in grouped(compared, lambda line: line[0].kind).items():
+        told = [line for line in lines if line[1].verdict in _TOLD]
+        told.sort(key=lambda line: VERDICTS.index(line[1].verdict))
+        rest = [line for line in lines if line[1].verdict not in _TOLD]
         more = len(rest) - _UNTOLD
         left = (f"{more} more, not significant: --format csv has them.",) if more > 0 else ()
-        yield Sheet(f"Other numbers: {kind}", _COLUMNS, shown, (*left, *_caption(found)))
+        rows = [*told, *rest[:_UNTOLD]]
+        yield sheet(f"Other numbers: {kind}", _COLUMNS, rows, (*left, *_caption(found)))
 
 
 def _caption(found: Comparison) -> Iterator[str]:
@@ -193,35 +176,60 @@ def _caption(found: Comparison) -> Iterator[str]:
     )
 
 
-def _change(line: Line) -> str:
-    effect = line.number.effect
-    if not effect.interval.known:
-        return compact(effect.interval)
-    if effect.interval.question == EXACT:
-        text = number(effect.interval.value)
-    else:
-        text = compact(effect.interval)
-    return f"× {text}" if effect.ratio else text
+def _change(line: tuple[ComparedRow, Number]) -> str:
+    effect = line[1].effect
+    known = effect.interval.known
+    return f"× {_value(effect)}" if known and effect.ratio else _value(effect)
 
 
-def _of(side: Callable[[Number], Estimate]) -> Callable[[Line], str]:
-    def text(line: Line) -> str:
-        found = side(line.number).interval
-        return number(found.value) if found.question == EXACT else compact(found)
-
-    return text
-
-
-def _column(heading: str, text: Callable[[Line], str], *, numeric: bool = False) -> Column:
-    return Column(heading, text, lambda line: {}, numeric)
+def _value(found: Estimate | Effect) -> str:
+    one = found.interval
+    return number(one.value) if one.question == EXACT and one.known else compact(one)
 
 
 _COLUMNS = (
-    _column("verdict", lambda line: line.number.verdict),
-    _column("row", lambda line: line.row.path),
-    _column("measure", lambda line: line.number.measure),
-    _column("A", _of(lambda told: told.a), numeric=True),
-    _column("B", _of(lambda told: told.b), numeric=True),
-    _column("change", _change, numeric=True),
-    _column("paired", lambda line: line.number.effect.paired or "no"),
+    (Column("verdict"), lambda line: line[1].verdict),
+    (Column("row"), lambda line: line[0].path),
+    (Column("measure"), lambda line: line[1].measure),
+    (Column("A", numeric=True), lambda line: _value(line[1].a)),
+    (Column("B", numeric=True), lambda line: _value(line[1].b)),
+    (Column("change", numeric=True), _change),
+    (Column("paired"), lambda line: line[1].effect.paired or "no"),
 )
+
+
+# Their implementations take a `Document`.
+FORMATS: Catalogue[FormatRow] = Catalogue(
+    "format",
+    [
+        FormatRow(
+            name="terminal",
+            meaning="tables within a given width",
+            implementation="maxk_lab.report.formats.terminal:terminal",
+        ),
+        FormatRow(
+            name="markdown",
+            meaning="the same for a page or a pull request",
+            implementation="maxk_lab.report.formats.markdown:markdown",
+            file="comparison.md",
+        ),
+        FormatRow(
+            name="csv",
+            meaning="one line per row and measure, with every number",
+            implementation="maxk_lab.results.compare.document:as_csv",
+            file="comparison.csv",
+        ),
+        FormatRow(
+            name="json",
+            meaning="everything, also what was changed",
+            implementation="maxk_lab.results.compare.document:as_json",
+            file="comparison.json",
+        ),
+    ],
+    "maxk_lab.comparison_formats",
+)
+
+
+def rendered(document: Document, format: str) -> str:
+    """The comparison in one of `FORMATS`. Raises `LabError` for any other."""
+    return str(load(FORMATS.get(format).implementation)(document))

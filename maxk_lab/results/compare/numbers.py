@@ -1,4 +1,4 @@
-"""How far the numbers of B are from those of A, with verdicts.
+"""How far the numbers of run B are from those of run A, with verdicts.
 
 Runs with the same seeds have the same instances, and are paired where they can be. Other seeds are
 other policies and instances: runs that differ in their seeds are two samples of values of seeds.
@@ -10,59 +10,116 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Literal, get_args
 
 import numpy as np
 
-from maxk_lab.report.parts import effect
 from maxk_lab.report.tables import ROUNDING, Effect, Estimate, PooledRow, numbers
-from maxk_lab.results.compare.model import Number, Verdict
-from maxk_lab.results.compare.pairs import Pair
-from maxk_lab.results.reading import ReadRun
+from maxk_lab.results.frame import ReadRun
 from maxk_lab.statistics.intervals import EXACT, Interval, exactly
 from maxk_lab.statistics.seeds.over_seeds import SEEDS
 from maxk_lab.statistics.units import Array
 from maxk_lab.sweeps.studies import STUDIES
 
-# The difference of what is the same.
-_NOTHING = Effect(exactly(0.0))
+# "identical": the same to the last digit, and so is its interval. "tie": any difference is smaller
+# than matters. "differs": another number, of which neither side is better. "differs for these
+# seeds": another number, as the policies of other seeds may have, whatever else was changed.
+Verdict = Literal[
+    "worse", "better", "differs", "differs for these seeds", "not significant", "tie", "identical"
+]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of a row in both runs: how far B's is from A's, and what follows.
+
+    `effect` has an interval of its own level, `verdict` rests on one that is corrected for all that
+    were compared.
+    """
+
+    measure: str
+    a: Estimate
+    b: Estimate
+    effect: Effect
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A row in both runs, of a kind of study."""
+
+    kind: str
+    a: PooledRow
+    b: PooledRow
+
+    @property
+    def same_seeds(self) -> bool:
+        """Whether both rest on the same seeds; where only some are shared, they do not."""
+        return set(self.a.cells) == set(self.b.cells)
+
+    def in_both(self, wanted: Collection[str] = ()) -> Iterator[tuple[str, Estimate, Estimate]]:
+        """The numbers of both, or the `wanted`, but for those of a row and another of its run."""
+        theirs = numbers(self.kind, self.b)
+        for name, mine in numbers(self.kind, self.a).items():
+            if name in theirs and not mine.of_pair and (not wanted or name in wanted):
+                yield name, mine, theirs[name]
+
+    def identical(self, wanted: Collection[str]) -> tuple[Number, ...]:
+        """The numbers of a row whose cells are the same in both runs, to the last digit."""
+        nothing = Effect(exactly(0.0))
+        return tuple(Number(*both, nothing, "identical") for both in self.in_both(wanted))
 
 
 @dataclass(frozen=True)
 class Differences:
     """The differences of rows of two runs, whose intervals can be had at any level.
 
-    Where values cannot be paired, both intervals are taken at a level at which they hold together
-    (Bonferroni), so whatever their dependence: wide, and never wrong.
+    Those that are shown have the `level`. A difference that is surely less than the share `tie` of
+    A's number is a tie.
     """
 
     a: ReadRun
     b: ReadRun
+    level: float
+    tie: float
 
-    def number(
-        self, pair: Pair, name: str, both: tuple[Estimate, Estimate], how: Judging
-    ) -> Number:
-        """A number of both runs, its difference, and the verdict.
+    def of(
+        self, pairs: Sequence[Pair], wanted: Collection[str], alpha: float
+    ) -> tuple[list[tuple[Number, ...]], int]:
+        """The numbers of each pair, and for how many comparisons their verdicts are corrected.
 
-        With other seeds it is better or worse only over the seeds.
+        That is Bonferroni's correction, over all that are not the same in both.
         """
-        a, b = both
-        shown, corrected = how.level, how.corrected
-        if pair.same_seeds:
-            effect = self.effect(pair, name, shown)
-            return Number(
-                name, a, b, effect, verdict(self.effect(pair, name, corrected), a, b, how.tie)
+        asked = [list(pair.in_both(wanted)) for pair in pairs]
+        tests = sum(not _are_same(a, b) for of_pair in asked for _, a, b in of_pair)
+        corrected = 1 - alpha / max(1, tests)
+        told = [
+            tuple(
+                Number(name, a, b, Effect(exactly(0.0)), "identical")
+                if _are_same(a, b)
+                else self._number(pair, name, a, b, corrected)
+                for name, a, b in of_pair
             )
+            for pair, of_pair in zip(pairs, asked, strict=True)
+        ]
+        return told, tests
+
+    def _number(self, pair: Pair, name: str, a: Estimate, b: Estimate, corrected: float) -> Number:
+        """With other seeds a number is better or worse only over the seeds."""
+        if pair.same_seeds:
+            found = verdict(self._effect(pair, name, corrected), a, b, self.tie)
+            return Number(name, a, b, self._effect(pair, name, self.level), found)
         mine, theirs = self._of_each_seed(pair, name)
         ratio = a.as_ratio and bool((mine > a.rounding).all() and (theirs > 0).all())
-        effect = between_seeds(mine, theirs, shown, ratio=ratio)
-        found = verdict(between_seeds(mine, theirs, corrected, ratio=ratio), a, b, how.tie)
+        effect = between_seeds(mine, theirs, self.level, ratio=ratio)
+        found = verdict(between_seeds(mine, theirs, corrected, ratio=ratio), a, b, self.tie)
         if found == "not significant":
-            of_these = verdict(self._unpaired(pair, name, corrected), a, b, how.tie)
-            found = (
-                of_these if of_these in ("not significant", "tie") else "differs for these seeds"
-            )
+            found = verdict(self._unpaired(pair, name, corrected), a, b, self.tie)
+            if found not in ("not significant", "tie"):
+                found = "differs for these seeds"
         if not effect.interval.known:
-            effect = self._unpaired(pair, name, shown)
+            effect = self._unpaired(pair, name, self.level)
         return Number(name, a, b, effect, found)
 
     @cached_property
@@ -72,22 +129,23 @@ class Differences:
 
     def _of_each_seed(self, pair: Pair, name: str) -> tuple[Array, Array]:
         """The number in each seed of both runs; NaN where the report of a seed has none."""
-        mine, theirs = (
-            np.array([_value(pair.kind, rows[cell], name) for cell in row.cells.values()])
-            for rows, row in zip(self._rows_of_cells, (pair.a, pair.b), strict=True)
-        )
-        return mine, theirs
+        found = []
+        for rows, row in zip(self._rows_of_cells, (pair.a, pair.b), strict=True):
+            of_cells = [numbers(pair.kind, rows[cell]).get(name) for cell in row.cells.values()]
+            found.append(np.array([one.interval.value if one else math.nan for one in of_cells]))
+        return found[0], found[1]
 
-    def effect(self, pair: Pair, name: str, level: float) -> Effect:
+    def _effect(self, pair: Pair, name: str, level: float) -> Effect:
         """How far a number of B is from A's; no ratio where that of A may be rounding alone."""
         part = STUDIES.get(pair.kind).part("compare")
         mine = numbers(pair.kind, pair.a)[name]
-        found = None
-        if not abs(mine.interval.value) <= mine.rounding:
-            found = effect(part, pair.b, pair.a, name, level)
+        found: Effect | None = None
+        if hasattr(part, "effect") and not abs(mine.interval.value) <= mine.rounding:
+            found = part.effect(pair.b, pair.a, name, level)
         return self._unpaired(pair, name, level) if found is None else found
 
     def _unpaired(self, pair: Pair, name: str, level: float) -> Effect:
+        """The effect by intervals that both hold at that level (Bonferroni), whatever ties them."""
         each = 1 - (1 - level) / 2
         mine = self.a.numbers_at(each)[pair.kind, pair.a.key][name]
         theirs = self.b.numbers_at(each)[pair.kind, pair.b.key][name]
@@ -101,22 +159,19 @@ def set_against(a: Estimate, b: Estimate, level: float) -> Effect:
     than rounding.
     """
     mine, theirs = a.interval, b.interval
-    asked = [found.question for found in (mine, theirs) if found.question != EXACT]
-    reason = next(
-        (found.reason or "no interval" for found in (mine, theirs) if not found.known), ""
-    )
+    asked = [one.question for one in (mine, theirs) if one.question != EXACT]
+    reason = next((one.reason or "no interval" for one in (mine, theirs) if not one.known), "")
     if not reason and len(set(asked)) > 1:
         reason = f"A's interval is about {mine.question}, B's about {theirs.question}"
     ratio = a.as_ratio and mine.value > a.rounding and mine.low >= 0 and theirs.low >= 0
+    value = theirs.value / mine.value if ratio else theirs.value - mine.value
     if reason:
-        value = theirs.value / mine.value if ratio else theirs.value - mine.value
         return Effect(Interval(value, math.nan, math.nan, level, reason), ratio=ratio)
     ends = (
         (theirs.low / mine.high, theirs.high / mine.low if mine.low > 0 else math.inf)
         if ratio
         else (theirs.low - mine.high, theirs.high - mine.low)
     )
-    value = theirs.value / mine.value if ratio else theirs.value - mine.value
     about = asked[0] if asked else EXACT
     return Effect(Interval(value, *ends, level, question=about), ratio=ratio)
 
@@ -176,62 +231,6 @@ def verdict(effect: Effect, a: Estimate, b: Estimate, tie: float) -> Verdict:
     return "better" if (found.low > nothing) == (a.better == "higher") else "worse"
 
 
-@dataclass(frozen=True)
-class Judging:
-    """The level of the intervals that are shown, that of the verdicts, and what a tie is."""
-
-    level: float
-    corrected: float
-    tie: float
-
-
-def compared(
-    differences: Differences,
-    pairs: Sequence[Pair],
-    wanted: Collection[str],
-    *,
-    level: float,
-    alpha: float,
-    tie: float,
-) -> tuple[list[tuple[Number, ...]], int]:
-    """The numbers of each pair, and for how many comparisons their verdicts are corrected.
-
-    That is Bonferroni's correction, over all that are not the same in both. `wanted` names the
-    numbers; all if empty.
-    """
-    asked = [list(_in_both(pair, wanted)) for pair in pairs]
-    tests = sum(not _are_same(a, b) for of_pair in asked for _, a, b in of_pair)
-    how = Judging(level, 1 - alpha / max(1, tests), tie)
-
-    def judged(pair: Pair, name: str, a: Estimate, b: Estimate) -> Number:
-        if _are_same(a, b):
-            return Number(name, a, b, _NOTHING, "identical")
-        return differences.number(pair, name, (a, b), how)
-
-    return [
-        tuple(judged(pair, *both) for both in of_pair)
-        for pair, of_pair in zip(pairs, asked, strict=True)
-    ], tests
-
-
-def identical(pair: Pair, wanted: Collection[str]) -> tuple[Number, ...]:
-    """The numbers of a row whose cells are the same in both runs, to the last digit."""
-    return tuple(Number(*both, _NOTHING, "identical") for both in _in_both(pair, wanted))
-
-
-def _value(kind: str, row: PooledRow, name: str) -> float:
-    found = numbers(kind, row).get(name)
-    return math.nan if found is None else found.interval.value
-
-
 def _are_same(a: Estimate, b: Estimate) -> bool:
     """Whether two numbers with their intervals are the same to the last digit."""
     return a.interval.known and a.interval == b.interval
-
-
-def _in_both(pair: Pair, wanted: Collection[str]) -> Iterator[tuple[str, Estimate, Estimate]]:
-    """The numbers that both have, but for those that compare the row with another of its run."""
-    theirs = numbers(pair.kind, pair.b)
-    for name, mine in numbers(pair.kind, pair.a).items():
-        if name in theirs and not mine.of_pair and (not wanted or name in wanted):
-            yield name, mine, theirs[name]

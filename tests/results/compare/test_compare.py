@@ -17,10 +17,8 @@ import maxk_lab
 from maxk_lab.cli import app
 from maxk_lab.errors import LabError
 from maxk_lab.results.compare.changes import settings_changed
-from maxk_lab.results.compare.comparison import compare
-from maxk_lab.results.compare.document import Document
-from maxk_lab.results.compare.formats import FORMATS, rendered
-from maxk_lab.results.compare.model import ClaimChange
+from maxk_lab.results.compare.comparison import ClaimChange, compare
+from maxk_lab.results.compare.document import FORMATS, Document, rendered
 from maxk_lab.studies.gradient.pool import ANATOMY
 from maxk_lab.sweeps.run.bundle import write_bundle
 from maxk_lab.sweeps.run.records import RunDirectory

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from maxk_lab.report.formats.html import assets
+from maxk_lab.report.formats.html.page import HERE, LICENCES, SCRIPTS, STYLES, text
 
 ROOT = Path(__file__).parents[4]
 
@@ -46,18 +46,18 @@ def test_they_are_the_files_that_were_fetched(
 def test_all_files_of_the_page_are_in_the_wheel() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     patterns = project["tool"]["setuptools"]["package-data"]["maxk_lab.report.formats.html"]
-    folder = Path(str(assets.HERE))
+    folder = Path(str(HERE))
     files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     other = [name for name in files if not name.endswith((".py", ".pyc"))]
     assert len(other) > 8
     assert [name for name in other if not any(fnmatch(name, each) for each in patterns)] == []
 
 
-@pytest.mark.parametrize("name", [*assets.SCRIPTS, *assets.STYLES, *assets.LICENCES])
+@pytest.mark.parametrize("name", [*SCRIPTS, *STYLES, *LICENCES])
 def test_none_ends_its_own_element_or_names_another_file(name: str) -> None:
-    text = assets.text(name)
-    assert text
-    assert "\r" not in text
+    content = text(name)
+    assert content
+    assert "\r" not in content
     assert not any(
-        end in text.lower() for end in ("</script", "</style", "<!--", "sourcemappingurl")
+        end in content.lower() for end in ("</script", "</style", "<!--", "sourcemappingurl")
     )

@@ -15,15 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maxk_lab.report.document import Section
-from maxk_lab.report.formats.html import assets
-from maxk_lab.report.formats.html.columns import columns
-from maxk_lab.report.formats.html.pack import packed, squeezed
-from maxk_lab.report.formats.html.page import html, together
+from maxk_lab.report.formats.html.page import SCRIPTS, html, squeezed
 from maxk_lab.report.formats.render import render, rendered_together
 from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.view.view import View
+from maxk_lab.report.view import View
 from maxk_lab.sweeps.run.record import Record
 
 MARKUP = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -67,15 +63,6 @@ def unsqueezed(text: str) -> Any:
     return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
-def unpacked(column: Any, count: int) -> list[Any]:
-    """The values of a column, as page.js has them."""
-    if isinstance(column, list):
-        return column
-    if "all" in column:
-        return [column["all"]] * count
-    return [column["of"][place] for place in column["at"]]
-
-
 def undrawn(summary: Any) -> Report:
     """The report without its figures, which take longest."""
     return Report(summary, undrawn=("Without figures.",))
@@ -96,19 +83,6 @@ def failing(lab: Any, cells: list[dict[str, Any]]) -> Any:
     return summarise_records(
         cells, [failed, *records], name=HOSTILE, description=HOSTILE, changed=[HOSTILE]
     )
-
-
-def test_a_column_is_packed_and_unpacked() -> None:
-    for values in (
-        [1, 2, 3],
-        [None] * 4,
-        ["a", "b"] * 8,
-        [0.1, None, 0.2],
-        [{"a": "b"}] * 3 + [{}],
-    ):
-        assert unpacked(packed(values), len(values)) == values
-    assert "all" in packed(["x"] * 9)
-    assert "of" in packed(["x", "y"] * 9)
 
 
 @settings(max_examples=30)
@@ -143,7 +117,7 @@ def test_the_page_asks_for_nothing_and_runs_its_own_scripts_alone(failing: Any) 
         for script in page.scripts[1:]
     ]
     assert re.findall(r"'sha256-([^']+)'", policy) == digests
-    assert len(digests) == len(assets.SCRIPTS)
+    assert len(digests) == len(SCRIPTS)
 
 
 def test_no_text_of_a_run_is_markup(failing: Any) -> None:
@@ -152,109 +126,85 @@ def test_no_text_of_a_run_is_markup(failing: Any) -> None:
     plain = Read(render(summarise_records([], [], name="x", description="x"), "html"))
     assert {tag for tag, _ in page.elements} - {tag for tag, _ in plain.elements} <= {
         "table", "thead", "tbody", "tr", "th", "td", "input", "figure", "h3", "h4", "li", "ul",
-        "figcaption", "code", "span", "div", "p", "b",
+        "figcaption", "dt", "dd", "code", "span", "div", "p", "b",
     }  # fmt: skip
     assert text.count("alert(1)") == text.count("&lt;script&gt;alert(1)") > 0
     assert "<script>alert(1)</script><img src=x onerror=alert(2)>" in page.words
     assert "\\x1b[2J{{ 7 * 7 }}" in page.words
 
 
-def test_the_table_has_every_number_and_what_it_rests_on(lab: Any, failing: Any) -> None:
+def test_the_table_has_every_number_and_what_it_rests_on(failing: Any) -> None:
     report = undrawn(failing)
     page = Read(html(report)).data
-    (run,), (section, *_) = page["runs"], report.sections
-    table = run["tables"][section.name]
+    section = report.sections[0]
+    (table,) = page["tables"][section.name]
+    columns = {column["key"]: column for column in page["columns"][section.name]}
     for place, record in enumerate(section.records):
-        for column in page["columns"][section.name]:
-            name = column["key"]
-            values = unpacked(table["values"][name], table["rows"])
-            if isinstance(record.get(name), float):
-                assert values[place] == pytest.approx(record[name], rel=1e-5), name
-                assert (name + "_low" in record) == column["ends"]
-        reasons = unpacked(table["undefined"], table["rows"])[place]
-        assert reasons == record["undefined"]
-        seeds = unpacked(table["seeds"], table["rows"])[place]
-        assert dict(zip(seeds, table["cells"][place].split(), strict=True)) == record["cells"]
-    assert "environment.label" in [column["key"] for column in page["columns"][section.name]]
-    count = sum(len(record["cells"]) for record in section.records)
-    cells = {name: unpacked(run["cells"][name], count) for name in ("status", "error", "seconds")}
-    assert cells["status"].count("failed") == 1
-    place = cells["status"].index("failed")
-    assert cells["error"][place].startswith("line 1\n</script>")
-    assert "\\x1b" in cells["error"][place]
-    assert cells["seconds"][place] == 2.0
-    spec = {key: unpacked(value, table["rows"])[0] for key, value in table["spec"].items()}
-    assert spec["environment"] == failing.origins[table["cells"][0].split()[0]].cell["environment"]
-    assert {"id", "seed"}.isdisjoint(spec)
+        for name, value in record.items():
+            if isinstance(value, float):
+                assert table["values"][name][place] == value
+            assert (name in table["values"]) == (name in columns)
+        assert table["undefined"][place] == record["undefined"]
+        assert dict(table["cells"][place]) == record["cells"]
+        assert table["texts"]["variance"][place] == section.lines[place].text("variance")
+    assert columns["environment.label"]["axis"]
+    assert columns["variance_low"]["ends"]
+    cells, origins = page["cells"][page["runs"][0]].values()
+    (failed,) = (cell for cell in cells.values() if cell[0] == "failed")
+    assert (failed[1], failed[3].startswith("line 1\n</script>")) == (2.0, True)
+    assert "\\x1b" in failed[3]
+    assert {cell[4] for cell in cells.values()} == {*range(len(origins))}
+    settings = table["settings"]["environment"]
+    first = failing.origins[table["cells"][0][0][1]]
+    assert settings["of"][settings["at"][0]] == first.cell["environment"]
+    assert {"id", "seed"}.isdisjoint(table["settings"])
 
 
-def test_columns_and_names_are_defined(failing: Any) -> None:
-    page = Read(html(undrawn(failing))).data
-    told = {column["key"]: column for column in page["columns"]["gradient"]}
-    assert told["variance"]["formula"] == "tr Cov ĝ = E‖ĝ‖² − ‖E ĝ‖²"
-    assert told["variance"]["better"] == "lower"
-    assert told["snr"]["heading"] == "SNR"
-    assert told["label" if "label" in told else "environment.label"]["axis"]
-    assert not {"variance_low", "variance_about", "cells", "undefined"} & set(told)
-    assert page["names"]["baseline"]["centred"]["formula"]
-    assert page["names"]["estimator"]["maxk"]["source"]
-
-
-def test_every_column_has_its_meaning(lab: Any, failing: Any) -> None:
+def test_columns_and_names_are_defined(lab: Any, failing: Any) -> None:
+    page = Read(html(undrawn(failing)))
+    columns = {column["key"]: column for column in page.data["columns"]["gradient"]}
+    assert columns["variance"]["tip"].startswith("tr Cov ĝ = E‖ĝ‖² − ‖E ĝ‖²\n")
+    assert "lower is better" in columns["variance"]["tip"]
+    assert columns["snr"]["heading"] == "SNR"
+    assert "source: " in page.data["terms"]["baseline"]["centred"]
+    assert page.data["terms"]["estimator"]["maxk"].splitlines()[0] in page.words
     training = lab.training_cells()
     trained = summarise_records(training, map(lab.training_record, training), name="it")
     for summary in (failing, trained):
-        for section in Report(summary).sections:
-            told = columns([section])
-            assert [c["key"] for c in told if not (c.get("meaning") or c.get("formula"))] == []
-            assert 0 < sum(column["first"] for column in told) < 16
-            assert {*section.first} & {column["key"] for column in told if column["first"]} or (
-                not section.first
-            )
-
-
-def test_a_meaning_of_the_section_comes_before_that_of_a_measure() -> None:
-    records = ({"estimator": "maxk", "optimum": "exact", "made": 1, "made@2": 2.0},)
-    meanings = {"optimum": "where it is from", "made*": "by hand"}
-    told = {c["key"]: c for c in columns([Section("one", (), records, ("made",), meanings)])}
-    assert told["optimum"]["meaning"] == "where it is from"
-    assert told["made"]["meaning"] == told["made@2"]["meaning"] == "by hand"
-    assert [key for key, column in told.items() if column["first"]] == ["made"]
-    assert (told["made"]["kind"], told["made@2"]["kind"]) == ("whole", "number")
+        for columns in Read(html(undrawn(summary))).data["columns"].values():
+            assert [one["key"] for one in columns if not (one["tip"] or one["ends"])] == []
+            assert 0 < sum(one["first"] for one in columns) < 16
 
 
 def test_columns_that_are_asked_for_are_all_seen_in_their_order(failing: Any) -> None:
     asked = ("baseline", "variance", "variance_low", "estimator")
     report = Report(failing, undrawn=("Without figures.",), view=View(columns=asked))
     page = Read(html(report))
-    told = page.data["columns"]["gradient"]
-    assert [column["key"] for column in told] == list(asked)
-    assert all(column["first"] for column in told)
-    assert [column["key"] for column in told if column["axis"]] == ["baseline", "estimator"]
+    columns = page.data["columns"]["gradient"]
+    assert [one["key"] for one in columns if one["first"]] == list(asked)
+    assert [one["key"] for one in columns if one["axis"]] == ["baseline", "estimator"]
     assert "These rows differ in k, too, which is no column here." in page.words
 
 
-def test_the_same_records_are_the_same_page(lab: Any, cells: list[dict[str, Any]]) -> None:
-    first, second = (
-        html(undrawn(summarise_records(cells, map(lab.record, cells), name="it"))) for _ in range(2)
-    )
-    assert first == second
-
-
-def test_several_runs_are_one_page(lab: Any, cells: list[dict[str, Any]]) -> None:
+def test_several_runs_are_one_page_and_the_same_records_the_same_page(
+    lab: Any, cells: list[dict[str, Any]]
+) -> None:
     summary = summarise_records(cells, map(lab.record, cells), name="it")
     other = summarise_records(cells[:2], map(lab.record, cells[:2]), name="other")
-    text = rendered_together([undrawn(one) for one in (summary, other, summary)], "html")
+    text, again = (
+        rendered_together([undrawn(one) for one in (summary, other, summary)], "html")
+        for _ in range(2)
+    )
+    assert text == again
     page = Read(text)
     names = ["it (1)", "other", "it (2)"]
-    assert [run["name"] for run in page.data["runs"]] == names
+    assert page.data["runs"] == names
     assert [a["aria-label"] for tag, a in page.elements if a.get("class") == "run"] == names
-    rows = [run["tables"]["gradient"]["rows"] for run in page.data["runs"]]
+    rows = [len(table["cells"]) for table in page.data["tables"]["gradient"]]
     assert rows[0] == rows[2] > rows[1] > 0
-    assert text == together([undrawn(one) for one in (summary, other, summary)])
 
 
-def test_a_run_without_records_is_a_page_without_a_table(lab: Any) -> None:
+def test_a_run_without_records_is_a_page_without_a_table() -> None:
     page = Read(render(summarise_records([], [], name="empty"), "html"))
     assert page.data["columns"] == {}
     assert "No cells are planned." in page.words

@@ -13,8 +13,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.view.asked import asked_view
-from maxk_lab.report.view.view import View
+from maxk_lab.report.view import View, asked_view
 from maxk_lab.report.write import write_report
 
 COLUMNS = ("baseline", "n", "k", "variance", "max@8")
@@ -45,7 +44,7 @@ def lines(summary, view):
 
 def test_without_a_wish_everything_is_as_it_was(summary):
     sections = Report(summary).sections
-    assert View().of(sections, {}) == sections
+    assert View().of(sections) == sections
     assert "Shown:" not in render(summary, "markdown")
     assert "view" not in json.loads(render(summary, "json"))
 
