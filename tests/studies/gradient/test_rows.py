@@ -81,7 +81,7 @@ def test_a_test_that_rejects_what_is_proven_is_an_alarm_and_bars_no_baseline(lab
     (alarm,) = rows_of(summary, baseline="affine[0.5]")
     assert (alarm.bias.verdict, alarm.bias.reason) == ("alarm", ALARM)
     assert alarm.bias.p_value < 0.05
-    assert tables.record("gradient", alarm)["bias_verdict"] == "alarm"
+    assert tables.record("gradient", alarm, {})["bias_verdict"] == "alarm"
     assert alarm.best
 
 
