@@ -88,15 +88,13 @@ class EnvironmentRow(Row):
 
         Parts that name a parameter that is not among these are left out.
         """
-        told = {
-            # A path of the user's own is left as it is.
-            name: str(value) if ":" in str(value) else str(value).replace("_", " ")
-            for name, value in parameters.items()
-        }
+        # A path of the user's own is left as it is.
+        texts = {name: str(value) for name, value in parameters.items()}
+        words = {name: x if ":" in x else x.replace("_", " ") for name, x in texts.items()}
         return " ".join(
-            part.format(**told)
+            part.format(**words)
             for part in self.plain
-            if all(name in told for _, name, *_ in Formatter().parse(part) if name)
+            if all(name in words for _, name, *_ in Formatter().parse(part) if name)
         )
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:

@@ -22,8 +22,7 @@ from torch import Tensor, nn
 from maxk_lab.environments.catalogue import EnvironmentRow
 from maxk_lab.environments.environment import Optima
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
-from maxk_lab.environments.routing import decoding, files
-from maxk_lab.environments.routing.optima import solve
+from maxk_lab.environments.routing import decoding, files, optima
 from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import fresh_policy
@@ -159,10 +158,10 @@ class RL4COEnvironment:
         return files.instances_hash(instances)
 
     def optimum_method(self, instances: TensorDict, asked: str) -> str | None:
-        return solve.optimum_method(self, instances, asked)
+        return optima.optimum_method(self, instances, asked)
 
     def optima(self, instances: TensorDict, method: str) -> Optima:
-        return solve.best_rewards(self, instances, method)
+        return optima.best_rewards(self, instances, method)
 
     def enumerate(self, instances: TensorDict) -> tuple[Tensor, Tensor]:
         """Breadth-first expansion of the environment's action mask.

@@ -237,10 +237,9 @@ def greedily(start: Start) -> Decoded:
 def log_policy_of(policy: nn.Module, logits: Tensor, mask: Tensor, temperature: float) -> Tensor:
     """Log-probabilities from the decoder's logits [..., A], −∞ where `mask` is False.
 
-    RL4CO's `process_logits` without writing into the logits, and in the policy's own precision
-    where autocast gave less. `temperature` divides the logits on top of the policy's own.
+    RL4CO's `process_logits` without writing into the logits. `temperature` divides them on top of
+    the policy's own.
     """
-    logits = logits.to(next(policy.parameters()).dtype)
     if policy.tanh_clipping > 0:
         logits = torch.tanh(logits) * policy.tanh_clipping
     allowed = logits.masked_fill(~mask, -torch.inf)

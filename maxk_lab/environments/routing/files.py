@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
+import vrplib
+from numpy.typing import NDArray
 from rl4co.envs import RL4COEnvBase
 from tensordict import TensorDict
 from torch import Tensor
@@ -18,7 +20,6 @@ from torch import Tensor
 from maxk_lab.environments.catalogue import data_files, data_refusal
 from maxk_lab.environments.routing.problems import in_precision
 from maxk_lab.environments.routing.rows import FILES
-from maxk_lab.environments.routing.tsplib import read_problem
 from maxk_lab.errors import LabError, shortened
 from maxk_lab.seeds import isolated_rng
 
@@ -41,6 +42,8 @@ _SAME: Mapping[str, tuple[str, ...]] = {
 # OP's reset takes this from the longest allowed tour, against rounding.
 _OP_MARGIN = 1e-6
 _UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+# Constraints of CVRPLIB files that RL4CO's cvrp does not know.
+_UNKNOWN_TO_CVRP = ("distance", "service_time", "backhaul", "time_window", "vehicles_max_distance")
 
 
 def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> TensorDict:
@@ -48,22 +51,26 @@ def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> T
 
     Floating-point entries are of type `dtype`. An npz file is what `env.load_data` takes, so its
     coordinates and lengths stay as they are. TSPLIB and CVRPLIB problems are scaled to the unit
-    square (see `tsplib`), each by its own factor. Instances must be as large as those `env`
+    square (see `read_problem`), each by its own factor. Instances must be as large as those `env`
     draws; those of tsp and cvrp may have any one size. Raises `LabError` for all that cannot be
     read so.
     """
     refusal = data_refusal(env.name, path)
     if refusal is not None:
         raise LabError(refusal)
-    files = data_files(path, FILES)
-    parts = [_read(env, file) for file in files]
-    for file, part in zip(files, parts, strict=True):
+    with isolated_rng(0):
+        expected = _stored(env.reset(env.generator([2])))
+    parts = []
+    for file in data_files(path, FILES):
+        part = (_load if file.suffix == ".npz" else read_problem)(env, file, expected)
+        parts.append(_checked(env.name, file, part, expected))
         for key, values in part.items():
-            if values.shape[1:] != parts[0][key].shape[1:]:
-                raise LabError(
-                    f"{path}: instances must be of one size, but {file.name} has {key} of shape "
-                    f"{list(values.shape)} and the first file {list(parts[0][key].shape)}"
-                )
+            _check(
+                Path(path),
+                values.shape[1:] == parts[0][key].shape[1:],
+                f"instances must be of one size, but {file.name} has {key} of shape "
+                f"{list(values.shape)} and the first file {list(parts[0][key].shape)}",
+            )
     raw = {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
     # RL4CO draws in single precision and so do its files: what a reset computes then comes out bit
     # for bit.
@@ -98,30 +105,22 @@ def instances_hash(instances: TensorDict) -> str:
     return digest.hexdigest()[:16]
 
 
-def _read(env: RL4COEnvBase, path: Path) -> dict[str, Tensor]:
-    """The arguments of RL4CO's reset, [B, ...] each, checked against its generator's."""
-    with isolated_rng(0):
-        expected = _stored(env.reset(env.generator([2])))
-    if path.suffix == ".npz":
-        raw = _load(env, path, expected)
-    else:
-        problem = read_problem(path, env.name)
-        raw = {key: torch.from_numpy(values) for key, values in problem.items()}
+def _checked(
+    name: str, path: Path, raw: dict[str, Tensor], expected: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """The arguments of RL4CO's reset, [B, ...] each, once they are like those of its generator."""
     count = len(raw.get("locs", next(iter(raw.values()))))
     for key, values in raw.items():
         shape = (count, *expected[key].shape[1:])
-        any_size = env.name in ANY_SIZE and raw["locs"].dim() == expected["locs"].dim()
+        any_size = name in ANY_SIZE and raw["locs"].dim() == expected["locs"].dim()
         if any_size and key in ("locs", "demand"):
             shape = (count, raw["locs"].shape[1], *shape[2:])
-        if values.shape != shape:
-            raise LabError(
-                f"{path}: {key} must have the shape {list(shape)} for this {env.name}, got "
-                f"{list(values.shape)}"
-            )
+        rule = f"{key} must have the shape {list(shape)} for this {name}"
+        _check(path, values.shape == shape, f"{rule}, got {list(values.shape)}")
         # RL4CO's own are infinite where there is no limit.
         endless = bool(values.isinf().any()) and not bool(expected[key].isinf().any())
-        if endless or bool(values.isnan().any()):
-            raise LabError(f"{path}: {key} has entries that are no finite numbers")
+        finite = not endless and not bool(values.isnan().any())
+        _check(path, finite, f"{key} has entries that are no finite numbers")
         if expected[key].is_floating_point() and not values.is_floating_point():
             raw[key] = values.double()
     return raw
@@ -137,22 +136,16 @@ def _load(env: RL4COEnvBase, path: Path, expected: Mapping[str, Tensor]) -> dict
                 raise ValueError(f"an array of {values.dtype} is none of numbers")
     except (*_UNREADABLE, AttributeError) as error:  # AttributeError: one array without a name
         raise LabError(f"{path} is no npz file of numbers: {shortened(str(error), 200)}") from error
-    missing = [key for key in expected if key not in arrays]
-    if missing:
-        raise LabError(
-            f"{path} lacks {', '.join(missing)}; {env.name} needs {', '.join(expected)}, it has "
-            f"{', '.join(arrays)}"
-        )
+    if missing := [key for key in expected if key not in arrays]:
+        needed = f"{env.name} needs {', '.join(expected)}, it has {', '.join(arrays)}"
+        raise LabError(f"{path} lacks {', '.join(missing)}; {needed}")
     counts = {values.shape[0] if values.ndim else 0 for values in arrays.values()}
-    if len(counts) > 1 or counts == {0}:
-        raise LabError(
-            f"{path}: all arrays must have the instances as their first, equally long axis"
-        )
-    if "capacity" in arrays and arrays["capacity"].ndim != 1:
-        raise LabError(
-            f"{path}: capacity must have the shape [{counts.pop()}] and demand be in its units "
-            f"(RL4CO divides them), got {list(arrays['capacity'].shape)}"
-        )
+    alike = len(counts) == 1 and counts != {0}
+    _check(path, alike, "all arrays must have the instances as their first, equally long axis")
+    if "capacity" in arrays:
+        shape = arrays["capacity"].shape
+        rule = f"capacity must have the shape [{counts.pop()}] and demand be in its units"
+        _check(path, len(shape) == 1, f"{rule} (RL4CO divides them), got {list(shape)}")
     loaded = env.load_data(str(path))
     # In the shape of the state's: mcp's number of sets to choose, [B, 1], becomes [B].
     return {
@@ -191,3 +184,67 @@ def _stored(instances: TensorDict) -> dict[str, Tensor]:
 def _is_single(values: Tensor) -> bool:
     """Whether single precision holds these values exactly."""
     return not values.is_floating_point() or bool((values == values.float().to(values.dtype)).all())
+
+
+def read_problem(
+    env: RL4COEnvBase, path: Path, expected: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """The one problem of a TSPLIB or CVRPLIB file in the form of RL4CO's generators, a batch of 1.
+
+    It has `locs` [1, n, 2], and for cvrp `depot` [1, 2] and `demand` [1, n] as well, the customers
+    in the order of the file. Coordinates are moved to the origin and divided by one factor, the
+    longer side of the smallest rectangle around all points, so that they fill the unit square and
+    no angle changes. Rewards are lengths in these units, and not rounded to whole numbers as TSPLIB
+    rounds them: times the factor, they are about the published lengths. Demand is divided by the
+    capacity. Raises `LabError` for a problem of another type, and for one with distances other than
+    Euclidean.
+    """
+    try:
+        problem = vrplib.read_instance(path, compute_edge_weights=False)
+    except (ValueError, RuntimeError, IndexError, KeyError, UnicodeDecodeError) as error:
+        raise LabError(f"{path} is not in the format of TSPLIB: {error}") from error
+    kind, wanted = str(problem.get("type", "missing")).split()[0].upper(), env.name.upper()
+    _check(path, kind == wanted, f"TYPE must be {wanted}, got {kind}")
+    weights = problem.get("edge_weight_type", "none")
+    _check(path, weights == "EUC_2D", f"EDGE_WEIGHT_TYPE must be EUC_2D, got {weights}")
+    points = _rows(problem, "node_coord", path)
+    flat = points.ndim == 2 and points.shape[1] == 2
+    _check(path, flat, "NODE_COORD_SECTION must have two coordinates a node")
+    said = problem.get("dimension", len(points))
+    _check(path, said == len(points), f"DIMENSION is {said}, but there are {len(points)} nodes")
+    points = points - points.min(0)
+    _check(path, points.max() > 0, "all nodes are at one place")
+    points /= points.max()
+    if env.name == "tsp":
+        return {"locs": torch.from_numpy(points[None])}
+    for name in _UNKNOWN_TO_CVRP:
+        _check(path, name not in problem, f"{name.upper()} is a constraint that cvrp does not have")
+    demand = _rows(problem, "demand", path)
+    depots = _rows(problem, "depot", path).astype(int).reshape(-1)
+    capacity = problem.get("capacity", "none")
+    one = len(depots) == 1 and 0 <= depots[0] < len(points)
+    _check(path, one, "DEPOT_SECTION must name one of the nodes")
+    positive = isinstance(capacity, int | float) and capacity > 0
+    _check(path, positive, f"CAPACITY must be a positive number, got {capacity}")
+    each = demand.shape == (len(points),)
+    _check(path, each, "DEMAND_SECTION must have one demand a node")
+    customers = np.arange(len(points)) != depots[0]
+    demand = demand[customers] / capacity
+    fits = demand.max() <= 1 and demand.min() >= 0
+    _check(path, fits, "demands must be between 0 and the capacity")
+    arrays = {"locs": points[customers][None], "depot": points[depots], "demand": demand[None]}
+    return {key: torch.from_numpy(values) for key, values in arrays.items()}
+
+
+def _rows(problem: dict[str, Any], name: str, path: Path) -> NDArray[np.float64]:
+    _check(path, name in problem, f"{name.upper()}_SECTION is missing")
+    try:
+        return np.asarray(problem[name], dtype=np.float64)
+    except ValueError:
+        ragged = "must have the same count of numbers in every row"
+        raise LabError(f"{path}: {name.upper()}_SECTION {ragged}") from None
+
+
+def _check(path: Path, holds: bool, message: str) -> None:
+    if not holds:
+        raise LabError(f"{path}: {message}")

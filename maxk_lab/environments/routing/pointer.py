@@ -165,12 +165,12 @@ def pointer_of(
 ) -> Pointer | None:
     """The pointer of an attention model with its encoding, or None for any other policy.
 
-    Subclasses are others, and so are a decoder with hooks, which would not be called, and one under
-    autocast, whose precision is decided operation by operation. `shared` is the number of
-    trajectories that share an encoding, `temperature` divides the logits on top of the policy's.
+    Subclasses are others, and so is a decoder with hooks, which would not be called. `shared` is
+    the number of trajectories that share an encoding, `temperature` divides the logits on top of
+    the policy's.
     """
     decoder = policy.decoder
-    if not is_plain(decoder) or torch.is_autocast_enabled(cache.logit_key.device.type):
+    if not is_plain(decoder):
         return None
     heads, clipping = decoder.pointer.num_heads, max(policy.tanh_clipping, 0)
     keys = _by_heads(cache.glimpse_key, heads)

@@ -38,12 +38,6 @@ def test_tables_that_are_not_drawn_ascend_from_0_to_1():
         )
 
 
-def test_a_gaussian_table_is_what_it_is_without_being_asked_for():
-    assert torch.equal(table(), table(rewards="gaussian"))
-    assert table().unique().numel() == 10
-    assert torch.equal(table(reward_shift=-2.0), table() - 2.0)
-
-
 def test_success_probability_is_that_of_the_last_arm():
     for dtype, tolerance in (("float64", 1e-15), ("float32", 1e-7)):
         environment = make("bandit", dtype, policy={"success_probability": 0.02}, arms=5)

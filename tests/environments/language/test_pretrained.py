@@ -1,13 +1,10 @@
 """A pretrained policy from a local folder, made on the spot with random weights."""
 
-import sys
-
 import pytest
 import torch
 from model_folders import stand_in_model
-from small_environments import make, parameters_of, policy_of
+from small_environments import make
 
-from maxk_lab.environments.environment import make_environment, supports
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.scores.by_layer import LayerScores
 from maxk_lab.gradients.scores.per_trajectory import trajectory_scores
@@ -67,21 +64,6 @@ def pretrained(folder, **changes):
     return make("toy_llm", policy={"pretrained": folder}, **sizes | changes)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("top_p", [1.0, 0.7])
-def test_teacher_forcing_gives_the_log_probability_of_the_rollout(folder, top_p):
-    environment = pretrained(folder, top_p=top_p)
-    policy, instances = environment.policy(0), environment.instances(3, 1)
-    rollouts = environment.rollout(policy, instances, 8, seed=2)
-    forced = environment.log_probs(policy, instances, rollouts.actions)
-    assert torch.equal(forced, rollouts.log_probs)
-    assert rollouts.log_probs.isfinite().all()
-    gradients = torch.autograd.grad(forced.sum(), list(policy.parameters()), allow_unused=True)
-    assert all(g is None or g.isfinite().all() for g in gradients)
-    assert not environment.enumerable
-    assert not supports(environment, "trajectory_log_prob")
-
-
 def test_the_layers_of_a_pretrained_model_tell_its_scores(folder):
     """Also those of GPT-2, whose weights are tied and whose linear layers are none of torch's."""
     environment = pretrained(folder)
@@ -129,15 +111,6 @@ def test_the_separator_is_never_written_and_texts_are_the_tokenizers(folder):
     assert environment.decode([[3, 4, 5], [], [14]]) == ["012", "", "b"]
 
 
-def test_loading_leaves_the_global_random_state_and_every_seed_alone(folder):
-    torch.manual_seed(4)
-    before = torch.get_rng_state()
-    first, second = pretrained(folder).policy(0), pretrained(folder).policy(1)
-    assert torch.equal(torch.get_rng_state(), before)
-    for a, b in zip(first.parameters(), second.parameters()):
-        assert torch.equal(a, b)
-
-
 def test_a_folder_without_a_causal_model_is_refused(tmp_path):
     stand_in_model(tmp_path)
     with pytest.raises(LabError, match="holds no causal language model with its tokenizer"):
@@ -154,12 +127,6 @@ def test_a_tokenizer_without_the_symbols_or_an_end_is_refused(folder, tmp_path):
     save_tokenizer(tmp_path)
     with pytest.raises(LabError, match="has no end-of-sequence token"):
         pretrained(str(tmp_path))
-
-
-def test_without_transformers_the_extra_is_named(folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(LabError, match=r"pip install 'maxk-lab\[llm\]'"):
-        make_environment(parameters_of("toy_llm"), policy_of("toy_llm", pretrained=folder))
 
 
 def test_completions_beyond_the_positions_of_the_model_are_refused(tmp_path):

@@ -1,25 +1,18 @@
 """Settings of the toy language, and everything that is refused before a run."""
 
 import re
-import subprocess
 import sys
 
 import pytest
 from model_folders import stand_in_model
 
-from maxk_lab.catalogue import load
-from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS, TASKS
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 
 ROW = ENVIRONMENTS.get("toy_llm")
 PARAMETERS = ROW.settings.defaults()
 POLICY = ROW.policy_settings.defaults()
-
-
-def test_the_defaults_run():
-    assert ROW.refusal(PARAMETERS, POLICY) is None
-    assert not ROW.enumerable(PARAMETERS)
 
 
 @pytest.mark.parametrize(
@@ -51,28 +44,6 @@ def test_the_defaults_run():
 )
 def test_parameters_that_cannot_run_are_refused(changes, message):
     assert re.search(message, str(ROW.refusal(PARAMETERS | changes, POLICY)))
-
-
-def test_a_vocabulary_too_small_for_the_task_is_refused():
-    row = next(iter(TASKS))
-    assert "vocab_size ≥ 3" in row.refusal(1, 1, 4)
-    assert row.refusal(2, 1, 4) is None
-
-
-def test_the_completions_of_a_pretrained_model_are_never_enumerated():
-    few = {"vocab_size": 4, "max_length": 3, "top_p": 1.0}
-    assert ROW.enumerable(few | {"pretrained": ""})
-    assert not ROW.enumerable(few | {"pretrained": "a folder"})
-
-
-def test_the_catalogue_and_its_refusals_need_no_torch():
-    code = (
-        "import sys; from maxk_lab.environments.catalogue import ENVIRONMENTS; row = "
-        "ENVIRONMENTS.get('toy_llm'); "
-        "row.refusal(row.settings.defaults(), row.policy_settings.defaults()); "
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_every_problem_is_told_at_once():
@@ -116,12 +87,6 @@ def test_a_setting_is_enumerable_up_to_its_number_of_completions(changes, count)
     assert ROW.enumerable(parameters)
     assert not ROW.enumerable(parameters | {"top_p": 0.9})
     assert not ROW.enumerable(parameters | {"max_length": 12})
-
-
-def test_tasks_and_rewards_say_what_they_are():
-    assert TASKS.names() == ("hidden_target", "modular", "edit", "deceptive")
-    assert all(task.reward in REWARDS and task.meaning for task in TASKS)
-    assert all(load(row.implementation).__name__ == row.name for row in (*TASKS, *REWARDS))
 
 
 def test_a_reward_of_the_users_own_is_named_in_place_of_the_task():

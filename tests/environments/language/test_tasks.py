@@ -83,32 +83,6 @@ def test_the_risky_rewards_are_a_hash_of_prompt_and_completion():
     assert (first * second).mean().item() == pytest.approx(1 / 64, abs=0.02)
 
 
-def risky_value(rewards, family, k):
-    """E of the best of k uniform draws from the risky family, whose rewards are 0 and 1."""
-    share = rewards[family].mean().item()
-    return 1 - (1 - share) ** k
-
-
-@pytest.mark.slow
-def test_the_deceptive_task_is_best_answered_safely_for_k_1_and_riskily_for_k_8():
-    """Enumerated over every prompt, for policies that treat the risky family evenly.
-
-    At V = 6, T = 4.
-    """
-    bandit = make("toy_llm", task="deceptive", vocab_size=6, max_length=4, prompt_length=3)
-    prompts = torch.tensor(list(product(range(5), repeat=3)))
-    better_at_8 = 0
-    for prompt in prompts:
-        actions, rewards = bandit.enumerate(prompt.unsqueeze(0))
-        safe, risky = actions[:, 0] == 1, actions[:, 0] == 2
-        assert rewards[safe].eq(0.4).all()
-        assert rewards[~safe & ~risky].eq(0).all()
-        assert set(rewards[risky].tolist()) == {0.0, 1.0}
-        assert risky_value(rewards, risky, 1) < 0.4
-        better_at_8 += risky_value(rewards, risky, 8) > 0.4
-    assert better_at_8 >= 0.98 * len(prompts)
-
-
 @pytest.mark.parametrize("task", TASKS.names())
 def test_a_quarter_of_the_prompts_is_held_out_and_no_task_shares_its_split(task):
     prompts = ["".join(p) for p in product(SYMBOLS, repeat=5)]

@@ -7,7 +7,6 @@ import pytest
 import torch
 from small_environments import make
 from torch import nn
-from torch.func import functional_call, grad, vmap
 
 from maxk_lab.errors import LabError
 
@@ -50,58 +49,6 @@ def test_teacher_forcing_is_the_product_of_the_distributions_sampled_from(temper
                     environment, policy, instances[b], rollouts.actions[b, i]
                 )
                 assert rollouts.log_probs[b, i].item() == pytest.approx(slow.item(), abs=1e-12)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("top_p", [1.0, 0.7])
-def test_the_rollout_has_the_log_probability_of_teacher_forcing_bit_for_bit(dtype, top_p):
-    environment = toy(dtype=dtype, top_p=top_p, vocab_size=16, max_length=16, prompt_length=8)
-    policy, instances = environment.policy(0), environment.instances(4, 1)
-    rollouts = environment.rollout(policy, instances, 16, seed=2)
-    forced = environment.log_probs(policy, instances, rollouts.actions)
-    assert forced.requires_grad
-    assert forced.dtype == getattr(torch, dtype)
-    assert torch.equal(forced, rollouts.log_probs)
-    assert rollouts.log_probs.isfinite().all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.6, 1.0), (1.0, 0.75)])
-def test_samples_follow_the_probabilities_of_teacher_forcing(temperature, top_p):
-    listing = toy(temperature=temperature)
-    environment = toy(temperature=temperature, top_p=top_p)
-    policy, instance = environment.policy(0), environment.instances(1, 5)
-    listed, rewards = listing.enumerate(instance)
-    with torch.no_grad():
-        probabilities = environment.log_probs(policy, instance, listed.unsqueeze(0))[0].exp()
-    assert probabilities.sum().item() == pytest.approx(1.0, abs=1e-12)
-    rollouts = environment.rollout(policy, instance, 8_000, seed=6)
-    match = (rollouts.actions[0].unsqueeze(1) == listed).all(-1)
-    counts = match.sum(0)
-    assert counts.sum() == 8_000
-    assert counts[probabilities == 0].eq(0).all()
-    likely = probabilities > 0
-    expected = 8_000 * probabilities[likely]
-    chi_square = ((counts[likely] - expected).square() / expected).sum().item()
-    freedom = int(likely.sum()) - 1
-    # Five standard deviations of chi-square around its mean.
-    assert abs(chi_square - freedom) < 5 * (2 * freedom) ** 0.5
-    assert torch.equal(rewards[match.long().argmax(1)], rollouts.rewards[0])
-
-
-def test_the_enumeration_lists_every_completion_once_and_says_which_are_cut():
-    environment = toy()
-    instance = environment.instances(1, 0)
-    listed, _ = environment.enumerate(instance)
-    assert len(listed) == 40
-    assert len({tuple(row) for row in listed.tolist()}) == 40
-    for row in listed.tolist():
-        stop = row.index(0) if 0 in row else 3
-        assert all(1 <= token <= 3 for token in row[:stop])
-        assert set(row[stop:]) <= {0}
-    for seed in range(3):
-        log_probs = environment.log_probs(environment.policy(seed), instance, listed.unsqueeze(0))
-        assert log_probs.exp().sum().item() == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("changes", [{"top_p": 0.9}, {"max_length": 12}], ids=str)
@@ -149,22 +96,6 @@ def test_lengths_count_the_end_and_cut_completions_are_told():
         assert cut == (0 not in row)
         assert length == (4 if cut else row.index(0) + 1)
     assert 0 < rollouts.truncated.double().mean() < 1
-
-
-def test_the_logit_proxy_is_the_squared_gradient_with_respect_to_the_logits():
-    environment = toy(temperature=1.0)
-    policy, instances = environment.policy(0), environment.instances(2, 1)
-    rollouts = environment.rollout(policy, instances, 4, seed=2)
-    kept = []
-    handle = policy.register_forward_hook(lambda module, inputs, output: kept.append(output))
-    log_probs = environment.log_probs(policy, instances, rollouts.actions).flatten()
-    handle.remove()
-    for i, value in enumerate(log_probs):
-        (gradient,) = torch.autograd.grad(value, kept[0], retain_graph=True)
-        assert gradient[torch.arange(8) != i].abs().max() == 0
-        assert gradient.square().sum().item() == pytest.approx(
-            rollouts.logit_proxy.flatten()[i].item(), abs=1e-12
-        )
 
 
 def test_the_entropy_of_a_token_is_that_of_its_distribution():
@@ -253,22 +184,3 @@ def test_a_reward_model_reads_prompt_and_completion_without_what_follows_the_end
         + rollouts.actions.sum(-1)
     )
     assert torch.equal(rollouts.rewards, expected.double())
-
-
-def test_scores_can_be_mapped_over_trajectories_with_temperature_and_nucleus():
-    environment = toy(temperature=0.5, top_p=0.7)
-    policy, instances = environment.policy(0), environment.instances(2, 1)
-    rollouts = environment.rollout(policy, instances, 3, seed=2)
-    parameters = {name: parameter.detach() for name, parameter in policy.named_parameters()}
-
-    def log_prob(values, *trajectory):
-        return environment.trajectory_log_prob(
-            lambda tokens: functional_call(policy, values, (tokens,)), *trajectory
-        )
-
-    rows = environment.trajectory_inputs(instances, rollouts.actions)
-    scores = vmap(grad(log_prob), (None, 0, 0, 0))(parameters, *rows)
-    value = environment.log_probs(policy, instances, rollouts.actions)[1, 2]
-    expected = torch.autograd.grad(value, list(policy.parameters()))
-    for name, gradient in zip(parameters, expected):
-        torch.testing.assert_close(scores[name][3 + 2], gradient, rtol=1e-9, atol=1e-12)

@@ -9,13 +9,7 @@ from small_environments import make, parameters_of, policy_of
 
 from maxk_lab.environments.routing.problems import draw_instances, make_rl4co
 from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES, MTVRP_PRESETS, ROUTING
-from maxk_lab.errors import LabError
-from maxk_lab.gradients.scores.trajectories import trajectory_grams
 from maxk_lab.policies.catalogue import fresh_policy
-from maxk_lab.training.refusals import Weighting
-from maxk_lab.training.settings import Settings
-from maxk_lab.training.step import Step
-from maxk_lab.training.trainer import Trainer, train
 
 every_row = pytest.mark.parametrize("row", ROUTING, ids=lambda row: row.name)
 
@@ -44,13 +38,6 @@ def test_every_trajectory_belongs_to_its_own_instance_as_in_rl4co(tsp5):
     # Instances are not changed by use.
     assert set(instances.keys()) == set(copy.keys())
     assert all(torch.equal(instances[key], copy[key]) for key in set(copy.keys()))
-
-
-def test_too_many_trajectories_are_refused():
-    environment = make("tsp", num_loc=20)
-    assert not environment.enumerable
-    with pytest.raises(LabError, match="too many trajectories"):
-        environment.enumerate(environment.instances(1, 0))
 
 
 def test_the_score_of_one_instance_does_not_depend_on_the_others(tsp5):
@@ -211,22 +198,6 @@ def test_repaired_policies_are_those_of_rl4co(name):
     )
 
 
-@pytest.mark.parametrize("name", ["mcp", "mtsp", "cvrptw", "mtvrp"])
-def test_both_floating_point_types_say_the_same(name):
-    """The same weights on the same instances.
-
-    A policy that fell back to float32 somewhere would differ by 1e-7 from itself.
-    """
-    double, single = make(name), make(name, dtype="float32")
-    policy, instances = double.policy(0), double.instances(3, 1)
-    actions = double.rollout(policy, instances, 4, seed=2).actions
-    values = double.log_probs(policy, instances, actions)
-    rounded = single.log_probs(single.policy(0), single.instances(3, 1), actions)
-    torch.testing.assert_close(values.float(), rounded, rtol=1e-4, atol=1e-4)
-    assert all(p.dtype == torch.float64 for p in policy.parameters())
-    assert values.dtype == torch.float64
-
-
 @pytest.mark.parametrize("preset", get_args(MTVRP_PRESETS))
 def test_every_variant_of_the_multi_task_problem_runs(preset):
     from rl4co.envs.routing.mtvrp.generator import VARIANT_GENERATION_PRESETS
@@ -275,26 +246,3 @@ def test_an_environment_and_its_policy_are_made_without_a_word(row, capsys, capl
     draw_instances(env, 2, 0, torch.float32)
     assert not caplog.records
     assert capsys.readouterr() == ("", "")
-
-
-@every_row
-def test_a_few_steps_of_training_and_the_scores_of_every_trajectory(row):
-    environment = make(row.name, **row.small)
-    settings = Settings.from_mapping({"steps": 3, "batch": 4, "learning_rate": 1e-3})
-    step = Step(environment, settings, Weighting("maxk", "subloo", 4, 2))
-    trainer = Trainer.start(step, environment.policy(0), seed=1)
-    train(trainer, evaluate=lambda policy, step: None)
-    assert trainer.steps == 3
-    before = environment.policy(0).state_dict()
-    assert any(
-        not torch.equal(value, before[name]) for name, value in trainer.policy.state_dict().items()
-    )
-    policy, instances = trainer.policy, environment.instances(2, 5)
-    actions = environment.rollout(policy, instances, 3, seed=2).actions
-    grams = trajectory_grams(environment, policy, instances, actions)
-    parameters = list(policy.parameters())
-    values = environment.log_probs(policy, instances, actions)[1]
-    how = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
-    rows = [torch.autograd.grad(value, parameters, **how) for value in values]
-    scores = torch.stack([torch.cat([g.flatten() for g in row]) for row in rows])
-    torch.testing.assert_close(grams[1], scores @ scores.T, rtol=1e-8, atol=1e-10)
