@@ -14,10 +14,9 @@ from calibration.populations import HEAVY, POPULATIONS, Cell, Design, Population
 from calibration.rows import LEVEL, Row, counted
 
 from maxk_lab.statistics.bias import bias_verdicts
-from maxk_lab.statistics.errors import LIKE_THESE, THESE
 from maxk_lab.statistics.intervals import Interval, interval
-from maxk_lab.statistics.log_ratios import log_ratio, stays_less
-from maxk_lab.statistics.typical import typical_ratio
+from maxk_lab.statistics.log_ratios import log_ratio, stays_less, typical_ratio
+from maxk_lab.statistics.measures import LIKE_THESE, THESE
 
 DESIGNS = (
     Design(1, 8, 64),

@@ -21,8 +21,8 @@ from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.pool import ScorePool, Trajectories
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.bias import bias_verdicts
-from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import interval
+from maxk_lab.statistics.measures import THESE
 from maxk_lab.statistics.units import Units
 from maxk_lab.training.trainer import train, warm_up
 

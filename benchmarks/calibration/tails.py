@@ -20,9 +20,9 @@ from torch import Tensor
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.draw import draw_pool
-from maxk_lab.statistics.errors import LIKE_THESE, THESE
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.statistics.measures import LIKE_THESE, THESE
 from maxk_lab.statistics.units import Array, Units
 
 ARMS, N, K = 6, 8, 4

@@ -17,16 +17,17 @@ from numpy.random import Generator
 
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 from maxk_lab.results.compare.numbers import between_seeds
+from maxk_lab.statistics.estimates import skewed_mean
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.seeds.apart import FALSE_ALARM, outlying
-from maxk_lab.statistics.seeds.over_seeds import over_seeds
-from maxk_lab.statistics.seeds.two_level import (
+from maxk_lab.statistics.seeds import (
+    FALSE_ALARM,
     QUANTILES,
     iqm_interval,
+    outlying,
+    over_seeds,
     probability_interval,
     quantile_interval,
 )
-from maxk_lab.statistics.skewed_mean import skewed_mean
 from maxk_lab.statistics.units import Array
 from maxk_lab.studies.training.compare import beaten, tested, with_differences_to
 from maxk_lab.studies.training.row import Trained, TrainingRow

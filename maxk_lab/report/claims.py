@@ -13,8 +13,8 @@ from maxk_lab.report.model import ClaimVerdict, Verdict
 from maxk_lab.report.naming import spelled
 from maxk_lab.report.parts import ComparePart
 from maxk_lab.report.tables import Pooled, PooledRow
-from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval, exactly
+from maxk_lab.statistics.measures import THESE
 from maxk_lab.sweeps.spec.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.claims import (
     BiasedClaim,

@@ -14,14 +14,18 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from maxk_lab.statistics.design import GROUPS_TO_SEE
 from maxk_lab.statistics.deviations import Deviations
-from maxk_lab.statistics.errors import THESE, moment_errors, of_deviation, roughness_of
+from maxk_lab.statistics.estimates import (
+    Array,
+    Spread,
+    stratified_mean,
+    stratum_weights,
+)
 from maxk_lab.statistics.families import Family
 from maxk_lab.statistics.intervals import norm_is_known
-from maxk_lab.statistics.quotients import of_moments, tangent
-from maxk_lab.statistics.spread import Spread
-from maxk_lab.statistics.units import Array, Units, stratified_mean
+from maxk_lab.statistics.measures import GROUPS_TO_SEE
+from maxk_lab.statistics.moments import of_moments, tangent
+from maxk_lab.statistics.units import Units
 
 POWER = 0.8
 # What is aimed at to have that: aimed at 0.8 directly, biases of that size were found in 77 % of
@@ -71,44 +75,23 @@ class BiasVerdict:
 
 
 @dataclass(frozen=True)
-class _Tests:
+class _Tested:
     """The tests of one cell: of the sum over its instances, and of each of them.
 
-    `along` tests the deviation along ∇J, two-sided, `anywhere` the squared deviation, one-sided,
-    `beside` what is left of that after the nearest factor.
+    `p_value` is the least of the four p-values, Bonferroni; `by_instance` [U] the smaller one of
+    each instance's own tests times their number, 1 without; `p_beside` that of what the nearest
+    factor leaves. `along` tests the sum of the deviations along ∇J, `squared` is ‖E ĝ − ∇J‖².
     """
 
-    along: Spread
-    anywhere: Spread
-    beside: Spread
-    own: NDArray[np.bool_]
+    units: Units
     deviations: Deviations
-    roughness: tuple[float, float]
+    p_value: float
+    by_instance: Array
+    p_beside: float
+    along: Spread
     squared: Spread
-    truth: Array
     norm: float
     tested_norm: float
-
-    @property
-    def p_value(self) -> float:
-        """The least of the four p-values, Bonferroni."""
-        together = min(self.along.p_apart(), self.anywhere.p_above())
-        return min(1.0, TESTS * min(together, float(self.by_instance().min())))
-
-    def by_instance(self) -> Array:
-        """The smaller p-value of each instance's own tests times their number: [U]; 1 without."""
-        along = self.deviations.along.p_values(two_sided=True)
-        anywhere = self.deviations.anywhere.p_values(two_sided=False)
-        return self._corrected(np.minimum(along, anywhere))
-
-    def p_beside(self) -> float:
-        """The p-value of what the nearest factor leaves."""
-        each = self._corrected(self.deviations.beside.p_values(two_sided=False))
-        return min(self.beside.p_above(), float(each.min()))
-
-    def _corrected(self, p_values: Array) -> Array:
-        found: Array = np.where(self.own, p_values * max(1, self.own.sum()), 1.0)
-        return found
 
 
 def bias_verdicts(
@@ -127,12 +110,9 @@ def bias_verdicts(
     in the correction.
     """
     verdicts: dict[Key, BiasVerdict] = {}
-    tests: dict[Key, _Tests] = {}
+    tests: dict[Key, _Tested] = {}
     for key, units in units_by_key.items():
-        if units.tolerance is not None:
-            verdicts[key] = _judge_enumerated(units, units.tolerance)
-            continue
-        found = _tests_of(units, alpha)
+        found = _tested(units)
         if isinstance(found, BiasVerdict):
             verdicts[key] = found
         else:
@@ -144,8 +124,10 @@ def bias_verdicts(
     return {key: verdicts[key] for key in units_by_key}
 
 
-def _tests_of(units: Units, alpha: float) -> _Tests | BiasVerdict:
+def _tested(units: Units) -> _Tested | BiasVerdict:
     """The tests of a cell, or the verdict without any."""
+    if units.tolerance is not None:
+        return _judge_enumerated(units, units.tolerance)
     if np.isnan(units.truth).any() or np.isnan(units.inner).any():
         return BiasVerdict("undefined", reason="no gradient to judge against")
     if all(
@@ -153,47 +135,59 @@ def _tests_of(units: Units, alpha: float) -> _Tests | BiasVerdict:
         for own in (units.inner, units.mean_square)
     ):
         return BiasVerdict("reference", reason="the others are judged against this estimator")
-    found = units.deviations
+    found, stratum = units.deviations, units.stratum
     if found is None or min(found.along.freedom, found.anywhere.freedom) < 1:
         return BiasVerdict("undefined", reason="fewer than three groups an instance: no test")
-    tested, members = found.along.variance > 0, units.members()
+    tested = found.along.variance > 0
     if not tested.any():
         return BiasVerdict("undefined", reason="no instance has an error to test a bias with")
-    norm, tested_norm = stratified_mean(np.stack([units.truth, tested * units.truth]), members)
     if not norm_is_known(units):
         return BiasVerdict(
             "undefined",
             reason="the norm of the gradient it is judged against cannot be told from zero",
         )
-    errors = moment_errors(units, THESE)
-    squared = tangent(of_moments("squared_bias"), errors.means)
-    return _Tests(
-        along=of_deviation(found.along, members),
-        anywhere=of_deviation(found.anywhere, members),
-        beside=of_deviation(found.beside, members),
-        own=found.trusted & (units.truth >= LEAST_NORM**2 * norm),
-        deviations=found,
-        roughness=roughness_of(found.along, members),
-        squared=replace(errors.spread(squared.slopes), mean=squared.value),
-        truth=units.truth,
+    norm, tested_norm = stratified_mean(np.stack([units.truth, tested * units.truth]), stratum)
+    own = found.trusted & (units.truth >= LEAST_NORM**2 * norm)
+
+    def corrected(*p_values: Array) -> Array:
+        each: Array = np.where(own, np.minimum.reduce(p_values) * max(1, own.sum()), 1.0)
+        return each
+
+    along, anywhere = found.along.spread(stratum), found.anywhere.spread(stratum)
+    by_instance = corrected(
+        found.along.p_values(two_sided=True), found.anywhere.p_values(two_sided=False)
+    )
+    least = min(along.p_apart(), anywhere.p_above(), float(by_instance.min()))
+    beside = float(corrected(found.beside.p_values(two_sided=False)).min())
+    squared = tangent(of_moments("squared_bias"), units.sample.these.means)
+    return _Tested(
+        units,
+        found,
+        p_value=min(1.0, TESTS * least),
+        by_instance=by_instance,
+        p_beside=min(found.beside.spread(stratum).p_above(), beside),
+        along=along,
+        squared=replace(units.sample.these.spread(squared.slopes), mean=squared.value),
         norm=float(norm),
         tested_norm=float(tested_norm),
     )
 
 
-def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerdict:
+def _judge(test: _Tested, adjusted: float, alpha: float, family: int) -> BiasVerdict:
     corrected = alpha / (TESTS * family)
     verdict: Verdict = "no bias seen"
     if adjusted < alpha:
-        verdict = "biased" if test.p_beside() < corrected else "scale bias"
+        verdict = "biased" if test.p_beside < corrected else "scale bias"
     # With fewer blocks the error is known too roughly to say what it would let see.
     few = test.deviations.along.freedom < GROUPS_TO_SEE - 1
-    found_on = (test.by_instance() < corrected) & (adjusted < alpha)
+    found_on = (test.by_instance < corrected) & (adjusted < alpha)
+    # An estimate below 0 is an unlucky draw: it says no more of the bias than one of 0 does.
+    high = test.squared.ends(1 - 2 * alpha)[1]
     return BiasVerdict(
         verdict=verdict,
         p_value=adjusted,
         relative_bias=float(np.sqrt(np.maximum(test.squared.mean, 0.0) / test.norm)),
-        at_most=float(np.sqrt(_highest(test.squared, alpha) / test.norm)),
+        at_most=float(np.sqrt(max(high, high - test.squared.mean) / test.norm)),
         detectable=math.nan if few else _detectable(test, corrected / 2) / test.tested_norm,
         found_on=int(found_on.sum()),
         worst=_worst(test, found_on),
@@ -203,36 +197,33 @@ def _judge(test: _Tests, adjusted: float, alpha: float, family: int) -> BiasVerd
     )
 
 
-def _highest(squared: Spread, alpha: float) -> float:
-    """The one-sided upper bound of a number that is not negative.
-
-    An estimate below 0 is an unlucky draw: it says no more of the number than one of 0 does.
-    """
-    high = squared.ends(1 - 2 * alpha)[1]
-    return max(high, high - squared.mean)
-
-
-def _detectable(test: _Tests, tail: float) -> float:
+def _detectable(test: _Tested, tail: float) -> float:
     """The deviation that is found with probability `POWER` where p-values up to `tail` are.
 
-    The error and the skewness were estimated, and are estimated anew where the bias is looked for.
+    The error and the skewness were estimated, and are estimated anew where the bias is looked for:
+    from so many blocks of such tails, v is the relative variance of the squared error and w that of
+    the skewness.
     """
-    t, power = test.along.farthest(tail), float(scipy.special.ndtri(AIMED))
-    of_error, of_skewness = test.roughness
-    # The c that solves (c − t)² = z² (1 + (c² + t²) v/4 + 2 w (t²/3)²), v and w the roughness.
-    share = power**2 * of_error / 4
+    deviation = test.deviations.along
+    parts = stratum_weights(test.units.stratum) ** 2 * deviation.variance
+    known = np.maximum(np.minimum(deviation.freedom, 2 * deviation.carrying), 1.0)
+    v = float((2 * parts**2 / known).sum() / parts.sum() ** 2)
+    w = float((6 * parts**3 / (known * (deviation.freedom + 1))).sum() / parts.sum() ** 3)
+    t, z = max(test.along.reach(tail)), float(scipy.special.ndtri(AIMED))
+    # The c that solves (c − t)² = z² (1 + (c² + t²) v/4 + 2 w (t²/3)²).
+    share = z**2 * v / 4
     if share >= 1:
         return math.nan
-    rest = t**2 * (1 - share) - power**2 * (1 + 2 * of_skewness * (t**2 / 3) ** 2)
+    rest = t**2 * (1 - share) - z**2 * (1 + 2 * w * (t**2 / 3) ** 2)
     return test.along.error * (t + math.sqrt(t**2 - (1 - share) * rest)) / (1 - share)
 
 
-def _worst(test: _Tests, found_on: NDArray[np.bool_]) -> float:
+def _worst(test: _Tested, found_on: NDArray[np.bool_]) -> float:
     """The largest relative bias among the instances where one was found, NaN without any."""
     if not found_on.any():
         return float("nan")
     # A bias along ∇J is a bias: its square, less the noise in it, is the least that there is.
-    along, truth = test.deviations.along, test.truth[found_on]
+    along, truth = test.deviations.along, test.units.truth[found_on]
     least = np.maximum(along.mean**2 - along.variance, 0.0)[found_on] / truth
     squared = np.maximum(test.deviations.anywhere.mean[found_on], least)
     return float(np.sqrt((squared / truth).max()))
@@ -243,10 +234,8 @@ def _judge_enumerated(units: Units, tolerance: float) -> BiasVerdict:
     assert units.squared_bias is not None
     assert units.off_direction is not None
     size = np.maximum(units.truth, LEAST_SIGNAL**2 * units.m2)
-    members = units.members()
-    squared, inner, truth = stratified_mean(
-        np.stack([units.squared_bias, units.inner, units.truth]), members
-    )
+    columns = np.stack([units.squared_bias, units.inner, units.truth])
+    squared, inner, truth = stratified_mean(columns, units.stratum)
     if not truth > 0:
         return BiasVerdict("undefined", reason="the gradient is zero on every instance")
 

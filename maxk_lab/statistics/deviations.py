@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from maxk_lab.fields import Count, Numbers, Recorded, Sizes, check_lengths
-from maxk_lab.statistics.spread import without_skewness
+from maxk_lab.statistics.estimates import Array, Spread, Stratum, stratum_weights
 
-Array = NDArray[np.float64]
 # Digits of errors, and of what is recorded with one.
 DIGITS = 6
 # An instance has a test of its own where the error has at least so many blocks behind it.
 CARRYING = 4.0
+_COLUMNS = ("mean", "variance", "third", "carrying")
+_PARTS = ("along", "anywhere", "beside")
 
 
 def rounded(values: Array) -> Array:
@@ -59,9 +59,6 @@ class RecordedDeviations(Recorded):
             for name in _COLUMNS
         }
         check_lengths(units, {"trusted": self.trusted, **columns})
-
-
-_COLUMNS = ("mean", "variance", "third", "carrying")
 
 
 @dataclass(frozen=True)
@@ -114,32 +111,26 @@ class Deviation:
 
     def p_values(self, *, two_sided: bool) -> Array:
         """The p-value of every instance; 1 where too few blocks carry its error to trust it."""
-        told = self.carried
-        error = np.where(told, np.sqrt(self.variance), 1.0)
-        t = without_skewness(self.mean / error, self.third / error**3)
-        tail = scipy.special.stdtr(self.freedom, -np.abs(t) if two_sided else -t)
-        found: Array = np.where(told, np.minimum((1 + two_sided) * tail, 1.0), 1.0)
+        found = np.ones(len(self.mean))
+        for i in np.flatnonzero(self.carried):
+            error = math.sqrt(self.variance[i])
+            skewness = float(self.third[i]) / error**3
+            spread = Spread(float(self.mean[i]), error, skewness, self.freedom)
+            found[i] = spread.p_apart() if two_sided else spread.p_above()
         return found
 
-    @classmethod
-    def pool(cls, parts: Sequence[Deviation]) -> Deviation:
-        """The instances of several seeds together."""
-        together = {n: np.concatenate([getattr(part, n) for part in parts]) for n in _COLUMNS}
-        return cls(**together, freedom=min(part.freedom for part in parts))
-
-    @classmethod
-    def from_record(cls, recorded: RecordedDeviation) -> Deviation:
-        """The deviation that a record holds."""
-        columns = {name: np.asarray(getattr(recorded, name), dtype=float) for name in _COLUMNS}
-        return cls(**columns, freedom=recorded.freedom)
-
-    def as_record(self) -> dict[str, Any]:
-        """Return what `from_record` reads."""
-        columns = {name: plain(rounded(getattr(self, name))) for name in _COLUMNS}
-        return columns | {"freedom": self.freedom}
-
-
-_PARTS = ("along", "anywhere", "beside")
+    def spread(self, stratum: Stratum) -> Spread:
+        """The spread of the mean over instances that stay."""
+        weight = stratum_weights(stratum)
+        parts = weight**2 * self.variance
+        variance, squares = float(parts.sum()), float((parts**2).sum())
+        error = math.sqrt(variance)
+        return Spread(
+            float((weight * self.mean).sum()),
+            error,
+            float((weight**3 * self.third).sum()) / error**3 if error > 0 else 0.0,
+            self.freedom * (variance**2 / squares if squares > 0 else 1.0),
+        )
 
 
 @dataclass(frozen=True)
@@ -160,16 +151,31 @@ class Deviations:
     @classmethod
     def pool(cls, parts: Sequence[Deviations]) -> Deviations:
         """The instances of several seeds together."""
-        together = {n: Deviation.pool([getattr(part, n) for part in parts]) for n in _PARTS}
-        return cls(**together, trusted=np.concatenate([part.trusted for part in parts]))
+
+        def together(name: str) -> Deviation:
+            some = [getattr(part, name) for part in parts]
+            columns = {of: np.concatenate([getattr(one, of) for one in some]) for of in _COLUMNS}
+            return Deviation(**columns, freedom=min(one.freedom for one in some))
+
+        trusted = np.concatenate([part.trusted for part in parts])
+        return cls(**{name: together(name) for name in _PARTS}, trusted=trusted)
 
     @classmethod
     def from_record(cls, recorded: RecordedDeviations) -> Deviations:
         """The deviations that a record holds."""
-        parts = {name: Deviation.from_record(getattr(recorded, name)) for name in _PARTS}
+
+        def read(one: RecordedDeviation) -> Deviation:
+            columns = {name: np.asarray(getattr(one, name), dtype=float) for name in _COLUMNS}
+            return Deviation(**columns, freedom=one.freedom)
+
+        parts = {name: read(getattr(recorded, name)) for name in _PARTS}
         return cls(**parts, trusted=np.asarray(recorded.trusted, dtype=bool))
 
     def as_record(self) -> dict[str, Any]:
         """Return what `from_record` reads."""
-        parts = {name: getattr(self, name).as_record() for name in _PARTS}
-        return parts | {"trusted": self.trusted.tolist()}
+        found: dict[str, Any] = {}
+        for part in _PARTS:
+            one: Deviation = getattr(self, part)
+            columns = {name: plain(rounded(getattr(one, name))) for name in _COLUMNS}
+            found[part] = columns | {"freedom": one.freedom}
+        return found | {"trusted": self.trusted.tolist()}

@@ -1,34 +1,35 @@
-"""Paired comparisons: intervals of the logarithm of one cell's measure over another's."""
+"""Paired comparisons: the logarithm of one cell's measure over another's, and medians of ratios.
+
+A mean over instances may be that of one or two of them. The median of what every instance has of
+its own is not, and its interval between two order statistics holds whatever their distribution
+(Conover 1999, "Practical nonparametric statistics", section 3.2).
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-from maxk_lab.statistics.errors import (
-    LIKE_THESE,
-    THESE,
-    Errors,
-    one_behind_the_other,
-    over_blocks,
+from maxk_lab.statistics.estimates import (
+    NO_ERROR,
+    Array,
+    Interval,
+    Sample,
+    Stratum,
     over_instances,
+    stratified_mean,
+    stratum_means,
+    undefined,
 )
-from maxk_lab.statistics.intervals import Interval, too_few_for, undefined
-from maxk_lab.statistics.measures import MEASURES, MeasureRow, Question
-from maxk_lab.statistics.quotients import (
-    Quotient,
-    Tangent,
-    both_reasons,
-    quotient,
-    ratio_of,
-    tangent,
-)
-from maxk_lab.statistics.strata import Strata
-from maxk_lab.statistics.units import FIELDS, Array, Units, defined_members, stratified_mean
+from maxk_lab.statistics.intervals import quotient
+from maxk_lab.statistics.measures import LIKE_THESE, MEASURES, MeasureRow, Question
+from maxk_lab.statistics.moments import Function, quotient_of
+from maxk_lab.statistics.seeds import between_values, sign_test
+from maxk_lab.statistics.units import Units, defined
 
 # By simulation: at 1 a star is on the wrong side in 4 % where ratios have a log-sd of 1, at 1.6 in
 # at most 2.5 %, and of 16 instances of mild spread half the variance has one in 45 %.
@@ -36,9 +37,10 @@ MISSING = 1.6
 UNPAIRED = "one was enumerated and one sampled: no paired comparison"
 # With it a star is wrong in at most 2.5 % up to a log-sd of 2; of 2 × 16 instances 13 % without.
 TAIL = 0.995
-
 # Measures of estimators with one mean whose ratio is that of their variances, or its inverse.
 _BY_VARIANCE = {"relative_variance": "variance", "snr": "variance"}
+# Two ways to write one estimator differ by rounding alone.
+_ROUNDING = 1e-9
 
 
 def log_ratio(
@@ -73,21 +75,64 @@ def log_ratio(
         return undefined(level, "the second moments were not measured")
     if row.judged and np.isnan(columns).any():
         return undefined(level, "no gradient to judge against")
-    columns = np.nan_to_num(columns)
     if row.inverse_of:
         return _negative(log_ratio(a, b, measure=row.inverse_of, level=level, question=asked))
-    means = stratified_mean(columns, a.members())
-    tangents = _tangents(row, means)
-    about, reason = asked, ""
-    if asked == LIKE_THESE:
-        reason = too_few_for(columns, _within(a, b), a.members(), tangents)
-        about = THESE if reason else LIKE_THESE
-    found = quotient(_errors(a, b, columns, about), *tangents, level)
+    blocks = [a.sample.by_block, b.sample.by_block]
+    if blocks[0].shape != blocks[1].shape:
+        blocks = [np.full((4, len(a.m2), 2), math.nan)] * 2
+    both = Sample(np.nan_to_num(columns), np.concatenate(blocks), a.stratum)
+    found = quotient(both, _paired(row), asked, level)
     if not found.value > 0:
         return undefined(level, f"{measure} of one side is not positive")
-    if about == THESE and math.isnan(found.low) and _cut_differently(a, b):
-        found = found._replace(reason="their groups are in different blocks: no pairs of these")
-    return _in_logs(found, level, about, reason)
+    if a.within is not None and b.within is not None and a.within.shape != b.within.shape:
+        why = "their groups are in different blocks: no pairs of these"
+        found = replace(found, reason=found.reason.replace(NO_ERROR, why))
+    return found.mapped(_log)
+
+
+def _paired(row: MeasureRow) -> tuple[Function, Function]:
+    """The two sides of a over b, functions of the means of a and, behind them, those of b."""
+    top, bottom = quotient_of(row)
+    return (
+        lambda both: top(both[:4]) * bottom(both[4:]),
+        lambda both: bottom(both[:4]) * top(both[4:]),
+    )
+
+
+def _of_numbers(a: Units, b: Units, row: MeasureRow, asked: Question, level: float) -> Interval:
+    """The log ratio of numbers that every instance has of its own, over those that have both."""
+    if row.of_units:
+        if row.name not in a.measures or row.name not in b.measures:
+            return undefined(level, "not measured")
+        columns = np.stack([a.measures[row.name], b.measures[row.name]])
+    else:
+        assert a.squared_bias is not None
+        assert b.squared_bias is not None
+        # From the moments, what is much smaller than them would be lost to rounding.
+        columns = np.stack([a.squared_bias, b.squared_bias])
+    columns, stratum = defined(columns, a.stratum)
+    if not len(stratum):
+        return undefined(level, "undefined on every instance of a seed")
+    means = stratified_mean(columns, stratum)
+    if not (means > 0).all():
+        return undefined(level, f"{row.name} of one side is not positive")
+    exact = a.tolerance is not None
+    sample = Sample(columns, np.full((*columns.shape, 2), 0.0 if exact else math.nan), stratum)
+    found = quotient(sample, (itemgetter(0), itemgetter(1)), asked, level)
+    if exact or found.question == LIKE_THESE:
+        return found.mapped(_log)
+    reason = found.reason.removesuffix(NO_ERROR).removesuffix("; ")
+    return undefined(level, reason or "its error on these instances was not kept for pairs")
+
+
+def _log(value: float) -> float:
+    if math.isnan(value):
+        return value
+    return math.log(value) if value > 0 else -math.inf
+
+
+def _negative(found: Interval) -> Interval:
+    return replace(found, value=-found.value, low=-found.high, high=-found.low)
 
 
 def stays_less(a: Units, b: Units) -> bool:
@@ -106,94 +151,82 @@ def stays_less(a: Units, b: Units) -> bool:
     farthest = int(np.argmax(np.abs(differences)))
     values = np.append(differences, MISSING * abs(differences[farthest]))
     stratum = np.append(a.stratum, a.stratum[farthest])
-    errors = over_instances(values[np.newaxis], Strata.of_labels(stratum))
-    spread = errors.spread(np.ones(1))
-    return bool(spread.mean + scipy.special.stdtrit(errors.freedom, 0.975) * spread.error < 0)
+    estimate = over_instances(values[np.newaxis], stratum)
+    spread = estimate.spread(np.ones(1))
+    return bool(spread.mean + scipy.special.stdtrit(estimate.freedom, 0.975) * spread.error < 0)
 
 
-def _mean_ratio_is_less(of_a: Array, of_b: Array, stratum: NDArray[np.int64]) -> bool:
+def _mean_ratio_is_less(of_a: Array, of_b: Array, stratum: Stratum) -> bool:
     positive = (of_a > 0) & (of_b > 0)
     logs = np.log(of_a[positive] / of_b[positive])
-    strata = Strata.of_labels(stratum[positive])
-    freedom = len(logs) - len(strata)
+    labels, place = np.unique(stratum[positive], return_inverse=True)
+    freedom = len(logs) - len(labels)
     if freedom < 1:
         return True
-    mean = float(np.mean(strata.means(logs[np.newaxis])))
-    variance = float((strata.centred(logs[np.newaxis]) ** 2).sum()) / freedom
+    means = stratum_means(logs[np.newaxis], place)[:, 0]
+    variance = float(((logs - means[place]) ** 2).sum()) / freedom
     error = math.sqrt(variance / len(logs) + variance**2 / (2 * freedom))
-    return bool(mean + variance / 2 + scipy.special.stdtrit(freedom, TAIL) * error < 0)
+    upper = means.mean() + variance / 2 + scipy.special.stdtrit(freedom, TAIL) * error
+    return bool(upper < 0)
 
 
-def _tangents(row: MeasureRow, means: Array) -> tuple[Tangent, Tangent]:
-    """The tangents of a's top times b's bottom, and of a's bottom times b's top."""
-    top, bottom = ratio_of(row)
-    return (
-        tangent(lambda both: top(both[:4]) * bottom(both[4:]), means),
-        tangent(lambda both: bottom(both[:4]) * top(both[4:]), means),
-    )
+def median_interval(values: Array, level: float) -> Interval:
+    """The median of values [U] between order statistics; `level` is the least that it covers.
+
+    Undefined, with the number that would do, where so few values have no such interval.
+    """
+    if np.isnan(values).any():
+        return undefined(level, "not defined on every instance")
+    low, high = between_values(values, 0.5, level)
+    if math.isnan(low):
+        needed = int(np.floor(1 - np.log2(1 - level))) + 1
+        few = f"a median of {len(values)} has no such interval: {needed} are needed"
+        return undefined(level, few)
+    return Interval(float(np.median(values)), low, high, level, question=LIKE_THESE)
 
 
-def _cut_differently(a: Units, b: Units) -> bool:
-    return a.within is not None and b.within is not None and a.within.shape != b.within.shape
+def typical_relative_variance(units: Units, *, unbiased: bool, level: float) -> Interval:
+    """The median over instances of tr Cov ĝ / ‖E ĝ‖².
+
+    Of an estimator that is `unbiased` by proof the norm is that of ∇J, which is known better. An
+    instance whose norm is not positive as estimated counts as infinite.
+    """
+    norm = units.truth if unbiased and not np.isnan(units.truth).any() else units.mean_square
+    return median_interval(_quotients(units.m2 - units.mean_square, norm), level)
 
 
-def _within(a: Units, b: Units) -> Array | None:
-    if a.within is None or b.within is None or _cut_differently(a, b):
-        return None
-    both: Array = np.concatenate([a.within, b.within])
-    return both
+@dataclass(frozen=True)
+class TypicalRatio:
+    """The median over instances of one variance over another, and on how many it is below 1.
+
+    `ties` are the instances with a ratio of 1, up to rounding; `p_value` is that of the two-sided
+    sign test without them.
+    """
+
+    median: Interval
+    below: int
+    ties: int
+    instances: int
+    p_value: float
 
 
-def _errors(a: Units, b: Units, columns: Array, about: Question) -> Errors:
-    if about == LIKE_THESE:
-        return over_instances(columns, a.members())
-    within = _within(a, b)
-    if within is None:
-        unknown = 0.0 if a.tolerance is not None else math.nan
-        within = np.full((2 * len(FIELDS), len(a.m2), 2), unknown)
-    return over_blocks(columns, within, a.members())
+def typical_ratio(a: Units, b: Units, *, level: float) -> TypicalRatio:
+    """The variance of a over that of b on the typical instance, paired by instance.
+
+    Raises `ValueError` where the two have different instances.
+    """
+    if not np.array_equal(a.stratum, b.stratum):
+        raise ValueError("the two rest on different instances: no paired comparison")
+    ratios = _quotients(a.m2 - a.mean_square, b.m2 - b.mean_square)
+    ties = int((np.abs(ratios - 1) <= _ROUNDING).sum())
+    below = int((ratios < 1 - _ROUNDING).sum())
+    above = len(ratios) - ties - below
+    median = median_interval(ratios, level)
+    return TypicalRatio(median, below, ties, len(ratios), sign_test(below, above))
 
 
-def _of_numbers(a: Units, b: Units, row: MeasureRow, asked: Question, level: float) -> Interval:
-    """The log ratio of numbers that every instance has of its own, over those that have both."""
-    if row.of_units:
-        if row.name not in a.measures or row.name not in b.measures:
-            return undefined(level, "not measured")
-        columns = np.stack([a.measures[row.name], b.measures[row.name]])
-    else:
-        assert a.squared_bias is not None
-        assert b.squared_bias is not None
-        # From the moments, what is much smaller than them would be lost to rounding.
-        columns = np.stack([a.squared_bias, b.squared_bias])
-    members = defined_members(columns.sum(0), a.members())
-    if not members:
-        return undefined(level, "undefined on every instance of a seed")
-    means = stratified_mean(columns, members)
-    if not (means > 0).all():
-        return undefined(level, f"{row.name} of one side is not positive")
-    kept, places = one_behind_the_other(members)
-    columns = columns[:, kept]
-    tangents = tangent(lambda both: both[0], means), tangent(lambda both: both[1], means)
-    reason = too_few_for(columns, None, places, tangents) if asked == LIKE_THESE else ""
-    if asked == LIKE_THESE and not reason:
-        found = quotient(over_instances(columns, places), *tangents, level)
-        return _in_logs(found, level, LIKE_THESE)
-    value = math.log(means[0] / means[1])
-    if a.tolerance is not None:
-        return Interval(value, value, value, level, reason=reason, question=THESE)
-    return undefined(level, reason or "its error on these instances was not kept for pairs")
-
-
-def _in_logs(found: Quotient, level: float, about: Question, reason: str = "") -> Interval:
-    value, low, high = map(_log, found[:3])
-    return Interval(value, low, high, level, both_reasons(reason, found.reason), about)
-
-
-def _log(value: float) -> float:
-    if math.isnan(value):
-        return value
-    return math.log(value) if value > 0 else -math.inf
-
-
-def _negative(found: Interval) -> Interval:
-    return replace(found, value=-found.value, low=-found.high, high=-found.low)
+def _quotients(top: Array, bottom: Array) -> Array:
+    """Quotients [U]: infinite over what is not positive, 1 where neither is."""
+    nothing = np.where(top > 0, np.inf, 1.0)
+    found: Array = np.divide(np.maximum(top, 0.0), bottom, out=nothing, where=bottom > 0)
+    return found

@@ -8,21 +8,13 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from maxk_lab.fields import (
-    Count,
-    Numbers,
-    Recorded,
-    Size,
-    Sizes,
-    check_lengths,
-)
+from maxk_lab.fields import Count, Numbers, Recorded, Size, Sizes, check_lengths
 from maxk_lab.statistics.deviations import Deviation, Deviations, RecordedDeviations, plain, rounded
-from maxk_lab.statistics.strata import Strata
+from maxk_lab.statistics.estimates import Array as Array
+from maxk_lab.statistics.estimates import Sample, Stratum
 
-Array = NDArray[np.float64]
 FIELDS = ("m2", "mean_square", "inner", "truth")
 # A variance that is this share of E‖ĝ‖² or less is rounding.
 ROUNDING = 1e-12
@@ -56,19 +48,15 @@ class RecordedUnits(Recorded):
     @model_validator(mode="after")
     def _of_as_many_units(self) -> Self:
         count = len(self.units.m2)
-        check_lengths(count, {name: getattr(self.units, name) for name in FIELDS})
-        check_lengths(count, self.measures)
-        check_lengths(count, self.errors)
-        for name, blocks in self.within.items():
-            check_lengths(count, {f"within.{name}": blocks})
+        columns = {name: getattr(self.units, name) for name in FIELDS}
+        within = {f"within.{name}": blocks for name, blocks in self.within.items()}
+        bias = {} if self.bias is None else vars(self.bias)
+        for parts in (columns, self.measures, self.errors, within, bias):
+            check_lengths(count, parts)
         if len({len(blocks) for column in self.within.values() for blocks in column}) > 1:
             raise ValueError("within has units of different numbers of blocks")
         if self.deviations is not None:
             self.deviations.check_count(count)
-        if self.bias is not None:
-            check_lengths(
-                count, {"squared": self.bias.squared, "off_direction": self.bias.off_direction}
-            )
         if (self.bias is None) != (self.tolerance is None):
             raise ValueError("bias and tolerance are there together or not at all")
         return self
@@ -91,7 +79,7 @@ class Units:
     What does not apply is None.
     """
 
-    stratum: NDArray[np.int64]
+    stratum: Stratum
     m2: Array
     mean_square: Array
     inner: Array
@@ -113,7 +101,7 @@ class Units:
     @classmethod
     def of(cls, recorded: RecordedUnits) -> Units:
         """The units of a record."""
-        count = len(recorded.units.m2)
+        count, bias = len(recorded.units.m2), recorded.bias
         found = cls(
             np.zeros(count, dtype=np.int64),
             m2=_array(recorded.units.m2),
@@ -123,20 +111,20 @@ class Units:
             measures={name: _array(values) for name, values in recorded.measures.items()},
             errors={name: _array(values) for name, values in recorded.errors.items()},
         )
-        if recorded.bias is not None:
+        if bias is not None:
             return replace(
                 found,
-                squared_bias=_array(recorded.bias.squared),
-                off_direction=_array(recorded.bias.off_direction),
+                squared_bias=_array(bias.squared),
+                off_direction=_array(bias.off_direction),
                 tolerance=recorded.tolerance,
             )
-        found = replace(found, groups=count * recorded.replicates)
-        if recorded.deviations is not None:
-            found = replace(found, deviations=Deviations.from_record(recorded.deviations))
-        if set(recorded.within) == set(FIELDS):
-            within = np.stack([_array(recorded.within[name]) for name in FIELDS])
-            found = replace(found, within=within)
-        return found
+        known, deviations = set(recorded.within) == set(FIELDS), recorded.deviations
+        return replace(
+            found,
+            groups=count * recorded.replicates,
+            deviations=None if deviations is None else Deviations.from_record(deviations),
+            within=np.stack([_array(recorded.within[name]) for name in FIELDS]) if known else None,
+        )
 
     def as_record(self) -> dict[str, Any]:
         """The units as a record holds them, for `of`; a number is None where undefined."""
@@ -164,28 +152,26 @@ class Units:
 
         Enumerated only if all parts are; a measure is there if all parts have it.
         """
-        strata, offset = [], 0
-        for part in parts:
-            strata.append(part.stratum + offset)
-            offset += int(part.stratum.max()) + 1
+        exact = all(part.tolerance is not None for part in parts)
+        if not exact:
+            counts = [part.within.shape[2] for part in parts if part.within is not None]
+            most = max(counts, default=2)
+            parts = [part if part.tolerance is None else part.as_drawn(most) for part in parts]
+        offsets = np.cumsum([0, *(int(part.stratum.max()) + 1 for part in parts)])
         columns = np.concatenate([part.columns() for part in parts], axis=1)
         pooled = Units(
-            stratum=np.concatenate(strata),
+            np.concatenate([part.stratum + of for part, of in zip(parts, offsets, strict=False)]),
             **dict(zip(FIELDS, columns, strict=True)),
             measures=_together([part.measures for part in parts]),
             errors=_together([part.errors for part in parts]),
         )
-        tolerances = [part.tolerance for part in parts if part.tolerance is not None]
-        if len(tolerances) == len(parts):
+        if exact:
             return replace(
                 pooled,
                 squared_bias=np.concatenate([part.squared_bias for part in parts]),
                 off_direction=np.concatenate([part.off_direction for part in parts]),
-                tolerance=max(tolerances),
+                tolerance=max(part.tolerance for part in parts if part.tolerance is not None),
             )
-        blocks = max((part.within.shape[2] for part in parts if part.within is not None), default=2)
-        parts = [part if part.tolerance is None else part.as_drawn(blocks) for part in parts]
-        pooled = replace(pooled, errors=_together([part.errors for part in parts]))
         drawn = [part.groups for part in parts if part.groups is not None]
         within = [part.within for part in parts if part.within is not None]
         deviations = [part.deviations for part in parts if part.deviations is not None]
@@ -218,11 +204,31 @@ class Units:
 
     def columns(self) -> Array:
         """[4, U] in the order of `FIELDS`."""
-        return self._columns
+        return np.stack([self.m2, self.mean_square, self.inner, self.truth])
 
-    def members(self) -> Strata:
-        """The unit indices of each stratum."""
-        return self._strata
+    @cached_property
+    def sample(self) -> Sample:
+        """The moments with their errors; 0 for those that were not measured."""
+        unknown = np.nan if self.tolerance is None else 0.0
+        nothing = np.full((len(FIELDS), len(self.m2), 2), unknown)
+        by_block = nothing if self.within is None else self.within
+        return Sample(np.nan_to_num(self.columns()), by_block, self.stratum)
+
+    def defined(self, *names: str) -> tuple[Array, Stratum]:
+        """Measures [F, U] on the units that have all of them, and the strata of these units.
+
+        Both are empty where a stratum has none of them.
+        """
+        return defined(np.stack([self.measures[name] for name in names]), self.stratum)
+
+    def effective_instances(self) -> dict[str, float]:
+        """The effective numbers of instances behind the mean variance and the gradient's norm.
+
+        The gradient is the one judged against; where there is none, that of the estimates.
+        """
+        judged = not np.isnan(self.truth).any()
+        of = {"variance": (1.0, -1.0, 0.0, 0.0), "gradient": (0.0, 1.0 - judged, 0.0, 1.0 * judged)}
+        return {name: self.sample.effective_instances(np.array(how)) for name, how in of.items()}
 
     @cached_property
     def no_signal(self) -> str:
@@ -234,34 +240,13 @@ class Units:
         had = "had weight 0" if (dead == 1).all() else "gave the same estimate"
         return f"no signal: every group {had}"
 
-    @cached_property
-    def kept(self) -> dict[Any, Any]:
-        """Numbers computed of these units, by what they are: several measures rest on them."""
-        return {}
 
-    @cached_property
-    def _columns(self) -> Array:
-        found = np.stack([getattr(self, name) for name in FIELDS])
-        found.flags.writeable = False  # every measure is of the same
-        return found
-
-    @cached_property
-    def _strata(self) -> Strata:
-        return Strata.of_labels(self.stratum)
-
-
-def stratified_mean(columns: Array, members: Sequence[NDArray[np.int64]]) -> Array:
-    """Mean over the units of each stratum, then over strata: [F, U] → [F]."""
-    means: Array = np.mean(Strata.of(members).means(columns), axis=0)
-    return means
-
-
-def defined_members(values: Array, members: Sequence[NDArray[np.int64]]) -> Strata:
-    """The units of each stratum whose value is not NaN; empty where a stratum has none of them."""
-    if not np.isnan(values).any():
-        return Strata.of(members)
-    kept = Strata(m[~np.isnan(values[m])] for m in members)
-    return kept if all(len(m) for m in kept) else Strata()
+def defined(values: Array, stratum: Stratum) -> tuple[Array, Stratum]:
+    """The columns of values [F, U] without a NaN, and their strata; none if a stratum has none."""
+    known = np.flatnonzero(~np.isnan(values).any(0))
+    if len(known) < len(stratum) and len(np.unique(stratum[known])) < len(np.unique(stratum)):
+        known = known[:0]
+    return values[:, known], stratum[known]
 
 
 def _array(values: Any) -> Array:

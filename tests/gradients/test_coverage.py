@@ -12,8 +12,8 @@ from maxk_lab.environments.environment import make_environment
 from maxk_lab.estimators import advantages, maxk_reward_estimate
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.draw import draw_pool
-from maxk_lab.statistics.errors import LIKE_THESE, THESE
 from maxk_lab.statistics.intervals import interval
+from maxk_lab.statistics.measures import LIKE_THESE, THESE
 from maxk_lab.statistics.units import Units
 
 TRIALS = 300

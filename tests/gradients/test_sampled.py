@@ -21,8 +21,8 @@ from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.sampled.references import LEAST_CARRYING, carrying_share
 from maxk_lab.gradients.scores.behaviour import perturbed
 from maxk_lab.gradients.scores.pool import Listing, ScorePool
-from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import interval
+from maxk_lab.statistics.measures import THESE
 from maxk_lab.statistics.units import Units
 
 

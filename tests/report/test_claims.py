@@ -8,9 +8,9 @@ from pydantic import TypeAdapter
 from maxk_lab.report.claims import Judged, shown, together
 from maxk_lab.report.document import compact
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.statistics.measures import THESE
 from maxk_lab.studies.gradient.compare import judge
 from maxk_lab.sweeps.spec.claims import Claim
 

@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 from maxk_lab.statistics.bias import LEAST_NORM, bias_verdicts
-from maxk_lab.statistics.design import GROUPS_TO_SEE
 from maxk_lab.statistics.deviations import CARRYING, Deviation
+from maxk_lab.statistics.estimates import Spread
 from maxk_lab.statistics.intervals import interval
-from maxk_lab.statistics.spread import Spread
+from maxk_lab.statistics.measures import GROUPS_TO_SEE
 from maxk_lab.statistics.units import Units
 
 

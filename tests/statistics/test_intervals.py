@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maxk_lab.statistics.errors import LIKE_THESE, THESE
-from maxk_lab.statistics.intervals import (
-    LEAST_INSTANCES,
-    LEAST_SHARE,
-    carrying_instances,
-    interval,
-    norm_is_known,
-)
-from maxk_lab.statistics.measures import measures_of
-from maxk_lab.statistics.quotients import NO_ERROR
+from maxk_lab.statistics.estimates import NO_ERROR
+from maxk_lab.statistics.intervals import LEAST_INSTANCES, LEAST_SHARE, interval, norm_is_known
+from maxk_lab.statistics.measures import LIKE_THESE, THESE, measures_of
 from maxk_lab.statistics.units import FIELDS, Units
 
 MANY = LEAST_INSTANCES
@@ -147,7 +140,7 @@ def test_where_too_few_instances_carry_the_mean_it_is_about_these(larger):
     u = units(variances + 1, blocks=8)
     found = interval(u, "variance")
     assert (found.question, found.fallen_back) == (THESE, True)
-    assert carrying_instances(u)["variance"] == pytest.approx(number(heavy), rel=1e-3)
+    assert u.effective_instances()["variance"] == pytest.approx(number(heavy), rel=1e-3)
     carried = f"{number(heavy):.1f} of {MANY} instances carry the mean"
     # Where just enough carry it, the one is still so far that others like it may be missing.
     assert (found.reason == carried) == larger
@@ -157,11 +150,11 @@ def test_where_too_few_instances_carry_the_mean_it_is_about_these(larger):
 
 def test_the_instances_that_carry_the_gradient_are_those_of_its_norm():
     u = units([10.0] * 4, [2.0] * 4, truth=[3.0, 1.0, 0.0, 0.0], blocks=8)
-    found = carrying_instances(u)
+    found = u.effective_instances()
     assert found["variance"] == pytest.approx(4)
     assert found["gradient"] == pytest.approx(16 / 10, rel=1e-2)
     blind = units([10.0] * 4, [2.0, 2.0, 0.0, 0.0], truth=[np.nan] * 4, blocks=8)
-    assert carrying_instances(blind)["gradient"] == pytest.approx(2, rel=1e-2)
+    assert blind.effective_instances()["gradient"] == pytest.approx(2, rel=1e-2)
 
 
 def test_a_norm_that_is_known_exactly_needs_no_blocks_for_the_others():
@@ -343,7 +336,7 @@ def test_where_instances_differ_much_their_mean_says_nothing_of_others(sd, about
     quantiles = stats.norm.ppf((np.arange(4 * MANY) + 0.5) / (4 * MANY))
     logs = np.minimum(sd * quantiles, 1.2 * sd)
     u = units(np.exp(logs), np.zeros(4 * MANY), blocks=8)
-    assert carrying_instances(u)["variance"] >= LEAST_SHARE * 4 * MANY
+    assert u.effective_instances()["variance"] >= LEAST_SHARE * 4 * MANY
     found = interval(u, "variance")
     assert found.question == about
     assert found.fallen_back == (about == THESE)

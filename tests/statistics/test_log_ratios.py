@@ -1,4 +1,4 @@
-"""Paired comparisons of two cells: by instance, and by block where these instances stay."""
+"""Paired comparisons of two cells: by instance, by block where these stay, and by the median."""
 
 from dataclasses import replace
 
@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from maxk_lab.statistics.errors import LIKE_THESE, THESE
 from maxk_lab.statistics.intervals import LEAST_INSTANCES
-from maxk_lab.statistics.log_ratios import MISSING, log_ratio, stays_less
+from maxk_lab.statistics.log_ratios import (
+    MISSING,
+    log_ratio,
+    median_interval,
+    stays_less,
+    typical_ratio,
+    typical_relative_variance,
+)
+from maxk_lab.statistics.measures import LIKE_THESE, THESE
 from maxk_lab.statistics.units import Units
 
 FEW = (1.0, 2.0, 3.0)
@@ -22,19 +29,23 @@ def noisier(units, factor):
     return replace(units, m2=m2, within=within)
 
 
+def units(m2, mean_square=1.0, truth=None, seeds=1, **more):
+    """Units with these moments, in so many seeds of equal size."""
+    m2 = np.asarray(m2, dtype=float)
+    square = np.broadcast_to(np.asarray(mean_square, dtype=float), m2.shape)
+    truth = square if truth is None else np.broadcast_to(np.asarray(truth, dtype=float), m2.shape)
+    stratum = np.repeat(np.arange(seeds), len(m2) // seeds)
+    return Units(stratum, m2, square, square, truth, **more)
+
+
 def enumerated(squared_bias):
     squared = np.asarray(squared_bias, dtype=float)
-    ones = np.ones_like(squared)
-    return Units(
-        np.zeros(len(squared), dtype=np.int64),
-        5 * ones,
-        ones,
-        ones,
-        ones,
-        squared_bias=squared,
-        off_direction=squared,
-        tolerance=1e-9,
-    )
+    more = {"squared_bias": squared, "off_direction": squared, "tolerance": 1e-9}
+    return units(np.full(len(squared), 5.0), **more)
+
+
+def with_measure(values):
+    return units(np.full(len(values), 5.0), measures={"kl": np.asarray(values, dtype=float)})
 
 
 @pytest.mark.parametrize("norms", [FEW, (1.0,) * 20])
@@ -101,12 +112,20 @@ def test_one_mean_has_a_ratio_where_the_signal_is_lost(drawn):
     assert log_ratio(*lost, measure="snr", same_mean=True).known
 
 
-def test_the_ratio_of_cells_with_different_instances_is_undefined_and_says_why(drawn):
-    found = log_ratio(drawn(0), drawn(0, FEW))
-    assert np.isnan([found.value, found.low, found.high]).all()
-    assert "different instances" in found.reason
-    found = log_ratio(drawn(0, FEW), enumerated([1.0, 1.0, 1.0]))
-    assert found.reason == "one was enumerated and one sampled: no paired comparison"
+def test_where_there_are_no_pairs_the_ratio_is_undefined_and_says_why(drawn):
+    """Two groups an instance tell no error of ‖E ĝ‖², and so none of the variance."""
+    values = np.random.default_rng(0).gamma(4.0, 0.25, 16)
+    for a, b, measure, reason in (
+        (drawn(0), drawn(0, FEW), "variance", "the two rest on different instances"),
+        (drawn(0, FEW), enumerated([1.0] * 3), "variance", "one was enumerated and one sampled"),
+        (drawn(0, FEW, blocks=2), drawn(1, FEW, blocks=2), "variance", "too few groups an"),
+        (with_measure(-values), with_measure(values), "kl", "kl of one side is not positive"),
+        (with_measure(values), drawn(0), "kl", "not measured"),
+        (with_measure(3 * values[:3]), with_measure(values[:3]), "kl", "3 instances are too few"),
+        (with_measure([np.nan] * 3), with_measure(values[:3]), "kl", "undefined on every instance"),
+    ):
+        found = log_ratio(a, b, measure=measure)
+        assert (found.known, reason in found.reason) == (False, True), found
 
 
 def test_blocks_that_were_cut_differently_make_no_pairs(drawn):
@@ -115,13 +134,6 @@ def test_blocks_that_were_cut_differently_make_no_pairs(drawn):
     assert found.reason.endswith("their groups are in different blocks: no pairs of these")
     like = log_ratio(drawn(0, blocks=8), drawn(1, blocks=6))
     assert (like.known, like.question) == (True, LIKE_THESE)
-
-
-def test_an_error_that_is_not_known_is_not_taken_for_none(drawn):
-    """Two groups an instance tell no error of ‖E ĝ‖², and so none of the variance."""
-    found = log_ratio(drawn(0, FEW, blocks=2), drawn(1, FEW, blocks=2))
-    assert not found.known
-    assert "too few groups an instance" in found.reason
 
 
 def test_without_a_gradient_what_looks_at_it_has_no_ratio(drawn):
@@ -141,24 +153,11 @@ def test_without_a_gradient_what_looks_at_it_has_no_ratio(drawn):
         assert found == log_ratio(drawn(0), drawn(1), question=question)
 
 
-def with_measure(values):
-    count = len(values)
-    found = enumerated(np.ones(count))
-    return replace(found, tolerance=None, measures={"kl": np.asarray(values, dtype=float)})
-
-
-def test_the_ratio_of_a_measure_is_paired(drawn):
+def test_the_ratio_of_a_measure_is_paired():
     values = np.random.default_rng(0).gamma(4.0, 0.25, 16)
     found = log_ratio(with_measure(3 * values), with_measure(values), measure="kl")
     assert found.value == pytest.approx(np.log(3))
     assert found.width < 1e-9
-    assert (
-        "not positive"
-        in log_ratio(with_measure(-values), with_measure(values), measure="kl").reason
-    )
-    assert log_ratio(with_measure(values), drawn(0), measure="kl").reason == "not measured"
-    few = log_ratio(with_measure(3 * values[:3]), with_measure(values[:3]), measure="kl")
-    assert (few.known, few.reason) == (False, "3 instances are too few to speak of others")
 
 
 def test_the_ratio_of_enumerated_squared_biases_is_not_lost_to_rounding():
@@ -171,23 +170,15 @@ def test_the_ratio_of_enumerated_squared_biases_is_not_lost_to_rounding():
     assert found.question == THESE
 
 
-def of_variances(variances, seeds=1):
-    """Units with these variances, in so many seeds of equal size."""
-    variances = np.asarray(variances, dtype=float)
-    ones = np.ones_like(variances)
-    stratum = np.repeat(np.arange(seeds), len(variances) // seeds)
-    return Units(stratum, variances + 1, ones, ones, ones)
-
-
 def test_less_variance_stays_so_where_no_one_instance_more_could_undo_it():
     rng = np.random.default_rng(0)
     base = rng.gamma(10.0, 0.1, 20)
     clear, shaky = 0.3 * base, base - rng.gamma(0.5, 0.5, 20)
-    assert stays_less(of_variances(clear), of_variances(base))
-    assert not stays_less(of_variances(base), of_variances(clear))
-    assert log_ratio(of_variances(shaky), of_variances(base)).high < 0
-    assert not stays_less(of_variances(shaky), of_variances(base))
-    assert not stays_less(of_variances([np.nan, *clear[1:]]), of_variances(base))
+    assert stays_less(units(1 + clear), units(1 + base))
+    assert not stays_less(units(1 + base), units(1 + clear))
+    assert log_ratio(units(1 + shaky), units(1 + base)).high < 0
+    assert not stays_less(units(1 + shaky), units(1 + base))
+    assert not stays_less(units([np.nan, *clear[1:]]), units(1 + base))
 
 
 @pytest.mark.parametrize("factor", [0.2, 0.5, 0.8, 0.95])
@@ -198,7 +189,7 @@ def test_the_instance_more_is_the_farthest_the_other_way(factor):
     less = base * factor * rng.uniform(0.8, 1.2, 20)
     differences = [*(less - base), MISSING * np.abs(less - base).max()]
     upper = stats.ttest_1samp(differences, 0.0, alternative="two-sided").confidence_interval()
-    assert stays_less(of_variances(less), of_variances(base)) == (upper.high < 0)
+    assert stays_less(units(1 + less), units(1 + base)) == (upper.high < 0)
 
 
 def test_the_instance_more_is_of_the_seed_of_the_farthest():
@@ -208,5 +199,82 @@ def test_the_instance_more_is_of_the_seed_of_the_farthest():
     groups = [differences[:12], np.append(differences[12:], MISSING * 0.8)]
     error = np.sqrt(sum(g.var(ddof=1) / len(g) for g in groups)) / 2
     upper = np.mean([g.mean() for g in groups]) + stats.t.isf(0.025, 23) * error
-    found = stays_less(of_variances(less, seeds=2), of_variances(base, seeds=2))
+    found = stays_less(units(1 + less, seeds=2), units(1 + base, seeds=2))
     assert found == (upper < 0)
+
+
+@pytest.mark.parametrize("count", [6, 7, 12, 16, 33, 100])
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_it_covers_the_median_just_as_often_as_it_says_or_more(count, level):
+    """It holds the median where at least `rank` values lie on either side of that."""
+    found = median_interval(np.random.default_rng(count).permutation(count) + 1.0, level)
+    rank = int(found.low)
+    assert found.high == count + 1 - rank
+    assert found.question == LIKE_THESE
+
+    def covered(rank):
+        below = np.arange(rank, count - rank + 1)
+        return stats.binom.pmf(below, count, 0.5).sum()
+
+    assert covered(rank) >= level
+    assert rank == count // 2 or covered(rank + 1) < level
+
+
+@pytest.mark.parametrize("level", [0.75, 0.9, 0.95, 0.999])
+def test_with_too_few_values_it_says_how_many_would_do(level):
+    found = median_interval(np.ones(2), level)
+    assert not found.known
+    needed = int(found.reason.split(": ")[1].split()[0])
+    assert found.reason == f"a median of 2 has no such interval: {needed} are needed"
+    assert median_interval(np.arange(float(needed)), level).known
+    assert not median_interval(np.arange(needed - 1.0), level).known
+
+
+def test_a_value_that_is_not_defined_leaves_it_undefined():
+    found = median_interval(np.array([np.nan, *range(20)]), 0.95)
+    assert (found.known, found.reason) == (False, "not defined on every instance")
+
+
+def test_the_relative_variance_of_the_typical_instance():
+    variances = np.arange(1.0, 12.0)
+    measured = units(variances + 2.0, 2.0, truth=4.0)
+    assert typical_relative_variance(measured, unbiased=False, level=0.95).value == 3.0
+    assert typical_relative_variance(measured, unbiased=True, level=0.95).value == 1.5
+    blind = replace(measured, truth=np.full(11, np.nan))
+    assert typical_relative_variance(blind, unbiased=True, level=0.95).value == 3.0
+    # An instance without a signal is as bad as can be, and moves the others by one place only.
+    lost = replace(measured, mean_square=np.array([-1.0, *[2.0] * 10]))
+    found = typical_relative_variance(lost, unbiased=False, level=0.95)
+    assert (found.value, found.low, found.high) == (3.5, 1.5, 5.5)
+    assert median_interval(np.array([np.inf] * 6 + [1.0] * 5), 0.95).high == np.inf
+
+
+def test_a_ratio_is_paired_by_instance():
+    rng = np.random.default_rng(0)
+    size, ratio = rng.lognormal(0, 6, 17), rng.permutation(np.linspace(0.2, 1.4, 17))
+    found = typical_ratio(units(size * ratio + 1, 1.0), units(size + 1, 1.0), level=0.95)
+    assert found.median.value == pytest.approx(0.8, rel=1e-6)
+    assert (found.median.low, found.median.high) == pytest.approx((0.5, 1.1), rel=1e-6)
+    told = [value for value in ratio if abs(value - 1) > 1e-6]
+    assert (found.below, found.instances) == (sum(value < 1 for value in told), 17)
+    wanted = stats.binomtest(found.below, len(told)).pvalue
+    assert found.p_value == pytest.approx(wanted)
+
+
+def test_ties_are_told_apart_from_wins():
+    one = units([3.0, 4.0, 5.0, 6.0], 1.0)
+    same = typical_ratio(one, one, level=0.5)
+    assert (same.below, same.ties, same.p_value) == (0, 4, 1.0)
+    found = typical_ratio(units([3.0, 4.0 + 1e-12, 4.0, 4.0], 1.0), one, level=0.5)
+    assert (found.below, found.ties, found.instances) == (2, 2, 4)
+    assert found.p_value == 0.5
+
+
+def test_a_variance_over_none_is_infinite_and_none_over_none_is_a_tie():
+    found = typical_ratio(units([2.0, 1.0, 1.5], 1.0), units([1.0, 1.0, 1.0], 1.0), level=0.5)
+    assert (found.median.value, found.below, found.ties) == (np.inf, 0, 1)
+
+
+def test_other_instances_have_no_pairs():
+    with pytest.raises(ValueError, match="different instances"):
+        typical_ratio(units([2.0], 1.0), units([2.0, 3.0], 1.0), level=0.95)

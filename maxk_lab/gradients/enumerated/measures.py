@@ -21,7 +21,7 @@ from maxk_lab.gradients.fitting import EnumeratedFit, SampledFits, enumerated_fi
 from maxk_lab.gradients.scores.behaviour import listed_divergence
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.gradients.weighted_groups import GroupSums, WeightedGroups
-from maxk_lab.statistics.points import point_estimates
+from maxk_lab.statistics.moments import point_estimates
 from maxk_lab.statistics.units import Array, Units
 
 

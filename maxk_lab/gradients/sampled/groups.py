@@ -12,7 +12,7 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.sampled.blocks import KEPT, together
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.seeds import derive_seed
-from maxk_lab.statistics.design import GROUPS_TO_SEE
+from maxk_lab.statistics.measures import GROUPS_TO_SEE
 
 # Blocks of an instance: their spread tells how well these very instances are measured.
 MOST_BLOCKS = 32

@@ -17,7 +17,7 @@ import numpy as np
 from maxk_lab.report.tables import ROUNDING, Effect, Estimate, PooledRow, numbers
 from maxk_lab.results.frame import ReadRun
 from maxk_lab.statistics.intervals import EXACT, Interval, exactly
-from maxk_lab.statistics.seeds.over_seeds import SEEDS
+from maxk_lab.statistics.seeds import SEEDS
 from maxk_lab.statistics.units import Array
 from maxk_lab.sweeps.studies import STUDIES
 

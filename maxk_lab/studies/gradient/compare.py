@@ -17,12 +17,10 @@ from maxk_lab.report.document import number
 from maxk_lab.report.model import Verdict
 from maxk_lab.report.tables import Effect, grouped
 from maxk_lab.statistics.bias import BiasVerdict, bias_verdicts
-from maxk_lab.statistics.errors import LIKE_THESE
 from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval, interval, undefined
-from maxk_lab.statistics.log_ratios import UNPAIRED, log_ratio, stays_less
-from maxk_lab.statistics.measures import Question
-from maxk_lab.statistics.typical import typical_ratio
+from maxk_lab.statistics.log_ratios import UNPAIRED, log_ratio, stays_less, typical_ratio
+from maxk_lab.statistics.measures import LIKE_THESE, Question
 from maxk_lab.studies.gradient.pool import (
     FOUND_BIASED,
     GradientKey,

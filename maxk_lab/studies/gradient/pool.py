@@ -13,12 +13,11 @@ from maxk_lab.ranges import Range
 from maxk_lab.report.naming import GridKey, Setting, environment_label, setting_of
 from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, PooledRow, grouped
 from maxk_lab.statistics.bias import LEAST_SIGNAL, BiasVerdict
-from maxk_lab.statistics.errors import THESE
-from maxk_lab.statistics.intervals import Interval, carrying_instances, interval, undefined
-from maxk_lab.statistics.measures import MEASURES, in_group, measures_of
-from maxk_lab.statistics.skewed_mean import skewed_mean
-from maxk_lab.statistics.typical import TypicalRatio, typical_relative_variance
-from maxk_lab.statistics.units import Units, stratified_mean
+from maxk_lab.statistics.estimates import skewed_mean, stratified_mean
+from maxk_lab.statistics.intervals import Interval, interval, undefined
+from maxk_lab.statistics.log_ratios import TypicalRatio, typical_relative_variance
+from maxk_lab.statistics.measures import MEASURES, THESE, in_group, measures_of
+from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.record import Metrics
 
 if TYPE_CHECKING:
@@ -338,7 +337,7 @@ def _pooled(
         anatomy=_anatomy(units),
         units=units,
         typical=typical_relative_variance(units, unbiased=row.catalogued_unbiased, level=level),
-        carrying=carrying_instances(units),
+        carrying=units.effective_instances(),
         untested=untested,
     )
 
@@ -376,7 +375,7 @@ def _anatomy(units: Units) -> dict[str, float]:
     """The parts that sum to the variance, pooled as it is; empty where they were not enumerated."""
     if not all(name in units.measures for name in ANATOMY):
         return {}
-    parts = stratified_mean(np.stack([units.measures[name] for name in ANATOMY]), units.members())
+    parts = stratified_mean(np.stack([units.measures[name] for name in ANATOMY]), units.stratum)
     return {} if np.isnan(parts).any() else dict(zip(ANATOMY, parts.tolist(), strict=True))
 
 
@@ -456,7 +455,7 @@ def _rounding(units: Units | None, name: str) -> float:
         size = np.maximum(units.truth, LEAST_SIGNAL**2 * units.m2)
     elif units.tolerance is not None and name in ANATOMY:
         share = units.tolerance
-    return float(share * np.nan_to_num(stratified_mean(size[np.newaxis], units.members())[0]))
+    return float(share * np.nan_to_num(stratified_mean(size[np.newaxis], units.stratum)[0]))
 
 
 def _ratios(row: GradientRow) -> Iterator[tuple[str, Interval]]:

@@ -15,9 +15,9 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.report.recommendation import Candidate, Question, Recommendation
 from maxk_lab.report.tables import grouped
-from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.families import Family
 from maxk_lab.statistics.intervals import Interval, interval, undefined
+from maxk_lab.statistics.measures import THESE
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.compare import contests, ratio, simplest
 from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRow, GradientRows, same_mean

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from maxk_lab.fields import Numbers, check_lengths
-from maxk_lab.statistics.points import point_estimates
+from maxk_lab.statistics.moments import point_estimates
 from maxk_lab.statistics.units import RecordedUnits, Units
 
 

@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.estimators.method import Method
 from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive
-from maxk_lab.statistics.design import GROUPS_TO_SEE, LEAST_GROUPS
-from maxk_lab.statistics.measures import MEASURES
+from maxk_lab.statistics.measures import GROUPS_TO_SEE, LEAST_GROUPS, MEASURES
 from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import (
     Conditions,

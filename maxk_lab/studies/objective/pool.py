@@ -12,7 +12,7 @@ from maxk_lab.report.naming import environment_label, environment_words, row_pat
 from maxk_lab.report.tables import Estimate, Pooled, PooledRow, grouped
 from maxk_lab.statistics.intervals import exactly, undefined
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.statistics.seeds.over_seeds import floats
+from maxk_lab.statistics.seeds import floats
 from maxk_lab.studies.objective.record import Metrics
 
 if TYPE_CHECKING:

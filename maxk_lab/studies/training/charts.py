@@ -15,7 +15,7 @@ from maxk_lab.report.charts import Figure, Table
 from maxk_lab.report.model import Summary
 from maxk_lab.report.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.statistics.seeds import over_seeds
 from maxk_lab.studies.training.compare import places_of, seed_pairs
 from maxk_lab.studies.training.row import UNBIASED, TrainingRow
 

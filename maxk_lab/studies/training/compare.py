@@ -21,14 +21,15 @@ from maxk_lab.report.naming import Setting, setting_words
 from maxk_lab.report.tables import Effect, Pooled, grouped
 from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.seeds.over_seeds import (
+from maxk_lab.statistics.seeds import (
+    improvement,
     of_instances,
     over_instances,
     over_seeds,
     p_value,
     p_value_over_instances,
+    probability_interval,
 )
-from maxk_lab.statistics.seeds.two_level import improvement, probability_interval
 from maxk_lab.studies.training.pool import SAME_REWARD, gap, gap_range
 from maxk_lab.studies.training.row import (
     OWN_TEMPERATURE,

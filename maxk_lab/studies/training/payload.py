@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.fields import Numbers
-from maxk_lab.statistics.seeds.over_seeds import floats
+from maxk_lab.statistics.seeds import floats
 from maxk_lab.studies.training import record as content
 from maxk_lab.studies.training.pool import gap
 from maxk_lab.studies.training.record import Final

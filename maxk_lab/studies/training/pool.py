@@ -15,10 +15,18 @@ from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 from maxk_lab.report.naming import Setting
 from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, grouped
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.seeds import over_seeds
-from maxk_lab.statistics.seeds.apart import FALSE_ALARM, outlying
-from maxk_lab.statistics.seeds.over_seeds import floats, of_instances, of_means, over_instances
-from maxk_lab.statistics.seeds.two_level import QUANTILES, iqm_interval, quantile_interval
+from maxk_lab.statistics.seeds import (
+    FALSE_ALARM,
+    QUANTILES,
+    ends_over_seeds,
+    floats,
+    iqm_interval,
+    of_instances,
+    of_means,
+    outlying,
+    over_instances,
+    quantile_interval,
+)
 from maxk_lab.statistics.units import Array
 from maxk_lab.studies.training.record import Final, Metrics, Optima
 from maxk_lab.studies.training.row import (
@@ -384,7 +392,7 @@ def _log(metrics: Sequence[Metrics], level: float, within: Range) -> dict[str, d
         )
         ends = np.full((2, len(steps)), np.nan)
         if len(values) > 1:
-            ends = over_seeds.ends(values, level, _range_of_log(name, within))
+            ends = ends_over_seeds(values, level, _range_of_log(name, within))
         columns = zip(steps, values.mean(axis=0).tolist(), *ends.tolist(), strict=True)
         found[name] = {
             per_step * step: Interval(value, low, high, level) for step, value, low, high in columns

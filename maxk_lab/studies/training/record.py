@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from maxk_lab.fields import Count, Numbers, Recorded, check_lengths, distinct
-from maxk_lab.statistics.seeds.over_seeds import Mean
+from maxk_lab.statistics.seeds import Mean
 
 
 def _above_zero(text: str) -> str:

@@ -12,7 +12,7 @@ from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.report.naming import GridKey, Setting, setting_words, spelled
 from maxk_lab.report.tables import PooledRow
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.statistics.seeds.over_seeds import Mean
+from maxk_lab.statistics.seeds import Mean
 from maxk_lab.studies.training.record import Optima
 from maxk_lab.training.settings import Settings, StepSettings
 

@@ -21,8 +21,7 @@ from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_
 from maxk_lab.ranges import Range
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.seeds.over_seeds import over_instances
-from maxk_lab.statistics.seeds.two_level import QUANTILES
+from maxk_lab.statistics.seeds import QUANTILES, over_instances
 from maxk_lab.studies.training.grid import evaluated_ks
 from maxk_lab.studies.training.held_out import evaluation_set, optima_record, tuning_set
 from maxk_lab.studies.training.spec import checkpoint_file, evaluation_seed, snapshot_file

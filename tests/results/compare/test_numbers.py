@@ -11,7 +11,7 @@ from scipy import stats
 from maxk_lab.report.tables import Effect, Estimate
 from maxk_lab.results.compare.numbers import between_seeds, set_against, verdict
 from maxk_lab.statistics.intervals import Interval, exactly, undefined
-from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.statistics.seeds import over_seeds
 
 
 def known(value, low, high, **how):

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import golden
-import numpy as np
 import pytest
 
 from maxk_lab.report.summarise import summarise, summarise_records
-from maxk_lab.statistics.errors import LIKE_THESE, THESE
+from maxk_lab.statistics.estimates import stratified_mean
+from maxk_lab.statistics.measures import LIKE_THESE, THESE
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.compare import contests, simplest
 from maxk_lab.studies.gradient.recommend import ranked
@@ -36,13 +36,13 @@ def rows(lab: Any) -> Rows:
 def snr(row: Any) -> float:
     """Of the pooled units, seeds weighing the same."""
     units: Units = row.units
-    return float(np.mean([units.mean_square[m].mean() for m in units.members()]) / variance(row))
+    return float(stratified_mean(units.mean_square[None], units.stratum)[0] / variance(row))
 
 
 def variance(row: Any) -> float:
     """Of the pooled units, seeds weighing the same."""
     units: Units = row.units
-    return float(np.mean([(units.m2 - units.mean_square)[m].mean() for m in units.members()]))
+    return float(stratified_mean((units.m2 - units.mean_square)[None], units.stratum)[0])
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import pytest
 
 from maxk_lab.report import tables
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.statistics.errors import THESE
 from maxk_lab.statistics.intervals import interval
+from maxk_lab.statistics.measures import THESE
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.compare import ALARM
 from maxk_lab.studies.gradient.pool import ALWAYS, FOUND_BIASED

@@ -4,7 +4,7 @@ import pytest
 from compiled_charts import marks
 from compiled_charts import rows as rows_of
 
-from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.statistics.seeds import over_seeds
 from maxk_lab.studies.training.charts import LOG, charts, estimates
 
 USUAL, ALL = ["difference", "gap", "during"], ("max_at_k", "time", "log")

@@ -23,7 +23,7 @@ from trained_rows import (
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.ranges import SHARES
 from maxk_lab.report.tables import Pooled
-from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.statistics.seeds import over_seeds
 from maxk_lab.studies.training.compare import (
     beaten,
     compare,

@@ -23,7 +23,7 @@ from trained_rows import (
 from maxk_lab.report.document import label_of
 from maxk_lab.report.model import Origin
 from maxk_lab.report.sections import answer_of
-from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.statistics.seeds import over_seeds
 from maxk_lab.studies.training.compare import places_of, with_differences_to
 from maxk_lab.studies.training.facts import facts
 from maxk_lab.studies.training.record import Optima

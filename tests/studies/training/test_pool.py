@@ -9,7 +9,7 @@ import pytest
 from maxk_lab.ranges import NOT_NEGATIVE, NOT_POSITIVE
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.statistics.seeds.over_seeds import over_seeds
+from maxk_lab.statistics.seeds import over_seeds
 from maxk_lab.studies.training.pool import best_on_tuning, estimates, gap
 from maxk_lab.studies.training.row import OWN_TEMPERATURE, OWN_WAY, biasing
 from maxk_lab.training.settings import StepSettings

@@ -12,7 +12,7 @@ import numpy as np
 from maxk_lab.report import charts as draw
 from maxk_lab.report.charts import Figure, Table
 from maxk_lab.report.model import Summary
-from maxk_lab.statistics.errors import LIKE_THESE, THESE
+from maxk_lab.statistics.measures import LIKE_THESE, THESE
 from maxk_lab.studies.gradient.charts.declared import declared_chart
 from maxk_lab.studies.gradient.charts.frames import estimates
 from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRows

@@ -1,0 +1,458 @@
+"""Estimates of means with their independent parts; the intervals of means and of their quotients.
+
+Two questions are kept apart. Fixed instances stay and only their trajectories are random: the parts
+are independent blocks of trajectories within each. New instances are random, too: the parts are the
+instances, which tell how much they differ. Means are over the instances of each stratum (a seed),
+then over strata, which stay.
+
+The t statistic of a skewed mean is skewed the other way, and an interval from it misses on one
+side. Hall's monotone cubic g(t) = t + a t²/3 + a² t³/27 + a/6 takes that out to second order, with
+a the third cumulant of the mean over the cube of its error (Hall 1992, "On the removal of skewness
+by transformation").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike, NDArray
+
+from maxk_lab.ranges import ANYWHERE, Range
+from maxk_lab.statistics.measures import LIKE_THESE, THESE, Question
+
+Array = NDArray[np.float64]
+# The stratum of each unit: 0, 1, ..., without a gap.
+Stratum = NDArray[np.int64]
+# A few values that lack the tail of all others show too little skewness: where they are drawn anew,
+# by so much more it is corrected. At 1 the means of 16 log-normal(1.5) or Pareto(2.5) values are
+# covered in 92 %, at 1.3 in 94 %, and those of 64 in 97 %.
+MORE_SKEWNESS = 1.3
+# Below this effective number of squared deviations, one or two tell all there is of the spread.
+FEWEST_EFFECTIVE = 2.0
+# An end farther than 1.5 to this power times the error counts as infinite.
+FARTHEST = 60
+NO_ERROR = "too few groups an instance: no interval"
+# The question of an interval of a number that no sample goes into.
+EXACT = "exact"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A point estimate with its two-sided interval; NaN has a reason, `high` may be infinite.
+
+    `question` tells what the interval is about: these instances, instances like these, or seeds;
+    `EXACT` where nothing is random, empty where the value has its own. A `reason` beside a known
+    interval tells why it is not about what was asked for.
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    reason: str = ""
+    question: str = ""
+
+    @property
+    def width(self) -> float:
+        """High minus low."""
+        return self.high - self.low
+
+    @property
+    def known(self) -> bool:
+        """Whether the value may be printed: it and its ends are there (an end may be infinite)."""
+        return not any(map(math.isnan, (self.value, self.low, self.high)))
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is estimated: its ends are the value itself."""
+        return self.level == 1.0
+
+    @property
+    def fallen_back(self) -> bool:
+        """Whether it is about these instances though others were asked about; `reason` says why."""
+        return self.known and self.question == THESE and bool(self.reason)
+
+    def mapped(self, increasing: Callable[[float], float]) -> Interval:
+        """The interval of an increasing function of the value."""
+        value, low, high = map(increasing, (self.value, self.low, self.high))
+        return replace(self, value=value, low=low, high=high)
+
+    def columns(self, name: str) -> dict[str, float | None]:
+        """Return value and ends under `name`, `name_low`, `name_high`; all None unless `known`."""
+        ends = {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+        return {end: value if self.known else None for end, value in ends.items()}
+
+
+def undefined(level: float, reason: str, value: float = math.nan) -> Interval:
+    """An interval that does not exist, with the reason; the value may be known."""
+    return Interval(value, math.nan, math.nan, level, reason)
+
+
+def exactly(value: float) -> Interval:
+    """The interval of a number that is computed, not measured: it ends at the number itself."""
+    return Interval(value, value, value, 1.0, question=EXACT)
+
+
+def reach_of_t(freedom: float, tail: float) -> float:
+    """How far from 0 Student's t has this one-sided p-value."""
+    return float(-scipy.special.stdtrit(freedom, tail))
+
+
+def clopper_pearson(ones: float, count: int, level: float) -> tuple[float, float]:
+    """Both ends of Clopper and Pearson's (1934) interval of a share, of `ones` of `count` or parts.
+
+    Values in [0, 1] that sum to `ones` have at most the variance of zeros and ones: of them it
+    covers at least as often.
+    """
+    tail = (1 - level) / 2
+    low = scipy.special.betaincinv(ones, count - ones + 1, tail) if ones > 0 else 0.0
+    high = scipy.special.betaincinv(ones + 1, count - ones, 1 - tail) if ones < count else 1.0
+    return float(low), float(high)
+
+
+def without_skewness(t: float, skewness: float) -> float:
+    """The nearer to 0 of a t statistic and Hall's transformation of it.
+
+    Hall's alone may go farther from 0 than the data bear, as the skewness is itself estimated.
+    """
+    hall = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+    return math.copysign(min(abs(t), abs(hall)), t) if hall * t > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """An estimate with its standard error, its skewness and the freedom of the error.
+
+    `skewness` is the third cumulant of the estimate over error³, `freedom` the degrees of freedom
+    that Student's t is read at.
+    """
+
+    mean: float
+    error: float
+    skewness: float
+    freedom: float
+
+    def t(self) -> float:
+        """The t statistic against 0, its skewness taken out; 0 where nothing varies."""
+        if not self.error > 0:
+            return 0.0
+        return without_skewness(self.mean / self.error, self.skewness)
+
+    def p_above(self) -> float:
+        """P(at least so far above 0) where the mean is 0; 1 where nothing varies."""
+        return float(scipy.special.stdtr(self.freedom, -self.t())) if self.error > 0 else 1.0
+
+    def p_apart(self) -> float:
+        """P(at least so far from 0, on either side) where the mean is 0; 1 where nothing varies."""
+        tail = scipy.special.stdtr(self.freedom, -abs(self.t()))
+        return float(2 * tail) if self.error > 0 else 1.0
+
+    def ends(self, level: float) -> tuple[float, float]:
+        """The ends of the two-sided interval: the values of the mean that are not rejected."""
+        if not self.error > 0:
+            return (self.mean, self.mean) if self.error == 0 else (math.nan, math.nan)
+        below, above = self.reach((1 - level) / 2)
+        return self.mean - self.error * below, self.mean + self.error * above
+
+    def reach(self, tail: float) -> tuple[float, float]:
+        """How many errors above and below 0 an estimate has this one-sided p-value."""
+        t, a = reach_of_t(self.freedom, tail), self.skewness
+
+        def back(value: float) -> float:
+            """Return the inverse of Hall's transformation."""
+            # A skewness below this changes nothing, and dividing by it would.
+            if abs(a) < 1e-9:
+                return value
+            return float(3 / a * (np.cbrt(1 + a * (value - a / 6)) - 1))
+
+        return max(t, back(t)), max(t, -back(-t))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The means [F] of several numbers, and what each instance adds to their errors.
+
+    `parts` [F, U, B] are independent between instances and, but for their sum, between blocks: the
+    covariance of the means is Σ parts partsᵀ. `thirds` [U] makes Σ parts³ the third cumulant to be
+    corrected. `freedom` is that of an instance's own variance, or where instances are drawn that of
+    all.
+    """
+
+    means: Array
+    parts: Array
+    thirds: Array
+    freedom: float
+    question: Question
+
+    def powers(self, a: Array, b: Array) -> tuple[list[float], list[float]]:
+        """The second and third cumulant of a − θ b, two combinations [F], as polynomials in θ.
+
+        The coefficient of the highest power of θ comes first, as for `numpy.polyval`.
+        """
+        n, d = combined(a, self.parts), combined(b, self.parts)
+        w = self.thirds[:, None]
+        squares = [float(part.sum()) for part in (d * d, -2 * n * d, n * n)]
+        cubes = (-w * d**3, 3 * w * n * d**2, -3 * w * n**2 * d, w * n**3)
+        return squares, [float(part.sum()) for part in cubes]
+
+    def spread(self, of: Array) -> Spread:
+        """The spread of a linear combination `of` [F] of the means.
+
+        The freedom is Welch's and Satterthwaite's over instances that stay; over those drawn anew
+        it is less where few carry the variance.
+        """
+        parts = combined(of, self.parts)
+        by_unit = (parts**2).sum(1)
+        variance = float(by_unit.sum())
+        error = math.sqrt(variance)
+        third = float(((parts**3).sum(1) * self.thirds).sum())
+        if self.question == LIKE_THESE:
+            fourths = float((parts**4).sum())
+            freedom = min(self.freedom, 2 * variance**2 / fourths if fourths > 0 else math.inf)
+        else:
+            squares = float((by_unit**2).sum())
+            freedom = self.freedom * (variance**2 / squares if squares > 0 else 1.0)
+        skewness = third / error**3 if error > 0 else 0.0
+        return Spread(float(of @ self.means), error, skewness, freedom)
+
+    def effective_parts(self, of: Array) -> float:
+        """The effective number of parts that carry the error of a combination `of` [F]."""
+        return effective_number(combined(of, self.parts).ravel() ** 2)
+
+
+def effective_number(values: Array, variance: Array | float = 0.0) -> float:
+    """The number (Σw)²/Σw² of instances that carry a mean of values w [U], at most U.
+
+    `variance` is that of each one's own noise, which would count as a difference between them. NaN
+    where the mean is not positive, or so small that no number is its square.
+    """
+    total = float(values.sum())
+    if not total > 0 or total**2 == 0:
+        return float("nan")
+    squares = max(float((values**2 - variance).sum()), total**2 / len(values))
+    return total**2 / squares
+
+
+def combined(combination: Array, columns: Array) -> Array:
+    """The linear combination [F] of columns [F, ...]; those that it leaves out may be NaN."""
+    used = combination != 0
+    flat: Array = combination[used] @ columns.reshape(len(columns), -1)[used]
+    return flat.reshape(columns.shape[1:])
+
+
+def stratum_means(values: Array, stratum: Stratum) -> Array:
+    """The mean over the units of each stratum: [F, U] → [S, F]."""
+    return np.array([values[:, stratum == s].mean(1) for s in range(stratum.max() + 1)])
+
+
+def stratified_mean(values: Array, stratum: Stratum) -> Array:
+    """Mean over the units of each stratum, then over strata: [F, U] → [F]."""
+    means: Array = np.mean(stratum_means(values, stratum), axis=0)
+    return means
+
+
+def stratum_weights(stratum: Stratum) -> Array:
+    """The weight of each unit in the mean over strata of their means: [U]."""
+    counts = np.bincount(stratum)
+    weights: Array = 1 / (len(counts) * counts[stratum])
+    return weights
+
+
+def over_instances(values: Array, stratum: Stratum) -> Estimate:
+    """The means of values [F, U] where the instances are drawn anew; no error where a stratum has
+    one.
+    """
+    counts = np.bincount(stratum)
+    # The mean of equal values may differ from them in its last bit: from the first it doesn't.
+    far = values - values[:, [int(np.argmax(stratum == s)) for s in range(len(counts))]][:, stratum]
+    away = far - stratum_means(far, stratum)[stratum].T
+    count = counts[stratum].astype(float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = np.sqrt(count * (count - 1))
+        parts = np.where(count > 1, away / (len(counts) * root), np.nan)
+        thirds = np.where(count > 2, MORE_SKEWNESS * root / (count - 2), 0.0)
+    means, freedom = stratified_mean(values, stratum), values.shape[1] - len(counts)
+    return Estimate(means, parts[..., None], thirds, freedom, LIKE_THESE)
+
+
+def over_blocks(values: Array, by_block: Array, stratum: Stratum) -> Estimate:
+    """The means of values [F, U] where these instances stay.
+
+    `by_block` [F, U, B] is how far the blocks of each lie from it.
+    """
+    blocks = by_block.shape[2]
+    parts = by_block * stratum_weights(stratum)[:, None]
+    parts = parts / math.sqrt(blocks * (blocks - 1)) if blocks > 1 else np.full_like(parts, np.nan)
+    factor = math.sqrt(blocks * (blocks - 1)) / (blocks - 2) if blocks > 2 else 0.0
+    thirds = np.full(values.shape[1], factor)
+    return Estimate(stratified_mean(values, stratum), parts, thirds, blocks - 1, THESE)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Several numbers of every instance, values [F, U], and the errors of their means.
+
+    `by_block` [F, U, B] is how far the blocks of each instance lie from it: 0 where it is known
+    exactly, and NaN where nothing tells its error.
+    """
+
+    values: Array
+    by_block: Array
+    stratum: Stratum
+
+    @cached_property
+    def these(self) -> Estimate:
+        """The means over these instances."""
+        return over_blocks(self.values, self.by_block, self.stratum)
+
+    @cached_property
+    def others(self) -> Estimate:
+        """The means over instances like these."""
+        return over_instances(self.values, self.stratum)
+
+    def with_noise(self, of: Array) -> tuple[Array, Array]:
+        """A linear combination of the numbers, and the variance of its own error on each: [U]."""
+        far = combined(of, self.by_block)
+        blocks = far.shape[1]
+        noise = np.nan_to_num((far**2).sum(1) / (blocks * (blocks - 1)))
+        return combined(of, self.values), noise
+
+    def effective_instances(self, of: Array) -> float:
+        """The effective number of instances that carry a linear combination of the numbers."""
+        return effective_number(*self.with_noise(of))
+
+
+class Tangent(NamedTuple):
+    """A function of means at their estimate: its value, and its derivative by each of them."""
+
+    value: float
+    slopes: Array
+
+
+def ratio(estimate: Estimate, top: Tangent, bottom: Tangent, level: float) -> Interval:
+    """The quotient of two functions of the means of an estimate, and its interval.
+
+    θ is not rejected where top − θ bottom lies within its own error of 0 (Fieller 1954), with the
+    skewness that it has at this θ taken out. The ends are infinite where values so far are not
+    rejected; there is no quotient where `bottom` is not positive.
+    """
+    if not bottom.value > 0:
+        return undefined(level, "the estimated norm it divides by is not positive")
+    value, fixed = top.value / bottom.value, estimate.question == THESE
+    rest = top.slopes - value * bottom.slopes
+    spread = estimate.spread(rest)
+    if not spread.error > 0:
+        # Of these, an error of 0 is one where what varies cancels, or where nothing varies at all.
+        varies = estimate.parts[rest != 0].any() or not estimate.parts.any()
+        if spread.error == 0 and (varies or not fixed):
+            return Interval(value, value, value, level, question=estimate.question)
+        return Interval(value, math.nan, math.nan, level, NO_ERROR, estimate.question)
+    if fixed and (blocks := estimate.effective_parts(rest)) < FEWEST_EFFECTIVE - 1e-9:
+        why = f"an effective {blocks:.1f} blocks of groups carry its error: no interval"
+        return Interval(value, math.nan, math.nan, level, why, THESE)
+    reach = reach_of_t(spread.freedom, (1 - level) / 2)
+    step = spread.error / bottom.value
+    # Around the estimate, where nothing cancels.
+    (s2, s1, s0), (c3, c2, c1, c0) = estimate.powers(rest, bottom.slopes)
+
+    def t(away: float) -> float:
+        """The t statistic of top − θ bottom, its skewness taken out, θ so far from the estimate."""
+        variance = (s2 * away + s1) * away + s0
+        if variance <= 0:
+            return math.copysign(math.inf, -away)
+        error = math.sqrt(variance)
+        skewness = (((c3 * away + c2) * away + c1) * away + c0) / error**3
+        return without_skewness(-away * bottom.value / error, skewness)
+
+    low = value + _crossing(lambda away: t(away) - reach, -step)
+    high = value + _crossing(lambda away: -t(away) - reach, step)
+    return Interval(value, low, high, level, question=estimate.question)
+
+
+def _crossing(excess: Callable[[float], float], step: float) -> float:
+    """The first zero of a function that is negative at 0, in the direction of `step`.
+
+    Infinite where it stays negative as far as it is followed.
+    """
+    inner = 0.0
+    for _ in range(FARTHEST):
+        if excess(step) >= 0:
+            return float(scipy.optimize.brentq(excess, inner, step, xtol=1e-9 * abs(step)))
+        inner, step = step, 1.5 * step
+    return math.copysign(math.inf, step)
+
+
+def skewed_mean(
+    values: ArrayLike,
+    level: float,
+    *,
+    within: Range = ANYWHERE,
+    stratum: Stratum | None = None,
+    of: str = "values",
+) -> Interval:
+    """The interval of the mean of values [U], or of the mean over strata [U] of their means.
+
+    Student's t of skewed values is skewed itself: of 128 log-normal values its 95 % interval covers
+    86 % to 92 %, so each end is the further of Hall's and Student's. The values lie `within` a
+    range, as then does the interval. Where a value or two carry all of the spread it rests on the
+    range alone; without one there is the mean and the reason why it has no interval, with the word
+    `of` for the values.
+    """
+    found = np.asarray(values, dtype=float)
+    if np.isnan(found).any():
+        return undefined(level, f"not defined on all {of}")
+    label = np.zeros(len(found), dtype=np.int64) if stratum is None else stratum
+    if len(found) < 2 or np.bincount(label).min() < 2:
+        value = float(found.mean()) if len(found) else math.nan
+        return undefined(level, f"fewer than two {of}: no interval", value)
+    spread, effective = spread_of_mean(found, label)
+    if effective >= FEWEST_EFFECTIVE - 1e-9:
+        low, high = map(within.clamped, spread.ends(level))
+        return Interval(spread.mean, low, high, level)
+    if within.bounded and stratum is None:
+        return _of_range(found, level, within)
+    why = (
+        f"an effective {effective:.1f} of {len(found)} {of} carry its spread"
+        if spread.error > 0
+        else f"the same on all {len(found)} {of}"
+    )
+    return undefined(level, f"{why}: no interval", spread.mean)
+
+
+def spread_of_mean(values: Array, stratum: Stratum) -> tuple[Spread, float]:
+    """The spread of the mean of values [U], at Welch's freedom over strata of two or more.
+
+    And the effective number of the squared deviations: of values of a normal distribution a third
+    of their count, of a single one that differs from all others 1, where all are the same 0.
+    """
+    estimate = over_instances(values[np.newaxis], stratum)
+    spread, squares = estimate.spread(np.ones(1)), estimate.parts.ravel() ** 2
+    if not spread.error > 0:
+        return spread, 0.0
+    variances, counts = np.bincount(stratum, squares), np.bincount(stratum)
+    freedom = float(variances.sum() ** 2 / (variances**2 / (counts - 1)).sum())
+    return replace(spread, freedom=freedom), effective_number(squares)
+
+
+def _of_range(values: Array, level: float, within: Range) -> Interval:
+    """The interval of bounded values of which hardly any differ, or one by far the most.
+
+    Where most are the same, the mean is off theirs by no more than the share of the others, which
+    is that of a count, times the way to an end of the range. Elsewhere the mean is a share itself.
+    """
+    value, count = float(values.mean()), len(values)
+    # Values that agree so far are the same.
+    common, times = np.unique(np.round(values, 9), return_counts=True)
+    usual, others = float(common[times.argmax()]), count - int(times.max())
+    if 2 * others < count:
+        _, share = clopper_pearson(others, count, level)
+        low, high = (usual + share * (end - usual) for end in (within.low, within.high))
+    else:
+        low, high = map(within.at, clopper_pearson(within.share(value) * count, count, level))
+    return Interval(value, min(low, value), max(high, value), level)

@@ -1,0 +1,277 @@
+"""The table of measures: the numbers of a finished record, and their names everywhere.
+
+The name of a row is the key in a record, the metric of a claim or a figure, the key in CSV and JSON
+and the last word of the name at Weights & Biases; its heading stands in tables. Imports no numpy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from maxk_lab.catalogue import Catalogue, Row
+from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
+from maxk_lab.statistics.columns import Described as Described
+from maxk_lab.statistics.columns import column
+
+# These stay, and their trajectories are random; or they are random themselves.
+Question = Literal["these instances", "instances like these"]
+THESE: Question = "these instances"
+LIKE_THESE: Question = "instances like these"
+Source = Literal["moments", "groups", "units", "cell"]
+# The side on which a number is better; some have none.
+Better = Literal["", "lower", "higher"]
+# Groups of an instance without which a bias on it cannot be tested.
+LEAST_GROUPS = 4
+# Groups of an instance without which it is not known how small a bias a test could see.
+GROUPS_TO_SEE = 16
+_LACKING = {
+    "behaviour": "is measured with a behaviour policy only: "
+    "give gradient.behaviour a distance above 0",
+    "enumeration": "is measured by complete enumeration only: give gradient complete: true",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureRow(Row):
+    """A measure of the cells of one kind of study; `meaning` is its formula.
+
+    | source  | in a record                 | `implementation`                                    |
+    |---------|-----------------------------|-----------------------------------------------------|
+    | moments | the value                   | m2, mean_square, inner, truth of `Units` → the value|
+    | groups  | the value, one per unit too | `WeightedGroups` → a number or event of each group  |
+    | units   | the value, one per unit too | none: the worker counts it with what else it needs  |
+    | cell    | the value                   | takes what the worker of its study has, or none     |
+
+    `group` names the table of a report that has its column; without one it is in CSV and JSON only.
+    A measure is there in every cell, or only in those that have what it `needs`.
+    """
+
+    implementation: str = ""
+    study: str = "gradient"
+    source: Source = "moments"
+    heading: str = ""
+    unit: str = ""
+    better: Better = ""
+    group: str = ""
+    # The kinds of claims that may name it; figures take what a ratio may compare.
+    claims: tuple[str, ...] = ("equals", "order", "ratio")
+    tracked: bool = True
+    needs: Literal["", "behaviour", "enumeration"] = ""
+    # Measures of `moments`: the moments that must be told from zero, and whether it looks at ∇J.
+    divides_by: tuple[str, ...] = ()
+    judged: bool = False
+    inverse_of: str = ""
+    # Its value where trajectories are drawn by the policy itself, and it needs another.
+    on_policy: float = 0.0
+    # The share of groups that are something: if none or all are, its interval is that of a count.
+    rate: bool = False
+    # The question that its interval answers, and the values that it can have.
+    question: Question = LIKE_THESE
+    range: Range = ANYWHERE
+    # How the value of a row follows from those of its seeds.
+    pooled: Literal["mean", "least"] = "mean"
+
+    @property
+    def of_units(self) -> bool:
+        """Every resampling unit has a number of its own, and the measure is their mean."""
+        return self.source in ("groups", "units")
+
+    def measured(self, *, enumerated: bool, off_policy: bool) -> bool:
+        """Whether the cells of a study have it."""
+        return {"behaviour": off_policy, "enumeration": enumerated}.get(self.needs, True)
+
+    @property
+    def not_measured(self) -> str:
+        """The sentence for a study that lacks it: what would measure it."""
+        return f"{self.name} {_LACKING[self.needs]}"
+
+
+_NORM = "the squared norm of a gradient"
+
+
+def _row(
+    name: str,
+    meaning: str,
+    heading: str = "",
+    unit: str = "1",
+    implementation: str = "",
+    **more: Any,
+) -> MeasureRow:
+    return MeasureRow(
+        name=name,
+        meaning=meaning,
+        heading=heading,
+        unit=unit,
+        implementation=implementation and f"maxk_lab.{implementation}",
+        **more,
+    )
+
+
+_variance = partial(_row, group="variance", range=NOT_NEGATIVE)
+_these = partial(_row, question=THESE)
+_weights = partial(_row, source="groups", group="weights", range=SHARES)
+_ratios = partial(_row, source="units", group="ratios", needs="behaviour", range=NOT_NEGATIVE)
+_anatomy = partial(
+    _row, unit=_NORM, source="units", group="anatomy", needs="enumeration", range=NOT_NEGATIVE
+)
+_of_weights = partial(_row, study="weights", source="cell", group="weights", claims=("equals",))
+_optimum = partial(_row, study="objective", source="cell", group="optimum")
+
+_ROWS = [
+    _row(
+        "objective",
+        "J, or the mean of its unbiased estimate ρ̂ over groups",
+        unit="reward",
+        source="units",
+        claims=(),
+        tracked=False,
+    ),
+    _row(
+        "value",
+        "J, or the mean of its unbiased estimate ρ̂ over groups and units",
+        unit="reward",
+        source="cell",
+        claims=(),
+    ),
+    _row(
+        "effective_instances",
+        "(Σ‖∇J‖²)² / Σ‖∇J‖⁴ over instances: how many carry the mean",
+        unit="instances",
+        source="cell",
+        claims=(),
+    ),
+    _variance(
+        *("variance", "tr Cov ĝ = E‖ĝ‖² − ‖E ĝ‖²"),
+        *("variance", _NORM, "statistics.moments:variance"),
+        better="lower",
+    ),
+    _variance(
+        *("relative_variance", "tr Cov ĝ / ‖E ĝ‖²", "relative variance", "1"),
+        better="lower",
+        divides_by=("mean_square",),
+        inverse_of="snr",
+    ),
+    _variance(
+        *("snr", "‖E ĝ‖² / tr Cov ĝ", "SNR", "1", "statistics.moments:snr"),
+        better="higher",
+        divides_by=("variance",),
+    ),
+    _these(
+        *("mean_square", "‖E ĝ‖²", "", _NORM, "statistics.moments:mean_square"),
+        claims=(),
+        range=NOT_NEGATIVE,
+    ),
+    _these(
+        *("squared_bias", "‖E ĝ − ∇J‖²"),
+        *("squared bias", _NORM, "statistics.moments:squared_bias"),
+        better="lower",
+        judged=True,
+        range=NOT_NEGATIVE,
+    ),
+    _these(
+        *("scale", "⟨E ĝ, ∇J⟩ / ‖∇J‖²", "scale", "1", "statistics.moments:scale"),
+        group="bias",
+        divides_by=("truth",),
+        judged=True,
+    ),
+    _these(
+        *("cosine", "⟨E ĝ, ∇J⟩ / (‖E ĝ‖ ‖∇J‖)"),
+        *("cosine", "1", "statistics.moments:cosine"),
+        better="higher",
+        group="bias",
+        divides_by=("truth", "mean_square"),
+        judged=True,
+        range=Range(-1.0, 1.0),
+    ),
+    _row(
+        *("value_variance", "Var ρ̂ of the objective's unbiased estimate over groups"),
+        *("value variance", "reward²"),
+        better="lower",
+        source="units",
+        group="value",
+        range=NOT_NEGATIVE,
+    ),
+    _weights(
+        *("dead_gradient_rate", "P(w_1 = … = w_n = 0)"),
+        *("dead gradients", "1", "gradients.weighted_groups:dead"),
+        better="lower",
+        rate=True,
+    ),
+    _weights(
+        *("weight_concentration", "E[Σw² / (Σ|w|)²] over groups that are not dead"),
+        *("concentration", "1", "gradients.weighted_groups:concentration"),
+    ),
+    _ratios(
+        *("effective_sample_size", "E[(Σr)² / Σr²] / n, r the importance ratios"),
+        *("ESS / n", "1"),
+        better="higher",
+        on_policy=1.0,
+    ),
+    _ratios("kl", "KL(behaviour ‖ π) = −E log r", "KL", "nat"),
+    _ratios("ratio_std", "the standard deviation of r", "std of ratios"),
+    _anatomy(
+        "variance_first", "n · tr Cov E[ĝ | τ_1], the first Hoeffding term of ĝ", "first order"
+    ),
+    _anatomy("variance_cross", "tr Cov of the higher Hoeffding terms of Σ s_i ψ_i", "cross terms"),
+    _anatomy(
+        "variance_baseline", "tr Cov of the higher Hoeffding terms of Σ b_i ψ_i", "baseline terms"
+    ),
+    _anatomy(
+        *("variance_interaction", "−2 tr Cov between these two; the four sum to tr Cov ĝ"),
+        heading="interaction",
+        range=ANYWHERE,
+    ),
+    _of_weights(
+        *("zero_share", "the share of the weights that are zero", "zero share", "1"),
+        implementation="studies.weights.measures:zero_share",
+    ),
+    _of_weights(
+        *("weight_sum", "the sum of the weights of a group, mean over groups", "sum", "reward"),
+        implementation="studies.weights.measures:weight_sum",
+    ),
+    _of_weights(
+        *("weight_min", "the smallest weight", "min", "reward"),
+        implementation="studies.weights.measures:weight_min",
+        pooled="least",
+    ),
+    _of_weights(
+        *("weight_std", "the standard deviation of all weights", "std", "reward"),
+        implementation="studies.weights.measures:weight_std",
+        claims=(),
+    ),
+    _optimum(
+        *("optimum", "the parameter at which the objective is largest"),
+        *("optimum", "the parameter"),
+        claims=("order",),
+    ),
+    _optimum(
+        *("optimum_value", "the objective at the optimum", "value there", "reward"), claims=()
+    ),
+]
+MEASURES: Catalogue[MeasureRow] = Catalogue("measure", _ROWS, "maxk_lab.measures")
+
+
+def measures_of(study: str) -> tuple[MeasureRow, ...]:
+    """Return the measures of one kind of study."""
+    return tuple(row for row in MEASURES if row.study == study)
+
+
+def described(name: str) -> Described | None:
+    """Return heading, meaning and group of a column of a report; None where it has neither."""
+    if (found := column(name)) is not None or name not in MEASURES.names():
+        return found
+    row = MEASURES.get(name)
+    heading = row.heading if row.group else ""
+    return Described(name, heading, row.meaning, row.group, row.unit, first=row.group == "variance")
+
+
+def claimable(kind: str) -> tuple[str, ...]:
+    """Return the names that a claim of this kind may use."""
+    return tuple(row.name for row in MEASURES if kind in row.claims)
+
+
+def in_group(study: str, *groups: str) -> tuple[str, ...]:
+    """Return the names of the measures of a study in these groups, group by group."""
+    return tuple(row.name for group in groups for row in measures_of(study) if row.group == group)

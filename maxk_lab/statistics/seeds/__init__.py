@@ -1,1 +1,0 @@
-"""Values of seeds: intervals of their means, robust statistics, and a seed that ended apart."""

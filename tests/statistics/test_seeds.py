@@ -1,0 +1,231 @@
+"""Intervals over seeds, robust statistics of two levels, outlier seeds and the sign test."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, special, stats
+
+from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
+from maxk_lab.statistics.seeds import (
+    between_values,
+    improvement,
+    iqm,
+    iqm_interval,
+    of_instances,
+    of_means,
+    outlying,
+    over_instances,
+    over_seeds,
+    p_value,
+    p_value_over_instances,
+    probability_interval,
+    quantile_interval,
+    sign_test,
+)
+
+NORMAL = np.random.default_rng(0).normal(3, 1, 5)
+
+
+def draw(number, seeds=5, instances=32):
+    """Values [S, I] of a study: normal within seeds, whose level is normal."""
+    rng = np.random.default_rng(number)
+    return 0.5 * rng.normal(size=(seeds, 1)) + rng.normal(size=(seeds, instances))
+
+
+def test_without_a_range_it_is_student_s():
+    found, wanted = over_seeds(NORMAL, 0.9), stats.ttest_1samp(NORMAL, 0)
+    assert (found.low, found.high) == pytest.approx(tuple(wanted.confidence_interval(0.9)))
+    assert p_value(NORMAL) == pytest.approx(wanted.pvalue)
+
+
+def test_between_two_ends_it_is_on_the_logit_scale():
+    """The three seeds of a pass@1 whose plain t interval begins below 0."""
+    values = np.array([0.38, 0.22, 0.156])
+    plain, found = over_seeds(values, 0.95), over_seeds(values, 0.95, SHARES)
+    assert plain.low < 0 < found.low
+    assert found.value == plain.value
+    half = (plain.high - plain.value) / (found.value * (1 - found.value))
+    logits = special.logit([found.low, found.value, found.high])
+    assert np.diff(logits) == pytest.approx([half, half])
+    stretched = over_seeds(2 + 3 * values, 0.95, Range(2, 5))
+    assert (stretched.low, stretched.high) == pytest.approx((2 + 3 * found.low, 2 + 3 * found.high))
+
+
+def test_above_one_end_it_is_that_of_log_normal_values():
+    """Olsson's, for values of which none is small beside the others."""
+    values = np.array([1.0, 2.0, 1.5, 3.0])
+    logs = np.log(values)
+    middle, variance = logs.mean() + logs.var(ddof=1) / 2, logs.var(ddof=1)
+    half = stats.t.isf(0.025, 3) * math.sqrt(variance / 4 + variance**2 / 6)
+    found, below = over_seeds(values, 0.95, NOT_NEGATIVE), over_seeds(-values, 0.95, NOT_POSITIVE)
+    wanted = math.exp(middle - half), math.exp(middle + half)
+    assert (found.low, found.high) == (-below.high, -below.low) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("within", [SHARES, NOT_NEGATIVE, Range(high=1.0)])
+@pytest.mark.parametrize("seed", range(10))
+def test_no_interval_leaves_the_range(within, seed):
+    draws = np.random.default_rng(seed)
+    values = draws.beta(*draws.choice([0.1, 1, 30], 2), size=int(draws.integers(2, 6)))
+    values[0] = draws.choice([0.0, 1.0])
+    found = over_seeds(values, 0.99, within)
+    assert within.low <= found.low < found.value < found.high <= within.high
+
+
+def test_a_range_that_the_values_do_not_keep_is_none():
+    values = [-1.0, 0.2, 0.4]
+    assert over_seeds(values, 0.95, SHARES) == over_seeds(values, 0.95, ANYWHERE)
+    assert over_seeds([0.5, 0.9, 1 + 1e-9], 0.95, SHARES).high <= 1
+
+
+@pytest.mark.parametrize("shift", [0.01, 0.1, 0.4])
+def test_an_interval_at_the_p_value_ends_at_no_difference(shift):
+    values = 0.1 * (NORMAL - 3) + shift
+    for within in (ANYWHERE, SHARES.of_differences):
+        found = over_seeds(values, 1 - p_value(values, within), within)
+        assert min(abs(found.low), abs(found.high)) < 1e-9
+    shifted = np.random.default_rng(1).exponential(size=40) - 1 + shift
+    found = over_instances(shifted, 1 - p_value_over_instances(shifted))
+    assert min(abs(found.low), abs(found.high)) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("values", "value", "reason"),
+    [
+        ([0.3, 0.3, 0.3], 0.3, "the same in every seed: nothing tells how much another may differ"),
+        ([0.3], math.nan, "one seed: no interval over seeds"),
+        ([0.3, math.nan], math.nan, "not defined in every seed"),
+    ],
+)
+def test_where_nothing_differs_there_is_a_reason(values, value, reason):
+    found = over_seeds(values, 0.95, SHARES)
+    assert (found.known, found.reason) == (False, reason)
+    assert found.value == pytest.approx(value, nan_ok=True)
+    assert math.isnan(p_value(values))
+    assert math.isnan(p_value_over_instances([0.0] * 9 + [values[-1]]))
+
+
+def test_one_seed_is_over_its_instances():
+    values = draw(0)
+    assert of_instances(values[:1], 0.95) == over_instances(values[0], 0.95)
+    assert of_instances(values, 0.95) == over_seeds(values.mean(1), 0.95)
+    assert of_means([(0.9, 0.7, 1.1)], 0.95, SHARES).high == 1
+    assert of_means([(0.9, None, None)], 0.95, SHARES).reason == "no interval over instances"
+    assert of_means([(0.9, None, None), (0.7, 0.6, 0.8)], 0.95) == over_seeds([0.9, 0.7], 0.95)
+
+
+@pytest.mark.parametrize("count", [4, 7, 8, 33])
+def test_the_interquartile_mean_leaves_out_a_quarter_on_either_side(count):
+    values = np.random.default_rng(count).normal(size=(3, count))
+    kept = np.sort(values)[:, count // 4 : count - count // 4]
+    assert iqm(values) == pytest.approx(kept.mean(1))
+
+
+def test_improvement_counts_pairs_and_half_of_the_ties():
+    mine, theirs = np.array([1.0, 2.0, 3.0, 4.0]), np.array([2.0, 2.0, 1.0, 0.0])
+    wins = improvement(mine, theirs)
+    assert wins.tolist() == [0.0, 0.5, 1.0, 1.0]
+    assert probability_interval(wins.reshape(2, 2), level=0.95).value == 0.625
+
+
+def test_of_several_seeds_each_has_a_value_of_its_own():
+    values = np.exp(draw(0))
+    wanted = over_seeds(iqm(values), 0.95, NOT_NEGATIVE)
+    assert iqm_interval(values, level=0.95, within=NOT_NEGATIVE) == wanted
+    hazen = np.quantile(values, 0.9, axis=1, method="hazen")
+    assert quantile_interval(values, 0.9, level=0.95) == over_seeds(hazen, 0.95)
+
+
+@pytest.mark.parametrize("q", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+def test_a_quantile_lies_between_the_values_that_scipy_says(q, level):
+    for count in (5, 16, 100, 128):
+        values = np.random.default_rng(count).permutation(count) + 1.0
+        wanted = stats.quantile_test(values, q=0, p=q).confidence_interval(level)
+        assert between_values(values, q, level) == pytest.approx(tuple(wanted), nan_ok=True)
+
+
+def test_the_interquartile_mean_of_one_seed_is_tukey_and_mclaughlin_s():
+    values = draw(2, seeds=1, instances=40)
+    found = iqm_interval(values, level=0.95)
+    wanted = stats.mstats.trimmed_mean_ci(values[0], limits=(0.25, 0.25))
+    assert (found.low, found.high) == pytest.approx(tuple(wanted))
+    assert found.value == pytest.approx(iqm(values)[0])
+
+
+def test_what_cannot_be_told_is_undefined():
+    holes = draw(0)
+    holes[2, 3] = np.nan
+    for found in (
+        iqm_interval(holes, level=0.95),
+        quantile_interval(holes, 0.5, level=0.95),
+        probability_interval(holes, level=0.95),
+    ):
+        assert found.reason == "not defined on every instance of every seed"
+    assert iqm_interval(np.zeros((1, 1)), level=0.95).reason == "one value: no interval"
+    tail = quantile_interval(draw(0), 0.99, level=0.95)
+    assert tail.reason == "p99: fewer than one of 32 instances is beyond it"
+    assert quantile_interval(draw(0, instances=128), 0.99, level=0.95).known
+    one = quantile_interval(draw(0, seeds=1, instances=128), 0.99, level=0.95)
+    assert one.reason == "p99 of 128 instances: too few are beyond it"
+
+
+@pytest.mark.parametrize(("seeds", "count"), [(5, 5), (1, 32)])
+@pytest.mark.parametrize("won", [0.0, 1.0])
+def test_a_win_of_every_pair_is_no_surer_than_the_count_of_seeds(seeds, count, won):
+    """Clopper and Pearson: nothing of 5 seeds, or of 32 instances of one, is at most this."""
+    found = probability_interval(np.full((seeds, 32), won), level=0.95)
+    assert found.value == won
+    assert found.high - found.low == pytest.approx(1 - 0.025 ** (1 / count))
+
+
+def test_shares_of_seeds_have_the_interval_of_as_many_zeros_and_ones():
+    wins = np.zeros((5, 128))
+    wins[:2] = wins[2:4, ::2] = 1
+    found, counted = probability_interval(wins, level=0.95), stats.binomtest(3, 5).proportion_ci()
+    assert (found.value, found.question) == (0.6, "seeds")
+    assert (found.low, found.high) == pytest.approx((counted.low, counted.high))
+
+
+@pytest.mark.parametrize(
+    ("seeds", "critical"), [(3, 1.1543), (4, 1.4812), (5, 1.7150), (8, 2.1266)]
+)
+def test_the_critical_values_are_those_of_grubbs(seeds, critical):
+    """Two-sided at 5 %, from the tables of Grubbs' test."""
+    base = np.random.default_rng(seeds).normal(size=seeds - 1)
+
+    def statistic(last):
+        values = np.append(base, last)
+        return (last - values.mean()) / values.std(ddof=1)
+
+    near, far = (
+        optimize.brentq(lambda last, at=at: statistic(last) - at, base.max(), 1e3)
+        for at in (critical - 1e-4, critical + 1e-4)
+    )
+    assert outlying(np.append(base, near)) is None
+    assert outlying(np.append(base, far)) == seeds - 1
+
+
+@pytest.mark.parametrize(
+    ("values", "noise", "which"),
+    [
+        ([-4.1, -4.12, -4.11, -7.9, -4.1], 0.0, 3),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 0.0, None),
+        ([1.0, 9.0], 0.0, None),
+        ([1.0, 1.0, 1.0], 0.0, None),
+        ([1.0, math.nan, 1.0, 1.0], 0.0, None),
+        # What instances explain is not apart.
+        ([1.0, 1.0, 1.0, 1.0, 0.992], 0.0, 4),
+        ([1.0, 1.0, 1.0, 1.0, 0.992], 0.004, None),
+        ([1.0, 1.0, 1.0, 1.0, 0.5], 0.004, 4),
+    ],
+)
+def test_one_seed_apart_is_named(values, noise, which):
+    assert outlying(values, noise) == which
+
+
+def test_the_sign_test_is_binomial():
+    for seeds in range(1, 12):
+        assert sign_test(seeds, 0) == pytest.approx(stats.binomtest(seeds, seeds).pvalue)
+    assert sign_test(0, 0) == 1
