@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,16 +44,11 @@ exit $code
 
 @pytest.mark.skipif(not has_mounts(), reason="no disk can be mounted here")
 def test_full_disk(
-    launch: Launch,
-    undisturbed: Path,
-    tmp_path: Path,
-    dice: random.Random,
-    attack_scale: int,
+    launch: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
 ) -> None:
     problems = []
     for index in range(attack_scale):
-        folder = tmp_path / str(index)
-        laid_out(folder)
+        folder = laid_out(tmp_path / str(index)).parents[1]
         (folder / "kept").mkdir()
         size = 4096 * dice.randint(1, 60)
         launched = launch(
@@ -61,27 +57,25 @@ def test_full_disk(
             env={"SIZE": str(size)},
             before=["unshare", "-rm", "bash", "-c", ON_A_SMALL_DISK, "bash"],
         )
-        found = []
         try:
-            code = launched.wait()
-            first = int((folder / "first.code").read_text())
-            err = (folder / "first.err").read_text()
-            before = metrics(folder / "first" / NAME)
-            after = metrics(folder / "kept" / NAME)
-            if (first == 0) != (len(before) == CELLS):
-                found.append(
-                    f"exit code: {first} with {len(before)} of {CELLS} cells: {err[-2000:]}"
-                )
-            if first and f"maxk-lab run {FILE}" not in err:
-                found.append(f"silent: not told how to go on: {err[-2000:]}")
-            if "Traceback" in err:
-                found.append(f"traceback: {err[-2000:]}")
-            found += [f"lost: {cell}" for cell in before if cell not in after]
-            if code:
-                found.append(f"exit code: {code} after room was made: {launched.err[-2000:]}")
-            found += complaints(launched)
+            found = [*judged(folder, launched.wait()), *complaints(launched)]
             found += differences(folder / "kept" / NAME, undisturbed)
         except HangError as error:
-            found.append(f"hang: {error}")
+            found = [f"hang: {error}"]
         problems += [f"{problem} ({size} bytes)" for problem in found]
     assert not problems, "\n".join(problems)
+
+
+def judged(folder: Path, code: int) -> Iterator[str]:
+    """Yield what is wrong with the run on a full disk, and with the one after room was made."""
+    first, err = int((folder / "first.code").read_text()), (folder / "first.err").read_text()
+    before, after = metrics(folder / "first" / NAME), metrics(folder / "kept" / NAME)
+    if (first == 0) != (len(before) == CELLS):
+        yield f"exit code: {first} with {len(before)} of {CELLS} cells: {err[-2000:]}"
+    if first and f"maxk-lab run {FILE}" not in err:
+        yield f"silent: not told how to go on: {err[-2000:]}"
+    if "Traceback" in err:
+        yield f"traceback: {err[-2000:]}"
+    yield from (f"lost: {cell}" for cell in before if cell not in after)
+    if code:
+        yield f"exit code: {code} after room was made"
