@@ -230,14 +230,3 @@ def drawing(turn: Turn) -> dict[str, Any]:
     told = {"drawn": str(random.random()), "mask": str(os.umask(0o007))}
     told |= {name: os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     return gradient_metrics(turn.cell, undefined=told)
-
-
-@each
-def two_share_a_device(turn: Turn) -> dict[str, Any]:
-    """Waits until another unit is at work, too, and tells which CUDA devices the worker sees."""
-    turn.marks("at-work").touch()
-    end = time.monotonic() + 60
-    while len(list(turn.cache.glob("at-work-*"))) < 2 and time.monotonic() < end:
-        time.sleep(0.05)
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
-    return gradient_metrics(turn.cell, undefined={"devices": seen})

@@ -1,17 +1,12 @@
-"""A run as its own process, for tests that kill it: run_fake.py SPEC RUN MEASURE JOBS [ONLY].
-
-With EXPIRY in the environment it takes others for gone after so many seconds.
-"""
+"""A run as its own process, for tests that kill it: run_fake.py SPEC RUN MEASURE JOBS [ONLY]."""
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import execute
-from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
@@ -22,8 +17,6 @@ from run_processes import logged
 
 if __name__ == "__main__":
     spec, run, measure, jobs, *only = sys.argv[1:]
-    if "EXPIRY" in os.environ:
-        Driver.__init__.__defaults__ = (float(os.environ["EXPIRY"]),)
     try:
         execute(
             make_plan(load_spec(spec)),

@@ -11,7 +11,7 @@ import pytest
 from sweep_files import Write
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.errors import LabError, LabWarning
+from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -131,15 +131,6 @@ def test_workers_see_what_is_theirs(nvidia_smi: Fake, seen: Callable[..., Counte
     # Each unit sees what it can use, whichever comes first.
     assert seen(on_device={1}) == {"": 4, "3": 4}
     assert seen(on_device={0}) == {"3": 4, "": 4}
-
-
-@pytest.mark.slow
-def test_no_more_workers_than_devices_allow(
-    nvidia_smi: Fake, seen: Callable[..., Counter[str]]
-) -> None:
-    nvidia_smi("echo 5")
-    with pytest.warns(LabWarning, match="leaves devices for 1 of 2 workers"):
-        assert seen("execution.gpus=1", jobs=2) == {"5": 8}
 
 
 @pytest.mark.slow

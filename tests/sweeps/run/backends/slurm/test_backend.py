@@ -28,7 +28,6 @@ from maxk_lab.sweeps.run.backends.slurm.jobs import (
     submitted,
 )
 from maxk_lab.sweeps.run.execute import execute, tasks_of
-from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 
@@ -104,21 +103,6 @@ def test_jobs_that_would_keep_the_records_are_joined_by_others(
     assert len(made_up.arrays) == 3
     attempts = [{*cells.values()} for job in submitted(run) for cells in job.units.values()]
     assert sorted(map(max, attempts)) == [1] * 6 + [2] * 3
-
-
-def test_progress_is_told_when_it_changes(backend: SlurmBackend, run: RunDirectory) -> None:
-    key = next(iter(backend._open))
-    look(backend)
-    shown = {"phase": "pool", "done": 1, "of": 9}
-    with Driver(run.root) as job:
-        job.take(key)
-        job.show(key, shown)
-        job._write()
-        assert [name for name, _ in look(backend)] == ["unit_started", "progress"]
-        assert look(backend) == []
-        job.show(key, shown | {"done": 2})
-        job._write()
-        assert look(backend) == [("progress", shown | {"done": 2})]
 
 
 def tell_outcome(run: RunDirectory, outcome: str | None) -> Job:
