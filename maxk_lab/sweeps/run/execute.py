@@ -98,7 +98,10 @@ def execute(
         to_do = to_measure(before, force=force, retry_failed=retry_failed)
         elsewhere = done_elsewhere(to_do, before, run, None if force else reuse)
         if make_backend.here:
-            _check_machine(plan, to_do - elsewhere.keys())
+            measured = to_do - elsewhere.keys()
+            for unit in plan.units:
+                if any(cell.id in measured for cell in unit.cells):
+                    unit.check_machine()
         run.write_spec(plan.spec)
         others, copied = measured_with(elsewhere), copy_cells(plan, elsewhere, run)
         to_do -= copied.keys()
@@ -144,13 +147,6 @@ def execute(
         copied=copied,
         last=last,
     )
-
-
-def _check_machine(plan: Plan, to_do: Set[str]) -> None:
-    """Raise `LabError` where this machine has not what a unit with a cell to do needs."""
-    for unit in plan.units:
-        if any(cell.id in to_do for cell in unit.cells):
-            unit.check_machine()
 
 
 def _clear_cache(

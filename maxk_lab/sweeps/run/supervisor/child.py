@@ -25,7 +25,6 @@ from maxk_lab.sweeps.plan.content import check_content
 from maxk_lab.sweeps.plan.identity import without_paths
 from maxk_lab.sweeps.run.backends.backend import Task
 from maxk_lab.sweeps.run.record import Record
-from maxk_lab.sweeps.run.store import Status
 from maxk_lab.sweeps.run.supervisor.devices import VARIABLE
 
 # Progress of one kind is reported at most this often, or the log would outgrow the records.
@@ -62,35 +61,34 @@ def run_unit(task: Task, line: socket, *, calls: bool) -> None:
     Nothing that a function of the user raises ends the process, not even `SystemExit`. With `calls`
     every call of one is told.
     """
-    reporter = _Reporter(line, calls=calls)
-    watch(reporter)
+    work = _Work(task, line, calls=calls)
+    watch(work)
     # No cell's time pays for an import. What this raises is raised again below.
     with suppress(BaseException):
         load(task.measure)
-    cache = Path(task.root) / "cache"
-    reporter.tell("unit_started", pid=os.getpid())
-    measuring = _Measuring(task, reporter)
+    work.tell("unit_started", pid=os.getpid())
+    work.since = time.monotonic()
     try:
         try:
             measure = load(task.measure)
             # For the functions of the user: the lab draws from generators of its own.
             seed_generators(_process_seed(task.unit))
             check_content(task.cells[0]["study"], task.unit, task.cells)
-            results = measure(task.unit, list(task.cells), cache=cache, event=reporter.progress)
-            measuring.write_all(results)
+            cache = Path(task.root) / "cache"
+            work.keep_all(measure(task.unit, list(task.cells), cache=cache, event=work.progress))
         except StorageError:
             raise
         except BaseException as error:
-            if isinstance(error, Leaving) and reporter.leaving:
-                reporter.tell("left")
+            if isinstance(error, Leaving) and work.leaving:
+                work.tell("left")
                 return
-            measuring.fail_rest(_told(error))
+            work.fail_rest(_told(error))
         else:
-            measuring.fail_rest(f"{task.measure} gave no result for this cell")
+            work.fail_rest(f"{task.measure} gave no result for this cell")
     except StorageError as error:
         # No fault of the cell: it is measured when there is room for its record.
-        reporter.tell("cannot_write", error=str(error))
-    reporter.tell("unit_finished")
+        work.tell("cannot_write", error=str(error))
+    work.tell("unit_finished")
 
 
 def _process_seed(unit: Mapping[str, Any]) -> int:
@@ -111,15 +109,18 @@ def _told(error: BaseException) -> str:
     return f"{text[:KEPT_OF_ERROR]}\n[{left_out} characters are left out]\n{text[-KEPT_OF_ERROR:]}"
 
 
-class _Reporter:
-    """Tells the driver, as lines of JSON, which cannot be made to run anything where they are read.
+class _Work:
+    """A task in hand, of which it tells the driver, also as the `Watcher` of a user's functions.
 
-    It is the `Watcher` of the calls of a user's functions.
+    That is told in lines of JSON, which cannot be made to run anything where they are read.
     """
 
-    def __init__(self, line: socket, *, calls: bool) -> None:
-        self._line, self._calls, self._process = line, calls, os.getpid()
+    def __init__(self, task: Task, line: socket, *, calls: bool) -> None:
+        self._task, self._line, self._calls, self._process = task, line, calls, os.getpid()
+        self._open = {cell["id"]: cell for cell in task.cells}
+        # When progress of each kind was told last, and the last record.
         self._last: dict[str, float] = {}
+        self.since = time.monotonic()
 
     def tell(self, name: str, **payload: Any) -> None:
         if os.getpid() != self._process:
@@ -150,14 +151,7 @@ class _Reporter:
         """Whether the driver has closed its end for writing: nothing else comes during a task."""
         return bool(select.select([self._line], [], [], 0)[0])
 
-
-class _Measuring:
-    def __init__(self, task: Task, reporter: _Reporter) -> None:
-        self._task, self._reporter = task, reporter
-        self._open = {cell["id"]: cell for cell in task.cells}
-        self._since = time.monotonic()
-
-    def write_all(self, results: Iterable[tuple[str, dict[str, Any] | Exception]]) -> None:
+    def keep_all(self, results: Iterable[tuple[str, dict[str, Any] | Exception]]) -> None:
         for cell_id, result in results:
             if cell_id not in self._open:
                 raise ValueError(
@@ -167,44 +161,39 @@ class _Measuring:
             if isinstance(result, StorageError):
                 raise result
             if isinstance(result, BaseException):
-                self._write(cell_id, error=_told(result))
+                self._keep(cell_id, error=_told(result))
             else:
                 # Code that was edited meanwhile may be what has measured it.
                 check_content(self._open[cell_id]["study"], self._task.unit, [self._open[cell_id]])
-                self._write(cell_id, metrics=result)
+                self._keep(cell_id, metrics=result)
             if self._open and leaving():
                 raise Leaving
 
     def fail_rest(self, error: str) -> None:
         for cell_id in list(self._open):
-            self._write(cell_id, error=error)
+            self._keep(cell_id, error=error)
 
-    def _write(
+    def _keep(
         self, cell_id: str, *, metrics: dict[str, Any] | None = None, error: str | None = None
     ) -> None:
-        now = time.monotonic()
         # The first cell of a unit carries the time of what all share: they add up to the unit.
-        timings: dict[str, Any] = {
-            "seconds": round(now - self._since, 6),
-            "finished": round(time.time(), 3),
-        }
-        if metrics is not None and "timings" in metrics:
-            # Metrics are the same on every run; what a clock said belongs with the timings.
-            timings = metrics["timings"] | timings
+        now = time.monotonic()
+        clock = {"seconds": round(now - self.since, 6), "finished": round(time.time(), 3)}
+        self.since = now
+        # Metrics are the same on every run; what a clock said belongs with the timings.
+        timings = (metrics or {}).get("timings", {}) | clock
+        if metrics is not None:
             metrics = {name: value for name, value in metrics.items() if name != "timings"}
-        self._since = now
-        cell, provenance = self._open[cell_id], self._task.provenance
+        cell, about = self._open[cell_id], (self._task.provenance, timings)
         try:
-            status: Status = "failed" if metrics is None else "done"
-            record = Record(cell, status, metrics, error, provenance, timings)
+            record = Record(cell, "failed" if error else "done", metrics, error, *about)
             line = record.to_line(self._task.attempt)
         except Exception as refused:
             error = f"the metrics cannot be kept: {_told(refused)}"
-            record = Record(cell, "failed", None, error, provenance, timings)
-            line = record.to_line(self._task.attempt)
+            line = Record(cell, "failed", None, error, *about).to_line(self._task.attempt)
         del self._open[cell_id]
         told = {"cell": cell_id, "record": line.decode()}
         if error is None:
-            self._reporter.tell("cell_done", **told, seconds=timings["seconds"])
+            self.tell("cell_done", **told, seconds=clock["seconds"])
         else:
-            self._reporter.tell("cell_failed", **told, error=error_line(error))
+            self.tell("cell_failed", **told, error=error_line(error))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 from collections import Counter
+from functools import cached_property
+from itertools import takewhile
 
 from maxk_lab.errors import LabError
 
@@ -25,13 +27,9 @@ def devices_here() -> tuple[str, ...]:
         except (OSError, subprocess.SubprocessError, UnicodeError):
             return ()
         return tuple(told.stdout.split())
-    found: list[str] = []
-    for name in (part.strip() for part in given.split(",")):
-        # As CUDA reads it: what follows a device that is none does not count.
-        if not name or name.startswith("-"):
-            break
-        found.append(name)
-    return tuple(found)
+    # As CUDA reads it: what follows a device that is none does not count.
+    names = [part.strip() for part in given.split(",")]
+    return tuple(takewhile(lambda name: name and not name.startswith("-"), names))
 
 
 class Devices:
@@ -44,15 +42,12 @@ class Devices:
 
     def __init__(self, share: float | None) -> None:
         self._share = share
-        self._found: tuple[str, ...] | None = None
         self._taken: Counter[str] = Counter()
 
-    @property
-    def found(self) -> tuple[str, ...]:
-        """The devices of this machine; asked for when they are needed, once."""
-        if self._found is None:
-            self._found = devices_here()
-        return self._found
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The devices of this machine; asked for when they are needed."""
+        return devices_here()
 
     def most(self) -> int | None:
         """Return how many workers there may be at once; None where devices do not limit that.
@@ -62,7 +57,7 @@ class Devices:
         share = self._share
         if not share:
             return None
-        there = len(self.found)
+        there = len(self.names)
         # A little more than a tenth is a tenth: ten of them are one.
         most = there * int(1 / share + 1e-9) if share < 1 else there // round(share)
         if not most:
@@ -84,11 +79,11 @@ class Devices:
         """
         if not wanted:
             return ""
-        if not self.found:
+        if not self.names:
             return None
         count = max(1, round(self._share or 1))
         # Those that the fewest have, the first of them first.
-        chosen = sorted(self.found, key=lambda name: self._taken[name])[:count]
+        chosen = sorted(self.names, key=lambda name: self._taken[name])[:count]
         self._taken.update(chosen)
         return ",".join(chosen)
 

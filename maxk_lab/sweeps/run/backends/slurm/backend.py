@@ -155,14 +155,13 @@ class SlurmBackend:
 
     def _ask(self) -> Iterator[Event]:
         """Ask Slurm which jobs are there, and tell what became of the others."""
-        mine = {one.job for one in self._open.values()}
+        mine = list(dict.fromkeys(one.job for one in self._open.values()))
         self._asked, self._every = time.monotonic(), min(self._every * ASK_GROWTH, ASK_MOST)
         try:
-            listed = jobs.queue(job.name for job in mine)
+            states = jobs.queue(mine)
         except jobs.QueueError:
             return  # it may be restarted at the moment; nothing is known, so nothing is lost
-        states = {job: job.among(listed) for job in mine}
-        there = {job: one for job, one in states.items() if one is not None and not one.has_ended}
+        there = {job: one for job, one in states.items() if not one.has_ended}
         queued = Counter(one.reason for one in there.values() if one.state in jobs.QUEUED)
         waiting = {
             "queued": dict(sorted(queued.items())),
@@ -171,11 +170,11 @@ class SlurmBackend:
         if there and waiting != self._waiting:
             self._waiting = waiting
             yield Event("", "jobs", waiting)
-        self._gone = {job: self._gone.get(job, self._asked) for job in mine - there.keys()}
+        self._gone = {job: self._gone.get(job, self._asked) for job in mine if job not in there}
         for job, since in self._gone.items():
             if self._asked - since >= SETTLE:
                 yield from self._measured()
-                yield from self._conclude(job, states[job])
+                yield from self._conclude(job, states.get(job))
             else:
                 self._every = ASK_FIRST
 

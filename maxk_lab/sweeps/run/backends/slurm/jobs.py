@@ -18,7 +18,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,8 +50,8 @@ _REQUEUES = 20
 QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD"}
 BY_ITSELF = {"COMPLETED", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"}
 _ENDED = {*BY_ITSELF, "BOOT_FAIL", "CANCELLED", "DEADLINE", "NODE_FAIL", "PREEMPTED", "REVOKED"}
-# Name, index in the array, state, nodes and the reason of the state, which alone may have a `|`.
-_FORMAT = "%j|%K|%T|%N|%r"
+# Id, state, nodes and the reason of the state, which alone may have a `|`.
+_FORMAT = "%i|%T|%N|%r"
 # The seconds after which a program of Slurm counts as not answering.
 _PATIENCE = 60.0
 # Variables that change what Slurm's programs are told, but for those by which they find the cluster
@@ -81,11 +81,6 @@ class Listed(NamedTuple):
         return self.state in _ENDED
 
 
-# What the queue lists by the name of an array and the index in it. None stands for all jobs of the
-# array that have no line: of one that was cancelled before it began, and of one that is no array.
-Queue = dict[tuple[str, int | None], Listed]
-
-
 @dataclass(frozen=True)
 class Job:
     """A job of an array, by its name and its index in it; `id` is what Slurm's commands take.
@@ -105,10 +100,6 @@ class Job:
     def log(self) -> Path:
         """The file of what it prints."""
         return self.folder / f"{self.id}_0_log.out"
-
-    def among(self, listed: Queue) -> Listed | None:
-        """Return what the queue says of it."""
-        return listed.get((self.name, self.index), listed.get((self.name, None)))
 
     def measures(self, task: Task) -> bool:
         """Whether it measures every cell of a task, by an attempt that counts for the task."""
@@ -137,28 +128,26 @@ def _jobs_of(
 
 def living(run: RunDirectory) -> list[Job]:
     """Return the jobs of a run that may run. Raises `QueueError`."""
-    ours = submitted(run)
-    listed = queue(job.name for job in ours)
-    return [job for job in ours if (one := job.among(listed)) is not None and not one.has_ended]
+    return [job for job, one in queue(submitted(run)).items() if not one.has_ended]
 
 
-def queue(names: Iterable[str]) -> Queue:
-    """Return the jobs of these names that Slurm knows: also, for some minutes, those that ended.
+def queue(jobs: Sequence[Job]) -> dict[Job, Listed]:
+    """Return what Slurm says of those jobs that it knows: also, for some minutes, of ended ones.
 
     Raises `QueueError` where it does not answer.
     """
-    wanted = {*names}
-    if not wanted:
+    if not jobs:
         return {}
-    asked = f"--name={','.join(sorted(wanted))}"
-    text = _output("squeue", "--noheader", "--array", "--states=all", asked, f"--format={_FORMAT}")
-    lines = [line.strip().split("|", 4) for line in text.splitlines()]
-    return {
-        (name, int(index) if index.isdigit() else None): Listed(
-            state, node, "" if reason == "None" else reason
-        )
-        for name, index, state, node, reason in (line for line in lines if line[0] in wanted)
+    names = f"--name={','.join(sorted({job.name for job in jobs}))}"
+    text = _output("squeue", "--noheader", "--array", "--states=all", names, f"--format={_FORMAT}")
+    rows = (line.strip().split("|", 3) for line in text.splitlines() if line.count("|") >= 3)
+    # One line stands for all jobs of an array that was cancelled before it began: 12_[0-7].
+    listed = {
+        id_.partition("[")[0].rstrip("_"): Listed(state, node, "" if reason == "None" else reason)
+        for id_, state, node, reason in rows
     }
+    states = {job: listed.get(job.id, listed.get(job.id.partition("_")[0])) for job in jobs}
+    return {job: state for job, state in states.items() if state is not None}
 
 
 def room() -> int:
@@ -338,18 +327,18 @@ def jobs(run: RunDirectory) -> Jobs:
     Where Slurm does not answer, what they are doing is not known, and it says why.
     """
     ours, trouble = submitted(run), ""
-    listed: Queue | None = None
+    listed: dict[Job, Listed] | None = None
     try:
-        listed = queue(job.name for job in ours)
+        listed = queue(ours)
     except QueueError as error:
         trouble = str(error)
     heads = run.heads if ours else {}
     return Jobs(tuple(_state(job, listed, heads) for job in ours), trouble)
 
 
-def _state(job: Job, listed: Queue | None, heads: Mapping[str, Head]) -> JobState:
+def _state(job: Job, listed: Mapping[Job, Listed] | None, heads: Mapping[str, Head]) -> JobState:
     """Return what a job is doing, by its records and by what Slurm says of it."""
-    one = None if listed is None else job.among(listed)
+    one = None if listed is None else listed.get(job)
     attempts = {cell: least for cells in job.units.values() for cell, least in cells.items()}
     told = sum(cell in heads and heads[cell].attempt >= least for cell, least in attempts.items())
     state: State = "not known"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from maxk_lab.sweeps.run.backends.slurm.backend import SlurmBackend
 from maxk_lab.sweeps.run.backends.slurm.jobs import (
     Job,
     Listed,
-    Queue,
     QueueError,
     cancel,
     jobs,
@@ -46,16 +45,15 @@ class MadeUp:
         self.arrays[folder.name] = len(calls)
         return str(len(self.arrays))
 
-    def jobs(self, names: Iterable[str]) -> Queue:
-        indices = {(name, index) for name in names for index in range(self.arrays.get(name, 0))}
-        return {} if self.state is None else dict.fromkeys(indices, self.state)
+    def queue(self, jobs: Sequence[Job]) -> dict[Job, Listed]:
+        return {} if self.state is None else dict.fromkeys(jobs, self.state)
 
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> MadeUp:
     made_up = MadeUp()
     monkeypatch.setattr(jobs_module, "room", lambda: 101)
-    monkeypatch.setattr(jobs_module, "queue", made_up.jobs)
+    monkeypatch.setattr(jobs_module, "queue", made_up.queue)
     monkeypatch.setattr(jobs_module, "_output", lambda _, *ids: made_up.cancelled.extend(ids))
     monkeypatch.setattr(jobs_module, "sbatch", made_up.sbatch)
     for name in ("SETTLE", "ASK_FIRST", "LOOK"):
@@ -211,7 +209,7 @@ def test_jobs_that_keep_their_earlier_options_are_warned_of(
 def test_the_jobs_of_a_site_that_does_not_answer_are_not_known(
     backend: SlurmBackend, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def asked(names: object) -> Queue:
+    def asked(jobs: object) -> None:
         raise QueueError("squeue: Unable to contact slurm controller")
 
     monkeypatch.setattr(jobs_module, "queue", asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,21 +39,22 @@ def put(folder: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
+def job(id_: str) -> Job:
+    return Job("a", 0, id_, Path(), {}, {})
+
+
 def test_jobs_are_read_line_by_line(programs: Path) -> None:
     lines = [
-        "a|3|RUNNING|n1|None",
-        "a|N/A|CANCELLED|n2|a | in a reason",
+        "12_3|RUNNING|n1|None",
+        "12_[0-2,4]|CANCELLED|n2|a | in a reason",
         "slurm_load_jobs: a warning on the way",
         "",
     ]
     put(programs, "squeue", f"/bin/cat <<'END'\n{chr(10).join(lines)}\nEND")
-    listed = jobs.queue(["a", "b"])
-    rest = Listed("CANCELLED", "n2", "a | in a reason")
-    assert listed == {("a", 3): Listed("RUNNING", "n1"), ("a", None): rest}
-    # A line without an index stands for all jobs that have none of their own.
-    array = [Job("a", index, f"12_{index}", programs, {}, {}) for index in range(5)]
-    assert [job.among(listed) for job in array] == [rest, rest, rest, Listed("RUNNING", "n1"), rest]
-    assert Job("b", 0, "13", programs, {}, {}).among(listed) is None
+    running, rest = Listed("RUNNING", "n1"), Listed("CANCELLED", "n2", "a | in a reason")
+    array = [replace(job(f"12_{index}"), index=index) for index in range(5)]
+    listed = jobs.queue([*array, replace(job("13"), name="b")])
+    assert listed == dict(zip(array, [rest, rest, rest, running, rest], strict=True))
 
 
 def test_an_array_is_as_large_as_the_site_allows(programs: Path) -> None:
@@ -69,11 +71,11 @@ def test_a_program_that_refuses_or_is_not_there_is_told(
         jobs.room()
     put(programs, "squeue", "echo 'Unable to contact slurm controller' >&2; exit 1")
     with pytest.raises(QueueError, match=r"^squeue: Unable to contact slurm controller$"):
-        jobs.queue(["a"])
+        jobs.queue([job("1")])
     monkeypatch.setattr(jobs, "_PATIENCE", 0.2)
     put(programs, "squeue", "exec /bin/sleep 60")
     with pytest.raises(QueueError, match="squeue does not answer within 0 s"):
-        jobs.queue(["a"])
+        jobs.queue([job("1")])
 
 
 def test_what_a_sweep_leaves_open_a_user_may_say_for_all_jobs(
