@@ -15,7 +15,7 @@ from itertools import pairwise
 from maxk_lab.report.claims import Judged, shown, side, strict_side, together
 from maxk_lab.report.document import number
 from maxk_lab.report.model import Verdict
-from maxk_lab.report.tables import Effect, grouped
+from maxk_lab.report.tables import Effect, Pooled, grouped
 from maxk_lab.statistics.bias import BiasVerdict, bias_verdicts
 from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval, interval, undefined
@@ -23,9 +23,7 @@ from maxk_lab.statistics.log_ratios import UNPAIRED, log_ratio, stays_less, typi
 from maxk_lab.statistics.measures import LIKE_THESE, Question
 from maxk_lab.studies.gradient.pool import (
     FOUND_BIASED,
-    GradientKey,
     GradientRow,
-    GradientRows,
     OverLeast,
     Rival,
     is_oracle,
@@ -70,99 +68,75 @@ _WHY = {
 }
 
 
-def judged(pooled: GradientRows, *, level: float, alpha: float) -> GradientRows:
-    """The rows with their verdicts on bias, their ratios to others, and the lowest marked."""
-    rows = pooled.rows
+def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled[GradientRow]:
+    """The rows with their verdicts on bias, their ratios to others, and the lowest marked.
+
+    `best` is set on at most one row of a contest: where, against every other candidate, two paired
+    intervals about instances like these agree that it has less: that of the ratio of mean
+    variances, and that of the median over instances of their ratio; and when one more instance
+    would not undo it (`stays_less`). The level is Bonferroni over all these comparisons of the
+    sweep, so the probability of any wrong mark is at most `alpha`. Without a known lowest there is
+    no mark, nor where too few instances carry a mean, or where a ratio is undefined: `rivals` of
+    the lowest has those that it is not told apart from.
+
+    Every row of the group has its ratio to the lowest. The best possible is the joint optimum of
+    the same environment, setting, stage, n and objective. A row derived biased has no ratio to it:
+    a shorter or a wrong gradient may well have less variance.
+    """
     testable = {
         row.key: row.units
-        for row in rows
+        for row in pooled.rows
         if row.units is not None and not (row.untested and row.untested.everywhere)
     }
     verdicts = bias_verdicts(testable, alpha=alpha)
-    biased = [replace(row, bias=_verdict(row, verdicts.get(row.key, row.bias))) for row in rows]
-    marked = mark_best(biased, alpha=alpha)
-    return replace(pooled, rows=tuple(_with_ratios(marked, level)))
-
-
-def _verdict(row: GradientRow, judged: BiasVerdict) -> BiasVerdict:
-    """The verdict on a row; a test that rejects what is unbiased by proof is an alarm.
-
-    Enumeration proves a bias: there the derivation itself is refuted.
-    """
-    if not row.catalogued_unbiased or row.enumerated or judged.verdict not in FOUND_BIASED:
-        return judged
-    return replace(judged, verdict="alarm", reason=ALARM)
-
-
-def mark_best(rows: Iterable[GradientRow], *, alpha: float = 0.05) -> list[GradientRow]:
-    """`rows` with `best` set on at most one row per (environment, setting, stage, estimator, n, K).
-
-    Candidates are catalogued unbiased, were not found biased and are no oracles. The one of least
-    variance is marked when, against every other candidate, two paired intervals about instances
-    like these agree that it has less: that of the ratio of mean variances, and that of the median
-    over instances of their ratio; and when one more instance would not undo it (`stays_less`). The
-    level is Bonferroni over all these comparisons of the sweep, so the probability of any wrong
-    mark is at most `alpha`. A group with an unfinished candidate gets no mark: the missing row
-    could have been better. Nor does one where too few instances carry a mean, or where a ratio is
-    undefined: `rivals` of the least has those that it is not told apart from, `best_note` why.
-    """
-    rows = list(rows)
-    groups = grouped(filter(_is_fair, rows), lambda row: row.key.group)
-    level = _family_of_best(groups.values(), alpha).level
-    marks: dict[GradientKey, tuple[Rival, ...]] = {}
-    for group in groups.values():
-        least = least_of(group)
-        if least is not None:
-            first, others = least
-            marks[first.key] = rivals_of(first, others, level)
-    return [_marked(row, marks[row.key]) if row.key in marks else row for row in rows]
-
-
-def _family_of_best(groups: Iterable[Sequence[GradientRow]], alpha: float) -> Family:
-    size = sum(max(0, len(candidates(group)) - 1) for group in groups)
-    return Family("best", size, alpha)
-
-
-def _is_fair(row: GradientRow) -> bool:
-    """Whether it is unbiased by its formula and can be trained with."""
-    return row.catalogued_unbiased and not is_oracle(row)
-
-
-def _with_ratios(rows: Sequence[GradientRow], level: float) -> Iterator[GradientRow]:
-    """The rows with their paired ratios to the lowest of their group and to the best possible.
-
-    That is the joint optimum of the same environment, setting, stage, n and objective. A row
-    derived biased has no ratio to it: a shorter or a wrong gradient may well have less variance.
-    """
-    lowest: dict[tuple[object, ...], GradientRow] = {}
-    for group, members in grouped(filter(_is_fair, rows), lambda row: row.key.group).items():
-        found = least_of(members)
-        if found is not None:
-            lowest[group] = found[0]
-    optima = {
-        (row.key.gradient, row.key.n): row
-        for row in rows
-        if row.key.method.baseline.row.name == _OPTIMUM
+    rows = [
+        replace(row, bias=_verdict(row, verdicts.get(row.key, row.bias))) for row in pooled.rows
+    ]
+    found = contests(rows)
+    level_of_best = _family_of_best(found, alpha).level
+    lowest = {one.first.key.group: one.least for one in found if one.least is not None}
+    rivals = {
+        one.least.key: rivals_of(one.least, one.others, level_of_best)
+        for one in found
+        if one.least is not None
     }
+    optima = {(row.key.gradient, row.key.n): row for row in rows if _is_optimum(row)}
+    judged_rows = []
     for row in rows:
+        if row.key in rivals:
+            row = replace(row, best=not rivals[row.key], rivals=rivals[row.key])
         least = lowest.get(row.key.group)
         if least is not None and row.units and row.key != least.key:
             row = replace(row, over_least=_over(row, least, level))
         optimum = optima.get((row.key.gradient, row.key.n))
         if optimum is not None and row.catalogued_unbiased:
             row = replace(row, over_best=_over_best(row, optimum, level))
-        yield row
+        judged_rows.append(row)
+    return replace(pooled, rows=tuple(judged_rows))
+
+
+def _verdict(row: GradientRow, found: BiasVerdict) -> BiasVerdict:
+    """The verdict on a row; a test that rejects what is unbiased by proof is an alarm.
+
+    Enumeration proves a bias: there the derivation itself is refuted.
+    """
+    if not row.catalogued_unbiased or row.enumerated or found.verdict not in FOUND_BIASED:
+        return found
+    return replace(found, verdict="alarm", reason=ALARM)
+
+
+def _is_optimum(row: GradientRow) -> bool:
+    return row.key.method.baseline.row.name == _OPTIMUM
 
 
 def _over(row: GradientRow, least: GradientRow, level: float) -> OverLeast:
-    mean = ratio(row, least, level)
     assert row.units is not None
     assert least.units is not None
     try:
         typical = typical_ratio(row.units, least.units, level=level)
     except ValueError:
         typical = None
-    return OverLeast(least.key.baseline, mean, typical)
+    return OverLeast(least.key.baseline, ratio(row, least, level), typical)
 
 
 def _over_best(row: GradientRow, optimum: GradientRow, level: float) -> Interval:
@@ -188,60 +162,7 @@ def ratio(
     found = log_ratio(
         row.units, other.units, measure=measure, level=level, same_mean=alike, question=about
     )
-    return found.mapped(_exp)
-
-
-def _exp(value: float) -> float:
-    return math.inf if value > _MOST else math.exp(value)
-
-
-def _marked(row: GradientRow, rivals: tuple[Rival, ...]) -> GradientRow:
-    reason = rivals[0].reason if rivals else ""
-    note = f"undecided against {rivals[0].baseline}: {reason}" if reason else ""
-    return replace(row, best=not rivals, best_note=note, rivals=rivals)
-
-
-def candidates(group: Sequence[GradientRow]) -> list[GradientRow]:
-    """Those of a group that were not found biased."""
-    return [row for row in group if row.bias.verdict not in FOUND_BIASED]
-
-
-def least_of(group: Sequence[GradientRow]) -> tuple[GradientRow, list[GradientRow]] | None:
-    """The candidate of least variance and the others; None where there is nothing to compare."""
-    competing = candidates(group)
-    # An unfinished row has no variance either.
-    if len(competing) < 2 or any(math.isnan(row.intervals["variance"].value) for row in competing):
-        return None
-    first, *others = sorted(competing, key=lambda row: row.intervals["variance"].value)
-    return first, others
-
-
-def tied(group: Sequence[GradientRow]) -> list[GradientRow]:
-    """The row of least variance of a contest, and those that tie with it; none without a contest.
-
-    A row ties where no test says that it has more variance: neither the one that is corrected for
-    many, nor its own interval. Rows that lie far above are none, however few their instances are.
-    """
-    compared = least_of(group)
-    if compared is None:
-        return []
-    least, others = compared
-    open_to = {rival.baseline for rival in least.rivals}
-    return [least, *(row for row in others if row.key.baseline in open_to and _may_be_least(row))]
-
-
-def _may_be_least(row: GradientRow) -> bool:
-    over = row.over_least
-    return over is not None and over.mean.known and over.mean.low <= 1 + _ROUNDING
-
-
-def simplest(rows: Sequence[GradientRow]) -> GradientRow:
-    """The row to use of those that tie: the first in the catalogue that needs rewards alone.
-
-    Where none is such, the first of the rows.
-    """
-    plain = [row for row in rows if row.key.method.needs_rewards_alone]
-    return min(plain, key=lambda row: row.key.method.catalogue_order) if plain else rows[0]
+    return found.mapped(lambda value: math.inf if value > _MOST else math.exp(value))
 
 
 def rivals_of(first: GradientRow, others: Iterable[GradientRow], level: float) -> tuple[Rival, ...]:
@@ -282,26 +203,36 @@ class Contest:
 
     rows: tuple[GradientRow, ...]
 
-    @cached_property
-    def least(self) -> GradientRow | None:
-        """The row of least variance; None where a row is missing or nothing is to be compared."""
-        found = least_of(self.rows)
-        return None if found is None else found[0]
-
     @property
     def first(self) -> GradientRow:
         """Any row: all have the same point."""
         return self.rows[0]
 
+    @cached_property
+    def candidates(self) -> list[GradientRow]:
+        """The rows that were not found biased."""
+        return [row for row in self.rows if row.bias.verdict not in FOUND_BIASED]
+
+    @cached_property
+    def least(self) -> GradientRow | None:
+        """The candidate of least variance; None where there is nothing to compare.
+
+        Nor where one is unfinished, and so has no variance: the missing row could have been better.
+        """
+        variances = [_variance(row) for row in self.candidates]
+        if len(variances) < 2 or any(map(math.isnan, variances)):
+            return None
+        return min(self.candidates, key=_variance)
+
+    @property
+    def others(self) -> list[GradientRow]:
+        """The candidates but for the least, by their variance."""
+        return sorted((row for row in self.candidates if row is not self.least), key=_variance)
+
     @property
     def competing(self) -> list[str]:
         """The baselines that were not found biased."""
-        return [row.key.baseline for row in candidates(self.rows)]
-
-    @property
-    def unfinished(self) -> bool:
-        """A row that could be the least lacks results."""
-        return not all(row.all_finished for row in candidates(self.rows))
+        return [row.key.baseline for row in self.candidates]
 
     @property
     def against(self) -> list[Rival]:
@@ -321,10 +252,21 @@ class Contest:
         """All are the same on every instance, so that there is nothing to choose."""
         return len(self.top) == len(self.competing)
 
-    @property
+    @cached_property
     def tied(self) -> list[GradientRow]:
-        """The least, and the rows that tie with it, by any number of tests."""
-        return tied(self.rows)
+        """The least, and the rows that tie with it.
+
+        A row ties where no test says that it has more variance: neither the one that is corrected
+        for many, nor its own interval. Rows that lie far above are none, however few their
+        instances are.
+        """
+        if self.least is None:
+            return []
+        open_to = {rival.baseline for rival in self.least.rivals}
+        return [
+            self.least,
+            *(row for row in self.others if row.key.baseline in open_to and _may_be_least(row)),
+        ]
 
     @property
     def clear(self) -> bool:
@@ -336,17 +278,14 @@ class Contest:
         """It is so on the instances that were measured, and nothing can be said of others."""
         return bool(self.against) and all(rival.here for rival in self.against)
 
-    @property
-    def possible(self) -> set[str]:
-        """The baselines of which one has the least, as surely as all comparisons hold.
 
-        Those that are told apart on the measured instances alone are not among them.
-        """
-        return {*self.top, *(rival.baseline for rival in self.against if not rival.here)}
+def _variance(row: GradientRow) -> float:
+    return row.intervals["variance"].value
 
-    def of(self, baseline: str) -> GradientRow | None:
-        """The row of a baseline that competes."""
-        return next((row for row in candidates(self.rows) if row.key.baseline == baseline), None)
+
+def _may_be_least(row: GradientRow) -> bool:
+    over = row.over_least
+    return over is not None and over.mean.known and over.mean.low <= 1 + _ROUNDING
 
 
 def contests(rows: Sequence[GradientRow]) -> list[Contest]:
@@ -355,21 +294,83 @@ def contests(rows: Sequence[GradientRow]) -> list[Contest]:
     return [Contest(tuple(group)) for group in groups.values() if len(group) > 1]
 
 
-def compare(pooled: GradientRows, *, level: float, alpha: float) -> Iterator[Comparison]:
-    """The lines of every family, each with the interval of its comparison alone at `level`."""
-    rows = pooled.rows
-    found = contests(rows)
-    family = _family_of_best([one.rows for one in found], alpha)
+def _is_fair(row: GradientRow) -> bool:
+    """Whether it is unbiased by its formula and can be trained with."""
+    return row.catalogued_unbiased and not is_oracle(row)
+
+
+def simplest(rows: Sequence[GradientRow]) -> GradientRow:
+    """The row to use of those that tie: the first in the catalogue that needs rewards alone.
+
+    Where none is such, the first of the rows.
+    """
+    plain = [row for row in rows if row.key.method.needs_rewards_alone]
+    return min(plain, key=lambda row: row.key.method.catalogue_order) if plain else rows[0]
+
+
+def _family_of_best(found: Sequence[Contest], alpha: float) -> Family:
+    return Family("best", sum(max(0, len(one.candidates) - 1) for one in found), alpha)
+
+
+def compare(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Iterator[Comparison]:
+    """The lines of every family, each with the interval of its comparison alone at `level`.
+
+    The baselines of each contest against the lowest; the lowest of all unbiased estimators of one
+    gradient against those of other estimators; the baselines of more variance than no baseline at
+    all against that; the bias of every row against 0, relative to the length of the gradient.
+    """
+    rows, found = pooled.rows, contests(pooled.rows)
+    family = _family_of_best(found, alpha)
     for one in found:
-        if one.least is not None:
-            rivals = {rival.baseline: rival for rival in one.least.rivals}
-            for row in candidates(one.rows):
-                if row.over_least is not None:
-                    rival = rivals.get(row.key.baseline)
-                    yield _line(family, row, one.least, row.over_least.mean, rival)
-    yield from _of_estimators(rows, level, alpha)
-    yield from _against_none(found, level, alpha)
-    yield from _of_bias(rows, alpha)
+        for row in one.candidates if one.least is not None else ():
+            if row.over_least is not None:
+                assert one.least is not None
+                rivals = {rival.baseline: rival for rival in one.least.rivals}
+                rival = rivals.get(row.key.baseline)
+                yield _line(family, row, one.least, row.over_least.mean, rival)
+    pairs = []
+    for group in grouped(
+        filter(_is_fair, rows), lambda row: (row.key.gradient, row.key.n)
+    ).values():
+        several = Contest(tuple(group))
+        if several.least is not None:
+            of_least = several.least.key.estimator
+            others = (row for row in several.candidates if row.key.estimator != of_least)
+            pairs += [(row, several.least) for row in others]
+    yield from _lines(Family("best estimator", len(pairs), alpha), pairs, level)
+    pairs = []
+    for one in found:
+        nones = [row for row in one.candidates if row.key.baseline == "none" and row.units]
+        pairs += [(row, none) for none in nones for row in one.candidates if row is not none]
+    pairs = [(row, none) for row, none in pairs if row.units is not None]
+    family = Family("reference", len(pairs), alpha)
+    # Of most the mean alone says that they are no worse than none, which takes no interval.
+    more = [pair for pair in pairs[:_PAIRS] if _variance(pair[0]) > _variance(pair[1])]
+    yield from _lines(family, more, level)
+    tested = sum(not math.isnan(row.bias.p_value) for row in rows)
+    for row in rows:
+        bias = row.bias
+        yield Comparison(
+            "bias",
+            row.key.path,
+            "",
+            "relative_bias",
+            Interval(bias.relative_bias, math.nan, bias.at_most, 1 - alpha),
+            bias.verdict,
+            p_adjusted=bias.p_value,
+            reason=bias.reason,
+            comparisons=tested,
+            alpha=alpha,
+        )
+
+
+def _lines(
+    family: Family, pairs: Iterable[tuple[GradientRow, GradientRow]], level: float
+) -> Iterator[Comparison]:
+    """A line for each row against the one that may have less variance."""
+    for row, other in pairs:
+        rivals = rivals_of(other, [row], family.level)
+        yield _line(family, row, other, ratio(row, other, level), next(iter(rivals), None))
 
 
 def _line(
@@ -392,60 +393,6 @@ def _line(
         comparisons=family.size,
         alpha=family.alpha,
     )
-
-
-def _of_estimators(rows: Sequence[GradientRow], level: float, alpha: float) -> Iterator[Comparison]:
-    """The lowest of all unbiased estimators of one gradient against those of other estimators."""
-    pairs = []
-    for group in grouped(
-        filter(_is_fair, rows), lambda row: (row.key.gradient, row.key.n)
-    ).values():
-        competing = candidates(group)
-        unknown = any(math.isnan(row.intervals["variance"].value) for row in competing)
-        if not unknown and len({row.key.estimator for row in competing}) > 1:
-            least = min(competing, key=lambda row: row.intervals["variance"].value)
-            pairs += [(row, least) for row in competing if row.key.estimator != least.key.estimator]
-    family = Family("best estimator", len(pairs), alpha)
-    for row, least in pairs:
-        rivals = rivals_of(least, [row], family.level)
-        yield _line(family, row, least, ratio(row, least, level), next(iter(rivals), None))
-
-
-def _against_none(found: Sequence[Contest], level: float, alpha: float) -> Iterator[Comparison]:
-    """The baselines of more variance than no baseline at all, and whether significantly."""
-    pairs = [
-        (row, none)
-        for one in found
-        if (none := one.of("none")) is not None and none.units is not None
-        for row in one.rows
-        if row.key.baseline in one.competing and row is not none and row.units is not None
-    ]
-    family = Family("reference", len(pairs), alpha)
-    for row, none in pairs[:_PAIRS]:
-        # Of most the mean alone says that they are not, which takes no interval.
-        if row.intervals["variance"].value > none.intervals["variance"].value:
-            rivals = rivals_of(none, [row], family.level)
-            yield _line(family, row, none, ratio(row, none, level), next(iter(rivals), None))
-
-
-def _of_bias(rows: Sequence[GradientRow], alpha: float) -> Iterator[Comparison]:
-    """The bias of every row against 0, relative to the length of the gradient."""
-    tested = sum(not math.isnan(row.bias.p_value) for row in rows)
-    for row in rows:
-        bias = row.bias
-        size = Interval(bias.relative_bias, math.nan, bias.at_most, 1 - alpha)
-        yield Comparison(
-            "bias",
-            row.key.path,
-            "",
-            "relative_bias",
-            size,
-            bias.verdict,
-            p_adjusted=bias.p_value,
-            reason=bias.reason,
-            comparisons=tested,
-            alpha=alpha,
-        )
 
 
 def effect(row: GradientRow, other: GradientRow, name: str, level: float) -> Effect | None:
@@ -472,10 +419,8 @@ def judge(claim: Claim, met: Sequence[tuple[GradientRow, ...]], alpha: float) ->
             return Judged("undecided", f"{row.key.path}: {row.bias.reason}")
         if row.bias.verdict == "alarm":
             return Judged("undecided", _evidence(row))
-    if isinstance(claim, RatioClaim):
-        return _judge_ratio(claim, met, alpha)
-    if isinstance(claim, OrderClaim):
-        return _judge_order(claim, met, alpha)
+    if isinstance(claim, RatioClaim | OrderClaim):
+        return _judge_ratios(claim, met, alpha)
     rows = [row for (row,) in met]
     if isinstance(claim, UnbiasedClaim):
         return _judge_unbiased(claim, rows, alpha)
@@ -497,29 +442,22 @@ def _judge_unbiased(claim: UnbiasedClaim, met: Sequence[GradientRow], alpha: flo
         if worst.enumerated or worst.bias.p_value < _REFUTES_AT * alpha:
             return Judged("refuted", text)
         return Judged("undecided", f"{text}, which refutes below {_REFUTES_AT * alpha:g}")
+    count = len(met)
     unjudged = [row for row in met if row.bias.verdict not in _NOT_SEEN]
-    if unjudged:
-        example = f"{unjudged[0].key.path}: {unjudged[0].bias.reason}"
-        return Judged("undecided", f"{len(unjudged)} of {len(met)} rows not judged, e.g. {example}")
     untold = [row for row in met if math.isnan(row.bias.detectable)]
-    if untold:
-        example = f"{untold[0].key.path}: {untold[0].bias.reason}"
-        return Judged(
-            "undecided", f"no bias seen in {len(met)} rows, but in {len(untold)} {example}"
-        )
+    for row in (unjudged or untold)[:1]:
+        example = f"{row.key.path}: {row.bias.reason}"
+        words = f"{len(unjudged)} of {count} rows not judged, e.g. {example}"
+        seen = f"no bias seen in {count} rows, but in {len(untold)} {example}"
+        return Judged("undecided", words if unjudged else seen)
     widest = max(met, key=lambda row: row.bias.detectable)
+    seen = (
+        f"no bias seen in {count} rows; "
+        "the smallest bias along the gradient that could have been seen is at most "
+    )
     if all(row.enumerated for row in met):
-        seen = (
-            f"unbiased by complete enumeration in {len(met)} rows, "
-            "to a relative bias of at most "
-            f"{widest.bias.detectable:.2g} ({widest.key.path})"
-        )
-    else:
-        seen = (
-            f"no bias seen in {len(met)} rows; "
-            "the smallest bias along the gradient that could have been seen is at most "
-            f"{widest.bias.detectable:.2g} ({widest.key.path})"
-        )
+        seen = f"unbiased by complete enumeration in {count} rows, to a relative bias of at most "
+    seen += f"{widest.bias.detectable:.2g} ({widest.key.path})"
     if not widest.bias.detectable <= claim.detectable:
         return Judged("undecided", f"{seen}, more than the {claim.detectable:g} asked for")
     return Judged("supported", seen)
@@ -535,14 +473,11 @@ def _judge_biased(claim: BiasedClaim, met: Sequence[GradientRow]) -> Judged:
     wanted = "biased" if claim.bias == "direction" else "scale bias"
     verdicts: list[Judged] = []
     for row in met:
+        proven = row.enumerated and row.bias.verdict in (*FOUND_BIASED, *_NOT_SEEN)
+        verdict: Verdict = "refuted" if row.bias.verdict == "biased" or proven else "undecided"
         if row.bias.verdict == wanted:
-            verdicts.append(Judged("supported", _evidence(row)))
-        elif row.bias.verdict == "biased" or (
-            row.enumerated and row.bias.verdict in (*FOUND_BIASED, *_NOT_SEEN)
-        ):
-            verdicts.append(Judged("refuted", _evidence(row)))
-        else:
-            verdicts.append(Judged("undecided", _evidence(row)))
+            verdict = "supported"
+        verdicts.append(Judged(verdict, _evidence(row)))
     return together(verdicts, "rows")
 
 
@@ -579,29 +514,29 @@ def _judge_equals(claim: EqualsClaim, met: Sequence[GradientRow], alpha: float) 
     return together(verdicts, "intervals", alpha if sampled else None)
 
 
-def _judge_ratio(claim: RatioClaim, met: Sequence[tuple[GradientRow, ...]], alpha: float) -> Judged:
-    """Judge each ratio by its paired interval, which may touch the bound."""
-    level, verdicts = 1 - alpha / len(met), []
-    for row, partner in met:
-        alike = same_mean(row, partner)
-        found = ratio(row, partner, level, claim.metric, claim.about, alike=alike)
-        text = f"{row.key.path} over {partner.key.path}: {shown(found)}"
-        verdicts.append(Judged(side(found, claim.at_least, claim.at_most), text, found))
-    return together(verdicts, "ratios", alpha)
+def _judge_ratios(
+    claim: RatioClaim | OrderClaim, met: Sequence[tuple[GradientRow, ...]], alpha: float
+) -> Judged:
+    """Judge each ratio by its paired interval, which may touch the bound.
 
-
-def _judge_order(claim: OrderClaim, met: Sequence[tuple[GradientRow, ...]], alpha: float) -> Judged:
-    """Judge the ratio of each row to the one before it: its paired interval must lie above 1.
-
-    Below, it refutes. Neighbours suffice, as the order goes from each to the next. Rows of
-    different settings have other instances as their units: the ratio is then as good as one of
-    independent rows, and its interval still covers.
+    Of an order it is that of each row to the one before it, and must lie above 1; below, it
+    refutes. Neighbours suffice, as the order goes from each to the next. Rows of different settings
+    have other instances as their units: the ratio is then as good as one of independent rows, and
+    its interval still covers.
     """
-    pairs = [pair for rows in met for pair in pairwise(rows)]
+    pairs: list[tuple[GradientRow, ...]] = list(met)
+    if isinstance(claim, OrderClaim):
+        pairs = [(upper, lower) for rows in met for lower, upper in pairwise(rows)]
     level, verdicts = 1 - alpha / len(pairs), []
-    for lower, upper in pairs:
-        alike = same_mean(upper, lower)
-        found = ratio(upper, lower, level, claim.metric, alike=alike)
-        text = f"{upper.key.path} over {lower.key.path}: {shown(found)}"
-        verdicts.append(Judged(strict_side(found, 1.0, None), text, found))
+    for row, partner in pairs:
+        about = claim.about if isinstance(claim, RatioClaim) else None
+        alike = same_mean(row, partner)
+        found = ratio(row, partner, level, claim.metric, about, alike=alike)
+        verdict = (
+            side(found, claim.at_least, claim.at_most)
+            if isinstance(claim, RatioClaim)
+            else strict_side(found, 1.0, None)
+        )
+        text = f"{row.key.path} over {partner.key.path}: {shown(found)}"
+        verdicts.append(Judged(verdict, text, found))
     return together(verdicts, "ratios", alpha)

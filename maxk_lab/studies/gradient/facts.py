@@ -11,11 +11,11 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from maxk_lab.report.model import Summary
-from maxk_lab.report.tables import grouped
+from maxk_lab.report.tables import Pooled, grouped
 from maxk_lab.statistics.bias import Verdict
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.studies.gradient.compare import Contest, contests, simplest
-from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRow, GradientRows, is_oracle
+from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRow, is_oracle
 
 # Ratios of variances from which on a method is to be avoided, and up to which two are as good.
 _FAR, _NEAR = 1.5, 1.05
@@ -162,7 +162,7 @@ class Facts(BaseModel):
     table: list[Line]
 
 
-def facts(pooled: GradientRows, summary: Summary) -> Facts:
+def facts(pooled: Pooled[GradientRow], summary: Summary) -> Facts:
     """The facts of these rows."""
     rows = pooled.rows
     name = _Names(rows)

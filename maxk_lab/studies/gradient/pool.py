@@ -29,7 +29,6 @@ DISTANCE = "behaviour.distance"
 ALWAYS = tuple(
     row.name for row in measures_of("gradient") if row.source == "moments" and row.heading
 )
-OF_VARIANCE = in_group("gradient", "variance")
 # The measures of some studies only.
 OF_WEIGHTS = in_group("gradient", "weights", "value")
 OF_RATIOS = in_group("gradient", "ratios")
@@ -158,7 +157,6 @@ class GradientRow(PooledRow):
     typical: Interval | None = None
     carrying: Mapping[str, float] = field(default_factory=dict)
     best: bool = False
-    best_note: str = ""
     rivals: tuple[Rival, ...] = ()
     untested: Untested | None = None
     no_signal: str = ""
@@ -261,13 +259,6 @@ class ProxyRow(PooledRow):
         return {"instances": self.instances, "instances_without": self.without}
 
 
-@dataclass(frozen=True)
-class GradientRows(Pooled[GradientRow]):
-    """The rows of a gradient study, and of the proxies that its records report."""
-
-    proxies: tuple[ProxyRow, ...] = ()
-
-
 def key(cell: Mapping[str, Any]) -> GradientKey:
     """The row that a cell belongs to."""
     return GradientKey.of(cell, stage=cell["stage"], setting=_setting(cell))
@@ -275,13 +266,13 @@ def key(cell: Mapping[str, Any]) -> GradientKey:
 
 def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
-) -> GradientRows:
+) -> Pooled[GradientRow]:
     """One row per key of the planned cells, and the rows of the proxies; `compare` judges them."""
     read = {cell["id"]: Metrics.of(done[cell["id"]]) for cell in cells if cell["id"] in done}
     rows = [_pooled(found, cells, read, level) for found, cells in grouped(cells, key).items()]
     places = grouped(cells, lambda cell: (environment_label(cell), _setting(cell), cell["stage"]))
     proxies = tuple(_proxy_rows(places, read, level))
-    return GradientRows(tuple(rows), beside=(("proxies", proxies),), proxies=proxies)
+    return Pooled(tuple(rows), beside=(("proxies", proxies),))
 
 
 def _setting(cell: Mapping[str, Any]) -> Setting:
@@ -296,16 +287,20 @@ def _pooled(
     cells = sorted(cells, key=lambda cell: int(cell["seed"]))
     finished = [cell for cell in cells if cell["id"] in read]
     metrics = [read[cell["id"]] for cell in finished]
+    # Of trajectories of another policy only estimates that are weighed by ratios are unbiased.
+    on_policy = dict(key.setting).get(DISTANCE, 0) <= 0 or key.method.needs_ratios
+    ways = {m.against for m in metrics}
     row = GradientRow(
         key=key,
         cells={cell["seed"]: cell["id"] for cell in cells},
         finished=tuple(cell["seed"] for cell in finished),
         intervals={},
         bias=BiasVerdict("undefined"),
-        catalogued_unbiased=_derived_unbiased(key),
+        catalogued_unbiased=key.method.is_unbiased and on_policy,
         instances=cells[0]["instances"],
         pool=cells[0]["pool"],
-        against=_against({m.against for m in metrics}),
+        # Near the limit of enumeration some of their groups are enumerated and some sampled.
+        against="exact" if ways == {"complete", "exact"} else " and ".join(sorted(ways)),
     )
     reason = _why_not_pooled(row, metrics)
     if reason:
@@ -319,12 +314,12 @@ def _pooled(
     if untested is not None and untested.everywhere:
         row = replace(row, bias=BiasVerdict("undefined", reason=untested.reason))
     if dict(key.setting).get(DISTANCE) == 0:
-        known = _without_distance(len(units.m2))
-        units = replace(
-            units,
-            measures={**units.measures, **known},
-            errors={**units.errors, **{name: np.zeros(len(units.m2)) for name in known}},
-        )
+        # The measures that need another policy are exact where there is none.
+        count = len(units.m2)
+        needing = [measure for measure in measures_of("gradient") if measure.needs == "behaviour"]
+        known = {measure.name: np.full(count, measure.on_policy) for measure in needing}
+        errors = {**units.errors, **{name: np.zeros(count) for name in known}}
+        units = replace(units, measures={**units.measures, **known}, errors=errors)
     measured = (*ALWAYS, *(name for name in SOMETIMES if name in units.measures))
     intervals = {name: _measure(units, name, level) for name in measured}
     if units.no_signal:
@@ -356,35 +351,12 @@ def _untested(cells: Sequence[Mapping[str, Any]], metrics: Sequence[Metrics]) ->
     return Untested(len(missing), sum(cell["instances"] for cell in cells), max(missing))
 
 
-def _derived_unbiased(key: GradientKey) -> bool:
-    """Whether the catalogue derives this row as unbiased.
-
-    On trajectories of another policy, only estimators that weigh them by their ratios are.
-    """
-    off_policy = dict(key.setting).get(DISTANCE, 0) > 0
-    return key.method.is_unbiased and (not off_policy or key.method.needs_ratios)
-
-
-def _without_distance(count: int) -> dict[str, np.ndarray]:
-    """The measures that need another policy where there is none, on so many units."""
-    needing = (row for row in measures_of("gradient") if row.needs == "behaviour")
-    return {row.name: np.full(count, row.on_policy) for row in needing}
-
-
 def _anatomy(units: Units) -> dict[str, float]:
     """The parts that sum to the variance, pooled as it is; empty where they were not enumerated."""
     if not all(name in units.measures for name in ANATOMY):
         return {}
     parts = stratified_mean(np.stack([units.measures[name] for name in ANATOMY]), units.stratum)
     return {} if np.isnan(parts).any() else dict(zip(ANATOMY, parts.tolist(), strict=True))
-
-
-def _against(ways: set[str]) -> str:
-    """The one word for what all seeds are judged against.
-
-    Near the limit of enumeration some of their groups are enumerated and some sampled.
-    """
-    return "exact" if ways == {"complete", "exact"} else " and ".join(sorted(ways))
 
 
 def _why_not_pooled(row: GradientRow, metrics: Sequence[Metrics]) -> str:
@@ -456,21 +428,6 @@ def _rounding(units: Units | None, name: str) -> float:
     elif units.tolerance is not None and name in ANATOMY:
         share = units.tolerance
     return float(share * np.nan_to_num(stratified_mean(size[np.newaxis], units.stratum)[0]))
-
-
-def _ratios(row: GradientRow) -> Iterator[tuple[str, Interval]]:
-    """The ratios of the variance to those of other rows."""
-    if row.over_best is not None:
-        yield "over_best", row.over_best
-    if row.over_least is not None:
-        yield "over_least", row.over_least.mean
-        if row.over_least.typical is not None:
-            yield "typical_over_least", row.over_least.typical.median
-
-
-def _shown(found: Interval) -> Interval:
-    """The interval; without a value where it has no ends, as in every table."""
-    return found if found.known else undefined(found.level, found.reason or "no interval")
 
 
 def _proxy_rows(

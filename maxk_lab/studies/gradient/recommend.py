@@ -14,13 +14,13 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.report.recommendation import Candidate, Question, Recommendation
-from maxk_lab.report.tables import grouped
+from maxk_lab.report.tables import Pooled, grouped
 from maxk_lab.statistics.families import Family
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.measures import THESE
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.compare import contests, ratio, simplest
-from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRow, GradientRows, same_mean
+from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRow, same_mean
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.plan import Plan
 
@@ -53,7 +53,7 @@ def ask(
     return Question(name, budget, at, biased, ",".join(["study=gradient", *values]))
 
 
-def answers(found: GradientRows, question: Question) -> list[Recommendation]:
+def answers(found: Pooled[GradientRow], question: Question) -> list[Recommendation]:
     """A recommendation for each environment and setting."""
     rows = [row for row in found.rows if row.key.stage == question.stage]
     places = grouped(rows, lambda row: (row.key.environment, row.key.setting))

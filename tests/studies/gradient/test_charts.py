@@ -9,8 +9,8 @@ from compiled_charts import rows as rows_of
 
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.studies.gradient import charts
+from maxk_lab.studies.gradient.charts import estimates
 from maxk_lab.studies.gradient.charts.declared import declared_chart
-from maxk_lab.studies.gradient.charts.frames import estimates
 from maxk_lab.sweeps.spec.figures import Figure as Declared
 
 BASELINES = ("none", "group_mean", "centred", "sample_loo", "pkpo_sloo", "subloo")

@@ -20,15 +20,15 @@ from maxk_lab.sweeps.run.find import find_run
 Rows = Callable[..., tuple[Any, ...]]
 
 
+def rows_of(cells: Any, records: Any) -> tuple[Any, ...]:
+    return tuple(summarise_records(cells, records, name="s").studies["gradient"].rows)
+
+
 @pytest.fixture
 def rows(lab: Any) -> Rows:
     def build(**settings: Any) -> tuple[Any, ...]:
         cells = lab.cells(**settings)
-        return (
-            summarise_records(cells, [lab.record(cell) for cell in cells], name="s")
-            .studies["gradient"]
-            .rows
-        )
+        return rows_of(cells, [lab.record(cell) for cell in cells])
 
     return build
 
@@ -80,22 +80,40 @@ def test_a_candidate_far_below_is_told_apart_and_a_twin_is_not(rows: Rows) -> No
     assert [one.row.key.baseline for one in twins.ties] == ["centred"]
 
 
-def test_only_rows_of_the_objective_and_of_a_divisor_of_the_budget_compete(rows: Rows) -> None:
-    found = rows(baselines=("centred",), ns=(8, 16), ks=(2, 4))
-    answer = ranked(found, objective_name="max@4", budget=24)
-    assert [(one.row.key.n, one.row.key.k) for one in answer.candidates] == [(8, 4)]
-    assert [(row.key.n, reason) for row, reason in answer.left_out] == [
-        (16, "n = 16 does not divide 24")
+def test_only_rows_that_answer_the_question_compete(lab: Any) -> None:
+    """Of its objective, complete, derived unbiased, and of an n that divides the budget."""
+    cells = lab.cells(baselines=("centred", "group_mean", "subloo"), ks=(2, 4))
+    cells += [
+        cell | {"id": f"fitted-{cell['id']}", "baseline": "affine[cross_fit]"}
+        for cell in lab.cells(baselines=("centred",), ns=(16,), ks=(2,))
     ]
+    records = [
+        lab.record(cell, noise=1.0)
+        for cell in cells
+        if (cell["baseline"], cell["seed"]) != ("subloo", 1)
+    ]
+    found = rows_of(cells, records)
 
+    def left_out(budget: int, **how: Any) -> tuple[list[str], dict[tuple[str, int], str]]:
+        answer = ranked(found, objective_name="max@2", budget=budget, **how)
+        names = [f"{one.row.key.baseline} {one.row.key.n}" for one in answer.candidates]
+        return names, {(row.key.baseline, row.key.n): why for row, why in answer.left_out}
 
-def test_biased_rows_compete_only_when_asked(rows: Rows) -> None:
-    found = rows(baselines=("centred", "group_mean"), ns=(8,), ks=(2,))
-    answer = ranked(found, objective_name="max@2", budget=8)
-    assert [one.row.key.baseline for one in answer.candidates] == ["centred"]
-    assert [reason for _, reason in answer.left_out] == ["derived biased"]
-    asked = ranked(found, objective_name="max@2", budget=8, biased=True)
-    assert len(asked.candidates) == 2
+    lost = "incomplete: 1 of 2 seeds finished"
+    names, reasons = left_out(16)
+    assert sorted(names) == ["centred 16", "centred 8"]
+    assert reasons == {
+        ("affine[cross_fit]", 16): (
+            "its coefficients come from other groups, and 16 rollouts make one of n = 16"
+        ),
+        **{("group_mean", n): "derived biased" for n in (8, 16)},
+        **{("subloo", n): lost for n in (8, 16)},
+    }
+    names, reasons = left_out(24, biased=True)
+    assert sorted(names) == ["centred 8", "group_mean 8"]
+    assert reasons["centred", 16] == "n = 16 does not divide 24"
+    nothing = ranked(found, objective_name="max@2", budget=7)
+    assert (nothing.candidates, nothing.use) == ((), None)
 
 
 def measured(lab: Any, noise: dict[str, float], **settings: Any) -> tuple[Any, ...]:
@@ -107,7 +125,7 @@ def measured(lab: Any, noise: dict[str, float], **settings: Any) -> tuple[Any, .
         for seed in (0, 1)
     ]
     records = [lab.record(cell, noise=noise[cell["baseline"]], **settings) for cell in cells]
-    return tuple(summarise_records(cells, records, name="s").studies["gradient"].rows)
+    return tuple(rows_of(cells, records))
 
 
 @pytest.mark.parametrize("turn", [1, -1])
@@ -149,39 +167,6 @@ def test_equal_rows_are_ranked_as_the_catalogue_lists_them(lab: Any) -> None:
             assert order == ["centred", "subloo"]
 
 
-def test_an_incomplete_row_is_left_out_with_its_reason(lab: Any) -> None:
-    cells = lab.cells(baselines=("centred", "subloo"), ns=(8,), ks=(2,))
-    records = [
-        lab.record(cell) for cell in cells if (cell["baseline"], cell["seed"]) != ("subloo", 1)
-    ]
-    answer = ranked(
-        summarise_records(cells, records, name="s").studies["gradient"].rows,
-        objective_name="max@2",
-        budget=8,
-    )
-    assert [one.row.key.baseline for one in answer.candidates] == ["centred"]
-    assert [reason for _, reason in answer.left_out] == ["incomplete: 1 of 2 seeds finished"]
-
-
-def test_nothing_to_rank_is_no_recommendation(rows: Rows) -> None:
-    answer = ranked(rows(baselines=("group_mean",)), objective_name="max@2", budget=64)
-    assert answer.candidates == ()
-    assert len(answer.left_out) == 2
-
-
-def test_a_cross_fit_needs_a_second_group_in_the_step(lab: Any) -> None:
-    cells = [
-        cell | {"baseline": "affine[cross_fit]"}
-        for cell in lab.cells(baselines=("centred",), ks=(2,))
-    ]
-    records = [lab.record(cell, noise=1.0) for cell in cells]
-    rows = summarise_records(cells, records, name="s").studies["gradient"].rows
-    answer = ranked(rows, objective_name="max@2", budget=16)
-    assert [one.row.key.n for one in answer.candidates] == [8]
-    reason = "its coefficients come from other groups, and 16 rollouts make one of n = 16"
-    assert [(row.key.n, why) for row, why in answer.left_out] == [(16, reason)]
-
-
 def test_what_has_no_paired_ratio_is_compared_by_two_intervals(lab: Any) -> None:
     cells = lab.cells(baselines=("centred", "sample_loo"), ns=(8,), ks=(2,))
     records = [
@@ -191,7 +176,7 @@ def test_what_has_no_paired_ratio_is_compared_by_two_intervals(lab: Any) -> None
         for cell in cells
     ]
     answer = ranked(
-        summarise_records(cells, records, name="s").studies["gradient"].rows,
+        rows_of(cells, records),
         objective_name="max@2",
         budget=8,
     )
@@ -217,7 +202,7 @@ def test_the_answer_is_about_these_instances_where_few_carry_it(lab: Any, alike:
             units["m2"][3] *= 1000
             within["m2"][3] = [1000 * far for far in within["m2"][3]]
     answer = ranked(
-        summarise_records(cells, records, name="s").studies["gradient"].rows,
+        rows_of(cells, records),
         objective_name="max@2",
         budget=8,
     )
@@ -242,7 +227,7 @@ def test_a_weak_signal_does_not_hinder_the_comparison_of_unbiased_rows(lab: Any)
             units = record.metrics["units"]
             units["m2"] = [m2 + u for m2, u in zip(units["m2"], units["mean_square"])]
             units["mean_square"] = [2 * u for u in units["mean_square"]]
-    rows = summarise_records(cells, records, name="s").studies["gradient"].rows
+    rows = rows_of(cells, records)
     answer = ranked(rows, objective_name="max@2", budget=8)
     by_snr = sorted(answer.candidates, key=lambda one: -one.step_snr.value)
     assert [one.row.key.baseline for one in by_snr] == ["none", "centred"]

@@ -1,21 +1,31 @@
-"""The charts of a gradient study, each a function of a table of estimates (`frames.estimates`)."""
+"""The charts of a gradient study, each a function of one table of estimates."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import math
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from maxk_lab.report import charts as draw
 from maxk_lab.report.charts import Figure, Table
 from maxk_lab.report.model import Summary
+from maxk_lab.report.naming import plain_setting
+from maxk_lab.report.tables import Pooled
+from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import LIKE_THESE, THESE
 from maxk_lab.studies.gradient.charts.declared import declared_chart
-from maxk_lab.studies.gradient.charts.frames import estimates
-from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRows
+from maxk_lab.studies.gradient.pool import (
+    DISTANCE,
+    FOUND_BIASED,
+    GradientRow,
+    method,
+    method_order,
+)
 
 # Settings and values of n beyond these are in the tables alone.
 PLACES, SIZES = 6, 5
@@ -27,7 +37,9 @@ PARTS = {
 }
 
 
-def charts(found: GradientRows, summary: Summary, more: Collection[str] = ()) -> Iterator[Figure]:
+def charts(
+    found: Pooled[GradientRow], summary: Summary, more: Collection[str] = ()
+) -> Iterator[Figure]:
     """Every chart: the declared ones, those of every study, and those that are asked for.
 
     A sweep that varies settings and declares charts has no others of these: those of each setting
@@ -48,6 +60,92 @@ def charts(found: GradientRows, summary: Summary, more: Collection[str] = ()) ->
         for make in (variance, bias, snr, *asked):
             if (figure := make(shown)) is not None:
                 yield replace(figure, caption=figure.caption + rest)
+
+
+def estimates(rows: Sequence[GradientRow]) -> Table:
+    """One line per row and measure that has a value, in the order of the catalogue.
+
+    `over_lowest` is the paired ratio to the lowest variance of an unbiased baseline at the same
+    estimator, n and K: 1 for that itself, which is `best` where it is significantly lower than all
+    others.
+    """
+    several = len({row.key.estimator for row in rows if row.key.method.takes_baseline}) > 1
+    settings = list(dict.fromkeys(row.key.setting for row in rows))
+    groups = {row.key.group for row in rows if row.over_least is not None}
+
+    def order(row: GradientRow) -> tuple[Any, ...]:
+        key = row.key
+        places = (key.environment, key.stage, settings.index(key.setting))
+        return (*places, key.k, key.n, method_order(row))
+
+    ordered = sorted(rows, key=order)
+    places, subject = _places(ordered)
+    lines = []
+    for row in ordered:
+        key, name, place = row.key, method(row), places[_place(row)]
+        if several and key.method.takes_baseline:
+            name = f"{key.estimator} {name}"
+        name += "" if row.catalogued_unbiased else " (biased)"
+        panel = ", ".join(filter(None, [f"K = {key.k}", place]))
+        same = {
+            "row": key.path,
+            "environment": key.plain or key.environment,
+            "stage": key.stage,
+            "estimator": key.estimator,
+            "baseline": key.baseline,
+            "n": key.n,
+            "k": key.k,
+            DISTANCE: 0.0,
+            **dict(key.setting),
+            "setting": plain_setting(key.setting),
+            "place": place,
+            "subject": subject,
+            "panel": panel,
+            "method": name,
+            "unbiased": row.catalogued_unbiased,
+            "enumerated": row.enumerated,
+            "takes_baseline": key.method.takes_baseline,
+            "bias": row.bias.verdict,
+            "best": row.best,
+            "oracle": key.method.fit == "oracle",
+            "told": ", ".join(filter(None, [name, f"n = {key.n}", panel])),
+        }
+        measures: dict[str, Interval] = dict(row.intervals)
+        if row.over_least is not None or key.group in groups:
+            itself = Interval(1.0, 1.0, 1.0, 0.95)
+            measures["over_lowest"] = itself if row.over_least is None else row.over_least.mean
+        for part, value in row.anatomy.items():
+            measures[part] = Interval(value, math.nan, math.nan, 0.95)
+        for measure, one in measures.items() if row.units is not None else ():
+            if math.isfinite(one.value):
+                ends = {"low": one.low, "high": one.high, "level": one.level}
+                number = {"measure": measure, "value": one.value, **ends, "about": one.question}
+                lines.append(same | number)
+    return pd.DataFrame(lines)
+
+
+def _place(row: GradientRow) -> Any:
+    return row.key.plain or row.key.environment, row.key.setting, row.key.stage
+
+
+def _places(rows: Sequence[GradientRow]) -> tuple[dict[Any, str], str]:
+    """The words that tell a place from the others, and those for what all of them share."""
+    parts = {
+        (environment, setting, stage): (
+            environment,
+            plain_setting(setting),
+            f"after {stage} steps" if stage else "before training",
+        )
+        for environment, setting, stage in map(_place, rows)
+    }
+    differ = [len(set(part)) > 1 for part in zip(*parts.values(), strict=True)]
+
+    def words(part: Sequence[str], of: bool) -> str:
+        chosen = (word for word, so in zip(part, differ, strict=True) if so == of)
+        return ", ".join(filter(None, chosen))
+
+    named = {place: words(part, True) for place, part in parts.items()}
+    return named, next((words(part, False) for part in parts.values()), "")
 
 
 def variance(table: Table) -> Figure | None:

@@ -1,11 +1,6 @@
 """Gradient studies on TSP policies: the same bytes for any workers, cache or kill -9."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -39,15 +34,6 @@ environment:
 policy: {embed_dim: 8, num_layers: 1, num_heads: 1}
 gradient: {instances: 2, pool: 16, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}
 tracking: {wandb: disabled}
-"""
-RUN = """
-import sys
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.execute import execute
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.spec.load import load_spec
-if __name__ == "__main__":
-    execute(make_plan(load_spec(sys.argv[1])), RunDirectory(sys.argv[2]))
 """
 
 
@@ -88,35 +74,6 @@ def test_workers_cache_and_more_baselines_change_no_byte(spec, tmp_path):
     assert (len(more.done), len(more.reused)) == (4, 8)
     assert not [payload for name, payload in events if payload.get("phase") in ("warmup", "scores")]
     assert metrics(spec("[none, centred, subloo]"), one) == expected
-
-
-@pytest.mark.slow
-def test_a_killed_study_goes_on_to_the_same_bytes(spec, tmp_path):
-    whole, killed = RunDirectory(tmp_path / "whole"), RunDirectory(tmp_path / "killed")
-    spec("[none, centred, subloo]")
-    script = tmp_path / "run.py"
-    script.write_text(RUN)
-    process = subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path / "tsp.yaml"), str(killed.root)]
-    )
-    deadline = time.monotonic() + 120
-    while not killed.ids():
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    time.sleep(1.0)  # the worker leaves when its parent is gone
-    wanted = load_spec(tmp_path / "tsp.yaml", [])
-    for path in killed.cache_path.glob(
-        "pool-*"
-    ):  # a cache torn in the middle is no obstacle either
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    resumed = execute(make_plan(wanted), killed)
-    assert len(resumed.done) + len(resumed.reused) == 12
-    assert resumed.reused
-    execute(make_plan(wanted), whole)
-    assert metrics(wanted, killed) == metrics(wanted, whole)
 
 
 def test_forced_cells_are_measured_with_the_code_of_today(tmp_path, monkeypatch):

@@ -1,15 +1,18 @@
-"""A bias that is seen by chance now and then must not refute a claim that is true by proof."""
+"""Claims on gradients: no bias by chance refutes a proof; a ratio names what it is about."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from maxk_lab.report.claims import Judged
 from maxk_lab.statistics.bias import BiasVerdict
+from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient import compare
 from maxk_lab.studies.gradient.compare import judge
-from maxk_lab.sweeps.spec.claims import BiasedClaim, UnbiasedClaim
+from maxk_lab.sweeps.spec.claims import BiasedClaim, RatioClaim, UnbiasedClaim
 
 CLAIM = UnbiasedClaim(name="it", kind="unbiased", where={"baseline": "none"}, detectable=0.5)
 
@@ -64,3 +67,44 @@ def test_an_enumerated_bias_refutes_whatever_the_level() -> None:
     chance = row(BiasVerdict("biased", p_value=0.04))
     assert judge(CLAIM, [(chance,), (row(proven, enumerated=True),)], 0.05).verdict == "refuted"
     assert judge(CLAIM, [(row(NOTHING),)], 0.05).verdict == "supported"
+
+
+# Every instance has more variance than its partner, few have very much more.
+RATIOS = np.array([1.1] * 20 + [3.0, 4.0, 6.0, 8.0])
+
+
+def measured(variance):
+    """What a claim on a ratio reads of a row whose groups were all enumerated."""
+    ones = np.ones(len(RATIOS))
+    units = Units(
+        np.zeros(len(RATIOS), dtype=np.int64),
+        m2=variance + ones,
+        mean_square=ones,
+        inner=ones,
+        truth=ones,
+        squared_bias=0 * ones,
+        off_direction=0 * ones,
+        tolerance=1e-9,
+    )
+    return SimpleNamespace(
+        key=SimpleNamespace(path="a row"), units=units, bias=SimpleNamespace(verdict="unbiased")
+    )
+
+
+@pytest.mark.parametrize(
+    ("about", "expected"),
+    [(None, "undecided"), ("instances like these", "undecided"), ("these instances", "supported")],
+)
+def test_a_ratio_that_is_exact_here_may_be_open_elsewhere(monkeypatch, about, expected):
+    monkeypatch.setattr(compare, "same_mean", lambda row, other: False)
+    claim = RatioClaim(
+        name="it",
+        kind="ratio",
+        metric="variance",
+        of={"baseline": "none"},
+        over={"baseline": "centred"},
+        at_least=1.5,
+        about=about,
+    )
+    judged = compare.judge(claim, [(measured(RATIOS), measured(np.ones(len(RATIOS))))], 0.05)
+    assert judged.verdict == expected, judged.text

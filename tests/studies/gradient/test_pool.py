@@ -1,0 +1,393 @@
+"""Pooling, bias verdicts and best marks: what was put into the records comes out, and no more."""
+
+import math
+
+import numpy as np
+import pytest
+
+from maxk_lab.report.formats.render import render
+from maxk_lab.report.summarise import summarise_records
+from maxk_lab.statistics.intervals import interval
+from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.statistics.measures import THESE
+from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.compare import ALARM
+from maxk_lab.studies.gradient.pool import ALWAYS, ANATOMY, FOUND_BIASED, OF_RATIOS, OF_WEIGHTS
+from maxk_lab.studies.gradient.spec import Study
+
+PAIR = {"baselines": ("centred", "subloo"), "ns": (16,), "ks": (2,)}
+
+
+def summary_of(lab, change=lambda record: None, status=lambda cell: "done", make=None, **axes):
+    """The summary of cells with these axes, whose records were changed."""
+    cells = lab.cells(**{"ns": (16,), "ks": (2,), **axes})
+    how = make or (lambda cell: {})
+    records = [lab.record(cell, status=status(cell), **how(cell)) for cell in cells]
+    for record in records:
+        change(record)
+    return summarise_records(cells, records, name="it")
+
+
+def rows_of(*arguments, **how):
+    """The rows of such a summary, by their baseline where each has one."""
+    rows = summary_of(*arguments, **how).studies["gradient"].rows
+    return {row.key.baseline: row for row in rows}
+
+
+def best(rows):
+    return [row.key.baseline for row in rows.values() if row.best]
+
+
+def test_rows_pool_their_seeds_and_have_the_verdicts_that_were_put_in(lab):
+    """`group_mean` is scaled down to less variance than `affine`; it may not win by that."""
+    rows = rows_of(lab)
+    records = [lab.record(cell) for cell in lab.cells(baselines=("centred",), ns=(16,), ks=(2,))]
+    units = Units.pool([Units.from_metrics(record.metrics) for record in records])
+    centred = rows["centred"]
+    assert centred.intervals == {name: interval(units, name) for name in ALWAYS}
+    assert dict(centred.cells) == {r.cell["seed"]: r.cell["id"] for r in records}
+    verdicts = {name: row.bias.verdict for name, row in rows.items()}
+    assert verdicts.pop("group_mean") == "scale bias"
+    assert set(verdicts.values()) == {"no bias seen"}
+    assert best(rows) == ["affine[0.5]"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "noise", "verdicts"),
+    [
+        # A biased baseline has the least variance.
+        ({"baselines": ("group_mean", "centred", "pkpo_sloo"), "ns": (8,), "ks": (4,)}, None,
+         {"scale bias", "no bias seen"}),
+        # Its bias is too small to be seen, and known all the same.
+        ({"baselines": ("group_mean", "centred", "none"), "ns": (64,), "ks": (1,)},
+         {"group_mean": 100.0, "centred": 200.0, "none": 400.0}, {"no bias seen"}),
+    ],
+)  # fmt: skip
+def test_a_baseline_that_is_derived_biased_is_never_best(lab, axes, noise, verdicts):
+    rows = rows_of(lab, make=lambda c: {"noise": noise[c["baseline"]]} if noise else {}, **axes)
+    least = min(rows.values(), key=lambda row: row.intervals["variance"].value)
+    assert least.key.baseline == "group_mean"
+    assert {row.bias.verdict for row in rows.values()} == verdicts
+    assert best(rows) == ["centred"]
+
+
+@pytest.mark.parametrize("off", [0.0, 0.5, 2.0])
+def test_no_row_that_is_unbiased_by_proof_is_called_biased_by_a_test(lab, off):
+    """The same records find the row of a baseline that is derived biased to be so."""
+    axes = {"baselines": ("group_mean", "centred", "affine[0.5]", "none"), "ns": (8, 16)}
+    summary = summary_of(lab, make=lambda cell: {"bias_off_gradient": off}, **axes)
+    rows = summary.studies["gradient"].rows
+    proven = [row for row in rows if row.catalogued_unbiased]
+    others = {row.bias.verdict for row in rows if not row.catalogued_unbiased}
+    assert others <= set(FOUND_BIASED)
+    assert {row.bias.verdict for row in proven} == {"alarm" if off else "no bias seen"}
+    assert {row.bias.reason for row in proven} == {ALARM if off else ""}
+    # An alarm bars no baseline.
+    assert {row.key.baseline for row in rows if row.best} == {"affine[0.5]"}
+
+
+@pytest.mark.parametrize("alike", [1.0, 1 + 1e-14])
+def test_equal_baselines_have_no_winner(lab, alike):
+    """One estimator written in two ways differs in the last digit, on every instance alike."""
+    shared = {}
+
+    def change(record):
+        units = shared.setdefault(record.cell["seed"], record).metrics
+        scaled = units["units"] | {"m2": [m2 * alike for m2 in units["units"]["m2"]]}
+        if record.cell["baseline"] == "subloo":
+            record.metrics = units | {"units": scaled}
+
+    rows = rows_of(lab, change, **PAIR)
+    centred, subloo = (row.intervals["variance"].value for row in rows.values())
+    assert (centred < subloo) == (alike > 1)
+    assert best(rows) == []
+    assert [rival.why for row in rows.values() for rival in row.rivals] == ["same"]
+
+
+def test_an_enumerated_cell_and_a_sampled_one_are_neither_beaten_nor_best(lab):
+    """Near the limit of enumeration one baseline may be enumerated and another sampled."""
+    how = {"subloo": {"noise": 1.0}, "centred": {"make": lab.exact}}
+    rows = rows_of(lab, make=lambda cell: how[cell["baseline"]], **PAIR)
+    least, other = rows["subloo"], rows["centred"]
+    assert least.intervals["variance"].high < other.intervals["variance"].low
+    assert best(rows) == []
+    (rival,) = least.rivals
+    assert (rival.baseline, rival.why) == ("centred", "unpaired")
+    assert rival.reason.startswith("one was enumerated and one sampled")
+
+
+@pytest.mark.parametrize(
+    ("scale", "off", "verdict"),
+    [(1.0, 0.0, "no bias seen"), (0.5, 0.0, "alarm"), (1.0, 0.5, "alarm")],
+)
+def test_enumerated_and_sampled_seeds_are_pooled_as_sampled_ones(lab, scale, off, verdict):
+    """The enumerated instances have no error: the bias of that seed alone is found."""
+    exact = {"make": lab.exact, "scale": scale, "off": off}
+    make = {"make": lambda cell: exact if cell["seed"] == 0 else {}}
+    (row,) = rows_of(lab, baselines=("centred",), **make).values()
+    assert (row.against, row.enumerated, row.units.tolerance) == ("exact", False, None)
+    assert row.bias.verdict == verdict
+    assert row.intervals["variance"].known
+
+
+def test_a_row_without_all_its_seeds_is_not_averaged_and_leaves_no_winner(lab):
+    def status(cell):
+        return "failed" if (cell["baseline"], cell["seed"]) == ("affine[0.5]", 1) else "done"
+
+    summary = summary_of(lab, status=status, baselines=("none", "centred", "affine[0.5]"))
+    rows = {row.key.baseline: row for row in summary.studies["gradient"].rows}
+    row = rows["affine[0.5]"]
+    assert (row.finished, row.all_finished, row.units) == ((0,), False, None)
+    assert all(math.isnan(found.value) for found in row.intervals.values())
+    assert (
+        row.intervals["variance"].reason == row.bias.reason == ("incomplete: 1 of 2 seeds finished")
+    )
+    assert best(rows) == [], "the missing row could be better"
+    (failure,) = summary.failed
+    assert (failure.cell, failure.seed) == (row.cells[1], 1)
+    assert failure.error == "MemoryError: the pool did not fit"
+
+
+def test_what_stands_in_for_the_gradient(lab):
+    """The reference is not judged by itself; seeds judged by different gradients make no row."""
+
+    def of(against):
+        make = {"make": lambda cell: {"against": against[cell["seed"]]}}
+        return rows_of(lab, baselines=("centred", "none"), **make)
+
+    verdicts = {name: row.bias.verdict for name, row in of(2 * ["reference:centred"]).items()}
+    assert verdicts == {"centred": "reference", "none": "no bias seen"}
+    row = of(["exact", "reference:centred"])["none"]
+    assert row.units is None
+    assert "cannot be pooled" in row.intervals["variance"].reason
+
+
+def test_one_replicate_gives_no_variance(lab):
+    def change(record):
+        record.metrics["units"]["mean_square"] = [None] * record.cell["instances"]
+
+    found = rows_of(lab, change, **PAIR)["centred"].intervals["variance"]
+    assert math.isnan(found.value)
+    assert "two replicates" in found.reason
+
+
+def test_no_star_where_one_instance_carries_the_mean(lab):
+    def heavier(record):
+        """A thousand times the variance on one instance of one seed."""
+        if record.cell["seed"] == 0:
+            units, within = record.metrics["units"], record.metrics["within"]
+            units["m2"][3] += 999 * (units["m2"][3] - units["mean_square"][3])
+            within["m2"][3] = [1000 * far for far in within["m2"][3]]
+
+    rows = rows_of(lab, heavier, **PAIR | {"baselines": ("none", "subloo")})
+    assert best(rows) == []
+    (rival,) = rows["subloo"].rivals
+    assert (rival.why, rival.here) == ("few instances", True)
+    assert "of 32 instances carry the mean" in rival.reason
+    # What is true of these instances is said all the same, and of the typical one.
+    over = rows["none"].over_least
+    assert (over.mean.fallen_back, over.mean.question) == (True, THESE)
+    assert over.mean.low < 30 / 0.9 < over.mean.high
+    assert over.typical.median.low > 1
+    assert rows["none"].carrying["variance"] < 1.2
+
+
+def test_no_star_where_the_typical_instance_says_otherwise(lab):
+    def turned(record):
+        """Subloo has a bit more variance on most instances, and hardly any on the others."""
+        if record.cell["baseline"] == "subloo":
+            units = record.metrics["units"]
+            for i, (m2, square) in enumerate(zip(units["m2"], units["mean_square"], strict=True)):
+                units["m2"][i] = square + (m2 - square) * (0.02 if i < 7 else 1.4)
+
+    rows = rows_of(lab, turned, **PAIR)
+    assert rows["subloo"].intervals["variance"].value < rows["centred"].intervals["variance"].value
+    assert best(rows) == []
+    assert [rival.why for rival in rows["subloo"].rivals] == ["median"]
+    typical = rows["centred"].over_least.typical
+    assert (typical.below, typical.instances) == (18, 32)
+
+
+def test_a_ratio_that_cannot_be_had_has_no_ends(lab):
+    """Seeds of different instances make no pairs: neither of means nor of the typical instance."""
+
+    def fewer(record):
+        if record.cell["baseline"] == "centred":
+            metrics = record.metrics
+            metrics["units"] = {k: v[:12] for k, v in metrics["units"].items()}
+            metrics["within"] = {k: v[:12] for k, v in metrics["within"].items()}
+            for name in ("along", "anywhere", "beside"):
+                part = metrics["deviations"][name]
+                part.update({k: v[:12] for k, v in part.items() if k != "freedom"})
+            metrics["deviations"]["trusted"] = [True] * 12
+
+    over = rows_of(lab, fewer, **PAIR)["centred"].over_least
+    assert over.typical is None
+    assert "different instances" in over.mean.reason
+
+
+@pytest.mark.parametrize(
+    ("needed", "pool", "share"),
+    [
+        ([3, 10], 10, 1),
+        ([None], None, 1),
+        ([1e30], None, 1),
+        ([0, 0.5, 1, 4], 4, 0.25),
+        (None, None, 0),
+    ],
+)
+def test_instances_whose_pool_misses_too_much_take_no_part_in_a_test(lab, needed, pool, share):
+    """They are said, with the pool that would do; old records kept no such size."""
+
+    def change(record):
+        size, count = record.cell["pool"], record.cell["instances"]
+        if needed:
+            of = [needed[i % len(needed)] for i in range(count)]
+            record.metrics["tested_from"] = [None if one is None else one * size for one in of]
+
+    row = rows_of(lab, change, **PAIR)["centred"]
+    assert row.bias.verdict == ("undefined" if share == 1 else "no bias seen")
+    if share == 1:
+        words = "not testable: too few trajectories in the pool carry the gradient on 32 of 32"
+        would = f"; a pool of {pool * row.pool:,} would do" if pool else ""
+        assert row.bias.reason == f"{words} instances{would}"
+    elif share:
+        assert (row.untested.instances, row.untested.of) == (8, 32)
+        assert row.untested.pool == 4 * row.pool
+    else:
+        assert row.untested is None
+
+
+BASELINES = ("none", "group_mean", "centred", "subloo", "affine[oracle]", "joint_optimum")
+
+
+@pytest.fixture(scope="module")
+def enumerated(lab):
+    """An enumerated study with the best possible baseline; unbiased but for the group mean."""
+
+    def make(cell):
+        bent = cell["baseline"] == "group_mean"
+        return {"make": lab.measured, "scale": 1 - cell["k"] / cell["n"] if bent else 1.0}
+
+    return rows_of(lab, make=make, baselines=BASELINES, ns=(8,))
+
+
+def test_measures_that_only_some_studies_have(enumerated, lab):
+    row = enumerated["centred"]
+    assert tuple(row.intervals) == (*ALWAYS, *OF_WEIGHTS)
+    assert all(row.intervals[n].low < row.intervals[n].value for n in OF_WEIGHTS)
+    # Undefined on the first instance of each seed, and the mean of the others.
+    assert row.intervals["weight_concentration"].value == pytest.approx(0.3, rel=0.1)
+    for each in enumerated.values():
+        total = each.intervals["variance"].value
+        assert tuple(each.anatomy) == ANATOMY
+        assert sum(each.anatomy.values()) == pytest.approx(total, rel=1e-12)
+        assert {n: v / total for n, v in each.anatomy.items()} == pytest.approx(lab.shares)
+    plain = rows_of(lab, **PAIR)["centred"]
+    assert (tuple(plain.intervals), plain.anatomy, plain.over_best) == (ALWAYS, {}, None)
+
+
+def test_over_the_best_possible_is_the_paired_ratio_to_the_joint_optimum(enumerated):
+    least = enumerated["joint_optimum"]
+    ratios = {"centred": 2.0, "none": 60.0, "affine[oracle]": 1.2, "joint_optimum": 1.0}
+    for name, ratio in ratios.items():
+        found, logs = enumerated[name].over_best, log_ratio(enumerated[name].units, least.units)
+        assert found.value == pytest.approx(ratio, rel=1e-9)
+        assert (found.low, found.high) == pytest.approx((np.exp(logs.low), np.exp(logs.high)))
+    # A shrunk gradient is not compared with a right one; an oracle, which no training can have,
+    # is never best.
+    assert enumerated["group_mean"].over_best is None
+    assert best(enumerated) == ["subloo"]
+
+
+def test_trajectories_of_another_policy_have_ratios(lab):
+    def rows(change, make):
+        cells = [c | change for c in lab.cells(baselines=("none",), ns=(8,), ks=(2,))]
+        records = [lab.record(cell, **make) for cell in cells]
+        return summarise_records(cells, records, name="off").studies["gradient"].rows
+
+    (row,) = rows({"behaviour": {"distance": 0.3}}, {"make": lab.measured})
+    assert set(OF_RATIOS) < set(row.intervals)
+    assert row.key.setting == (("behaviour.distance", 0.3),)
+    assert not row.catalogued_unbiased, "maxk is for trajectories of the policy itself"
+    (row,) = rows({"setting": {"behaviour.distance": 0.0}}, {})
+    found = {name: (row.intervals[name].low, row.intervals[name].high) for name in OF_RATIOS}
+    assert found == {"effective_sample_size": (1.0, 1.0), "kl": (0.0, 0.0), "ratio_std": (0.0, 0.0)}
+
+
+LENGTH = {0: [0.1, 0.2, 0.3, 0.4], 1: [0.5, None, 0.7, 0.6]}
+
+
+def proxies(lab, proxies_of, lost=lambda cell: False):
+    """The summary of four cells with these proxies by seed, and the rows of these."""
+
+    def change(record):
+        if record.metrics is not None:
+            record.metrics["proxies"] = proxies_of(record.cell["seed"])
+
+    def status(cell):
+        return "failed" if lost(cell) else "done"
+
+    axes = {"baselines": ("none", "centred"), "instances": 4}
+    summary = summary_of(lab, change, status, **axes)
+    return summary, dict(summary.studies["gradient"].beside)["proxies"]
+
+
+def test_the_correlation_of_a_proxy_is_the_mean_over_the_instances_of_each_seed_alike(lab):
+    def both(seed):
+        return {"length": LENGTH[seed], "logit_proxy": [1.0] * 4}
+
+    _, (length, logit) = proxies(lab, both)
+    assert (length.key.environment, length.key.path) == ("tsp(num_loc=20)", "stage0/length")
+    assert (len(length.cells), length.instances, length.without) == (2, 8, 1)
+    assert length.correlation.value == pytest.approx((0.25 + 0.6) / 2)
+    assert length.correlation.low < length.correlation.value < length.correlation.high
+    assert (logit.correlation.value, logit.correlation.known) == (1.0, False)
+    assert logit.correlation.reason == "the same on all 8 instances: no interval"
+    # Any cell of a seed tells them.
+    _, part = proxies(lab, both, lambda cell: cell["baseline"] == "none")
+    assert [repr(row.correlation) for row in part] == [repr(r.correlation) for r in (length, logit)]
+
+
+def test_a_proxy_that_a_seed_lacks_or_that_never_varies_is_undefined(lab):
+    summary, (row,) = proxies(lab, lambda seed: {"length": LENGTH[seed]}, lambda c: c["seed"] == 1)
+    assert row.correlation.reason == "incomplete: 1 of 2 seeds finished"
+    assert "incomplete: 1 of 2 seeds finished: all of stage0/length" in render(summary, "terminal")
+    summary, (row,) = proxies(lab, lambda seed: {"length": [None] * 4})
+    assert "constant" in row.correlation.reason
+    assert "Proxies: " not in render(summary, "terminal")
+
+
+def test_the_interval_of_a_correlation_is_over_instances_with_the_seeds_held_fixed(lab):
+    """Two seeds of very different correlation: resampling within each does not see the gap."""
+    noise = np.random.default_rng(0).normal(0, 0.01, (2, 50))
+
+    def change(record):
+        seed = record.cell["seed"]
+        record.metrics["proxies"] = {"length": (0.8 * seed + noise[seed]).tolist()}
+
+    summary = summary_of(lab, change, baselines=("none",), instances=50)
+    (row,) = dict(summary.studies["gradient"].beside)["proxies"]
+    assert row.correlation.width == pytest.approx(2 * 1.96 * 0.01 / 10, rel=0.3)
+
+
+GRID = {"estimator": ["maxk"], "baseline": ["centred"], "n": [8, 16], "k": [2]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"instances": 16, "pool": 1024}, "instances: 64, pool: 256"),
+        ({"instances": 32, "pool": 1024}, "instances: 64, pool: 512"),
+        ({"instances": 64, "pool": 256}, ""),  # enough instances
+        ({"instances": 16, "pool": 512}, ""),  # a fourth of it would hold eight groups of 16
+        ({"instances": 16, "pool": 256, "stages": [0]}, ""),  # not trained
+        ({"instances": 16, "pool": 256, "complete": True}, ""),  # no pool is drawn
+        ({"instances": 1, "pool": 4096}, ""),  # a single instance is a choice
+        ({"instances": 64, "pool": 32, "stages": [0]}, "a pool of 32 holds 2 groups of n = 16"),
+    ],
+)
+def test_the_advice_on_a_design(settings, said):
+    advice = Study.model_validate({"stages": [0, 50], "grid": GRID} | settings).advice()
+    assert len(advice) == bool(said)
+    assert said in "".join(advice)
