@@ -2,7 +2,7 @@
 
 A kind is a package of at most eight files under the same names. Nothing outside imports them: they
 are found through the row and loaded when they are used, so that planning imports no torch and
-reporting no trainer. Signatures: `maxk_lab.sweeps.parts` and `maxk_lab.report.parts`.
+reporting no trainer. Signatures: the protocols below and those of `maxk_lab.report.parts`.
 
 | file           | what the frame looks up in it                                                   |
 |----------------|---------------------------------------------------------------------------------|
@@ -19,13 +19,28 @@ reporting no trainer. Signatures: `maxk_lab.sweeps.parts` and `maxk_lab.report.p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from maxk_lab.catalogue import Catalogue, Row, imported
 from maxk_lab.errors import LabError, first_line
 
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.plan.cells import Unit
+    from maxk_lab.sweeps.plan.grid import Skipped
+    from maxk_lab.sweeps.spec.blocks import Block
+    from maxk_lab.sweeps.spec.fields import AnyStudy
+    from maxk_lab.sweeps.spec.source import Source
+    from maxk_lab.sweeps.spec.variation import Resolved, Variant
+
+# The name of a step and how far it is, e.g. "cells", {"done": 1, "of": 4}.
+Event = Callable[[str, dict[str, Any]], None]
+# The id of a cell, and its metrics or the reason why there are none.
+Measured = tuple[str, dict[str, Any] | Exception]
+# Whatever a worker is told of a unit, or of a cell: its `as_dict()`.
+Told = Mapping[str, Any]
 GRID_AXES = ("estimator", "baseline", "n", "k")
 
 
@@ -65,6 +80,62 @@ class StudyRow(Row):
                 f"study {self.name!r} cannot be used: importing {path} raised "
                 f"{type(error).__name__}: {first_line(error)}"
             ) from error
+
+
+class Spec(Protocol):
+    """The module `spec`: the block in a sweep file, its conditions, and the units of work."""
+
+    @property
+    def Study(self) -> type[AnyStudy]:  # noqa: N802
+        """The pydantic model of the block; its field `grid` holds a tuple of models."""
+
+    def units(self, study: Any, seeds: Sequence[int], found: Sequence[Variant]) -> Iterable[Unit]:
+        """Return the units with their cells, in the order in which they are measured."""
+
+    def left_out(self, study: Any, environment: str) -> list[Skipped]:
+        """Return the points of the grid that are not measured in this environment, with why."""
+
+    def check(
+        self,
+        block: Block,
+        resolved: Resolved | None,
+        found: Sequence[Variant] | None,
+        source: Source,
+    ) -> None:
+        """Note in `source` all that is wrong, also where the block is sound only in part.
+
+        `resolved` is the environment with its policy, `found` the variants of what the sweep
+        varies; each is None where there is something wrong with it.
+        """
+
+
+class Kept(Protocol):
+    """The functions that `spec` has, too, where units keep files in the cache of a run.
+
+    Each returns patterns of files. `SHAPES` are those of what it keeps of any unit: pruning removes
+    what no unit of a plan has.
+    """
+
+    @property
+    def SHAPES(self) -> Sequence[str]: ...  # noqa: N802
+
+    def kept(self, unit: Told, cells: Sequence[Told]) -> Iterable[str]:
+        """All that the unit can use, which goes along to a machine that does not see the cache."""
+
+    def evaluation(self, unit: Told, cells: Sequence[Told]) -> Iterable[str]:
+        """Those that its results are about, such as held-out instances: they are in bundles."""
+
+    def spent(self, unit: Told, cells: Sequence[Told]) -> Iterable[str]:
+        """Those that only spare time, which pruning removes once all of the unit is done."""
+
+
+class Work(Protocol):
+    """The module `work`: the work of a unit, done in a worker process."""
+
+    def measure(
+        self, unit: Told, cells: Sequence[Told], *, cache: Path | None, event: Event
+    ) -> Iterable[Measured]:
+        """Yield the result of every cell of a unit; `cache` is a folder for what others can use."""
 
 
 STUDIES: Catalogue[StudyRow] = Catalogue(

@@ -22,9 +22,9 @@ from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.gradient.spec import policy_file, policy_stem, pool_file, stage_of
-from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.plan.identity import without_paths
 from maxk_lab.sweeps.run.checkpoints import initial_policy
+from maxk_lab.sweeps.studies import Event, Measured
 from maxk_lab.training.trainer import Trainer, train, warm_up
 
 

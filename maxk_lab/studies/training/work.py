@@ -25,9 +25,9 @@ from maxk_lab.statistics.seeds import QUANTILES, over_instances
 from maxk_lab.studies.training.grid import evaluated_ks
 from maxk_lab.studies.training.held_out import evaluation_set, optima_record, tuning_set
 from maxk_lab.studies.training.spec import checkpoint_file, evaluation_seed, snapshot_file
-from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.plan.identity import canonical_json
 from maxk_lab.sweeps.run.checkpoints import initial_policy
+from maxk_lab.sweeps.studies import Event, Measured
 from maxk_lab.training.evaluation import (
     Decoded,
     decoded,

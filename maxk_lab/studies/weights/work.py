@@ -18,8 +18,8 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.measures import measures_of
 from maxk_lab.studies.weights.spec import rewards_only_refusal
-from maxk_lab.sweeps.parts import Event, Measured
 from maxk_lab.sweeps.run.checkpoints import initial_policy
+from maxk_lab.sweeps.studies import Event, Measured
 
 
 def measure(

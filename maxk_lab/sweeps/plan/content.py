@@ -179,11 +179,12 @@ def source_files(modules: Iterable[str]) -> dict[str, Path]:
         if folder is None or first in seen or _folder_of(first) != folder:
             continue
         seen.add(first)
-        alone, place = folder.name in _SITES, folder / first
-        for path in place.rglob("*.py") if place.is_dir() else [folder / f"{first}.py"]:
-            if path.is_file():
-                files[path.relative_to(folder).as_posix()] = path
-                queue += [(one, folder) for one in (() if alone else _imports(path) - seen)]
+        alone, place, file = folder.name in _SITES, folder / first, folder / f"{first}.py"
+        # A folder without an __init__ is the package only where no module has its name.
+        is_module = file.is_file() and not (place / "__init__.py").is_file()
+        for path in [file] if is_module else place.rglob("*.py"):
+            files[path.relative_to(folder).as_posix()] = path
+            queue += [(one, folder) for one in (() if alone else _imports(path) - seen)]
     return files
 
 

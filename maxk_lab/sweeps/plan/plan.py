@@ -10,13 +10,12 @@ from typing import Any
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
-from maxk_lab.sweeps import parts
 from maxk_lab.sweeps.plan.cells import Cell, Unit
 from maxk_lab.sweeps.plan.content import was_sound
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.variation import variants
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweeps.studies import STUDIES, Spec
 
 __all__ = ["AXES", "Plan", "Skipped", "make_plan", "select"]
 
@@ -45,7 +44,7 @@ def make_plan(spec: SweepSpec) -> Plan:
     found = [replace(v, refusal=None) if was_sound(v, spec.content) else v for v in found]
     sound = [variant for variant in found if variant.refusal is None]
     for kind, study in spec.studies.items():
-        part: parts.Spec = STUDIES.get(kind).part("spec")
+        part: Spec = STUDIES.get(kind).part("spec")
         units += part.units(study, spec.seeds, sound)
         # Settings that cannot run, and points that cannot or are there already, each once.
         left_out = [Skipped(v.setting, v.refusal, kind) for v in found if v.refusal is not None]

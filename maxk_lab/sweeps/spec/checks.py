@@ -10,7 +10,6 @@ from typing import Any
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError, SpecError
 from maxk_lab.estimators.catalogue import choose_estimator
-from maxk_lab.sweeps.parts import Spec
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.grid import Conditions, describe
 from maxk_lab.sweeps.plan.identity import canonical_json
@@ -21,7 +20,7 @@ from maxk_lab.sweeps.spec.fields import Grid
 from maxk_lab.sweeps.spec.figures import check_figures
 from maxk_lab.sweeps.spec.source import Source, TreePath
 from maxk_lab.sweeps.spec.variation import CHECKPOINT, Resolved, Variant
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweeps.studies import STUDIES, Spec
 
 # All checks of a file go through the cells of one seed, which takes seconds for so many.
 MOST_OF_A_SEED = 50_000
