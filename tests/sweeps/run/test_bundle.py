@@ -12,9 +12,7 @@ from hand_written import gradient_metrics
 from stored import damage, lines
 
 from maxk_lab.errors import LabError
-from maxk_lab.files import StorageError
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run import bundle as bundling
+from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.bundle import Bundle, named_files, unpack, write_bundle
 from maxk_lab.sweeps.run.find import find_run, find_runs
 from maxk_lab.sweeps.run.record import Record
@@ -22,11 +20,6 @@ from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
 ELSEWHERE = Path("other")
-
-
-@pytest.fixture
-def plan(small: str) -> Plan:
-    return make_plan(load_spec(small))
 
 
 @pytest.fixture
@@ -197,21 +190,6 @@ def test_a_folder_with_other_things_is_left_alone(file: Path, tmp_path: Path) ->
     (tmp_path / "third/small").write_text("")
     with pytest.raises(LabError, match="third/small is not empty and no run"):
         unpack(Bundle(file), tmp_path / "third")
-
-
-def test_an_unpacking_that_was_stopped_goes_on(plan: Plan, file: Path, monkeypatch) -> None:
-    bundle, written = Bundle(file), []
-
-    def full(path: Path, data: bytes) -> None:
-        written.append(path)
-        raise StorageError(f"{path} cannot be written: No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(bundling, "write_atomically", full)
-        with pytest.raises(StorageError):
-            unpack(bundle, ELSEWHERE)
-    assert len(written) == 1
-    assert len(unpack(bundle, ELSEWHERE).records(plan)) == 7
 
 
 TRAINED = """\

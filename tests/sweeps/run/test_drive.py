@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from run_processes import wait_until
 
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run import drive as drive_module
 from maxk_lab.sweeps.run.backends.backend import Event, Task
 from maxk_lab.sweeps.run.drive import drive
 from maxk_lab.sweeps.run.execute import tasks_of
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import Record, RunDirectory
-from maxk_lab.sweeps.spec.load import load_spec
 
 Answer = Callable[[Task, int], list[Event]]
 
@@ -58,16 +56,6 @@ class Scripted:
 
     def detach(self) -> None:
         self.detached = True
-
-
-@pytest.fixture
-def plan(small: str) -> Plan:
-    return make_plan(load_spec(small))
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
-    return RunDirectory(tmp_path / "run")
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
-from maxk_lab.sweeps.spec.schema import SweepSpec
 
 OWN = """\
 name: own
@@ -33,21 +32,6 @@ gradient:
 """
 SCRIPT = Path(__file__).parent / "run_fake.py"
 Go = Callable[..., Outcome]
-
-
-@pytest.fixture
-def spec(small: str) -> SweepSpec:
-    return load_spec(small)
-
-
-@pytest.fixture
-def plan(spec: SweepSpec) -> Plan:
-    return make_plan(spec)
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
-    return RunDirectory(tmp_path / "results" / "small")
 
 
 @pytest.fixture

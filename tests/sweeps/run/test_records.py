@@ -28,11 +28,6 @@ Content = dict[str, Any]
 Change = Callable[[Content], object]
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
-    return RunDirectory(tmp_path / "results" / "small")
-
-
 def record_of(path: str, number: int = 0, **fields: object) -> Record:
     cell = make_plan(load_spec(path)).cells[number].as_dict()
     return Record(

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from run_processes import logged
 
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
 Go = Callable[..., Outcome]
-
-
-@pytest.fixture
-def plan(small: str) -> Plan:
-    return make_plan(load_spec(small))
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
-    return RunDirectory(tmp_path / "results" / "small")
 
 
 @pytest.fixture

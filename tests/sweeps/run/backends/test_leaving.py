@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,11 +66,6 @@ def names(told: list[Event]) -> list[str]:
     """What became of the cells and units."""
     ends = ("cell_done", "cell_failed", "left", "worker_died")
     return sorted(event.name for event in told if event.name in ends)
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
-    return RunDirectory(tmp_path / "results" / "left")
 
 
 def never(event: Event) -> bool:

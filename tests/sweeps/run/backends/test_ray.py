@@ -54,11 +54,6 @@ def nodes() -> Iterator[Nodes]:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
-    return RunDirectory(tmp_path / "results" / "small")
-
-
-@pytest.fixture
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the folders of this machine from the nodes, which are on it."""
     monkeypatch.setattr(backend, "inode", lambda path: -1)
