@@ -11,7 +11,6 @@ from functools import cache, cached_property
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
 
 from maxk_lab.catalogue import MOST
 from maxk_lab.errors import LabError, shown
@@ -160,20 +159,20 @@ class Settings(Model):
 
 @cache
 def _each(model: type[Settings]) -> tuple[Setting, ...]:
-    return tuple(_of_field(name, field) for name, field in model.model_fields.items())
-
-
-def _of_field(name: str, field: FieldInfo) -> Setting:
-    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    kind: Any = field.annotation
-    for part in field.metadata:
-        kind = Annotated[kind, part]
-    return Setting(
-        name,
-        kind,
-        field.get_default(),
-        meaning=field.description or "",
-        later=bool(extra.get("later")),
-        spelling=str(extra.get("spelling", "")),
-        strict=True,
-    )
+    settings = []
+    for name, field in model.model_fields.items():
+        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        kind: Any = field.annotation
+        for part in field.metadata:
+            kind = Annotated[kind, part]
+        one = Setting(
+            name,
+            kind,
+            field.get_default(),
+            meaning=field.description or "",
+            later=bool(extra.get("later")),
+            spelling=str(extra.get("spelling", "")),
+            strict=True,
+        )
+        settings.append(one)
+    return tuple(settings)

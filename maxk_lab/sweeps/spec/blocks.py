@@ -109,7 +109,9 @@ def note_problems(
         location, kind, value = (*at, *finding["loc"]), finding["type"], finding["input"]
         path = _path(location, source.tree)
         if kind == "extra_forbidden":
-            words = _misplaced(path) or unknown_key(path[-1], keys(location[:-1]))
+            study = STUDIES.get(path[0]).part("spec").Study if path[0] in STUDIES else None
+            words = study.misplaced.get(path[-1]) if study else None
+            words = words or unknown_key(path[-1], keys(location[:-1]))
             source.add(path, words, key=True)
         elif kind in ("union_tag_not_found", "union_tag_invalid"):
             _note_kind(value if isinstance(value, Mapping) else {}, path, source)
@@ -150,10 +152,3 @@ def _keys(location: Location, model: type[BaseModel]) -> Iterable[str]:
     if location[0] == "claims":
         model, location = CLAIM_KINDS[str(location[2])], location[3:]
     return known_keys(model, map(str, location))
-
-
-def _misplaced(path: TreePath) -> str | None:
-    """Return what to say of a key that belongs to another kind of study."""
-    study = STUDIES.get(path[0]).part("spec").Study if path[0] in STUDIES else None
-    words: str | None = study and study.misplaced.get(path[-1])
-    return words

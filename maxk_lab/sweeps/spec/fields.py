@@ -39,10 +39,6 @@ def _claimable_by(kind: str) -> Callable[[str], str]:
     return check
 
 
-def _ascending(values: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted(values))
-
-
 def _single(value: Any) -> Any:
     if not isinstance(value, bool | int | float | str):
         given = "nothing" if value is None else shown(value)
@@ -62,7 +58,7 @@ Distances = Annotated[OneOrMore[NotNegative], AfterValidator(distinct)]
 Value = Annotated[
     bool | int | float | str, Field(union_mode="left_to_right"), BeforeValidator(_single)
 ]
-DistinctAscending = Annotated[Distinct, AfterValidator(_ascending)]
+DistinctAscending = Annotated[Distinct, AfterValidator(lambda values: tuple(sorted(values)))]
 
 
 class Grid(Model):

@@ -18,7 +18,13 @@ from maxk_lab.sweeps.spec.environment import resolve_environment, resolve_files
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.spec.layers import NO_CHOICE, Choice, apply_overrides, resolve_execution
 from maxk_lab.sweeps.spec.schema import SweepSpec, listed
-from maxk_lab.sweeps.spec.source import LONGEST_MESSAGE, Source, read_source, source_of_mapping
+from maxk_lab.sweeps.spec.source import (
+    LONGEST_MESSAGE,
+    Source,
+    at_path,
+    read_source,
+    source_of_mapping,
+)
 from maxk_lab.sweeps.spec.variation import resolve_vary, variants
 
 __all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]
@@ -88,23 +94,19 @@ def read_spec(path: str | Path) -> SweepSpec:
     if parts.whole:
         return parts.spec
     content = source.tree.get("content")
-    packages = content if isinstance(content, Mapping) else {}
-    lacking = [
-        f"{key} (package {_package(packages.get(key))})"
-        for key, (catalogue, name) in named_on_axes(source.tree).items()
-        if name not in catalogue
-    ]
+    lacking = []
+    for key, (catalogue, name) in named_on_axes(source.tree).items():
+        if name not in catalogue:
+            about = at_path(content, (key,))
+            origin = (at_path(about, (part,)) for part in ("package", "version"))
+            package = " ".join(str(one) for one in origin if one) or "not recorded"
+            lacking.append(f"{key} (package {package})")
     if lacking:
         what = shortened(", ".join(lacking), LONGEST_MESSAGE)
         raise LabError(
             f"to read the run, install what it was measured with and is missing here: {what}"
         )
     raise _problems(source)
-
-
-def _package(entry: Any) -> str:
-    about = entry if isinstance(entry, Mapping) else {}
-    return f"{about.get('package', '')} {about.get('version', '')}".strip() or "not recorded"
 
 
 def spec_to_yaml(spec: SweepSpec) -> str:
