@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from maxk_lab.gradients.fitting import oracle_coefficients as oracle_coefficients
     from maxk_lab.gradients.fitting import same_batch as same_batch
     from maxk_lab.gradients.sampled.measures import measure_cells as measure_cells
-    from maxk_lab.gradients.scores.behaviour import perturbed as perturbed
     from maxk_lab.gradients.scores.draw import draw_pool as draw_pool
+    from maxk_lab.gradients.scores.draw import perturbed as perturbed
     from maxk_lab.gradients.scores.per_trajectory import trajectory_scores as trajectory_scores
     from maxk_lab.gradients.scores.pool import ScorePool as ScorePool
     from maxk_lab.gradients.scores.pool import proxy_correlations as proxy_correlations

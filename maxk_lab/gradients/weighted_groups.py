@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from maxk_lab.catalogue import load
+from maxk_lab.estimators import objective_estimate, off_policy_value
+from maxk_lab.estimators.objectives import Objective
 from maxk_lab.statistics.measures import measures_of
+from maxk_lab.statistics.moments import point_estimates
+from maxk_lab.statistics.units import Units
 
 
 @dataclass(frozen=True)
@@ -40,23 +43,20 @@ def concentration(groups: WeightedGroups) -> Tensor:
     return share.square().sum(-1) / share.sum(-1).square()
 
 
-class GroupSums:
-    """The sums over all possible groups that the means of their measures are made of."""
+def value_estimates(wanted: Objective, rewards: Tensor, ratios: Tensor | None) -> Tensor:
+    """The objective's unbiased estimates from groups [..., n], with ratios where these count."""
+    if ratios is None:
+        return objective_estimate(rewards, wanted)
+    return off_policy_value(rewards, ratios, wanted.k)
 
-    def __init__(self) -> None:
-        # By measure: its sum, and the probability of the groups that have a number.
-        self._sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
 
-    def add(self, groups: WeightedGroups, chance: Tensor) -> None:
-        """Count groups [S, n] of probability `chance` [S]."""
-        for name, values in groups.measures().items():
-            numbers = values.double()
-            self._sums[name][0] += float(chance @ numbers.nan_to_num(0.0))
-            self._sums[name][1] += float(chance @ (~numbers.isnan()).double())
+def cell_record(units: Units, *, coefficients: list[Any] | None, **rest: Any) -> dict[str, Any]:
+    """The metrics of a cell: its units, point estimates, fitted coefficients and the `rest`.
 
-    def means(self) -> dict[str, float]:
-        """The probability of every event, the mean of every number; NaN where no group has one."""
-        return {
-            name: total / counted if counted else math.nan
-            for name, (total, counted) in self._sums.items()
-        }
+    A point estimate that is undefined is None, with its reason under `undefined`.
+    """
+    undefined: dict[str, str] = {}
+    metrics = rest | {"undefined": undefined}
+    if coefficients is not None:
+        metrics["coefficients"] = coefficients
+    return metrics | units.as_record() | point_estimates(units, undefined)

@@ -101,25 +101,3 @@ def test_a_rate_that_no_group_showed_is_bounded_by_how_many_groups_there_were():
     )
     assert (always.value, always.high) == (1.0, 1.0)
     assert always.low**64 == pytest.approx(0.025)
-
-
-@pytest.mark.slow
-def test_the_interval_of_a_rare_rate_covers_it():
-    rng, rate, groups = np.random.default_rng(5), 0.002, 256
-    hits = 0
-    for _ in range(400):
-        dead = rng.binomial(groups // 16, rate, 16) / (groups // 16)
-        if dead.any():  # instances that differ tell an error
-            continue
-        units = Units(
-            np.zeros(16, np.int64),
-            *np.ones((4, 16)),
-            measures={"dead_gradient_rate": dead},
-            groups=groups,
-        )
-        found = interval(units, "dead_gradient_rate")
-        assert found.high > 0
-        hits += found.low <= rate <= found.high
-    assert (
-        hits > 200
-    )  # about 60 % of all draws show no dead group, and each of their intervals holds the rate

@@ -178,14 +178,6 @@ def test_the_best_constant_is_the_mean_maximum_weighted_by_the_squared_score_of_
         constant_level(outcomes, 0)
 
 
-@pytest.mark.parametrize("rewards", [DISTINCT, TIED])
-@pytest.mark.parametrize(("n", "k"), [(2, 1), (2, 2), (4, 2), (5, 3), (4, 4)])
-def test_the_best_constant_is_the_least_squares_one_at_every_n(rewards, n, k):
-    outcomes, _ = table(rewards, seed=n)
-    (alpha,) = oracle_coefficients(outcomes, n, k, "constant").tolist()
-    assert constant_level(outcomes, k) == pytest.approx(alpha, abs=1e-9)
-
-
 def least_second_moment(outcomes, scores, n, k):
     """The least E‖Σ_i (s_i − b_i) ψ_i‖² over b(multiset of the others).
 

@@ -6,7 +6,7 @@ import torch
 from score_tables import bandit, pool_of
 
 from maxk_lab.errors import LabError
-from maxk_lab.gradients.scores.behaviour import perturbed
+from maxk_lab.gradients.scores.draw import perturbed
 from maxk_lab.gradients.scores.pool import ScorePool, correlation
 
 KINDS = ("length", "logit_proxy", "grad_norm")

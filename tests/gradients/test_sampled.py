@@ -17,9 +17,8 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.gradients.sampled.blocks import KEPT, together
 from maxk_lab.gradients.sampled.groups import FEW_GROUPS, MOST_BLOCKS, blocks_of, group_order
-from maxk_lab.gradients.sampled.measures import measure_cells
-from maxk_lab.gradients.sampled.references import LEAST_CARRYING, carrying_share
-from maxk_lab.gradients.scores.behaviour import perturbed
+from maxk_lab.gradients.sampled.measures import LEAST_CARRYING, carrying_share, measure_cells
+from maxk_lab.gradients.scores.draw import perturbed
 from maxk_lab.gradients.scores.pool import Listing, ScorePool
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.measures import THESE

@@ -11,8 +11,7 @@ import small_environments
 import torch
 
 from maxk_lab.errors import LabError
-from maxk_lab.gradients.scores.behaviour import perturbed
-from maxk_lab.gradients.scores.draw import draw_pool
+from maxk_lab.gradients.scores.draw import draw_pool, perturbed
 from maxk_lab.gradients.scores.per_trajectory import trained
 from maxk_lab.gradients.scores.sampler import (
     FALSE_ALARM,

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
-from functools import cache, partial
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators import effective_sample_size, objective_estimate, off_policy_value
+from maxk_lab.estimators import effective_sample_size
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.gradients.enumerated.anatomy import anatomy
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights, exact_value
-from maxk_lab.gradients.enumerated.moments import MomentSums, Outcomes, Weigh
-from maxk_lab.gradients.fitting import EnumeratedFit, SampledFits, enumerated_fits
-from maxk_lab.gradients.scores.behaviour import listed_divergence
-from maxk_lab.gradients.scores.pool import ScorePool
-from maxk_lab.gradients.weighted_groups import GroupSums, WeightedGroups
-from maxk_lab.statistics.moments import point_estimates
-from maxk_lab.statistics.units import Array, Units
+from maxk_lab.gradients.enumerated.moments import MomentSums, Outcomes, Weigh, anatomy
+from maxk_lab.gradients.enumerated.oracle import joint_optimum
+from maxk_lab.gradients.fitting import check_on_policy, oracle_coefficients, same_batch
+from maxk_lab.gradients.sampled.groups import Groups
+from maxk_lab.gradients.scores.pool import ScorePool, listed_divergence
+from maxk_lab.gradients.weighted_groups import (
+    WeightedGroups,
+    cell_record,
+    value_estimates,
+)
+from maxk_lab.statistics.units import FIELDS, Array, Units
 
 
 class Enumeration:
     """The cells of one pool by enumeration; what several share is worked out once."""
 
-    def __init__(self, pool: ScorePool, sampled: Callable[[int, int], SampledFits]) -> None:
-        """`sampled` gives what the pool's groups of n fit, under so many partitions."""
-        self._pool, self._sampled = pool, sampled
+    def __init__(self, pool: ScorePool, groups: Callable[[int, int], Groups]) -> None:
+        """`groups` are the pool's groups of n under so many partitions, for a cross-fit."""
+        self._pool, self._groups = pool, groups
         self._outcomes = cache(self._outcomes_of)
         self._value_variance = cache(self._value_variance_of)
         self._relative_sample_size = cache(self._relative_sample_size_of)
@@ -40,36 +45,21 @@ class Enumeration:
 
         None is for a pool that does not list every trajectory and for too many groups.
         """
-        if not self._pool.listed:
-            return None
         method, n = Method.of(cell), int(cell["n"])
-        kind = method.needed_weight
-        outcomes = [self._outcomes(i, kind) for i in range(len(self._pool.parts))]
-        fits: list[EnumeratedFit] | None
-        if method.fit is None:
-            weigh = _weigh_of(method)
-            fits = [EnumeratedFit(instance, weigh, None) for instance in outcomes]
-        else:
-            fits = enumerated_fits(
-                outcomes, method, n, partial(self._sampled, n, cell["partitions"])
-            )
-        ordered = method.is_ordered
-        if fits is None or not all(fit.outcomes.enumerable(n, ordered=ordered) for fit in fits):
+        fits = self._fits(method, n, cell["partitions"]) if self._pool.listed else None
+        if fits is None:
             return None
-        rows = [_measured(fit, method, n) for fit in fits]
+        rows = [_measured(outcomes, weigh, method, n) for outcomes, weigh, _ in fits]
         columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        names = (*FIELDS, "squared_bias", "off_direction")
+        moments: dict[str, Any] = {name: columns.pop(name) for name in names}
         units = Units(
             np.zeros(len(rows), dtype=np.int64),
-            m2=columns.pop("m2"),
-            mean_square=columns.pop("mean_square"),
-            inner=columns.pop("inner"),
-            truth=columns.pop("truth"),
-            squared_bias=columns.pop("squared_bias"),
-            off_direction=columns.pop("off_direction"),
+            **moments,
             tolerance=self._pool.tolerance,
             measures=columns | self._shared(method, n),
         )
-        coefficients = [fit.coefficients for fit in fits]
+        coefficients = [coefficients for _, _, coefficients in fits]
         return cell_record(
             units,
             against="complete",
@@ -79,13 +69,42 @@ class Enumeration:
             coefficients=coefficients if any(row is not None for row in coefficients) else None,
         )
 
+    def _fits(
+        self, method: Method, n: int, partitions: int
+    ) -> list[tuple[Outcomes, Weigh, list[float] | None]] | None:
+        """Return of each instance the outcomes, weights, and coefficients that its groups share.
+
+        None is for too many groups. Raises `ValueError` where a method with a fit cannot run at
+        this n.
+        """
+        family, fit = method.baseline.row.name, method.fit
+        outcomes = [self._outcomes(i, method.needed_weight) for i in range(len(self._pool.parts))]
+        if fit is not None:
+            method.check_size(n)
+        # Where weights see more than rewards, g is the trajectory's number: each is a class.
+        apart = fit == "same_batch" or family == "joint_optimum"
+        if apart:
+            numbers = [torch.arange(len(one.rewards), dtype=torch.float64) for one in outcomes]
+            outcomes = [replace(one, g=g) for one, g in zip(outcomes, numbers, strict=True)]
+        if not all(one.enumerable(n, ordered=method.is_ordered) for one in outcomes):
+            return None
+        alphas: list[Tensor | None] = [None] * len(outcomes)
+        if fit == "cross_fit":
+            alphas = list(self._groups(n, partitions).cross_fit(method.k, family))
+        elif fit is not None and not apart:
+            alphas = [oracle_coefficients(one, n, method.k, family) for one in outcomes]
+        return [
+            (one, _weigh_of(one, method, n, a), None if a is None else a.tolist())
+            for one, a in zip(outcomes, alphas, strict=True)
+        ]
+
     def _outcomes_of(self, i: int, kind: str | None) -> Outcomes:
         part = self._pool.parts[i]
         listed = part.listed
         assert listed is not None
         g = None if kind is None else part.trajectory_weight(kind, listed=True)
         drawn = (listed.ratios, listed.behaviour) if self._pool.off_policy else (None, None)
-        return Outcomes.of(listed.probabilities, listed.rewards, g, part.products, *drawn)
+        return Outcomes(listed.probabilities, listed.rewards, g, part.products, *drawn).possible()
 
     def _shared(self, method: Method, n: int) -> dict[str, Array]:
         """The measures [I] that do not depend on the baseline."""
@@ -109,12 +128,8 @@ class Enumeration:
         mean = exact_value(chances, outcomes.rewards, wanted)
 
         def powers(rewards: Tensor, ratios: Tensor | None) -> Tensor:
-            values = (
-                objective_estimate(rewards, wanted)
-                if ratios is None
-                else off_policy_value(rewards, ratios, wanted.k)
-            )
-            return torch.stack([values - mean, (values - mean).square()], 1)
+            distances = value_estimates(wanted, rewards, ratios) - mean
+            return torch.stack([distances, distances.square()], 1)
 
         first, second = outcomes.classes.expectation(n, powers).tolist()
         return float(second - first**2)
@@ -129,40 +144,58 @@ class Enumeration:
         return float(self._outcomes(i, None).classes.expectation(n, size)) / n
 
 
-def _weigh_of(method: Method) -> Weigh:
-    """The weights of groups by their rewards, trajectory weights and ratios."""
-    kind = method.needed_weight
+def _weigh_of(outcomes: Outcomes, method: Method, n: int, alpha: Tensor | None) -> Weigh:
+    """The weights of groups, with the coefficients `alpha` or those of every group."""
+    best, kind, family = None, method.needed_weight, method.baseline.row.name
+    if family == "joint_optimum":
+        check_on_policy(outcomes)
+        best = joint_optimum(outcomes, n, method.k)
 
     def weigh(rewards: Tensor, g: Tensor | None, ratios: Tensor | None) -> Tensor:
-        if not method.needs_ratios:
-            ratios = None
-        elif ratios is None:
-            ratios = torch.ones_like(rewards)
-        given = {} if kind is None or g is None else {kind: g}
-        return method.weights(rewards, trajectory_weights=given, ratios=ratios)
+        if alpha is not None:
+            return method.weights(rewards, coefficients=alpha)
+        if method.fit is None:
+            by_kind = {} if kind is None or g is None else {kind: g}
+            if ratios is None and method.needs_ratios:
+                ratios = torch.ones_like(rewards)
+            ratios = ratios if method.needs_ratios else None
+            return method.weights(rewards, trajectory_weights=by_kind, ratios=ratios)
+        assert g is not None
+        rows = g.long()
+        if best is not None:
+            return best.weights(rewards, rows)
+        gram = outcomes.gram[rows.unsqueeze(-1), rows.unsqueeze(-2)]
+        return method.weights(rewards, coefficients=same_batch(rewards, gram, method.k, family))
 
     return weigh
 
 
-def _measured(fit: EnumeratedFit, method: Method, n: int) -> dict[str, float]:
+def _measured(outcomes: Outcomes, weigh: Weigh, method: Method, n: int) -> dict[str, float]:
     """Moments, bias, measures of single groups and anatomy of one instance, in one pass."""
-    classes = fit.outcomes.classes
-    sums, of_groups, mixed = MomentSums(classes), GroupSums(), 0.0
-    weigh_plain, plain = None, None
+    classes = outcomes.classes
+    sums, mixed, weigh_plain, plain = MomentSums(classes), 0.0, None, None
+    # Of every measure of single groups: its sum, and the chance of the groups that have a number.
+    totals, counted = defaultdict[str, float](float), defaultdict[str, float](float)
     if method.takes_baseline and method.baseline.name != "none":
-        weigh_plain = _weigh_of(Method.parse(method.estimator.name, "none", method.k))
-        plain = MomentSums(classes)
+        without = Method.parse(method.estimator.name, "none", method.k)
+        weigh_plain, plain = _weigh_of(outcomes, without, n, None), MomentSums(classes)
     for rows, chance in classes.groups(n, ordered=method.is_ordered):
         arguments, form = classes.arguments(rows), classes.forms(rows)
-        weights = fit.weigh(*arguments).double()
+        weights = weigh(*arguments).double()
         sums.add(rows, chance, weights, form)
-        of_groups.add(WeightedGroups(weights, arguments[0]), chance)
+        for name, values in WeightedGroups(weights, arguments[0]).measures().items():
+            numbers = values.double()
+            totals[name] += float(chance @ numbers.nan_to_num(0.0))
+            counted[name] += float(chance @ (~numbers.isnan()).double())
         if plain is not None and weigh_plain is not None:
-            without = weigh_plain(*arguments).double()
-            plain.add(rows, chance, without, form)
-            mixed += float(chance @ form(without, weights))
-    parts = asdict(anatomy(fit.outcomes, n, sums, plain, mixed))
-    return _exact(fit.outcomes, sums, method.objective) | of_groups.means() | parts
+            bare = weigh_plain(*arguments).double()
+            plain.add(rows, chance, bare, form)
+            mixed += float(chance @ form(bare, weights))
+    of_groups = {
+        name: total / counted[name] if counted[name] else math.nan for name, total in totals.items()
+    }
+    parts = anatomy(outcomes, n, sums, plain, mixed)
+    return _exact(outcomes, sums, method.objective) | of_groups | parts
 
 
 def _exact(outcomes: Outcomes, moments: MomentSums, wanted: Objective) -> dict[str, float]:
@@ -182,15 +215,3 @@ def _exact(outcomes: Outcomes, moments: MomentSums, wanted: Objective) -> dict[s
         "squared_bias": max(0.0, outcomes.inner(mean - gradient, mean - gradient)),
         "off_direction": max(0.0, outcomes.inner(off, off)),
     }
-
-
-def cell_record(units: Units, *, coefficients: list[Any] | None, **rest: Any) -> dict[str, Any]:
-    """The metrics of a cell: its units, point estimates, fitted coefficients and the `rest`.
-
-    A point estimate that is undefined is None, with its reason under `undefined`.
-    """
-    undefined: dict[str, str] = {}
-    metrics = rest | {"undefined": undefined}
-    if coefficients is not None:
-        metrics["coefficients"] = coefficients
-    return metrics | units.as_record() | point_estimates(units, undefined)

@@ -21,9 +21,8 @@ from torch import Tensor
 # More groups than this are not enumerated, nor more members of all of them together.
 MULTISETS = 400_000
 MEMBERS = 2**25
-# Elements of the largest tensor held at a time, and the groups handled together whatever their
-# size. Tensors of 2 MB stay in the cache and in the process; larger ones are asked of the system
-# and given back every time, which took a third of an enumeration.
+# Elements of the largest tensor held at a time (2 MB stay in the cache: a third faster than more),
+# and the groups handled together whatever their size.
 CHUNK_ELEMENTS = 2**18
 LEAST_CHUNK = 64
 
@@ -50,28 +49,15 @@ class Outcomes:
     ratios: Tensor | None = None
     behaviour: Tensor | None = None
 
-    @classmethod
-    def of(
-        cls,
-        probabilities: Tensor,
-        rewards: Tensor,
-        g: Tensor | None,
-        gram: Tensor,
-        ratios: Tensor | None = None,
-        behaviour: Tensor | None = None,
-    ) -> Outcomes:
+    def possible(self) -> Outcomes:
         """Return the outcomes that can be drawn; probabilities are made to sum to one exactly."""
-        (possible,) = (probabilities if behaviour is None else behaviour).nonzero(as_tuple=True)
-        p = probabilities[possible]
-        b = None if behaviour is None else behaviour[possible]
-        return cls(
-            p / p.sum(),
-            rewards[possible],
-            None if g is None else g[possible],
-            gram[possible][:, possible],
-            None if ratios is None else ratios[possible],
-            None if b is None else b / b.sum(),
-        )
+        (rows,) = self.drawn.nonzero(as_tuple=True)
+        columns = (self.probabilities, self.rewards, self.g, self.ratios, self.behaviour)
+        p, rewards, g, ratios, b = (None if x is None else x[rows] for x in columns)
+        assert p is not None
+        assert rewards is not None
+        b = None if b is None else b / b.sum()
+        return Outcomes(p / p.sum(), rewards, g, self.gram[rows][:, rows], ratios, b)
 
     @property
     def drawn(self) -> Tensor:
@@ -235,10 +221,7 @@ class MomentSums:
 def complete_moments(
     outcomes: Outcomes, n: int, weigh: Weigh, *, ordered: bool = False
 ) -> MomentSums:
-    """Return the moments of ĝ = Σ_i w_i ψ_i over all groups of n i.i.d. trajectories.
-
-    `ordered`: the weights depend on the order of drawing, too.
-    """
+    """Return the moments of ĝ over all groups of n; `ordered`: weights see the drawing order."""
     classes = outcomes.classes
     sums = MomentSums(classes)
     for rows, chance in classes.groups(n, ordered=ordered):
@@ -248,10 +231,7 @@ def complete_moments(
 
 @lru_cache(maxsize=4)
 def multisets(kinds: int, n: int) -> tuple[Tensor, Tensor]:
-    """Return the multisets of n out of `kinds` classes and how many orders each has.
-
-    The multisets are [S, n], each ascending; the logarithms of their numbers of orders are [S].
-    """
+    """Return the multisets of n out of `kinds` classes, ascending [S, n], and log orders [S]."""
     count = math.comb(kinds + n - 1, n)
     flat = chain.from_iterable(combinations_with_replacement(range(kinds), n))
     members = torch.from_numpy(np.fromiter(flat, dtype=np.int64, count=count * n).reshape(count, n))
@@ -265,9 +245,61 @@ def multisets(kinds: int, n: int) -> tuple[Tensor, Tensor]:
 
 @lru_cache(maxsize=4)
 def ordered_groups(kinds: int, n: int) -> tuple[Tensor, Tensor]:
-    """Return the ordered groups of n out of `kinds` classes, [S, n], and zeros [S].
-
-    The zeros are the logarithms of how many orders each stands for.
-    """
+    """Return the ordered groups of n out of `kinds` classes, [S, n], and log orders [S] of 0."""
     members = torch.cartesian_prod(*[torch.arange(kinds)] * n).view(-1, n)
     return members, torch.zeros(len(members), dtype=torch.float64)
+
+
+def anatomy(
+    outcomes: Outcomes, n: int, own: MomentSums, plain: MomentSums | None, mixed: float
+) -> dict[str, float]:
+    """The parts of tr Cov ĝ of all groups of n, which they sum to.
+
+    Every function of n i.i.d. trajectories is its mean plus uncorrelated terms of one, two, …
+    trajectories (Hoeffding 1948). The first of them has the variance n · tr Cov E[ĝ|τ_1], here
+    `variance_first`; the rest of ĝ = Σ s_i ψ_i − Σ b_i ψ_i are the higher terms of the two sums:
+    `variance_cross`, `variance_baseline`, and −2 times their covariance, `variance_interaction`.
+    With s the same estimator's weights without a baseline and b = s − w whatever the baseline takes
+    off, a function of the others or of sample i as well, that is so for biased estimators, too.
+
+    `own` are the sums of the weights w, `plain` those of s, None where they are the same, and
+    `mixed` is E⟨ĝ, the same without the baseline⟩.
+    """
+
+    def mean(sums: MomentSums) -> Tensor:
+        return outcomes.centred(sums.coefficients)
+
+    def higher(a: MomentSums, b: MomentSums, second: float) -> float:
+        """Terms of several trajectories: of E⟨ĝ(a), ĝ(b)⟩, without means and first terms."""
+        return second - outcomes.inner(mean(a), mean(b)) - _first(a, b, n)
+
+    first, of_own, parts = _first(own, own, n), higher(own, own, own.second), (0.0, 0.0)
+    cross = of_own
+    if plain is not None:
+        cross, of_both = higher(plain, plain, plain.second), higher(plain, own, mixed)
+        # Σ b ψ is the difference of the two sums.
+        parts = (cross - 2 * of_both + of_own, 2 * (of_both - cross))
+    return {
+        "variance_first": first,
+        "variance_cross": cross,
+        "variance_baseline": parts[0],
+        "variance_interaction": parts[1],
+    }
+
+
+def _first(a: MomentSums, b: MomentSums, n: int) -> float:
+    """n · tr Cov of the conditional means given τ_1.
+
+    P(τ_1 in c | the group) = m_c/n by exchangeability, so E[Σ w_i ψ_i | τ_1] = u_c (ψ_1 − μ_c)
+    + Σ_d Q_cd μ_d with Q_cd = E[m_c Σ_{i in d} w_i] / (n P_c) and u_c the mean weight of a
+    member of c.
+    """
+    classes = a.classes
+    scale = n * classes.mass
+    inside = (a.totals / scale) * (b.totals / scale) * classes.spread
+    moved = [
+        classes.centred(sums.given / scale.unsqueeze(1) - sums.totals)
+        for sums in ((a, b) if a is not b else (a,))
+    ]
+    between = ((moved[0] @ classes.products) * moved[-1]).sum(1)
+    return float(n * (classes.mass @ (inside + between)))

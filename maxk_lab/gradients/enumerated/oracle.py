@@ -1,8 +1,7 @@
 """The best constant and the best symmetric baseline, where all trajectories are listed.
 
 Symmetric leave-one-out baselines b_i are any function of the multiset of the n − 1 other
-trajectories: every unbiased baseline of the catalogue is one of them, so the variance that the best
-of them leaves is what the others are to be measured against.
+trajectories, as every unbiased baseline of the catalogue is: the best leaves the least variance.
 """
 
 from __future__ import annotations
@@ -104,52 +103,32 @@ def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) 
             + (f"n <= {fits} fits" if fits > 1 else "no n fits so many outcomes")
         )
     members, log_count = multisets(kinds, n - 1)
-    log_p = outcomes.probabilities.log()
-    chance = (log_count + log_p[members].sum(1)).exp()
+    chance = (log_count + outcomes.probabilities.log()[members].sum(1)).exp()
     right = _right_side(outcomes, members, n, k)
-    values = _solution(_Curvature(outcomes, n), right, chance)
-    return JointOptimum(n, k, kinds, values, n * float((chance * right) @ values))
-
-
-class _Curvature:
-    """Return the map b → E‖ψ‖² b(m) + Σ_a m_a Σ_c p_c ⟨ψ_a, ψ_c⟩ b(m − a + c).
-
-    It goes by way of the multisets of n − 2 that m − a is of.
-    """
-
-    def __init__(self, outcomes: Outcomes, n: int) -> None:
-        kinds = len(outcomes.probabilities)
-        self.norm = float(outcomes.probabilities @ outcomes.gram.diagonal())
-        self.pull = outcomes.probabilities.unsqueeze(1) * outcomes.gram
-        rest, _ = multisets(kinds, n - 2)
-        places = _places(kinds, n - 1)
-        self.grown = places(places.keys[rest].sum(1, keepdim=True) + places.keys)
-        self.times = torch.stack([(rest == a).sum(1) + 1 for a in range(kinds)], 1).double()
-
-    def __call__(self, b: Tensor) -> Tensor:
-        pulled = self.times * (b[self.grown] @ self.pull)
-        return (self.norm * b).index_add_(0, self.grown.flatten(), pulled.flatten())
-
-
-def _solution(curvature: _Curvature, right: Tensor, chance: Tensor) -> Tensor:
-    """Solve curvature(b) = right by conjugate gradients.
-
-    The map is symmetric in the inner product weighted by the chances of the multisets: of √chance b
-    it is symmetric in the plain one.
-    """
+    # m − a + c is reached by way of the multisets of n − 2 that m − a is of.
+    norm = float(outcomes.probabilities @ outcomes.gram.diagonal())
+    pull = outcomes.probabilities.unsqueeze(1) * outcomes.gram
+    rest, _ = multisets(kinds, n - 2)
+    places = _places(kinds, n - 1)
+    grown = places(places.keys[rest].sum(1, keepdim=True) + places.keys)
+    times = torch.stack([(rest == a).sum(1) + 1 for a in range(kinds)], 1).double()
+    # The system is symmetric in the inner product weighted by the chances of the multisets: of
+    # √chance b it is symmetric in the plain one.
     root = chance.clamp(min=LEAST_CHANCE).sqrt()
 
     def scaled(values: np.ndarray) -> np.ndarray:
-        return (root * curvature(torch.from_numpy(values.ravel()) / root)).numpy()
+        b = torch.from_numpy(values.ravel()) / root
+        pulled = times * (b[grown] @ pull)
+        return (root * (norm * b).index_add_(0, grown.flatten(), pulled.flatten())).numpy()
 
-    size = len(right)
-    values, _ = cg(
-        LinearOperator((size, size), scaled, dtype=np.float64),
+    solution, _ = cg(
+        LinearOperator((unknowns, unknowns), scaled, dtype=np.float64),
         (root * right).numpy(),
         rtol=LEAST_RESIDUAL,
         maxiter=MOST_STEPS,
     )
-    return torch.from_numpy(values) / root
+    values = torch.from_numpy(solution) / root
+    return JointOptimum(n, k, kinds, values, n * float((chance * right) @ values))
 
 
 def _right_side(outcomes: Outcomes, members: Tensor, n: int, k: int) -> Tensor:

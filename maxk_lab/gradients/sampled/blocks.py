@@ -55,11 +55,11 @@ class Blocks:
 
     def within(self) -> Array:
         """How far the blocks lie from their instance, in every column: [4, I, B']."""
-        found = np.stack([by_block for _, by_block in self._estimates])
-        _, instances, blocks = found.shape
+        distances = np.stack([by_block for _, by_block in self._estimates])
+        _, instances, blocks = distances.shape
         averaged = 1 if instances * blocks <= KEPT_IN_ALL else together(blocks)
-        kept: Array = found.reshape(*found.shape[:2], -1, averaged).mean(3)
-        return kept
+        means: Array = distances.reshape(4, instances, -1, averaged).mean(3)
+        return means
 
     def deviations(
         self, trusted: NDArray[np.bool_] | None, tested: NDArray[np.bool_] | None = None
@@ -71,16 +71,14 @@ class Blocks:
         others deviate by 0, without an error, so that no sum rests on them.
         """
         _, _, (inner, _), (truth, _) = self._estimates
-        if trusted is None:
-            trusted = np.zeros(len(inner), dtype=bool)
-        if tested is None:
-            tested = np.ones(len(inner), dtype=bool)
+        trusted = np.zeros(len(inner), dtype=bool) if trusted is None else trusted
+        tested = np.ones(len(inner), dtype=bool) if tested is None else tested
         total = truth[tested].sum()
         scale = float(inner[tested].sum() / total) if total > 0 else 1.0
         return Deviations(
             along=_only(tested, self._along()),
-            anywhere=_only(tested, _between_halves(self._distance(1.0))),
-            beside=_only(tested, _between_halves(self._distance(scale))),
+            anywhere=_only(tested, self._apart(1.0)),
+            beside=_only(tested, self._apart(scale)),
             trusted=trusted & tested,
         )
 
@@ -94,11 +92,11 @@ class Blocks:
 
     def p_values(self) -> Array:
         """The p-value of every instance, the smaller of its two tests: [I]."""
-        anywhere = _between_halves(self._distance(1.0))
-        found: Array = np.minimum(
-            self._along().p_values(two_sided=True), anywhere.p_values(two_sided=False)
+        along, anywhere = self._along(), self._apart(1.0)
+        smaller: Array = np.minimum(
+            along.p_values(two_sided=True), anywhere.p_values(two_sided=False)
         )
-        return found
+        return smaller
 
     def _along(self) -> Deviation:
         _, _, inner, truth = self._estimates
@@ -108,15 +106,23 @@ class Blocks:
             _beyond_rounding(inner[1] - truth[1], size[:, None]),
         )
 
-    def _distance(self, scale: float) -> Array:
-        """Return ⟨X_b − s Y_b, X_c − s Y_c⟩, [I, B, B]."""
-        found: Array = self._square - scale * self._cross + scale**2 * self._other
+    def _apart(self, scale: float) -> Deviation:
+        """‖E X − s E Y‖² from the first half of the blocks against the second, given the first.
+
+        However many directions the noise has, the products of the second half's blocks with the
+        mean of the first are independent given that mean: their t statistic needs no other law (Kim
+        and Ramdas 2024, "Dimension-agnostic inference using cross U-statistics").
+        """
+        products = self._square - scale * self._cross + scale**2 * self._other  # ⟨X_b − s Y_b, …⟩
         size = (
             _largest(self._square)
             + abs(scale) * _largest(self._cross)
             + scale**2 * _largest(self._other)
         )
-        return _beyond_rounding(found, size[:, None, None])
+        half = products.shape[1] // 2
+        of_second = _beyond_rounding(products, size[:, None, None])[:, :half, half:].mean(1)
+        mean = of_second.mean(1)
+        return Deviation.of(mean, of_second - mean[:, None])
 
 
 def trusted_by(controls: Iterable[Blocks]) -> NDArray[np.bool_] | None:
@@ -126,29 +132,25 @@ def trusted_by(controls: Iterable[Blocks]) -> NDArray[np.bool_] | None:
     or too few blocks carry it, nothing vouches for the pool.
     """
     trusted = [control.carried() & (control.p_values() >= DISTRUST) for control in controls]
-    if not trusted:
-        return None
-    found: NDArray[np.bool_] = np.all(trusted, axis=0)
-    return found
+    return np.logical_and.reduce(trusted) if trusted else None
 
 
 def _only(tested: NDArray[np.bool_], deviation: Deviation) -> Deviation:
     """The deviation, 0 and without an error on the instances that are not tested."""
     columns = ("mean", "variance", "third", "carrying")
-    kept = {name: np.where(tested, getattr(deviation, name), 0.0) for name in columns}
-    return Deviation(**kept, freedom=deviation.freedom)
+    masked = {name: np.where(tested, getattr(deviation, name), 0.0) for name in columns}
+    return Deviation(**masked, freedom=deviation.freedom)
 
 
 def _largest(products: Array) -> Array:
     """The largest absolute value of every instance, [I, B, B] → [I]."""
-    found: Array = np.abs(products).max((1, 2))
-    return found
+    largest: Array = np.abs(products).max((1, 2))
+    return largest
 
 
 def _beyond_rounding(differences: Array, size: Array) -> Array:
     """The differences of numbers of this size, 0 where they are rounding."""
-    found: Array = np.where(np.abs(differences) > ROUNDING * size, differences, 0.0)
-    return found
+    return np.where(np.abs(differences) > ROUNDING * size, differences, 0.0)
 
 
 def _of_blocks(values: Array) -> tuple[Array, Array]:
@@ -169,19 +171,6 @@ def _of_pairs(products: Array) -> tuple[Array, Array]:
         return mean, np.full_like(with_others, np.nan)
     far = with_others - with_others.mean(1, keepdims=True)
     return mean, 2 * far / (blocks - 2)
-
-
-def _between_halves(products: Array) -> Deviation:
-    """‖E X‖² from the first half of the blocks against the second, given the first.
-
-    However many directions the noise has, the products of the second half's blocks with the mean of
-    the first are independent given that mean: their t statistic needs no other law (Kim and Ramdas
-    2024, "Dimension-agnostic inference using cross U-statistics").
-    """
-    half = products.shape[1] // 2
-    of_second = products[:, :half, half:].mean(1)
-    mean = of_second.mean(1)
-    return Deviation.of(mean, of_second - mean[:, None])
 
 
 def mean_of_blocks(values: Tensor) -> tuple[Array, Array]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from functools import cache
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.baselines.least_squares import Equations, family_terms
 from maxk_lab.estimators.method import Method
+from maxk_lab.gradients.fitting import from_others
 from maxk_lab.gradients.sampled.blocks import KEPT, together
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.seeds import derive_seed
@@ -62,10 +64,11 @@ def blocks_of(groups: int, partitions: int) -> tuple[int, int]:
     return blocks, groups // blocks
 
 
-class Groups(ABC):
+class Groups:
     """The groups `order` [I, S, U, Rep, n] of a pool: U blocks an instance, Rep groups a block.
 
-    Rewards, ratios and weights have this shape, too.
+    Rewards, ratios and weights have this shape, too. Quadratic forms come from the Gram matrix of
+    the pool; a mean estimate is its weights on the rows of that.
     """
 
     def __init__(self, pool: ScorePool, order: Tensor) -> None:
@@ -74,7 +77,7 @@ class Groups(ABC):
         self.pool, self._positions = pool, order.flatten(1)
         self.rewards, self.ratios = self.gathered(pool.rewards), self.gathered(pool.ratios)
         self.rows = self.gathered(torch.stack([part.rows for part in pool.parts]))
-        self._inner = cache(self._inner_of)
+        self._inner, self._ladder = cache(self._inner_of), cache(self._ladder_of)
 
     @property
     def replicates(self) -> int:
@@ -88,80 +91,105 @@ class Groups(ABC):
     def weights(self, method: Method, coefficients: Tensor | None = None) -> Tensor:
         """The weights of every group; `coefficients` are the method's fitted ones."""
         kind = method.needed_weight
-        given = {} if kind is None else {kind: self.gathered(self.pool.trajectory_weight(kind))}
+        by_kind = {} if kind is None else {kind: self.gathered(self.pool.trajectory_weight(kind))}
         return method.weights(
             self.rewards,
-            trajectory_weights=given,
+            trajectory_weights=by_kind,
             ratios=self.ratios if method.needs_ratios else None,
             coefficients=coefficients,
         )
+
+    def coefficients(self, method: Method) -> Tensor | None:
+        """Return the method's coefficients as `Method.weights` takes them, [I, ..., D], or None.
+
+        Of a cross_fit they are one for all groups of an instance; of a same_batch, of every group
+        from itself. Raises `LabError` for what only complete enumeration gives (oracle),
+        `ValueError` for a cross-fit of one instance and for a pair that cannot run at this (n, K).
+        """
+        if method.fit is None:
+            return None
+        method.check_size(self.n)
+        if method.fit == "oracle":
+            raise LabError(
+                f"{method.baseline.name} needs every group to be enumerated: set complete: true, "
+                "with an environment, n and so few "
+                "trajectories that this can be done"
+            )
+        family = method.baseline.row.name
+        if method.fit == "same_batch":
+            return self._equations(method.k, family).solution()
+        return self.cross_fit(method.k, family)[:, None, None, None]
+
+    def cross_fit(self, k: int, family: str) -> Tensor:
+        """Return the coefficients for each instance from all groups of all others, [I, D].
+
+        `family` is affine or ladder.
+        """
+        a, c = self._ladder(k)
+        if family == "affine":  # its one direction is the ladder's last
+            a, c = a[..., -1:, -1:], c[..., -1:]
+        return from_others(Equations(a, c))
 
     def toward(self, weights: Tensor, position: int) -> Tensor:
         """The mean ⟨ĝ, ∇J⟩ of every block, for the objective at `position` of the pool: [I, U]."""
         return (weights * self._inner(position)).sum(4).mean((1, 3))
 
-    @abstractmethod
+    @cached_property
+    def gram(self) -> Tensor:
+        """ψ·ψ within every group, [I, S, U, Rep, n, n]."""
+        grams = [
+            part.products.reshape(-1)[len(part.products) * rows.unsqueeze(-1) + rows.unsqueeze(-2)]
+            for part, rows in zip(self.pool.parts, self.rows, strict=True)
+        ]
+        return torch.stack(grams)
+
     def products(self, a: Tensor, b: Tensor) -> Tensor:
         """Return ⟨Σ_i a_i ψ_i, Σ_i b_i ψ_i⟩ of every group, [I, S, U, Rep, P, Q].
 
         a is [I, S, U, Rep, n, P] and b [I, S, U, Rep, n, Q].
         """
+        return a.mT @ self.gram @ b
 
-    @abstractmethod
     def squares(self, weights: Tensor) -> Tensor:
         """‖ĝ‖² of every group, [I, S, U, Rep]."""
+        return ((self.gram @ weights.unsqueeze(-1)).squeeze(-1) * weights).sum(-1)
 
-    @abstractmethod
     def means(self, weights: Tensor) -> Tensor:
         """The mean ĝ of every block, in the form that `across` reads: [I, U, ...]."""
+        rows = max(len(part.products) for part in self.pool.parts)
+        sums = weights.new_zeros(len(weights), self.blocks, rows)
+        rows_by_block = self.rows.transpose(1, 2).flatten(2)
+        by_block = weights.transpose(1, 2).flatten(2)
+        return sums.scatter_add_(2, rows_by_block, by_block) / (self.shape[1] * self.shape[3])
 
-    @abstractmethod
     def across(self, a: Tensor, b: Tensor) -> Tensor:
         """⟨mean ĝ of block b, another mean ĝ of block c⟩ from these `means`: [I, U, U]."""
+        grams = [part.products for part in self.pool.parts]
+        return torch.stack(
+            [x[:, : len(g)] @ g @ y[:, : len(g)].T for x, g, y in zip(a, grams, b, strict=True)]
+        )
+
+    def _equations(self, k: int, family: str) -> Equations:
+        w0, directions = family_terms(self.rewards, k, family)
+        both = torch.cat([directions, w0.unsqueeze(-1)], -1)
+        return Equations.of_products(self.products(directions, both))
+
+    def _ladder_of(self, k: int) -> Equations:
+        return self._equations(k, "ladder")
 
     def _inner_of(self, position: int) -> Tensor:
         parts = self.pool.parts
         return self.gathered(torch.stack([part.inner[part.rows, position] for part in parts]))
 
 
-class GramGroups(Groups):
-    """Forms by the Gram matrix of the pool; a mean estimate is its weights on the rows of that."""
-
-    def __init__(self, pool: ScorePool, order: Tensor) -> None:
-        super().__init__(pool, order)
-        grams = [
-            part.products.reshape(-1)[len(part.products) * rows.unsqueeze(-1) + rows.unsqueeze(-2)]
-            for part, rows in zip(pool.parts, self.rows, strict=True)
-        ]
-        self.gram = torch.stack(grams)
-        self._rows_by_block = self.rows.transpose(1, 2).flatten(2)
-
-    def products(self, a: Tensor, b: Tensor) -> Tensor:
-        return a.mT @ self.gram @ b
-
-    def squares(self, weights: Tensor) -> Tensor:
-        return ((self.gram @ weights.unsqueeze(-1)).squeeze(-1) * weights).sum(-1)
-
-    def means(self, weights: Tensor) -> Tensor:
-        rows = max(len(part.products) for part in self.pool.parts)
-        sums = weights.new_zeros(len(weights), self.blocks, rows)
-        by_block = weights.transpose(1, 2).flatten(2)
-        return sums.scatter_add_(2, self._rows_by_block, by_block) / (self.shape[1] * self.shape[3])
-
-    def across(self, a: Tensor, b: Tensor) -> Tensor:
-        grams = [part.products for part in self.pool.parts]
-        return torch.stack(
-            [x[:, : len(g)] @ g @ y[:, : len(g)].T for x, g, y in zip(a, grams, b, strict=True)]
-        )
-
-
 class ScoreGroups(Groups):
     """Forms by the estimates themselves, P numbers each: for policies of few parameters."""
 
-    def __init__(self, pool: ScorePool, order: Tensor) -> None:
-        super().__init__(pool, order)
-        scores = [part.scores for part in pool.parts if part.scores is not None]
-        self.scores = torch.stack([s[rows] for s, rows in zip(scores, self.rows, strict=True)])
+    @cached_property
+    def scores(self) -> Tensor:
+        """ψ of every member, [I, S, U, Rep, n, P]."""
+        scores = [part.scores for part in self.pool.parts if part.scores is not None]
+        return torch.stack([s[rows] for s, rows in zip(scores, self.rows, strict=True)])
 
     def estimates(self, weights: Tensor) -> Tensor:
         """ĝ = Σ_i w_i ψ_i of every group, [I, S, U, Rep, P]."""
@@ -184,4 +212,4 @@ def groups_of(pool: ScorePool, n: int, partitions: int, seed: int) -> Groups:
     """The groups of n of a pool, by what it keeps of its scores."""
     instances, size = pool.rewards.shape
     order = group_order(instances, size, n, partitions, seed)
-    return (GramGroups if pool.parts[0].scores is None else ScoreGroups)(pool, order)
+    return (Groups if pool.parts[0].scores is None else ScoreGroups)(pool, order)

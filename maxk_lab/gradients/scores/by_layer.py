@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
-from maxk_lab.environments.environment import FullEnvironment, Instances
+from maxk_lab.environments.environment import FullEnvironment
 from maxk_lab.errors import LabError
-from maxk_lab.gradients.scores.per_trajectory import chunk_of, trained
+from maxk_lab.gradients.scores.per_trajectory import Scores, chunk_of
 from maxk_lab.policies.repeated import Repeated
 
 
@@ -69,10 +69,7 @@ class Call:
                 name: by_place.sum(1) if name == "bias" else (by_place.mT @ self.places).flatten(1)
                 for name in self.parameters
             }
-        return {name: share.flatten(1) for name, share in self._by_repeating(gradients).items()}
-
-    def _by_repeating(self, gradients: Tensor) -> dict[str, Tensor]:
-        """The scores of any other layer: it is called again, and differentiated, row by row."""
+        # Any other layer is called again, and differentiated, row by row.
         values = {name: value.detach() for name, value in self.parameters.items()}
 
         def of_row(read: Tensor, gradient: Tensor) -> dict[str, Tensor]:
@@ -84,11 +81,11 @@ class Call:
             return share
 
         shares: dict[str, Tensor] = vmap(of_row)(self.read, gradients)
-        return shares
+        return {name: share.flatten(1) for name, share in shares.items()}
 
 
 @dataclass(frozen=True)
-class LayerScores:
+class LayerScores(Scores):
     """The scores of M trajectories by the layers of their policy.
 
     `inputs` hold a row of each trajectory; `encoding` [1, ...] is what all of them share, empty
@@ -105,7 +102,7 @@ class LayerScores:
 
     @property
     def chunk(self) -> int:
-        return chunk_of(sum(self.width(p) * p.element_size() for p in trained(self.policy)))
+        return chunk_of(self, self.policy)
 
     def width(self, parameter: Tensor) -> int:
         root = self._roots.get(id(parameter))
@@ -205,24 +202,6 @@ class LayerScores:
         for parameter, gradient in zip(others.values(), by_source[len(linear) :], strict=True):
             if gradient is not None:
                 yield parameter, gradient.flatten(1)
-
-
-def layer_scores(
-    environment: FullEnvironment,
-    policy: nn.Module,
-    instance: Instances,
-    inputs: tuple[Tensor, ...],
-    *,
-    compressed: bool = False,
-) -> LayerScores:
-    """The scores of the trajectories of one instance.
-
-    `inputs` are the environment's `trajectory_inputs`; they may be of several instances where the
-    policy makes no encoding.
-    """
-    with torch.enable_grad(), recorded_calls(policy, 1, trained(policy)) as calls:
-        encoding = environment.encoding(policy, instance)
-    return LayerScores(environment, policy, inputs, encoding, calls, compressed)
 
 
 def _check_covered(total: Tensor, block: Sequence[Tensor], calls: Sequence[Call]) -> None:

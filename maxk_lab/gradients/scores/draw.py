@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +23,7 @@ from maxk_lab.gradients.scores.pool import Listing, Part, ScorePool, Trajectorie
 from maxk_lab.gradients.scores.products import score_gram
 from maxk_lab.gradients.scores.sampler import check_sampler, chosen
 from maxk_lab.gradients.scores.trajectories import instance_scores
-from maxk_lab.seeds import derive_seed
+from maxk_lab.seeds import derive_seed, isolated_rng
 
 # A relative bias up to this is rounding, where nothing is sampled.
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
@@ -98,7 +100,7 @@ class Source:
     behaviour: nn.Module | None
     instance: Instances
 
-    @property
+    @cached_property
     def parameters(self) -> list[nn.Parameter]:
         return trained(self.policy)
 
@@ -107,17 +109,12 @@ class Source:
 
         Trajectories of policies of few parameters keep a row of scores each.
         """
-        actions = rollouts.actions[0]
-        logit_proxy = rollouts.logit_proxy[0].double()
-        if self.behaviour is not None:
-            _, logit_proxy = self.token_weights(actions)  # the rollouts' is the behaviour policy's
-        drawn = Trajectories(
-            rollouts.rewards[0].double(),
-            rollouts.lengths[0].double(),
-            logit_proxy,
-            self.ratios(actions),
-        )
-        nothing = torch.zeros(0, dtype=torch.float64)
+        actions, nothing = rollouts.actions[0], torch.zeros(0, dtype=torch.float64)
+        rewards, lengths = rollouts.rewards[0].double(), rollouts.lengths[0].double()
+        proxies = rollouts.logit_proxy[0].double()
+        drawn = Trajectories(rewards, lengths, proxies, self.ratios(actions))
+        if self.behaviour is not None:  # the rollouts' is the behaviour policy's
+            drawn = replace(drawn, logit_proxy=self.token_weights(actions)[1])
         few = sum(p.numel() for p in self.parameters) <= FEW_PARAMETERS
         if few and not self.environment.enumerable:
             rows, scores = torch.arange(len(actions)), self.scores(actions)
@@ -135,10 +132,7 @@ class Source:
         values, gradients = [], []
         for objective in objectives:
             value = self.environment.exact_objective(self.policy, self.instance, objective)
-            by_parameter = torch.autograd.grad(
-                value, self.parameters, allow_unused=True, materialize_grads=True
-            )
-            gradients.append(torch.cat([part.flatten().double().cpu() for part in by_parameter]))
+            gradients.append(self.gradient(value))
             values.append(value.detach().double().cpu())
         directions = torch.stack(gradients)
         norm = directions.square().sum(1)
@@ -223,21 +217,41 @@ class Source:
             log_probs = self.environment.log_probs(
                 self.policy, self.instance, actions.unsqueeze(0)
             )[0]
-            gradients = torch.autograd.grad(
-                log_probs,
-                self.parameters,
-                weight.to(log_probs),
-                allow_unused=True,
-                materialize_grads=True,
-            )
-            total += torch.cat([gradient.flatten() for gradient in gradients]).double().cpu()
+            total += self.gradient(log_probs, weight.to(log_probs))
         return total
+
+    def gradient(self, values: Tensor, weights: Tensor | None = None) -> Tensor:
+        """∇ of a value, or of the weighted sum of values, [P] float64."""
+        parts = torch.autograd.grad(
+            values, self.parameters, weights, allow_unused=True, materialize_grads=True
+        )
+        return torch.cat([part.flatten() for part in parts]).double().cpu()
 
     @torch.no_grad()
     def token_weights(self, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Lengths and logit proxies of actions [A, T] under the policy, both [A] float64."""
         tokens = self.environment.tokens(self.policy, self.instance, actions.unsqueeze(0))
         return tokens.mask[0].sum(-1).double(), tokens.logit_proxy[0].double().sum(-1)
+
+
+def perturbed(policy: nn.Module, distance: float, seed: int) -> nn.Module:
+    """Return a copy of `policy` whose trainable parameters are moved by `distance` (Euclidean).
+
+    They are taken as one vector. The direction is uniformly random and depends on `seed` only, not
+    on the distance: growing distances walk along one line. Raises `ValueError` for a negative
+    distance.
+    """
+    if not distance >= 0:
+        raise ValueError(f"distance must be at least 0, got {distance!r}")
+    moved = copy.deepcopy(policy)
+    parameters = trained(moved)
+    with isolated_rng(seed):
+        direction = [torch.randn(p.shape, dtype=torch.float64) for p in parameters]
+    length = torch.stack([d.square().sum() for d in direction]).sum().sqrt()
+    with torch.no_grad():
+        for parameter, d in zip(parameters, direction, strict=True):
+            parameter.add_((distance / length * d).to(parameter))
+    return moved
 
 
 def _rows_in(listed: Tensor, actions: Tensor) -> Tensor:

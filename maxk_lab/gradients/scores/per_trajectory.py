@@ -29,11 +29,8 @@ class Scores(Protocol):
         ...
 
     def width(self, parameter: Tensor) -> int:
-        """The number of columns that the scores have of a parameter.
-
-        Its elements; fewer where products of scores are all that is asked for.
-        """
-        ...
+        """The columns that the scores have of a parameter: its elements, or fewer for products."""
+        return parameter.numel()
 
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
         """Return the scores of trajectories i..j−1: [j − i, width] per parameter of `block`."""
@@ -41,7 +38,7 @@ class Scores(Protocol):
 
 
 @dataclass(frozen=True)
-class BatchedScores:
+class BatchedScores(Scores):
     """Scores by a batched backward pass per chunk, which any torch policy takes.
 
     `log_probs(i, j)` returns log π of trajectories i..j−1 with its graph.
@@ -49,9 +46,6 @@ class BatchedScores:
 
     log_probs: Callable[[int, int], Tensor]
     chunk: int = CHUNK
-
-    def width(self, parameter: Tensor) -> int:
-        return parameter.numel()
 
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
         log_probs = self.log_probs(i, j)
@@ -67,7 +61,7 @@ class BatchedScores:
 
 
 @dataclass(frozen=True)
-class MappedScores:
+class MappedScores(Scores):
     """Scores by differentiating one trajectory's log π, mapped over trajectories by torch.func.
 
     `inputs` [M, ...] hold a row of each.
@@ -79,10 +73,7 @@ class MappedScores:
 
     @property
     def chunk(self) -> int:
-        return chunk_of(sum(p.numel() * p.element_size() for p in trained(self.policy)))
-
-    def width(self, parameter: Tensor) -> int:
-        return parameter.numel()
+        return chunk_of(self, self.policy)
 
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
         names = {id(parameter): name for name, parameter in self.policy.named_parameters()}
@@ -114,8 +105,9 @@ def trained(policy: nn.Module) -> list[nn.Parameter]:
     return [parameter for parameter in policy.parameters() if parameter.requires_grad]
 
 
-def chunk_of(row_bytes: int) -> int:
-    """How many trajectories to score together, given the memory of one's scores."""
+def chunk_of(scores: Scores, policy: nn.Module) -> int:
+    """How many trajectories of a policy to score together, given the memory of one's scores."""
+    row_bytes = sum(scores.width(p) * p.element_size() for p in trained(policy))
     return max(1, min(TOGETHER, TOGETHER_BYTES // max(row_bytes, 1)))
 
 

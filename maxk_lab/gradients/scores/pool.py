@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -120,8 +119,7 @@ class ScorePool:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """The pool as arrays over instances, zero-padded, for an `.npz` file."""
-        columns = [_columns(part) for part in self.parts]
-        arrays = {name: _padded([column[name] for column in columns]) for name in columns[0]}
+        arrays = {name: _padded([_values(part, name) for part in self.parts]) for name in _ARRAYS}
         scalars = {
             "objectives": np.asarray(self.objectives, dtype=np.str_),
             "tolerance": np.asarray(self.tolerance),
@@ -136,50 +134,50 @@ class ScorePool:
         return cls(parts, objectives, float(arrays["tolerance"]))
 
 
-# The names of arrays: of the drawn trajectories, of the listed ones, and of a part itself.
-_DRAWN = {"lengths": "length"} | {name: name for name in ("rewards", "logit_proxy", "ratios")}
-_LISTED = {f"listed_{array}": name for array, name in _DRAWN.items()}
-_LISTED |= {"probabilities": "probabilities", "behaviour": "behaviour"}
-_WHOLE = ("rows", "inner", "norm", "value", "gram", "scores")
+# The names of arrays, and what each holds: of a part, of its drawn or its listed trajectories.
+_OF_TRAJECTORIES = {"rewards": "rewards", "lengths": "length"}
+_OF_TRAJECTORIES |= {name: name for name in ("logit_proxy", "ratios")}
+_ARRAYS = {
+    **{name: ("", name) for name in ("rows", "inner", "norm", "value", "gram", "scores")},
+    **{array: ("drawn", name) for array, name in _OF_TRAJECTORIES.items()},
+    **{f"listed_{array}": ("listed", name) for array, name in _OF_TRAJECTORIES.items()},
+    **{name: ("listed", name) for name in ("probabilities", "behaviour")},
+}
 
 
-def _columns(part: Part) -> dict[str, Any]:
-    whole = {name: getattr(part, name) for name in _WHOLE}
-    for name in ("gram", "scores"):
-        whole[name] = torch.zeros(0, 0).double() if whole[name] is None else whole[name]
-    nothing = torch.zeros(0, dtype=torch.float64)
-    return (
-        whole
-        | {array: getattr(part.drawn, name) for array, name in _DRAWN.items()}
-        | {array: getattr(part.listed, name, nothing) for array, name in _LISTED.items()}
-    )
+def _values(part: Part, array: str) -> np.ndarray:
+    """Return what an array holds of a part; no numbers where the part has none of them."""
+    home, name = _ARRAYS[array]
+    values: Tensor | None = getattr(getattr(part, home) if home else part, name, None)
+    if values is None:
+        return np.zeros((0, 0) if array in ("gram", "scores") else 0)
+    return values.numpy()
 
 
-def _padded(tensors: Sequence[Tensor]) -> np.ndarray:
-    """[I, ...] of tensors of as many dimensions, zero-padded to the largest."""
-    shape = np.max([tensor.shape for tensor in tensors], axis=0)
-    held = np.zeros((len(tensors), *shape), dtype=tensors[0].numpy().dtype)
-    for own, tensor in zip(held, tensors, strict=True):
-        own[tuple(slice(length) for length in tensor.shape)] = tensor.numpy()
-    return held
+def _padded(values: Sequence[np.ndarray]) -> np.ndarray:
+    """[I, ...] of arrays of as many dimensions, zero-padded to the largest."""
+    shape = np.max([each.shape for each in values], axis=0)
+    padded = np.zeros((len(values), *shape), dtype=values[0].dtype)
+    for place, each in zip(padded, values, strict=True):
+        place[tuple(slice(length) for length in each.shape)] = each
+    return padded
 
 
 def _part(arrays: Mapping[str, np.ndarray], i: int) -> Part:
-    def tensors(names: Mapping[str, str]) -> dict[str, Tensor]:
-        return {name: torch.from_numpy(arrays[array][i]) for array, name in names.items()}
-
-    whole = tensors({name: name for name in _WHOLE})
-    listed = arrays["probabilities"].shape[1]
+    values: dict[str, dict[str, Tensor]] = {"": {}, "drawn": {}, "listed": {}}
+    for array, (home, name) in _ARRAYS.items():
+        values[home][name] = torch.from_numpy(arrays[array][i])
+    whole, listed = values[""], arrays["probabilities"].shape[1]
     count = listed or int(whole["rows"].max()) + 1
     return Part(
-        Trajectories(**tensors(_DRAWN)),
+        Trajectories(**values["drawn"]),
         rows=whole["rows"],
         inner=whole["inner"][:count],
         norm=whole["norm"],
         value=whole["value"],
         gram=whole["gram"][:count, :count] if arrays["gram"].shape[1] else None,
         scores=whole["scores"] if arrays["scores"].shape[1] else None,
-        listed=Listing(**tensors(_LISTED)) if listed else None,
+        listed=Listing(**values["listed"]) if listed else None,
     )
 
 
@@ -189,14 +187,14 @@ def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:
     It is None where one of the two does not vary or does not exist. Exact, under the policy's own
     probabilities, where the pool lists every trajectory; over the drawn trajectories elsewhere.
     """
-    by_name: dict[str, list[float | None]] = {name: [] for name in PROXIES}
-    for part in pool.parts:
-        of = partial(part.trajectory_weight, listed=part.listed is not None)
-        norms = of("grad_norm")
+
+    def of(part: Part, name: str) -> float | None:
+        listed = part.listed is not None
+        norms, proxy = (part.trajectory_weight(g, listed=listed) for g in ("grad_norm", name))
         chance = torch.ones_like(norms) if part.listed is None else part.listed.probabilities
-        for name, correlations in by_name.items():
-            correlations.append(correlation(of(name), norms, chance))
-    return by_name
+        return correlation(proxy, norms, chance)
+
+    return {name: [of(part, name) for part in pool.parts] for name in PROXIES}
 
 
 def correlation(x: Tensor, y: Tensor, chance: Tensor) -> float | None:
@@ -210,3 +208,22 @@ def correlation(x: Tensor, y: Tensor, chance: Tensor) -> float | None:
     if not bool((spreads > ROUNDING * pair.abs().amax(1)).all()):
         return None
     return float(covariance[0, 1] / spreads.prod())
+
+
+def divergence(behaviour: Tensor, ratios: Tensor) -> Tensor:
+    """Return KL(behaviour ‖ π) = −E log r, [...].
+
+    `behaviour` [..., A] is the probability of each trajectory, ratios [..., A] are π over it.
+    """
+    return -(behaviour * ratios.masked_fill(behaviour == 0, 1.0).log()).sum(-1)
+
+
+def listed_divergence(pool: ScorePool) -> dict[str, Tensor]:
+    """How far the behaviour policy is from π where all trajectories are listed, [I] each.
+
+    kl is `divergence`, ratio_std is √E(r − 1)²: over all trajectories the mean of the ratios is 1.
+    """
+    listed = [part.listed for part in pool.parts if part.listed is not None]
+    spread = [(one.behaviour * (one.ratios - 1).square()).sum().sqrt() for one in listed]
+    kl = [divergence(one.behaviour, one.ratios) for one in listed]
+    return {"kl": torch.stack(kl), "ratio_std": torch.stack(spread)}

@@ -1,10 +1,9 @@
 """Whether trajectories are drawn from what log_probs gives: bets that they are not.
 
-A bet is a number of the trajectories that is never negative and has a mean of at most 1 if they are
-drawn from π: its payoff. It exceeds 1/α with a chance of at most α, whatever the environment, the
-policy and the number of trajectories are (Markov's inequality; such payoffs are e-values, Vovk and
-Wang 2021, "E-values: Calibration, combination and applications"). Nothing here draws a number, or
-changes one of a study.
+A bet has a payoff that is never negative and has a mean of at most 1 if trajectories are drawn from
+π. It exceeds 1/α with a chance of at most α, whatever the environment, the policy and the number of
+trajectories are (Markov's inequality; such payoffs are e-values, Vovk and Wang 2021, "E-values:
+Calibration, combination and applications"). Nothing here draws a number.
 """
 
 from __future__ import annotations
@@ -60,14 +59,10 @@ def check_sampler(
         bets.append(log_counting_bet(listed))
     payoff = log_mean(bets)
     if payoff > -math.log(FALSE_ALARM):
-        won = (
-            f"10^{payoff / math.log(10):.0f} times"
-            if math.isfinite(payoff)
-            else "infinitely many times"
-        )
+        power = f"10^{payoff / math.log(10):.0f}" if math.isfinite(payoff) else "infinitely many"
         raise LabError(
             "the trajectories that the environment's rollout draws are not distributed as its "
-            f"log_probs says: a bet against that won {won} its stake, where a sound "
+            f"log_probs says: a bet against that won {power} times its stake, where a sound "
             f"environment reaches 10^{-math.log10(FALSE_ALARM):.0f} with a chance of one in a "
             "million; scores, gradients and all that is measured of them would be of another "
             "policy than the one that acts. Compare rollout with log_probs: temperature, masks and "
@@ -93,11 +88,10 @@ def check_drawn(
 def log_moved_policy_bet(environment: Environment, policy: nn.Module, drawn: Drawn) -> float:
     """Return the logarithm of a payoff: a policy fitted to half the trajectories, on the others.
 
-    The parameters of `policy` are moved uphill in the likelihood of the first half, by several
-    distances that depend on that half alone. The bet pays the mean over the distances of the moved
+    The parameters are moved uphill in the likelihood of the first half, by several distances that
+    depend on that half alone, and back. The bet pays the mean over the distances of the moved
     policy's likelihood of the second half over π's, which has a mean of 1 under π. Such a policy
-    gains where the mean score is not 0, as under a sampler of another temperature. The parameters
-    are as they were afterwards.
+    gains where the mean score is not 0, as under a sampler of another temperature.
     """
     halves = [(x, len(actions) // 2, actions) for x, actions in drawn]
     learned = [(x, actions[:half]) for x, half, actions in halves]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.environment import Environment, Instances, supports
-from maxk_lab.gradients.scores.by_layer import LayerScores, layer_scores
+from maxk_lab.gradients.scores.by_layer import LayerScores, recorded_calls
 from maxk_lab.gradients.scores.per_trajectory import (
     BatchedScores,
     MappedScores,
@@ -63,11 +63,8 @@ def trajectory_squared_norms(
     trajectories.
     """
     parameters, n = trained(policy), actions.shape[1]
-    norms = [
-        norms_of_scores(scores, groups * n, parameters).view(groups, n)
-        for scores, groups in _by_groups(environment, policy, instances, actions)
-    ]
-    return torch.cat(norms)
+    parts = _by_groups(environment, policy, instances, actions)
+    return torch.cat([norms_of_scores(s, of * n, parameters).view(of, n) for s, of in parts])
 
 
 def trajectory_grams(
@@ -78,11 +75,8 @@ def trajectory_grams(
     Parameters and cost are those of `trajectory_squared_norms`, which is its diagonal.
     """
     parameters, n = trained(policy), actions.shape[1]
-    grams = [
-        grams_of_scores(scores, groups, n, parameters)
-        for scores, groups in _by_groups(environment, policy, instances, actions)
-    ]
-    return torch.cat(grams)
+    parts = _by_groups(environment, policy, instances, actions)
+    return torch.cat([grams_of_scores(scores, of, n, parameters) for scores, of in parts])
 
 
 def _by_groups(
@@ -116,8 +110,10 @@ def _declared(
         return MappedScores(environment, policy, inputs)
     assert supports(environment, "trajectory_log_probs")
     inputs = environment.trajectory_inputs(instances, actions)
-    first = environment.select(instances, 0)
-    return layer_scores(environment, policy, first, inputs, compressed=compressed)
+    with torch.enable_grad(), recorded_calls(policy, 1, trained(policy)) as calls:
+        # The inputs may be of several instances where the policy makes no encoding.
+        encoding = environment.encoding(policy, environment.select(instances, 0))
+    return LayerScores(environment, policy, inputs, encoding, calls, compressed)
 
 
 def _holds(
@@ -125,45 +121,39 @@ def _holds(
 ) -> bool:
     """Whether the environment declares a way to scores, and it is right for this policy.
 
-    Decided once per environment and policy, as it is frozen and in its mode, by trajectories
-    actions [1, M, T] of one instance; by fewer than three of them for these alone.
+    Decided once per environment and policy, as it is frozen and in its mode, by the scores of some
+    trajectories actions [1, M, T] of one instance, and their products, against those of a batched
+    backward pass; by fewer than three of them for these alone.
     """
-    if not any(
-        supports(environment, way) for way in ("trajectory_log_prob", "trajectory_log_probs")
-    ):
+    ways = ("trajectory_log_prob", "trajectory_log_probs")
+    if not any(supports(environment, way) for way in ways):
         return False
     decided = _HOLDS.setdefault(policy, {})
     moving = tuple(parameter.requires_grad for parameter in policy.parameters())
     key = (id(environment), policy.training, moving)
     if key in decided:
         return decided[key][1]
-    count = actions.shape[1]
+    count, parameters = actions.shape[1], trained(policy)
     places = torch.linspace(0, count - 1, min(count, COMPARED)).long()
     compared = actions[:, torch.cat([places[1::2], places[::2]])]
-    holds = _agrees(environment, policy, instance, compared)
-    if count >= 3:
-        decided[key] = environment, holds
-    return holds
-
-
-def _agrees(
-    environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
-) -> bool:
-    """Whether the declared way gives the scores of a batched backward pass, and their products."""
-    parameters = trained(policy)
     with torch.enable_grad():
-        log_probs = environment.log_probs(policy, instance, actions)[0]
+        log_probs = environment.log_probs(policy, instance, compared)[0]
         expected = trajectory_scores(log_probs, parameters)
+    norms = expected.norm(dim=1, keepdim=True)
+    allowed = torch.finfo(expected.dtype).eps ** DIGITS * norms
     try:
-        ways = [_declared(environment, policy, instance, actions, short) for short in (False, True)]
-        made, short = (torch.cat(way(0, len(expected), parameters), 1) for way in ways)
+        made, short = (
+            torch.cat(scores(0, len(expected), parameters), 1)
+            for some in (False, True)
+            for scores in [_declared(environment, policy, instance, compared, some)]
+        )
+        scores_hold = ((made - expected).norm(dim=1, keepdim=True) <= allowed).all()
+        products = (short @ short.T - expected @ expected.T).abs()
+        holds = bool(scores_hold and (products <= allowed * norms.T).all())
     except torch.OutOfMemoryError:
         raise
     except Exception:  # whatever a layer, or an operation that has no map, says
-        return False
-    norms = expected.norm(dim=1, keepdim=True)
-    allowed = torch.finfo(expected.dtype).eps ** DIGITS * norms
-    return bool(
-        ((made - expected).norm(dim=1, keepdim=True) <= allowed).all()
-        and ((short @ short.T - expected @ expected.T).abs() <= allowed * norms.T).all()
-    )
+        holds = False
+    if count >= 3:
+        decided[key] = environment, holds
+    return holds

@@ -54,7 +54,7 @@ PER_MEMBER = 40
 # The share of trajectories that differ from all others, at least: of a policy that is not trained,
 # and of one that is.
 DISTINCT = (0.5, 0.1)
-# Scores of up to this many parameters are kept as they are, as `gradients.scores.parts` has it.
+# Scores of up to this many parameters are kept as they are, as `gradients.scores.draw` has it.
 FEW_PARAMETERS = 64
 # Settings that came later than the first records, each with the value that stands for its absence.
 LATER: Mapping[str, Any] = {"complete": False, "behaviour": {"distance": 0.0}}

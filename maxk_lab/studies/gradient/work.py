@@ -17,8 +17,7 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.files import save_atomically
 from maxk_lab.gradients.sampled.measures import measure_cells
-from maxk_lab.gradients.scores.behaviour import perturbed
-from maxk_lab.gradients.scores.draw import draw_pool
+from maxk_lab.gradients.scores.draw import draw_pool, perturbed
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.gradient.spec import policy_file, policy_stem, pool_file, stage_of
