@@ -51,22 +51,10 @@ def written(folder: Path, hostile: list[Hostile], timeout: float, *, calm: bool 
     return folder / "results" / "hostile"
 
 
-def chosen(dice: random.Random, scale: int) -> list[Hostile]:
-    """Return as many of both sorts as the scale allows, in any order."""
-    some = []
-    for costly, count in ((True, COSTLY * scale), (False, CHEAP * scale)):
-        sort = [each for each in HOSTILE if each.costly == costly]
-        some += dice.sample(sort, min(count, len(sort)))
-    return dice.sample(some, len(some))
-
-
-def records_by_name(run: Path) -> dict[str, dict[str, Any]]:
+def by_name(run: Path) -> dict[str, dict[str, Any]]:
     """Return the record of each function's one cell."""
-    found = {}
-    for record in map(asdict, all_records(run)):
-        name = record["cell"]["environment"]["reward"].partition(":")[2]
-        found[name] = record
-    return found
+    records = map(asdict, all_records(run))
+    return {one["cell"]["environment"]["reward"].partition(":")[2]: one for one in records}
 
 
 def measured(record: dict[str, Any]) -> dict[str, Any]:
@@ -76,13 +64,13 @@ def measured(record: dict[str, Any]) -> dict[str, Any]:
 
 def judged(run: Path, calm: Path, hostile: list[Hostile]) -> Iterator[str]:
     """Yield what is wrong with the records of hostile functions."""
-    found, right = records_by_name(run), records_by_name(calm)
+    found, right = by_name(run), by_name(calm)
     for each in hostile:
-        record = found.get(each.name)
-        error = "" if record is None else str(record["error"])
-        if record is None:
+        if (record := found.get(each.name)) is None:
             yield f"lost: {each.name} has no record"
-        elif record["status"] not in each.status:
+            continue
+        error = str(record["error"])
+        if record["status"] not in each.status:
             yield f"wrong: {each.name} is {record['status']}: {error[-1000:]}"
         elif record["status"] == "failed":
             if each.says not in error or not error.strip():
@@ -91,29 +79,25 @@ def judged(run: Path, calm: Path, hostile: list[Hostile]) -> Iterator[str]:
             yield f"wrong: {each.name} changed the metrics"
 
 
-def ended(launched: Launched) -> Iterator[str]:
-    """Yield what is wrong with how the run ended, and what it left."""
-    if launched.process.returncode != 1:
-        yield f"exit code: {launched.process.returncode}, {launched.err[-2000:]}"
+def left(launched: Launched) -> Iterator[str]:
+    """Yield what is wrong with what a run has said and left, whatever its end."""
     yield from complaints(launched)
     if launched.gone_after(SECONDS_TO_END) > SECONDS_TO_END:
         yield f"leftover: {len(launched.started())} processes"
 
 
-def test_rewards(
-    launch: Launch,
-    tmp_path: Path,
-    dice: random.Random,
-    attack_scale: int,
-) -> None:
-    hostile = chosen(dice, attack_scale)
-    problems = list(struck(launch, tmp_path / "all", hostile, str(dice.choice([1, 2]))))
+def test_rewards(launch: Launch, tmp_path: Path, dice: random.Random, attack_scale: int) -> None:
+    hostile = []
+    for costly, count in ((True, COSTLY * attack_scale), (False, CHEAP * attack_scale)):
+        sort = [each for each in HOSTILE if each.costly == costly]
+        hostile += dice.sample(sort, min(count, len(sort)))
+    dice.shuffle(hostile)
+    problems = list(struck(launch, tmp_path, hostile, str(dice.choice([1, 2]))))
     assert not problems, "\n".join(problems)
 
 
 def struck(launch: Launch, folder: Path, hostile: list[Hostile], jobs: str) -> Iterator[str]:
     """Run a sweep of hostile functions, and yield what is wrong with it."""
-    folder.mkdir()
     calm = written(folder / "calm", hostile, timeout=30, calm=True)
     in_peace = launch("run", "hostile.yaml", folder=folder / "calm", limit=200)
     if in_peace.wait() != 0:
@@ -126,12 +110,13 @@ def struck(launch: Launch, folder: Path, hostile: list[Hostile], jobs: str) -> I
         limit=280,
     )
     try:
-        launched.wait()
-        yield from ended(launched)
+        if (code := launched.wait()) != 1:
+            yield f"exit code: {code}, {launched.err[-2000:]}"
+        yield from left(launched)
         yield from judged(run, calm, hostile)
-        told, kept = json.loads(launched.out), records_by_name(run).values()
-        if len(told["failed"]) != sum(record["status"] == "failed" for record in kept):
-            yield f"wrong: {len(told['failed'])} cells are said to have failed"
+        told, failed = json.loads(launched.out)["failed"], by_name(run).values()
+        if len(told) != sum(record["status"] == "failed" for record in failed):
+            yield f"wrong: {len(told)} cells are said to have failed"
     except HangError as error:
         yield f"hang: {error}"
     except ValueError:
@@ -157,9 +142,7 @@ def test_a_reward_that_hangs_is_interrupted(
         launched.send_group(dice.choice([signal.SIGINT, signal.SIGTERM]))
         try:
             code = launched.wait(2 * SECONDS_TO_END)
-            found = [*complaints(launched)] + [f"exit code: {code}"] * (code != 130)
-            if launched.gone_after(SECONDS_TO_END) > SECONDS_TO_END:
-                found.append("leftover: a process")
+            found = [*left(launched), *[f"exit code: {code}"] * (code != 130)]
             if launched.err.splitlines()[-1:] != ["maxk-lab run hostile.yaml"]:
                 found.append(f"silent: not told how to go on: {launched.err[-1000:]}")
         except HangError as error:
