@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.errors import LabError, RefusedError, first_line
 from maxk_lab.report.summarise import summarise
+from maxk_lab.report.tables import OF_ROWS, estimates, frame
 from maxk_lab.report.write import write_report
 from maxk_lab.sweeps.places import without_places
 from maxk_lab.sweeps.plan.identity import content_hash
-from maxk_lab.tracking.payload import Payload, provenance, tables_of_single_cells
-from maxk_lab.tracking.table import Metrics, PayloadTable
+from maxk_lab.tracking.payload import (
+    Metrics,
+    Payload,
+    PayloadTable,
+    provenance,
+    table_of,
+    tables_of_single_cells,
+)
 
 if TYPE_CHECKING:
     from maxk_lab.report.charts import Figure
@@ -42,8 +49,19 @@ def of_sweep(
         "cells_failed": counts.failed,
     }
     metrics |= {f"claims/{claim.name}": claim.verdict for claim in summary.claims}
+    metrics |= dict(_best(summary))
+    tables = tables_of_single_cells(records)
     claims = [[claim.name, claim.verdict, claim.text, claim.detail] for claim in summary.claims]
-    tables = {"verdicts": PayloadTable(("claim", "verdict", "says", "measured"), claims)}
+    if claims:
+        tables["verdicts"] = PayloadTable(("claim", "verdict", "says", "measured"), claims)
+    tables["estimates"] = table_of(frame(list(estimates(summary.studies)), OF_ROWS))
+    lines = [
+        {"study": study, **line.as_dict()}
+        for study, pooled in summary.studies.items()
+        for line in pooled.comparisons
+    ]
+    if lines:
+        tables["comparisons"] = PayloadTable([*lines[0]], [[*line.values()] for line in lines])
     payload = Payload(
         run_id=content_hash({"sweep": name, "run": JOB_TYPE}),
         name=f"{name} {JOB_TYPE}",
@@ -52,9 +70,18 @@ def of_sweep(
         notes=plan.spec.description,
         config={"sweep": name, "spec": dict(spec), **provenance(records[-1])},
         metrics=metrics,
-        tables={**(tables if claims else {}), **tables_of_single_cells(records)},
+        tables=tables,
     )
     return payload, partial(_add_files, run, name, summary)
+
+
+def _best(summary: Summary) -> Iterator[tuple[str, str]]:
+    """The baselines that the report marks as the best of their place, by that place."""
+    for pooled in summary.studies.values():
+        for row in pooled.rows:
+            if row.attributes.get("best"):
+                place = row.key.path.replace(f"/{row.key.baseline}/", "/")
+                yield f"best/{place}", row.key.baseline
 
 
 def _add_files(run: RunDirectory, name: str, summary: Summary, at_wandb: Any, folder: Path) -> None:

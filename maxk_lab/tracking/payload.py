@@ -1,43 +1,72 @@
-"""Payloads: what every run at W&B is called and has. Imports no wandb."""
+"""Payloads: what every run at W&B is called and has. Imports no wandb.
+
+The numbers are the estimates of a report on one seed alone. A kind of study may have a module
+`payload` that tells more: `ONE_RUN_PER`, the keys of a cell of which every value gets a run of its
+own, besides the seed (`("id",)` for a run per cell); `summary(records)`, the numbers of a run by
+their names; `tables(records)`, those of a run, or of all cells where each has its run; and
+`history(records)`, the curves of a run. `ONE_RUN_PER` alone may stand in its module `pool`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from maxk_lab.errors import error_line
+from maxk_lab.fields import Recorded
 from maxk_lab.report.naming import setting_of, setting_words
+from maxk_lab.report.tables import PooledRow, axes, grouped, numbers, pooled_of
+from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.plan.identity import canonical_json, content_hash
 from maxk_lab.sweeps.run.provenance import TOLD
 from maxk_lab.sweeps.spec.schema import MOST_OF_TAG
 from maxk_lab.sweeps.studies import STUDIES
-from maxk_lab.tracking.estimates import Estimates
-from maxk_lab.tracking.history import History
-from maxk_lab.tracking.table import Metrics, PayloadTable
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
 
+Metrics = dict[str, float | int | str]
+Kind = TypeVar("Kind", bound=Recorded)
+# The names of a mean and of the ends of its interval.
+ENDS = ("value", "low", "high")
 # Parts of a cell that are told otherwise, or say nothing to whoever looks at a run.
 _NOT_TOLD = ("id", "setting", "content")
 _VERSION = "_version"
 _ONE_CELL = "id"
 
 
-class PayloadPart(Protocol):
-    """The module `payload` of a kind of study that tells a tracker more than its estimates.
+@dataclass(frozen=True)
+class Curve:
+    """A quantity that changes during a run.
 
-    It may have more: `ONE_RUN_PER`, the keys of a cell of which every value gets a run of its own,
-    besides the seed: `("id",)` for a run per cell; and `history(records)`, the curves of a run. In
-    place of `summary` it may have `metrics(record)`, the numbers of one cell by their names.
+    `against` is the axis that it is drawn against; `summary` what the table of runs has of it, as
+    W&B spells it: `last`, or `max,last` for both. One that is `hidden` gets no chart of its own.
     """
 
-    def summary(self, records: Sequence[Record]) -> Metrics:
-        """Return the numbers of a run by their names."""
+    against: str
+    summary: str = "last"
+    hidden: bool = False
 
-    def tables(self, records: Sequence[Record]) -> dict[str, PayloadTable]:
-        """Return the tables of cells: those of a run, or of all cells where each has its run."""
+
+@dataclass(frozen=True)
+class History:
+    """The lines of a run in their order: the values of axes and curves by name, where defined.
+
+    The first axis counts whole steps. Each curve is drawn against its own, and can be against any.
+    """
+
+    axes: tuple[str, ...] = ()
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    lines: Sequence[Mapping[str, float]] = ()
+
+
+@dataclass(frozen=True)
+class PayloadTable:
+    """One table: the names of its columns and its lines."""
+
+    columns: Sequence[str]
+    lines: Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -61,8 +90,7 @@ class Payload:
 
 def group_key(cell: Mapping[str, Any]) -> str:
     """Return what tells the run of a cell from the others of its sweep: equal for its cells."""
-    axes = ("study", "seed", *_one_run_per(cell["study"]))
-    return canonical_json({axis: cell.get(axis) for axis in axes})
+    return canonical_json({key: cell.get(key) for key in ("study", "seed", *_one_run_per(cell))})
 
 
 def payloads(
@@ -72,10 +100,8 @@ def payloads(
 
     They have these tags besides their own.
     """
-    by_run: dict[str, list[Record]] = {}
-    for record in records:
-        by_run.setdefault(group_key(record.cell), []).append(record)
-    order = sorted(by_run.values(), key=lambda run: (run[0].cell["study"], run[0].cell["seed"]))
+    runs = grouped(records, lambda record: group_key(record.cell)).values()
+    order = sorted(runs, key=lambda run: (run[0].cell["study"], run[0].cell["seed"]))
     return [_payload(sweep, spec, run, tags) for run in order]
 
 
@@ -83,41 +109,42 @@ def _payload(
     sweep: str, spec: Mapping[str, Any], records: Sequence[Record], tags: Sequence[str]
 ) -> Payload:
     cell = records[0].cell
-    study = cell["study"]
-    part, single = _part(study), _is_one_cell(study)
+    part, per = _part(cell["study"]), _one_run_per(cell)
     # Not of the records themselves: more of them come as a sweep goes on.
     meaning = {block: spec.get(block) for block in ("environment", "policy")}
     failed = [record for record in records if record.status == "failed"]
-    if single:
-        counted: Metrics = {"status": records[0].status, **_seconds(records[0])}
-        if failed:
-            counted["error"] = error_line(failed[0].error)
-    else:
-        counted = {"cells_done": len(records) - len(failed), "cells_failed": len(failed)}
+    metrics: Metrics = {"cells_done": len(records) - len(failed), "cells_failed": len(failed)}
+    if per == (_ONE_CELL,):
+        seconds = records[0].timings.get("seconds")
+        metrics = {"status": records[0].status}
+        metrics |= {} if seconds is None else {"seconds": seconds}
+        metrics |= {"error": error_line(failed[0].error)} if failed else {}
+    if hasattr(part, "summary"):
+        metrics |= part.summary(records)
+    elif not per:
+        metrics |= _summary(records)
     return Payload(
         run_id=content_hash({"sweep": sweep, "run": group_key(cell), **meaning}),
-        name=_name(cell, single=single),
-        job_type=study,
+        name=_name(cell, per),
+        job_type=cell["study"],
         tags=_tags(records, tags),
         notes=str(spec.get("description") or ""),
-        config=_config(sweep, spec, records, single=single),
-        metrics=counted | _summary(part, records),
-        tables={} if single else part.tables(records),
+        config=_config(sweep, spec, records, per),
+        metrics=metrics,
+        tables={} if per == (_ONE_CELL,) else _tables(records),
         history=part.history(records) if hasattr(part, "history") else History(),
-        failed=single and bool(failed),
+        failed=per == (_ONE_CELL,) and bool(failed),
     )
 
 
 def tables_of_single_cells(records: Iterable[Record]) -> dict[str, PayloadTable]:
     """Return the tables of kinds whose cells have a run each, of all their cells together."""
-    by_kind: dict[str, list[Record]] = {}
-    for record in records:
-        by_kind.setdefault(record.cell["study"], []).append(record)
+    kinds = grouped(records, lambda record: str(record.cell["study"]))
     return {
         f"{study}/{name}": table
-        for study, several in sorted(by_kind.items())
-        if _is_one_cell(study)
-        for name, table in _part(study).tables(several).items()
+        for study, several in sorted(kinds.items())
+        if _one_run_per(several[0].cell) == (_ONE_CELL,)
+        for name, table in _tables(several).items()
     }
 
 
@@ -128,35 +155,89 @@ def provenance(record: Record) -> dict[str, Any]:
     return {"commit": (told.get("git") or {}).get("commit"), "provenance": told}
 
 
-def _one_run_per(study: str) -> tuple[str, ...]:
-    return tuple(getattr(_part(study), "ONE_RUN_PER", ()))
-
-
 def _part(study: str) -> Any:
     try:
         return STUDIES.get(study).part("payload")
     except ModuleNotFoundError:
-        return Estimates(study)
+        return STUDIES.get(study).part("pool")
 
 
-def _is_one_cell(study: str) -> bool:
-    return _ONE_CELL in _one_run_per(study)
+def _one_run_per(cell: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(getattr(_part(cell["study"]), "ONE_RUN_PER", ()))
 
 
-def _summary(part: Any, records: Sequence[Record]) -> Metrics:
-    if hasattr(part, "summary"):
-        return dict(part.summary(records))
-    return {name: told for record in records for name, told in part.metrics(record).items()}
+def _summary(records: Sequence[Record]) -> Metrics:
+    """`weights/maxk/centred/n16/k8/zero_share` and the like; a failed cell has its status."""
+    rows = _rows(records)
+    found: Metrics = {}
+    for record in records:
+        study, one = record.cell["study"], record.cell["id"]
+        path = STUDIES.get(study).part("pool").key(record.cell).path
+        values = {"status": record.status, **_values(study, rows.get(one))}
+        found |= {f"{path}/{name}": value for name, value in values.items() if value is not None}
+    return found
 
 
-def _name(cell: Mapping[str, Any], *, single: bool) -> str:
-    """`maxk/centred n=16 k=8 seed 0`, or `gradient stage 200 seed 0`, with what varies."""
-    words = [cell["study"]]
-    if single:
+def _tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
+    """The tables of a kind of study; else a line for each cell, and those of a row's details."""
+    import pandas as pd
+
+    study = records[0].cell["study"]
+    part, pool = _part(study), STUDIES.get(study).part("pool")
+    if hasattr(part, "tables"):
+        return dict(part.tables(records))
+    rows = _rows(records)
+    lines: dict[str, list[dict[str, Any]]] = {"cells": []}
+    for record in records:
+        row = rows.get(record.cell["id"])
+        place = axes(study, pool.key(record.cell))
+        del place["study"]
+        place |= {"cell": record.cell["id"], "seed": record.cell["seed"]}
+        own = {} if row is None else dict(row.attributes)
+        lines["cells"].append(place | {"status": record.status} | own | _values(study, row))
+        for name, several in ({} if row is None else row.details).items():
+            lines.setdefault(name, []).extend(place | dict(one) for one in several)
+    found = {}
+    for name, several in lines.items():
+        frame = pd.DataFrame(several, dtype=object)
+        lists = [key for key in several[0] if isinstance(several[0][key], list | tuple)]
+        found[name] = table_of(frame.explode(lists) if lists else frame)
+    return found
+
+
+def table_of(frame: Any) -> PayloadTable:
+    """A `pandas.DataFrame` as a table, with None for what is not there."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return PayloadTable(list(plain.columns), plain.to_numpy().tolist())
+
+
+def _rows(records: Sequence[Record]) -> dict[str, PooledRow]:
+    """The row of each finished cell, of its seed alone."""
+    found: dict[str, PooledRow] = {}
+    done = [record for record in records if record.status == "done"]
+    for several in grouped(done, lambda record: record.cell["seed"]).values():
+        cells = [record.cell for record in several]
+        of_cells = {record.cell["id"]: record for record in several}
+        pooled = pooled_of(cells[0]["study"], cells, of_cells, level=0.95, alpha=0.05)
+        found |= {one: row for row in pooled.rows for one in row.cells.values()}
+    return found
+
+
+def _values(study: str, row: PooledRow | None) -> dict[str, float | None]:
+    estimates = {} if row is None else numbers(study, row)
+    return {
+        name: one.interval.value if one.interval.known else None
+        for name, one in estimates.items()
+        if name not in MEASURES.names() or MEASURES.get(name).tracked
+    }
+
+
+def _name(cell: Mapping[str, Any], per: Sequence[str]) -> str:
+    """Return `maxk/centred n=8 k=2 seed 0` or `gradient stage 200 seed 0`, with what varies."""
+    words = [cell["study"], *(f"{axis} {cell[axis]}" for axis in per if axis != "setting")]
+    if _ONE_CELL in per:
         words = [f"{cell['estimator']}/{cell['baseline']} n={cell['n']} k={cell['k']}"]
-    axes = _one_run_per(cell["study"])
-    words += [f"{axis} {cell[axis]}" for axis in axes if axis not in (_ONE_CELL, "setting")]
-    if single or "setting" in axes:
+    if _ONE_CELL in per or "setting" in per:
         words.append(setting_words(setting_of(cell)))
     return " ".join(filter(None, [*words, f"seed {cell['seed']}"]))
 
@@ -170,7 +251,7 @@ def _tags(records: Sequence[Record], more: Sequence[str]) -> tuple[str, ...]:
 
 
 def _config(
-    sweep: str, spec: Mapping[str, Any], records: Sequence[Record], *, single: bool
+    sweep: str, spec: Mapping[str, Any], records: Sequence[Record], per: Sequence[str]
 ) -> dict[str, Any]:
     """Return what all cells of the run have in common, with the part of the sweep file on them."""
     cells = [record.cell for record in records]
@@ -185,12 +266,20 @@ def _config(
     settings = {setting_words(setting_of(cell)) for cell in cells}
     if len(settings) == 1 and any(settings):
         shared["setting"] = settings.pop()
-    which = {"cell": first["id"]} if single else {"cells": len(cells)}
+    which = {"cell": first["id"]} if _ONE_CELL in per else {"cells": len(cells)}
     part = {"spec": {first["study"]: spec.get(first["study"])}}
     return {"sweep": sweep, **shared, **which, **part, **provenance(records[-1])}
 
 
-def _seconds(record: Record) -> Metrics:
-    """Return how long the cell took, where that is known."""
-    seconds = record.timings.get("seconds")
-    return {} if seconds is None else {"seconds": seconds}
+def finished(record: Record, kind: type[Kind]) -> Kind | None:
+    """The content of a record that is done; None for any other."""
+    return kind.of(record) if record.status == "done" else None
+
+
+def merged(parts: Iterable[tuple[float, Mapping[str, float | None]]]) -> list[dict[str, float]]:
+    """Return one line for each place on the axis, in order, of all that is defined there."""
+    lines: dict[float, dict[str, float]] = {}
+    for place, values in parts:
+        there = {name: value for name, value in values.items() if value is not None}
+        lines.setdefault(place, {}).update(there)
+    return [lines[place] for place in sorted(lines)]

@@ -20,8 +20,7 @@ from maxk_lab.sweeps.spec.schema import WANDB_MODES
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import Record, RunDirectory
-    from maxk_lab.tracking.history import History
-    from maxk_lab.tracking.payload import Payload
+    from maxk_lab.tracking.payload import History, Payload
 
 # Seconds: to reach the server at all, and to upload what was logged.
 INIT_TIMEOUT = 30.0

@@ -102,4 +102,7 @@ def test_what_is_sent_to_wandb_has_the_reason_and_leaves_the_row_among_the_metho
     (line,) = whole.tables["verdicts"].lines
     assert line[-1] == f"{ROW}: alarm ({ALARM})"
     for payload in payloads("rejected", {}, records):
-        assert payload.metrics["best/max@2/n4/method"] == "maxk/centred"
+        table = payload.tables["cells"]
+        at = [table.columns.index(name) for name in ("baseline", "snr")]
+        snr = {line[at[0]]: line[at[1]] for line in table.lines}
+        assert max(snr, key=lambda name: snr[name]) == "centred"

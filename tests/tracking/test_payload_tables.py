@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from maxk_lab.statistics.units import FIELDS
+from maxk_lab.report.summarise import summarise_records
 from maxk_lab.tracking.payload import payloads, tables_of_single_cells
 
 
@@ -42,65 +42,27 @@ def sent(*records):
     return found[0], tables
 
 
-def measured(**points):
-    """Metrics of a gradient cell of two units."""
-    columns = {name: [1.0, 1.0] for name in FIELDS}
-    return {"against": "exact", "replicates": 2, "units": columns, **points}
-
-
-def test_a_gradient_study_has_a_run_per_policy_with_its_further_measures():
+def test_a_gradient_study_has_a_run_per_policy_with_the_numbers_of_its_report(lab):
     """A setting is another policy; columns and lines are those of its own cells."""
-    records = [
-        record(
-            "gradient", measured(variance=1.0, kl=0.1), stage=0, setting={"environment.arms": 8}
-        ),
-        record("gradient", measured(variance=2.0), stage=0, setting={"environment.arms": 16}),
-        record("gradient", None, stage=0, k=4, setting={"environment.arms": 16}, status="failed"),
-    ]
+    cells = lab.cells(baselines=("none",), ns=(8,), ks=(2, 4), seeds=(0,))
+    cells = lab.vary(cells, "environment.num_loc", (8, 16))
+    records = [lab.record(cell) for cell in cells[:3]]
+    records.append(lab.record(cells[3], status="failed"))
     first, second = payloads("sweep", {}, records)
     assert (first.name, second.name) == (
-        "gradient stage 0 arms=8 seed 0",
-        "gradient stage 0 arms=16 seed 0",
+        "gradient stage 0 num_loc=8 seed 0",
+        "gradient stage 0 num_loc=16 seed 0",
     )
-    assert (second.metrics["cells_done"], second.metrics["cells_failed"]) == (1, 1)
-    (one,), others = first.tables["cells"].lines, second.tables["cells"].lines
-    assert dict(zip(first.tables["cells"].columns, one, strict=True))["kl"] == 0.1
-    at = second.tables["cells"].columns.index("variance")
-    assert [line[at] for line in others] == [2.0, None]
-    assert "kl" not in second.tables["cells"].columns
+    assert second.metrics == {"cells_done": 1, "cells_failed": 1}
+    table = second.tables["cells"]
+    one, lost = (dict(zip(table.columns, line, strict=True)) for line in table.lines)
+    pooled = summarise_records([cells[2]], [records[2]], name="it").studies["gradient"]
+    assert one["variance"] == pooled.rows[0].intervals["variance"].value
+    assert one["bias_verdict"] == pooled.rows[0].bias.verdict
+    assert (lost["status"], lost["variance"], lost["environment.num_loc"]) == ("failed", None, 16)
     # What its cells have in common, and they alone.
-    assert (second.config["baseline"], second.config["setting"]) == ("none", "arms=16")
-    assert ("k" in first.config, "k" in second.config) == (True, False)
-
-
-def test_the_summary_of_a_gradient_study_is_its_best_method_by_objective_and_n():
-    """Of those that are unbiased by proof, by signal to noise; what no training has is left out."""
-    points = {
-        ("none", 4, 2): 1.0,
-        ("centred", 4, 2): 2.0,
-        ("pkpo_sloo", 4, 2): None,
-        ("joint_optimum", 4, 2): 9.0,
-        ("centred", 8, 2): 3.0,
-        ("centred", 8, 4): 4.0,
-    }
-    records = [
-        record("gradient", measured(snr=snr), stage=0, baseline=baseline, n=n, k=k)
-        for (baseline, n, k), snr in points.items()
-    ]
-    biased = record("gradient", measured(snr=99.0), stage=0, baseline="mean")
-    (payload,) = payloads("sweep", {}, [*records, biased])
-    best = {name: told for name, told in payload.metrics.items() if name.startswith("best/max@2/")}
-    assert best == {
-        "best/max@2/n4/method": "maxk/centred",
-        "best/max@2/n4/snr": 2.0,
-        "best/max@2/n8/method": "maxk/centred",
-        "best/max@2/n8/snr": 3.0,
-    }
-
-
-def test_a_study_that_varies_nothing_has_the_columns_it_always_had():
-    _, tables = sent(record("gradient", measured(variance=1.0), stage=5))
-    assert list(tables["cells"][0])[-2:] == ["scale", "cosine"]
+    assert (second.config["baseline"], second.config["setting"]) == ("none", "num_loc=16")
+    assert "k" not in second.config
 
 
 def test_an_objective_study_sends_its_optima_and_curves():

@@ -46,6 +46,8 @@ ALONE = "without baseline"
 Why = Literal[
     "same", "both signs", "few instances", "median", "one instance", "unpaired", "no interval"
 ]
+# The policy of a stage and seed, in each setting, is one run of a tracker.
+ONE_RUN_PER = ("stage", "setting")
 
 
 @dataclass(frozen=True, kw_only=True)

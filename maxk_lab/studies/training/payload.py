@@ -12,15 +12,7 @@ from maxk_lab.studies.training import record as content
 from maxk_lab.studies.training.pool import gap
 from maxk_lab.studies.training.record import Final
 from maxk_lab.studies.training.row import sampled_at
-from maxk_lab.tracking.history import Curve, History, merged
-from maxk_lab.tracking.table import (
-    ENDS,
-    Metrics,
-    PayloadTable,
-    finished,
-    setting_names,
-    setting_of,
-)
+from maxk_lab.tracking.payload import ENDS, Curve, History, Metrics, PayloadTable, finished, merged
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
@@ -108,12 +100,12 @@ def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
     """Cells and final values; extras, temperatures and quantiles where there are any."""
     cells = [finished(record, content.Metrics) for record in records]
     done = [cell for cell in cells if cell is not None]
-    settings = setting_names(records)
+    settings = list(dict.fromkeys(name for one in records for name in one.cell.get("setting", {})))
     with_gaps = any(behind is not None for cell in done for behind in _gaps(cell))
     lines: dict[str, list[list[Any]]] = {name: [] for name in _TABLES}
     for record, cell in zip(records, cells, strict=True):
         place = [record.cell[axis] for axis in ("id", "seed", *_AXES)]
-        varied = [setting_of(record).get(name) for name in settings]
+        varied = [record.cell.get("setting", {}).get(name) for name in settings]
         count = [None, None] if cell is None else [cell.steps, cell.rollouts]
         found: dict[str, Iterable[list[Any]]] = {"cells": [[record.status, *count]]}
         if cell is not None:
