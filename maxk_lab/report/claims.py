@@ -119,7 +119,7 @@ def shown(found: Interval) -> str:
 
     Ends that three digits do not tell apart have six.
     """
-    close = found.low != found.high and number(found.low) == number(found.high)
+    close = found.low < found.high and number(found.low) == number(found.high)
     value, low, high = (
         f"{one:.6g}" if close else number(one) for one in (found.value, found.low, found.high)
     )

@@ -10,8 +10,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.seeds.over_seeds import SAME as SAME_IN_ALL
 
 UNDEFINED = "—"
+# Beside a value without an interval.
+WITHOUT = "[—]"
 # Below a sheet whose caption shares lines with the one before.
 SAME = "The rest as below the table before."
 
@@ -168,7 +171,12 @@ def marked(found: Interval) -> str:
 
 
 def compact(interval: Interval) -> str:
-    """`12.3 [11.0, 13.9]`; `—` where there is no value or no interval."""
+    """`12.3 [11.0, 13.9]`; `—` where there is no value or no interval.
+
+    A value that every seed has is `12.3 [—]`: nothing tells how far that of another may be from it.
+    """
+    if interval.reason == SAME_IN_ALL:
+        return f"{number(interval.value)} {WITHOUT}"
     if not interval.known:
         return UNDEFINED
     return f"{number(interval.value)} [{number(interval.low)}, {number(interval.high)}]"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from jinja2 import Environment, StrictUndefined
 from maxk_lab.catalogue import imported
 from maxk_lab.report.document import (
     UNDEFINED,
+    WITHOUT,
     Block,
     Bullets,
     Column,
@@ -36,6 +37,7 @@ from maxk_lab.report.tables import Estimate, Pooled, PooledRow, axes, grouped, n
 from maxk_lab.report.view import BESIDE, is_axis
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import described
+from maxk_lab.statistics.seeds.over_seeds import SAME
 from maxk_lab.sweeps.studies import StudyRow
 from maxk_lab.visible import visible_line
 
@@ -159,7 +161,9 @@ class Section:
             sheet for lines in places.values() for sheet in _sheets(self.kind, lines, self.ruled)
         ]
         if self.undefined:
-            title = f"{self.name.capitalize()} without a value ({UNDEFINED})"
+            same = any(line.startswith(SAME) for line in self.undefined)
+            what = f" or an interval ({WITHOUT})" if same else ""
+            title = f"{self.name.capitalize()} without a value ({UNDEFINED}){what}"
             blocks.append(Bullets(title, tuple(self.undefined)))
         return tuple(blocks)
 
@@ -222,7 +226,10 @@ def _short(facts: Any, notes: Sequence[str]) -> Iterator[Sheet]:
     ]
     more = len(facts.table) - _LINES
     left = (f"{more} more methods stand in the tables further down.",) if more > 0 else ()
-    yield sheet(facts.title, columns, facts.table[:_LINES], (*left, *notes))
+    table = sheet(facts.title, columns, facts.table[:_LINES])
+    alone = any(text.endswith(WITHOUT) for row in table.rows for text in row)
+    same = (f"{WITHOUT} {SAME}.",) if alone else ()
+    yield replace(table, caption=(*left, *same, *notes))
 
 
 def _field(name: str, line: BaseModel) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.measures import Better
+from maxk_lab.statistics.seeds.over_seeds import SAME
 from maxk_lab.sweeps.studies import STUDIES
 
 if TYPE_CHECKING:
@@ -197,7 +198,8 @@ def frame(
 def record(kind: str, row: PooledRow, found: Mapping[str, Estimate]) -> dict[str, Any]:
     """The row as one mapping: its place, the numbers that were `found` of it, its attributes.
 
-    A number without a value is None, with its reason in `undefined`. Lists are for JSON alone.
+    A number without a value or interval has its reason in `undefined`, and is None unless it is the
+    same in every seed. Lists are for JSON alone.
     """
     flat: dict[str, Any] = axes(kind, row.key)
     del flat["study"]
@@ -209,10 +211,12 @@ def record(kind: str, row: PooledRow, found: Mapping[str, Estimate]) -> dict[str
     reasons = {}
     for name, estimate in found.items():
         number = estimate.interval
-        flat |= {name: number.value if number.known else None}
+        flat[name] = None
         if not number.exact:
             about = number.question if number.known else None
             flat |= number.columns(name) | {f"{name}_about": about}
+        if number.known or number.reason == SAME:
+            flat[name] = number.value
         if not number.known:
             reasons[name] = number.reason or "no interval"
     flat |= row.attributes
