@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.statistics.seeds.over_seeds import SAME as SAME_IN_ALL
+from maxk_lab.statistics.seeds import SAME as SAME_IN_ALL
 
 UNDEFINED = "—"
 # Beside a value without an interval.

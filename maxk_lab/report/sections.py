@@ -37,7 +37,7 @@ from maxk_lab.report.tables import Estimate, Pooled, PooledRow, axes, grouped, n
 from maxk_lab.report.view import BESIDE, is_axis
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import described
-from maxk_lab.statistics.seeds.over_seeds import SAME
+from maxk_lab.statistics.seeds import SAME
 from maxk_lab.sweeps.studies import StudyRow
 from maxk_lab.visible import visible_line
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.measures import Better
-from maxk_lab.statistics.seeds.over_seeds import SAME
+from maxk_lab.statistics.seeds import SAME
 from maxk_lab.sweeps.studies import STUDIES
 
 if TYPE_CHECKING:
