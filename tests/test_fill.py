@@ -9,8 +9,7 @@ from typing import Any
 
 import fill
 import pytest
-from comparisons import crossing, decoded, doubts, known, ratio, ratios, settings
-from records import Claim, Golden, Row, Run
+from records import Golden, Run
 from words import WrongReferenceError, between, duration, number, span, word
 
 from maxk_lab.report.model import ClaimVerdict
@@ -60,16 +59,6 @@ def test_a_row_is_found_by_its_axes(run: Run) -> None:
 def test_a_reference_to_none_or_to_several_is_an_error(run: Run, ask: Any, said: str) -> None:
     with pytest.raises(WrongReferenceError, match=said):
         ask(run)
-
-
-def test_a_claim_is_told_with_its_verdict_and_its_number(run: Run) -> None:
-    claim = run.claim("less")
-    assert claim.verdict == "undecided"
-    assert claim.measured == "0.353 [−0.00035, 120,000]"
-    assert claim.counted == "2 of 3 ratios"
-    assert claim.level == "97.5 %"
-    with pytest.raises(WrongReferenceError, match="tiny, claim bare"):
-        _ = Claim("tiny", ClaimVerdict("bare", "a", "supported", "by proof")).measured
 
 
 def test_numbers_are_told_to_three_digits() -> None:
@@ -150,59 +139,6 @@ def test_links_lead_to_the_repository_as_soon_as_there_is_one() -> None:
     assert there("results/a.png") == "https://forge.org/lab/raw/main/results/a.png"
 
 
-def test_a_ratio_is_that_of_the_claim_and_its_kin() -> None:
-    """On a golden result that loads in a moment; `make lint` fills every page."""
-    quick = Golden()("quick")
-    at = {"stage": 0, "n": 8, "k": 4}
-    found = ratio(
-        quick.row(baseline="subloo", **at), quick.row(baseline="none", **at), "variance", 4
-    )
-    claim = quick.claim("subloo_has_at_most_two_thirds_of_the_variance_of_none")
-    assert found.told("ratio") == claim.measured
-    some = ratios(quick.rows(baseline="subloo", k=4, stage=0), "none", "variance")
-    assert [one["ratio"] for one in some][1] == found["ratio"]
-    assert len(some) == 3
-
-
-def test_curves_cross_where_their_difference_is_told_to_change_its_sign(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Not where their means do: a difference that may be 0 says nothing."""
-    from maxk_lab.studies.training import compare as comparison
-
-    def row(*ends: tuple[float, float]) -> Row:
-        found = {2**at: SimpleNamespace(low=low, high=high) for at, (low, high) in enumerate(ends)}
-        return Row(Run("tiny", Path()), {}, SimpleNamespace(differences=found))
-
-    monkeypatch.setattr(comparison, "with_differences_to", lambda row, other, level: row)
-    below, open_, above = (-2, -1), (-1, 1), (1, 2)
-    assert crossing(row(below, below, open_, open_, above), row()) == "2 and 16"
-    assert crossing(row(above, below), row()) == "1 and 2"
-    for never in ((below, open_), (open_, above), (below, above, below), (open_,)):
-        with pytest.raises(WrongReferenceError, match="cross once"):
-            crossing(row(*never), row())
-
-
-def test_trainings_are_compared_in_a_way_of_decoding() -> None:
-    run = Golden()("tsp_training")
-    rows = run.rows(estimator="maxk", baseline="subloo", k=8)
-    (mine,), pomo = rows, run.row(estimator="reinforce", baseline="group_mean", start="iid")
-    found = decoded(mine, pomo, "greedy")
-    assert found.told("difference") == mine.told("difference_greedy")
-    with pytest.raises(WrongReferenceError, match="decoded by no_way"):
-        decoded(mine, pomo, "no_way")
-    assert run.asked == [1, 4, 8, 64]
-
-
-def test_the_points_without_a_star_say_why() -> None:
-    whys = [(), ("both signs", "few instances", "both signs"), ("median",)]
-    rows = [
-        Row(Run("tiny", Path()), {}, SimpleNamespace(rivals=[SimpleNamespace(why=w) for w in why]))
-        for why in whys
-    ]
-    assert doubts(rows) == [{"both signs", "few instances"}, {"median"}]
-
-
 def test_the_front_page_fails_when_its_records_say_otherwise() -> None:
     golden = Golden()
     page = fill.environment(golden, fill.ROOT / "docs/templates").get_template("README.md")
@@ -210,20 +146,3 @@ def test_the_front_page_fails_when_its_records_say_otherwise() -> None:
         values["best"] = values["baseline"] == "none"
     with pytest.raises(WrongReferenceError, match="none has no star in quick"):
         page.render()
-
-
-def test_a_figure_is_found_by_the_beginning_of_its_name(tmp_path: Path) -> None:
-    (tmp_path / "figures").mkdir()
-    for name in ("gap-log", "gap", "variance-k2", "variance-k4"):
-        (tmp_path / f"figures/{name}.png").touch()
-    run = Run("tiny", tmp_path / "tiny.zip")
-    assert run.figure("gap") == "results/golden/tiny/figures/gap.png"
-    assert run.figure("variance") == "results/golden/tiny/figures/variance-k2.png"
-    with pytest.raises(WrongReferenceError, match="tiny has a figure bias"):
-        run.figure("bias")
-
-
-def test_what_seeds_have_is_told_once_each() -> None:
-    rows = [Row(Run("tiny", Path()), {"at": {"0": "T=1.5", "1": "T=1"}}) for _ in range(2)]
-    assert settings(rows, "at") == "1 or 1.5"
-    assert [one for one in known(rows, "at") if known([one], "no")] == []

@@ -25,20 +25,6 @@ def test_ctrl_c_before_the_application_is_there_leaves_no_traceback(
     assert capsys.readouterr() == ("", "Interrupted\n")
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        ([], 2, "╭─ Measure"),
-        (["run", "-h"], 0, "run [OPTIONS] {SPEC}"),
-    ],
-)
-def test_verbs_are_looked_up_before_they_are_imported(
-    lab: Callable[..., Result], words: list[str], code: int, said: str
-) -> None:
-    done = lab(*words)
-    assert (done.exit_code, said in done.output) == (code, True)
-
-
 def test_the_help_has_every_verb_in_its_panel_with_a_line_of_its_own(
     lab: Callable[..., Result],
 ) -> None:

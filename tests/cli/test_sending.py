@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from maxk_lab.cli import execution, sending
-from maxk_lab.cli.progress import Display
+from maxk_lab.cli import sending
 from maxk_lab.tracking import wandb_tracker
 from maxk_lab.tracking.wandb_tracker import TrackingError
 
@@ -70,23 +69,6 @@ def test_what_was_sent_meanwhile_is_handed_on_and_what_failed_is_told(
     others = sending.send_all(plan("online"), RUN, live, news=True, last=False)
     assert others == (["https://there"], "")
     assert said[-1].startswith("Not sent to W&B: another process still works in this run")
-
-
-def test_what_goes_wrong_meanwhile_is_said_while_the_sweep_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    outcome: Any = SimpleNamespace()
-
-    def measured(plan: object, directory: object, *, on_event: Any) -> Any:
-        on_event("cell_done", {"cell": "x"})
-        return outcome
-
-    monkeypatch.setattr(execution, "execute", measured)
-    monkeypatch.setattr(Display, "__call__", lambda *_: None)
-    live: Any = SimpleNamespace(event=lambda name, payload: [f"no key ({name})"])
-    found = execution.execute_plan(plan("online"), RUN, resume="", live=live)
-    assert found is outcome
-    assert "warning: no key (cell_done)" in capsys.readouterr().err
 
 
 def test_offline_runs_are_sent_by_a_command_that_a_shell_takes(

@@ -25,16 +25,6 @@ def test_list_says_what_the_catalogue_says(lab: Lab) -> None:
     }
 
 
-def test_list_says_which_baselines_need_a_weight_of_each_trajectory(lab: Lab) -> None:
-    rows = {row["name"]: row for row in json.loads(lab("list", "baselines", "--json").stdout)}
-    needs = {name: row["needs g"] for name, row in rows.items() if row["needs g"]}
-    assert needs["opo_loo"] == "length"
-    assert needs["otb"] == "logit_proxy"
-    assert needs["eob"] == "grad_norm"
-    assert set(needs) == {row.name for row in BASELINES if row.trajectory_weight or row.needs()}
-    assert [name for name, row in rows.items() if row["token level"]] == ["otb_token"]
-
-
 def test_list_has_tasks_and_reward_functions_and_says_when_an_environment_is_exact(
     lab: Lab,
 ) -> None:

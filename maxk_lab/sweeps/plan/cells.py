@@ -166,17 +166,16 @@ class Cell:
     def _axes(self) -> Point:
         return {axis: getattr(self, axis) for axis in GRID_AXES}
 
+    def meaning(self) -> dict[str, Any]:
+        """Return all that tells the cell from others, with the content of what its axes name."""
+        axes, content = self._axes, self.unit.content
+        names = named_on_axes(axes) if content else ()
+        return self.unit.meaning_with({key: content[key] for key in names if key in content}) | axes
+
     @cached_property
     def id(self) -> str:
         """16 hex digits that depend on the resolved meaning of the cell and on nothing else."""
-        return content_hash({**self.unit.meaning_with(self._content), **self._axes})
-
-    @property
-    def _content(self) -> Content:
-        """The content of its estimator and baseline."""
-        content = self.unit.content
-        names = named_on_axes(self._axes) if content else ()
-        return {key: content[key] for key in names if key in content}
+        return content_hash(self.meaning())
 
     @property
     def study(self) -> str:
@@ -212,7 +211,7 @@ class Cell:
     def as_dict(self) -> dict[str, Any]:
         """Return the cell as plain JSON, with its id and, outside its meaning, its setting."""
         setting = {"setting": dict(self.setting)} if self.setting else {}
-        return {"id": self.id, **self.unit.meaning_with(self._content), **self._axes, **setting}
+        return {"id": self.id, **self.meaning(), **setting}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cell) and self.id == other.id
