@@ -83,11 +83,7 @@ def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled
     the same environment, setting, stage, n and objective. A row derived biased has no ratio to it:
     a shorter or a wrong gradient may well have less variance.
     """
-    testable = {
-        row.key: row.units
-        for row in pooled.rows
-        if row.units is not None and not (row.untested and row.untested.everywhere)
-    }
+    testable = {row.key: row.units for row in pooled.rows if row.units and row.testable}
     verdicts = bias_verdicts(testable, alpha=alpha)
     rows = [
         replace(row, bias=_verdict(row, verdicts.get(row.key, row.bias))) for row in pooled.rows

@@ -15,7 +15,7 @@ from maxk_lab.report.tables import Pooled, grouped
 from maxk_lab.statistics.bias import Verdict
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.studies.gradient.compare import Contest, contests, simplest
-from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRow, is_oracle
+from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientKey, GradientRow, is_oracle
 
 # Ratios of variances from which on a method is to be avoided, and up to which two are as good.
 _FAR, _NEAR = 1.5, 1.05
@@ -164,35 +164,30 @@ class Facts(BaseModel):
 
 def facts(pooled: Pooled[GradientRow], summary: Summary) -> Facts:
     """The facts of these rows."""
-    rows = pooled.rows
-    name = _Names(rows)
+    rows, everything = pooled.rows, contests(pooled.rows)
+    several = len({row.key.estimator for row in rows if row.key.method.takes_baseline}) > 1
+    names = {row.key: _name(row, several=several) for row in rows}
     known = [row for row in rows if row.units is not None]
-    found = [one for one in contests(rows) if one.least is not None]
-    of_family = grouped(pooled.comparisons, lambda line: line.family)
-    lines = _table(known, found, name, of_family)
+    found = [one for one in everything if one.least is not None]
     decided = [one for one in found if not one.one]
+    of_family = grouped(pooled.comparisons, lambda line: line.family)
+    lines = _table(known, found, names, of_family.get("best", []))
     missing = [row for row in rows if not row.all_finished]
-    of_estimators = of_family.get("best estimator", [])
+    silent = grouped((row for row in rows if row.no_signal), lambda row: row.no_signal)
+    of_estimators = grouped(decided, lambda one: one.first.key.estimator)
     return Facts(
         rows=len(rows),
         missing=[row.key.path for row in missing],
         begun=sum(bool(row.finished) for row in missing),
-        no_signal=[
-            Count(name=reason, count=len(members))
-            for reason, members in grouped(rows, lambda row: row.no_signal).items()
-            if reason
-        ],
+        no_signal=[Count(name=reason, count=len(those)) for reason, those in silent.items()],
         contests=len(found),
-        waiting=len(contests(rows)) - len(found),
-        methods=list(dict.fromkeys(name(row) for row in rows)),
-        unbiased_methods=len({name(row) for row in rows if row.catalogued_unbiased}),
-        uses=[
-            _use(several)
-            for several in grouped(decided, lambda one: one.first.key.estimator).values()
-        ],
-        estimators=_estimators(rows, of_estimators),
-        avoid=_avoid(lines, decided, of_family.get("reference", []), name),
-        bias=_bias(known, name),
+        waiting=len(everything) - len(found),
+        methods=list(dict.fromkeys(names.values())),
+        unbiased_methods=len({names[row.key] for row in rows if row.catalogued_unbiased}),
+        uses=[_use(several) for several in of_estimators.values()],
+        estimators=_estimators(rows, of_family.get("best estimator", [])),
+        avoid=_avoid(lines, decided, of_family.get("reference", []), names),
+        bias=_bias(known, names),
         next=_next(decided, summary),
         open=sum(not one.clear for one in decided),
         seeds=sorted({seed for row in rows for seed in row.cells}),
@@ -207,19 +202,14 @@ def facts(pooled: Pooled[GradientRow], summary: Summary) -> Facts:
     )
 
 
-class _Names:
+_Named = Mapping[GradientKey, str]
+
+
+def _name(row: GradientRow, *, several: bool) -> str:
     """The name of a row's method: its baseline, and its estimator where there are several."""
-
-    def __init__(self, rows: Sequence[GradientRow]) -> None:
-        taking = {row.key.estimator for row in rows if row.key.method.takes_baseline}
-        self.several = len(taking) > 1
-
-    def __call__(self, row: GradientRow) -> str:
-        key = row.key
-        if not key.method.takes_baseline:
-            return key.estimator
-        baseline = "no baseline" if key.baseline == "none" else key.baseline
-        return f"{key.estimator} {baseline}" if self.several else baseline
+    if not row.key.method.takes_baseline:
+        return row.key.estimator
+    return f"{row.key.estimator} " * several + _plain(row.key.baseline)
 
 
 def _plain(baseline: str) -> str:
@@ -264,32 +254,31 @@ def _estimators(rows: Sequence[GradientRow], lines: Sequence[Comparison]) -> lis
 def _table(
     rows: Sequence[GradientRow],
     found: Sequence[Contest],
-    name: _Names,
-    of_family: Mapping[str, Sequence[Comparison]],
+    names: _Named,
+    against_best: Sequence[Comparison],
 ) -> list[Line]:
     """A line for each method: the unbiased ones by their median ratio, then the biased ones."""
-    verdicts = {line.row: line.verdict for line in of_family.get("best", [])}
+    verdicts = {line.row: line.verdict for line in against_best}
     tied = {row.key for one in found for row in one.tied}
-    lowest = {one.least.key for one in found if one.least is not None}
-    clear = {one.least.key for one in found if one.least is not None and one.clear}
+    lowest = {one.least.key: one.clear for one in found if one.least is not None}
     lines = []
-    for method, members in grouped(rows, name).items():
+    for method, members in grouped(rows, lambda row: names[row.key]).items():
         over = [row.over_least.mean for row in members if row.over_least is not None]
         ratios = [1.0 for row in members if row.key in lowest]
-        ratios += [found.value for found in over if found.known]
-        first = members[0]
-        fair = first.catalogued_unbiased and not is_oracle(first)
-        ratios = [value for value in ratios if math.isfinite(value)] if fair else []
+        ratios += [ratio.value for ratio in over if ratio.known and math.isfinite(ratio.value)]
+        first, least = members[0], [row.key for row in members if row.key in lowest]
+        rest = [row for row in members if row.key not in lowest]
+        if is_oracle(first) or not first.catalogued_unbiased:
+            ratios = []
         possible = [row.over_best.value for row in members if row.over_best and row.over_best.known]
+        compared = [row for row in rest if row.key.path in verdicts and row.key not in tied]
         lines.append(
             Line(
                 method=f"{method} (oracle)" if is_oracle(first) else method,
-                lowest=sum(row.key in lowest for row in members),
-                best=sum(row.key in clear for row in members),
-                tied=sum(row.key in tied - lowest for row in members),
-                above=sum(
-                    row.key.path in verdicts and row.key not in tied | lowest for row in members
-                ),
+                lowest=len(least),
+                best=sum(lowest[key] for key in least),
+                tied=sum(row.key in tied for row in rest),
+                above=len(compared),
                 significant=sum(verdicts.get(row.key.path) == "worse" for row in members),
                 times=median(ratios) if ratios else None,
                 low=min(ratios, default=None),
@@ -321,13 +310,13 @@ def _verdict(rows: Sequence[GradientRow]) -> str:
 
 
 def _avoid(
-    lines: Sequence[Line], found: Sequence[Contest], against: Sequence[Comparison], name: _Names
+    lines: Sequence[Line], found: Sequence[Contest], against: Sequence[Comparison], names: _Named
 ) -> list[Avoid]:
     """The two methods that are farthest above the lowest, and no baseline where it is far.
 
     None of them is the lowest itself in a quarter of its settings.
     """
-    methods = {row.key.path: name(row) for one in found for row in one.rows}
+    methods = {row.key.path: names[row.key] for one in found for row in one.rows}
     harm = Counter(methods.get(line.row) for line in against if line.verdict == "worse")
     settings = Counter(methods.values())
     far = [
@@ -350,46 +339,41 @@ def _avoid(
     ]
 
 
-def _bias(rows: Sequence[GradientRow], name: _Names) -> Bias:
-    fair = [row for row in rows if row.catalogued_unbiased]
-    of = grouped(fair, lambda row: row.bias.verdict)
-    powers = sorted(
-        row.bias.detectable
-        for row in of.get("no bias seen", [])
-        if not math.isnan(row.bias.detectable)
+def _bias(rows: Sequence[GradientRow], names: _Named) -> Bias:
+    of = grouped((row for row in rows if row.catalogued_unbiased), lambda row: row.bias.verdict)
+    powers = [row.bias.detectable for row in of.get("no bias seen", [])]
+    powers = sorted(power for power in powers if not math.isnan(power))
+    reasons = Counter(row.bias.reason for row in of.get("undefined", []))
+    by_method = grouped(rows, lambda row: names[row.key])
+    biased = {method for method, several in by_method.items() if any(map(_found_biased, several))}
+    # By their estimator where all of its methods are biased.
+    spared = {row.key.estimator for row in rows if names[row.key] not in biased}
+    wholly = grouped(
+        rows, lambda row: names[row.key] if row.key.estimator in spared else row.key.estimator
     )
-    not_tested = of.get("undefined", [])
+    named = {
+        verdict: list(dict.fromkeys(names[row.key] for row in of.get(verdict, [])))
+        for verdict in ("reference", "alarm")
+    }
     return Bias(
-        unbiased=len(fair),
+        unbiased=sum(map(len, of.values())),
         proven=len(of.get("unbiased", [])),
         not_rejected=len(of.get("no bias seen", [])),
         detectable=(powers[0], powers[-1]) if powers else None,
-        reference=list(dict.fromkeys(name(row) for row in of.get("reference", []))),
-        not_tested=len(not_tested),
-        reason=Counter(row.bias.reason for row in not_tested).most_common(1)[0][0]
-        if not_tested
-        else "",
-        alarms=list(dict.fromkeys(name(row) for row in of.get("alarm", []))),
+        reference=named["reference"],
+        not_tested=reasons.total(),
+        reason=reasons.most_common(1)[0][0] if reasons else "",
+        alarms=named["alarm"],
         biased=[
-            _biased(method, members)
-            for method, members in _wholly_biased(rows, name).items()
-            if any(map(_found_biased, members))
+            _biased(method, several)
+            for method, several in wholly.items()
+            if any(map(_found_biased, several))
         ],
         not_found=[
             method
-            for method, members in grouped(rows, name).items()
-            if not members[0].catalogued_unbiased and not any(map(_found_biased, members))
+            for method, several in by_method.items()
+            if not several[0].catalogued_unbiased and method not in biased
         ],
-    )
-
-
-def _wholly_biased(rows: Sequence[GradientRow], name: _Names) -> dict[str, list[GradientRow]]:
-    """The rows by their method; by their estimator where all of its methods are biased."""
-    by_method = grouped(rows, name)
-    biased = {method for method, members in by_method.items() if any(map(_found_biased, members))}
-    spared = {row.key.estimator for row in rows if name(row) not in biased}
-    return grouped(
-        rows, lambda row: name(row) if row.key.estimator in spared else row.key.estimator
     )
 
 

@@ -99,32 +99,6 @@ class Rival:
     here: bool = False
 
 
-@dataclass(frozen=True)
-class Untested:
-    """So many of the instances have pools that miss too much of the gradient to test a bias there.
-
-    `pool` is the size that would do for all of them, infinite where that is not known.
-    """
-
-    instances: int
-    of: int
-    pool: float
-
-    @property
-    def everywhere(self) -> bool:
-        """Whether no instance is left."""
-        return self.instances == self.of
-
-    @property
-    def reason(self) -> str:
-        """`not testable: ...; a pool of y would do`."""
-        would = f"; a pool of {self.pool:,.0f} would do" if self.pool < _MOST_POOL else ""
-        return (
-            "not testable: too few trajectories in the pool carry the gradient on "
-            f"{self.instances} of {self.of} instances{would}"
-        )
-
-
 # Nobody draws a larger pool.
 _MOST_POOL = 1e9
 
@@ -140,9 +114,9 @@ class GradientRow(PooledRow):
     there can be, where that was computed, `over_least` that over the least of the group. `typical`
     is the median over instances of the relative variance. `carrying` are the effective numbers of
     instances behind the mean of the `variance` and of the `gradient`'s squared norm. `rivals` are
-    those that the least of a group is not told apart from: without any, it is `best`. `untested`
-    are the instances that no test of bias rests on, if any. `no_signal` says why a row whose groups
-    show no variance is compared with no other: it has no units either.
+    those that the least of a group is not told apart from: without any, it is `best`. A row is
+    `testable` where the pool of some instance is large enough for a test of bias. `no_signal` says
+    why a row whose groups show no variance is compared with no other: it has no units either.
     """
 
     key: GradientKey
@@ -160,7 +134,7 @@ class GradientRow(PooledRow):
     carrying: Mapping[str, float] = field(default_factory=dict)
     best: bool = False
     rivals: tuple[Rival, ...] = ()
-    untested: Untested | None = None
+    testable: bool = True
     no_signal: str = ""
 
     @property
@@ -312,9 +286,9 @@ def _pooled(
             bias=BiasVerdict("undefined", reason=reason),
         )
     units = Units.pool([Units.of(m) for m in metrics])
-    untested = _untested(finished, metrics)
-    if untested is not None and untested.everywhere:
-        row = replace(row, bias=BiasVerdict("undefined", reason=untested.reason))
+    if untestable := _untestable(finished, metrics):
+        verdict = BiasVerdict("undefined", reason=untestable)
+        row = replace(row, bias=verdict, testable=False)
     if dict(key.setting).get(DISTANCE) == 0:
         # The measures that need another policy are exact where there is none.
         count = len(units.m2)
@@ -335,22 +309,28 @@ def _pooled(
         units=units,
         typical=typical_relative_variance(units, unbiased=row.catalogued_unbiased, level=level),
         carrying=units.effective_instances(),
-        untested=untested,
     )
 
 
-def _untested(cells: Sequence[Mapping[str, Any]], metrics: Sequence[Metrics]) -> Untested | None:
-    """The instances whose pool is too small for a test; None where there are none."""
+def _untestable(cells: Sequence[Mapping[str, Any]], metrics: Sequence[Metrics]) -> str:
+    """Why no instance has a pool that is large enough for a test of bias; empty where one has.
+
+    The pool that would do for all of them is named, where that is known.
+    """
     needed = [
         (math.inf if least is None else least, cell["pool"])
         for cell, found in zip(cells, metrics, strict=True)
         if not found.is_reference
         for least in found.tested_from or ()
     ]
-    missing = [least for least, size in needed if least > size]
-    if not missing:
-        return None
-    return Untested(len(missing), sum(cell["instances"] for cell in cells), max(missing))
+    count, largest = sum(cell["instances"] for cell in cells), max(needed, default=(0.0, 0))[0]
+    if sum(least > size for least, size in needed) < count:
+        return ""
+    would = f"; a pool of {largest:,.0f} would do" if largest < _MOST_POOL else ""
+    return (
+        "not testable: too few trajectories in the pool carry the gradient on "
+        f"{count} of {count} instances{would}"
+    )
 
 
 def _anatomy(units: Units) -> dict[str, float]:

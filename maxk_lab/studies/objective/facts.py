@@ -15,6 +15,7 @@ from maxk_lab.studies.objective.pool import ObjectiveRow
 
 # Of the range that is searched: optima nearer to each other, or to an end, are the same.
 _NEAR = 1e-6
+Way = Literal["larger", "smaller", "same", "both"]
 
 
 class Family(BaseModel):
@@ -26,7 +27,7 @@ class Family(BaseModel):
     parameter: str
     form: str
     environment: str
-    way: Literal["larger", "smaller", "same", "both"]
+    way: Way
     ks: tuple[int, int]
     optima: tuple[str, str]
     seeds: int
@@ -56,28 +57,30 @@ class Facts(BaseModel):
 def facts(pooled: Pooled[ObjectiveRow], summary: Summary) -> Facts:
     """The facts of these rows."""
     rows = pooled.rows
-    families = grouped(
-        rows, lambda row: (row.key.environment, row.parameter, row.key.estimator)
-    ).values()
     named = len({row.key.environment for row in rows}) > 1
+    # The rows whose seeds all have an optimum, by their K.
+    whole = [row for row in rows if row.all_finished]
+    known = [row for row in whole if not any(curve.reason for curve in row.distinct)]
+    known.sort(key=lambda row: row.key.k)
+    families = grouped(rows, _family_of)
+    members = {family: [row for row in known if _family_of(row) == family] for family in families}
+    table = []
+    for several in members.values():
+        # The first, the middle and the last K, where there are many.
+        few = (several[0], several[len(several) // 2], several[-1]) if len(several) > 4 else several
+        table += [_line(row) for row in few]
     return Facts(
-        families=[
-            _family(found, named=named) for members in families if (found := _known(members))
-        ],
+        families=[_family(several, named=named) for several in members.values() if several],
         missing=[row.key.path for row in rows if not row.all_finished],
-        without=[row.key.path for row in rows if row.all_finished and row not in _known([row])],
+        without=[row.key.path for row in whole if row not in known],
         rows=len(rows),
         title=f"Optima along {rows[0].parameter}",
-        table=[_line(row) for members in families for row in _shown(_known(members))],
+        table=table,
     )
 
 
-def _known(rows: Sequence[ObjectiveRow]) -> list[ObjectiveRow]:
-    """The rows whose seeds all have an optimum, by their K."""
-    known = [
-        row for row in rows if row.all_finished and not any(curve.reason for curve in row.distinct)
-    ]
-    return sorted(known, key=lambda row: row.key.k)
+def _family_of(row: ObjectiveRow) -> tuple[str, str, str]:
+    return row.key.environment, row.parameter, row.key.estimator
 
 
 def _family(rows: Sequence[ObjectiveRow], *, named: bool) -> Family:
@@ -88,27 +91,26 @@ def _family(rows: Sequence[ObjectiveRow], *, named: bool) -> Family:
         environment=first.key.environment if named else "",
         way=_way(rows),
         ks=(first.key.k, last.key.k),
-        optima=(_optimum(first), _optimum(last)),
+        optima=(_spread(first, "optimum"), _spread(last, "optimum")),
         seeds=len(first.curves) if len(first.distinct) > 1 else 1,
         at_an_end=[row.key.objective for row in rows if _at_an_end(row)],
     )
 
 
-def _way(rows: Sequence[ObjectiveRow]) -> Literal["larger", "smaller", "same", "both"]:
+def _way(rows: Sequence[ObjectiveRow]) -> Way:
     steps = set()
     for before, after in pairwise(rows):
         for seed in before.curves.keys() & after.curves.keys():
             one, other = before.curves[seed], after.curves[seed]
             difference, near = other.optimum - one.optimum, _NEAR * (one.points[-1] - one.points[0])
             steps.add((difference > near) - (difference < -near))
-    return {(1,): "larger", (-1,): "smaller", (0,): "same", (): "same"}.get(  # type: ignore[return-value]
-        tuple(steps), "both"
-    )
+    ways: dict[int, Way] = {1: "larger", -1: "smaller", 0: "same"}
+    return "both" if len(steps) > 1 else ways[next(iter(steps), 0)]
 
 
-def _optimum(row: ObjectiveRow) -> str:
-    """The optimum, or the smallest and the largest of the seeds."""
-    found = sorted(curve.optimum for curve in row.distinct)
+def _spread(row: ObjectiveRow, name: str) -> str:
+    """A number of the curves, or its smallest and its largest over the seeds."""
+    found = sorted(getattr(curve, name) for curve in row.distinct)
     return " to ".join(dict.fromkeys((exact(found[0]), exact(found[-1]))))
 
 
@@ -118,13 +120,6 @@ def _at_an_end(row: ObjectiveRow) -> bool:
     return near <= _NEAR * (curve.points[-1] - curve.points[0])
 
 
-def _shown(rows: Sequence[ObjectiveRow]) -> list[ObjectiveRow]:
-    """The first, the middle and the last K, where there are many."""
-    few = rows if len(rows) <= 4 else (rows[0], rows[len(rows) // 2], rows[-1])
-    return list(few)
-
-
 def _line(row: ObjectiveRow) -> Line:
-    values = sorted(curve.best for curve in row.distinct)
-    value = " to ".join(dict.fromkeys((exact(values[0]), exact(values[-1]))))
-    return Line(objective=row.key.objective, k=row.key.k, optimum=_optimum(row), value=value)
+    optimum, value = _spread(row, "optimum"), _spread(row, "best")
+    return Line(objective=row.key.objective, k=row.key.k, optimum=optimum, value=value)

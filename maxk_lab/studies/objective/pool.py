@@ -130,17 +130,11 @@ def pool(
 def estimates(row: ObjectiveRow) -> dict[str, Estimate]:
     """The optimum and the value there; undefined where there is not one of all seeds."""
     reason = row.no_optimum
-    values = (None, None) if reason else (row.distinct[0].optimum, row.distinct[0].best)
-    return {
-        measure.name: Estimate(
-            undefined(1.0, reason) if value is None else exactly(value),
-            measure.unit,
-            measure.better,
-        )
-        for measure, value in zip(
-            map(MEASURES.get, ("optimum", "optimum_value")), values, strict=True
-        )
-    }
+    found = {}
+    for name, part in (("optimum", "optimum"), ("optimum_value", "best")):
+        known = undefined(1.0, reason) if reason else exactly(getattr(row.distinct[0], part))
+        found[name] = Estimate(known, MEASURES.get(name).unit, MEASURES.get(name).better)
+    return found
 
 
 def _parameter(cell: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training.spec import instances_stem, reference_file
-from maxk_lab.training.settings import DataFile, EvaluationSettings
+from maxk_lab.training.settings import EvaluationSettings
 
 
 def evaluation_set(
@@ -36,16 +37,21 @@ def evaluation_set(
     Raises `LabError` for an `evaluate.data` that has changed since the run was planned or that the
     environment cannot read.
     """
-    if evaluate.data is not None:
-        return _given(environment, evaluate.data, evaluate.instances)
+    count, data, source = evaluate.instances, evaluate.data, "drawn"
     if not supports(environment, "read_instances"):
-        return _drawn(environment, evaluate.instances, seed), {"instances": None, "source": "drawn"}
-    instances = _kept(environment, evaluate.instances, seed, cache)
-    if instances is None:
-        instances = _drawn(environment, evaluate.instances, seed)
-        if cache is not None:
-            _keep(environment, instances, instances_stem(evaluate.instances, seed), cache)
-    return instances, {"instances": environment.instances_hash(instances), "source": "drawn"}
+        if data is not None:
+            reader = type(environment).__name__
+            raise LabError(f"evaluate.data: {reader} reads no files of instances")
+        return _drawn(environment, count, seed), {"instances": None, "source": source}
+    if data is None:
+        instances = _kept(environment, count, seed, cache)
+    elif hash_of_data(data.path, environment.name) == data.sha256:
+        instances, source = environment.read_instances(data.path)[:count], data.path
+    else:
+        raise LabError(
+            f"evaluate.data: {data.path} has changed since the run was planned; plan it again"
+        )
+    return instances, {"instances": environment.instances_hash(instances), "source": source}
 
 
 def tuning_set(environment: Environment, count: int, seed: int) -> Instances:
@@ -60,47 +66,26 @@ def _drawn(environment: Environment, count: int, seed: int) -> Instances:
     return environment.instances(count, derive_seed("instances", seed), held_out=True)
 
 
-def _given(environment: Environment, data: DataFile, most: int) -> tuple[Instances, dict[str, Any]]:
-    if not supports(environment, "read_instances"):
-        raise LabError(f"evaluate.data: {type(environment).__name__} reads no files of instances")
-    if hash_of_data(data.path, environment.name) != data.sha256:
-        raise LabError(
-            f"evaluate.data: {data.path} has changed since the run was planned; plan it again"
-        )
-    instances = environment.read_instances(data.path)[:most]
-    return instances, {"instances": environment.instances_hash(instances), "source": data.path}
-
-
-def _suffix(environment: FullEnvironment) -> str:
-    """The suffix of the first format that the environment declares: .npz for those of RL4CO."""
-    return formats_of(environment.name)[0].suffix
-
-
-def _kept(
-    environment: FullEnvironment, count: int, seed: int, cache: Path | None
-) -> Instances | None:
+def _kept(environment: FullEnvironment, count: int, seed: int, cache: Path | None) -> Instances:
+    """Return the instances of the cache, or draw them and keep them there."""
     if cache is None:
-        return None
-    for path in sorted(cache.glob(f"{instances_stem(count, seed)}-*{_suffix(environment)}")):
-        try:
+        return _drawn(environment, count, seed)
+    # Of the first format that the environment declares: .npz for those of RL4CO.
+    stem, suffix = instances_stem(count, seed), formats_of(environment.name)[0].suffix
+    for path in sorted(cache.glob(f"{stem}-*{suffix}")):
+        # Whatever is wrong with the file, the instances can be drawn again.
+        with suppress(Exception):
             instances = environment.read_instances(path)
-        except Exception:  # whatever is wrong with the file, the instances can be drawn again
-            instances = None
-        if instances is not None and path.stem.endswith(
-            f"-{environment.instances_hash(instances)}"
-        ):
-            return instances
+            if path.stem == f"{stem}-{environment.instances_hash(instances)}":
+                return instances
         path.unlink(missing_ok=True)
-    return None
-
-
-def _keep(environment: FullEnvironment, instances: Instances, stem: str, cache: Path) -> None:
+    instances = _drawn(environment, count, seed)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"instances{_suffix(environment)}"
+        path = Path(folder) / f"instances{suffix}"
         environment.write_instances(instances, path)
-        content = path.read_bytes()
-    name = f"{stem}-{environment.instances_hash(instances)}{_suffix(environment)}"
-    write_atomically(cache / name, content)
+        name = f"{stem}-{environment.instances_hash(instances)}{suffix}"
+        write_atomically(cache / name, path.read_bytes())
+    return instances
 
 
 # Optima are kept after every so many instances, so that an interrupted run goes on from there.
@@ -125,20 +110,14 @@ def optima_record(
         return {"kind": "none", "reason": "none was asked for"}
     try:
         method = method_for(environment, instances, asked)
-        return _known(environment, instances, method, _path(environment, method, cache, data))
+        path = None
+        if cache is not None and supports(environment, "instances_hash"):
+            path = cache / reference_file(environment.name, method, data["instances"])
+        return _known(environment, instances, method, path)
     except LabError as error:
         if asked != "auto":
             raise LabError(f"evaluate.reference: {asked}: {error}") from error
         return {"kind": "none", "reason": str(error)}
-
-
-def _path(
-    environment: Environment, method: str, cache: Path | None, data: dict[str, Any]
-) -> Path | None:
-    """Return the file of the optima; None without a cache, or where instances have no hash."""
-    if cache is None or not supports(environment, "instances_hash"):
-        return None
-    return cache / reference_file(environment.name, method, data["instances"])
 
 
 def _known(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,9 @@ from maxk_lab.sweeps.spec.variation import Resolved, Variant
 from maxk_lab.training.refusals import batch_problems, evaluation_problems, step_problems
 from maxk_lab.training.settings import EvaluationSettings
 
+_EVALUATE: TreePath = ("training", "evaluate")
+_Problem = tuple[TreePath, str]
+
 
 def check(
     block: Block, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
@@ -37,10 +40,16 @@ def check(
     study: Study | None = block.study
     if study is None:
         return
-    _check_settings(study, source)
+    entries = [
+        _Entry(grid, study.of_entry(grid), entry_path(source, "training", number))
+        for number, grid in enumerate(study.grid)
+    ]
+    for path, message in _problems(study, entries):
+        source.add(path, message)
 
     def check_in(variant: Variant) -> None:
-        _check_settings_in(study, variant.environment, variant.policy, source)
+        for path, message in _problems_in(study, entries, variant, source):
+            source.add(path, message)
 
     at_first(found, source, check_in)
 
@@ -59,145 +68,99 @@ class _Entry:
         return (*self.path, "with", *setting) if own else ("training", *setting)
 
 
-def _entries(study: Study, source: Source) -> list[_Entry]:
-    return [
-        _Entry(grid, study.of_entry(grid), entry_path(source, "training", number))
-        for number, grid in enumerate(study.grid)
-    ]
-
-
-def _check_settings(study: Study, source: Source) -> None:
-    """Note settings that contradict each other, or that do not fit the training study's grid."""
-    entries = _entries(study, source)
-    for path, sharing in _by_batch(entries).items():
+def _problems(study: Study, entries: Sequence[_Entry]) -> Iterator[_Problem]:
+    """Yield settings that contradict each other, or that do not fit the training study's grid."""
+    # A batch must suit all entries that share its place.
+    batches: dict[TreePath, list[_Entry]] = {}
+    for entry in entries:
+        batches.setdefault(entry.at("batch"), []).append(entry)
+    for path, sharing in batches.items():
         sizes = [n for entry in sharing for n in entry.grid.n]
-        for _, message in batch_problems(sharing[0].study.batch, sizes):
-            source.add(path, message)
+        yield from ((path, message) for _, message in batch_problems(sharing[0].study.batch, sizes))
     for entry in entries:
         axes = entry.grid.estimator, entry.grid.baseline, min(entry.grid.n)
         for setting, message in step_problems(entry.study, *axes):
-            source.add(entry.at(*setting), message)
-        _check_schedule(entry, source)
+            yield entry.at(*setting), message
+        yield from _unread_schedule(entry)
     points = [
         point for entry in entries for point in conditions(entry.study, None).points(entry.grid)[0]
     ]
     largest = max((point["k"] for point in points), default=1)
     fewest = min(entry.study.steps for entry in entries)
     for setting, message in evaluation_problems(study, largest, fewest):
-        source.add(("training", *setting), message)
+        yield ("training", *setting), message
 
 
-def _by_batch(entries: list[_Entry]) -> dict[TreePath, list[_Entry]]:
-    """Group the entries by the place of their `batch`, which must suit them all."""
-    found: dict[TreePath, list[_Entry]] = {}
+def _unread_schedule(entry: _Entry) -> Iterator[_Problem]:
+    """Yield ends of a schedule, which nothing reads, where the same place says that K is fixed."""
+    schedule, given = entry.study.k_schedule, entry.grid.overrides.given()
+    block = given.get("k_schedule", schedule.model_dump())
+    for name in ("first", "until") if schedule.kind == "fixed" else ():
+        default = type(schedule).model_fields[name].default
+        if block.get(name, default) != default:
+            message = "is read by the kinds linear and step only, got fixed"
+            yield entry.at("k_schedule", name), message
+
+
+def _problems_in(
+    study: Study, entries: Sequence[_Entry], variant: Variant, source: Source
+) -> Iterator[_Problem]:
+    """Yield settings that the environment or its policy has nothing for."""
+    environment, policy, evaluate = variant.environment, variant.policy, study.evaluate
+    name, top_p = environment["name"], environment.get("top_p", 1.0)
     for entry in entries:
-        found.setdefault(entry.at("batch"), []).append(entry)
-    return found
-
-
-def _check_settings_in(
-    study: Study, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
-) -> None:
-    """Note settings that the environment or its policy has nothing for."""
-    for entry in _entries(study, source):
-        _check_kl(entry, environment, source)
-        _check_start(entry, environment, source)
-    _check_device(study, environment["name"], source)
-    _check_evaluation(study, environment, policy, source)
-
-
-def _check_kl(entry: _Entry, environment: Mapping[str, Any], source: Source) -> None:
-    """Note a KL term under a nucleus, which is infinite as soon as the two nuclei differ."""
-    top_p = environment.get("top_p", 1.0)
-    if entry.study.kl.place != "none" and top_p < 1:
-        source.add(
-            entry.at("kl", "place"),
-            f"needs top_p = 1, got {top_p}: a token outside the reference's nucleus has an "
-            "infinite KL term",
-        )
-
-
-def _check_start(entry: _Entry, environment: Mapping[str, Any], source: Source) -> None:
-    reason = capability_refusal(environment["name"], "multistart")
-    if entry.study.start == "multistart" and reason is not None:
-        source.add(entry.at("start"), f"multistart: {reason}")
-
-
-def _check_device(study: Study, name: str, source: Source) -> None:
-    if study.device != "cuda":
-        return
-    reason = capability_refusal(name, "cuda")
-    execution = source.tree.get("execution")
-    if reason is None and isinstance(execution, Mapping) and execution.get("gpus") == 0:
-        reason = "execution.gpus is 0, so that no unit sees a device"
-    if reason is not None:
-        source.add(("training", "device"), f"cuda: {reason}")
-
-
-def _check_evaluation(
-    study: Study, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
-) -> None:
-    """Note extras, temperatures, instances in files and optima that the environment has not."""
-    evaluate, name = study.evaluate, environment["name"]
-    path: TreePath = ("training", "evaluate")
+        if entry.study.kl.place != "none" and top_p < 1:
+            yield (
+                entry.at("kl", "place"),
+                f"needs top_p = 1, got {top_p}: a token outside the reference's nucleus has an "
+                "infinite KL term",
+            )
+        reason = capability_refusal(name, "multistart")
+        if entry.study.start == "multistart" and reason is not None:
+            yield entry.at("start"), f"multistart: {reason}"
+    if study.device == "cuda":
+        reason, execution = capability_refusal(name, "cuda"), source.tree.get("execution")
+        if reason is None and isinstance(execution, Mapping) and execution.get("gpus") == 0:
+            reason = "execution.gpus is 0, so that no unit sees a device"
+        if reason is not None:
+            yield ("training", "device"), f"cuda: {reason}"
     for number, extra in enumerate(evaluate.extras):
         forced = extra in ("multistart", "multistart_augmentation")
         reason = capability_refusal(name, "multistart" if forced else "greedy")
         if reason is not None:
-            source.add((*path, "extras", str(number)), f"{extra}: {reason}")
-    if evaluate.temperatures != (1.0,):
-        reason = capability_refusal(name, "tempered")
-        if reason is not None:
-            source.add((*path, "temperatures"), reason)
+            yield (*_EVALUATE, "extras", str(number)), f"{extra}: {reason}"
+    reason = capability_refusal(name, "tempered")
+    if evaluate.temperatures != (1.0,) and reason is not None:
+        yield (*_EVALUATE, "temperatures"), reason
     if evaluate.data is not None:
-        reason = capability_refusal(name, "files") or data_refusal(name, evaluate.data.path)
-        if reason is None:
-            _check_data(evaluate, environment, policy, source)
-        else:
-            source.add((*path, "data"), reason)
+        yield from _problems_of_data(evaluate, evaluate.data.path, environment, policy)
     reason = optimum_refusal(name, {**environment, **policy}, evaluate.reference)
     if reason is not None:
-        source.add((*path, "reference"), reason)
+        yield (*_EVALUATE, "reference"), reason
 
 
-def _check_data(
+def _problems_of_data(
     evaluate: EvaluationSettings,
+    path: str,
     environment: Mapping[str, Any],
     policy: Mapping[str, Any],
-    source: Source,
-) -> None:
-    """Note files of instances that cannot be read, or that hold fewer than are asked for."""
-    assert evaluate.data is not None
-    path: TreePath = ("training", "evaluate")
+) -> Iterator[_Problem]:
+    """Yield files of instances that cannot be read, or that hold fewer than are asked for."""
+    name = environment["name"]
+    reason = capability_refusal(name, "files") or data_refusal(name, path)
+    if reason is not None:
+        yield (*_EVALUATE, "data"), reason
+        return
     try:
-        there = instances_in(environment, policy, evaluate.data.path)
+        there = instances_in(environment, policy, path)
     except LabError as error:
-        source.add((*path, "data"), str(error))
+        yield (*_EVALUATE, "data"), str(error)
         return
     # The default is the most that are read; a resolved sweep file has it written out.
     default = EvaluationSettings.model_fields["instances"].default
     if there < evaluate.instances != default:
-        source.add(
-            (*path, "instances"),
-            f"must be at most {there}, the instances in {evaluate.data.path}, "
-            f"got {evaluate.instances}",
-        )
-
-
-def _check_schedule(entry: _Entry, source: Source) -> None:
-    """Note ends of a schedule, which nothing reads, where the same place says that K is fixed."""
-    given: Any = entry.grid.overrides.given()
-    block = given["k_schedule"] if "k_schedule" in given else entry.study.k_schedule.model_dump()
-    if entry.study.k_schedule.kind != "fixed":
-        return
-    defaults = {
-        name: field.default for name, field in type(entry.study.k_schedule).model_fields.items()
-    }
-    for name in ("first", "until"):
-        if block.get(name, defaults[name]) != defaults[name]:
-            source.add(
-                entry.at("k_schedule", name), "is read by the kinds linear and step only, got fixed"
-            )
+        message = f"must be at most {there}, the instances in {path}, got {evaluate.instances}"
+        yield (*_EVALUATE, "instances"), message
 
 
 # Nothing goes because the plan has no cell for it: a trained policy costs hours, and another sweep

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel, Field
 
@@ -52,16 +52,8 @@ def facts(pooled: Pooled[WeightsRow], summary: Summary) -> Facts:
     n = max((row.key.n for row in known), default=0)
     k = max((row.key.k for row in known if row.key.n == n), default=0)
     return Facts(
-        never_negative=[
-            name
-            for name, rows in methods.items()
-            if all(row.pooled("weight_min") >= -_ZERO for row in rows)
-        ],
-        sum_to_zero=[
-            name
-            for name, rows in methods.items()
-            if all(abs(row.pooled("weight_sum")) <= _ZERO for row in rows)
-        ],
+        never_negative=_where(methods, lambda row: row.pooled("weight_min") >= -_ZERO),
+        sum_to_zero=_where(methods, lambda row: abs(row.pooled("weight_sum")) <= _ZERO),
         zeros=[found for name, rows in methods.items() if (found := _zeros(name, rows))],
         groups=max((len(row.groups) for row in known), default=0),
         missing=[row.key.path for row in pooled.rows if not row.all_finished],
@@ -69,6 +61,13 @@ def facts(pooled: Pooled[WeightsRow], summary: Summary) -> Facts:
         title=f"Weights at n = {n}, K = {k}",
         table=[_line(row) for row in known if (row.key.n, row.key.k) == (n, k)],
     )
+
+
+def _where(
+    methods: Mapping[str, Sequence[WeightsRow]], holds: Callable[[WeightsRow], bool]
+) -> list[str]:
+    """The methods of whose rows all are so."""
+    return [name for name, rows in methods.items() if all(map(holds, rows))]
 
 
 def _zeros(name: str, rows: Sequence[WeightsRow]) -> Zeros | None:
