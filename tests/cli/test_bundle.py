@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,13 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from stored import forget
+from sweep_files import Write
 
+from maxk_lab.cli.runs import planned
+from maxk_lab.errors import SpecError
+from maxk_lab.sweeps.run.bundle import write_bundle
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.spec.load import load_spec
 
 from .conftest import program
 
@@ -83,3 +89,29 @@ def test_figures_and_checkpoints_are_in_it_on_request(
         "report/report.md",
         "report/table.csv",
     ]
+
+
+OWN = """\
+name: own
+seeds: [0]
+environment: {name: toy_llm, rewards: ["rewards_of_mine:short"]}
+gradient: {instances: 1, pool: 16, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}
+"""
+
+
+def test_a_plan_names_the_sweep_in_the_bundle(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names a module that is not there: said of a file that is."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = tmp_path / "rewards_of_mine.py"
+    module.write_text("def short(prompts, completions, **columns): ...\n")
+    run = RunDirectory("elsewhere/own")
+    run.write_spec(load_spec(write(OWN)))
+    bundle = write_bundle(run, Path("own.zip")).path
+    module.unlink()
+    sys.modules.pop("rewards_of_mine", None)
+    with pytest.raises(SpecError, match="rewards_of_mine") as caught:
+        planned(bundle, None, Path("results"))
+    assert str(caught.value).startswith("own.zip/spec.yaml:")
+    assert not Path("results").exists()
