@@ -31,8 +31,7 @@ from maxk_lab.studies.gradient.work import measure
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.sweeps.spec.schema import SweepSpec
-from maxk_lab.training.refusals import Weighting
-from maxk_lab.training.settings import Settings
+from maxk_lab.training.settings import Settings, Weighting
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer
 

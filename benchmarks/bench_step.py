@@ -20,8 +20,7 @@ from timing import medians
 
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.routing.adapter import RL4COEnvironment
-from maxk_lab.training.refusals import Weighting
-from maxk_lab.training.settings import Settings
+from maxk_lab.training.settings import Settings, Weighting
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer
 

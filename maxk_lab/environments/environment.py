@@ -116,12 +116,10 @@ class FullEnvironment(Environment, Protocol):
     def greedy(self, policy: nn.Module, instances: Instances) -> Tensor:
         """The reward of taking the most likely action throughout."""
 
-    def greedy_augmented(
-        self, policy: nn.Module, instances: Instances, augmentations: int = 8
-    ) -> Tensor:
-        """The best greedy reward over an instance's rotated and mirrored copies.
+    def greedy_augmented(self, policy: nn.Module, instances: Instances) -> Tensor:
+        """The best greedy reward over an instance's eight rotated and mirrored copies.
 
-        Raises `LabError` where there are no coordinates to rotate, or for another number than 8.
+        Raises `LabError` where there are no coordinates to rotate.
         """
 
     def greedy_multistart(self, policy: nn.Module, instances: Instances) -> Tensor:

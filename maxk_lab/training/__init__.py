@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from maxk_lab.training.batch import METRICS as METRICS
     from maxk_lab.training.pomo import LeaderRewardPOMO as LeaderRewardPOMO
     from maxk_lab.training.pomo import MaxKPOMO as MaxKPOMO
-    from maxk_lab.training.refusals import Weighting as Weighting
     from maxk_lab.training.settings import Settings as Settings
+    from maxk_lab.training.settings import Weighting as Weighting
     from maxk_lab.training.step import Step as Step
     from maxk_lab.training.trainer import Trainer as Trainer
     from maxk_lab.training.trainer import train as train

@@ -5,6 +5,7 @@ Each name of the log has one meaning; what is undefined is NaN.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -145,8 +146,14 @@ def draw(
     return Batch(instances, rollouts, tokens, truncated, under_anchor)
 
 
-def reward_metrics(raw: Tensor, shaped: Tensor) -> dict[str, float]:
-    """Return the log of raw and shaped rewards, both [P, n] with NaN for unscorable samples."""
+def batch_metrics(
+    batch: Batch, shaped: Tensor, weights: Tensor, unusable: Tensor, kl: Tensor | None
+) -> dict[str, float]:
+    """Return the log of a batch, its shaped rewards [P, n] and its weights [P, n] or [P, n, T].
+
+    Rewards are NaN for unscorable samples; unusable: [P]; kl: [P, n, T], of the settings.
+    """
+    raw, mask = batch.rollouts.rewards, batch.numbers.mask
     scored = ~raw.isnan()
     enough = scored.sum(1) >= 2
     groups, filled = scored[enough], raw.double()[enough].nan_to_num(0.0)
@@ -155,30 +162,17 @@ def reward_metrics(raw: Tensor, shaped: Tensor) -> dict[str, float]:
     squares = torch.where(groups, (filled - means.unsqueeze(1)).square(), 0.0).sum(1)
     highest = filled.masked_fill(~groups, -torch.inf).amax(1)
     lowest = filled.masked_fill(~groups, torch.inf).amin(1)
+    lengths = mask.sum(-1).double()
     return {
         "reward/mean": _mean(raw[scored]),
         "reward/std": _mean((squares / (counts - 1)).sqrt()),
         "reward_with_kl/mean": _mean(shaped[scored]),
         "frac_reward_zero_std": _mean(highest == lowest),
         "frac_unscorable": _mean(~scored),
-    }
-
-
-def batch_metrics(
-    weights: Tensor, unusable: Tensor, batch: Batch, kl: Tensor | None
-) -> dict[str, float]:
-    """Return the log of weights [P, n] or [P, n, T], lengths, truncation, entropy and KL.
-
-    kl: [P, n, T], of the settings; unusable: [P].
-    """
-    mask, lengths = batch.numbers.mask, batch.numbers.mask.sum(-1).double()
-    entropy = torch.where(mask, batch.numbers.entropy, 0.0).sum(-1)
-    nothing = float("nan")
-    return {
         "advantage/mean": mask.shape[1] * _mean(weights if weights.dim() == 2 else weights[mask]),
-        "kl/sequence": nothing if kl is None else _mean(torch.where(mask, kl, 0.0).sum(-1)),
-        "kl/token": nothing if kl is None else _mean(kl[mask]),
-        "entropy": _mean(entropy),
+        "kl/sequence": math.nan if kl is None else _mean(torch.where(mask, kl, 0.0).sum(-1)),
+        "kl/token": math.nan if kl is None else _mean(kl[mask]),
+        "entropy": _mean(torch.where(mask, batch.numbers.entropy, 0.0).sum(-1)),
         "frac_truncated": _mean(batch.truncated),
         "frac_unusable_groups": _mean(unusable),
         "length/mean": _mean(lengths),

@@ -24,13 +24,14 @@ def resolve_device(name: str, environment: Environment | None = None) -> torch.d
     `auto` is CUDA where it is present, unless `environment` cannot use it. Raises `LabError` for
     `cuda` without a CUDA device, or for an environment that stays on the CPU.
     """
-    movable = environment is None or supports(environment, "place")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise LabError("device cuda: torch finds no CUDA device here; use auto or cpu")
-    if name == "cuda" and not movable:
-        raise LabError("device cuda: this environment's instances stay on the CPU; use auto or cpu")
-    wanted = name == "cuda" or (name == "auto" and movable and torch.cuda.is_available())
-    return torch.device("cuda" if wanted else "cpu")
+    lacking = ""
+    if not torch.cuda.is_available():
+        lacking = "torch finds no CUDA device here"
+    elif environment is not None and not supports(environment, "place"):
+        lacking = "this environment's instances stay on the CPU"
+    if name == "cuda" and lacking:
+        raise LabError(f"device cuda: {lacking}; use auto or cpu")
+    return torch.device("cpu" if lacking or name == "cpu" else "cuda")
 
 
 def device_of(policy: nn.Module) -> torch.device:

@@ -178,18 +178,6 @@ class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
         if num_augment > 1:
             log.warning(f"num_augment {num_augment} is not applied: Max@K is of own samples")
 
-    @property
-    def unbiased(self) -> bool:
-        """Whether a step follows an unbiased estimate of its objective's gradient.
-
-        RL4CO's gradient clipping is left aside.
-        """
-        settings = self.settings
-        plain = settings.weight_normalization == "none" and settings.min_gap_scale is None
-        plain = plain and settings.entropy_bonus == 0 and settings.start == "iid"
-        scaled = isinstance(self.advantage_scaler.scale, str)
-        return plain and not scaled and settings.method(settings.k, settings.k).is_unbiased
-
     def calculate_loss(
         self,
         td: TensorDict,
@@ -201,10 +189,8 @@ class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
         """Add `loss`, `rho_hat` and `k` to `policy_out`, and return it.
 
         With forced starts there is `rho_hat_multistart`, no estimate of ρ, in its place. reward,
-        log_likelihood: [batch, n], unbatchified, higher is better; by default those of
-        `policy_out`. The weights carry no gradient. With an entropy bonus, `policy_out` has the
-        `entropy` of every trajectory. Raises `ValueError` for other shapes, and where the pair
-        cannot weight n samples.
+        log_likelihood: [batch, n], unbatchified; by default those of `policy_out`. Raises
+        `ValueError` for other shapes, and where the pair cannot weight n samples.
         """
         reward = policy_out["reward"] if reward is None else reward
         log_likelihood = policy_out["log_likelihood"] if log_likelihood is None else log_likelihood

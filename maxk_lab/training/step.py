@@ -15,7 +15,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size, token_advantages
 from maxk_lab.estimators.baselines.least_squares import Equations, family_terms, normal_equations
 from maxk_lab.estimators.usable import groups_by_size, usable_weights, weighted_by_size
-from maxk_lab.training.batch import Batch, batch_metrics, draw, reward_metrics
+from maxk_lab.training.batch import Batch, batch_metrics, draw
 from maxk_lab.training.loss import (
     kl_tokens,
     sequence_mean,
@@ -23,8 +23,7 @@ from maxk_lab.training.loss import (
     surrogate,
     token_mean,
 )
-from maxk_lab.training.refusals import Weighting
-from maxk_lab.training.settings import Settings
+from maxk_lab.training.settings import Settings, Weighting
 
 # Of every trajectory y_i: (environment, policy, instances, actions [P, n, T]) → ‖∇ log π(y_i)‖²,
 # [P, n], or the products ∇ log π(y_i)·∇ log π(y_j), [P, n, n].
@@ -91,8 +90,7 @@ class Step:
         tokens = batch.tokens
         ratios = batch.ratios(tokens) if self.weighting.method.needs_ratios else None
         weights, unusable = self._weights(policy, batch, rewards, ratios)
-        metrics = reward_metrics(batch.rollouts.rewards, rewards)
-        metrics |= batch_metrics(weights, unusable, batch, kl)
+        metrics = batch_metrics(batch, rewards, weights, unusable, kl)
         epochs = []
         for epoch in range(settings.inner_epochs):
             if epoch:
@@ -144,12 +142,12 @@ class Step:
 
     def _trajectory_weights(self, policy: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Return the numbers [P, n] of every trajectory that the baseline weighs rewards with."""
-        kind = self.weighting.method.needed_weight
+        kind, rollouts = self.weighting.method.needed_weight, batch.rollouts
         if kind is None:
             return {}
         if kind == "length":
-            return {kind: batch.rollouts.lengths.to(batch.rollouts.rewards)}
-        numbers = batch.rollouts.logit_proxy
+            return {kind: rollouts.lengths.to(rollouts.rewards)}
+        numbers = rollouts.logit_proxy
         if kind == "grad_norm":
             numbers = self._of_scores("squared_norms", policy, batch)
         # At least one rounding error: smaller ones are noise, and may come out negative.

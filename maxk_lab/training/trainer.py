@@ -18,8 +18,7 @@ from maxk_lab.environments.environment import Environment
 from maxk_lab.files import save_atomically
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.evaluation import Decoded, max_curves, resolve_device
-from maxk_lab.training.refusals import Weighting, check
-from maxk_lab.training.settings import Settings
+from maxk_lab.training.settings import Settings, Weighting, check
 from maxk_lab.training.step import Step
 
 
@@ -91,19 +90,13 @@ class Trainer:
         start = time.perf_counter()
         kl, schedule = self.one_step.settings.kl, self.one_step.settings.k_schedule
         k = schedule.at(self.steps, self.one_step.weighting.k)
-        if (
-            self.anchor is not None
-            and kl.reference == "moving"
-            and self.steps % kl.reference_every == 0
-        ):
+        renewed = kl.reference == "moving" and self.steps % kl.reference_every == 0
+        if self.anchor is not None and renewed:
             self.anchor.load_state_dict(self.policy.state_dict())
+        seed = derive_seed(self.stream, self.seed, self.steps)
         try:
-            metrics = self.one_step.at(k).take(
-                self.policy,
-                self.optimizer,
-                self.anchor,
-                seed=derive_seed(self.stream, self.seed, self.steps),
-            )
+            one_step = self.one_step.at(k)
+            metrics = one_step.take(self.policy, self.optimizer, self.anchor, seed=seed)
         except FloatingPointError as error:
             raise FloatingPointError(f"{error} at step {self.steps}") from error
         if schedule.kind != "fixed":

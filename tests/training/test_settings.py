@@ -6,8 +6,13 @@ import pytest
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import WEIGHT_NORMALIZATIONS
-from maxk_lab.training.refusals import Weighting, check
-from maxk_lab.training.settings import EvaluationSettings, Settings, WeightNormalization
+from maxk_lab.training.settings import (
+    EvaluationSettings,
+    Settings,
+    Weighting,
+    WeightNormalization,
+    check,
+)
 
 RLOO = Weighting("reinforce", "centred", 8, 1)
 

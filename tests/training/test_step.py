@@ -15,8 +15,7 @@ from maxk_lab.seeds import derive_seed
 from maxk_lab.training.batch import METRICS, OFF_POLICY_METRICS
 from maxk_lab.training.evaluation import device_of, resolve_device
 from maxk_lab.training.loss import kl_tokens, shape_rewards, surrogate
-from maxk_lab.training.refusals import Weighting
-from maxk_lab.training.settings import LossSettings, Settings
+from maxk_lab.training.settings import LossSettings, Settings, Weighting
 from maxk_lab.training.step import Step, fitted_coefficients
 from maxk_lab.training.trainer import Trainer
 

@@ -11,8 +11,7 @@ from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.batch import METRICS, SCHEDULE_METRICS
 from maxk_lab.training.evaluation import sample_rewards
-from maxk_lab.training.refusals import Weighting, check
-from maxk_lab.training.settings import KScheduleSettings, Settings
+from maxk_lab.training.settings import KScheduleSettings, Settings, Weighting, check
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train, warm_up
 

@@ -11,7 +11,7 @@ from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.usable import usable_weights
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.studies.training.work import measure as measure_training
-from maxk_lab.training.refusals import Weighting
+from maxk_lab.training.settings import Weighting
 from maxk_lab.training.step import fitted_coefficients, normalized, token_weights
 
 

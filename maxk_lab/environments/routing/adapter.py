@@ -20,7 +20,6 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from maxk_lab.environments.catalogue import EnvironmentRow
-from maxk_lab.environments.environment import Optima
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
 from maxk_lab.environments.routing import decoding, files, optima
 from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES
@@ -84,7 +83,7 @@ class RL4COEnvironment:
     def rollout_with_tokens(
         self, policy: nn.Module, instances: TensorDict, n: int, *, seed: int
     ) -> tuple[Rollouts, TokenStatistics]:
-        start = self._start(policy, instances, n)
+        start = self._started(policy, instances, n)
         decoded, tokens = decoding.step_by_step(start, decoding.Race(seed))
         with torch.no_grad():
             rewards = self.env.get_reward(decoded.state, decoded.actions)
@@ -101,7 +100,7 @@ class RL4COEnvironment:
         return mapped(lambda values: nn.functional.pad(values, beyond), tokens)
 
     def encoding(self, policy: nn.Module, instances: TensorDict) -> tuple[Tensor, ...]:
-        cache = self._encoded(policy, instances, 1).cache
+        cache = self._start(policy, instances, 1).cache
         parts = (cache.node_embeddings, cache.glimpse_key, cache.glimpse_val, cache.logit_key)
         graph = cache.graph_context  # 0 where the policy has none
         return (*parts, graph) if isinstance(graph, Tensor) else parts
@@ -127,22 +126,16 @@ class RL4COEnvironment:
 
     @torch.no_grad()
     def greedy(self, policy: nn.Module, instances: TensorDict) -> Tensor:
-        return self._best_greedy(self._encoded(policy, instances, 1), 1)
+        return self._best_greedy(self._start(policy, instances, 1), 1)
 
     @torch.no_grad()
-    def greedy_augmented(
-        self, policy: nn.Module, instances: TensorDict, augmentations: int = 8
-    ) -> Tensor:
-        if augmentations != problems.DIHEDRAL:
-            raise LabError(
-                f"augmentations must be 8, the symmetries of a square; got {augmentations}"
-            )
+    def greedy_augmented(self, policy: nn.Module, instances: TensorDict) -> Tensor:
         return self._best_of_copies(policy, instances, 1)
 
     @torch.no_grad()
     def greedy_multistart(self, policy: nn.Module, instances: TensorDict) -> Tensor:
         forced, n = self.forced_starts(), self.start_count(instances)
-        return forced._best_greedy(forced._start(policy, instances, n), n)
+        return forced._best_greedy(forced._started(policy, instances, n), n)
 
     @torch.no_grad()
     def greedy_multistart_augmented(self, policy: nn.Module, instances: TensorDict) -> Tensor:
@@ -151,17 +144,10 @@ class RL4COEnvironment:
     def read_instances(self, path: str | Path) -> TensorDict:
         return files.read_instances(self.env, path, self.dtype)
 
-    def write_instances(self, instances: TensorDict, path: str | Path) -> None:
-        files.write_instances(instances, path)
-
-    def instances_hash(self, instances: TensorDict) -> str:
-        return files.instances_hash(instances)
-
-    def optimum_method(self, instances: TensorDict, asked: str) -> str | None:
-        return optima.optimum_method(self, instances, asked)
-
-    def optima(self, instances: TensorDict, method: str) -> Optima:
-        return optima.best_rewards(self, instances, method)
+    write_instances = staticmethod(files.write_instances)
+    instances_hash = staticmethod(files.instances_hash)
+    optimum_method = optima.optimum_method
+    optima = optima.best_rewards
 
     def enumerate(self, instances: TensorDict) -> tuple[Tensor, Tensor]:
         """Breadth-first expansion of the environment's action mask.
@@ -192,7 +178,7 @@ class RL4COEnvironment:
         """The statistics of actions [B, n, T] until all trajectories are done, [B, n, steps]."""
         n = actions.shape[1]
         first, rest = self._forced_and_chosen(actions.transpose(0, 1).flatten(0, 1))
-        start = self._encoded(policy, instances, n, first)
+        start = self._start(policy, instances, n, first)
         tokens = decoding.step_by_step(start, decoding.replayed(rest))[1]
         return mapped(lambda values: unbatchify(values, n), tokens)
 
@@ -203,21 +189,22 @@ class RL4COEnvironment:
     def _best_of_copies(self, policy: nn.Module, instances: TensorDict, n: int) -> Tensor:
         """The best of n greedy solutions of each symmetric copy, as the instance itself values."""
         copies, count = problems.symmetric_copies(self.env, instances), n * problems.DIHEDRAL
-        actions = decoding.greedily(self._start(policy, copies, n)).actions
+        actions = decoding.greedily(self._started(policy, copies, n)).actions
         # [(n 8 b)], as are the instances: b varies fastest.
         start = batchify(instances.clone(), count)
         original = decoding.decode(self.env, start, decoding.replayed(actions))
         return unbatchify(self.env.get_reward(original.state, original.actions), count).amax(1)
 
-    def _start(self, policy: nn.Module, instances: TensorDict, n: int) -> decoding.Start:
-        first = problems.start_nodes(self.env, instances, n) if self.forced else None
-        return self._encoded(policy, instances, n, first)
-
     def _forced_and_chosen(self, actions: Tensor) -> tuple[Tensor | None, Tensor]:
         """The forced first actions [N], if any, and the others, of actions [N, T]."""
         return (actions[:, 0], actions[:, 1:]) if self.forced else (None, actions)
 
-    def _encoded(
+    def _started(self, policy: nn.Module, instances: TensorDict, n: int) -> decoding.Start:
+        """n trajectories with the first actions that are forced here, if any."""
+        first = problems.start_nodes(self.env, instances, n) if self.forced else None
+        return self._start(policy, instances, n, first)
+
+    def _start(
         self, policy: nn.Module, instances: TensorDict, n: int, first: Tensor | None = None
     ) -> decoding.Start:
         how = self.shared_encoding, first, self.temperature

@@ -165,9 +165,8 @@ def pointer_of(
 ) -> Pointer | None:
     """The pointer of an attention model with its encoding, or None for any other policy.
 
-    Subclasses are others, and so is a decoder with hooks, which would not be called. `shared` is
-    the number of trajectories that share an encoding, `temperature` divides the logits on top of
-    the policy's.
+    Subclasses are others. Hooks of the decoder are not called. `shared` is the number of
+    trajectories that share an encoding, `temperature` divides the logits on top of the policy's.
     """
     decoder = policy.decoder
     if not is_plain(decoder):
@@ -200,24 +199,12 @@ def is_plain(decoder: Any) -> bool:
     if type(decoder) is not AttentionModelDecoder or type(decoder.pointer) is not PointerAttention:
         return False
     pointer = decoder.pointer
-    hooked = (
-        *(
-            hooks
-            for module in decoder.modules()
-            for hooks in (
-                *(module._forward_hooks, module._forward_pre_hooks),
-                *(module._backward_hooks, module._backward_pre_hooks),
-            )
-        ),
-        *("forward" in vars(module) for module in decoder.modules()),
-    )
     return (
         type(decoder.dynamic_embedding) is StaticEmbedding
         and type(pointer.project_out) is nn.Linear
         and pointer.project_out.bias is None
         and pointer.sdpa_fn is scaled_dot_product_attention
         and pointer.mask_inner
-        and not any(hooked)
     )
 
 

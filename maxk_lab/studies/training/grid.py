@@ -27,7 +27,6 @@ from maxk_lab.sweeps.plan.identity import canonical_json, without_defaults, with
 from maxk_lab.sweeps.plan.needs import Need
 from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
 from maxk_lab.sweeps.spec.variation import Variant
-from maxk_lab.training.refusals import Weighting, fit_refusal, schedule_refusal
 from maxk_lab.training.settings import (
     AUGMENTATIONS,
     WAYS,
@@ -35,6 +34,9 @@ from maxk_lab.training.settings import (
     KScheduleSettings,
     Settings,
     StepSettings,
+    Weighting,
+    fit_refusal,
+    schedule_refusal,
 )
 
 # Settings that came later than the first records: see `without_defaults`.

@@ -21,8 +21,12 @@ from maxk_lab.sweeps.spec.blocks import Block
 from maxk_lab.sweeps.spec.checks import at_first, check_entries
 from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
-from maxk_lab.training.refusals import batch_problems, evaluation_problems, step_problems
-from maxk_lab.training.settings import EvaluationSettings
+from maxk_lab.training.settings import (
+    EvaluationSettings,
+    batch_problems,
+    evaluation_problems,
+    step_problems,
+)
 
 _EVALUATE: TreePath = ("training", "evaluate")
 _Problem = tuple[TreePath, str]

@@ -36,8 +36,7 @@ from maxk_lab.training.evaluation import (
     sampled,
     trajectories_of_extras,
 )
-from maxk_lab.training.refusals import Weighting
-from maxk_lab.training.settings import Settings
+from maxk_lab.training.settings import Settings, Weighting
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
