@@ -69,10 +69,7 @@ def check_k(k: int, n: int, *, low: int = 1, below_n: bool = False) -> int:
 def check_values(
     values: Tensor, right: Tensor, rule: str, *, fill: float | None = torch.nan
 ) -> Tensor:
-    """`values`, finite and where `right` is True. Raises `LabError` with the `rule` on the CPU.
-
-    Elsewhere what is wrong becomes `fill`, if that is a number.
-    """
+    """`values`, finite and where `right` is True; elsewhere a `LabError`, or `fill` off the CPU."""
     right = right & torch.isfinite(values)
     if values.device.type != "cpu":
         return values if fill is None else torch.where(right, values, fill)

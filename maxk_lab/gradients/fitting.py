@@ -26,10 +26,7 @@ def cross_fit(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
 
 
 def same_batch(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
-    """Return the coefficients of each group from itself, which biases it: [..., D].
-
-    rewards are [..., n], gram [..., n, n].
-    """
+    """Return the coefficients [..., D] of each group itself: rewards [..., n], gram [..., n, n]."""
     return normal_equations(*family_terms(rewards, k, family), gram).solution()
 
 
@@ -37,8 +34,7 @@ def oracle_coefficients(outcomes: Outcomes, n: int, k: int, family: str) -> Tens
     """Return the coefficients of least variance under the policy itself: [D].
 
     They solve the normal equations over every group of n. `family` is affine, ladder or constant.
-    Raises `LabError` for trajectories of another policy, whose estimate the coefficients would
-    move.
+    Raises `LabError` for trajectories of another policy, whose estimate they would move.
     """
     check_on_policy(outcomes)
     classes, total = outcomes.classes, torch.zeros(())

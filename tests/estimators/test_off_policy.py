@@ -195,16 +195,6 @@ def test_the_first_order_bias_falls_with_the_square_of_the_distance_whatever_the
     assert biases[1] / biases[2] == pytest.approx(4.0, rel=0.05)
 
 
-def test_the_value_is_unbiased_under_another_policy() -> None:
-    arms = torch.cartesian_prod(*[torch.arange(4)] * 5)
-    rewards = torch.tensor(BANDIT.rewards, dtype=torch.float64)[arms]
-    logits = torch.tensor(BANDIT.logits, dtype=torch.float64)
-    chance = probabilities(BANDIT.behaviour)[arms].prod(-1)
-    for k in range(1, 6):
-        found = (chance * off_policy_value(rewards, BANDIT.ratios()[arms], k)).sum()
-        torch.testing.assert_close(found, BANDIT.objective(logits, k), rtol=1e-12, atol=0.0)
-
-
 @BASELINES
 def test_blocks_of_groups_give_what_one_gives(
     baseline: str, monkeypatch: pytest.MonkeyPatch

@@ -224,16 +224,6 @@ def test_a_policy_of_tokens_is_judged_as_a_table_is(key):
     assert all(-1 <= value <= 1 for values in metrics["proxies"].values() for value in values)
 
 
-def test_otb_equals_eob_where_the_logit_proxy_is_the_squared_norm():
-    cells = [cell("reinforce", "eob", 4, 1), cell("reinforce", "otb", 4, 1)]
-    metrics = measured(pool_of(bandit(), objectives=[1]), *cells).values()
-    eob, otb = (Units.from_metrics(one) for one in metrics)
-    np.testing.assert_allclose(eob.columns(), otb.columns(), rtol=1e-9)
-    for one in metrics:
-        assert one["proxies"]["length"] == [None] * 12
-        assert one["proxies"]["logit_proxy"] == pytest.approx([1.0] * 12, abs=1e-12)
-
-
 def test_every_measure_of_one_enumerated_instance_has_its_value():
     (metrics,) = measured(pool_of(bandit(), count=1), cell("maxk", "none", 4, 2)).values()
     assert metrics["undefined"] == {}
@@ -241,6 +231,8 @@ def test_every_measure_of_one_enumerated_instance_has_its_value():
     for name in {"objective", *claimable("ratio")} - {"effective_sample_size", "kl", "ratio_std"}:
         assert interval(units, name).value == pytest.approx(metrics[name], rel=1e-12, abs=1e-25)
     assert metrics["scale"] == pytest.approx(1.0, abs=1e-12)
+    # The logit proxy of a table is the squared norm of its score; all lengths are one.
+    assert metrics["proxies"] == {"length": [None], "logit_proxy": [pytest.approx(1.0, abs=1e-12)]}
 
 
 def test_groups_are_enumerated_where_there_are_few_of_them_however_small_the_pool():

@@ -18,7 +18,6 @@ from maxk_lab.gradients.scores.sampler import (
     check_drawn,
     chosen,
     log_counting_bet,
-    log_mean,
     log_moved_policy_bet,
 )
 
@@ -230,8 +229,3 @@ def test_a_policy_whose_likelihood_has_no_slope_wins_nothing():
 def test_a_bounded_number_of_trajectories_is_bet_on(count, size, instances, each):
     chosen_instances, chosen_each = chosen(count, size)
     assert (list(chosen_instances), chosen_each) == (instances, each)
-
-
-def test_the_mean_of_payoffs_is_that_of_the_numbers():
-    assert log_mean([math.log(2), math.log(4)]) == pytest.approx(math.log(3))
-    assert log_mean([0.0, math.inf]) == math.inf

@@ -76,10 +76,7 @@ def normal_equations(w0: Tensor, directions: Tensor, gram: Tensor) -> Equations:
 
 
 def sum_of_others(values: Tensor) -> Tensor:
-    """The sum of all other entries of the first dimension: values `[P, ...]` to `[P, ...]`.
-
-    Nothing of an entry's own value is in its sum, not even rounding, for nothing is subtracted.
-    """
+    """The sum of all other entries of the first dimension, without rounding of an entry's own."""
     none = torch.zeros_like(values[:1])
     before = torch.cat([none, values[:-1]]).cumsum(0)
     behind = torch.cat([values[1:], none]).flip(0).cumsum(0).flip(0)

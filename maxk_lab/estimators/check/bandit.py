@@ -84,10 +84,7 @@ class TinyBandit:
         weigh: Method | Callable[[Tensor, Tensor], Tensor],
         options: dict[str, Any],
     ) -> tuple[Tensor, Tensor]:
-        """The summed weight of every arm's draws, `[outcomes, arms]`, as these share its score.
-
-        With the outcome's probability, `[outcomes, 1]`.
-        """
+        """The summed weight of every arm's draws, `[outcomes, arms]`, and the outcome's chance."""
         arms = _outcomes(len(self.logits), n)
         rewards = _double(self.rewards)[arms]
         if isinstance(weigh, Method):

@@ -113,10 +113,7 @@ def brute_force(
     ratios: Tensor | None = None,
     coefficients: Tensor | None = None,
 ) -> Tensor:
-    """The weights of a method that `has_definition`, `[..., n]` to `[..., n]`, rounded once.
-
-    The arguments are those of `Method.weights`.
-    """
+    """The weights of a method that `has_definition`, rounded once, with its arguments."""
     shape = rewards.shape
     g = (trajectory_weights or {}).get(method.needed_weight or "")
     tables = [

@@ -49,10 +49,7 @@ class CheckResult:
 
 
 def run_checks(estimator: str | None = None, baseline: str | None = None) -> list[CheckResult]:
-    """Every check, or those of one estimator, baseline or pair and of what all rows share.
-
-    Raises `LabError` for an unknown name.
-    """
+    """Every check, or those of one estimator, baseline or pair and of what all rows share."""
     wanted = None if baseline is None else choose_baseline(baseline).name
     if estimator is None:
         estimators = [one for row in catalogue.ESTIMATORS for one in (row.name, *row.examples)]
@@ -72,8 +69,8 @@ def run_checks(estimator: str | None = None, baseline: str | None = None) -> lis
 def _baselines(estimator: str) -> Iterator[str]:
     """The baselines to check the estimator with.
 
-    Those of a form of objective share one implementation: they run in one spelling each, and beyond
-    the form's default parameter only those run that the others are sums of.
+    Of a form of objective one spelling of each runs, and beyond the form's default parameter only
+    those that the others are sums of.
     """
     chosen = choose_estimator(estimator)
     form = chosen.row.objective == "L_K"
@@ -115,10 +112,7 @@ def methods(estimator: str, baseline: str, sizes: Iterable[int]) -> Iterator[tup
 
 
 def _differences(pair: Method) -> Iterator[tuple[str, float]]:
-    """The weights against brute force: of plain, tied, shifted, binary and huge rewards.
-
-    They are relative to the group's largest weight, or absolute if that is 0.
-    """
+    """The weights against brute force, relative to the group's largest weight if that is not 0."""
     generator = torch.Generator().manual_seed(0)
     for n, method in methods(pair.estimator.name, pair.baseline.name, (1, 2, 3, 5)):
         plain = torch.randn(n, generator=generator, dtype=torch.float64)
@@ -148,10 +142,7 @@ def inputs(method: Method, rewards: Tensor) -> dict[str, Any]:
 
 
 def _bias(pair: Method, *, scaled: bool = False) -> Iterator[tuple[str, float]]:
-    """The norm of E[estimate] - scale * gradient over that of the gradient.
-
-    Over bandits, n and K.
-    """
+    """The norm of E[estimate] - scale * gradient over that of the gradient, by bandit, n and K."""
     bandits = BANDITS[1:] if pair.needs_binary_rewards else BANDITS
     for bandit, sizes in _OFF_POLICY if pair.needs_ratios else bandits:
         for n, method in methods(pair.estimator.name, pair.baseline.name, sizes):

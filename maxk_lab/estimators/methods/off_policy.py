@@ -162,10 +162,7 @@ def _vanish(x: Tensor, r: Tensor, k: int) -> Tensor:
 
 
 def _in_range(values: Tensor, k: int, dtype: torch.dtype) -> Tensor:
-    """The values as `dtype`; infinite or NaN where a product of K ratios has left float64 or it.
-
-    On the CPU raises `LabError` there.
-    """
+    """The values as `dtype`. Raises `LabError` on the CPU where products have left its range."""
     rounded = values.to(dtype)
     if rounded.device.type == "cpu" and not bool(torch.isfinite(rounded).all()):
         left = "float64" if not bool(torch.isfinite(values).all()) else str(dtype).split(".")[1]

@@ -246,10 +246,7 @@ def partitioned(rewards: Tensor, k: int, baseline: str) -> Tensor:
 
 
 def _deviation(x: Tensor) -> Tensor:
-    """The standard deviation with ddof = 1, `[..., 1]`; 0 for equal x.
-
-    Its squares neither over- nor underflow.
-    """
+    """The standard deviation with ddof = 1, `[..., 1]`, with squares that never overflow."""
     reach = x.abs().amax(dim=-1, keepdim=True)
     relative = x / torch.where(reach == 0, 1.0, reach)
     squares = (relative - relative.mean(-1, keepdim=True)).square().sum(-1, keepdim=True)

@@ -104,10 +104,7 @@ def _sort_keys(rewards: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _order_of_bits(bits: Tensor) -> Tensor:
-    """The bits of float32 as int32 that are ordered as the numbers are; its own inverse.
-
-    Floats are sign and magnitude: among negative ones the greater bits are the smaller number.
-    """
+    """The bits of float32, sign and magnitude, as int32 in the numbers' order; its own inverse."""
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 

@@ -60,8 +60,7 @@ def value(n: int, k: int, objective: Objective | None = None) -> Rule:
 def left_out_value(n: int, k: int, objective: Objective | None = None) -> Rule:
     """The value of the other n-1 samples, n / (n-K) * (value - s_i) (K < n).
 
-    For the maximum its shift is C(j-1, K) / C(n-1, K): the subtraction is done on the coefficients,
-    where it is exact.
+    The subtraction is done on the coefficients, where it is exact.
     """
     ratio = n / (n - k)
     if objective is None:
@@ -106,8 +105,7 @@ def _gaps(n: int) -> Tensor:
 def _base(n: int, alpha: Weights) -> int:
     """The index of the reward that shifts count from, where half of the absolute weight lies below.
 
-    It is the greatest for the maximum. No term is then larger than the rewards that the objective
-    looks at, whatever the others are.
+    No term is then larger than the rewards that the objective looks at, whatever the others are.
     """
     half = sum(map(abs, alpha)) / 2
     order = next(m for m, reached in enumerate(accumulate(map(abs, alpha)), 1) if reached >= half)
@@ -115,10 +113,7 @@ def _base(n: int, alpha: Weights) -> int:
 
 
 def _shifts(base: int, sums: list[Fraction], population: int, marked: range) -> Tensor:
-    """The shift of every gap, float64 `[n-1]`.
-
-    Below the base it is the mean of minus the partial sum, above it of what is left of the mass.
-    """
+    """The shift of every gap `[n-1]`: minus the partial sum, above the base what is left of it."""
     below, above = _table(-part for part in sums), _table(sums[-1] - part for part in sums)
     return torch.cat(
         [
@@ -184,10 +179,7 @@ def hypergeometric_means(table: Tensor, population: int, marked: range) -> Tenso
 
 
 def _chances(draws: int, population: int, marked: Tensor, low: int, high: int) -> Tensor:
-    """P(X = x) for x = low..high (columns) and each number of `marked` (rows), float64.
-
-    No other x has a chance.
-    """
+    """P(X = x) for all possible x = low..high (columns) and each number of `marked` (rows)."""
     good = marked[:, None]
     x = torch.arange(low, high, dtype=torch.float64)
     # P(x+1) / P(x) = up / down; a factor is 0, not negative, where x or x + 1 is out of reach.

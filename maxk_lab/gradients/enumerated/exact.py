@@ -14,10 +14,7 @@ TOTAL_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
 
 
 def exact_value(probabilities: Tensor, rewards: Tensor, objective: Objective | int) -> Tensor:
-    """Return J of an objective (an int K means max@K): probabilities [A], rewards [A] → scalar.
-
-    It is differentiable in the probabilities.
-    """
+    """Return J of an objective (int K: max@K) by probabilities [A], differentiable, and rewards."""
     wanted = Objective("max", objective) if isinstance(objective, int) else objective
     return distribution_value(probabilities, rewards, wanted)
 
@@ -25,10 +22,7 @@ def exact_value(probabilities: Tensor, rewards: Tensor, objective: Objective | i
 def exact_gradient_weights(
     probabilities: Tensor, rewards: Tensor, objective: Objective | int
 ) -> Tensor:
-    """The weights c [A] with ∇J = Σ_a c_a ψ_a, that is c_a = p_a ∂J/∂p_a.
-
-    The constant part is dropped: Σ_a p_a ψ_a = 0.
-    """
+    """The weights c [A] with ∇J = Σ_a c_a ψ_a: c_a = p_a ∂J/∂p_a but for a multiple of p."""
     leaf = probabilities.detach().double().requires_grad_()
     (slope,) = torch.autograd.grad(
         exact_value(leaf, rewards.double() - rewards.double().max(), objective), leaf

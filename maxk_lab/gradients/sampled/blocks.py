@@ -174,10 +174,7 @@ def _of_pairs(products: Array) -> tuple[Array, Array]:
 
 
 def mean_of_blocks(values: Tensor) -> tuple[Array, Array]:
-    """The mean [I] of values [I, B] over the blocks that have a number, and its standard error.
-
-    The error is NaN with fewer than two such blocks.
-    """
+    """The mean [I] of values [I, B] over blocks with a number, and its error (NaN below two)."""
     blocks = values.double().numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -121,10 +121,7 @@ class Groups:
         return self.cross_fit(method.k, family)[:, None, None, None]
 
     def cross_fit(self, k: int, family: str) -> Tensor:
-        """Return the coefficients for each instance from all groups of all others, [I, D].
-
-        `family` is affine or ladder.
-        """
+        """Return the coefficients [I, D] for each instance from all others, of affine or ladder."""
         a, c = self._ladder(k)
         if family == "affine":  # its one direction is the ladder's last
             a, c = a[..., -1:, -1:], c[..., -1:]
@@ -144,10 +141,7 @@ class Groups:
         return torch.stack(grams)
 
     def products(self, a: Tensor, b: Tensor) -> Tensor:
-        """Return ⟨Σ_i a_i ψ_i, Σ_i b_i ψ_i⟩ of every group, [I, S, U, Rep, P, Q].
-
-        a is [I, S, U, Rep, n, P] and b [I, S, U, Rep, n, Q].
-        """
+        """⟨Σ_i a_i ψ_i, Σ_i b_i ψ_i⟩ of every group: [..., n, P], [..., n, Q] → [..., P, Q]."""
         return a.mT @ self.gram @ b
 
     def squares(self, weights: Tensor) -> Tensor:

@@ -57,8 +57,7 @@ class Call:
     def scores(self, gradients: Tensor) -> dict[str, Tensor]:
         """The share that the call has in the scores of its parameters, [M, elements] each.
 
-        `gradients` [M, ...] are those of log π of each trajectory with respect to what the call
-        gave it.
+        `gradients` [M, ...] are those of log π of each trajectory by what the call gave it.
         """
         rows = len(gradients)
         if isinstance(self.layer, Repeated):
@@ -156,10 +155,7 @@ class LayerScores(Scores):
     def _of_encoder(
         self, block: Sequence[Tensor], gradients: Sequence[Tensor | None]
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield parameters of the encoder's layers and shares in their scores.
-
-        `gradients` [M, ...] are those of log π with respect to the encoding.
-        """
+        """Yield the encoder's parameters and scores from `gradients` [M, ...] by the encoding."""
         wanted = {id(parameter) for parameter in block}
         calls = [
             call for call in self.encoder if wanted & {id(p) for p in call.parameters.values()}

@@ -105,10 +105,7 @@ class Source:
         return trained(self.policy)
 
     def sampled(self, rollouts: Rollouts, directions: Tensor | None = None) -> Part:
-        """The part of drawn trajectories; `directions` [D, P] are exact gradients.
-
-        Trajectories of policies of few parameters keep a row of scores each.
-        """
+        """The part of drawn trajectories; `directions` [D, P] are exact gradients."""
         actions, nothing = rollouts.actions[0], torch.zeros(0, dtype=torch.float64)
         rewards, lengths = rollouts.rewards[0].double(), rollouts.lengths[0].double()
         proxies = rollouts.logit_proxy[0].double()

@@ -114,10 +114,7 @@ def chunk_of(scores: Scores, policy: nn.Module) -> int:
 def check_graph(
     environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
 ) -> None:
-    """Raise `LabError` where log_probs of an instance's trajectories [m, T] have no gradient.
-
-    A single one is looked at.
-    """
+    """Raise `LabError` where log_probs of the first of an instance's [m, T] have no gradient."""
     with torch.enable_grad():
         log_probs = environment.log_probs(policy, instance, actions[:1].unsqueeze(0))
     if trained(policy) and not log_probs.requires_grad:

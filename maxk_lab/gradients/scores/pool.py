@@ -198,10 +198,7 @@ def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:
 
 
 def correlation(x: Tensor, y: Tensor, chance: Tensor) -> float | None:
-    """Return the Pearson correlation of x and y [A], whose chances are in proportion to `chance`.
-
-    It is None where one of them does not vary or is NaN.
-    """
+    """Return the Pearson correlation of x and y [A] under `chance`, None where one is constant."""
     pair = torch.stack([x, y]).double()
     covariance = torch.cov(pair, correction=0, aweights=chance)
     spreads = covariance.diagonal().sqrt()
@@ -211,10 +208,7 @@ def correlation(x: Tensor, y: Tensor, chance: Tensor) -> float | None:
 
 
 def divergence(behaviour: Tensor, ratios: Tensor) -> Tensor:
-    """Return KL(behaviour ‖ π) = −E log r, [...].
-
-    `behaviour` [..., A] is the probability of each trajectory, ratios [..., A] are π over it.
-    """
+    """Return KL(behaviour ‖ π) = −E log r, [...], of behaviour and ratios over it [..., A]."""
     return -(behaviour * ratios.masked_fill(behaviour == 0, 1.0).log()).sum(-1)
 
 

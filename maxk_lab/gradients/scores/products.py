@@ -58,10 +58,7 @@ def squared_norms(
     *,
     chunk: int = CHUNK,
 ) -> Tensor:
-    """Return ‖ψ_i‖² of M trajectories of any torch policy, exact: [M] float64.
-
-    `log_probs` is as in `BatchedScores`, `count` is M.
-    """
+    """Return ‖ψ_i‖² of `count` = M trajectories by `log_probs` of `BatchedScores`, exact: [M]."""
     return norms_of_scores(BatchedScores(log_probs, chunk), count, parameters)
 
 

@@ -84,8 +84,7 @@ def _by_groups(
 ) -> Iterator[tuple[Scores, int]]:
     """Yield scores of so many groups actions [B, n, T], for products.
 
-    All at once, or instance by instance where the trajectories of each share an encoding or have
-    no way of their own.
+    They come instance by instance where trajectories share an encoding or have no way of their own.
     """
     if _holds(environment, policy, environment.select(instances, 0), actions[:1]):
         scores = _declared(environment, policy, instances, actions, True)
