@@ -1,7 +1,6 @@
 """The charts of gradients: as many marks as rows, best first, biased ones marked."""
 
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 from compiled_charts import marks
@@ -49,13 +48,6 @@ def values(summary, measure):
     return dict(zip(found.row, found.value, strict=True))
 
 
-def test_those_on_request_come_last_and_only_where_they_are_asked_for(summary, drawn):
-    usual = [figure.name for figure in charts.charts(summary.studies["gradient"], summary)]
-    assert usual == ["variance", "bias", "snr"]
-    # Nothing was enumerated, so the variance has no parts.
-    assert list(drawn) == [*usual, "heat_map"]
-
-
 @pytest.mark.parametrize(("name", "measure"), [("variance", "over_lowest"), ("snr", "snr")])
 def test_a_chart_has_a_mark_with_a_bar_for_every_row(summary, drawn, name, measure):
     data, wanted = rows_of(drawn[name].whole), values(summary, measure)
@@ -94,12 +86,6 @@ def test_the_bias_is_shown_of_the_biased_in_length_and_direction(drawn):
     open_ends = sum(row["open"] != 0 for row in data)
     assert marks(drawn["bias"].whole)["symbol"] == 16 + open_ends
     assert "38 rows of methods that are unbiased by derivation" in drawn["bias"].caption
-
-
-def test_the_heat_map_colours_what_it_writes(summary, drawn):
-    data, found = rows_of(drawn["heat_map"].whole), marks(drawn["heat_map"].whole)
-    assert len(data) == found["rect"] == found["text"] == len(values(summary, "over_lowest"))
-    assert all(float(row["text"]) == pytest.approx(row["value"], rel=0.05) for row in data)
 
 
 def test_the_anatomy_adds_up(lab):
@@ -180,25 +166,3 @@ def test_a_bias_that_is_proven_to_be_none_stands_hollow_at_the_lower_edge(lab):
     assert found["centred"]["value"] == pytest.approx(0.025, rel=0.1)
     assert (found["centred"]["solid"], found["group_mean"]["solid"]) == (False, True)
     assert "proven to have no bias" in figure.caption
-
-
-def test_the_ratios_of_two_policies_are_the_same_for_every_estimator(lab):
-    cells = [
-        cell | {"behaviour": {"distance": distance}, "id": f"{distance}-{cell['id']}"}
-        for distance in (0.5, 1.0)
-        for cell in lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,))
-    ]
-    summary = summarise_records(
-        cells, [lab.record(c, make=lab.measured) for c in cells], name="off"
-    )
-    lines = ("estimator", "baseline", "n")
-    declared = Declared(name="it", metric="kl", against="behaviour.distance", lines=lines)
-    figure = declared_chart(estimates(summary.studies["gradient"].rows), declared)
-    assert {row["line"] for row in rows_of(figure.whole)} == {"n = 8", "n = 16"}
-
-
-def test_a_measure_that_no_row_has_is_no_chart(summary):
-    declared = Declared(name="it", metric="kl", against="n")
-    asked = SimpleNamespace(figures=(declared,))
-    found = charts.charts(summary.studies["gradient"], asked)
-    assert [figure.name for figure in found] == ["variance", "bias", "snr"]

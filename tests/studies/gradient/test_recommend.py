@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import golden
@@ -155,16 +154,6 @@ def test_what_is_used_does_not_rest_on_the_order_of_the_rows(
     assert (answer.best.row.key.baseline in tied) == (used != "group_mean")
     if noise.get("affine[cross_fit]"):
         assert answer.best.row.key.baseline == "affine[cross_fit]"
-
-
-def test_equal_rows_are_ranked_as_the_catalogue_lists_them(lab: Any) -> None:
-    (row,) = measured(lab, {"subloo": 1.0})
-    twin = replace(row, key=replace(row.key, baseline="centred"))
-    for rows in ((row, twin), (twin, row)):
-        for biased in (False, True):
-            answer = ranked(rows, objective_name="max@2", budget=16, biased=biased)
-            order = [one.row.key.baseline for one in answer.candidates]
-            assert order == ["centred", "subloo"]
 
 
 def test_what_has_no_paired_ratio_is_compared_by_two_intervals(lab: Any) -> None:

@@ -4,7 +4,6 @@ import pytest
 from compiled_charts import marks
 from compiled_charts import rows as rows_of
 
-from maxk_lab.statistics.seeds import over_seeds
 from maxk_lab.studies.training.charts import LOG, charts, estimates
 
 USUAL, ALL = ["difference", "gap", "during"], ("max_at_k", "time", "log")
@@ -70,31 +69,6 @@ def test_methods_are_in_the_panel_of_the_k_that_they_are_trained_for(figures):
     reference = [row for row in rows_of(figures["gap"].whole) if row["reference"]]
     assert {row["panel"] for row in reference} == set(panels)
     assert {row["look"] for row in reference} == {"POMO's loss"}
-
-
-def test_a_method_looks_the_same_in_every_panel_and_is_broken_where_biased(figures):
-    broken = {row["look"]: row["broken"] for row in rows_of(figures["difference"].whole)}
-    assert broken == {row["look"]: row["broken"] for row in rows_of(figures["difference"].whole)}
-    assert broken["leader_reward[0.5]"]
-    assert not broken["maxk centred"]
-
-
-def test_differences_during_training_are_paired_by_seed(study, table):
-    row = next(r for r in study.studies["training"].rows if r.key.path.endswith("centred/n16/k4"))
-    rows = study.studies["training"].rows
-    other = next(r for r in rows if r.key.path == row.compared_with)
-    of_row = table[(table.row == row.key.path) & (table.measure == "difference")]
-    at = of_row[(of_row.at_k == 8) & (of_row.step == 300)].iloc[0]
-    pairs = [
-        (row.by_seed[seed].during[3][8], other.by_seed[seed].during[3][8]) for seed in range(5)
-    ]
-    wanted = over_seeds([mine - theirs for mine, theirs in pairs], 0.95)
-    assert (at.value, at.low, at.high) == pytest.approx((wanted.value, wanted.low, wanted.high))
-
-
-def test_one_seed_says_so(tsp):
-    figure = drawn(tsp.report(tsp.cells(seeds=(0,))))["difference"]
-    assert "over the held-out instances of one seed" in figure.caption
 
 
 def test_without_a_clock_a_log_or_optima_their_charts_are_missing(lab):

@@ -104,27 +104,6 @@ def test_a_lead_whose_interval_is_above_zero_is_not_significant_among_many():
     assert (among.tested.comparisons, among.significant(1, 4)) == (21, [])
 
 
-def test_environments_share_one_correction():
-    few = places_of(compared([*pair("tsp", 0.9), *pair("op", 0.0), *pair("pdp", -0.9)]), 0.95)
-    assert [place.where for place in few] == ["TSP", "OP", "PDP"]
-    assert {place.tested.comparisons for place in few} == {9}
-    assert [place.tested.sign(place.rows[1], 4) for place in few] == [1, 0, -1]
-    many = [*pair("tsp", 0.2), *(each for i in range(9) for each in pair(f"op{i}", 0.0))]
-    alone = place_of(*many[:2])
-    assert alone.tested.sign(alone.rows[1], 4) == 1
-    first = places_of(compared(many), 0.95)[0]
-    assert (first.places, first.tested.sign(first.rows[1], 4)) == (10, 0)
-
-
-def test_several_n_are_places_of_their_own():
-    rows = [row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4])]
-    wider = [replace(each, key=replace(each.key, n=8)) for each in rows]
-    assert [place.where for place in places_of((*rows, *wider), 0.95)] == [
-        "TSP, n = 4",
-        "TSP, n = 8",
-    ]
-
-
 def test_a_row_far_below_is_beaten_whatever_seeds_share():
     draws = np.random.default_rng(0)
     curves = draws.normal(size=(5, 1)) + 0.01 * draws.normal(size=(5, 3))
@@ -278,25 +257,6 @@ def test_a_gap_of_passes_is_their_share_of_failures_to_the_end_of_its_interval()
     )
 
 
-@pytest.mark.parametrize(
-    ("environment", "passes"),
-    [
-        ({"name": "toy_llm", "task": "modular", "rewards": [], "reward_weights": []}, True),
-        ({"name": "toy_llm", "task": "edit", "rewards": [], "reward_weights": []}, False),
-        ({"name": "toy_llm", "task": "edit", "rewards": ["finished"], "reward_weights": []}, True),
-        ({"name": "toy_llm", "task": "modular", "rewards": [], "reward_weights": [2.0]}, False),
-        ({"name": "toy_llm", "task": "edit", "rewards": ["mine:own"], "reward_weights": []}, False),
-        ({"name": "bandit", "rewards": "binary", "reward_shift": 0.0}, True),
-        ({"name": "bandit", "rewards": "linear", "reward_shift": 0.0}, False),
-        ({"name": "gaussian", "reward": "inside_unit"}, True),
-        ({"name": "gaussian", "reward": "square_on_unit"}, False),
-        ({"name": "tsp"}, False),
-    ],
-)
-def test_only_rewards_known_to_be_0_or_1_are_passes(environment, passes):
-    assert ENVIRONMENTS.get(environment["name"]).passes(environment) is passes
-
-
 def difference_claim(at_least=0.0, **how):
     claim = {"name": "it", "kind": "difference", "metric": "max@4", "at_least": at_least}
     pair = {"of": {"estimator": "maxk"}, "over": {"estimator": "reinforce"}}
@@ -357,3 +317,34 @@ def test_rows_of_other_instances_or_seeds_make_no_pairs():
     fewer = row(CENTRED, [0, 1, 2, 4], NOISE[:3])
     assert "have different seeds" in difference(fewer, first, 4, 0.95).reason
     assert "fewer than 5 samples per evaluation" in difference(second, first, 5, 0.95).reason
+
+
+def test_environments_share_one_correction():
+    few = places_of(compared([*pair("tsp", 0.9), *pair("op", 0.0), *pair("pdp", -0.9)]), 0.95)
+    assert [place.where for place in few] == ["TSP", "OP", "PDP"]
+    assert {place.tested.comparisons for place in few} == {9}
+    assert [place.tested.sign(place.rows[1], 4) for place in few] == [1, 0, -1]
+    many = [*pair("tsp", 0.2), *(each for i in range(9) for each in pair(f"op{i}", 0.0))]
+    alone = place_of(*many[:2])
+    assert alone.tested.sign(alone.rows[1], 4) == 1
+    first = places_of(compared(many), 0.95)[0]
+    assert (first.places, first.tested.sign(first.rows[1], 4)) == (10, 0)
+
+
+@pytest.mark.parametrize(
+    ("environment", "passes"),
+    [
+        ({"name": "toy_llm", "task": "modular", "rewards": [], "reward_weights": []}, True),
+        ({"name": "toy_llm", "task": "edit", "rewards": [], "reward_weights": []}, False),
+        ({"name": "toy_llm", "task": "edit", "rewards": ["finished"], "reward_weights": []}, True),
+        ({"name": "toy_llm", "task": "modular", "rewards": [], "reward_weights": [2.0]}, False),
+        ({"name": "toy_llm", "task": "edit", "rewards": ["mine:own"], "reward_weights": []}, False),
+        ({"name": "bandit", "rewards": "binary", "reward_shift": 0.0}, True),
+        ({"name": "bandit", "rewards": "linear", "reward_shift": 0.0}, False),
+        ({"name": "gaussian", "reward": "inside_unit"}, True),
+        ({"name": "gaussian", "reward": "square_on_unit"}, False),
+        ({"name": "tsp"}, False),
+    ],
+)
+def test_only_rewards_known_to_be_0_or_1_are_passes(environment, passes):
+    assert ENVIRONMENTS.get(environment["name"]).passes(environment) is passes

@@ -1,8 +1,6 @@
 """The evaluation set of a training: kept once, redrawn when damaged, the user's own; its optima."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -63,46 +61,6 @@ def test_a_damaged_file_is_drawn_again(tsp5, damage, tmp_path):
     assert torch.equal(again["locs"], instances["locs"])
     assert torch.equal(tsp5.read_instances(path)["locs"], instances["locs"])
     assert names(tmp_path) == [path.name]
-
-
-WORKER = """
-import hashlib, sys
-from pathlib import Path
-import numpy as np, torch
-from maxk_lab.studies.training.held_out import evaluation_set, optima_record
-from maxk_lab.training.settings import EvaluationSettings
-
-class Numbers:
-    name, enumerable = "numbers", True
-    def instances(self, count, seed, *, held_out):
-        return torch.rand(count, 3, generator=torch.Generator().manual_seed(seed))
-    def read_instances(self, path):
-        return torch.from_numpy(np.load(path)["numbers"])
-    def write_instances(self, instances, path):
-        np.savez(path, numbers=instances.numpy())
-    def instances_hash(self, instances):
-        return hashlib.sha256(instances.numpy().tobytes()).hexdigest()[:16]
-    def select(self, instances, index):
-        return instances[index : index + 1]
-    def enumerate(self, instances):
-        return torch.arange(3).unsqueeze(1), instances[0]
-
-cache = Path(sys.argv[1])
-for seed in range(40):
-    instances, data = evaluation_set(Numbers(), EvaluationSettings(instances=40), seed, cache)
-    record = optima_record(Numbers(), instances, "exact", cache, data)
-    print(data["instances"], record["per_instance"] == instances.max(1).values.tolist())
-"""
-
-
-@pytest.mark.slow
-def test_workers_at_the_same_time_agree(tmp_path):
-    command = [sys.executable, "-c", WORKER, str(tmp_path)]
-    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    first, second = (worker.communicate()[0] for worker in workers)
-    assert first.count("True") == 40
-    assert first == second
-    assert len(names(tmp_path)) == 80
 
 
 def test_environments_without_files_draw_each_time(tmp_path):

@@ -84,29 +84,6 @@ def test_a_lead_that_is_not_significant_is_the_highest_and_no_more():
     assert not found.reference_is_highest
 
 
-def test_who_is_significantly_worse_is_not_tied(monkeypatch):
-    rows = [row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 2], SURE)]
-    (place,) = places_of(compared(rows), 0.95)
-    monkeypatch.setattr(type(place), "may_be_best", lambda self, k, lists=1: list(self.rows))
-    found = answer(*rows)
-    assert (found.tied, [one.name for one in found.worse]) == ([], [TOLD])
-
-
-def test_ties_are_of_the_one_k_that_is_told():
-    """Among as many comparisons as all K have, the row far behind would still be one of them."""
-    rows = compared(
-        [
-            row(POMO, [0, 1, 2, 3]),
-            row(CENTRED, [0, 1, 2, 4], SURE),
-            row(SUBLOO, [0, 1, 2, 3.99], noise_with(0, 0.1)),
-            row(("maxk", "rloo", 2), [0, 1, 2, 2], noise_with(0, 1.6)),
-        ]
-    )
-    (place,) = places_of(rows, 0.95)
-    assert [each.key.baseline for each in place.may_be_best(4, 3)] == ["centred", "subloo", "rloo"]
-    assert answer(*rows).tied == ["maxk subloo for K = 2"]
-
-
 def test_far_below_is_not_significant_after_correction_and_not_tied():
     """Its interval alone is far from 0; of 29 methods none is beaten so surely as to be worse."""
     others = [
@@ -195,18 +172,6 @@ def test_a_reference_without_a_value_is_compared_with_nothing():
     assert found.basis.comparisons == 0
     # Values, for there are no differences.
     assert [line.at_4.value for line in found.table] == [4, 3]
-
-
-def test_the_highest_may_have_no_difference_though_others_have():
-    rows = [
-        row(POMO, [0, 1, 2, 3]),
-        row(CENTRED, [0, 1, 2, 3], noise_with(-0.05, 0.4)),
-        row(SUBLOO, [0, 1, 2, 4], NOISE[:3]),
-    ]
-    found = facts_of(compared(rows))
-    (one,) = found.answers
-    assert (one.state, one.highest, one.use) == ("compared", ["maxk subloo for K = 2"], None)
-    assert labels(found).count("Use") == 1
 
 
 def test_one_seed_is_said_and_proposes_no_more():
@@ -387,12 +352,3 @@ def test_nothing_finished_has_no_table(tsp):
     assert [one.state for one in found.answers] == ["nothing"]
     assert found.basis.instances == [32]
     assert set(labels(found)) == {"Missing", "Use"}
-
-
-def test_pomo_as_shipped_may_be_the_one_to_use():
-    """It is then no rival of its own."""
-    reference = decoded(row(POMO, [0, 1, 2, 3]), 5 + NOISE)
-    shipped = decoded(row(POMO, [0, 1, 2, 4], SURE, start="multistart"), 6 + SURE)
-    one = answer(reference, shipped)
-    assert one.use.name == "POMO as shipped (start=multistart)"
-    assert [each.than for each in one.pomo] == [LOSS]

@@ -66,17 +66,6 @@ def test_curve_and_optimum_are_those_of_the_integral(k: int) -> None:
     assert metrics["undefined"] == {}
 
 
-@pytest.mark.slow
-def test_the_optimum_moves_to_the_edge_with_k() -> None:
-    """The larger K, the more draws beyond the edge can be afforded."""
-    cells = [cell("maxk", k) for k in (1, 2, 4, 8, 16)]
-    optima = [
-        m["optimum"]
-        for m in measured(unit(GAUSSIAN, NORMAL, "policy.mean", (-0.5, 1.5), 41), *cells)
-    ]
-    assert optima == pytest.approx([0.86241, 0.90170, 0.93866, 0.96900, 0.98557], abs=2e-5)
-
-
 def test_other_objectives_and_the_scale_of_the_policy() -> None:
     """A normal reward: the maximum of 2 grows by scale / √π, the minimum falls by as much."""
     slope = GAUSSIAN | {"reward": "slope"}
@@ -133,12 +122,6 @@ def test_a_random_policy_is_the_same_at_every_point() -> None:
     )
 
 
-def test_reinforce_is_the_mean() -> None:
-    given = unit(BANDIT, TABLE, "policy.success_probability", (0.1, 0.9), 3)
-    (metrics,) = measured(given, cell("reinforce", 1))
-    assert metrics["values"] == pytest.approx([0.1, 0.5, 0.9], abs=1e-14)
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -158,17 +141,3 @@ def test_what_cannot_be_measured_is_an_error_of_the_cell(
     (result,) = measured(given, cell("maxk", 2))
     assert isinstance(result, LabError)
     assert message in str(result)
-
-
-def test_progress_is_told_of_every_point() -> None:
-    told = []
-    given = unit(BANDIT, TABLE, "policy.success_probability", (0.1, 0.9), 3)
-    list(
-        measure_objective(
-            given,
-            [cell("maxk", 1), cell("maxk", 2)],
-            cache=None,
-            event=lambda name, payload: told.append((name, payload["done"], payload["of"])),
-        )
-    )
-    assert told == [("points", done, 6) for done in range(1, 7)]

@@ -50,15 +50,6 @@ def test_weights_are_those_of_the_estimators() -> None:
         assert metrics["weight_std"] == pytest.approx(expected.std(correction=0).item())
 
 
-def test_what_the_rows_promise_about_effective_rewards() -> None:
-    """`centred` sums to zero; `subloo` is zero below rank K and never negative."""
-    centred, subloo = measured(cell("centred"), cell("subloo"))
-    assert centred["weight_sum"] == pytest.approx(0, abs=1e-14)
-    assert centred["weight_min"] < 0
-    assert subloo["weight_min"] == 0
-    assert subloo["zero_share"] >= 3 / 8
-
-
 def test_groups_are_shared_by_cells_of_one_size_and_depend_on_no_other_cell() -> None:
     first, second, larger = measured(cell("none"), cell("centred"), cell("centred", n=16))
     assert first["rewards"] == second["rewards"]
@@ -118,9 +109,3 @@ def test_pairs_that_need_more_than_rewards_are_refused(
         assert reason in refused
         assert isinstance(result, LabError)
         assert str(result) == refused
-
-
-def test_a_baseline_of_tokens_is_refused() -> None:
-    reason = rewards_only_refusal(Method.parse("reinforce", "otb_token"))
-    assert reason is not None
-    assert "one weight per token" in reason
