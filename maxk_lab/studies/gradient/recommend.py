@@ -92,10 +92,13 @@ def ranked(
     # Equal rows have no order of their own.
     chosen.sort(key=lambda row: (row.key.method.catalogue_order, row.key.n))
     unbiased = all(row.catalogued_unbiased for row in chosen)
-    found = [
-        _candidate(row, budget, level)
-        for row in sorted(chosen, key=_variance_per_rollout if unbiased else _noise_per_rollout)
-    ]
+
+    def noise_per_rollout(row: GradientRow) -> float:
+        found = row.intervals
+        return row.key.n * (found["variance"].value if unbiased else 1 / found["snr"].value)
+
+    chosen.sort(key=noise_per_rollout)
+    found = [_candidate(row, budget, level) for row in chosen]
     if found:
         corrected = Family("recommend", len(found) - 1, alpha).level
         found[1:] = [_compared(one, found[0], corrected) for one in found[1:]]
@@ -116,14 +119,6 @@ def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidat
     return next(one for one in found if one.row is chosen)
 
 
-def _variance_per_rollout(row: GradientRow) -> float:
-    return row.key.n * row.intervals["variance"].value
-
-
-def _noise_per_rollout(row: GradientRow) -> float:
-    return row.key.n / row.intervals["snr"].value
-
-
 def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
     fit = row.key.method.fit
     if fit == "oracle":
@@ -131,11 +126,8 @@ def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
     if not row.catalogued_unbiased and not biased:
         return "derived biased"
     if row.bias.verdict in FOUND_BIASED and not biased:
-        return (
-            f"found to have a {row.bias.verdict}"
-            if row.bias.verdict == "scale bias"
-            else "found biased"
-        )
+        scale = row.bias.verdict == "scale bias"
+        return "found to have a scale bias" if scale else "found biased"
     if budget % row.key.n:
         return f"n = {row.key.n} does not divide {budget}"
     if fit == "cross_fit" and budget < 2 * row.key.n:
@@ -167,11 +159,10 @@ def _compared(one: Candidate, best: Candidate, level: float) -> Candidate:
     alike = same_mean(one.row, best.row)
     found = ratio(one.row, best.row, level, "snr", alike=alike)
     if not found.known:
-        found = (
-            _unpaired(best.row.units, one.row.units, "variance", level, found.reason)
-            if alike
-            else _unpaired(one.row.units, best.row.units, "snr", level, found.reason)
-        )
+        pair, measure = (one.row.units, best.row.units), "snr"
+        if alike:
+            pair, measure = (best.row.units, one.row.units), "variance"
+        found = _unpaired(*pair, measure, level, found.reason)
     share = one.groups / best.groups
     return replace(one, against_best=found.mapped(lambda value: share * value))
 
@@ -199,27 +190,20 @@ def _objective_of(cell: Cell) -> str:
 
 
 def _objective(cells: list[Cell], given: str | None) -> str:
-    known = list(dict.fromkeys(map(_objective_of, cells)))
-    if not known:
+    names = list(dict.fromkeys(map(_objective_of, cells)))
+    listed = ", ".join(names)
+    if not names:
         raise LabError("a recommendation needs a gradient study, and this sweep has none")
-    if given is None:
-        if len(known) > 1:
-            raise LabError(
-                f"--objective is missing: the sweep estimates the gradients of {', '.join(known)}"
-            )
-        return known[0]
-    name = Objective.parse(given).name
-    if name not in known:
-        raise LabError(
-            f"--objective {name} is not in the sweep's gradient grid: it has {', '.join(known)}"
-        )
+    if given is None and len(names) > 1:
+        raise LabError(f"--objective is missing: the sweep estimates the gradients of {listed}")
+    name = names[0] if given is None else Objective.parse(given).name
+    if name not in names:
+        raise LabError(f"--objective {name} is not in the sweep's gradient grid: it has {listed}")
     return name
 
 
 def _stage(plan: Plan, given: int | None) -> int:
     stages: tuple[int, ...] = plan.spec.studies["gradient"].stages
-    if given is None:
-        return stages[-1]
-    if given not in stages:
+    if given is not None and given not in stages:
         raise LabError(f"--stage {given} is not in the sweep: it has {', '.join(map(str, stages))}")
-    return given
+    return stages[-1] if given is None else given

@@ -325,50 +325,40 @@ def check(
 ) -> None:
     """Note grids that cannot run, too small a pool, and settings that the environment refuses."""
     check_entries(block, found, source, lambda _, name: conditions(block.study, name))
-    _check_pool(block, source)
     study: Study | None = block.study
-    if study is not None:
-
-        def check_in(variant: Variant) -> None:
-            _check_complete(study, variant, source)
-            _check_behaviour(study, variant, source)
-
-        at_first(found, source, check_in)
-
-
-def _check_pool(block: Block, source: Source) -> None:
-    """Note a pool that holds fewer than two replicates of the largest n."""
+    if study is None:
+        return
     largest = max((n for _, grid in block.entries for n in grid.n), default=0)
-    if block.study is not None and block.study.pool < 2 * largest:
+    if study.pool < 2 * largest:
         source.add(
             ("gradient", "pool"),
             f"must be at least {2 * largest}, two replicates of the largest n = {largest}, "
-            f"got {block.study.pool}",
+            f"got {study.pool}",
         )
 
+    def check_in(variant: Variant) -> None:
+        _check_exact(study, variant, source)
 
-def _check_complete(study: Study, variant: Variant, source: Source) -> None:
-    """Note complete enumeration in an environment too large to list its trajectories."""
-    row = ENVIRONMENTS.get(variant.environment["name"])
-    if not study.complete or row.enumerable({**variant.environment, **variant.policy}):
-        return
-    where = (
-        f"{row.name} with {row.exact_when}" if row.listable else f"those of {row.name} never can"
-    )
-    source.add(
-        ("gradient", "complete"),
-        f"needs an environment whose trajectories can all be listed: {where}",
-    )
+    at_first(found, source, check_in)
 
 
-def _check_behaviour(study: Study, variant: Variant, source: Source) -> None:
-    """Note objectives under a behaviour policy whose gradient nothing can stand in for.
+def _check_exact(study: Study, variant: Variant, source: Source) -> None:
+    """Note complete enumeration in an environment too large to list its trajectories.
 
-    Importance ratios give an unbiased estimate of the gradient of the maximum alone, which can
-    stand in for the exact one; the other objectives need the exact one.
+    And objectives under a behaviour policy whose gradient nothing can stand in for. Importance
+    ratios give an unbiased estimate of the gradient of the maximum alone, which can stand in for
+    the exact one; the other objectives need the exact one.
     """
-    environment = variant.environment
-    if not any(study.behaviour.distance) or is_exact(environment, variant.policy):
+    environment, policy = variant.environment, variant.policy
+    row = ENVIRONMENTS.get(environment["name"])
+    exactly = f"{row.name} with {row.exact_when}"
+    if study.complete and not row.enumerable({**environment, **policy}):
+        where = exactly if row.listable else f"those of {row.name} never can"
+        source.add(
+            ("gradient", "complete"),
+            f"needs an environment whose trajectories can all be listed: {where}",
+        )
+    if not any(study.behaviour.distance) or is_exact(environment, policy):
         return
     points, _ = points_of(study.grid, conditions(study, environment["name"]))
     others = dict.fromkeys(
@@ -377,13 +367,12 @@ def _check_behaviour(study: Study, variant: Variant, source: Source) -> None:
         if not Method.parse(point["estimator"], k=point["k"]).objective.is_max
     )
     if others:
-        row = ENVIRONMENTS.get(environment["name"])
         number = next(i for i, grid in enumerate(study.grid) if set(others) & set(grid.estimator))
         source.add(
             (*entry_path(source, "gradient", number), "estimator"),
             f"{', '.join(others)} under a behaviour policy "
             f"{'needs' if len(others) == 1 else 'need'} the exact gradient to be judged against: "
-            f"{row.name} with {row.exact_when}",
+            f"{exactly}",
         )
 
 

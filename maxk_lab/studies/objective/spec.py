@@ -14,7 +14,6 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.method import Method
 from maxk_lab.fields import Finite, GroupSize, Model, OneOrMore
-from maxk_lab.settings import Setting
 from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, points_of
 from maxk_lab.sweeps.spec.blocks import Block
@@ -143,27 +142,19 @@ def _check_along(
             f"{row.name} with {row.exact_when}",
         )
         return
-    known = {
-        key: setting
-        for key, setting in settings_by_key(row.name, policy).items()
-        if setting.type is float
-    }
-    if study.parameter not in known:
-        source.add(("objective", "parameter"), _no_parameter(study.parameter, known, row.name))
+    settings = settings_by_key(row.name, policy)
+    numbers = [key for key, setting in settings.items() if setting.type is float]
+    if study.parameter not in numbers:
+        words = f"must be a number of the environment or its policy: {', '.join(numbers)}; "
+        if not numbers:
+            words = f"must be a number of the environment or its policy, and {row.name} has none; "
+        words += f"got {shown(study.parameter)}{did_you_mean(study.parameter, numbers)}"
+        source.add(("objective", "parameter"), words)
     for key, value in (("from", study.start), ("to", study.stop)):
-        try:
-            if study.parameter in known:
+        with source.noting(("objective", key)):
+            if study.parameter in numbers:
                 moved(environment, policy, study.parameter, value)
-        except LabError as error:
-            source.add(("objective", key), str(error))
     if not study.start < study.stop:
         source.add(
             ("objective", "to"), f"must be greater than from = {study.start:g}, got {study.stop:g}"
         )
-
-
-def _no_parameter(given: str, known: Mapping[str, Setting], environment: str) -> str:
-    words = "must be a number of the environment or its policy"
-    if not known:
-        return f"{words}, and {environment} has none; got {shown(given)}"
-    return f"{words}: {', '.join(known)}; got {shown(given)}{did_you_mean(given, known)}"

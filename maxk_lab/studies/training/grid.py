@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -13,7 +13,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.estimators.catalogue import choose_estimator
-from maxk_lab.fields import Model, OneOrMore
+from maxk_lab.fields import OneOrMore
 from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import (
     Conditions,
@@ -30,7 +30,6 @@ from maxk_lab.sweeps.spec.variation import Variant
 from maxk_lab.training.settings import (
     AUGMENTATIONS,
     WAYS,
-    EvaluationSettings,
     KScheduleSettings,
     Settings,
     StepSettings,
@@ -83,10 +82,11 @@ class Study(Settings, AnyStudy):
     def settings(self) -> dict[str, Any]:
         """Return everything but the grid, as plain JSON: what a worker is told of the training."""
         told = self.model_dump(mode="json", exclude={"grid"})
-        evaluate = without_defaults(
-            told["evaluate"], _defaults(EvaluationSettings, LATER_EVALUATION)
-        )
-        return without_defaults(told, _defaults(Settings, LATER)) | {"evaluate": evaluate}
+        written = Settings().model_dump(mode="json")
+        later = {name: written[name] for name in LATER}
+        of_evaluation = {name: written["evaluate"][name] for name in LATER_EVALUATION}
+        evaluate = without_defaults(told["evaluate"], of_evaluation)
+        return without_defaults(told, later) | {"evaluate": evaluate}
 
     def of_entry(self, entry: TrainingGrid) -> Study:
         """Return the study whose grid is this entry alone, with the settings of its points."""
@@ -100,7 +100,10 @@ class Study(Settings, AnyStudy):
         Or why a way of decoding is not measured.
         """
         if measure != "mean" and not measure.startswith("max@"):
-            return self._lacks_way(measure)
+            ways = [way for extra in self.evaluate.extras for way in WAYS[extra]]
+            ways += ["own_way"] if self.evaluate.tuning else []
+            among = f"; or a way of decoding: {', '.join(ways)}" if ways else ""
+            return None if measure in ways else f"must be mean or max@K{among}; got {measure}"
         at = 1 if measure == "mean" else int(measure.removeprefix("max@"))
         for pair in points:
             known = [evaluated_ks(self.evaluate.samples, point["k"]) for point in pair]
@@ -109,14 +112,6 @@ class Study(Settings, AnyStudy):
                 among = ", ".join(map(str, common))
                 return f"must be mean or max@K with K one of {among}, got {measure}"
         return None
-
-    def _lacks_way(self, way: str) -> str | None:
-        known = [way for extra in self.evaluate.extras for way in WAYS[extra]]
-        known += ["own_way"] if self.evaluate.tuning else []
-        if way in known:
-            return None
-        among = f"; or a way of decoding: {', '.join(known)}" if known else ""
-        return f"must be mean or max@K{among}; got {way}"
 
     def lacks_decoding(self, decoding: str) -> str | None:
         """Return why no temperature is chosen for each policy, where `best` asks for one."""
@@ -128,11 +123,6 @@ class Study(Settings, AnyStudy):
                 "one of them for each policy"
             )
         return None
-
-
-def _defaults(model: type[Model], names: Iterable[str]) -> dict[str, Any]:
-    written = model().model_dump(mode="json")
-    return {name: written[name] for name in names}
 
 
 def merged(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,7 +205,9 @@ def training_points(
     """Return the trainings of a study in this environment, and the points left out with why."""
     found: dict[str, Training] = {}
     skipped: list[Skipped] = []
-    keys = varied_settings(study)
+    # The settings that an entry of the grid has for itself, in the order of the file.
+    varied = (key for entry in study.grid for key in _leaves(entry.overrides.given()))
+    keys = tuple(dict.fromkeys(varied))
     for entry in study.grid:
         own = study.of_entry(entry)
         points, left_out = conditions(own, environment).points(own.grid[0])
@@ -230,16 +222,6 @@ def training_points(
                 continue
             found[meaning] = Training(point, settings, _setting(trained, keys))
     return tuple(found.values()), tuple(skipped)
-
-
-def varied_settings(study: Study) -> tuple[str, ...]:
-    """Return the dotted names of all settings that an entry of the grid has for itself.
-
-    They are in the order of the file.
-    """
-    return tuple(
-        dict.fromkeys(key for entry in study.grid for key in _leaves(entry.overrides.given()))
-    )
 
 
 def _as_trained(study: Study, point: Point) -> Study:
@@ -263,23 +245,18 @@ def _leaves(given: Mapping[str, Any], inside: Sequence[str] = ()) -> Iterator[st
 
 
 def _setting(study: Study, keys: Sequence[str]) -> dict[str, Any]:
-    written = study.model_dump(mode="json", exclude={"grid"})
+    """The values as claims and figures can name them: lists as text, null as none."""
     # Where K is fixed, nothing reads the ends of a schedule.
     unread = ("k_schedule.first", "k_schedule.until") if study.k_schedule.kind == "fixed" else ()
-    return {key: _single(_at(written, key)) for key in keys if key not in unread}
-
-
-def _at(written: Any, key: str) -> Any:
-    for step in key.split("."):
-        written = written[step]
-    return written
-
-
-def _single(value: Any) -> Any:
-    """Return a value as claims and figures can name it: lists as text, null as none."""
-    if value is None:
-        return "none"
-    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else value
+    setting = {}
+    for key in keys:
+        value: Any = study.model_dump(mode="json", exclude={"grid"})
+        for step in key.split("."):
+            value = value[step]
+        if key not in unread:
+            text = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else value
+            setting[key] = "none" if value is None else text
+    return setting
 
 
 # Cost of one trajectory step in training (large batches) and in evaluating (no gradient).

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.fields import Numbers
-from maxk_lab.statistics.seeds import floats
+from maxk_lab.statistics.seeds import Mean, floats
 from maxk_lab.studies.training import record as content
 from maxk_lab.studies.training.pool import gap
-from maxk_lab.studies.training.record import Final
 from maxk_lab.studies.training.row import sampled_at
 from maxk_lab.tracking.payload import ENDS, Curve, History, Metrics, PayloadTable, finished, merged
 
@@ -20,21 +19,8 @@ if TYPE_CHECKING:
 # One run per cell: its curves are those of the training.
 ONE_RUN_PER = ("id",)
 _AXES = ("estimator", "baseline", "n", "k")
-_PLACE = ("cell", "seed", *_AXES)
-# In tables with one line per K, `at_k` is the K of the curve, `k` that of the objective.
-_VALUE = ("at_k", *ENDS)
-# A column for each setting comes last; `final` has one of the gap, in percent of the optimum,
-# where any optimum is known.
-_TABLES = {
-    "cells": (*_PLACE, "status", "steps", "rollouts"),
-    "final": (*_PLACE, *_VALUE),
-    "extras": (*_PLACE, "extra", *ENDS, "gap"),
-    "tempered": (*_PLACE, "temperature", *_VALUE, "tuning"),
-    "quantiles": (*_PLACE, "quantile", *ENDS),
-}
-# Those that a study has only where its records do.
-_SOMETIMES = ("extras", "tempered", "quantiles")
 _AXES_OF_CURVES = ("step", "rollouts", "seconds")
+_Line = dict[str, Any]
 
 
 def summary(records: Sequence[Record]) -> Metrics:
@@ -46,19 +32,21 @@ def summary(records: Sequence[Record]) -> Metrics:
     cell = finished(record, content.Metrics)
     if cell is None:
         return {}
+    lines = _lines(cell)
     found: dict[str, float | None] = {"steps": cell.steps, "rollouts": cell.rollouts}
-    for k, *mean in _final_values(cell.final):
-        found |= _with_ends(f"final/{_max_at(k)}", mean)
+    for line in lines["final"]:
+        found |= _with_ends(f"final/max@{line['at_k']}", line)
+        found[f"final/gap@{line['at_k']}"] = line["gap"]
     # Of other temperatures the best of all samples; the rest is in a table.
-    for t, k, *mean, _ in _tempered_values(cell):
-        if k == len(cell.final.value):
-            found |= _with_ends(f"final/{_max_at(k)}_{sampled_at(float(t))}", mean)
-    for k, behind in zip(cell.final.ks, _gaps(cell), strict=True):
-        found[f"final/gap@{k}"] = behind
-    for name, *mean in _quantiles(cell):
-        found |= _with_ends(f"final/{name}", mean)
-    for name, *mean, behind in _extras(cell):
-        found |= _with_ends(f"extras/{name}", mean) | {f"extras/{name}/gap": behind}
+    for line in lines["tempered"]:
+        if line["at_k"] == len(cell.final.value):
+            way = sampled_at(float(line["temperature"]))
+            found |= _with_ends(f"final/max@{line['at_k']}_{way}", line)
+    for line in lines["quantiles"]:
+        found |= _with_ends(f"final/{line['quantile']}", line)
+    for line in lines["extras"]:
+        name = f"extras/{line['extra']}"
+        found |= _with_ends(name, line) | {f"{name}/gap": line["gap"]}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -85,11 +73,11 @@ def history(records: Sequence[Record]) -> History:
     for i, place in enumerate(zip(found.step, found.rollouts, seconds, strict=True)):
         values: dict[str, float | None] = dict(zip(_AXES_OF_CURVES, place, strict=True))
         for k, mean in found.means(i).items():
-            values |= _with_ends(f"eval/{_max_at(k)}", mean)
+            values |= _with_ends(f"eval/max@{k}", dict(zip(ENDS, mean, strict=True)))
         parts.append((found.step[i], values))
     curves = {name: Curve(against="step") for name in logged}
     for k in found.ks:
-        value, *ends = _with_ends(f"eval/{_max_at(k)}", (None, None, None))
+        value, *ends = _with_ends(f"eval/max@{k}", dict.fromkeys(ENDS))
         curves[value] = Curve(against="rollouts", summary="max,last")
         beside = Curve(against="rollouts", summary="none", hidden=True)
         curves |= dict.fromkeys(ends, beside)
@@ -97,82 +85,68 @@ def history(records: Sequence[Record]) -> History:
 
 
 def tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
-    """Cells and final values; extras, temperatures and quantiles where there are any."""
+    """Cells and final values; extras, temperatures and quantiles where there are any.
+
+    In tables with one line per K, `at_k` is the K of the curve, `k` that of the objective. A column
+    for each setting comes last; `final` has one of the gap where any optimum is known.
+    """
     cells = [finished(record, content.Metrics) for record in records]
-    done = [cell for cell in cells if cell is not None]
-    settings = list(dict.fromkeys(name for one in records for name in one.cell.get("setting", {})))
-    with_gaps = any(behind is not None for cell in done for behind in _gaps(cell))
-    lines: dict[str, list[list[Any]]] = {name: [] for name in _TABLES}
+    settings = list(dict.fromkeys(key for r in records for key in r.cell.get("setting", {})))
+    found: dict[str, list[_Line]] = {"cells": [], "final": []}
     for record, cell in zip(records, cells, strict=True):
-        place = [record.cell[axis] for axis in ("id", "seed", *_AXES)]
-        varied = [record.cell.get("setting", {}).get(name) for name in settings]
-        count = [None, None] if cell is None else [cell.steps, cell.rollouts]
-        found: dict[str, Iterable[list[Any]]] = {"cells": [[record.status, *count]]}
-        if cell is not None:
-            gaps = [[behind] * with_gaps for behind in _gaps(cell)]
-            found |= {
-                "final": [
-                    [*line, *behind]
-                    for line, behind in zip(_final_values(cell.final), gaps, strict=True)
-                ],
-                "extras": _extras(cell),
-                "tempered": _tempered_values(cell),
-                "quantiles": _quantiles(cell),
-            }
-        for table, new in found.items():
-            lines[table] += [[*place, *line, *varied] for line in new]
-    more = {"final": ["gap"] * with_gaps}
+        place = {"cell": record.cell["id"], "seed": record.cell["seed"]}
+        place |= {axis: record.cell[axis] for axis in _AXES}
+        varied = {name: record.cell.get("setting", {}).get(name) for name in settings}
+        counts = {name: getattr(cell, name, None) for name in ("steps", "rollouts")}
+        parts: dict[str, list[_Line]] = {"cells": [{"status": record.status, **counts}]}
+        parts |= {} if cell is None else _lines(cell)
+        for table, lines in parts.items():
+            found.setdefault(table, []).extend({**place, **line, **varied} for line in lines)
+    if all(line["gap"] is None for line in found["final"]):
+        found["final"] = [{k: v for k, v in line.items() if k != "gap"} for line in found["final"]]
+    empty = ["cell", "seed", *_AXES, "at_k", *ENDS, *settings]
     return {
-        name: PayloadTable((*columns, *more.get(name, ()), *settings), lines[name])
-        for name, columns in _TABLES.items()
-        if lines[name] or name not in _SOMETIMES
+        name: PayloadTable([*lines[0]] if lines else empty, [[*line.values()] for line in lines])
+        for name, lines in found.items()
+        if lines or name == "final"
     }
 
 
-def _max_at(k: int) -> str:
-    return f"max@{k}"
+def _lines(cell: content.Metrics) -> dict[str, list[_Line]]:
+    """The lines of each table of a cell: means with their ends, and gaps in percent."""
+
+    def ends(mean: Mean) -> _Line:
+        return dict(zip(ENDS, mean, strict=True))
+
+    def curve(final: content.Final) -> list[_Line]:
+        means = final.means
+        return [{"at_k": k, **ends(means[k - 1])} for k in final.ks]
+
+    gaps = [{"gap": _gap(cell, values)} for values in cell.final.per_instance]
+    tuned = cell.tuning.tempered
+    return {
+        "final": [one | behind for one, behind in zip(curve(cell.final), gaps, strict=True)],
+        "extras": [
+            {"extra": name, **ends(extra.mean), "gap": _gap(cell, extra.per_instance)}
+            for name, extra in cell.extras.items()
+        ],
+        "tempered": [
+            {"temperature": t, **one, "tuning": tuned[t][one["at_k"] - 1] if t in tuned else None}
+            for t, final in cell.tempered.items()
+            for one in curve(final)
+        ],
+        "quantiles": [{"quantile": name, **ends(q.mean)} for name, q in cell.quantiles.items()],
+    }
 
 
-def _with_ends(name: str, mean: Sequence[float | None]) -> dict[str, float | None]:
+def _with_ends(name: str, line: Mapping[str, float | None]) -> dict[str, float | None]:
     """A mean under this name, and the ends of its interval under their own below it."""
-    return dict(zip((name, *(f"{name}/{end}" for end in ENDS[1:])), mean, strict=True))
-
-
-def _gaps(cell: content.Metrics) -> list[float | None]:
-    """The mean optimality gap in percent at each K of the final values; None if not known."""
-    return [_gap(cell, values) for values in cell.final.per_instance]
+    return {name: line["value"], f"{name}/low": line["low"], f"{name}/high": line["high"]}
 
 
 def _gap(cell: content.Metrics, values: Numbers) -> float | None:
+    """The mean optimality gap in percent; None if it is not known."""
     if not cell.optima.per_instance or not values:
         return None
     found = float(gap(floats(values), floats(cell.optima.per_instance)).mean())
     return None if math.isnan(found) else found
-
-
-def _extras(cell: content.Metrics) -> list[list[Any]]:
-    """(name, value, low, high, gap) of every other way of decoding."""
-    return [
-        [name, *extra.mean, _gap(cell, extra.per_instance)] for name, extra in cell.extras.items()
-    ]
-
-
-def _quantiles(cell: content.Metrics) -> list[list[Any]]:
-    """(name, value, low, high) of every quantile of the samples."""
-    return [[name, *ends.mean] for name, ends in cell.quantiles.items()]
-
-
-def _final_values(final: Final) -> list[list[Any]]:
-    """(K, value, low, high) at the end, for the K at which evaluations are kept."""
-    means = final.means
-    return [[k, *means[k - 1]] for k in final.ks]
-
-
-def _tempered_values(cell: content.Metrics) -> list[list[Any]]:
-    """(temperature, K, value, low, high, mean of the tuning instances) at other temperatures."""
-    return [
-        [temperature, *line, tuning[line[0] - 1] if tuning else None]
-        for temperature, final in cell.tempered.items()
-        for tuning in [cell.tuning.tempered.get(temperature)]
-        for line in _final_values(final)
-    ]
