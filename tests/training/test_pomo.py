@@ -238,36 +238,6 @@ def test_iid_start_trains_the_first_action_and_a_forced_one_does_not(tsp, monkey
     assert found["multistart"] is None
 
 
-def test_iid_samples_follow_the_policy(tsp):
-    model = make(tsp)
-    with torch.no_grad():
-        td = tsp.reset(tsp.generator(1))
-        every = torch.tensor(list(itertools.permutations(range(7), 7)))
-        flat = td.expand(len(every)).contiguous()
-        out = model.policy(flat, tsp, phase="train", actions=every)
-        probabilities = out["log_likelihood"].exp()
-        assert probabilities.sum().item() == pytest.approx(1.0, abs=1e-4)
-        drawn = model._sample(td, 4000, "train")
-    index = every @ (7 ** torch.arange(7))
-    found = drawn["actions"] @ (7 ** torch.arange(7))
-    for steps in (1, 2):  # the first decision, and the first two
-        cells = every[:, :steps] @ (7 ** torch.arange(steps))
-        expected = torch.zeros(49).index_add(0, cells, probabilities)
-        seen = drawn["actions"][:, :steps] @ (7 ** torch.arange(steps))
-        counts = torch.bincount(seen, minlength=49)
-        possible = expected > 0
-        chi_square = (
-            (counts - 4000 * expected)[possible].square() / (4000 * expected[possible])
-        ).sum()
-        freedom = possible.sum().item() - 1
-        assert chi_square < freedom + 5 * (2 * freedom) ** 0.5
-    position = {key: row for row, key in enumerate(index.tolist())}
-    rows = torch.tensor([position[key] for key in found.tolist()])
-    torch.testing.assert_close(
-        drawn["log_likelihood"], out["log_likelihood"][rows], rtol=1e-4, atol=1e-4
-    )
-
-
 @pytest.mark.parametrize(
     "options", [{"baseline": "group_mean"}, {"alpha": -1.0}, {"estimator": "maxk"}]
 )
@@ -277,7 +247,9 @@ def test_leader_reward_takes_no_other_estimator(tsp, options):
 
 
 def test_forced_starts_are_labelled(tsp, caplog):
-    forced = make(tsp, baseline="subloo", start="multistart")
+    iid, forced = make(tsp, baseline="subloo"), make(tsp, baseline="subloo", start="multistart")
+    assert iid.unbiased
+    assert not forced.unbiased
     assert forced.hparams.start == "multistart"
     td, batch, out, rewards, log_likelihood = rollouts(forced)
     forced.calculate_loss(td, batch, out, rewards, log_likelihood)
