@@ -26,7 +26,7 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS, GAUSSIAN_REWARDS, REWA
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.fields import models_in
 from maxk_lab.policies.catalogue import POLICIES
-from maxk_lab.report.formats.catalogue import CATALOGUE as REPORT_FORMATS
+from maxk_lab.report.formats.render import CATALOGUE as REPORT_FORMATS
 from maxk_lab.results.compare.document import FORMATS as COMPARISON_FORMATS
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.backends import BACKENDS

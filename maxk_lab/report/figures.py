@@ -15,34 +15,20 @@ from maxk_lab.sweeps.studies import in_reading_order
 if TYPE_CHECKING:
     from maxk_lab.report.charts import Figure
 
-# So many of a kind of study: nobody looks at hundreds.
-MOST = 32
-
 
 def figures(
-    summary: Summary,
-    more: Collection[str] = (),
-    *,
-    failed: Callable[[str], None] | None = None,
-    left_out: Callable[[str], None] = lambda line: None,
+    summary: Summary, more: Collection[str] = (), *, failed: Callable[[str], None] | None = None
 ) -> Iterator[Figure]:
     """Yield the charts that have something to show, each with a name that no other has.
 
     `more` names those to be made beside the usual ones. One that fails is told to `failed`, in a
-    line, and takes no other kind of study with it; without `failed` the error is raised. Of a kind
-    of study that has very many the first are made, which `left_out` is told.
+    line, and takes no other kind of study with it; without `failed` the error is raised.
     """
     names: list[str] = []
     for kind in in_reading_order():
         part: ChartsPart = kind.part("charts")
         with told(failed, f"the figures of the {kind.name} study"):
-            for number, figure in enumerate(part.charts(summary.studies[kind.name], summary, more)):
-                if number == MOST:
-                    left_out(
-                        f"the {kind.name} study has more than {MOST} figures, and the others are "
-                        "not drawn; a sweep file can name those that matter under `figures`"
-                    )
-                    break
+            for figure in part.charts(summary.studies[kind.name], summary, more):
                 names.append(_unused(figure.name, names))
                 yield replace(figure, name=names[-1])
 

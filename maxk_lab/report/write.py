@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 from maxk_lab.report.figures import figures, told
-from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.report.formats.last import note_files
-from maxk_lab.report.formats.render import rendered, rendered_together
+from maxk_lab.report.formats.render import CATALOGUE, rendered, rendered_together
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import FOLDER, Report
 from maxk_lab.report.view import WHOLE, View
@@ -27,18 +26,16 @@ def write_report(
     *,
     view: View = WHOLE,
     failed: Callable[[str], None] = lambda line: None,
-    left_out: Callable[[str], None] = lambda line: None,
     more: Collection[str] = (),
     shown: Callable[[Figure, Sequence[Path]], None] = lambda picture, files: None,
 ) -> list[Path]:
     """Write the report to the folder `out` and return the files, figures last.
 
-    A figure that cannot be drawn is missing, as the report says, and told to `failed`. Of very many
-    figures some are missing, which is said, too, and told to `left_out`. `more` names charts that
-    are made on request. A `view` of a part has no
-    figures: they are of the whole run. `formats` are all that have a file unless given. Raises
-    `LabError` for an unknown format and for `terminal`, which is no file, and for a column of the
-    view that there is not; nothing is written then.
+    A figure that cannot be drawn is missing, as the report says, and told to `failed`. `more` names
+    charts that are made on request. A `view` of a part has no figures: they are of the whole run.
+    `formats` are all that have a file unless given. Raises `LabError` for an unknown format and for
+    `terminal`, which is no file, and for a column of the view that there is not; nothing is written
+    then.
     """
     files = {row.name: row.file for row in CATALOGUE if row.file is not None}
     chosen = list(files) if formats is None else [CATALOGUE.get(name).name for name in formats]
@@ -53,13 +50,9 @@ def write_report(
         undrawn.append(line)
         failed(line)
 
-    def note_left_out(line: str) -> None:
-        undrawn.append(line)
-        left_out(line)
-
     drawn: list[tuple[Figure, list[Path]]] = []
     if view.whole:
-        for figure in figures(summary, more, failed=note, left_out=note_left_out):
+        for figure in figures(summary, more, failed=note):
             with told(note, f"figure {figure.name}"):
                 drawn.append((figure, figure.write(out / FOLDER)))
                 shown(*drawn[-1])

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from maxk_lab.catalogue import load
-from maxk_lab.report.formats.catalogue import CATALOGUE
 from maxk_lab.report.formats.data import csv_of
-from maxk_lab.report.formats.render import FORMATS, render
+from maxk_lab.report.formats.render import CATALOGUE, FORMATS, render
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.report.write import write_report
 
 MODULE = """\
-from maxk_lab.report.formats.catalogue import FormatRow
+from maxk_lab.report.formats.render import FormatRow
 
 ROW = FormatRow(
     name="shout",

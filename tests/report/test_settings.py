@@ -12,7 +12,6 @@ from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.naming import environment_label, setting_of, setting_words, short_names
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.write import write_report
 from maxk_lab.studies.gradient.pool import key, sorted_rows
 from maxk_lab.sweeps.spec.claims import Claim
 from maxk_lab.sweeps.spec.figures import Figure
@@ -167,17 +166,3 @@ def test_many_settings_have_short_tables(lab):
     text = render(found, "terminal")
     assert "16 of 16 settings" in " ".join(text.split())
     assert len(json.loads(render(found, "json"))["gradient"]) == 32
-
-
-def test_of_very_many_figures_the_first_are_drawn_and_it_is_said(summary, tmp_path, monkeypatch):
-    monkeypatch.setattr("maxk_lab.report.figures.MOST", 1)
-    told = []
-    written = write_report(
-        summary, tmp_path, ["markdown"], failed=pytest.fail, left_out=told.append
-    )
-    assert [path.name for path in written if path.suffix == ".png"] == ["variance.png"]
-    assert told == [
-        "the gradient study has more than 1 figures, and the others are not drawn; "
-        "a sweep file can name those that matter under `figures`"
-    ]
-    assert "the gradient study has more than 1 figures" in (tmp_path / "report.md").read_text()

@@ -89,7 +89,7 @@ def _report(run: RunDirectory, *, figures: bool) -> dict[str, bytes]:
         if not figures:
             return report_files(summary, _OF_REPORT)
         with tempfile.TemporaryDirectory() as folder:
-            paths = write_report(summary, Path(folder), failed=warn, left_out=warn)
+            paths = write_report(summary, Path(folder), failed=warn)
             return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
     except Exception as error:
         # A run is to be handed on even where its report has a fault.

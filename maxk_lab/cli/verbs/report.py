@@ -14,8 +14,7 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say, tell, warn
 from maxk_lab.cli.runs import mending
 from maxk_lab.errors import LabError, shown
-from maxk_lab.report.formats.catalogue import CATALOGUE
-from maxk_lab.report.formats.render import rendered_together
+from maxk_lab.report.formats.render import CATALOGUE, rendered_together
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import Report, changed_line, failure_lines, standing_lines
 from maxk_lab.report.summarise import summarise
@@ -137,9 +136,7 @@ def _write(runs: list[_Shown], out: Path, more: Sequence[str]) -> int:
 def _write_one(summary: Summary, folder: Path, view: View, more: Sequence[str]) -> int:
     """Write the files; print verdicts and failures, and say where the rest is."""
     undrawn: list[str] = []
-    paths = write_report(
-        summary, folder, view=view, more=more, failed=undrawn.append, left_out=warn
-    )
+    paths = write_report(summary, folder, view=view, more=more, failed=undrawn.append)
     for line in standing_lines(summary):
         tell(line)
     # Where nothing was measured, the first lines have told all there is.

@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.files import write_atomically
-from maxk_lab.report.formats.catalogue import CATALOGUE
+from maxk_lab.report.formats.render import CATALOGUE
 from maxk_lab.sweeps.run.records import RunDirectory
 
 # The files that reports have written beside it, each with the digest of the run it was made of.

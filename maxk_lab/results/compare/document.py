@@ -17,8 +17,8 @@ from maxk_lab.report.document import (
     number,
     sheet,
 )
-from maxk_lab.report.formats.catalogue import FormatRow
 from maxk_lab.report.formats.data import csv_of, safe_text
+from maxk_lab.report.formats.render import FormatRow
 from maxk_lab.report.tables import Effect, Estimate, grouped
 from maxk_lab.results.compare.comparison import ClaimChange, ComparedRow, Comparison
 from maxk_lab.results.compare.numbers import VERDICTS, Number

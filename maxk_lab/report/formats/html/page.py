@@ -155,8 +155,7 @@ def _with_pictures(report: Report) -> Report:
     if report.pictures or report.undrawn or not report.view.whole:
         return report
     undrawn: list[str] = []
-    note = undrawn.append
-    pictures = list(figures(report.summary, report.more, failed=note, left_out=note))
+    pictures = list(figures(report.summary, report.more, failed=undrawn.append))
     return replace(report, pictures=pictures, undrawn=undrawn)
 
 
