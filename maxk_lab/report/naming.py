@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Self
 
 from maxk_lab.estimators.method import Method
-from maxk_lab.report.tables import PooledRow
 from maxk_lab.sweeps.spec.environment import plain_words, telling_parameters
 from maxk_lab.sweeps.studies import GRID_AXES
 from maxk_lab.visible import visible_line
@@ -144,12 +143,6 @@ def short_names(keys: list[str]) -> dict[str, str]:
     return {
         key: word if last.count(word) == 1 else key for key, word in zip(keys, last, strict=True)
     }
-
-
-def seed_words(rows: Iterable[PooledRow]) -> str:
-    """`3 seeds (0, 1, 2)`: all that are planned for these rows."""
-    seeds = sorted({seed for row in rows for seed in row.cells})
-    return f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''} ({', '.join(map(str, seeds))})"
 
 
 def listed(names: Sequence[str], most: int) -> str:

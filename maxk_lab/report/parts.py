@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from maxk_lab.report.claims import Judged
     from maxk_lab.report.model import Summary
     from maxk_lab.report.recommendation import Question, Recommendation
-    from maxk_lab.report.tables import Effect, Estimate, Pooled, PooledRow
+    from maxk_lab.report.tables import Estimate, Pooled, PooledRow
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import Record
 
@@ -88,9 +88,3 @@ class RecommendPart(Protocol):
 
     def answers(self, found: Any, question: Question) -> Sequence[Recommendation]:
         """Return an answer from the rows that were `found`, for each place of the sweep."""
-
-
-def effect(part: Any, row: PooledRow, other: PooledRow, name: str, level: float) -> Effect | None:
-    """How far a number of `row` is from that of `other`, in pairs; None where it has none."""
-    found: Effect | None = part.effect(row, other, name, level) if hasattr(part, "effect") else None
-    return found

@@ -92,11 +92,6 @@ def load(
     return frame(lines, _WHOSE[over], ("run",) if several else ())
 
 
-def frame_of_rows(summary: Summary) -> pd.DataFrame:
-    """The numbers of a report that was put together already, as `load` has them over seeds."""
-    return frame(list(estimates(summary.studies)), OF_ROWS)
-
-
 def _of_cells(read: ReadRun, level: float) -> Iterator[dict[str, Any]]:
     """The lines of every cell, in the order of the plan."""
     rows = read.rows_of_cells(level)

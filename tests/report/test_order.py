@@ -16,7 +16,6 @@ from maxk_lab.report.formats.render import render
 from maxk_lab.report.model import ClaimVerdict, Summary
 from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.view import View
 
 PICTURES = [Figure("curves_1", "What grows & what does not", "Up is better.", SimpleNamespace())]
 
@@ -70,25 +69,6 @@ def test_what_is_folded_is_left_out_of_a_short_terminal_alone(summary: Summary) 
     assert full.index("Answer") < full.index("Claims") < full.index("In short")
 
 
-def test_markdown_opens_what_is_folded_by_a_click(summary: Summary) -> None:
-    text = render(summary, "markdown", pictures=PICTURES)
-    places = [
-        "## Answer\n\ncentred it is.  \nBut \\< 3 seeds.",
-        "## Claims",
-        "## In short",
-        "## Figures",
-        "![What grows \\& what does not](figures/curves_1.png)",
-        "**What grows \\& what does not**. Up is better.",
-        "<details>\n<summary>All tables</summary>\n\n## ",
-        "</details>\n\n<details>\n<summary>Where these numbers come from</summary>",
-    ]
-    found = [text.index(place) for place in places]
-    assert found == sorted(found)
-    assert text.endswith("</details>\n")
-    # The first table of what is folded has its whole caption, whatever stands below the short one.
-    assert "a note" not in text[found[6] :]
-
-
 def test_latex_has_figures_where_they_are_there_and_an_appendix(summary: Summary) -> None:
     text = render(summary, "latex", pictures=PICTURES)
     places = [
@@ -102,13 +82,6 @@ def test_latex_has_figures_where_they_are_there_and_an_appendix(summary: Summary
     found = [text.index(place) for place in places]
     assert found == sorted(found)
     assert "maxklabfigures" not in render(summary, "latex")
-
-
-def test_a_part_of_a_report_answers_nothing_and_folds_nothing(summary: Summary) -> None:
-    blocks = Report(summary, view=View(sort="variance")).blocks
-    assert not any(isinstance(block, Folded) for block in blocks)
-    assert "Answer" not in str(blocks)
-    assert "Variance" in str(blocks)
 
 
 def test_without_a_measured_cell_there_is_no_answer(lab: Any) -> None:

@@ -1,18 +1,13 @@
 """Studies that vary settings: each stands for itself in rows, tables, figures and claims."""
 
-import csv
-import io
-import json
-
 import pytest
 from compiled_charts import rows
 from pydantic import TypeAdapter
 
 from maxk_lab.report.figures import figures
-from maxk_lab.report.formats.render import render
 from maxk_lab.report.naming import environment_label, setting_of, setting_words, short_names
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.studies.gradient.pool import key, sorted_rows
+from maxk_lab.studies.gradient.pool import key
 from maxk_lab.sweeps.spec.claims import Claim
 from maxk_lab.sweeps.spec.figures import Figure
 
@@ -33,16 +28,6 @@ def summary(varied):
     return summarise_records(*varied, name="varied")
 
 
-def test_rows_are_kept_apart(summary):
-    assert len(summary.studies["gradient"].rows) == 8
-    assert {row.key.environment for row in summary.studies["gradient"].rows} == {"tsp"}
-    assert {row.key.path for row in summary.studies["gradient"].rows if row.key.n == 8} == {
-        f"stage0/num_loc={size}/maxk/{baseline}/n8/k2"
-        for size in (8, 4)
-        for baseline in ("none", "centred")
-    }
-
-
 def test_the_best_is_the_best_of_its_setting(summary):
     best = {
         (dict(row.key.setting)[ARMS], row.key.baseline)
@@ -50,25 +35,6 @@ def test_the_best_is_the_best_of_its_setting(summary):
         if row.best
     }
     assert best == {(8, "none"), (4, "centred")}
-
-
-def test_tables_have_a_column_for_it_in_the_order_of_the_file(summary):
-    text = render(summary, "terminal", width=120)
-    lines = text.split("Variance: TSP, maxk, K = 2, stage = 0\n")[1].splitlines()
-    assert [line.split()[:3] for line in lines if line.split()[:1] == ["8"]][:2] == [
-        ["8", "none", "8"],
-        ["8", "centred", "8"],
-    ]
-    assert [
-        dict(row.key.setting)[ARMS] for row in sorted_rows(summary.studies["gradient"].rows)
-    ] == [8] * 4 + [4] * 4
-    in_json = json.loads(render(summary, "json"))["gradient"]
-    in_csv = list(csv.DictReader(io.StringIO(render(summary, "csv"))))
-    assert (
-        [record[ARMS] for record in in_json]
-        == [int(line[ARMS]) for line in in_csv]
-        == [8] * 4 + [4] * 4
-    )
 
 
 @pytest.mark.slow
@@ -154,15 +120,3 @@ def test_what_is_varied_is_no_part_of_the_environment_s_label():
         off_policy = cell | point | {"behaviour": {"distance": 0.5}}
         off_policy["setting"] = cell["setting"] | told
         assert key(off_policy).setting == (("policy.embed_dim", 4), ("behaviour.distance", 0.5))
-
-
-@pytest.mark.slow
-def test_many_settings_have_short_tables(lab):
-    cells = lab.vary(
-        lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,)), ARMS, tuple(range(4, 20))
-    )
-    found = summarise_records(cells, [lab.record(cell) for cell in cells], name="many")
-    assert {row.bias.verdict for row in found.studies["gradient"].rows} == {"no bias seen"}
-    text = render(found, "terminal")
-    assert "16 of 16 settings" in " ".join(text.split())
-    assert len(json.loads(render(found, "json"))["gradient"]) == 32

@@ -90,11 +90,6 @@ def test_the_states_are_in_json_and_csv(unfinished, cells):
     assert str(Counts()) == "no cells are planned"
 
 
-def test_a_finished_run_is_sound(lab, cells):
-    claims = [claim("about_none", baseline="none")]
-    assert summarise_records(cells, map(lab.record, cells), name="it", claims=claims).sound
-
-
 @pytest.mark.parametrize("format", TEXTS)
 def test_where_nothing_was_measured_nothing_looks_like_a_result(lab, cells, format):
     about = [claim("about_none", baseline="none")]
@@ -112,16 +107,6 @@ def test_where_nothing_was_measured_nothing_looks_like_a_result(lab, cells, form
     told = render(summarise_records(cells, failed, name="it"), format, width=300)
     assert told.count("4 cells, e.g. stage0/maxk/") == 2
     assert all(told.count(f"ValueError: reason {number}") == 1 for number in (0, 1))
-
-
-def test_of_very_many_reasons_the_first_are_told(lab, cells):
-    cells = lab.cells(ks=(2,))
-    records = [lab.record(cell, status="failed") for cell in cells]
-    for number, record in enumerate(records):
-        record.error = f"ValueError: reason {number}"
-    text = render(summarise_records(cells, records, name="it"), "markdown")
-    assert text.count("ValueError") == 20
-    assert f"and {len(cells) - 20} more reasons" in text
 
 
 def test_a_damaged_record_of_a_cell_that_is_not_planned_is_told(small, tmp_path):

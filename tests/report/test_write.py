@@ -6,8 +6,7 @@ import pytest
 from stored import damage
 
 from maxk_lab.errors import LabError
-from maxk_lab.report.figures import figures
-from maxk_lab.report.summarise import summarise, summarise_records
+from maxk_lab.report.summarise import summarise
 from maxk_lab.report.write import write_report
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.records import Record, RunDirectory
@@ -53,13 +52,6 @@ def summary(run):
     return summarise(run)
 
 
-def test_a_run_is_read_from_disk(run, summary):
-    assert len(summary.studies["gradient"].rows) == 24
-    assert all(row.all_finished for row in summary.studies["gradient"].rows)
-    assert [claim.verdict for claim in summary.claims] == ["supported"]
-    assert not summary.refuted
-
-
 def test_damaged_and_stale_records_are_named(run):
     plan = make_plan(run.spec())
     path = run.records_path / run.heads[plan.cells[0].id].segment
@@ -92,10 +84,6 @@ def test_the_folder(summary, tmp_path):
     assert all(f"]({name})" in text for name in pictures if name.endswith("png"))
     assert json.loads((tmp_path / "report.json").read_text())["claims"][0]["verdict"] == "supported"
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(paths)
-
-
-def test_figures_of_nothing(lab):
-    assert list(figures(summarise_records(lab.cells(), [], name="empty"))) == []
 
 
 @pytest.mark.parametrize("format", ["terminal", "pdf"])

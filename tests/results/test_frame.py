@@ -18,7 +18,8 @@ import maxk_lab
 from maxk_lab.errors import LabError
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.summarise import summarise, summarise_records
-from maxk_lab.results.frame import frame_of_rows
+from maxk_lab.report.tables import OF_ROWS, estimates
+from maxk_lab.report.tables import frame as table
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -36,6 +37,11 @@ def summary(lab):
     records += [lab.done(cell, lab.weighed()) for cell in weights]
     records += [lab.done(cell, lab.curve(0.5)) for cell in objective]
     return summarise_records([*gradient, *training, *weights, *objective], records, name="it")
+
+
+def of_rows(summary):
+    """The numbers of a report, as `load` has them over seeds."""
+    return table(list(estimates(summary.studies)), OF_ROWS)
 
 
 Numbers = dict[tuple[str, ...], tuple[float, float, float]]
@@ -71,11 +77,11 @@ def in_frame(frame) -> Numbers:
 def test_the_numbers_of_a_report_are_in_its_table_to_the_last_digit(summary):
     told = in_csv(summary)
     assert {study for study, *_ in told} == {"gradient", "training", "weights", "objective"}
-    assert in_frame(frame_of_rows(summary)) == told
+    assert in_frame(of_rows(summary)) == told
 
 
 def test_a_row_that_lacks_a_seed_has_no_number_and_says_why(summary):
-    frame = frame_of_rows(summary)
+    frame = of_rows(summary)
     (line,) = frame[frame.status == "incomplete"].to_dict("records")
     assert line["seeds_finished"] == 2
     assert line["reason"] == "incomplete: 2 of 3 seeds finished"
@@ -83,7 +89,7 @@ def test_a_row_that_lacks_a_seed_has_no_number_and_says_why(summary):
 
 
 def test_whole_numbers_stay_whole_where_a_kind_has_no_such_axis(summary):
-    frame = frame_of_rows(summary)
+    frame = of_rows(summary)
     assert {str(frame[axis].dtype) for axis in ("n", "k", "stage")} == {"Int64"}
     assert frame[frame.study == "training"].stage.isna().all()
 
