@@ -276,8 +276,8 @@ def _tip(name: str, is_place: bool) -> str:
         "its interval is about {}": row.question,
     }
     rest = " · ".join(words.format(value) for words, value in notes.items() if value)
-    source = f"source: {row.citation or row.implementation}"
-    return "\n".join(filter(None, (row.meaning, rest, source)))
+    source = row.citation or row.implementation
+    return "\n".join(filter(None, (row.meaning, rest, source and f"source: {source}")))
 
 
 def _terms(axis: str, sections: Mapping[str, Mapping[str, Section]]) -> dict[str, str]:
