@@ -81,8 +81,8 @@ def optimum_refusal(name: str, parameters: Mapping[str, Any], optimum: str) -> s
 
 def formats_of(environment: str) -> Formats:
     """The formats of an environment's files; of one that has none, those of all environments."""
-    own = ENVIRONMENTS.get(environment).files if environment in ENVIRONMENTS else ()
-    return own or tuple(dict.fromkeys(one for row in ENVIRONMENTS for one in row.files))
+    formats = ENVIRONMENTS.get(environment).files if environment in ENVIRONMENTS else ()
+    return formats or tuple(dict.fromkeys(one for row in ENVIRONMENTS for one in row.files))
 
 
 def data_files(path: str | Path, formats: Formats) -> list[Path]:
@@ -127,10 +127,10 @@ def data_refusal(environment: str, path: str | Path) -> str | None:
     by_suffix = {one.suffix: one for one in formats}
     try:
         for file in data_files(path, formats):
-            found = by_suffix[file.suffix]
-            if found.only not in ("", environment):
+            one = by_suffix[file.suffix]
+            if one.only not in ("", environment):
                 raise LabError(
-                    f"{file} is {found.holds}, for {found.only} only, not for {environment}; "
+                    f"{file} is {one.holds}, for {one.only} only, not for {environment}; "
                     f"allowed: {_allowed(formats)}"
                 )
     except LabError as error:
@@ -147,8 +147,7 @@ def instances_in(
     """
     from maxk_lab.environments.environment import make_environment
 
-    own = {name: value for name, value in policy.items() if name != "checkpoint"}
-    return len(make_environment(environment, own).read_instances(path))  # type: ignore[attr-defined]
+    return len(make_environment(environment, policy).read_instances(path))  # type: ignore[attr-defined]
 
 
 def _allowed(formats: Formats) -> str:

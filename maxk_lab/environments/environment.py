@@ -146,7 +146,7 @@ class FullEnvironment(Environment, Protocol):
         """16 hexadecimal digits that say what the instances are, not where they come from."""
 
     # The row's `optima`
-    def optimum_method(self, instances: Instances, asked: str) -> str | None:
+    def optimum_method(self, instances: Instances, reference: str) -> str | None:
         """The method for what `evaluate.reference` asks: auto, exact or pyvrp.
 
         `auto` asks for what takes a moment. None leaves it to enumeration, where that can be had.
@@ -224,34 +224,32 @@ def optima(environment: Environment, instances: Instances, method: str) -> Optim
     has no such method.
     """
     if method == ENUMERATION:
-        best = [_best(_rewards(environment, instances, b)) for b in range(len(instances))]
+        best = []
+        for index in range(len(instances)):
+            rewards = _rewards(environment, instances, index)
+            scored = rewards[~rewards.isnan()]
+            best.append(scored.max() if len(scored) else rewards[0])
         return Optima(torch.stack(best), method, exact=True)
     if not supports(environment, "optima"):
         raise LabError(f"there is no optimum by {method} for {type(environment).__name__}")
     return environment.optima(instances, method)
 
 
-def method_for(environment: Environment, instances: Instances, asked: str) -> str:
-    """The method of `optima` that `evaluate.reference: asked` stands for here.
+def method_for(environment: Environment, instances: Instances, reference: str) -> str:
+    """The method of `optima` that `evaluate.reference` stands for here.
 
     Raises `LabError` with the reason where there is none.
     """
     if supports(environment, "optimum_method"):
-        own = environment.optimum_method(instances, asked)
-        if own is not None:
-            return own
-    if not environment.enumerable or asked not in ("auto", "exact"):
+        method = environment.optimum_method(instances, reference)
+        if method is not None:
+            return method
+    if not environment.enumerable or reference not in ("auto", "exact"):
         raise LabError("no optimum is known for this environment and size")
-    listed = len(_rewards(environment, instances, 0)) * len(instances) if asked == "auto" else 0
+    listed = len(_rewards(environment, instances, 0)) * len(instances) if reference == "auto" else 0
     if listed > AUTO_TRAJECTORIES:
         raise LabError("the trajectories of all held-out instances are many to list: ask for exact")
     return ENUMERATION
-
-
-def _best(rewards: Tensor) -> Tensor:
-    """The largest that is no NaN, if there is one."""
-    scored = rewards[~rewards.isnan()]
-    return scored.max() if len(scored) else rewards[0]
 
 
 def _rewards(environment: Environment, instances: Instances, index: int) -> Tensor:

@@ -56,11 +56,11 @@ class Rollouts:
 
     @classmethod
     def of_tokens(
-        cls, tokens: TokenStatistics, *, actions: Tensor, rewards: Tensor, **known: Tensor
+        cls, tokens: TokenStatistics, *, actions: Tensor, rewards: Tensor, **others: Tensor
     ) -> Rollouts:
         """Rollouts whose sums are those of their tokens.
 
-        `known` are the fields that may be None.
+        `others` are the fields that may be None.
         """
         return cls(
             rewards=rewards,
@@ -69,7 +69,7 @@ class Rollouts:
             lengths=tokens.mask.sum(-1),
             logit_proxy=tokens.logit_proxy.sum(-1),
             entropy=tokens.entropy.sum(-1),
-            **known,
+            **others,
         )
 
 
@@ -78,9 +78,9 @@ Statistics = TypeVar("Statistics", TokenStatistics, Rollouts)
 
 def mapped(function: Callable[[Tensor], Tensor], statistics: Statistics) -> Statistics:
     """`function` of each field that is there."""
-    given = {field.name: getattr(statistics, field.name) for field in fields(statistics)}
+    values = {field.name: getattr(statistics, field.name) for field in fields(statistics)}
     return type(statistics)(
-        **{name: function(value) for name, value in given.items() if value is not None}
+        **{name: function(value) for name, value in values.items() if value is not None}
     )
 
 

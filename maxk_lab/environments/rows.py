@@ -154,19 +154,19 @@ class EnvironmentRow(Row):
 
         The name that it has anyway is left out.
         """
-        own = ("name", self.policies[0])
-        return {name: value for name, value in policy.items() if (name, value) != own}
+        default = ("name", self.policies[0])
+        return {name: value for name, value in policy.items() if (name, value) != default}
 
     def policy_row(self, policy: Mapping[str, Any]) -> PolicyRow:
         """The row of the policy that `policy` names, or of its own.
 
         Raises `LabError` for a policy that cannot act here.
         """
-        name, known = policy.get("name", self.policies[0]), self.accepted_policies
-        if name not in known:
-            also = did_you_mean(name, known)
+        name, accepted = policy.get("name", self.policies[0]), self.accepted_policies
+        if name not in accepted:
+            also = did_you_mean(name, accepted)
             raise LabError(
-                f"{self.name} takes no policy {shown(name)}{also}; known: {', '.join(known)}"
+                f"{self.name} takes no policy {shown(name)}{also}; known: {', '.join(accepted)}"
             )
         return POLICIES.get(name)
 

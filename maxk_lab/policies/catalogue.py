@@ -210,8 +210,8 @@ def fresh_policy(parameters: Mapping[str, Any], seed: int, **problem: Any) -> nn
     """
     from maxk_lab.seeds import isolated_rng
 
-    own = {name: value for name, value in parameters.items() if name != "name"}
+    settings = {name: value for name, value in parameters.items() if name != "name"}
     with isolated_rng(seed):
         make = load(POLICIES.get(parameters["name"]).implementation)
-        policy: nn.Module = make(**problem, **own)
+        policy: nn.Module = make(**problem, **settings)
     return policy.eval()

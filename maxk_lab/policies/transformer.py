@@ -94,8 +94,8 @@ class CausalTransformer(nn.Module):
         x = self.token(tokens) + self.position(places)
         extended: Memory = []
         for number, block in enumerate(self.blocks):
-            x, own = block(x, hidden, None if memory is None else memory[number])
-            extended.append(own)
+            x, read = block(x, hidden, None if memory is None else memory[number])
+            extended.append(read)
         return self.head(self.norm(x)), extended
 
 

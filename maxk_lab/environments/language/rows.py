@@ -94,15 +94,16 @@ class LanguageRow(ScoredRow):
         return "; ".join(filter(None, (*self._problems(parameters), of_policy))) or None
 
     def settings_of(self, policy: Mapping[str, Any]) -> type[Settings]:
-        row, own = self.policy_row(policy), self.policies[0]
-        return OwnOrPretrainedSettings if policy.get("name", own) == own else row.settings
+        row, default = self.policy_row(policy), self.policies[0]
+        is_default = policy.get("name", default) == default
+        return OwnOrPretrainedSettings if is_default else row.settings
 
     def written(self, policy: Mapping[str, Any]) -> dict[str, Any]:
         """A folder alone names the pretrained policy; its own policy's parameters are there too."""
         if policy.get("name") != "pretrained" or not policy.get("pretrained"):
             return EnvironmentRow.written(self, policy)
-        given = {name: value for name, value in policy.items() if name != "name"}
-        return self.policy_settings.defaults() | given
+        settings = {name: value for name, value in policy.items() if name != "name"}
+        return self.policy_settings.defaults() | settings
 
     def policy_row(self, policy: Mapping[str, Any]) -> PolicyRow:
         """Its own policy gives way to the pretrained one where `pretrained` is given.

@@ -51,21 +51,21 @@ LOAD_ALLOWANCE = 5e-6
 ITERATIONS = 5_000
 
 
-def optimum_method(environment: Any, instances: TensorDict, asked: str) -> str | None:
+def optimum_method(environment: Any, instances: TensorDict, reference: str) -> str | None:
     """The method for what `evaluate.reference` asks; None leaves it to enumeration.
 
     Raises `LabError` where `auto` asks for what takes longer than a moment.
     """
-    if asked == "pyvrp":
+    if reference == "pyvrp":
         return "pyvrp"
     if environment.name == "tsp" and instances["locs"].shape[1] <= FEW_CITIES:
         return "milp"
     solved = environment.row.optima
     if environment.enumerable or not solved:
         return None
-    if asked == "auto":
+    if reference == "auto":
         raise LabError(f"takes more than a moment: ask for {' or '.join(solved)}")
-    return "milp" if asked == "exact" and "exact" in solved else None
+    return "milp" if reference == "exact" and "exact" in solved else None
 
 
 def best_rewards(environment: Any, instances: TensorDict, method: str) -> Optima:
