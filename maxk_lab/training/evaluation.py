@@ -114,8 +114,8 @@ def decoded(
 ) -> Decoded:
     """Decode at these of the temperatures, and in all ways of `evaluate.extras`.
 
-    All temperatures share `seed`, so that they differ by as little chance as can be. Raises
-    `LabError` for a temperature other than 1 where the environment has no other. The extras:
+    All temperatures share `seed`, so that they differ by as little chance as can be. A sweep file
+    is refused where the environment has no such way. The extras:
 
     greedy        greedy: the reward of greedy decoding
     augmentation  greedy_augmented: the best greedy reward over an instance's eight symmetric copies
@@ -126,33 +126,24 @@ def decoded(
                   greedy_multistart_augmented: the best greedy reward over the forced first actions
                   on each of the eight copies, as POMO is decoded in its paper
     """
-    tempered = {}
+    tempered, samples = {}, evaluate.samples
     for temperature in temperatures:
         drawn_from = environment
         if temperature != 1:
-            if not supports(environment, "tempered"):
-                name = type(environment).__name__
-                raise LabError(f"{name} is not sampled at another temperature")
+            assert supports(environment, "tempered")
             drawn_from = environment.tempered(temperature)
-        tempered[temperature] = sample_rewards(
-            drawn_from, policy, instances, evaluate.samples, seed
-        )
+        tempered[temperature] = sample_rewards(drawn_from, policy, instances, samples, seed)
     instances = placed(environment, instances, device_of(policy))
     measured: dict[str, Tensor | str] = {}
     for way in (way for extra, ways in WAYS.items() if extra in evaluate.extras for way in ways):
-        needed = "forced_starts" if way == "multistart_sampling" else "greedy"
-        if not supports(environment, needed):
-            lacking = "forced starts" if needed == "forced_starts" else "greedy decoding"
-            measured[way] = f"this environment has no {lacking}"
-            continue
         try:
             if way == "multistart_sampling":
-                forced, samples = environment.forced_starts(), evaluate.samples
+                assert supports(environment, "forced_starts")
+                forced = environment.forced_starts()
                 rewards = sample_rewards(forced, policy, instances, samples, extras_seed)
-                rewards = rewards.amax(1)
+                measured[way] = rewards.amax(1)
             else:
-                rewards = getattr(environment, way)(policy, instances).cpu().double()
-            measured[way] = rewards
+                measured[way] = getattr(environment, way)(policy, instances).cpu().double()
         except LabError as error:
             measured[way] = str(error)
     return Decoded(tempered, measured)

@@ -60,15 +60,13 @@ class PomoSettings(Model):
     def check(self) -> None:
         """Raise `LabError` where the pair needs what RL4CO lacks, or validation more samples."""
         method = self.method(self.k, self.k)
+        lacking = _WEIGHED_WITH.get(method.needed_weight or "", "")
         if method.fit is not None:
-            lacking = _WEIGHED_WITH["grad_norm"]
-            lacking = "complete enumeration" if method.fit == "oracle" else lacking
-        elif method.is_token_level:
-            lacking = "one weight per token"
-        elif method.needs_ratios:
-            lacking = "several steps per batch"
-        else:
-            lacking = _WEIGHED_WITH.get(method.needed_weight or "", "")
+            oracle = method.fit == "oracle"
+            lacking = "complete enumeration" if oracle else _WEIGHED_WITH["grad_norm"]
+        elif method.is_token_level or method.needs_ratios:
+            token_level = method.is_token_level
+            lacking = "one weight per token" if token_level else "several steps per batch"
         if lacking:
             raise LabError(
                 f"{self.estimator} with {self.baseline} needs {lacking}, which RL4CO's step does "

@@ -72,14 +72,11 @@ def measured(environment, instances, names=ALL):
     return decoded(*where, temperatures=(), seed=1, extras_seed=2).extras
 
 
-def test_an_environment_without_them_says_so(sequences):
-    found = measured(sequences(), torch.arange(3))
-    assert list(found) == [
-        "greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling",
-        "greedy_multistart_augmented",
-    ]  # fmt: skip
-    assert found["greedy"] == "this environment has no greedy decoding"
-    assert found["multistart_sampling"] == "this environment has no forced starts"
+def test_an_environment_that_cannot_be_turned_says_so():
+    environment = make("mcp", num_sets=6, n_sets_to_choose=3)
+    found = measured(environment, environment.instances(2, 1), ("greedy", "augmentation"))
+    assert found["greedy"].shape == (2,)
+    assert "no coordinates to rotate" in found["greedy_augmented"]
 
 
 def test_the_extras_of_a_routing_problem():

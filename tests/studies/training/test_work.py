@@ -312,16 +312,6 @@ def test_completions_without_a_score_are_left_out_and_said(tmp_path, monkeypatch
     assert (set(found["final"]["value"]) == {None}) == (least == 99)
 
 
-def test_what_an_environment_cannot_decode_has_a_reason():
-    training = TRAINING | {"evaluate": ROUTING["evaluate"]}
-    extras = measured(unit(training=training), cell())[cell()["id"]]["extras"]
-    assert extras["greedy"] == {"value": None, "reason": "this environment has no greedy decoding"}
-    evaluate = TRAINING["evaluate"] | {"temperatures": [1.0, 2.0]}
-    about = unit("bandit", training=TRAINING | {"evaluate": evaluate})
-    (found,) = dict(measure_training(about, CELLS[:1], cache=None, event=quiet)).values()
-    assert str(found) == "Bandit is not sampled at another temperature"
-
-
 DECODED = ROUTING | {
     "evaluate": TRAINING["evaluate"]
     | {
