@@ -26,6 +26,7 @@ from maxk_lab.studies.gradient.pool import (
     GradientRow,
     OverLeast,
     Rival,
+    Why,
     is_oracle,
     same_mean,
 )
@@ -174,23 +175,21 @@ def _rival(first: GradientRow, other: GradientRow, level: float) -> Rival | None
     """None where `first` has less beyond doubt."""
     assert first.units is not None
     assert other.units is not None
-    name = other.key.baseline
     mean = log_ratio(first.units, other.units, level=level)
     if not mean.known:
-        return Rival(name, "unpaired" if mean.reason == UNPAIRED else "no interval", mean.reason)
+        return Rival(other.key.baseline, "unpaired" if mean.reason == UNPAIRED else "no interval")
     typical = typical_ratio(first.units, other.units, level=level)
+    why: Why | None = None
     if not mean.high < -_ROUNDING:
-        return Rival(name, "same" if typical.ties == typical.instances else "both signs")
-    if mean.question != LIKE_THESE:
-        here = 2 * typical.below > typical.instances
-        return Rival(name, "few instances", mean.reason, here=here)
-    if not typical.median.high < 1 - _ROUNDING:
-        reason = typical.median.reason or "the median over instances does not tell them apart"
-        return Rival(name, "median", reason)
-    if not stays_less(first.units, other.units):
-        reason = "an instance of a kind that was not drawn could undo it"
-        return Rival(name, "one instance", reason)
-    return None
+        why = "same" if typical.ties == typical.instances else "both signs"
+    elif mean.question != LIKE_THESE:
+        why = "few instances"
+    elif not typical.median.high < 1 - _ROUNDING:
+        why = "median"
+    elif not stays_less(first.units, other.units):
+        why = "one instance"
+    here = why == "few instances" and 2 * typical.below > typical.instances
+    return None if why is None else Rival(other.key.baseline, why, here)
 
 
 @dataclass(frozen=True)

@@ -100,12 +100,10 @@ class Bias(BaseModel):
     proven: int
     not_rejected: int
     detectable: tuple[float, float] | None
-    reference: list[str]
     not_tested: int
     reason: str
     alarms: list[str]
     biased: list[Biased]
-    not_found: list[str]
 
 
 class Next(BaseModel):
@@ -139,7 +137,6 @@ class Facts(BaseModel):
 
     rows: int
     missing: list[str]
-    begun: int
     no_signal: list[Count]
     contests: int
     waiting: int
@@ -172,13 +169,11 @@ def facts(pooled: Pooled[GradientRow], summary: Summary) -> Facts:
     decided = [one for one in found if not one.one]
     of_family = grouped(pooled.comparisons, lambda line: line.family)
     lines = _table(known, found, names, of_family.get("best", []))
-    missing = [row for row in rows if not row.all_finished]
     silent = grouped((row for row in rows if row.no_signal), lambda row: row.no_signal)
     of_estimators = grouped(decided, lambda one: one.first.key.estimator)
     return Facts(
         rows=len(rows),
-        missing=[row.key.path for row in missing],
-        begun=sum(bool(row.finished) for row in missing),
+        missing=[row.key.path for row in rows if not row.all_finished],
         no_signal=[Count(name=reason, count=len(those)) for reason, those in silent.items()],
         contests=len(found),
         waiting=len(everything) - len(found),
@@ -351,28 +346,18 @@ def _bias(rows: Sequence[GradientRow], names: _Named) -> Bias:
     wholly = grouped(
         rows, lambda row: names[row.key] if row.key.estimator in spared else row.key.estimator
     )
-    named = {
-        verdict: list(dict.fromkeys(names[row.key] for row in of.get(verdict, [])))
-        for verdict in ("reference", "alarm")
-    }
     return Bias(
         unbiased=sum(map(len, of.values())),
         proven=len(of.get("unbiased", [])),
         not_rejected=len(of.get("no bias seen", [])),
         detectable=(powers[0], powers[-1]) if powers else None,
-        reference=named["reference"],
         not_tested=reasons.total(),
         reason=reasons.most_common(1)[0][0] if reasons else "",
-        alarms=named["alarm"],
+        alarms=list(dict.fromkeys(names[row.key] for row in of.get("alarm", []))),
         biased=[
             _biased(method, several)
             for method, several in wholly.items()
             if any(map(_found_biased, several))
-        ],
-        not_found=[
-            method
-            for method, several in by_method.items()
-            if not several[0].catalogued_unbiased and method not in biased
         ],
     )
 

@@ -89,13 +89,12 @@ class OverLeast:
 class Rival:
     """A baseline that the least of its group is not told apart from, at the level of the stars.
 
-    `reason` has the words of the statistics for `why`, if any. `here`: on the instances that were
-    measured the least has less all the same, beyond doubt and on most of them.
+    `here`: on the instances that were measured the least has less all the same, beyond doubt and on
+    most of them.
     """
 
     baseline: str
     why: Why
-    reason: str = ""
     here: bool = False
 
 

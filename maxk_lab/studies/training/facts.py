@@ -153,11 +153,10 @@ def _answer(place: Place, at_own: Tested, *, alone: bool) -> Answer:
     if not place.known:
         return Answer(where="" if alone else place.where, state="nothing")
     top, best = place.top, place.best(place.top)
-    far = [
-        row
-        for row in place.compared
-        if place.tested.sign(row, top) == 0 and _is_far_below(row.differences[top])
-    ]
+    # Far below 0, and not significant after correction.
+    open_rows = [row for row in place.compared if place.tested.sign(row, top) == 0]
+    ends = [(row, row.differences[top]) for row in open_rows]
+    far = [row for row, one in ends if one.known and one.value < -_FAR * one.width / 2]
     reference = place.reference
     answer = Answer(
         where="" if alone else place.where,
@@ -178,17 +177,19 @@ def _answer(place: Place, at_own: Tested, *, alone: bool) -> Answer:
     )
     if answer.state != "compared":
         return answer
-    better = place.significant(1, top)
-    answer.better = [_of(place, row, top) for row in better]
-    answer.worse = [_of(place, row, top) for row in reversed(place.significant(-1, top))]
-    answer.far = [_of(place, row, top) for row in far]
+    better, among = place.significant(1, top), place.tested
+    answer.better = [_of(place, row, top, among) for row in better]
+    answer.worse = [_of(place, row, top, among) for row in reversed(place.significant(-1, top))]
+    answer.far = [_of(place, row, top, among) for row in far]
     highest = () if answer.reference_is_highest else best
     use = next((row for row in (*better, *highest) if row in place.compared), None)
     if use is not None:
-        answer.use = _of(place, use, top)
+        answer.use = _of(place, use, top, among)
         if top > 1 and has_value(use.differences.get(1)):
-            answer.cost = _of(place, use, 1)
-        answer.own = _at_own_temperature(place, use, at_own)
+            answer.cost = _of(place, use, 1, among)
+        tuned = use.decoded.get(OWN_TEMPERATURE)
+        if tuned is not None and has_value(tuned.differences.get(top)):
+            answer.own = _of(place, tuned, top, at_own)
         answer.pomo = list(_as_pomo(place, use))
         gaps = [row.gaps.get(top) for row in (use, reference) if row is not None]
         values = [one.value for one in gaps if one is not None and has_value(one)]
@@ -204,28 +205,12 @@ def _state(place: Place) -> Literal["alone", "equal", "unpaired", "compared"]:
     return "compared" if place.compared else "unpaired"
 
 
-def _is_far_below(found: Interval) -> bool:
-    return found.known and found.value < -_FAR * (found.high - found.low) / 2
-
-
-def _of(place: Place, row: TrainingRow, k: int) -> Difference:
-    """The difference of a row to the one that it is compared with."""
-    names = place.names[row.key], place.names[place.at(row.compared_with).key]
-    return _difference(*names, row.differences[k], place.tested.sign(row, k))
-
-
-def _difference(name: str, than: str, found: Interval, sign: int) -> Difference:
+def _of(place: Place, row: TrainingRow, k: int, among: Tested) -> Difference:
+    """The difference of a row to the one that it is compared with, tested `among` others."""
+    found, sign = row.differences[k], among.sign(row, k)
+    name, than = place.names[row.key], place.names[place.at(row.compared_with).key]
     ends = {"value": found.value, "low": found.low, "high": found.high}
     return Difference(name=name, than=than, sign=sign, **ends)
-
-
-def _at_own_temperature(place: Place, use: TrainingRow, at_own: Tested) -> Difference | None:
-    """The lead of a method where every policy is at the temperature that is best for it."""
-    own = use.decoded.get(OWN_TEMPERATURE)
-    if own is None or not has_value(own.differences.get(place.top)):
-        return None
-    names = place.names[use.key], place.names[place.at(own.compared_with).key]
-    return _difference(*names, own.differences[place.top], at_own.sign(own, place.top))
 
 
 def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
@@ -254,9 +239,7 @@ def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
             if row is not rival
         ]
         of_rival = tested(pairs, place.tested.alpha / len(rivals))
-        (row,) = [row for row in pairs if row.key == use.key]
-        names = place.names[use.key], place.names[rival.key]
-        yield _difference(*names, row.differences[1], of_rival.sign(row, 1))
+        yield from (_of(place, row, 1, of_rival) for row in pairs if row.key == use.key)
 
 
 def _next(places: Sequence[Place], summary: Summary) -> Next | None:
@@ -288,6 +271,7 @@ def _next(places: Sequence[Place], summary: Summary) -> Next | None:
 def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -> Basis:
     done = [row for row in rows if row.curve]
     evaluate = rows[0].settings.evaluate
+    evaluated = [next(iter(row.by_seed.values())).per_instance[row.ks[0]] for row in done]
     bent = [biasing(row.settings) for row in rows]
     everywhere = [name for name in bent[0] if all(name in others for others in bent)]
     optima = [row.optimum for row in rows if row.optimum.kind != "none"]
@@ -296,7 +280,8 @@ def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -
         seeds=sorted({seed for row in rows for seed in row.cells}),
         steps=_ends(row.steps for row in done),
         rollouts=_ends(row.rollouts for row in done),
-        instances=_ends(map(_instances, done)) or [evaluate.instances],
+        # Those of a file may be fewer than were asked for.
+        instances=_ends(len(values) for values in evaluated) or [evaluate.instances],
         samples=evaluate.samples,
         averaged=max((list(row.last) for row in done if len(row.last) > 1), default=[]),
         ks=shown_ks(done),
@@ -320,17 +305,15 @@ def _ends(values: Iterable[int]) -> list[int]:
     return found if len(found) < 2 else [found[0], found[-1]]
 
 
-def _instances(row: TrainingRow) -> int:
-    """The number of held-out instances; those of a file may be fewer than were asked for."""
-    return len(next(iter(row.by_seed.values())).per_instance[row.ks[0]])
-
-
 def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
     """A line for each method of each place, the highest at all samples first."""
     shown = [place for place in places if place.known]
     if not shown:
         return
-    ks = _three([k for place in shown for k in place.ks], [r for p in shown for r in p.known])
+    # The mean, the largest K that is trained for, and all samples.
+    asked = {k for place in shown for k in place.ks}
+    trained = {row.key.k for place in shown for row in place.known} & asked
+    ks = sorted({min(asked), max(trained or asked), max(asked)})
     compared = any(place.compared for place in shown)
     objective = shown[0].objective
     names = {k: "mean" if k == 1 else f"{objective}@{k}" for k in ks}
@@ -365,9 +348,3 @@ def _beside(place: Place, row: TrainingRow) -> str:
     if row.compared_with in ("", place.reference.key.path):
         return ""
     return f" (minus {place.names[place.at(row.compared_with).key]})"
-
-
-def _three(ks: Sequence[int], rows: Sequence[TrainingRow]) -> list[int]:
-    """The three of these K that say most: the mean, the largest trained for, and all samples."""
-    trained = {row.key.k for row in rows} & set(ks)
-    return sorted({min(ks), max(trained, default=max(ks)), max(ks)})

@@ -113,7 +113,6 @@ def test_an_enumerated_cell_and_a_sampled_one_are_neither_beaten_nor_best(lab):
     assert best(rows) == []
     (rival,) = least.rivals
     assert (rival.baseline, rival.why) == ("centred", "unpaired")
-    assert rival.reason.startswith("one was enumerated and one sampled")
 
 
 @pytest.mark.parametrize(
@@ -183,7 +182,6 @@ def test_no_star_where_one_instance_carries_the_mean(lab):
     assert best(rows) == []
     (rival,) = rows["subloo"].rivals
     assert (rival.why, rival.here) == ("few instances", True)
-    assert "of 32 instances carry the mean" in rival.reason
     # What is true of these instances is said all the same, and of the typical one.
     over = rows["none"].over_least
     assert (over.mean.fallen_back, over.mean.question) == (True, THESE)
