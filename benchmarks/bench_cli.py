@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 
-from bench_many_cells import PROGRAM, cost
+from timing import PROGRAM, cost
 
 # Each verb, with the seconds that it may take.
 VERBS = (
@@ -14,17 +14,9 @@ VERBS = (
     (["validate", "../experiments/tsp_sweep.yaml"], 0.3),
     (["plan", "../experiments/tsp_sweep.yaml"], 0.35),
 )
-RUNS = 7
 
-
-def main() -> None:
-    """Print the median of each verb next to the target."""
-    with tempfile.TemporaryDirectory() as results:
-        for verb, target in VERBS:
-            words = [*verb, "--results", results] if verb[0] == "plan" else verb
-            median = statistics.median(cost(0, PROGRAM, *words).seconds for _ in range(RUNS))
-            print(f"maxk-lab {' '.join(verb):<40} {median:.3f} s (target below {target} s)")
-
-
-if __name__ == "__main__":
-    main()
+with tempfile.TemporaryDirectory() as results:
+    for verb, target in VERBS:
+        words = [*verb, "--results", results] if verb[0] == "plan" else verb
+        median = statistics.median(cost(PROGRAM, *words).seconds for _ in range(7))
+        print(f"maxk-lab {' '.join(verb):<40} {median:.3f} s (target below {target} s)")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import statistics
 import time
+from typing import Any
 
 import torch
 
-from maxk_lab.estimators.catalogue import BASELINES, choose_baseline
+from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.estimators.method import Method
-from maxk_lab.studies.gradient.work import measure as measure_unit
+from maxk_lab.studies.gradient.work import measure
 
 UNIT = {
     "environment": {"name": "tsp", "num_loc": 20},
@@ -29,58 +30,34 @@ UNIT = {
     "instances": 12,
     "pool": 256,
 }
-PAIRS = [(n, k) for n in (8, 16, 32) for k in (1, 2, 4, 8)]
+CELLS: list[dict[str, Any]] = [
+    {"id": f"{row.name}-{n}-{k}", "baseline": row.name, "n": n, "k": k}
+    | {"estimator": "maxk", "partitions": 8}
+    for row in BASELINES
+    if not row.token_level
+    for n in (8, 16, 32)
+    for k in (1, 2, 4, 8)
+    if (method := Method.parse("maxk", row.name, k)).refusal(n) is None and method.fit != "oracle"
+]
+ONE = [cell for cell in CELLS if cell["id"] == "centred-16-4"]
 
 
-def cell(baseline: str, n: int, k: int) -> dict[str, object]:
-    """One cell of the sweep."""
-    return {
-        "id": f"{baseline}-{n}-{k}",
-        "estimator": "maxk",
-        "baseline": baseline,
-        "n": n,
-        "k": k,
-        "partitions": 8,
-    }
-
-
-def seconds(cells: list[dict[str, object]]) -> float:
+def seconds(cells: list[dict[str, Any]]) -> float:
     """Processor time of measuring `cells` from nothing."""
     start = time.process_time()
-    failed = [
-        r
-        for _, r in measure_unit(UNIT, cells, cache=None, event=lambda name, payload: None)
-        if isinstance(r, Exception)
-    ]
-    if failed:
-        raise failed[0]
+    for _, found in measure(UNIT, cells, cache=None, event=lambda name, payload: None):
+        if isinstance(found, Exception):
+            raise found
     return time.process_time() - start
 
 
-def main() -> None:
-    """Print three interleaved pairs, and the median of what a cell adds."""
-    torch.set_num_threads(1)
-    all_cells = [
-        cell(b.name, n, k)
-        for b in BASELINES
-        for n, k in PAIRS
-        if (method := Method.parse("maxk", b.name, k)).refusal(n) is None
-        and method.fit != "oracle"
-        and not choose_baseline(b.name).row.token_level
-    ]
-    one = [cell("centred", 16, 4)]
-    seconds(one)
-    added = []
-    for _ in range(3):
-        alone, together = seconds(one), seconds(all_cells)
-        added.append(1e3 * (together - alone) / (len(all_cells) - 1))
-        print(
-            f"one cell {alone:.2f} s, {len(all_cells)} cells {together:.2f} s: {added[-1]:.1f} ms "
-            "for each more"
-        )
-    pool = UNIT["instances"] * UNIT["pool"]
-    print(f"median {statistics.median(added):.1f} ms a cell, of a pool of {pool} trajectories")
-
-
-if __name__ == "__main__":
-    main()
+torch.set_num_threads(1)
+seconds(ONE)
+added = []
+for _ in range(3):
+    alone, together = seconds(ONE), seconds(CELLS)
+    added.append(1e3 * (together - alone) / (len(CELLS) - 1))
+    print(
+        f"one cell {alone:.2f} s, {len(CELLS)} cells {together:.2f} s: {added[-1]:.1f} ms more each"
+    )
+print(f"median {statistics.median(added):.1f} ms a cell, of 12 × 256 trajectories")

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from calibration import intervals, pools, tails, training_intervals, verdicts
+from calibration import intervals, pools, trainings
 from calibration.populations import HEAVY, MILD
 from calibration.rows import LEVEL, Row
 from timing import print_or_put
@@ -30,24 +30,23 @@ ROOT = Path(__file__).parents[1]
 # The least and the greatest are over the regimes in which at least this share has an interval.
 SOLID = 0.2
 # A part → its rows from so many repetitions, the repetitions, and its minutes on one core.
-Part = tuple[Callable[[int], Iterator[Row]], int, float]
-PARTS: Mapping[str, Part] = {
-    "training": (training_intervals.everything, 1000, 1.0),
+PARTS: Mapping[str, tuple[Callable[[int], Iterator[Row]], int, float]] = {
+    "training": (trainings.everything, 1000, 1.0),
     "stars": (intervals.stars, 200, 2.0),
-    "family": (verdicts.family_wise_error, 300, 5.0),
+    "family": (intervals.family_wise_error, 300, 5.0),
     "family-against-a-reference": (
         partial(
-            verdicts.family_wise_error,
-            populations=(MILD, HEAVY, verdicts.NORMS[0]),
-            designs=verdicts.DESIGNS[2:4],
+            intervals.family_wise_error,
+            populations=(MILD, HEAVY, intervals.NORMS[0]),
+            designs=intervals.JUDGED[2:4],
             judge="cell 1",
         ),
         300,
         1.0,
     ),
-    "power": (verdicts.power, 100, 4.0),
+    "power": (intervals.power, 100, 4.0),
     "intervals": (intervals.coverage, 200, 4.0),
-    "tails": (tails.coverage, 200, 13.0),
+    "tails": (pools.heavy_tails, 200, 13.0),
     "pools": (pools.false_verdicts, 8, 3.0),
     # Not from seed 0, with which it was chosen what can be tested.
     "pools-nearly-deterministic": (
@@ -62,33 +61,21 @@ PARTS: Mapping[str, Part] = {
 def measure(name: str, scale: float, out: Path, told: Callable[[str], None]) -> None:
     """Write the rows of a part, unless its file has enough repetitions."""
     of, repetitions, _ = PARTS[name]
-    repetitions = max(2, round(scale * repetitions))
-    path = out / f"{name}.json"
+    repetitions, path = max(2, round(scale * repetitions)), out / f"{name}.json"
     if path.exists() and json.loads(path.read_text("utf-8"))["repetitions"] >= repetitions:
         return
     rows = []
     for row in of(repetitions):
-        rows.append(_plain(row))
+        # With the digits that it has.
+        rows.append(
+            {
+                name: round(value, 4) if isinstance(value, float) and value == value else value
+                for name, value in row._asdict().items()
+            }
+        )
         told(f"{name}: {row.regime}, {row.statistic}")
     content = {"repetitions": repetitions, "rows": rows}
     write_atomically(path, json.dumps(content, indent=1, ensure_ascii=False).encode())
-
-
-def measured(out: Path) -> dict[str, list[Row]]:
-    """The rows of every part that has a file."""
-    return {
-        name: [Row(**row) for row in json.loads(path.read_text("utf-8"))["rows"]]
-        for name in PARTS
-        if (path := out / f"{name}.json").exists()
-    }
-
-
-def _plain(row: Row) -> dict[str, object]:
-    """Return the row for JSON, with the digits that it has."""
-    return {
-        name: round(value, 4) if isinstance(value, float) and not math.isnan(value) else value
-        for name, value in row._asdict().items()
-    }
 
 
 def table(rows: Iterable[Row]) -> list[str]:
@@ -118,37 +105,29 @@ def summary(parts: Mapping[str, Sequence[Row]]) -> list[str]:
         "|---|--:|--:|---|---|--:|--:|",
     ]
     for name, rows in parts.items():
+        against = ", against a reference" if name.endswith("reference") else ""
         by_statistic = defaultdict(list)
         for row in rows:
             by_statistic[row.statistic].append(row)
         for statistic, found in by_statistic.items():
             known = [row for row in found if not math.isnan(row.covered)]
             # Of the few reports that show it elsewhere, a share tells nothing.
-            solid = [row for row in known if row.shown >= SOLID]
+            solid = sorted((row for row in known if row.shown >= SOLID), key=lambda r: r.covered)
             if not solid:
                 continue
-            least = min(solid, key=lambda row: row.covered)
-            most = max(solid, key=lambda row: row.covered)
-            wrong = max(known, key=lambda row: row.wrong)
-            shown = sorted({f"{row.shown:.0%}" for row in found}, key=lambda s: float(s[:-1]))
-            lines.append(
-                f"| {statistic}{_part(name)} | {least.nominal:.3g} | {len(found)} "
-                f"| {_placed(least)} | {_placed(most)} | {_wrong(wrong)} "
-                f"| {shown[0]}{f' to {shown[-1]}' if len(shown) > 1 else ''} |"
-            )
+            most = next(row for row in solid if row.covered == solid[-1].covered)
+            ends = [f"{r.covered:.1%} ± {r.se:.1%} ({r.regime})" for r in (solid[0], most)]
+            wrong = _wrong(max(known, key=lambda row: row.wrong))
+            shown = sorted({round(100 * row.shown) for row in found})
+            few = f"{shown[0]}%" + (f" to {shown[-1]}%" if len(shown) > 1 else "")
+            columns = [f"{statistic}{against}", f"{solid[0].nominal:.3g}", str(len(found)), *ends]
+            lines.append(f"| {' | '.join(columns)} | {wrong} | {few} |")
     return lines
 
 
-def _part(name: str) -> str:
-    return ", against a reference" if name.endswith("reference") else ""
-
-
-def _placed(row: Row) -> str:
-    return f"{row.covered:.1%} ± {row.se:.1%} ({row.regime})"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Measure the parts that are asked for, and write the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--scale", type=float, default=1.0, help="times the repetitions")
     parser.add_argument("--out", type=Path, default=ROOT / "results/golden/calibration")
     parser.add_argument("--into", type=Path, default=ROOT / "docs/method.md")
@@ -164,7 +143,11 @@ def main() -> None:
 
     for name in names:
         measure(name, arguments.scale, arguments.out, told)
-    found = measured(arguments.out)
+    found = {
+        name: [Row(**row) for row in json.loads(path.read_text("utf-8"))["rows"]]
+        for name in PARTS
+        if (path := arguments.out / f"{name}.json").exists()
+    }
     every = [row for rows in found.values() for row in rows]
     text = "\n".join(["# Calibration", "", *table(every), ""])
     write_atomically(arguments.out / "table.md", text.encode())

@@ -9,14 +9,13 @@ between the two marks of a page in place of the one that is there; else it is pr
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from timing import print_or_put
+from timing import options, print_or_put
 
 MARKS = {"supported": "●", "undecided": "○", "refuted": "✗"}
 ABSENT = "–"
@@ -49,25 +48,21 @@ def table(columns: Mapping[str, Verdicts]) -> list[str]:
         counts = Counter(verdict for verdict in found if verdict is not None)
         total.update(counts)
         marks = [ABSENT if verdict is None else MARKS[verdict] for verdict in found]
-        rows.append([sweep, f"`{claim}`", *marks, *_numbers(counts)])
-    rows.append([f"{len(claims)} claims", "", *[""] * len(columns), *_numbers(total)])
+        rows.append([sweep, f"`{claim}`", *marks, *(str(counts[verdict]) for verdict in MARKS)])
+    sums = (str(total[verdict]) for verdict in MARKS)
+    rows.append([f"{len(claims)} claims", "", *[""] * len(columns), *sums])
     heading = f"Seeds shifted by the number above the column; {counted}, {ABSENT} not run."
     return [heading, "", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table, or put it into a page."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = options(__doc__)
     parser.add_argument("results", type=Path, nargs="+", help="folders such as results/seeds-100")
-    parser.add_argument("--into", type=Path, metavar="PAGE", help="a page with the two marks")
     given = parser.parse_args(arguments)
     folders = sorted(given.results, key=lambda folder: (len(folder.name), folder.name))
     lines = table({folder.name.removeprefix("seeds-"): verdicts(folder) for folder in folders})
     print_or_put(lines, given.into, "claims over seeds")
-
-
-def _numbers(counts: Counter[str]) -> list[str]:
-    return [str(counts[verdict]) for verdict in MARKS]
 
 
 if __name__ == "__main__":

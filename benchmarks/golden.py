@@ -17,7 +17,6 @@ import argparse
 import hashlib
 import io
 import json
-import math
 import os
 import re
 import shutil
@@ -27,6 +26,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "results/golden"
@@ -81,35 +81,28 @@ def bundle_of(name: str) -> Path:
 def run(name: str, results: Path, jobs: int) -> bool:
     """Measure what a sweep lacks; return whether every cell is done."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     words = ["run", str(sweep_file(name).relative_to(ROOT)), "--jobs", str(jobs), "--retry-failed"]
-    words += ["--set", "tracking.wandb=disabled", "--no-reuse"]
+    words += ["--set", "tracking.wandb=disabled", "--no-reuse", "--results", str(results)]
     print(f"== maxk-lab {' '.join(words)}", flush=True)
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *words, "--results", str(results)],
-        cwd=ROOT,
-        env={**os.environ, **threads, "PYTHONPATH": path},
-        check=False,
-    )
+    env = {**os.environ, **threads, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], cwd=ROOT, env=env, check=False)
     if done.returncode == 130:
         sys.exit(130)
     return done.returncode == 0
 
 
 def bundle(name: str, results: Path) -> None:
-    """Bundle a run, and remove what else lies beside it but policies."""
+    """Bundle a run and copy the policies that others read; what else lay beside it goes."""
     from maxk_lab.sweeps.run.bundle import write_bundle
     from maxk_lab.sweeps.run.records import RunDirectory
 
-    folder = GOLDEN / name
-    for path in folder.glob("*") if folder.is_dir() else ():
-        if path.is_dir() and path.name != "policies":
-            shutil.rmtree(path)
-        elif path.is_file():
-            path.unlink()
+    shutil.rmtree(GOLDEN / name, ignore_errors=True)
     written = write_bundle(RunDirectory(results / name), bundle_of(name))
     print(f"{written.path.relative_to(ROOT)}  {written.size:,} bytes, {written.records} records")
-    keep_policies(name, results)
+    for path, target in policies(name, results):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
 
 
 def policies(name: str, results: Path) -> Iterator[tuple[Path, Path]]:
@@ -132,13 +125,6 @@ def policies(name: str, results: Path) -> Iterator[tuple[Path, Path]]:
         yield path, GOLDEN / name / "policies" / f"{policy}.pt"
 
 
-def keep_policies(name: str, results: Path) -> None:
-    """Copy those policies."""
-    for path, target in policies(name, results):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
-
-
 def must_wait(name: str, results: Path) -> bool:
     """Return whether a sweep has to wait for what another one makes, or until it is committed."""
     before = READS.get(name)
@@ -146,7 +132,11 @@ def must_wait(name: str, results: Path) -> bool:
         return False
     found = [*policies(before, results)] if (results / before / "spec.yaml").is_file() else []
     kept = all(new.is_file() and new.read_bytes() == old.read_bytes() for new, old in found)
-    return changed() or not found or not kept
+    # A record says whether the checkout had uncommitted changes.
+    status = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, check=True
+    )
+    return bool(status.stdout) or not found or not kept
 
 
 def render(name: str) -> None:
@@ -158,7 +148,7 @@ def render(name: str) -> None:
         for path in Path(drawn).glob("figures/*.png"):
             target = folder / "figures" / path.name
             target.parent.mkdir(exist_ok=True)
-            target.write_bytes(with_fewer_colours(path, MOST_BYTES))
+            target.write_bytes(with_fewer_colours(path))
     (folder / "report.md").write_text(text, encoding="utf-8")
     (folder / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -169,13 +159,11 @@ def rendered(name: str) -> tuple[str, dict[str, Any]]:
     """Return the report as `render` writes it, and what its figures show; nothing is drawn."""
     from maxk_lab.report.charts import Figure
 
-    write = Figure.write
-    setattr(Figure, "write", lambda figure, folder: [folder / f"{figure.name}.png"])  # noqa: B010
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            return _rendered(name, Path(folder))
-    finally:
-        setattr(Figure, "write", write)  # noqa: B010
+    def not_drawn(figure: Figure, folder: Path) -> list[Path]:
+        return [folder / f"{figure.name}.png"]
+
+    with mock.patch.object(Figure, "write", not_drawn), tempfile.TemporaryDirectory() as folder:
+        return _rendered(name, Path(folder))
 
 
 def _rendered(name: str, folder: Path) -> tuple[str, dict[str, Any]]:
@@ -215,8 +203,8 @@ def _rounded(value: Any) -> Any:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
-def with_fewer_colours(path: Path, most: float = math.inf) -> bytes:
-    """Return a picture of 64 colours, which takes a third; reduced until it has so few bytes."""
+def with_fewer_colours(path: Path) -> bytes:
+    """Return a picture of 64 colours, which takes a third, reduced to at most `MOST_BYTES`."""
     from PIL import Image
 
     with Image.open(path) as opened:
@@ -224,16 +212,10 @@ def with_fewer_colours(path: Path, most: float = math.inf) -> bytes:
     while True:
         file = io.BytesIO()
         picture.quantize(64, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
-        if file.tell() <= most:
+        if file.tell() <= MOST_BYTES:
             return file.getvalue()
         width, height = picture.size
         picture = picture.resize((width * 5 // 6, height * 5 // 6), Image.Resampling.LANCZOS)
-
-
-def changed() -> bool:
-    """Return whether the checkout has uncommitted changes, which a record would tell."""
-    words = ["git", "status", "--porcelain"]
-    return bool(subprocess.run(words, cwd=ROOT, capture_output=True, check=True).stdout)
 
 
 def make(names: Sequence[str], results: Path, jobs: int) -> list[str]:

@@ -1,15 +1,34 @@
-"""Timing of calls side by side, and tables between two marks of a page."""
+"""What benchmarks share: calls timed in turns, fresh interpreters, and tables put into pages."""
 
 from __future__ import annotations
 
+import argparse
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+PROGRAM = "from maxk_lab.cli import main; main()"
+# The peak of a program is its own in /proc; that of `getrusage` may be of who started it.
+_COSTS = """
+import atexit, resource, sys
+def tell():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    status = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
+    peak = int(status["VmHWM"].split()[0])
+    print("costs", used.ru_utime + used.ru_stime, peak, file=sys.stderr)
+atexit.register(tell)
+"""
+_METRICS: dict[tuple[Any, ...], dict[str, Any]] = {}
 
 
 def medians(
-    functions: dict[str, Callable[[], object]], rounds: int, *, processor: bool = False
+    functions: Mapping[str, Callable[[], object]], rounds: int, *, processor: bool = False
 ) -> dict[str, float]:
     """Return median seconds per call, in turns, so that a slow moment hits all alike.
 
@@ -24,6 +43,81 @@ def medians(
             if turn >= 2:  # the first two fill caches
                 times[name].append(now() - start)
     return {name: statistics.median(seconds) for name, seconds in times.items()}
+
+
+class Cost(NamedTuple):
+    """The cost of a program: seconds of the processor and the peak in MB."""
+
+    seconds: float
+    peak: float
+
+
+def cost(code: str, *arguments: str) -> Cost:
+    """Return what a fresh interpreter costs that runs this code; it tells its own costs."""
+    done = subprocess.run(
+        [sys.executable, "-c", _COSTS + code, *arguments],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    last = next(line for line in reversed(done.stderr.splitlines()) if line.startswith("costs"))
+    seconds, peak = map(float, last.split()[1:])
+    return Cost(seconds, peak / 2**10)
+
+
+def made(name: str, own: Mapping[str, Any], policy: Mapping[str, Any]) -> Any:
+    """Return an environment with its defaults, but for parameters of its own and of its policy."""
+    from maxk_lab.environments import ENVIRONMENTS, make_environment
+
+    row = ENVIRONMENTS.get(name)
+    return make_environment(
+        {**row.settings.defaults(), "name": name, **own},
+        {**row.policy_settings.defaults(), **policy},
+    )
+
+
+def step(environment: Any, policy: Any, weighting: Any, **settings: Any) -> Callable[[], object]:
+    """Return a training step.
+
+    So small a rate that policies stay what they are, and all steps do the same work.
+    """
+    from maxk_lab.gradients.scores.trajectories import trajectory_squared_norms
+    from maxk_lab.training import Settings, Step, Trainer
+
+    all_settings = Settings.from_mapping({"learning_rate": 1e-15, "device": "cpu", **settings})
+    one = Step(environment, all_settings, weighting, trajectory_squared_norms)
+    return Trainer.start(one, policy, seed=0).advance
+
+
+def bandit_sweep(folder: Path, seeds: int, grid: Mapping[str, Any], **gradient: Any) -> Path:
+    """Write a sweep of the bandit with so many seeds, and return the file."""
+    path = folder / "sweep.yaml"
+    content = {
+        "name": "sweep",
+        "seeds": list(range(seeds)),
+        "environment": {"name": "bandit", "arms": 4},
+        "gradient": {"pool": 64, **gradient, "grid": {"estimator": "maxk", **grid}},
+        "tracking": {"wandb": "disabled"},
+    }
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+def repeated(
+    unit: dict[str, Any], cells: list[dict[str, Any]], *, event: Callable[..., None], **_: Any
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give every unit the metrics of the first one that this worker has measured."""
+    from maxk_lab.studies.gradient.work import measure
+
+    points = {cell["id"]: tuple(cell[name] for name in ("baseline", "n", "k")) for cell in cells}
+    if not _METRICS:
+        for cell_id, metrics in measure(unit, cells, cache=None, event=event):
+            assert isinstance(metrics, dict), metrics
+            _METRICS[points[cell_id]] = metrics
+    event("cells", {"done": len(cells), "of": len(cells)})
+    for cell_id, point in points.items():
+        yield cell_id, _METRICS[point]
 
 
 def put_between(page: str, begin: str, lines: Sequence[str], end: str) -> str:
@@ -42,3 +136,10 @@ def print_or_put(lines: Sequence[str], into: Path | None, name: str) -> None:
         begin, end = (f"<!-- {name}: {word} -->" for word in ("begin", "end"))
         page = put_between(into.read_text(encoding="utf-8"), begin, lines, end)
         into.write_text(page, encoding="utf-8")
+
+
+def options(about: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the option that puts a table into a page."""
+    parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
+    parser.add_argument("--into", type=Path, metavar="PAGE", help="a page with the two marks")
+    return parser

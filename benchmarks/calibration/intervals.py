@@ -1,4 +1,4 @@
-"""Coverage of the intervals of gradient studies, over simulated populations of instances.
+"""Intervals, stars and verdicts of gradient studies, over simulated populations of instances.
 
 A report tells an interval about instances like these, or where too few carry the mean one about
 these instances in its place; the share of reports with the one that was asked for is `shown`.
@@ -7,13 +7,24 @@ these instances in its place; the share of reports with the one that was asked f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
-from calibration.populations import HEAVY, POPULATIONS, Cell, Design, Population, Report, draw, weak
-from calibration.rows import LEVEL, Row, counted
+from calibration.populations import (
+    HEAVY,
+    MILD,
+    POPULATIONS,
+    Cell,
+    Design,
+    Population,
+    Report,
+    draw,
+    weak,
+)
+from calibration.rows import ALPHA, LEVEL, Row, Tally, counted
 
-from maxk_lab.statistics.bias import bias_verdicts
+from maxk_lab.statistics.bias import POWER, BiasVerdict, bias_verdicts
 from maxk_lab.statistics.intervals import Interval, interval
 from maxk_lab.statistics.log_ratios import log_ratio, stays_less, typical_ratio
 from maxk_lab.statistics.measures import LIKE_THESE, THESE
@@ -34,108 +45,73 @@ CELLS = {
 }
 # How often a star may be on the wrong side.
 WRONG = 0.025
-# An interval of a report, and the truth that it should hold.
-Found = tuple[Interval, float]
-Statistic = Callable[[Report], Found]
-
-
-def _like(measure: str, truth: Callable[[Population], float]) -> Callable[..., Found]:
-    def of(population: Population, report: Report) -> Found:
-        return interval(report.units["a"], measure, question=LIKE_THESE), truth(population)
-
-    return of
-
-
-def _of_these(cell: str, measure: str) -> Statistic:
-    def of(report: Report) -> Found:
-        m2, square, inner, truth = report.truths[cell].mean(1)
-        value = {
-            "variance": m2 - square,
-            "snr": square / (m2 - square),
-            "scale": inner / truth,
-            "cosine": inner / math.sqrt(square * truth),
-            "squared_bias": square - 2 * inner + truth,
-        }[measure]
-        return interval(report.units[cell], measure, question=THESE), value
-
-    return of
-
-
-def _ratio(top: str, measure: str, truth: float) -> Statistic:
-    def of(report: Report) -> Found:
-        found = log_ratio(report.units[top], report.units["a"], measure=measure)
-        return found, math.log(truth)
-
-    return of
-
-
-def _ratio_of_these(report: Report) -> Found:
-    variances = [report.truths[cell].mean(1) @ (1, -1, 0, 0) for cell in ("b", "a")]
-    found = log_ratio(report.units["b"], report.units["a"], question=THESE)
-    return found, math.log(variances[0] / variances[1])
-
-
-def _median(report: Report) -> Found:
-    median = typical_ratio(report.units["b"], report.units["a"], level=LEVEL).median
-    return median, 1.2 * math.exp(-(0.5**2) / 2)
-
-
-def _at_most(cell: str, report: Report) -> Found:
-    """The one-sided bound as an interval from 0."""
-    _, square, inner, truth = report.truths[cell].mean(1)
-    verdict = bias_verdicts({cell: report.units[cell]}, alpha=1 - LEVEL)[cell]
-    bound = Interval(verdict.relative_bias, 0.0, verdict.at_most, LEVEL, verdict.reason)
-    return bound, math.sqrt(max(0.0, square - 2 * inner + truth) / truth)
-
-
-LIKE: Mapping[str, Callable[[Population, Report], Found]] = {
-    "variance": _like("variance", lambda population: 1.0),
-    "SNR": _like("snr", lambda population: population.snr),
-    "relative variance": _like("relative_variance", lambda population: 1 / population.snr),
-    "ratio of variances": lambda _, report: _ratio("b", "variance", 1.2)(report),
-    "ratio of relative variances": lambda _, report: _ratio(
-        "shrunk", "relative_variance", 1 / 0.64
-    )(report),
-    "median ratio": lambda _, report: _median(report),
-}
-THEIR: Mapping[str, Statistic] = {
-    "variance": _of_these("a", "variance"),
-    "SNR": _of_these("a", "snr"),
-    "ratio of variances": _ratio_of_these,
-    "scale": _of_these("biased", "scale"),
-    "cosine": _of_these("biased", "cosine"),
-    "squared bias": _of_these("biased", "squared_bias"),
-    "bias at most": partial(_at_most, "biased"),
-    "bias at most, unbiased": partial(_at_most, "a"),
-}
+NORMS = tuple(map(Population.of_norms, (3, 6)))
+# The designs of verdicts.
+JUDGED = (
+    Design(1, 4, 64),
+    Design(1, 16, 4),
+    Design(1, 16, 16),
+    Design(3, 16, 64),
+    Design(5, 64, 16),
+    Design(1, 16, 256),
+)
+# Unbiased by proof and correlated; their ratios differ between instances.
+UNBIASED = {f"cell {i}": Cell(variance=0.5 + 0.25 * i, differs=0.5) for i in range(12)}
+FOUND = ("biased", "scale bias")
 
 
 def coverage(
     repetitions: int,
-    populations: Sequence[Population] = (*POPULATIONS, weak(POPULATIONS[0]), weak(HEAVY)),
+    populations: Sequence[Population] = (*POPULATIONS, weak(MILD), weak(HEAVY)),
     designs: Sequence[Design] = DESIGNS,
     seed: int = 0,
 ) -> Iterator[Row]:
     """The interval of every measure, and of these instances where a report falls back to them."""
     for population in populations:
         for design in designs:
-            regime = f"{population.name}; {design}"
-            like: dict[str, list[bool]] = {name: [] for name in LIKE}
-            these: dict[str, list[bool]] = {name: [] for name in THEIR}
+            tally = Tally()
             for repetition in range(repetitions):
                 report = draw(population, design, CELLS, [seed, repetition])
-                for name, of in LIKE.items():
-                    found, truth = of(population, report)
-                    if found.known and found.question == LIKE_THESE:
-                        like[name].append(found.low <= truth <= found.high)
-                for name, measured in THEIR.items():
-                    found, truth = measured(report)
-                    if found.known:
-                        these[name].append(found.low <= truth <= found.high)
-            for name, hits in like.items():
-                yield counted(regime, f"{name}, like these", LEVEL, hits, repetitions)
-            for name, hits in these.items():
-                yield counted(regime, f"{name}, these", LEVEL, hits, repetitions)
+                for name, found, truth in _about_others(population, report):
+                    tally.add(f"{name}, like these", found, truth, about=LIKE_THESE)
+                for name, found, truth in _about_these(report):
+                    tally.add(f"{name}, these", found, truth)
+            yield from tally.rows(f"{population.name}; {design}", repetitions)
+
+
+def _about_others(population: Population, report: Report) -> Iterator[tuple[str, Interval, float]]:
+    a, b, shrunk = (report.units[name] for name in ("a", "b", "shrunk"))
+    yield "variance", interval(a, "variance", question=LIKE_THESE), 1.0
+    yield "SNR", interval(a, "snr", question=LIKE_THESE), population.snr
+    relative = interval(a, "relative_variance", question=LIKE_THESE)
+    yield "relative variance", relative, 1 / population.snr
+    yield "ratio of variances", log_ratio(b, a), math.log(1.2)
+    relative = log_ratio(shrunk, a, measure="relative_variance")
+    yield "ratio of relative variances", relative, math.log(1 / 0.64)
+    yield "median ratio", typical_ratio(b, a, level=LEVEL).median, 1.2 * math.exp(-(0.5**2) / 2)
+
+
+def _about_these(report: Report) -> Iterator[tuple[str, Interval, float]]:
+    means = {name: truths.mean(1) for name, truths in report.truths.items()}
+    variances = {name: m2 - square for name, (m2, square, _, _) in means.items()}
+    _, square, inner, truth = means["biased"]
+    bias = square - 2 * inner + truth
+    for name, cell, measure, value in (
+        ("variance", "a", "variance", variances["a"]),
+        ("SNR", "a", "snr", means["a"][1] / variances["a"]),
+        ("ratio of variances", "b", "", math.log(variances["b"] / variances["a"])),
+        ("scale", "biased", "scale", inner / truth),
+        ("cosine", "biased", "cosine", inner / math.sqrt(square * truth)),
+        ("squared bias", "biased", "squared_bias", bias),
+    ):
+        units = report.units[cell]
+        ratio = not measure and log_ratio(units, report.units["a"], question=THESE)
+        yield name, ratio or interval(units, measure, question=THESE), value
+    for name, cell, squared in (("", "biased", max(0.0, bias)), (", unbiased", "a", 0.0)):
+        # The one-sided bound as an interval from 0.
+        verdict = bias_verdicts({cell: report.units[cell]}, alpha=ALPHA)[cell]
+        bound = Interval(verdict.relative_bias, 0.0, verdict.at_most, LEVEL, verdict.reason)
+        yield f"bias at most{name}", bound, math.sqrt(squared / truth)
 
 
 def stars(
@@ -155,15 +131,78 @@ def stars(
                 for name, nominal, variance in (("wrong", WRONG, 1.0), ("right", 1.0, 0.5)):
                     cells = {"a": Cell(), "b": Cell(differs=spread, variance=variance)}
                     given = [
-                        starred(draw(population, design, cells, [seed, repetition]))
+                        _starred(draw(population, design, cells, [seed, repetition]))
                         for repetition in range(repetitions)
                     ]
                     yield counted(regime, f"{name} star", nominal, given, repetitions)
 
 
-def starred(report: Report) -> bool:
+def _starred(report: Report) -> bool:
     """Whether `b` has less variance by all that a star asks for."""
     b, a = report.units["b"], report.units["a"]
     mean = log_ratio(b, a, level=LEVEL)
     median = typical_ratio(b, a, level=LEVEL).median
     return mean.question == LIKE_THESE and mean.high < 0 and median.high < 1 and stays_less(b, a)
+
+
+def family_wise_error(
+    repetitions: int,
+    populations: Sequence[Population] = (MILD, HEAVY, *NORMS),
+    designs: Sequence[Design] = JUDGED,
+    seed: int = 0,
+    judge: str = "",
+) -> Iterator[Row]:
+    """How often any of twelve unbiased cells is called biased."""
+    for population in populations:
+        for design in designs:
+            wrong = []
+            for repetition in range(repetitions):
+                report = draw(population, design, UNBIASED, [seed, repetition], judge=judge)
+                verdicts = {
+                    one.verdict for one in bias_verdicts(report.units, alpha=ALPHA).values()
+                }
+                if verdicts != {"undefined"}:
+                    wrong.append(not verdicts.isdisjoint(FOUND))
+            against = ", against a reference" if judge else ""
+            regime = f"{population.name}; {design}{against}"
+            yield counted(regime, "any false verdict", ALPHA, wrong, repetitions)
+
+
+def power(
+    repetitions: int,
+    populations: Sequence[Population] = (MILD, HEAVY, NORMS[0]),
+    designs: Sequence[Design] = JUDGED[:4],
+    seed: int = 0,
+) -> Iterator[Row]:
+    """How often a bias of one of twelve cells is found.
+
+    A scale of ½; one along ∇J of the size that is said to be `detectable`, on the same instances
+    with other trajectories; and one on a single instance of small gradient, which is to be named.
+    """
+    unbiased = UNBIASED["cell 0"]
+    for population in populations:
+        for design in designs:
+            half, printed, alone = [], [], []
+            for repetition in range(repetitions):
+                judged = partial(_judged, population, design, (seed, repetition))
+                stated = judged(0, unbiased)
+                if stated.verdict == "undefined":
+                    continue
+                half.append(judged(1, replace(unbiased, scale=0.5)).verdict in FOUND)
+                if not math.isnan(stated.detectable):
+                    biased = replace(unbiased, scale=1 - stated.detectable)
+                    printed.append(judged(2, biased).verdict in FOUND)
+                alone.append(judged(3, replace(unbiased, scale=0.0, alone=True)).found_on > 0)
+            regime = f"{population.name}; {design}"
+            yield counted(regime, "a scale of ½ is found", 1.0, half, repetitions)
+            yield counted(regime, "the detectable is found", POWER, printed, repetitions)
+            yield counted(regime, "one instance is named", 1.0, alone, repetitions)
+
+
+def _judged(
+    population: Population, design: Design, seed: Sequence[int], trajectories: int, cell: Cell
+) -> BiasVerdict:
+    """The verdict on a cell among eleven unbiased ones."""
+    cells = UNBIASED | {"cell 0": cell}
+    report = draw(population, design, cells, seed, trajectories=trajectories)
+    return bias_verdicts(report.units, alpha=ALPHA)["cell 0"]

@@ -1,17 +1,23 @@
-"""Verdicts on estimators that are unbiased by proof, from pools of real policies.
+"""Verdicts and intervals from pools of real policies, of estimators whose truth is known.
 
 Where all trajectories of an instance can be listed with their probabilities, new pools are drawn
-from the list; elsewhere the policy acts again.
+from the list; elsewhere the policy acts again. Bandits whose rewards have a heavy tail are tables
+of log-normal rewards: what an estimator's variance and norm are on each follows from its weights
+and scores, and their means over instances are those of a few.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
-from calibration.rows import Row, counted, rated
+from calibration.intervals import FOUND
+from calibration.rows import ALPHA, Row, Tally, counted, rated
 from torch import Tensor
 
 from maxk_lab.environments.environment import make_environment
@@ -21,16 +27,40 @@ from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.pool import ScorePool, Trajectories
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.bias import bias_verdicts
+from maxk_lab.statistics.estimates import Array
 from maxk_lab.statistics.intervals import interval
-from maxk_lab.statistics.measures import THESE
+from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.statistics.measures import LIKE_THESE, THESE
 from maxk_lab.statistics.units import Units
 from maxk_lab.training.trainer import train, warm_up
 
-ALPHA = 0.05
 UNBIASED = ("none", "centred", "sample_loo", "pkpo_sloo", "subloo", "affine[0.5]")
-_FOUND = ("biased", "scale bias")
 # The cell whose scale, 1, is also looked for in its interval.
 _SCALED = "centred-8-4"
+
+
+def measured(
+    pool: ScorePool,
+    baselines: Sequence[str],
+    sizes: Sequence[tuple[int, int]],
+    seed: int,
+    *,
+    complete: bool = False,
+) -> dict[str, Units]:
+    """The units of cells from a pool, by baseline, n and K; enumerated where `complete`."""
+    cells = [
+        {"id": f"{baseline}-{n}-{k}", "baseline": baseline, "n": n, "k": k}
+        | {"estimator": "maxk", "partitions": 1, "complete": complete}
+        for baseline in baselines
+        for n, k in sizes
+        if Method.parse("maxk", baseline, k).refusal(n) is None
+    ]
+    found = {}
+    for name, metrics in measure_cells(pool, cells, seed=seed):
+        if isinstance(metrics, Exception):
+            raise metrics
+        found[name] = Units.from_metrics(metrics)
+    return found
 
 
 @dataclass(frozen=True)
@@ -48,22 +78,11 @@ class Task:
     n: Sequence[int] = (8, 16)
     k: Sequence[int] = (1, 2, 4, 8)
 
-    def cells(self) -> list[dict[str, Any]]:
-        """The cells of a report."""
-        return [
-            {
-                "id": f"{baseline}-{n}-{k}",
-                "estimator": "maxk",
-                "baseline": baseline,
-                "n": n,
-                "k": k,
-                "partitions": 1,
-            }
-            for baseline in UNBIASED
-            for n in self.n
-            for k in self.k
-            if Method.parse("maxk", baseline, k).refusal(n) is None
-        ]
+    def after(self, steps: int, name: str = "", **changes: Any) -> Task:
+        """Return the task after so many steps of training."""
+        return replace(
+            self, name=f"{name or self.name} after {steps} steps", steps=steps, **changes
+        )
 
 
 _TINY = {
@@ -73,59 +92,45 @@ _TINY = {
     "feedforward_hidden": 16,
     "dtype": "float64",
 }
+_FRESH = {"init_std": 0.5, "dtype": "float64"}
 TSP5 = Task("TSP5, untrained", {"name": "tsp", "num_loc": 5}, _TINY, sizes=(2048, 8192))
-BANDIT = Task(
-    "bandit of 10 arms",
-    {"name": "bandit", "arms": 10, "reward_shift": 0.0},
-    {"init_std": 0.5, "dtype": "float64"},
-)
+BANDIT = Task("bandit of 10 arms", {"name": "bandit", "arms": 10, "reward_shift": 0.0}, _FRESH)
 TOY_LLM = Task(
     "toy LLM, untrained",
     {
-        "name": "toy_llm",
-        "task": "modular",
-        "vocab_size": 4,
-        "max_length": 3,
-        "prompt_length": 3,
-        "temperature": 1.0,
-        "top_p": 1.0,
-        "rewards": (),
-        "reward_weights": (),
+        **{"name": "toy_llm", "task": "modular", "vocab_size": 4, "max_length": 3},
+        **{"prompt_length": 3, "temperature": 1.0, "top_p": 1.0},
+        **{"rewards": (), "reward_weights": ()},
     },
     {"embed_dim": 16, "num_layers": 1, "num_heads": 2, "init_std": 0.1, "dtype": "float64"},
     learning_rate=3e-3,
 )
-TSP10 = Task(
-    "TSP10, untrained", {"name": "tsp", "num_loc": 10}, _TINY, sizes=(256,), listed=False, n=(8,)
-)
 TASKS = (
     TSP5,
-    replace(TSP5, name="TSP5 after 50 steps", steps=50),
+    TSP5.after(50, "TSP5"),
     BANDIT,
     TOY_LLM,
-    replace(TOY_LLM, name="toy LLM after 100 steps", steps=100),
+    TOY_LLM.after(100, "toy LLM"),
 )
-TSP4 = replace(TSP5, name="TSP4", environment={"name": "tsp", "num_loc": 4}, n=(8,), k=(1, 2, 4))
-DECEPTIVE = replace(
-    TOY_LLM,
-    name="toy LLM, deceptive",
-    environment={**TOY_LLM.environment, "task": "deceptive"},
-    n=(8,),
-    k=(1, 2, 4),
-)
+_SMALL: dict[str, Any] = {"n": (8,), "k": (1, 2, 4), "sizes": (512, 2048, 8192)}
+_TSP4 = replace(TSP5, environment={"name": "tsp", "num_loc": 4}, **_SMALL)
+_LLM = replace(TOY_LLM, **_SMALL)
+_DECEPTIVE = replace(_LLM, environment={**TOY_LLM.environment, "task": "deceptive"})
 # Policies that nearly always do the same: rare trajectories carry their gradients.
-PEAKED = tuple(
-    replace(task, name=f"{task.name} after {steps} steps", steps=steps, sizes=(512, 2048, 8192))
-    for task, every in (
-        (TSP4, (20, 50, 120)),
-        (DECEPTIVE, (20, 120)),
-        (replace(TOY_LLM, name="toy LLM, modular", n=(8,), k=(1, 2, 4)), (200,)),
-    )
-    for steps in every
+PEAKED = (
+    *(_TSP4.after(steps, "TSP4") for steps in (20, 50, 120)),
+    *(_DECEPTIVE.after(steps, "toy LLM, deceptive") for steps in (20, 120)),
+    _LLM.after(200, "toy LLM, modular"),
 )
 # Judged against a reference, since no list of their trajectories can be had.
-UNLISTED = (TSP10,)
-
+UNLISTED = (
+    Task(
+        *("TSP10, untrained", {"name": "tsp", "num_loc": 10}, _TINY),
+        sizes=(256,),
+        listed=False,
+        n=(8,),
+    ),
+)
 # Reports of one policy, each on its own instances; a later one has other trajectories of the first.
 SETS = 4
 
@@ -153,31 +158,22 @@ class Source:
 
     def report(self, size: int, repetition: int) -> dict[str, Units]:
         """The units of every cell, from a pool of so many trajectories an instance."""
-        count = self._task.instances
+        task, count = self._task, self._task.instances
         if self._all is None:
             pool = self._drawn(count, size, repetition)
         else:
             chosen = torch.arange(count) + repetition % SETS * count
             pool = redrawn(self._all, chosen, size, derive_seed("pool", self._seed, repetition))
-        found = {}
-        for name, metrics in measure_cells(pool, self._task.cells(), seed=repetition):
-            if isinstance(metrics, Exception):
-                raise metrics
-            found[name] = Units.from_metrics(metrics)
-        return found
+        return measured(pool, UNBIASED, [(n, k) for n in task.n for k in task.k], repetition)
 
     def _drawn(self, count: int, size: int, repetition: int) -> ScorePool:
-        instances = self._environment.instances(
-            count, derive_seed("instances", self._seed, repetition)
-        )
+        seeds = (derive_seed(of, self._seed, repetition) for of in ("instances", "trajectories"))
+        instances = self._environment.instances(count, next(seeds))
+        objectives = self._task.k if self._task.listed else ()
         return draw_pool(
-            self._environment,
-            self._policy,
-            instances,
-            count,
-            size,
-            objectives=self._task.k if self._task.listed else (),
-            seed=derive_seed("trajectories", self._seed, repetition),
+            *(self._environment, self._policy, instances, count, size),
+            objectives=objectives,
+            seed=next(seeds),
         )
 
 
@@ -213,7 +209,10 @@ def false_verdicts(policies: int, tasks: Sequence[Task] = TASKS, seed: int = 0) 
             ]
             regime = f"{task.name}, pool of {size}"
             for seeds, judged in (("one seed", alone), ("two seeds", pairs)):
-                wrong = [_any_false(report) for report in judged]
+                wrong = [
+                    any(one.verdict in FOUND for one in bias_verdicts(report, alpha=ALPHA).values())
+                    for report in judged
+                ]
                 yield counted(regime, f"any false verdict, {seeds}", ALPHA, wrong, len(judged))
             if task.listed:
                 # A report says of cells without a signal that they have none.
@@ -222,6 +221,88 @@ def false_verdicts(policies: int, tasks: Sequence[Task] = TASKS, seed: int = 0) 
                 yield rated(regime, "scale, these", 1.0, scales)
 
 
-def _any_false(report: Mapping[str, Units]) -> bool:
-    verdicts = bias_verdicts(report, alpha=ALPHA).values()
-    return any(verdict.verdict in _FOUND for verdict in verdicts)
+ARMS, N, K = 6, 8, 4
+BASELINES = ("none", "centred", "subloo")
+# Instances from which the means over all instances are had.
+MANY = 4000
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Tables whose rewards have logarithms of this standard deviation, under one fresh policy."""
+
+    sd: float
+    # Not 0, with which the threshold was chosen.
+    seed: int = 1
+
+    @cached_property
+    def _bandit(self) -> tuple[Any, Any]:
+        environment = make_environment(
+            {"name": "bandit", "arms": ARMS, "reward_shift": 0.0}, _FRESH
+        )
+        return environment, environment.policy(self.seed)
+
+    def cells(self, tables: Tensor, size: int, seed: int, *, listed: bool) -> dict[str, Units]:
+        """The units of every estimator: enumerated where `listed`, else from pools of this size."""
+        pool = draw_pool(*(*self._bandit, tables, len(tables), size), objectives=(K,), seed=seed)
+        found = measured(pool, BASELINES, [(N, K)], seed, complete=listed)
+        return {name.partition("-")[0]: units for name, units in found.items()}
+
+    def draw(self, count: int, seed: int) -> Tensor:
+        """The rewards of new instances, [count, arms]."""
+        draws = np.random.default_rng([self.seed, seed])
+        return torch.from_numpy(draws.lognormal(0.0, self.sd, (count, ARMS)))
+
+    @cached_property
+    def means(self) -> Mapping[str, Array]:
+        """The moments of every estimator over all instances, by importance sampling.
+
+        In half of the tables one arm's reward is drawn by its square: such arms carry the means.
+        """
+        draws = np.random.default_rng([self.seed, 10**9])
+        logs = draws.normal(0.0, self.sd, (MANY, ARMS))
+        tilted = np.arange(MANY) % 2 == 1
+        logs[tilted, draws.integers(ARMS, size=MANY)[tilted]] += 2 * self.sd**2
+        density = np.exp(2 * logs - 2 * self.sd**2).mean(1)
+        weights = 1 / (0.5 + 0.5 * density)
+        units = self.cells(torch.from_numpy(np.exp(logs)), 2 * N, 0, listed=True)
+        return {name: (weights * of.columns()).mean(1) for name, of in units.items()}
+
+
+def heavy_tails(
+    repetitions: int,
+    deviations: Sequence[float] = (1.0, 1.5, 2.0),
+    counts: Sequence[int] = (16, 32),
+    size: int = 512,
+) -> Iterator[Row]:
+    """The interval of every measure of every estimator, and of its variance over the last one's."""
+    for sd in deviations:
+        tables = Tables(sd)
+        for count in counts:
+            tally = Tally()
+            for repetition in range(repetitions):
+                drawn = tables.draw(count, repetition)
+                units = tables.cells(drawn, size, repetition, listed=False)
+                exact = tables.cells(drawn, 2 * N, repetition, listed=True)
+                these = {name: of.columns().mean(1) for name, of in exact.items()}
+                for about, which, means in (
+                    (LIKE_THESE, "like these", tables.means),
+                    (THESE, "these", these),
+                ):
+                    for name, (m2, square, inner, truth) in means.items():
+                        variance = m2 - square
+                        values = {"variance": variance, "snr": square / variance}
+                        if about == THESE:
+                            values["scale"] = inner / truth
+                        for measure, value in values.items():
+                            found = interval(units[name], measure, question=about)
+                            tally.add(f"{measure} of {name}, {which}", found, value, about=about)
+                    last = means[BASELINES[-1]] @ (1, -1, 0, 0)
+                    for name in BASELINES[:-1]:
+                        found = log_ratio(units[name], units[BASELINES[-1]], question=about)
+                        value = math.log(means[name] @ (1, -1, 0, 0) / last)
+                        tally.add(
+                            f"variance of {name} over subloo, {which}", found, value, about=about
+                        )
+            regime = f"log-normal({sd:g}) rewards; 1 × {count} × {size // N}"
+            yield from tally.rows(regime, repetitions)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from maxk_lab.statistics.intervals import Interval
 
-LEVEL = 0.95
+LEVEL, ALPHA = 0.95, 0.05
 
 
 class Row(NamedTuple):
@@ -46,3 +46,21 @@ def rated(regime: str, statistic: str, truth: float, found: Iterable[Interval]) 
     every = list(found)
     shown = [each.low <= truth <= each.high for each in every if each.known]
     return counted(regime, statistic, LEVEL, shown, len(every))
+
+
+class Tally:
+    """The hits of the intervals of a regime, by statistic."""
+
+    def __init__(self) -> None:
+        self._hits: dict[str, list[bool]] = {}
+
+    def add(self, statistic: str, found: Interval, truth: float, *, about: str = "") -> None:
+        """Count an interval that is shown, and `about` what was asked if that is given."""
+        hits = self._hits.setdefault(statistic, [])
+        if found.known and about in ("", found.question):
+            hits.append(found.low <= truth <= found.high)
+
+    def rows(self, regime: str, repetitions: int) -> Iterator[Row]:
+        """The row of each statistic."""
+        for statistic, hits in self._hits.items():
+            yield counted(regime, statistic, LEVEL, hits, repetitions)

@@ -1,0 +1,286 @@
+"""Coverage of the intervals of training studies, by simulation.
+
+Every function draws studies of a regime whose truth is known, and returns rows: in which share of
+them the 95 % interval covered it, of those that had one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from calibration.rows import ALPHA, LEVEL, Row, counted, rated
+from numpy.random import Generator
+
+from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
+from maxk_lab.results.compare.numbers import between_seeds
+from maxk_lab.statistics.estimates import Array, skewed_mean
+from maxk_lab.statistics.intervals import undefined
+from maxk_lab.statistics.seeds import (
+    FALSE_ALARM,
+    QUANTILES,
+    iqm_interval,
+    outlying,
+    over_seeds,
+    probability_interval,
+    quantile_interval,
+)
+from maxk_lab.studies.training.compare import beaten, tested, with_differences_to
+from maxk_lab.studies.training.row import Trained, TrainingRow
+from maxk_lab.training.settings import Settings
+
+Draw = Callable[[Generator, Sequence[int]], Array]
+COUNTS = (32, 64, 128)
+SEEDS = (3, 5, 8)
+
+
+def sparse(share: float) -> Draw:
+    """Exponential values, of which this share is not 0."""
+    return lambda draws, size: draws.exponential(size=size) * (draws.random(size) < share)
+
+
+def normal(draws: Generator, size: Sequence[int]) -> Array:
+    """Normal values."""
+    return draws.normal(size=size)
+
+
+def log_normal(sd: float) -> Draw:
+    """Values whose logarithms have this standard deviation."""
+    return lambda draws, size: draws.lognormal(0, sd, size)
+
+
+def rare(draws: Generator, size: Sequence[int]) -> Array:
+    """Normal values, of which one in ten is 8 sd off."""
+    return draws.normal(size=size) + 8 * (draws.random(size) < 0.1)
+
+
+def exponential(draws: Generator, size: Sequence[int]) -> Array:
+    """Exponential values."""
+    return draws.exponential(size=size)
+
+
+# Values of instances, and their true mean.
+OF_INSTANCES: dict[str, tuple[Draw, float]] = {
+    "normal": (normal, 0.0),
+    "t, 3 degrees of freedom": (lambda draws, size: draws.standard_t(3, size), 0.0),
+    "differences of log-normals": (
+        lambda draws, size: draws.lognormal(0, 1, size) - draws.lognormal(0, 1, size),
+        0.0,
+    ),
+    "exponential": (exponential, 1.0),
+    "gamma(1/2)": (lambda draws, size: draws.gamma(0.5, size=size), 0.5),
+    "log-normal(1)": (log_normal(1), math.exp(0.5)),
+    "log-normal(1.5)": (log_normal(1.5), math.exp(1.125)),
+    "10 % are not 0": (sparse(0.1), 0.1),
+    "2 % are not 0": (sparse(0.02), 0.02),
+}
+# Shares of the samples of instances, and their true mean: most instances all 0, or all the same.
+OF_SHARES: dict[str, tuple[Draw, float]] = {
+    "2 % are 1, else 0": (lambda draws, size: (draws.random(size) < 0.02) * 1.0, 0.02),
+    "2 % are uniform, else 0.4": (
+        lambda draws, size: np.where(draws.random(size) < 0.02, draws.random(size), 0.4),
+        0.402,
+    ),
+    "beta(0.05, 0.95)": (lambda draws, size: draws.beta(0.05, 0.95, size), 0.05),
+}
+# Values of seeds, their true mean, and the range that is known of them.
+OF_SEEDS: dict[str, tuple[Draw, float, Range]] = {
+    "normal": (normal, 0.0, ANYWHERE),
+    "t, 3 degrees of freedom": (*OF_INSTANCES["t, 3 degrees of freedom"], ANYWHERE),
+    "log-normal(1), unbounded": (log_normal(1), math.exp(0.5), ANYWHERE),
+    "one in ten 8 sd off": (rare, 0.8, ANYWHERE),
+    "log-normal(0.1), from 0": (log_normal(0.1), math.exp(0.005), NOT_NEGATIVE),
+    "log-normal(0.5), from 0": (log_normal(0.5), math.exp(0.125), NOT_NEGATIVE),
+    "log-normal(1), from 0": (log_normal(1), math.exp(0.5), NOT_NEGATIVE),
+    "exponential, from 0": (exponential, 1.0, NOT_NEGATIVE),
+    "shares, beta(5, 5)": (lambda draws, size: draws.beta(5, 5, size), 0.5, SHARES),
+    "shares, beta(1, 9)": (lambda draws, size: draws.beta(1.0, 9.0, size), 0.1, SHARES),
+    "shares, beta(9, 1)": (lambda draws, size: 1 - draws.beta(1.0, 9.0, size), 0.9, SHARES),
+}
+# Gaps of instances without an effect of their seed: a function, and their true quantiles.
+_GAPS: dict[str, tuple[Draw, Callable[[float], float]]] = {
+    "exponential": (exponential, lambda q: -math.log1p(-q)),
+    "log-normal(1)": (log_normal(1), lambda q: math.exp(NormalDist().inv_cdf(q))),
+}
+# Values of the row of the same mean that differs in shape from its rivals, where one does.
+_SHAPES: dict[str, Draw] = {
+    "": normal,
+    ", one seed in ten 8 sd off": lambda draws, size: (
+        draws.normal(size=size) + 8 * ((draws.random(size) < 0.1) - 0.1)
+    ),
+    ", log-normal(1)": lambda draws, size: draws.lognormal(0, 1, size) - math.exp(0.5),
+    ", negative log-normal(1)": lambda draws, size: math.exp(0.5) - draws.lognormal(0, 1, size),
+}
+# Values of seeds that are the same but for the seeds.
+_ALIKE: dict[str, Draw] = {
+    "normal": normal,
+    "one in ten 8 sd off": _SHAPES[", one seed in ten 8 sd off"],
+    "two kinds": lambda draws, size: (draws.random(size) < 0.5) + 1e-3 * draws.normal(size=size),
+    "log-normal(1.5)": log_normal(1.5),
+}
+
+
+def over_instances(
+    repetitions: int, counts: Sequence[int] = COUNTS, *, shares: bool = False
+) -> Iterator[Row]:
+    """The mean over the instances of one seed; of `shares`, that of values in [0, 1]."""
+    within, statistic = (SHARES, "mean share") if shares else (ANYWHERE, "mean")
+    for regime, (draw, truth) in (OF_SHARES if shares else OF_INSTANCES).items():
+        for count in counts:
+            values = draw(np.random.default_rng([0, count]), (repetitions, count))
+            found = (skewed_mean(row, LEVEL, within=within) for row in values)
+            yield rated(f"{count} instances, {regime}", statistic, truth, found)
+
+
+def means_of_seeds(repetitions: int, counts: Sequence[int] = SEEDS) -> Iterator[Row]:
+    """The mean over seeds, in all studies, and in those that name no seed as apart."""
+    for regime, (draw, truth, within) in OF_SEEDS.items():
+        for count in counts:
+            values = draw(np.random.default_rng([0, count]), (repetitions, count))
+            found = [over_seeds(row, LEVEL, within) for row in values]
+            yield rated(f"{count} seeds, {regime}", "mean", truth, found)
+            unmarked = [
+                each if outlying(row) is None else undefined(LEVEL, "a seed apart")
+                for each, row in zip(found, values, strict=True)
+            ]
+            yield rated(f"{count} seeds, {regime}", "mean, none apart", truth, unmarked)
+
+
+def seeds_apart(repetitions: int, counts: Sequence[int] = (3, 4, 5, 6, 8)) -> Iterator[Row]:
+    """How often a seed is named as apart: of normal seeds, and where one is 8 sd off."""
+    for count in counts:
+        values = np.random.default_rng([0, count]).normal(size=(repetitions, count))
+        for regime, off, nominal in (("normal", 0.0, FALSE_ALARM), ("one 8 sd off", 8.0, math.nan)):
+            named = [outlying(row) for row in values + off * (np.arange(count) == 0)]
+            right = [which is not None if not off else which == 0 for which in named]
+            yield counted(f"{count} seeds, {regime}", "named as apart", nominal, right, repetitions)
+
+
+def of_gaps(
+    repetitions: int, effects: Sequence[float] = (0.0, 0.1, 0.5), instances: int = 128
+) -> Iterator[Row]:
+    """The robust statistics of gaps of five seeds whose level has this log-sd, and of one seed."""
+    how = {"level": LEVEL, "within": NOT_NEGATIVE}
+    for regime, (draw, quantile) in _GAPS.items():
+        half = (np.arange(20_000) + 0.5) / 40_000 + 0.25
+        truths = {"IQM": float(np.mean([quantile(float(q)) for q in half]))}
+        truths |= {name: quantile(q) for name, q in QUANTILES.items()}
+        for seeds, effect in [*((5, effect) for effect in effects), (1, 0.0)]:
+            draws = np.random.default_rng([0, seeds, round(100 * effect)])
+            levels = np.exp(effect * draws.normal(size=(repetitions, seeds, 1)))
+            studies = levels * draw(draws, (repetitions, seeds, instances))
+            where = f"{seeds} × {instances} gaps, {regime}, seeds differ by {effect:g}"
+            for name, truth in truths.items():
+                found = (
+                    iqm_interval(study, **how)
+                    if name == "IQM"
+                    else quantile_interval(study, QUANTILES[name], **how)
+                    for study in studies
+                )
+                yield rated(where, name, truth * math.exp(effect**2 / 2), found)
+
+
+def of_wins(
+    repetitions: int,
+    chances: Sequence[float] = (0.5, 0.618, 0.8, 0.95, 0.994),
+    effects: Sequence[float] = (0.0, 0.3, 1.0),
+) -> Iterator[Row]:
+    """P(better) over five seeds of 128 pairs, and over one; seeds differ on the logit scale."""
+    for chance in chances:
+        for seeds, effect in [*((5, effect) for effect in effects), (1, 0.0)]:
+            draws = np.random.default_rng([0, seeds, round(1000 * chance), round(10 * effect)])
+            level = math.log(chance / (1 - chance))
+            truth = float((1 / (1 + np.exp(-level - effect * draws.normal(size=400_000)))).mean())
+            own = 1 / (1 + np.exp(-level - effect * draws.normal(size=(repetitions, seeds, 1))))
+            where = f"{seeds} × 128 pairs, seeds differ by {effect:g}"
+            yield _better(where, f"P(better) = {chance:g}", truth, draws, own)
+
+
+def of_rare_losses(repetitions: int) -> Iterator[Row]:
+    """P(better) where one seed in ten wins much less often than the others do."""
+    for seeds in SEEDS:
+        for usual, rarely in ((0.999, 0.67), (0.8, 0.02)):
+            draws = np.random.default_rng([0, seeds, round(1000 * usual)])
+            own = np.where(draws.random((repetitions, seeds, 1)) < 0.1, rarely, usual)
+            where = f"{seeds} × 128 pairs, {usual:g}, in one seed of ten {rarely:g}"
+            truth = 0.9 * usual + 0.1 * rarely
+            yield _better(where, "P(better), rare losses", truth, draws, own)
+
+
+def _better(where: str, statistic: str, truth: float, draws: Generator, own: Array) -> Row:
+    """The row of 128 pairs of each seed, won with its `own` probability [repetitions, S, 1]."""
+    wins = (draws.random((*own.shape[:2], 128)) < own).astype(float)
+    return rated(where, statistic, truth, (probability_interval(s, level=LEVEL) for s in wins))
+
+
+class _Key(NamedTuple):
+    """The parts of a row's key that a list of trainings asks for."""
+
+    path: str
+    k: int = 1
+
+
+def _row(name: str, curves: Array) -> TrainingRow:
+    """A trained row of curves [S, K] and nothing else."""
+    seeds = range(len(curves))
+    return TrainingRow(
+        key=_Key(name),
+        cells=dict.fromkeys(seeds, ""),
+        finished=tuple(seeds),
+        catalogued_unbiased=True,
+        settings=Settings(),
+        ks=tuple(range(1, curves.shape[1] + 1)),
+        curve=tuple(over_seeds(values, LEVEL) for values in curves.T),
+        by_seed={number: Trained(tuple(curves[number].tolist()), {}) for number in seeds},
+    )
+
+
+def of_winners(repetitions: int, rows: int = 8, seeds: int = 5) -> Iterator[Row]:
+    """Rows of equal means: how often a list rules out one, or a table calls one better or worse.
+
+    Seeds have an effect that all rows share, and two K are looked at. In some regimes the row that
+    the list should not rule out has values of another shape than its rivals.
+    """
+    for shape, draw in _SHAPES.items():
+        draws = np.random.default_rng([0, rows, seeds])
+        ruled_out, told = [], []
+        for _ in range(repetitions):
+            curves = draws.normal(size=(seeds, 1, 1)) + draws.normal(size=(seeds, rows, 2))
+            if shape:
+                curves[:, 0] = draw(draws, (seeds, 2))
+            study = [_row(str(number), curves[:, number]) for number in range(rows)]
+            losers = [row for k in (1, 2) for row in beaten(study, k, ALPHA, ks=2)]
+            ruled_out.append(any(row is study[0] for row in losers))
+            against = [with_differences_to(row, study[0], LEVEL) for row in study[1:]]
+            told.append(min(tested(against, ALPHA).p_adjusted.values(), default=1.0) < ALPHA)
+        where = f"{rows} equal rows, {seeds} seeds, 2 K{shape}"
+        yield counted(where, "the best ruled out", ALPHA, ruled_out, repetitions)
+        yield counted(where, "any better or worse", ALPHA, told, repetitions)
+
+
+def of_other_seeds(repetitions: int) -> Iterator[Row]:
+    """Two runs that differ in their seeds alone: how often some number is better or worse."""
+
+    def differs(a: Array, b: Array, alpha: float) -> bool:
+        found = between_seeds(a, b, 1 - alpha, ratio=False).interval
+        return found.known and not found.low <= 0 <= found.high
+
+    for regime, draw in _ALIKE.items():
+        for seeds, numbers in ((3, 1), (5, 6), (6, 6), (10, 1), (10, 40)):
+            draws = np.random.default_rng([0, seeds, numbers])
+            runs = draw(draws, (repetitions, numbers, 2, seeds))
+            told = [any(differs(*both, ALPHA / numbers) for both in run) for run in runs]
+            where = f"two runs of {seeds} seeds, {numbers} compared, {regime}"
+            yield counted(where, "any better or worse, other seeds", ALPHA, told, repetitions)
+
+
+def everything(repetitions: int) -> Iterator[Row]:
+    """Every row of the long version."""
+    yield from over_instances(repetitions)
+    yield from over_instances(repetitions, shares=True)
+    for part in (means_of_seeds, seeds_apart, of_gaps, of_wins, of_rare_losses, of_winners):
+        yield from part(repetitions)
+    yield from of_other_seeds(repetitions)
