@@ -76,12 +76,7 @@ def tokens_of(folder: str, symbols: str) -> tuple[Tensor, tuple[int, ...], int, 
 
 def _loaded(kind: str, folder: str) -> Any:
     """`transformers.<kind>` of a local folder; nothing is ever downloaded."""
-    try:
-        transformers = import_module("transformers")
-    except ImportError:
-        raise LabError(
-            "a pretrained policy needs the optional extra: pip install 'maxk-lab[llm]'"
-        ) from None
+    transformers = import_module("transformers")  # that it is installed, the row has checked
     bars = transformers.utils.logging
     shown = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()

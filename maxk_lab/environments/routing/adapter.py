@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from maxk_lab.environments.catalogue import EnvironmentRow
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
 from maxk_lab.environments.routing import decoding, files, optima
-from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import fresh_policy
 
@@ -164,10 +163,6 @@ class RL4COEnvironment:
             mask[finished] = False
             mask[finished, 0] = True
             rows, action = mask.nonzero(as_tuple=True)
-            if len(rows) > MAX_TRAJECTORIES:
-                raise LabError(
-                    f"{self.name} of this size has more than {MAX_TRAJECTORIES} trajectories"
-                )
             actions = torch.cat([actions[rows], action.unsqueeze(1)], 1)
             state = state[rows]
             state.set("action", action)
