@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from maxk_lab.report.claims import Judged, judge_exact
@@ -13,6 +14,7 @@ def judge(claim: EqualsClaim, met: Sequence[tuple[WeightsRow]], alpha: float) ->
     """Supported where the measure lies within the tolerance in every row and seed, else refuted."""
 
     def by_seed(row: WeightsRow) -> dict[int, float]:
-        return {seed: weighed.measures[claim.metric] for seed, weighed in row.by_seed.items()}
+        points = ((seed, metrics.points) for seed, metrics in row.by_seed.items())
+        return {seed: values.get(claim.metric, math.nan) for seed, values in points}
 
     return judge_exact(claim, met, by_seed)

@@ -30,22 +30,13 @@ class WeightsKey(GridKey):
         return f"{self.estimator} {self.baseline}" if takes else self.estimator
 
 
-@dataclass(frozen=True)
-class Weighed:
-    """The groups of one seed: `rewards` and `weights` [groups, n], and their measures by name."""
-
-    rewards: tuple[tuple[float, ...], ...]
-    weights: tuple[tuple[float, ...], ...]
-    measures: Mapping[str, float]
-
-
 @dataclass(frozen=True, kw_only=True)
 class WeightsRow(PooledRow):
     """One (environment, setting, estimator, baseline, n, K): the groups of each finished seed."""
 
     key: WeightsKey
     catalogued_unbiased: bool
-    by_seed: Mapping[int, Weighed] = field(default_factory=dict, repr=False)
+    by_seed: Mapping[int, Metrics] = field(default_factory=dict, repr=False)
 
     @property
     def details(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
@@ -61,11 +52,12 @@ class WeightsRow(PooledRow):
         """A measure over all seeds; NaN if a seed is missing."""
         if not self.all_finished:
             return math.nan
-        found = [one.measures[measure] for one in self.by_seed.values()]
+        # A record from before a measure was added lacks it.
+        found = [one.points.get(measure, math.nan) for one in self.by_seed.values()]
         return float(min(found) if MEASURES.get(measure).pooled == "least" else np.mean(found))
 
     @property
-    def groups(self) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
+    def groups(self) -> list[tuple[list[float], list[float]]]:
         """(rewards, weights) of every group, seed by seed."""
         return [
             pair
@@ -83,7 +75,18 @@ def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
 ) -> Pooled[WeightsRow]:
     """One row per key of the planned cells; settings in their order. Exact: without a level."""
-    rows = [_row(found, members, done) for found, members in grouped(cells, key).items()]
+    rows = []
+    for point, members in grouped(cells, key).items():
+        seeds = {c["seed"]: Metrics.of(done[c["id"]]) for c in members if c["id"] in done}
+        rows.append(
+            WeightsRow(
+                key=point,
+                cells={cell["seed"]: cell["id"] for cell in members},
+                finished=tuple(seeds),
+                catalogued_unbiased=point.method.is_unbiased,
+                by_seed=seeds,
+            )
+        )
     settings = list(dict.fromkeys(row.key.setting for row in rows))
     rows.sort(
         key=lambda row: (
@@ -104,33 +107,7 @@ def estimates(row: WeightsRow) -> dict[str, Estimate]:
     rounding = ROUNDING * max(sizes, default=0.0)
     for measure in measures_of("weights"):
         value = row.pooled(measure.name)
-        # A record from before a measure was added lacks it.
         reason = row.unfinished or "not measured"
         known = undefined(1.0, reason) if math.isnan(value) else exactly(value)
         found[measure.name] = Estimate(known, measure.unit, measure.better, rounding=rounding)
     return found
-
-
-def _row(
-    key: WeightsKey, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record]
-) -> WeightsRow:
-    by_seed = {
-        cell["seed"]: _weighed(Metrics.of(done[cell["id"]])) for cell in cells if cell["id"] in done
-    }
-    return WeightsRow(
-        key=key,
-        cells={cell["seed"]: cell["id"] for cell in cells},
-        finished=tuple(by_seed),
-        catalogued_unbiased=key.method.is_unbiased,
-        by_seed=by_seed,
-    )
-
-
-def _weighed(metrics: Metrics) -> Weighed:
-    # A record from before a measure was added lacks it.
-    names = [row.name for row in measures_of("weights")]
-    return Weighed(
-        tuple(map(tuple, metrics.rewards)),
-        tuple(map(tuple, metrics.weights)),
-        {name: metrics.points.get(name, math.nan) for name in names},
-    )
