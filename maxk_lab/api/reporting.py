@@ -10,13 +10,12 @@ from typing import Any
 
 from maxk_lab.api.arguments import check, refusals_told
 from maxk_lab.errors import LabError, shown
-from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import rendered
 from maxk_lab.report.model import ClaimVerdict
 from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise
 from maxk_lab.report.view import asked_view
-from maxk_lab.report.write import write_report
+from maxk_lab.report.write import figures, write_report
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.find import find_run
 from maxk_lab.sweeps.run.records import RunDirectory

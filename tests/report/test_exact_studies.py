@@ -8,9 +8,9 @@ import pytest
 from compiled_charts import marks, rows
 from pydantic import TypeAdapter
 
-from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.write import figures
 from maxk_lab.sweeps.spec.claims import Claim
 
 OPTIMA = {1: 0.25, 2: 0.5, 4: 0.75}

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.data import safe_text
 from maxk_lab.report.formats.html.page import text as text_of
 from maxk_lab.report.formats.latex import escape as as_latex
@@ -20,7 +19,7 @@ from maxk_lab.report.formats.markdown import escape as as_markdown
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.naming import setting_words
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.write import write_report
+from maxk_lab.report.write import figures, write_report
 from maxk_lab.visible import visible, visible_json, visible_line
 
 PIECES = (

@@ -4,9 +4,9 @@ import pytest
 from compiled_charts import rows
 from pydantic import TypeAdapter
 
-from maxk_lab.report.figures import figures
 from maxk_lab.report.naming import environment_label, setting_of, setting_words, short_names
 from maxk_lab.report.summarise import summarise_records
+from maxk_lab.report.write import figures
 from maxk_lab.studies.gradient.pool import key
 from maxk_lab.sweeps.spec.claims import Claim
 from maxk_lab.sweeps.spec.figures import Figure

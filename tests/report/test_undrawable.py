@@ -10,10 +10,9 @@ import pytest
 from compiled_charts import marks
 
 from maxk_lab.report.charts import Figure, finished
-from maxk_lab.report.figures import figures
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.write import write_report
+from maxk_lab.report.write import figures, write_report
 
 pytestmark = pytest.mark.slow
 CHANGES = {

@@ -18,8 +18,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators import TRAJECTORY_WEIGHTS
 from maxk_lab.estimators.method import Method
 from maxk_lab.report.document import marked
-from maxk_lab.report.parts import RecommendPart
-from maxk_lab.report.recommendation import Candidate, Recommendation
+from maxk_lab.report.parts import Candidate, Recommendation, RecommendPart
 from maxk_lab.report.summarise import summarise
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.find import find_run

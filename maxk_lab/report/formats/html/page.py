@@ -19,11 +19,11 @@ from markupsafe import Markup
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.report.document import UNDEFINED, Bullets, Folded, Paragraph, Sheet, with_captions
-from maxk_lab.report.figures import figures
 from maxk_lab.report.naming import short_names
 from maxk_lab.report.report import Report, absent_lines
 from maxk_lab.report.sections import Section
 from maxk_lab.report.view import BESIDE, HOW_MUCH, is_axis
+from maxk_lab.report.write import figures
 from maxk_lab.statistics.measures import MEASURES, described
 from maxk_lab.sweeps.studies import STUDIES
 from maxk_lab.visible import harmless, visible_line
