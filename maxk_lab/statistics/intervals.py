@@ -47,7 +47,7 @@ LEAST_INSTANCES = 16
 # these. A larger share would be worse: samples whose tail is missing look well carried.
 LEAST_SHARE = 1 / 5
 # And as many log-normal values that spread as these may, U exp(−variance of logarithms), of which
-# the upper end counts: without their tail they seem to spread less. See tails.py there. Ratios
+# the upper end counts: without their tail they seem to spread less (`make calibrate`). Ratios
 # whose logarithms vary less than `ALIKE` are those of other instances, too.
 LEAST_EXPECTED, CONFIDENCE, ALIKE = 2.5, 0.9, 0.1
 # The freedom of an instance's standard error where only that was kept is taken to be that of the

@@ -9,10 +9,11 @@ from scipy import stats
 
 from maxk_lab.statistics.bias import LEAST_NORM, bias_verdicts
 from maxk_lab.statistics.deviations import CARRYING, Deviation
-from maxk_lab.statistics.estimates import Spread
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.measures import GROUPS_TO_SEE
 from maxk_lab.statistics.units import Units
+
+COLUMNS = ("mean", "variance", "third", "carrying")
 
 
 def judged(units):
@@ -153,20 +154,33 @@ def test_what_few_blocks_carry_is_not_believed_of_one_instance():
     assert other < 1e-6
 
 
-def test_the_cumulants_of_a_deviation_are_those_of_a_mean():
+def test_a_deviation_has_the_cumulants_and_the_tests_of_a_mean():
     values = np.random.default_rng(0).gamma(9.0, 1.0, (3, 12)) - 7.0
-    found = Deviation.of(values.mean(1), values - values.mean(1, keepdims=True))
-    assert found.variance == pytest.approx(values.var(1, ddof=1) / 12)
-    assert found.third == pytest.approx(stats.kstat(values, 3, axis=1) / 144)
-    squares = (values - values.mean(1, keepdims=True)) ** 2
-    assert found.carrying == pytest.approx(squares.sum(1) ** 2 / (squares**2).sum(1))
-    assert found.freedom == 11
-    assert (found.carrying >= CARRYING).all()
-    for sided in (True, False):
-        for i, p_value in enumerate(found.p_values(two_sided=sided)):
-            error = math.sqrt(found.variance[i])
-            alone = Spread(found.mean[i], error, found.third[i] / error**3, 11)
-            assert p_value == pytest.approx(alone.p_apart() if sided else alone.p_above())
+    far = values - values.mean(1, keepdims=True)
+    found = Deviation.of(values.mean(1), far)
+    third = stats.kstat(values, 3, axis=1) / 144
+    carrying = (far**2).sum(1) ** 2 / (far**4).sum(1)
+    for name, wanted in (("variance", values.var(1, ddof=1) / 12), ("third", third)):
+        assert getattr(found, name) == pytest.approx(wanted)
+    assert found.carrying == pytest.approx(carrying)
+    assert (found.freedom, found.carried.tolist()) == (11, [True] * 3)
+    for i in range(3):
+        alone = replace(found, **{name: getattr(found, name)[i : i + 1] for name in COLUMNS})
+        spread = alone.spread(np.zeros(1, dtype=np.int64))
+        assert spread.skewness == pytest.approx(third[i] / found.variance[i] ** 1.5)
+        assert found.p_values(two_sided=True)[i] == pytest.approx(spread.p_apart())
+        assert found.p_values(two_sided=False)[i] == pytest.approx(spread.p_above())
+
+
+def test_the_mean_of_a_deviation_has_the_cumulants_of_its_instances():
+    rng = np.random.default_rng(2)
+    mean, variance, third = rng.normal(size=12), rng.gamma(1, 1, 12), rng.normal(size=12)
+    found = Deviation(mean, variance, third, np.full(12, 5.0), 7).spread(np.repeat([0, 1], [5, 7]))
+    weights = np.array([1 / 10] * 5 + [1 / 14] * 7)
+    error = np.sqrt((weights**2 * variance).sum())
+    assert (found.mean, found.error) == pytest.approx((weights @ mean, error))
+    assert found.skewness == pytest.approx((weights**3 * third).sum() / error**3)
+    assert found.freedom == pytest.approx(7 * error**4 / (weights**4 * variance**2).sum())
 
 
 def test_the_reference_is_named_and_small_numbers_are_not_taken_for_it(drawn):
@@ -196,18 +210,15 @@ def test_few_groups_promise_nothing_and_two_are_not_judged(drawn, blocks, verdic
 
 def test_without_a_gradient_or_deviations_there_is_no_verdict(drawn):
     units = drawn(0)
-    blind = replace(units, truth=np.full(16, np.nan))
-    assert judged(blind).reason == "no gradient to judge against"
-    assert judged(replace(units, deviations=None)).verdict == "undefined"
-
-
-def test_a_gradient_that_cannot_be_told_from_zero_has_no_bias(drawn):
-    units = drawn(0)
     far = np.random.default_rng(0).normal(0, 10.0, units.within.shape)
     lost = replace(units, within=far - far.mean(2, keepdims=True))
-    found = judged(lost)
-    assert found.verdict == "undefined"
-    assert "cannot be told from zero" in found.reason
+    for found, reason in (
+        (replace(units, truth=np.full(16, np.nan)), "no gradient to judge against"),
+        (replace(units, deviations=None), "fewer than three groups an instance"),
+        (lost, "cannot be told from zero"),
+    ):
+        assert judged(found).verdict == "undefined"
+        assert reason in judged(found).reason
 
 
 def test_enumerated_cells_are_judged_by_the_worst_instance_and_their_tolerance():
