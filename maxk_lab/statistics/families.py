@@ -72,12 +72,6 @@ class Comparison:
     comparisons: int = 1
     alpha: float = 0.05
 
-    @property
-    def excludes_none(self) -> bool:
-        """Whether the interval of this comparison alone leaves out that there is no difference."""
-        nothing = 1.0 if self.ratio else 0.0
-        return self.interval.known and not self.interval.low <= nothing <= self.interval.high
-
     def as_dict(self) -> dict[str, Any]:
         """The columns of its line."""
         line = asdict(self)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxk_lab.catalogue import load
-from maxk_lab.statistics.families import Comparison, Family
-from maxk_lab.statistics.intervals import Interval, interval, undefined
+from maxk_lab.statistics.families import Family
+from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.measures import MEASURES, claimable, in_group, measures_of
 from maxk_lab.statistics.moments import of_moments
 from maxk_lab.statistics.units import FIELDS
@@ -93,17 +93,3 @@ def test_holm_rejects_what_bonferroni_does_and_more(p_values):
 def test_intervals_share_the_level():
     assert Family("it", 5, alpha=0.1).level == pytest.approx(0.98)
     assert Family("it", 0).level == pytest.approx(0.95)
-
-
-@pytest.mark.parametrize(
-    ("interval", "ratio", "excluded"),
-    [
-        (Interval(2.0, 1.5, 3.0, 0.95), True, True),
-        (Interval(1.2, 0.9, 1.5, 0.95), True, False),
-        (Interval(1.2, 0.9, 1.5, 0.95), False, True),
-        (undefined(0.95, "none"), True, False),
-    ],
-)
-def test_an_interval_alone_excludes_no_difference(interval, ratio, excluded):
-    line = Comparison("it", "a", "b", "variance", interval, "tied", ratio=ratio)
-    assert line.excludes_none == excluded
