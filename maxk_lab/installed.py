@@ -10,9 +10,12 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
 from typing import Any
+
+from maxk_lab.errors import MistakeError
 
 OUR_GROUPS = "maxk_lab."
 # Keeps the current folder off the path of the Python processes that this one starts.
@@ -21,6 +24,14 @@ _PATH = "PYTHONPATH"
 # The folder of the sweep file, for the processes that measure its cells.
 _SWEEP_FOLDER = "MAXK_LAB_SWEEP_FOLDER"
 _opened: set[str] = set()
+PLACES = (
+    " (looked for among the installed packages, in the folder where maxk-lab was started and "
+    "beside the sweep file)"
+)
+
+
+class NoModuleError(MistakeError):
+    """A module that is nowhere on the path."""
 
 
 def close_current_folder() -> None:
@@ -110,3 +121,36 @@ def _entry_points(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
             points = tuple(p for p in package.entry_points if p.group.startswith(OUR_GROUPS))
             found.setdefault(package.metadata["Name"] or str(number), points)
     return tuple(point for points in found.values() for point in points)
+
+
+def is_function_path(text: str) -> bool:
+    """Whether a text has the form of the path of a function, `package.module:name`."""
+    module, _, name = text.partition(":")
+    return all(part.isidentifier() for part in (*module.split("."), name))
+
+
+def place_of(module: str) -> ModuleSpec:
+    """The place of a module. The packages that it is in are not imported, as `find_spec` would.
+
+    Modules are looked for as their import looks for them, at last in the folders of the project.
+    Raises `NoModuleError`.
+    """
+    first, *others = module.split(".")
+    spec: ModuleSpec | None = None
+    for finder in sys.meta_path:  # packages under development have hooks
+        if finder is PathFinder:
+            spec = PathFinder.find_spec(first, [*sys.path, *project_folders()])
+        else:
+            spec = finder.find_spec(first, None)
+        if spec is not None:
+            break
+    for number, part in enumerate(others, start=1):
+        if spec is None:
+            break
+        if spec.submodule_search_locations is None:
+            package = ".".join(module.split(".")[:number])
+            raise NoModuleError(f"No module named {module!r}; {package!r} is not a package")
+        spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
+    if spec is None:
+        raise NoModuleError(f"No module named {module!r}")
+    return spec

@@ -9,26 +9,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any, TypeVar
 
 from maxk_lab.calls import called
 from maxk_lab.catalogue import Catalogue, Row, load
 from maxk_lab.environments.rows import EnvironmentRow
-from maxk_lab.errors import LabError, MistakeError, first_line, shown
-from maxk_lab.installed import open_project_folders, project_folders
+from maxk_lab.errors import LabError, first_line, shown
+from maxk_lab.installed import (
+    PLACES,
+    NoModuleError,
+    is_function_path,
+    open_project_folders,
+    place_of,
+)
 from maxk_lab.ranges import ANYWHERE, SHARES, Range
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 RowType = TypeVar("RowType", bound=Row)
-_PLACES = (
-    " (looked for among the installed packages, in the folder where maxk-lab was started and "
-    "beside the sweep file)"
-)
-
-
-class NoModuleError(MistakeError):
-    """A module that is nowhere on the path."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,18 +58,14 @@ def listed(
     return decorator
 
 
-def is_function_path(text: str) -> bool:
-    """Whether a text has the form of the path of a function, `package.module:name`."""
-    module, _, name = text.partition(":")
-    return all(part.isidentifier() for part in (*module.split("."), name))
-
-
-def check_function(name: str, catalogue: Catalogue[Any]) -> None:
-    """Raise `LabError` for no name of the catalogue, and no path `package.module:name`.
+def check_function(
+    name: str, catalogue: Catalogue[Any] | None, what: str = "reward function"
+) -> None:
+    """Raise `LabError` for no name of the catalogue, if any, and no path `package.module:name`.
 
     Of a path, it is looked up whether there is such a module: what is in it, its import tells.
     """
-    if ":" not in name:
+    if ":" not in name and catalogue is not None:
         _implementation(name, catalogue)
         return
     module, reason = name.partition(":")[0], ""
@@ -87,62 +80,37 @@ def check_function(name: str, catalogue: Catalogue[Any]) -> None:
         try:
             place_of(module)
         except NoModuleError as error:
-            reason = f"{error}{_PLACES}"
+            reason = f"{error}{PLACES}"
     if reason:
-        raise LabError(f"cannot load the reward function {shown(name)}: {reason}")
+        raise LabError(f"cannot load the {what} {shown(name)}: {reason}")
 
 
-def load_function(name: str, catalogue: Catalogue[Any], takes: str) -> Any:
+def load_function(
+    name: str, catalogue: Catalogue[Any] | None, takes: str, what: str = "reward function"
+) -> Any:
     """The function that it names, imported: from now on also from the project's folders.
 
     `takes` says what the function is given. Raises `LabError` where there is none, and whatever its
     module does when it is imported.
     """
-    if ":" not in name:
+    if ":" not in name and catalogue is not None:
         return load(_implementation(name, catalogue))
     open_project_folders()
-    what = f"reward function {shown(name)}"
+    kind, what = what, f"{what} {shown(name)}"
     try:
         # Whoever limits the time of a call limits that of the import, too.
         with called(f"the import of {what}"):
-            function = load(name, "the reward function ")
+            function = load(name, f"the {kind} ")
     except KeyboardInterrupt as error:  # Ctrl-C, or the module's own: it ends this either way
         raise LabError(f"cannot load the {what}: {first_line(error)}") from error
     except LabError as error:
-        places = _PLACES if isinstance(error.__cause__, ModuleNotFoundError) else ""
+        places = PLACES if isinstance(error.__cause__, ModuleNotFoundError) else ""
         raise LabError(f"{error}{places}") from error
     if isinstance(function, type) or not callable(function):
         is_class = isinstance(function, type)
         got = f"the class {function.__name__}" if is_class else repr(function)
         raise LabError(f"the {what} must be a function {takes}, got {got}")
     return function
-
-
-def place_of(module: str) -> ModuleSpec:
-    """The place of a module. The packages that it is in are not imported, as `find_spec` would.
-
-    Modules are looked for as their import looks for them, at last in the folders of the project.
-    Raises `NoModuleError`.
-    """
-    first, *others = module.split(".")
-    spec: ModuleSpec | None = None
-    for finder in sys.meta_path:  # packages under development have hooks
-        if finder is PathFinder:
-            spec = PathFinder.find_spec(first, [*sys.path, *project_folders()])
-        else:
-            spec = finder.find_spec(first, None)
-        if spec is not None:
-            break
-    for number, part in enumerate(others, start=1):
-        if spec is None:
-            break
-        if spec.submodule_search_locations is None:
-            package = ".".join(module.split(".")[:number])
-            raise NoModuleError(f"No module named {module!r}; {package!r} is not a package")
-        spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
-    if spec is None:
-        raise NoModuleError(f"No module named {module!r}")
-    return spec
 
 
 def _implementation(name: str, catalogue: Catalogue[Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +31,7 @@ def advantages(
     rewards: Tensor | Numbers,
     *,
     estimator: str = "maxk",
-    baseline: str | None = None,
+    baseline: str | Callable[..., Any] | None = None,
     k: int | None = None,
     usable: Tensor | Numbers | None = None,
     trajectory_weights: Mapping[str, Tensor | Numbers] | None = None,
@@ -50,7 +50,8 @@ def advantages(
     for whole numbers and booleans), without a gradient.
 
     `estimator` and `baseline` are names that `maxk-lab list estimators` and `maxk-lab list
-    baselines` print, with a parameter in brackets where the row has one (`affine[0.5]`). Without
+    baselines` print, with a parameter in brackets where the row has one (`affine[0.5]`), or
+    `module:name`; `baseline` may also be a function of (rewards, k) that gives weights. Without
     `baseline` it is `centred`, or `none` for an estimator that takes none, as `grpo`. `k` is the K
     of J_K = E[max of K rewards], the number of samples of which the best will be kept. Only an
     estimator that has a K of its own, as `reinforce` has 1, goes without.

@@ -6,7 +6,7 @@ Imports no torch.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast
@@ -14,8 +14,10 @@ from typing import Any, Generic, TypeVar, cast
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.baselines import leave_one_out, weighted_means
+from maxk_lab.estimators.in_place import row_in_place, row_of_function
 from maxk_lab.estimators.methods import off_policy, on_policy
 from maxk_lab.estimators.rows import BaselineRow, EstimatorRow, MethodRow, rows_of, spell
+from maxk_lab.installed import is_function_path
 
 ESTIMATORS: Catalogue[EstimatorRow] = Catalogue(
     "estimator", rows_of(EstimatorRow, on_policy, off_policy), "maxk_lab.estimators"
@@ -37,8 +39,14 @@ class Choice(Generic[MethodType]):
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
-def choose_baseline(spelling: str) -> Choice[BaselineRow]:
-    """The baseline that `name` or `name[value]` means. Raises `LabError` with what is allowed."""
+def choose_baseline(spelling: str | Callable[..., Any]) -> Choice[BaselineRow]:
+    """The baseline that `name` or `name[value]` means, or `module:name`, or a function itself.
+
+    Raises `LabError` with what is allowed.
+    """
+    if callable(spelling):
+        row = row_of_function(BaselineRow, spelling)
+        return Choice(row, row.name)
     return _choose(BASELINES, spelling)
 
 
@@ -73,7 +81,9 @@ def _chosen(catalogue: Catalogue[Any], spelling: str) -> Choice[Any]:
     match = _SPELLING.fullmatch(spelling.strip())
     if match is None:
         raise LabError(f"{catalogue.kind} must be a name or name[value], got {shown(spelling)}")
-    row = catalogue.get(match["name"].strip())
+    name = match["name"].strip()
+    kind: Any = EstimatorRow if catalogue is ESTIMATORS else BaselineRow
+    row = row_in_place(kind, name) if is_function_path(name) else catalogue.get(name)
     if row.parameter is None:
         if match["value"] is not None:
             raise LabError(f"{catalogue.kind} {row.name} takes no parameter, got {shown(spelling)}")

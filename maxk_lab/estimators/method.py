@@ -6,7 +6,7 @@ Imports torch only when weights are asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -54,7 +54,9 @@ class Method:
     k: int
 
     @classmethod
-    def parse(cls, estimator: str, baseline: str = "none", k: int = 1) -> Method:
+    def parse(
+        cls, estimator: str, baseline: str | Callable[..., Any] = "none", k: int = 1
+    ) -> Method:
         """The method of these spellings. Raises `LabError` for an unknown one."""
         chosen = choose_estimator(estimator)
         fixed = chosen.row.fixed_k

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.functions import NoModuleError, is_function_path, place_of
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
-from maxk_lab.installed import name_and_version
+from maxk_lab.installed import NoModuleError, is_function_path, name_and_version, place_of
 from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER, folder_hash
 from maxk_lab.sweeps.plan.identity import Content
 from maxk_lab.sweeps.studies import STUDIES
@@ -107,15 +106,16 @@ def function_paths(told: Any) -> Iterator[str]:
             yield from function_paths(one)
 
 
-def named_on_axes(told: Any) -> dict[str, tuple[Catalogue[Any], str]]:
+def named_on_axes(told: Any) -> _Names:
     """Return the estimators and baselines named anywhere, without parameters, by their keys."""
-    rows: dict[str, tuple[Catalogue[Any], str]] = {}
+    rows: _Names = {}
     for key, value in told.items() if isinstance(told, Mapping) else ():
         catalogue = _AXES.get(key)
         for one in value if isinstance(value, list | tuple) else (value,):
             if catalogue is not None and isinstance(one, str):
                 name = one.partition("[")[0].strip()
-                rows[f"{catalogue.kind} {name}"] = catalogue, name
+                own = is_function_path(name)
+                rows[f"{catalogue.kind} {name}"] = None if own else catalogue, name
             else:
                 rows |= named_on_axes(one)
     return rows

@@ -231,7 +231,7 @@ def _modules(study: str, unit: Mapping[str, Any], cells: Sequence[Mapping[str, A
     home, folder = STUDIES.get(study).implementation, PRETRAINED_FOLDER
     environment, policy = unit["environment"], unit["policy"]
     row = ENVIRONMENTS.get(environment["name"])
-    rows: list[tuple[Catalogue[Any], str]] = [
+    rows: list[tuple[Catalogue[Any] | None, str]] = [
         (ENVIRONMENTS, row.name),
         (POLICIES, policy.get("name", row.policies[0])),
     ]
@@ -239,6 +239,6 @@ def _modules(study: str, unit: Mapping[str, Any], cells: Sequence[Mapping[str, A
     for cell in cells:
         rows += named_on_axes(cell).values()
     paths = {f"{home}.work", f"{home}.record", *function_paths(unit), *function_paths(cells)}
-    paths |= {catalogue.get(name).implementation for catalogue, name in rows}
+    paths |= {name if of is None else of.get(name).implementation for of, name in rows}
     paths |= {"transformers"} if policy.get(folder) else set()
     return {path.partition(":")[0] for path in paths}

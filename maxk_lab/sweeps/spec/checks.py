@@ -10,6 +10,7 @@ from typing import Any
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError, SpecError
 from maxk_lab.estimators.catalogue import choose_estimator
+from maxk_lab.installed import PLACES, NoModuleError, is_function_path, place_of
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.grid import Conditions, describe
 from maxk_lab.sweeps.plan.identity import canonical_json
@@ -178,7 +179,18 @@ def check_entries(
             _check_rewards(entry, variant.environment, path, source)
 
     for path, entry in block.entries:
+        _check_functions(entry, path, source)
         at_first(found or [None], source, partial(check, entry, path))
+
+
+def _check_functions(grid: Any, path: TreePath, source: Source) -> None:
+    """Note estimators and baselines of the user's own whose module is nowhere."""
+    for axis in ("estimator", "baseline"):
+        for name in filter(is_function_path, getattr(grid, axis)):
+            try:
+                place_of(name.partition(":")[0])
+            except NoModuleError as error:
+                source.add((*path, axis), f"cannot load {name}: {error}{PLACES}")
 
 
 def check_grid(grid: Any, conditions: Conditions, path: TreePath, source: Source) -> None:

@@ -96,7 +96,7 @@ def read_spec(path: str | Path) -> SweepSpec:
     content = source.tree.get("content")
     lacking = []
     for key, (catalogue, name) in named_on_axes(source.tree).items():
-        if name not in catalogue:
+        if catalogue is not None and name not in catalogue:
             about = at_path(content, (key,))
             origin = (at_path(about, (part,)) for part in ("package", "version"))
             package = " ".join(str(one) for one in origin if one) or "not recorded"
