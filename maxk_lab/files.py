@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from maxk_lab.errors import LONGEST, LabError, RefusedError, shown
 
@@ -90,6 +90,30 @@ def named_in_sweep(path: str | Path) -> Iterator[None]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise LabError(f"{name} cannot be read: {reason}") from None
+
+
+def hash_of_file(path: str | Path) -> str:
+    """Return the SHA-256 of a file, 64 hex digits. Raises `LabError` where it cannot be read."""
+    with named_in_sweep(path):
+        return hash_of(path)
+
+
+def resolved_file(
+    written: Any, name: str, hashed: Callable[[str | Path], str] = hash_of_file
+) -> dict[str, str]:
+    """Return {"path", "sha256"} of a path, or of such a mapping, which a resolved sweep file has.
+
+    Raises `LabError` for what is neither, for a file that is not there, and for one that is no
+    longer what the mapping says.
+    """
+    known = dict(written) if isinstance(written, Mapping) else {"path": written}
+    path, expected = known.pop("path", None), known.pop("sha256", None)
+    if not isinstance(path, str) or not path or known:
+        raise LabError(f"{name} must be the path of a file, got {shown(written)}")
+    content = hashed(path)
+    if expected is not None and content != expected:
+        raise LabError(f"{path} has changed: its SHA-256 was {expected} and is {content}")
+    return {"path": path, "sha256": content}
 
 
 def remove_partials(folder: Path) -> None:

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 from maxk_lab.catalogue import MOST
 from maxk_lab.errors import LabError, shown
 from maxk_lab.fields import Model, message
+from maxk_lab.files import resolved_file
 
 # No setting is infinite, and none is undefined.
 _FINITE = ConfigDict(allow_inf_nan=False)
@@ -50,6 +51,14 @@ def _a_list(value: Any) -> Any:
 
 Texts = Annotated[list[str], BeforeValidator(_a_list)]
 Numbers = Annotated[list[Annotated[float, Field(ge=-MOST, le=MOST)]], BeforeValidator(_a_list)]
+
+
+def _a_file(value: Any) -> Any:
+    return value if value == "" else resolved_file(value, "it")
+
+
+# The path of a file of the user's own; a resolved sweep has {"path", "sha256"}.
+File = Annotated[Any, BeforeValidator(_a_file)]
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ import pytest
 
 from maxk_lab.environments.catalogue import hash_of_data
 from maxk_lab.errors import LabError
-from maxk_lab.files import PARTIAL, remove_partials, save_atomically, write_atomically
+from maxk_lab.files import PARTIAL, hash_of_file, remove_partials, save_atomically, write_atomically
 from maxk_lab.policies.catalogue import folder_problem
-from maxk_lab.sweeps.spec.environment import hash_of_file
 
 
 def test_bytes_are_written_and_replaced(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.exact_rows import BANDIT, GAUSSIAN, GAUSSIAN_REWARDS, GaussianRewardRow
-from maxk_lab.environments.language.rows import TOY_LLM
+from maxk_lab.environments.language.rows import LANGUAGE, TOY_LLM
 from maxk_lab.environments.language.tasks import REWARDS, TASKS, RewardRow, TaskRow
 from maxk_lab.environments.routing.rows import ROUTING
 from maxk_lab.environments.rows import EnvironmentRow, FileFormat
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 ENVIRONMENTS: Catalogue[EnvironmentRow] = Catalogue(
-    "environment", [*ROUTING, BANDIT, GAUSSIAN, TOY_LLM], "maxk_lab.environments"
+    "environment", [*ROUTING, BANDIT, GAUSSIAN, TOY_LLM, LANGUAGE], "maxk_lab.environments"
 )
 # How an environment that lacks a capability differs from those that have it.
 _WITHOUT = {

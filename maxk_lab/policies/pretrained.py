@@ -31,7 +31,7 @@ class PretrainedPolicy(nn.Module):
         separator: tuple[int, ...],
     ) -> None:
         super().__init__()
-        self.model = _loaded("AutoModelForCausalLM", pretrained).to(getattr(torch, dtype))
+        self.model = loaded("AutoModelForCausalLM", pretrained).to(getattr(torch, dtype))
         self.separator = separator
         limit = getattr(self.model.config, "max_position_embeddings", None)
         longest = prompt_length + len(separator) + max_length - 1
@@ -47,6 +47,17 @@ class PretrainedPolicy(nn.Module):
         unwritable = torch.tensor(self.separator, dtype=torch.long, device=logits.device)
         return logits.index_fill(-1, unwritable, -torch.inf)
 
+    def extend(self, tokens: Tensor, memory: Any, *, copies: int = 1) -> tuple[Tensor, Any]:
+        """Logits of tokens [N, L] that follow those in `memory`, and the memory of them all.
+
+        The memory is that of `copies` of each row, one after the other.
+        """
+        found = self.model(input_ids=tokens, past_key_values=memory, use_cache=True)
+        memory = found.past_key_values
+        if copies > 1:
+            memory.batch_repeat_interleave(copies)
+        return found.logits, memory
+
 
 def tokens_of(folder: str, symbols: str) -> tuple[Tensor, tuple[int, ...], int, Decode]:
     """The token of every symbol, of the separator, if any, and of the end; and what decodes them.
@@ -54,7 +65,7 @@ def tokens_of(folder: str, symbols: str) -> tuple[Tensor, tuple[int, ...], int, 
     The separator, or beginning, and the end are those of the tokenizer. Raises `LabError` where it
     has no token for one of the symbols, or no end.
     """
-    tokenizer = _loaded("AutoTokenizer", folder)
+    tokenizer = loaded("AutoTokenizer", folder)
     end = tokenizer.eos_token_id
     if end is None:
         raise LabError(f"the tokenizer of {folder!r} has no end-of-sequence token")
@@ -74,7 +85,7 @@ def tokens_of(folder: str, symbols: str) -> tuple[Tensor, tuple[int, ...], int, 
     return torch.tensor(tokens), separator, int(end), decode
 
 
-def _loaded(kind: str, folder: str) -> Any:
+def loaded(kind: str, folder: str) -> Any:
     """`transformers.<kind>` of a local folder; nothing is ever downloaded."""
     transformers = import_module("transformers")  # that it is installed, the row has checked
     bars = transformers.utils.logging

@@ -212,7 +212,9 @@ def tempered_by_hand(actions, log_probs, temperature):
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 @pytest.mark.parametrize(
-    "row", [row for row in ENVIRONMENTS if "tempered" in row.supports], ids=lambda row: row.name
+    "row",
+    [row for row in ENVIRONMENTS if "tempered" in row.supports and row.enumerable(setting(row))],
+    ids=lambda row: row.name,
 )
 def test_a_temperature_divides_the_log_probabilities_of_every_decision(row, temperature):
     environment, policy, instances, _ = drawn(row)
@@ -278,7 +280,8 @@ def test_a_row_declares_what_its_environment_can_do(row):
 def test_a_row_says_when_it_is_exact_and_how_long_a_trajectory_is(row):
     parameters = row.settings.defaults()
     assert row.exact_when
-    assert row.enumerable(parameters | row.small) != row.integrable(parameters | row.small)
+    known = row.enumerable(parameters | row.small), row.integrable(parameters | row.small)
+    assert sum(known) == 1 or (sum(known) == 0 and not row.listable)
     assert row.decisions(parameters) > 0
 
 

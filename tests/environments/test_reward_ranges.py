@@ -3,9 +3,9 @@
 import math
 
 import pytest
+import small_environments
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.environment import make_environment
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
 
 LLM = {"task": "edit", "rewards": [], "reward_weights": []}
@@ -19,9 +19,8 @@ def parameters(row, **given):
 
 @pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
 def test_no_reward_leaves_the_range(row):
-    told = parameters(row)
-    policy = row.policy_settings.defaults(later=False)
-    environment = make_environment(told, policy)
+    told = small_environments.parameters_of(row.name, **row.small)
+    environment = small_environments.make(row.name, **row.small)
     instances = environment.instances(8, 0)
     rewards = environment.rollout(environment.policy(0), instances, 16, seed=1).rewards
     assert rewards.isfinite().all()

@@ -1,4 +1,4 @@
-"""The catalogue row of the toy language: what may be set about it and its policy.
+"""The catalogue rows of the toy language and of the user's own prompts: what may be set.
 
 Imports no torch.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue
@@ -21,7 +22,7 @@ from maxk_lab.environments.language.tasks import (
 from maxk_lab.environments.rows import EnvironmentRow, Footprint, of_transformer
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import POLICIES, OwnOrPretrainedSettings, PolicyRow
-from maxk_lab.settings import Numbers, Settings, Texts, number, setting
+from maxk_lab.settings import File, Numbers, Settings, Texts, number, setting
 
 MAX_SEQUENCES = 20_000
 
@@ -159,4 +160,76 @@ TOY_LLM = LanguageRow(
     functions=REWARDS,
     policies=("transformer", "pretrained"),
     plain=("language model", "({task} task)"),
+)
+
+
+class PromptSettings(Settings):
+    """The settings of prompts of the user's own."""
+
+    prompts: File = setting(
+        "",
+        "file of prompts, a JSON object a line; its other keys go to the rewards",
+        spelling="path",
+    )
+    prompt: str = setting("prompt", "the key of the prompt's text")
+    rewards: Texts = setting(
+        [], "dotted paths package.module:name, or names (see: maxk-lab list rewards)"
+    )
+    reward_weights: Numbers = setting([], "one per reward function; none: all 1")
+    max_new_tokens: int = number(64, "completions are cut after this many tokens", low=1)
+    temperature: float = number(1.0, "divides the logits, everywhere", low=0.01)
+    stop: Texts = setting([], "tokens that end a completion, besides the end of sequence")
+    chat_template: bool = setting(False, "whether a prompt is put into the model's chat template")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptRow(ScoredRow):
+    """Prompts of the user's own, which a language model answers: too many answers to be listed."""
+
+    listable: bool = False
+    supports: frozenset[str] = frozenset({"tempered", "cuda"})
+
+    def in_words(self, parameters: Mapping[str, Any]) -> str:
+        """`language model (arithmetic prompts, reward mine:correct)`."""
+        inside = []
+        if prompts := parameters.get("prompts"):
+            inside.append(f"prompts {PurePath(prompts).stem}")
+        if rewards := parameters.get("rewards"):
+            inside.append(f"reward{'s' if len(rewards) > 1 else ''} {', '.join(rewards)}")
+        return f"language model ({', '.join(inside)})" if inside else "language model"
+
+    def enumerable(self, parameters: Mapping[str, Any]) -> bool:
+        return False
+
+    def decisions(self, parameters: Mapping[str, Any]) -> float:
+        return 0.25 * float(parameters["max_new_tokens"])
+
+    def reward_names(self, parameters: Mapping[str, Any]) -> list[str]:
+        return list(parameters["rewards"])
+
+    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+        names, weights = parameters["rewards"], parameters["reward_weights"]
+        problems = self.unknown_rewards(names)
+        if not parameters["prompts"]:
+            problems.append("prompts is missing: a file with a prompt a line, as JSON")
+        if not names:
+            problems.append('rewards is missing: functions of completions, as ["mine:correct"]')
+        if weights and len(weights) != len(names):
+            problems.append(
+                f"reward_weights must hold one weight for each of the {len(names)} reward "
+                f"functions, got {len(weights)}"
+            )
+        of_policy = EnvironmentRow.refusal(self, parameters, policy)
+        return "; ".join(filter(None, (*problems, of_policy))) or None
+
+
+LANGUAGE = PromptRow(
+    name="language",
+    meaning="prompts of your own, answered by a causal language model, scored by your functions",
+    reward="the weighted sum of those in `rewards`",
+    implementation="maxk_lab.environments.language.prompts:PromptEnvironment",
+    exact_when="no settings: completions are too many",
+    settings=PromptSettings,
+    functions=REWARDS,
+    policies=("pretrained",),
 )

@@ -44,6 +44,7 @@ class RL4COEnvironment:
         self.dtype: torch.dtype = getattr(torch, policy.get("dtype", "float32"))
         self.enumerable = row.enumerable(parameters)
         self.env = problems.make_rl4co(row.name, parameters)
+        self.foreign = bool(parameters.get("env"))
 
     def policy(self, seed: int) -> nn.Module:
         return fresh_policy(self.policy_parameters, seed, environment=self.name)

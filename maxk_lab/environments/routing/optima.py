@@ -54,8 +54,11 @@ ITERATIONS = 5_000
 def optimum_method(environment: Any, instances: TensorDict, reference: str) -> str | None:
     """The method for what `evaluate.reference` asks; None leaves it to enumeration.
 
-    Raises `LabError` where `auto` asks for what takes longer than a moment.
+    Raises `LabError` where `auto` asks for what takes longer than a moment, and
+    for an environment that a function of the user's own makes.
     """
+    if environment.foreign:
+        raise LabError("the optima of an environment of your own are not known")
     if reference == "pyvrp":
         return "pyvrp"
     if environment.name == "tsp" and instances["locs"].shape[1] <= FEW_CITIES:

@@ -5,6 +5,7 @@ Repaired is what would stop a run or falsify it; tests/environments/routing show
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ from rl4co.envs.graph.mcp.generator import MCPGenerator, remove_repeat
 from tensordict import TensorDict
 from torch import Tensor
 
+from maxk_lab.catalogue import did_you_mean
+from maxk_lab.environments.functions import load_function
+from maxk_lab.environments.routing.rows import OWN
 from maxk_lab.errors import LabError
 from maxk_lab.seeds import isolated_rng
 
@@ -32,15 +36,42 @@ def make_rl4co(name: str, parameters: Mapping[str, Any]) -> RL4COEnvBase:
     Sizes that RL4CO has no vehicle capacity or length limit for get those of the nearest size that
     it lists.
     """
-    generator = {key: value for key, value in parameters.items() if key != "name"}
+    known = {key: value for key, value in parameters.items() if key not in ("name", *OWN)}
+    generator = known | dict(parameters.get("generator", {}))
     if "num_agents" in generator:
         agents = generator.pop("num_agents")
         generator |= {"min_num_agents": agents, "max_num_agents": agents}
     # RL4CO reseeds the global generator when an environment is made, and warns of the nearest size.
     with isolated_rng(0), without_warnings():
+        if parameters.get("env"):
+            return _of_user(name, parameters["env"], generator)
+        _check_generator(name, parameters.get("generator", {}))
         if name in REPAIRED:
             return REPAIRED[name](generator_params=generator, check_solution=False)
         return get_env(name, generator_params=generator, check_solution=False)
+
+
+def _of_user(name: str, path: str, generator: Mapping[str, Any]) -> RL4COEnvBase:
+    """The environment that a function of the user's own makes. Raises `LabError` for another."""
+    make = load_function(path, None, "(**generator) that makes an environment of RL4CO", "env")
+    env = make(**generator)
+    if not isinstance(env, RL4COEnvBase) or env.name != name:
+        got = f"one named {env.name!r}" if isinstance(env, RL4COEnvBase) else type(env).__name__
+        raise LabError(f"{path} must make an environment of RL4CO named {name!r}, got {got}")
+    return env
+
+
+def _check_generator(name: str, asked: Mapping[str, Any]) -> None:
+    """Raise `LabError` for an argument that RL4CO's generator does not have: it passes it over."""
+    if not asked:
+        return
+    generator = type(get_env(name).generator)
+    known = set(inspect.signature(generator.__init__).parameters) - {"self", "kwargs"}
+    for key in asked:
+        if key not in known:
+            also = did_you_mean(key, known)
+            names = ", ".join(sorted(known))
+            raise LabError(f"{generator.__name__} has no argument {key!r}{also}; it has {names}")
 
 
 def draw_instances(env: RL4COEnvBase, count: int, seed: int, dtype: torch.dtype) -> TensorDict:

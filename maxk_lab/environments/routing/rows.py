@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 from pydantic import create_model
 
+from maxk_lab.environments.functions import check_function
 from maxk_lab.environments.rows import EnvironmentRow, FileFormat, Footprint, of_attention
-from maxk_lab.ranges import NOT_NEGATIVE, NOT_POSITIVE, Range
+from maxk_lab.errors import LabError
+from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, Range
 from maxk_lab.settings import Settings, number, setting
 
 # The most trajectories that are ever listed.
@@ -57,6 +59,8 @@ class RoutingRow(EnvironmentRow):
     version: int = 2
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
+        if parameters.get("env"):  # nothing is known of it
+            return False
         if not self.chosen:
             return EnvironmentRow.enumerable(self, parameters)
         size, chosen = parameters[self.size_parameter], parameters[self.chosen]
@@ -71,10 +75,18 @@ class RoutingRow(EnvironmentRow):
         nodes = float(settings[self.size_parameter])
         return of_attention(settings, nodes, self.decisions(settings))
 
+    def reward_range(self, parameters: Mapping[str, Any]) -> Range:
+        return ANYWHERE if parameters.get("env") else self.rewards_within
+
     def lacks_solver(self, optimum: str) -> str | None:
         return NEEDS_PYVRP if optimum == "pyvrp" and find_spec("pyvrp") is None else None
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+        if parameters.get("env"):
+            try:
+                check_function(parameters["env"], None, "env")
+            except LabError as error:
+                return str(error)
         size = parameters[self.size_parameter]
         if self.chosen and parameters[self.chosen] > size:
             chosen = parameters[self.chosen]
@@ -92,6 +104,19 @@ def _count(default: int, meaning: str = "size of an instance", low: int = 1) -> 
     return int, number(default, meaning, low=low)
 
 
+# Settings of all rows that stand for what is the user's own.
+OWN: dict[str, Settable] = {
+    "generator": (
+        dict[str, int | float | str],
+        setting({}, "more arguments of RL4CO's generator, as {capacity: 40}", later=True),
+    ),
+    "env": (
+        str,
+        setting("", "function package.module:name of (**generator) that makes the env", later=True),
+    ),
+}
+
+
 def _row(
     name: str,
     meaning: str,
@@ -103,7 +128,7 @@ def _row(
     **settings: Settable,
 ) -> RoutingRow:
     """A row of RL4CO's environment `name`, and what else it says; the first setting is its size."""
-    fields: dict[str, Any] = settings or {"num_loc": _count(20, low=2)}
+    fields: dict[str, Any] = (settings or {"num_loc": _count(20, low=2)}) | OWN
     size, others = next(iter(fields)), dict(also or {})
     exact_when = f"{size} ≤ {up_to}"
     if chosen := others.get("chosen"):

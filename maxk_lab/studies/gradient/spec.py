@@ -5,13 +5,17 @@ Imports no torch: whoever sends a unit to another machine asks which files go wi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.errors import shown
 from maxk_lab.estimators.method import Method
 from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive
 from maxk_lab.statistics.measures import GROUPS_TO_SEE, LEAST_GROUPS, MEASURES
@@ -57,7 +61,11 @@ DISTINCT = (0.5, 0.1)
 # Scores of up to this many parameters are kept as they are, as `gradients.scores.draw` has it.
 FEW_PARAMETERS = 64
 # Settings that came later than the first records, each with the value that stands for its absence.
-LATER: Mapping[str, Any] = {"complete": False, "behaviour": {"distance": 0.0}}
+LATER: Mapping[str, Any] = {
+    "complete": False,
+    "behaviour": {"distance": 0.0},
+    "scores": {"parameters": ""},
+}
 # The names of what is of no use once no unit of the plan can use it. Policies are not among them:
 # those that a training has kept have names of the same shape, and cost hours.
 SHAPES = (f"pool-{'[0-9a-f]' * 16}.npz",)
@@ -82,6 +90,24 @@ class Behaviour(Model):
     distance: Distances = (0.0,)
 
 
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"must be a regular expression, got {shown(text)}: {error}") from None
+    return text
+
+
+class Scores(Model):
+    """The scores that gradients are made of.
+
+    `parameters` is a regular expression: scores are taken in the parameters of the policy whose
+    names contain a match, as "lm_head|layers.11"; in all of them where it is empty.
+    """
+
+    parameters: Annotated[str, AfterValidator(_pattern)] = ""
+
+
 class Study(AnyStudy):
     """Gradient estimates of policies frozen at `stages` steps of warm-up.
 
@@ -100,6 +126,7 @@ class Study(AnyStudy):
     partitions: AtLeastOne = 8
     complete: bool = False
     behaviour: Behaviour = Behaviour()
+    scores: Scores = Scores()
     grid: OneOrMore[Grid]
 
     @property
@@ -146,7 +173,7 @@ class GradientUnit(Unit):
     """Cells of one environment, policy, stage and seed.
 
     `distance` is how far the policy that draws the trajectories is from the one whose gradient is
-    estimated.
+    estimated, `parameters` the pattern of those that scores are taken in.
     """
 
     study: ClassVar[str] = "gradient"
@@ -160,6 +187,7 @@ class GradientUnit(Unit):
     partitions: int
     complete: bool
     distance: float
+    parameters: str = ""
 
     def meaning(self) -> dict[str, Any]:
         """Return the part of the unit that tells its cells from others."""
@@ -167,9 +195,11 @@ class GradientUnit(Unit):
 
     def as_dict(self) -> dict[str, Any]:
         """Return all that the pool depends on and how it is measured."""
-        return without_defaults(
-            super().as_dict() | {"behaviour": {"distance": self.distance}}, LATER
-        )
+        own = {
+            "behaviour": {"distance": self.distance},
+            "scores": {"parameters": self.parameters},
+        }
+        return without_defaults(super().as_dict() | own, LATER)
 
     def work(self) -> dict[str, float]:
         """Return the work of the warm-up and of the scores."""
@@ -315,6 +345,7 @@ def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Itera
                 partitions=study.partitions,
                 complete=study.complete,
                 distance=distance,
+                parameters=study.scores.parameters,
                 setting=variant.setting | moved,
             )
             yield unit.with_points(points)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,8 @@ def _pool(
     # Only now: an environment may take seconds to import.
     environment = make_environment(unit["environment"], unit["policy"])
     policy = _policy_at_stage(unit, environment, cache, event)
+    if "scores" in unit:
+        _freeze_others(policy, unit["scores"]["parameters"])
     data_seed = derive_seed("study", unit["environment"], unit["seed"])
     pool = draw_pool(
         environment,
@@ -89,6 +92,17 @@ def _pool(
         arrays: dict[str, Any] = pool.to_arrays()
         save_atomically(path, lambda file: np.savez(file, **arrays))
     return pool
+
+
+def _freeze_others(policy: nn.Module, pattern: str) -> None:
+    """Take no gradient in the parameters whose names the pattern does not match."""
+    matching = 0
+    for name, parameter in policy.named_parameters():
+        matching += bool(re.search(pattern, name))
+        parameter.requires_grad_(bool(re.search(pattern, name)))
+    if not matching:
+        names = ", ".join(name for name, _ in policy.named_parameters())
+        raise LabError(f"scores.parameters {pattern!r} matches none of {names}")
 
 
 def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:

@@ -24,12 +24,11 @@ import yaml
 import maxk_lab
 from maxk_lab.catalogue import load
 from maxk_lab.errors import LabError
-from maxk_lab.files import save_atomically, write_atomically
+from maxk_lab.files import hash_of_file, resolved_file, save_atomically, write_atomically
 from maxk_lab.sweeps.plan.identity import FILE_KEYS, without_paths
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.records import RunDirectory, modified
 from maxk_lab.sweeps.run.store import SUFFIX
-from maxk_lab.sweeps.spec.environment import hash_of_file, resolved_file
 from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.source import decoded, source_of
 from maxk_lab.sweeps.studies import STUDIES

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.environment import Environment, make_environment
 from maxk_lab.errors import LabError
+from maxk_lab.files import resolved_file
 from maxk_lab.seeds import derive_seed
 from maxk_lab.sweeps.plan.identity import without_paths
-from maxk_lab.sweeps.spec.environment import resolved_file
 
 # The most differences that a message lists.
 LISTED = 4

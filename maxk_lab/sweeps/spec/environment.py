@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,7 +14,7 @@ from maxk_lab.catalogue import load
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError, shown
-from maxk_lab.files import hash_of, named_in_sweep
+from maxk_lab.files import resolved_file
 from maxk_lab.policies.catalogue import POLICIES
 from maxk_lab.settings import Setting, Settings
 from maxk_lab.sweeps.spec.blocks import note_problems
@@ -25,30 +25,6 @@ from maxk_lab.sweeps.studies import STUDIES
 NAME = "environment.name"
 POLICY_NAME = "policy.name"
 Block = Mapping[str, Any]
-
-
-def hash_of_file(path: str | Path) -> str:
-    """Return the SHA-256 of a file, 64 hex digits. Raises `LabError` where it cannot be read."""
-    with named_in_sweep(path):
-        return hash_of(path)
-
-
-def resolved_file(
-    written: Any, name: str, hashed: Callable[[str | Path], str] = hash_of_file
-) -> dict[str, str]:
-    """Return {"path", "sha256"} of a path, or of such a mapping, which a resolved sweep file has.
-
-    Raises `LabError` for what is neither, for a file that is not there, and for one that is no
-    longer what the mapping says.
-    """
-    known = dict(written) if isinstance(written, Mapping) else {"path": written}
-    path, expected = known.pop("path", None), known.pop("sha256", None)
-    if not isinstance(path, str) or not path or known:
-        raise LabError(f"{name} must be the path of a file, got {shown(written)}")
-    content = hashed(path)
-    if expected is not None and content != expected:
-        raise LabError(f"{path} has changed: its SHA-256 was {expected} and is {content}")
-    return {"path": path, "sha256": content}
 
 
 def resolve_files(source: Source) -> None:
@@ -211,7 +187,9 @@ def telling_parameters(environment: Block) -> dict[str, Any]:
     task. For an environment that the catalogue does not know, all that are not empty are there.
     """
     given = {name: value for name, value in sorted(environment.items()) if name != "name"}
-    filled = {name: value for name, value in given.items() if value not in ([], "", None)}
+    filled = {
+        name: _plain(value) for name, value in given.items() if value not in ([], {}, "", None)
+    }
     if environment["name"] not in ENVIRONMENTS:
         return filled
     row = ENVIRONMENTS.get(environment["name"])
@@ -221,6 +199,15 @@ def telling_parameters(environment: Block) -> dict[str, Any]:
         for name, value in filled.items()
         if name in always or name not in defaults or value != defaults[name]
     }
+
+
+def _plain(value: Any) -> Any:
+    """Return a file by its name alone, or by the beginning of its hash; a mapping as a text."""
+    if not isinstance(value, Mapping):
+        return value
+    if "sha256" not in value:
+        return " ".join(f"{key}={one}" for key, one in value.items())
+    return PurePath(value["path"]).name if "path" in value else value["sha256"][:8]
 
 
 def plain_words(environment: Block, *, without: Collection[str] = ()) -> str:

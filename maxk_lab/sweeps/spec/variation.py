@@ -11,6 +11,7 @@ from maxk_lab.catalogue import did_you_mean
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.fields import as_tuple
+from maxk_lab.files import resolved_file
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
 from maxk_lab.settings import Setting
 from maxk_lab.sweeps.places import short_names
@@ -19,7 +20,6 @@ from maxk_lab.sweeps.spec.environment import (
     POLICY_NAME,
     completed,
     refusal_of,
-    resolved_file,
     settings_by_key,
 )
 from maxk_lab.sweeps.spec.source import Source, TreePath

@@ -1,0 +1,159 @@
+"""Prompts of the user's own: read, sampled, scored and taught as the model itself would."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from maxk_lab.environments.environment import make_environment
+from maxk_lab.environments.language.prompts import read_prompts
+from maxk_lab.errors import LabError
+from maxk_lab.files import resolved_file
+from maxk_lab.gradients.scores.trajectories import instance_scores
+
+pytest.importorskip("transformers")
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
+from tiny_model import TOKENS, write
+
+LINES = [{"q": "1+1=", "answer": "2"}, {"q": "12*3-4=", "answer": "9"}, {"q": "7-", "answer": "0"}]
+
+
+def count_of(prompts, completions, answer, truncated, **columns):
+    """The number of characters of a completion, and 10 where the answer is in it."""
+    assert set(columns) <= {"completion_ids", "kind"}
+    assert len(prompts) == len(truncated)
+    pairs = zip(completions, answer, strict=True)
+    return [len(text) + 10.0 * (right in text) for text, right in pairs]
+
+
+@pytest.fixture(scope="module", params=["gpt2", "qwen2"])
+def folder(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp(request.param)
+    write(path, request.param, 16)
+    return str(path)
+
+
+def made(folder, tmp_path, lines=LINES, **changes):
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    parameters = {
+        **{"name": "language", "prompts": resolved_file(str(path), "prompts"), "prompt": "q"},
+        **{"rewards": ["test_prompts:count_of"], "reward_weights": [], "max_new_tokens": 4},
+        **{"temperature": 1.0, "stop": [], "chat_template": False},
+    }
+    return make_environment(parameters | changes, {"pretrained": folder, "dtype": "float64"})
+
+
+@pytest.fixture(autouse=True)
+def rewards_in_place(monkeypatch):
+    monkeypatch.setitem(sys.modules, "test_prompts", sys.modules[__name__])
+
+
+@pytest.fixture
+def environment(folder, tmp_path):
+    return made(folder, tmp_path)
+
+
+ALL = torch.arange(len(LINES))
+
+
+def test_completions_have_the_probability_that_the_model_gives_them(environment):
+    """One row at a time, without padding, memory or temperature: the definition."""
+    policy = environment.policy(0)
+    rollouts = environment.rollout(policy, ALL, 6, seed=1)
+    found = environment.log_probs(policy, ALL, rollouts.actions)
+    for i, prompt in enumerate(environment.prompts):
+        for j, row in enumerate(rollouts.actions[i]):
+            length = int((row != 0).sum()) + int((row == 0).any())
+            tokens = torch.cat([prompt, row[:length]])
+            with torch.no_grad():
+                logits = policy.model(input_ids=tokens[None]).logits[0].double()
+            steps = logits[len(prompt) - 1 : -1].log_softmax(-1)
+            expected = steps.gather(-1, row[:length, None]).sum()
+            assert float(found[i, j].detach()) == pytest.approx(float(expected), rel=1e-6)
+    torch.testing.assert_close(rollouts.log_probs, found.detach())
+
+
+def test_samples_are_those_of_the_first_token_s_distribution(environment):
+    policy = environment.policy(0)
+    drawn = environment.rollout(policy, ALL[1:2], 4000, seed=0).actions[0, :, 0]
+    with torch.no_grad():
+        logits = policy.model(input_ids=environment.prompts[1][None]).logits[0, -1]
+    chance = logits.double().softmax(-1)
+    shares = torch.bincount(drawn, minlength=len(chance)) / len(drawn)
+    assert ((shares - chance).abs() < 4.5 * (chance / len(drawn)).sqrt() + 1e-3).all()
+
+
+def test_rewards_are_called_with_the_other_keys_of_a_line(environment):
+    rollouts = environment.rollout(environment.policy(0), ALL, 5, seed=3)
+    texts = environment.tokenizer.batch_decode(
+        rollouts.actions.flatten(0, 1), skip_special_tokens=True
+    )
+    answers = [line["answer"] for line in LINES for _ in range(5)]
+    expected = [
+        len(text) + 10.0 * (right in text) for text, right in zip(texts, answers, strict=True)
+    ]
+    assert rollouts.rewards.flatten().tolist() == expected
+
+
+def test_temperature_and_stop_tokens(folder, tmp_path, environment):
+    policy = environment.policy(0)
+    cold = environment.tempered(1e-5).rollout(policy, ALL, 8, seed=0).actions
+    assert (cold[0] == cold[0, :1]).all()
+    stopping = made(folder, tmp_path, stop=["1", "2", "+"])
+    ends = [TOKENS.index(token) for token in ("<end>", "1", "2", "+")]
+    actions = stopping.rollout(policy, ALL, 50, seed=0).actions.flatten(0, 1)
+    for row in actions.tolist():
+        first = next((t for t, token in enumerate(row) if token in ends), len(row))
+        assert set(row[first + 1 :]) <= {0}
+
+
+def test_scores_are_the_gradients_of_log_probabilities(environment):
+    policy = environment.policy(0)
+    actions = environment.rollout(policy, ALL[:1], 3, seed=5).actions
+    parameters = list(policy.parameters())
+    scores = instance_scores(environment, policy, ALL[:1], actions[0])
+    found = torch.cat(scores(0, 3, parameters), 1)
+    log_probs = environment.log_probs(policy, ALL[:1], actions)[0]
+    gradients = [torch.autograd.grad(one, parameters, retain_graph=True) for one in log_probs]
+    expected = torch.stack([torch.cat([part.flatten() for part in one]) for one in gradients])
+    assert ((found - expected).norm(dim=1) / expected.norm(dim=1)).max() < 1e-9
+
+
+def test_held_out_prompts_are_none_of_the_others(folder, tmp_path):
+    lines = [{"q": f"{i}+{j}=", "answer": "0"} for i in range(10) for j in range(5)]
+    environment = made(folder, tmp_path, lines)
+    train, held_out = (environment.instances(200, 0, held_out=out) for out in (False, True))
+    assert not set(train.tolist()) & set(held_out.tolist())
+    assert len(set(train.tolist())) + len(set(held_out.tolist())) == 50
+    counts = torch.bincount(train)
+    assert counts[counts > 0].max() - counts[counts > 0].min() <= 1
+    assert torch.equal(train, environment.instances(200, 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"q": "1"}\n{"p": "1"}\n', "line 2: no text under the key 'q'"),
+        ('{"q": "1"}\n{"q": \n', "line 2: no line of JSON"),
+        (
+            '{"q": "1"}\n{"q": "2", "answer": 3}\n',
+            "prompt 2 and the first differ in the keys answer",
+        ),
+        ("\n", "has no prompts"),
+    ],
+)
+def test_damaged_prompts_are_refused(tmp_path, text, message):
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(text)
+    with pytest.raises(LabError, match=message):
+        read_prompts(path, "q")
+
+
+def test_what_a_model_cannot_do_is_refused(folder, tmp_path, environment):
+    with pytest.raises(LabError, match="is 2 tokens of this model"):
+        made(folder, tmp_path, stop=["12"])
+    with pytest.raises(LabError, match="is held out: give more"):
+        made(folder, tmp_path, LINES[:1]).instances(3, 0, held_out=True)
