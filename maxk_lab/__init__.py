@@ -7,6 +7,7 @@ from maxk_lab.lazy import lazy_exports
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from maxk_lab.api.measuring import measure as measure
     from maxk_lab.api.reporting import RunReport as RunReport
     from maxk_lab.api.reporting import report as report
     from maxk_lab.api.running import Run as Run
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from maxk_lab.errors import SpecError as SpecError
     from maxk_lab.estimators.by_name import advantages as advantages
     from maxk_lab.files import StorageError as StorageError
+    from maxk_lab.own.audit import Audit as Audit
+    from maxk_lab.own.audit import audit as audit
+    from maxk_lab.own.check import Verdict as Verdict
+    from maxk_lab.own.check import check as check
+    from maxk_lab.own.sketch import GradientSketch as GradientSketch
     from maxk_lab.results.compare.comparison import compare as compare
     from maxk_lab.results.frame import load as load
 else:

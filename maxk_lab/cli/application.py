@@ -36,7 +36,11 @@ PANELS = {
     },
     "Check": {
         "validate": "Say every problem of sweep files, with its place.",
-        "check": "Check every formula against brute force.",
+        "check": "Check every formula against brute force; or a function of your own.",
+    },
+    "Your own": {
+        "measure": "Measure which baseline the samples of your training call for.",
+        "audit": "Say what a log of rewards calls for: K, baseline, groups without signal.",
     },
 }
 

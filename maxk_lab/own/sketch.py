@@ -1,0 +1,178 @@
+"""Random projections of per-sample gradients, from one extra backward pass over chosen layers.
+
+A count sketch (Charikar, Chen and Farach-Colton 2002): every entry of a parameter has a random sign
+and one of `dimension` places, at which entries are added up. Products of sketches are unbiased for
+those of the gradients, ⟨x, y⟩, with variance (‖x‖²‖y‖² + ⟨x, y⟩²)/dimension at the most: a squared
+norm is off by a share of √(2/dimension), 2 % at 4,096.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from maxk_lab.errors import LabError
+
+# Entries of per-sample gradients that are held at a time.
+_ENTRIES = 2**25
+
+
+class GradientSketch:
+    """Sketches of the per-sample gradients of some parameters of a model.
+
+    `parameters` is a regular expression; parameters whose names contain a match are taken: weights
+    and biases of linear layers and embeddings (GPT-2's `Conv1D`, and LoRA's, too). The forward pass
+    runs inside `with sketch:`, and its first dimension is the sample:
+
+        sketch = GradientSketch(model, parameters=r"lm_head|layers\\.11\\.")
+        with sketch:
+            log_probs = ...                       # [N], of whole samples
+        scores = sketch.scores(log_probs)         # [N, dimension]
+
+    Raises `LabError` where no parameter has such a name, or one is of another layer.
+    """
+
+    def __init__(
+        self, model: nn.Module, *, parameters: str = ".*", dimension: int = 4096, seed: int = 0
+    ) -> None:
+        if dimension < 1:
+            raise LabError(f"dimension must be at least 1, got {dimension}")
+        wanted = {
+            name: one
+            for name, one in model.named_parameters()
+            if one.requires_grad and re.search(parameters, name)
+        }
+        if not wanted:
+            raise LabError(f"no parameter with a gradient has a name that {parameters!r} matches")
+        self.dimension, self.parameters = dimension, tuple(wanted)
+        # Parameters that layers share have one sketch: by linearity what they get adds up.
+        self._hashes = {
+            id(one): _hash(one, dimension, seed + number)
+            for number, one in enumerate(wanted.values())
+        }
+        self._layers = [
+            layer
+            for layer in model.modules()
+            if any(id(one) in self._hashes for one in layer.parameters(recurse=False))
+        ]
+        for layer in self._layers:
+            if _kind(layer) is None:
+                names = [name for name, one in wanted.items() if _holds(layer, one)]
+                raise LabError(
+                    f"{', '.join(names)} belong to a {type(layer).__name__}: gradients are read at "
+                    "linear layers and embeddings; choose parameters that leave it out"
+                )
+        self._calls: list[tuple[nn.Module, Tensor, Tensor]] = []
+        self._hooks: list[Any] = []
+
+    def __enter__(self) -> GradientSketch:
+        self._calls.clear()
+        self._hooks = [layer.register_forward_hook(self._keep) for layer in self._layers]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def _keep(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        if output.requires_grad:
+            self._calls.append((layer, inputs[0].detach(), output))
+
+    def scores(self, log_probs: Tensor, *, keep_graph: bool = True) -> Tensor:
+        """The sketches of ∇ log_probs, [N] → [N, dimension] in float32, on its device.
+
+        The graph stays for the training's own backward pass unless `keep_graph` is False. Raises
+        `LabError` where the forward pass was not inside `with sketch:`, or of another batch.
+        """
+        if not self._calls:
+            raise LabError("nothing was recorded: run the forward pass inside `with sketch:`")
+        outputs = [output for _, _, output in self._calls]
+        gradients = torch.autograd.grad(
+            log_probs.sum(), outputs, retain_graph=keep_graph, allow_unused=True
+        )
+        found = torch.zeros(len(log_probs), self.dimension, device=log_probs.device)
+        for (layer, inputs, output), gradient in zip(self._calls, gradients, strict=True):
+            if gradient is None:
+                continue
+            if len(output) != len(log_probs):
+                raise LabError(
+                    f"{type(layer).__name__} was given {len(output)} rows for "
+                    f"{len(log_probs)} samples: samples must be its first dimension"
+                )
+            for parameter, entries in self._gradients(layer, inputs, gradient):
+                self._add(found, parameter, entries)
+        self._calls.clear()
+        return found
+
+    def _gradients(
+        self, layer: nn.Module, inputs: Tensor, gradient: Tensor
+    ) -> Iterator[tuple[nn.Parameter, Iterable[Tensor]]]:
+        """A layer's parameters with their per-sample gradients, in blocks of samples."""
+        samples = len(gradient)
+        outer = gradient.reshape(samples, -1, gradient.shape[-1]).float()  # [N, T, out]
+        weight, bias = layer.weight, getattr(layer, "bias", None)
+        if id(bias) in self._hashes:
+            assert isinstance(bias, nn.Parameter)
+            yield bias, [outer.sum(1)]
+        if id(weight) in self._hashes:
+            assert isinstance(weight, nn.Parameter)
+            block = max(1, _ENTRIES // weight.numel())
+            make = _KINDS[str(_kind(layer))]
+            flat = inputs.reshape(samples, outer.shape[1], -1)
+            parts = zip(torch.split(flat, block), torch.split(outer, block), strict=True)
+            yield weight, (make(weight, *part).flatten(1) for part in parts)
+
+    def _add(self, found: Tensor, parameter: nn.Parameter, blocks: Iterable[Tensor]) -> None:
+        place, sign = self._hashes[id(parameter)]
+        begin = 0
+        for entries in blocks:
+            found[begin : begin + len(entries)].index_add_(1, place, entries * sign)
+            begin += len(entries)
+
+
+def _linear(weight: Tensor, inputs: Tensor, outer: Tensor) -> Tensor:
+    """Σ_t g_t a_tᵀ of every sample, [N, out, in]."""
+    return torch.einsum("nto,nti->noi", outer, inputs.float())
+
+
+def _transposed(weight: Tensor, inputs: Tensor, outer: Tensor) -> Tensor:
+    """The same for GPT-2's Conv1D, whose weight is [in, out]."""
+    return torch.einsum("nto,nti->nio", outer, inputs.float())
+
+
+def _embedding(weight: Tensor, inputs: Tensor, outer: Tensor) -> Tensor:
+    """The gradients of a table of embeddings, [N, rows, width]."""
+    found = outer.new_zeros(len(outer), *weight.shape)
+    rows = inputs.reshape(len(outer), -1, 1).long().expand(-1, -1, weight.shape[1])
+    return found.scatter_add_(1, rows, outer)
+
+
+_KINDS = {"Linear": _linear, "Conv1D": _transposed, "Embedding": _embedding}
+
+
+def _kind(layer: nn.Module) -> str | None:
+    """The kind of a layer whose gradients can be read, of itself or of what it inherits from."""
+    return next((one.__name__ for one in type(layer).__mro__ if one.__name__ in _KINDS), None)
+
+
+def _holds(layer: nn.Module, parameter: nn.Parameter) -> bool:
+    return any(one is parameter for one in layer.parameters(recurse=False))
+
+
+def _hash(parameter: Tensor, dimension: int, seed: int) -> tuple[Tensor, Tensor]:
+    """The place and the sign of every entry, drawn on the CPU: the same on any device."""
+    generator = torch.Generator().manual_seed(seed)
+    count = parameter.numel()
+    place = torch.randint(dimension, (count,), generator=generator)
+    sign = torch.randint(2, (count,), generator=generator, dtype=torch.int8) * 2 - 1
+    return place.to(parameter.device), sign.to(parameter.device)

@@ -1,0 +1,219 @@
+"""The audit of logs: curves, groups without signal and logged advantages, whatever the format."""
+
+import json
+from itertools import combinations
+
+import pandas as pd
+import pytest
+
+from maxk_lab import advantages
+from maxk_lab.errors import LabError
+from maxk_lab.own import log
+from maxk_lab.own.audit import audit
+
+GROUPS = {
+    (0, "a"): [0.0, 1.0, 0.5, 0.0],
+    (0, "b"): [1.0, 1.0, 1.0, 1.0],
+    (1, "a"): [0.0, 0.25, 0.0, 1.0],
+    (1, "c"): [0.0, 0.0, 2.0],
+    (2, "b"): [0.5, 0.5, 0.0, 0.75],
+}
+
+
+def rows(baseline="subloo", k=2):
+    for (step, prompt), rewards in GROUPS.items():
+        weights = 4 * advantages(rewards, k=k, baseline=baseline)
+        for reward, weight in zip(rewards, weights.tolist()):
+            yield {"step": step, "prompt": prompt, "reward": reward, "advantage": weight}
+
+
+def written(path, lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def best_of(k):
+    """The mean over groups of the mean maximum of all K-subsets."""
+    found = [
+        sum(map(max, combinations(rewards, k))) / len(list(combinations(rewards, k)))
+        for rewards in GROUPS.values()
+        if len(rewards) >= k
+    ]
+    return sum(found) / len(found)
+
+
+def overall(found):
+    return found.curve[found.curve.step == -1].set_index("k")
+
+
+def test_the_curve_is_the_mean_maximum_of_all_subsets(tmp_path):
+    found = audit(written(tmp_path / "log.jsonl", rows()), ks=(1, 2, 3, 4))
+    curve = overall(found)
+    for k in (1, 2, 3, 4):
+        assert curve.value[k] == pytest.approx(best_of(k), rel=1e-12)
+        assert curve.low[k] < curve.value[k] < curve.high[k]
+    assert curve.groups.tolist() == [5, 5, 5, 4]
+    assert (found.samples, found.groups, found.steps, found.sizes) == (19, 5, 3, (3, 4))
+    assert found.constant == 1 / 5
+    first = found.curve[(found.curve.step == 0) & (found.curve.k == 1)]
+    assert first.value.item() == pytest.approx((0.375 + 1) / 2)
+
+
+def test_intervals_are_over_prompts(tmp_path):
+    """The same groups again say nothing new, so that they do not narrow the interval."""
+    once = audit(written(tmp_path / "once.jsonl", rows()))
+    again = [line | {"step": line["step"] + 3 * i} for i in range(5) for line in rows()]
+    often = audit(written(tmp_path / "often.jsonl", again))
+    narrowed = overall(often).high - overall(often).low
+    assert (narrowed / (overall(once).high - overall(once).low)).min() == pytest.approx(1)
+
+
+def test_signal_and_noise_by_hand(tmp_path):
+    found = audit(written(tmp_path / "log.jsonl", rows())).rows.set_index(["baseline", "k"])
+    # b in step 0 has equal rewards; the second best of the others is below their best, but in b of
+    # step 2 too.
+    assert found.signal["centred", 1] == 4 / 5
+    assert found.signal["subloo", 2] == 4 / 5
+    assert found.signal["subloo", 4] == 3 / 4
+    weights = [advantages(rewards, k=2, baseline="centred") for rewards in GROUPS.values()]
+    noise = sum(float(each.square().sum()) for each in weights) / 5
+    assert found.noise["centred", 2] == pytest.approx(noise)
+    assert found.relative.groupby("k").min().eq(1).all()
+    assert found.relative["sample_loo", 1] > 2
+
+
+def test_logged_norms_weigh_the_noise(tmp_path):
+    lines = [line | {"grad_norm": 1.0 + 3 * (line["reward"] > 0)} for line in rows()]
+    plain, weighed = (
+        audit(written(tmp_path / "a.jsonl", rows())),
+        audit(written(tmp_path / "b.jsonl", lines)),
+    )
+    assert plain.equal_norms
+    assert not weighed.equal_norms
+    assert (weighed.rows.noise >= plain.rows.noise).all()
+    assert weighed.rows.noise.sum() > plain.rows.noise.sum()
+
+
+@pytest.mark.parametrize(
+    ("baseline", "k", "name"),
+    [("subloo", 2, "maxk subloo"), ("centred", 1, "maxk centred"), ("none", 2, "maxk")],
+)
+def test_logged_advantages_are_named(tmp_path, baseline, k, name):
+    trained = audit(written(tmp_path / "log.jsonl", rows(baseline, k))).trained
+    assert trained == (name, k, "4")
+
+
+def test_advantages_of_unequal_groups_have_a_factor_of_n(tmp_path):
+    lines = [
+        {"step": step, "prompt": prompt, "reward": reward, "advantage": len(rewards) * weight}
+        for (step, prompt), rewards in GROUPS.items()
+        for reward, weight in zip(rewards, advantages(rewards, k=2).tolist())
+    ]
+    trained = audit(written(tmp_path / "log.jsonl", lines)).trained
+    assert trained == ("maxk centred", 2, "n")
+
+
+def test_advantages_that_no_row_has_are_not_named(tmp_path):
+    lines = [line | {"advantage": line["reward"] ** 2} for line in rows()]
+    assert audit(written(tmp_path / "log.jsonl", lines)).trained is None
+
+
+def test_missing_rewards_and_a_damaged_last_line(tmp_path):
+    lines = list(rows())
+    lines[5]["reward"] = None
+    path = written(tmp_path / "log.jsonl", lines)
+    path.write_text(path.read_text() + '{"step": 3, "prom')
+    found = audit(path)
+    assert (found.missing, found.damaged, found.samples) == (1, 1, 18)
+
+
+def test_blocks_of_any_size_give_the_same(tmp_path, monkeypatch):
+    path = written(tmp_path / "log.jsonl", rows())
+    whole = audit(path)
+    for size in (1, 3, 5):
+        monkeypatch.setattr(log, "_ROWS", size)
+        found = audit(path)
+        pd.testing.assert_frame_equal(found.curve, whole.curve)
+        pd.testing.assert_frame_equal(found.rows, whole.rows)
+
+
+def test_rows_in_any_order_within_a_step(tmp_path):
+    lines = sorted(rows(), key=lambda line: (line["step"], line["reward"]))
+    found = audit(written(tmp_path / "log.jsonl", lines))
+    pd.testing.assert_frame_equal(
+        overall(found), overall(audit(written(tmp_path / "b.jsonl", rows())))
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_formats(tmp_path, suffix):
+    path = tmp_path / f"log.{suffix}"
+    table = pd.DataFrame(list(rows()))
+    if suffix == "csv":
+        table.to_csv(path)
+    else:
+        pytest.importorskip("pyarrow")
+        table.to_parquet(path)
+    whole = audit(written(tmp_path / "log.jsonl", rows()))
+    pd.testing.assert_frame_equal(audit(path).curve, whole.curve, check_dtype=False)
+
+
+def test_dumps_of_verl_are_a_folder_of_steps(tmp_path):
+    for step in (0, 1, 2):
+        lines = [
+            {"input": line["prompt"], "output": "x", "score": line["reward"], "step": step}
+            for line in rows()
+            if line["step"] == step
+        ]
+        written(tmp_path / f"{step + 9}.jsonl", lines)
+    found = audit(tmp_path)
+    assert found.curve.step.unique().tolist() == [-1, 0, 1, 2]
+    assert overall(found).value[1] == pytest.approx(best_of(1))
+
+
+def test_reward_functions_of_trl_are_summed(tmp_path):
+    lines = [
+        {"step": line["step"], "prompt": line["prompt"], "completion": "x", "advantage": 0.0}
+        | {"correct": line["reward"] / 2, "short": line["reward"] / 2}
+        for line in rows()
+    ]
+    assert overall(audit(written(tmp_path / "log.jsonl", lines))).value[1] == pytest.approx(
+        best_of(1)
+    )
+
+
+def test_columns_of_any_name(tmp_path):
+    lines = [{"r": line["reward"], "id": line["prompt"], "t": line["step"]} for line in rows()]
+    found = audit(written(tmp_path / "log.jsonl", lines), reward="r", group="id", step="t")
+    assert found.groups == 5
+
+
+def test_an_advice_keeps_the_signal(tmp_path):
+    one_success = [
+        {"prompt": i, "reward": float(i % 2 == 0 and j == 0)} for i in range(40) for j in range(8)
+    ]
+    advice = audit(written(tmp_path / "log.jsonl", one_success)).advice
+    assert advice.startswith("K = 8 with subloo: 50% of the groups")
+    nothing = [{"prompt": i, "reward": 1.0} for i in range(4) for _ in range(4)]
+    assert "no group has a signal" in audit(written(tmp_path / "b.jsonl", nothing)).advice
+
+
+@pytest.mark.parametrize(
+    ("lines", "asked", "message"),
+    [
+        ([{"reward": 1}], {}, "no column of the groups"),
+        ([{"prompt": 1}], {}, "no column of the rewards"),
+        ([{"reward": 1, "prompt": 1}], {"reward": "rewrd"}, "did you mean reward"),
+        ([{"reward": 1, "prompt": 1}], {}, "no group of two samples"),
+    ],
+)
+def test_refusals(tmp_path, lines, asked, message):
+    with pytest.raises(LabError, match=message):
+        audit(written(tmp_path / "log.jsonl", lines), **asked)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(LabError, match="there is no file"):
+        audit(tmp_path / "nothing.jsonl")
+    with pytest.raises(LabError, match=r"has no \.jsonl"):
+        audit(tmp_path)

@@ -1,0 +1,55 @@
+"""docs/your_own.md does what it says: its Python, its commands, its sweep."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from maxk_lab.cli import app
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/your_own.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    for name in ("mine", "prompts", "prompts.arithmetic", "tiny_model"):
+        sys.modules.pop(name, None)
+
+
+def said(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_python(folder):
+    mine, *examples = BLOCKS
+    (folder / "mine.py").write_text(mine)
+    check = said("check", "mine:advantages", "--k", 4)
+    assert check.exit_code == 1
+    assert "biased" in check.output
+    assert "give each sample a weight of its own" in check.output
+    assert len(examples) == 2
+    for example in examples:
+        exec(compile(example, "your_own.md", "exec"), {})
+
+
+@pytest.mark.slow
+def test_prompts_and_a_model_from_a_folder_of_one_s_own(folder):
+    pytest.importorskip("transformers")
+    shutil.copytree(ROOT / "experiments/prompts", folder / "experiments/prompts")
+    shutil.copy(ROOT / "experiments/own_prompts.yaml", folder / "experiments")
+    sys.path.insert(0, str(ROOT / "examples"))
+    from tiny_model import write
+
+    write("tiny")
+    run = said("run", "experiments/own_prompts.yaml", "--results", "results")
+    assert run.exit_code == 0, run.output
+    report = said("report", "own_prompts", "--results", "results")
+    assert "language model" in report.output or "Use " in report.output
+    assert "prompts.arithmetic:correct" in PAGE

@@ -1,0 +1,107 @@
+"""Samples of a training, measured: by scores, Gram matrices or a graph, against exact variances."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from typer.testing import CliRunner
+
+from maxk_lab import measure
+from maxk_lab.cli import app
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.check.bandit import TinyBandit
+from maxk_lab.estimators.method import Method
+from maxk_lab.own.audit import Audit
+
+BANDIT = TinyBandit((0.3, -0.8, 0.5, 0.1), (-6.25, -5.0, -4.1, -5.5))
+
+
+def samples(prompts=4, count=512, seed=0):
+    """Rewards [P, M] and scores [P, M, A] of the same bandit for every prompt."""
+    generator = torch.Generator().manual_seed(seed)
+    chance = torch.softmax(torch.tensor(BANDIT.logits, dtype=torch.float64), 0)
+    arms = torch.multinomial(chance, prompts * count, replacement=True, generator=generator)
+    rewards = torch.tensor(BANDIT.rewards, dtype=torch.float64)[arms]
+    return rewards.view(prompts, count), BANDIT.scores()[arms].view(prompts, count, -1)
+
+
+def variances(report):
+    """The variance by baseline."""
+    rows = report.summary.studies["gradient"].rows
+    return {row.key.baseline: row.intervals["variance"].value for row in rows}
+
+
+@pytest.mark.slow
+def test_variances_are_those_of_all_groups():
+    rewards, scores = samples(count=4096)
+    found = variances(measure(rewards, scores=scores, n=4, k=2))
+    for baseline, variance in found.items():
+        exact = BANDIT.trace_variance(4, Method.parse("maxk", baseline, 2))
+        assert variance == pytest.approx(exact, rel=0.1)
+    assert list(found) == ["none", "sample_loo", "pkpo_sloo", "centred", "subloo"]
+
+
+def test_scores_products_and_graphs_are_one():
+    rewards, scores = samples(count=64)
+    by_scores = variances(measure(rewards, scores=scores.numpy(), n=8, k=4))
+    by_gram = variances(measure(rewards.numpy(), gram=scores @ scores.mT, n=8, k=4))
+    assert by_gram == pytest.approx(by_scores)
+    logits = nn.Parameter(torch.tensor(BANDIT.logits, dtype=torch.float64))
+    arms = scores.argmax(-1)
+    log_probs = logits.log_softmax(0)[arms]
+    by_graph = variances(measure(rewards, log_probs=log_probs, parameters=[logits], n=8, k=4))
+    assert by_graph == pytest.approx(by_scores)
+
+
+def test_a_report_says_which_baseline_to_use():
+    rewards, scores = samples()
+    report = measure(rewards, scores=scores, n=16, k=8)
+    assert "Use " in report.text
+    assert "sample_loo" in report.text
+    assert report.chart("variance").to_dict()["datasets"]
+
+
+def test_rewards_alone_are_audited():
+    rewards, _ = samples()
+    found = measure(rewards, k=[1, 4])
+    assert isinstance(found, Audit)
+    assert found.groups == len(rewards)
+    assert set(found.rows.k) == {1, 4}
+
+
+def test_a_file_of_arrays_on_the_command_line(tmp_path):
+    rewards, scores = samples()
+    np.savez(tmp_path / "samples.npz", rewards=rewards, scores=scores)
+    np.savez(tmp_path / "rewards.npz", rewards=rewards)
+    np.savez(tmp_path / "nothing.npz", scores=scores)
+
+    def said(*words):
+        return CliRunner().invoke(app, ["measure", *map(str, words)])
+
+    out = tmp_path / "report"
+    shown = said(tmp_path / "samples.npz", "-n", 8, "-k", 2, "--out", out)
+    assert shown.exit_code == 0
+    assert "4 prompts with 512 samples each" in shown.output
+    assert (out / "report.html").is_file()
+    assert "Take: K = " in said(tmp_path / "rewards.npz").output
+    assert "has no array `rewards`" in said(tmp_path / "nothing.npz").output
+    assert "cannot read" in said(tmp_path / "absent.npz").output
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n": 300}, "n must be from 1 to 256"),
+        ({"scores": torch.zeros(4, 100, 3)}, "scores must begin with the shape"),
+        ({"gram": torch.zeros(4, 512, 3), "scores": None}, "gram must begin with the shape"),
+        ({"rewards": torch.zeros(3)}, "rewards must have 2 dimensions"),
+        ({"rewards": torch.full((4, 512), torch.nan)}, "rewards must be finite"),
+        ({"rewards": "many"}, "rewards must be numbers"),
+        ({"log_probs": torch.zeros(4, 512)}, "need the parameters"),
+        ({"baselines": ["eob"], "k": 4}, "no estimator can run"),
+    ],
+)
+def test_refusals(changes, message):
+    rewards, scores = samples()
+    with pytest.raises(LabError, match=message):
+        measure(**{"rewards": rewards, "scores": scores} | changes)
