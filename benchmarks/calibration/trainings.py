@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 from maxk_lab.results.compare.numbers import between_seeds
-from maxk_lab.statistics.estimates import Array, skewed_mean
+from maxk_lab.statistics.estimates import Array
 from maxk_lab.statistics.intervals import undefined
 from maxk_lab.statistics.seeds import (
     FALSE_ALARM,
@@ -27,6 +27,7 @@ from maxk_lab.statistics.seeds import (
     over_seeds,
     probability_interval,
     quantile_interval,
+    skewed_mean,
 )
 from maxk_lab.studies.training.compare import beaten, tested, with_differences_to
 from maxk_lab.studies.training.row import Trained, TrainingRow

@@ -21,9 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.statistics.measures import LIKE_THESE, THESE, Question
 
 Array = NDArray[np.float64]
@@ -386,73 +385,3 @@ def _crossing(excess: Callable[[float], float], step: float) -> float:
             return float(scipy.optimize.brentq(excess, inner, step, xtol=1e-9 * abs(step)))
         inner, step = step, 1.5 * step
     return math.copysign(math.inf, step)
-
-
-def skewed_mean(
-    values: ArrayLike,
-    level: float,
-    *,
-    within: Range = ANYWHERE,
-    stratum: Stratum | None = None,
-    of: str = "values",
-) -> Interval:
-    """The interval of the mean of values [U], or of the mean over strata [U] of their means.
-
-    Student's t of skewed values is skewed itself: of 128 log-normal values its 95 % interval covers
-    86 % to 92 %, so each end is the further of Hall's and Student's. The values lie `within` a
-    range, as then does the interval. Where a value or two carry all of the spread it rests on the
-    range alone; without one there is the mean and the reason why it has no interval, with the word
-    `of` for the values.
-    """
-    found = np.asarray(values, dtype=float)
-    if np.isnan(found).any():
-        return undefined(level, f"not defined on all {of}")
-    label = np.zeros(len(found), dtype=np.int64) if stratum is None else stratum
-    if len(found) < 2 or np.bincount(label).min() < 2:
-        value = float(found.mean()) if len(found) else math.nan
-        return undefined(level, f"fewer than two {of}: no interval", value)
-    spread, effective = spread_of_mean(found, label)
-    if effective >= FEWEST_EFFECTIVE - 1e-9:
-        low, high = map(within.clamped, spread.ends(level))
-        return Interval(spread.mean, low, high, level)
-    if within.bounded and stratum is None:
-        return _of_range(found, level, within)
-    why = (
-        f"an effective {effective:.1f} of {len(found)} {of} carry its spread"
-        if spread.error > 0
-        else f"the same on all {len(found)} {of}"
-    )
-    return undefined(level, f"{why}: no interval", spread.mean)
-
-
-def spread_of_mean(values: Array, stratum: Stratum) -> tuple[Spread, float]:
-    """The spread of the mean of values [U], at Welch's freedom over strata of two or more.
-
-    And the effective number of the squared deviations: of values of a normal distribution a third
-    of their count, of a single one that differs from all others 1, where all are the same 0.
-    """
-    estimate = over_instances(values[np.newaxis], stratum)
-    spread, squares = estimate.spread(np.ones(1)), estimate.parts.ravel() ** 2
-    if not spread.error > 0:
-        return spread, 0.0
-    variances, counts = np.bincount(stratum, squares), np.bincount(stratum)
-    freedom = float(variances.sum() ** 2 / (variances**2 / (counts - 1)).sum())
-    return replace(spread, freedom=freedom), effective_number(squares)
-
-
-def _of_range(values: Array, level: float, within: Range) -> Interval:
-    """The interval of bounded values of which hardly any differ, or one by far the most.
-
-    Where most are the same, the mean is off theirs by no more than the share of the others, which
-    is that of a count, times the way to an end of the range. Elsewhere the mean is a share itself.
-    """
-    value, count = float(values.mean()), len(values)
-    # Values that agree so far are the same.
-    common, times = np.unique(np.round(values, 9), return_counts=True)
-    usual, others = float(common[times.argmax()]), count - int(times.max())
-    if 2 * others < count:
-        _, share = clopper_pearson(others, count, level)
-        low, high = (usual + share * (end - usual) for end in (within.low, within.high))
-    else:
-        low, high = map(within.at, clopper_pearson(within.share(value) * count, count, level))
-    return Interval(value, min(low, value), max(high, value), level)

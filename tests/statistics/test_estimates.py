@@ -21,13 +21,12 @@ from maxk_lab.statistics.estimates import (
     over_instances,
     ratio,
     reach_of_t,
-    skewed_mean,
-    spread_of_mean,
     stratified_mean,
     stratum_weights,
     without_skewness,
 )
 from maxk_lab.statistics.measures import LIKE_THESE, THESE
+from maxk_lab.statistics.seeds import skewed_mean, spread_of_mean
 
 # Two seeds of different numbers of instances, and a combination of three numbers of each.
 STRATUM = np.repeat([0, 1], [5, 7])

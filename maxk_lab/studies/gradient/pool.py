@@ -13,10 +13,11 @@ from maxk_lab.ranges import Range
 from maxk_lab.report.naming import GridKey, Setting, environment_label, setting_of
 from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, PooledRow, grouped
 from maxk_lab.statistics.bias import LEAST_SIGNAL, BiasVerdict
-from maxk_lab.statistics.estimates import skewed_mean, stratified_mean
+from maxk_lab.statistics.estimates import stratified_mean
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import TypicalRatio, typical_relative_variance
 from maxk_lab.statistics.measures import MEASURES, THESE, in_group, measures_of
+from maxk_lab.statistics.seeds import skewed_mean
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.record import Metrics
 
