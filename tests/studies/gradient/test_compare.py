@@ -108,3 +108,26 @@ def test_a_ratio_that_is_exact_here_may_be_open_elsewhere(monkeypatch, about, ex
     )
     judged = compare.judge(claim, [(measured(RATIOS), measured(np.ones(len(RATIOS))))], 0.05)
     assert judged.verdict == expected, judged.text
+
+
+@pytest.mark.parametrize(
+    ("bias", "text"),
+    [
+        (
+            BiasVerdict("undefined", reason="no gradient"),
+            "1 of 2 rows not judged, e.g. a row: no gradient",
+        ),
+        (
+            BiasVerdict("no bias seen", p_value=1.0, reason="few groups"),
+            "no bias seen in 2 rows, but in 1 a row: few groups",
+        ),
+        (
+            BiasVerdict("no bias seen", p_value=1.0, detectable=0.6),
+            "no bias seen in 2 rows; the smallest bias along the gradient that could have been "
+            "seen is at most 0.6 (a row), more than the 0.5 asked for",
+        ),
+    ],
+)
+def test_a_bias_that_could_not_have_been_seen_leaves_a_claim_undecided(bias, text) -> None:
+    expected = Judged("undecided", text)
+    assert judge(CLAIM, [(row(NOTHING),), (row(bias),)], 0.05) == expected
