@@ -171,6 +171,8 @@ def facts(pooled: Pooled[GradientRow], summary: Summary) -> Facts:
     lines = _table(known, found, names, of_family.get("best", []))
     silent = grouped((row for row in rows if row.no_signal), lambda row: row.no_signal)
     of_estimators = grouped(decided, lambda one: one.first.key.estimator)
+    uses = [_use(several) for several in of_estimators.values()]
+    used = {name for use in uses for name in (use.name, f"{use.estimator} {use.name}")}
     return Facts(
         rows=len(rows),
         missing=[row.key.path for row in rows if not row.all_finished],
@@ -179,9 +181,14 @@ def facts(pooled: Pooled[GradientRow], summary: Summary) -> Facts:
         waiting=len(everything) - len(found),
         methods=list(dict.fromkeys(names.values())),
         unbiased_methods=len({names[row.key] for row in rows if row.catalogued_unbiased}),
-        uses=[_use(several) for several in of_estimators.values()],
+        uses=uses,
         estimators=_estimators(rows, of_family.get("best estimator", [])),
-        avoid=_avoid(lines, decided, of_family.get("reference", []), names),
+        avoid=_avoid(
+            [line for line in lines if line.method not in used],
+            decided,
+            of_family.get("reference", []),
+            names,
+        ),
         bias=_bias(known, names),
         next=_next(decided, summary),
         open=sum(not one.clear for one in decided),
