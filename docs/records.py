@@ -179,6 +179,12 @@ class Run:
         rows = self.report.summary.studies["training"].rows
         return row.measured in beaten(rows, k, self.values["alpha"])
 
+    def trajectories(self, row: Row, way: str) -> int:
+        """Return how many trajectories another way of decoding takes on an instance."""
+        cell = next(iter(row["cells"].values()))
+        found: int = self._directory.read(cell).metrics["extras"][way]["trajectories"]
+        return found
+
     def recommended(self, budget: int, objective: str) -> Mapping[str, Any]:
         """Return what `maxk-lab recommend --json` says for a budget of rollouts a step."""
         from maxk_lab.cli.verbs.recommend import as_json

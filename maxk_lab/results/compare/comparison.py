@@ -6,12 +6,13 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, MistakeError, shown
 from maxk_lab.report.model import Summary
-from maxk_lab.report.tables import PooledRow, axes
+from maxk_lab.report.tables import PooledRow, axes, grouped
 from maxk_lab.report.view import asked_view
 from maxk_lab.results.compare.changes import (
     claims_redefined,
@@ -212,7 +213,8 @@ def compare(
     one, other = names_of([a, b], directories)
     first, second = mine.summary(level), theirs.summary(level)
     selected = _selected((mine, theirs), where)
-    pairs, gone, new = matched(_rows(first, selected[0]), _rows(second, selected[1]), mine, theirs)
+    found = _Matched(mine, theirs, _rows(first, selected[0]), _rows(second, selected[1]))
+    pairs = found.pairs
     known = dict.fromkeys(name for pair in pairs for name, *_ in pair.in_both())
     for name in wanted:
         if name not in known:
@@ -220,7 +222,7 @@ def compare(
                 f"no row of both runs has the measure {shown(name)}{did_you_mean(name, known)}; "
                 f"they have {', '.join(known) or 'none'}"
             )
-    same = [pair for pair in pairs if _are_identical(pair, mine, theirs)]
+    same = [pair for pair in pairs if found.identical(pair)]
     finished = [pair for pair in pairs if pair.a.all_finished and pair.b.all_finished]
     apart = [pair for pair in finished if pair not in same]
     told, tests = Differences(mine, theirs, level, tie).of(apart, wanted, alpha)
@@ -240,9 +242,9 @@ def compare(
             )
             for pair, numbers in of_pairs
         ),
-        absences=tuple(_absences(pairs, gone, new, mine, theirs)),
+        absences=tuple(found.absences()),
         alarms=tuple(_alarms(pairs)),
-        counts=_counts(pairs, gone, new, mine, theirs),
+        counts=found.counts(),
         settings=settings_changed(mine.plan.spec, theirs.plan.spec),
         origins=origins_changed(
             *([one.provenance for one in run.records.values()] for run in (mine, theirs))
@@ -288,112 +290,111 @@ def _rows(summary: Summary, ids: Collection[str]) -> _Rows:
     }
 
 
-def matched(
-    mine: _Rows, theirs: _Rows, a: ReadRun, b: ReadRun
-) -> tuple[list[Pair], list[PooledRow], list[PooledRow]]:
-    """The rows of two reports that stand for each other, and those of A and of B alone.
+@dataclass(frozen=True)
+class _Matched:
+    """The rows of both reports: those that stand for each other, and those of one run alone."""
 
-    They do so by their keys; of those left, by their names where these are unique. A name leaves
-    out the parameters of the environment, of which one may have been changed.
-    """
-    same = {place: place for place in mine if place in theirs}
-    of_a, of_b = (
-        _by_name({at: row for at, row in rows.items() if at not in same}, run)
-        for rows, run in ((mine, a), (theirs, b))
-    )
-    same |= {
-        places[0]: of_b[name][0]
-        for name, places in of_a.items()
-        if len(places) == len(of_b.get(name, ())) == 1
-    }
-    taken = set(same.values())
-    return (
-        [Pair(at[0], mine[at], theirs[same[at]]) for at in mine if at in same],
-        [row for at, row in mine.items() if at not in same],
-        [row for at, row in theirs.items() if at not in taken],
-    )
+    a: ReadRun
+    b: ReadRun
+    mine: _Rows
+    theirs: _Rows
 
+    @cached_property
+    def _same(self) -> Mapping[tuple[str, Any], tuple[str, Any]]:
+        """The rows of A and B by their keys; of those left, by their names where unique.
 
-def _by_name(rows: _Rows, run: ReadRun) -> dict[tuple[Any, ...], list[tuple[str, Any]]]:
-    found: dict[tuple[Any, ...], list[tuple[str, Any]]] = {}
-    for (kind, key), row in rows.items():
-        environment = run.cells[next(iter(row.cells.values()))].as_dict()["environment"]
-        problem = tuple(environment.get(name) for name in _PROBLEM)
-        found.setdefault((kind, key.path, problem), []).append((kind, key))
-    return found
+        A name leaves out the parameters of the environment, of which one may have been changed.
+        """
+        same = {place: place for place in self.mine if place in self.theirs}
+        of_a, of_b = (
+            grouped([at for at in rows if at not in same], partial(_name, rows, run))
+            for rows, run in ((self.mine, self.a), (self.theirs, self.b))
+        )
+        for name, places in of_a.items():
+            if len(places) == len(of_b.get(name, ())) == 1:
+                same[places[0]] = of_b[name][0]
+        return same
 
-
-def _are_identical(pair: Pair, a: ReadRun, b: ReadRun) -> bool:
-    return dict(pair.a.cells) == dict(pair.b.cells) and all(
-        _same_metrics(cell, a, b) for cell in pair.a.cells.values()
-    )
-
-
-def _same_metrics(cell: str, a: ReadRun, b: ReadRun) -> bool:
-    """Whether a cell has a result in both runs, which is the same to the last digit."""
-    if cell in a.absent or cell in b.absent:
-        return False
-    return a.records[cell].metrics == b.records[cell].metrics
-
-
-def _counts(
-    pairs: Sequence[Pair],
-    gone: Sequence[PooledRow],
-    new: Sequence[PooledRow],
-    a: ReadRun,
-    b: ReadRun,
-) -> CellCounts:
-    found = Counter(
-        _standing(pair.a.cells.get(seed), pair.b.cells.get(seed), a, b)
-        for pair in pairs
-        for seed in {**pair.a.cells, **pair.b.cells}
-    )
-    found["gone"] += sum(len(row.cells) for row in gone)
-    found["new"] += sum(len(row.cells) for row in new)
-    return CellCounts(**found)
-
-
-def _standing(mine: str | None, theirs: str | None, a: ReadRun, b: ReadRun) -> str:
-    if mine is None or theirs is None:
-        return "new" if mine is None else "gone"
-    if mine in a.absent or theirs in b.absent:
-        return "neither" if mine in a.absent and theirs in b.absent else "without"
-    if mine != theirs:
-        return "paired"
-    return "identical" if _same_metrics(mine, a, b) else "other_numbers"
-
-
-def _absences(
-    pairs: Sequence[Pair],
-    gone: Sequence[PooledRow],
-    new: Sequence[PooledRow],
-    a: ReadRun,
-    b: ReadRun,
-) -> Iterator[Absence]:
-    """The rows that cannot be compared, or not with all seeds of A, and why."""
-    for row in gone:
-        lost = any(cell not in a.absent for cell in row.cells.values())
-        yield Absence("gone", row.key.path, "B does not plan it", missing=lost)
-    for row in new:
-        yield Absence("new", row.key.path, "A does not plan it", missing=False)
-    for pair in pairs:
-        path, there = pair.a.key.path, pair.b.cells
-        dropped = [seed for seed in pair.a.cells if seed not in there]
-        if dropped:
-            lost = any(pair.a.cells[seed] not in a.absent for seed in dropped)
-            seeds = f"seed{'s' if len(dropped) > 1 else ''} {', '.join(map(str, dropped))}"
-            yield Absence("gone", path, f"B does not plan {seeds}", missing=lost)
-        words = [
-            f"{name}: {'; '.join(_states(row.cells, run))}"
-            for name, row, run in (("A", pair.a, a), ("B", pair.b, b))
-            if not row.all_finished
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """The rows that stand for each other."""
+        same = self._same
+        return [
+            Pair(at[0], row, self.theirs[same[at]]) for at, row in self.mine.items() if at in same
         ]
-        if words:
-            lost = any(
-                cell not in a.absent and there.get(seed, "") in b.absent
-                for seed, cell in pair.a.cells.items()
-            )
-            yield Absence("unfinished", path, ". ".join(words), missing=lost)
+
+    @cached_property
+    def gone(self) -> list[PooledRow]:
+        """The rows of A alone."""
+        return [row for at, row in self.mine.items() if at not in self._same]
+
+    @cached_property
+    def new(self) -> list[PooledRow]:
+        """The rows of B alone."""
+        taken = set(self._same.values())
+        return [row for at, row in self.theirs.items() if at not in taken]
+
+    def identical(self, pair: Pair) -> bool:
+        """Whether its cells are the same in both, and so are all metrics, to the last digit."""
+        cells = dict(pair.a.cells)
+        return cells == dict(pair.b.cells) and all(
+            self._state(cell, cell) == "identical" for cell in cells.values()
+        )
+
+    def counts(self) -> CellCounts:
+        """How many cells stand for each other, and how."""
+        found = Counter(
+            self._state(pair.a.cells.get(seed), pair.b.cells.get(seed))
+            for pair in self.pairs
+            for seed in {**pair.a.cells, **pair.b.cells}
+        )
+        found["gone"] += sum(len(row.cells) for row in self.gone)
+        found["new"] += sum(len(row.cells) for row in self.new)
+        return CellCounts(**found)
+
+    def _state(self, mine: str | None, theirs: str | None) -> str:
+        if mine is None or theirs is None:
+            return "new" if mine is None else "gone"
+        lacking = (mine in self.a.absent) + (theirs in self.b.absent)
+        if lacking:
+            return "neither" if lacking == 2 else "without"
+        if mine != theirs:
+            return "paired"
+        same = self.a.records[mine].metrics == self.b.records[mine].metrics
+        return "identical" if same else "other_numbers"
+
+    def absences(self) -> Iterator[Absence]:
+        """The rows that cannot be compared, or not with all seeds of A, and why."""
+        absent = self.a.absent
+        for row in self.gone:
+            lost = any(cell not in absent for cell in row.cells.values())
+            yield Absence("gone", row.key.path, "B does not plan it", missing=lost)
+        for row in self.new:
+            yield Absence("new", row.key.path, "A does not plan it", missing=False)
+        for pair in self.pairs:
+            path, there = pair.a.key.path, pair.b.cells
+            dropped = [seed for seed in pair.a.cells if seed not in there]
+            if dropped:
+                lost = any(pair.a.cells[seed] not in absent for seed in dropped)
+                seeds = f"seed{'s' if len(dropped) > 1 else ''} {', '.join(map(str, dropped))}"
+                yield Absence("gone", path, f"B does not plan {seeds}", missing=lost)
+            words = [
+                f"{name}: {'; '.join(_states(row.cells, run))}"
+                for name, row, run in (("A", pair.a, self.a), ("B", pair.b, self.b))
+                if not row.all_finished
+            ]
+            if words:
+                lost = any(
+                    cell not in absent and there.get(seed, "") in self.b.absent
+                    for seed, cell in pair.a.cells.items()
+                )
+                yield Absence("unfinished", path, ". ".join(words), missing=lost)
+
+
+def _name(rows: _Rows, run: ReadRun, place: tuple[str, Any]) -> tuple[Any, ...]:
+    """The name of a row, with what makes the rewards of its environment other things."""
+    cell = run.cells[next(iter(rows[place].cells.values()))].as_dict()
+    return place[0], place[1].path, *(cell["environment"].get(name) for name in _PROBLEM)
 
 
 def _states(cells: Mapping[int, str], run: ReadRun) -> Iterator[str]:
