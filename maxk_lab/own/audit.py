@@ -43,9 +43,10 @@ class Audit:
     """The findings of an audit.
 
     `curve` [step, k, value, low, high, groups]: the unbiased Max@K, with intervals over prompts;
-    step -1 is all steps together. `rows` [baseline, k, signal, noise, relative]: the share of the
-    groups with a signal, the mean of Σ w²‖ψ‖², and that over the lowest at this K. `trained` is the
-    row of the catalogue that logged advantages are, its K and the factor; None if they are none.
+    step -1 is all steps together. `rows` [baseline, k, signal, noise, relative, effective]: the
+    share of the groups with a signal, the mean of Σ w²‖ψ‖², that over the lowest at this K, and how
+    many samples carry the weight of a group with a signal, (Σ|w|)²/Σw². `trained` is the row of the
+    catalogue that logged advantages are, its K and the factor; None if they are none.
     """
 
     curve: pd.DataFrame
@@ -192,8 +193,9 @@ class _Sums:
         signal = (weights - weights.mean(1, keepdim=True)).abs().amax(1) > 1e-12
         noise = float((weights.square() * norms).sum())
         key = method.baseline.name, method.k
-        sums = self.rows.setdefault(key, np.zeros(3))
-        sums += [len(rewards), int(signal.sum()), noise]
+        size = weights.abs().sum(1).square() / weights.square().sum(1).clamp(min=1e-300)
+        sums = self.rows.setdefault(key, np.zeros(4))
+        sums += [len(rewards), int(signal.sum()), noise, float(size[signal].sum())]
 
     def result(self, *, damaged: int) -> Audit:
         """The findings of all that was added."""
@@ -202,10 +204,10 @@ class _Sums:
         ]
         rows = pd.DataFrame(
             [
-                (baseline, k, signal / count, noise / count)
-                for (baseline, k), (count, signal, noise) in self.rows.items()
+                (baseline, k, signal / count, noise / count, size / max(signal, 1))
+                for (baseline, k), (count, signal, noise, size) in self.rows.items()
             ],
-            columns=["baseline", "k", "signal", "noise"],
+            columns=["baseline", "k", "signal", "noise", "effective"],
         ).sort_values(["k", "baseline"], kind="stable", ignore_index=True)
         rows["relative"] = rows.noise / rows.groupby("k").noise.transform("min")
         steps = pd.concat(self.curve).sort_values(["step", "k"]) if self.curve else None

@@ -154,9 +154,9 @@ class OwnOrPretrainedSettings(TransformerSettings):
 
 
 class PretrainedSettings(Settings):
-    """The settings of a saved language model."""
+    """The settings of a saved language model; bfloat16 is for a GPU."""
 
-    dtype: Dtype = _dtype()
+    dtype: Literal["float32", "float64", "bfloat16"] = _dtype()
     pretrained: str = _FOLDER
 
 

@@ -10,6 +10,7 @@ import typer
 from maxk_lab.cli import options
 from maxk_lab.cli.console import complain, emit_json, tell
 from maxk_lab.errors import LabError, SpecError
+from maxk_lab.installed import is_function_path, place_of
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.load import load_spec
 
@@ -40,6 +41,8 @@ def main(
                 f"{answer['file']}: ok, sweep {answer['name']} with {answer['cells']} cells "
                 f"({answer['skipped']} grid points skipped)"
             )
+            for name, file in answer["functions"].items():
+                tell(f"  {name} is in {file}")
     if errors:
         raise typer.Exit(2)
 
@@ -56,4 +59,9 @@ def _validate(path: Path, overrides: list[str]) -> dict[str, Any]:
         "name": plan.spec.name,
         "cells": len(plan.cells),
         "skipped": len(plan.skipped),
+        "functions": {
+            path: str(place_of(path.partition(":")[0]).origin)
+            for path in (key.rpartition(" ")[2] for key in plan.spec.content)
+            if is_function_path(path)
+        },
     }
