@@ -3,7 +3,7 @@
     python examples/tiny_model.py tiny           a GPT-2 of 30,000 parameters
     python examples/tiny_model.py tiny qwen2     a Qwen2
 
-Its tokens are the characters of the arithmetic prompts in experiments/prompts.
+Its tokens are the characters of the arithmetic prompts in examples/prompts.
 """
 
 from __future__ import annotations

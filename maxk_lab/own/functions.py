@@ -74,7 +74,7 @@ def function_of(path: str) -> Callable[..., Any]:
         place = file.stem
         if not file.is_file():
             raise LabError(f"there is no file {file}")
-        sys.path.insert(0, str(file.parent))
+        sys.path.append(str(file.parent))
     elif not is_function_path(path):
         raise LabError(f"name a function as module:name or file.py:name, got {shown(path)}")
     open_project_folders()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 import altair as alt
 import numpy as np
+import pandas as pd
 
 from maxk_lab.files import write_atomically
 from maxk_lab.visible import harmless
@@ -108,6 +109,17 @@ def finished(chart: Any, title: str, subtitle: str = "") -> Any:
     chart.title = alt.Title(lines, subtitle=subtitle) if subtitle else alt.Title(lines)
     chart.config = alt.Config.from_dict(theme(), validate=False)
     return chart
+
+
+def table_of(lines: Iterable[Mapping[str, Any]]) -> Table:
+    """Lines as a table; halves of letters, which no library can write, are spelled out."""
+    return pd.DataFrame(
+        {
+            name: one.encode(errors="backslashreplace").decode() if isinstance(one, str) else one
+            for name, one in line.items()
+        }
+        for line in lines
+    )
 
 
 def ordered(count: int) -> list[str]:

@@ -18,6 +18,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
     for name in ("mine", "prompts", "prompts.arithmetic", "tiny_model"):
         sys.modules.pop(name, None)
@@ -42,13 +43,13 @@ def test_python(folder):
 @pytest.mark.slow
 def test_prompts_and_a_model_from_a_folder_of_one_s_own(folder):
     pytest.importorskip("transformers")
-    shutil.copytree(ROOT / "experiments/prompts", folder / "experiments/prompts")
-    shutil.copy(ROOT / "experiments/own_prompts.yaml", folder / "experiments")
+    shutil.copytree(ROOT / "examples/prompts", folder / "examples/prompts")
+    shutil.copy(ROOT / "examples/own_prompts.yaml", folder / "examples")
     sys.path.insert(0, str(ROOT / "examples"))
     from tiny_model import write
 
     write("tiny")
-    run = said("run", "experiments/own_prompts.yaml", "--results", "results")
+    run = said("run", "examples/own_prompts.yaml", "--results", "results")
     assert run.exit_code == 0, run.output
     report = said("report", "own_prompts", "--results", "results")
     assert "language model" in report.output or "Use " in report.output

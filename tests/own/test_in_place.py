@@ -56,6 +56,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "mine_in_place.py").write_text(MODULE)
     (tmp_path / "sweep.yaml").write_text(SWEEP)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
     sys.modules.pop("mine_in_place", None)
 

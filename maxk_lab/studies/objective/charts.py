@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 import altair as alt
-import pandas as pd
 
 from maxk_lab.report import charts as draw
 from maxk_lab.report.charts import Figure, Table
@@ -23,7 +22,7 @@ def charts(
     found: Pooled[ObjectiveRow], summary: Summary, more: Collection[str] = ()
 ) -> Iterator[Figure]:
     """A chart for each environment and parameter."""
-    table: Table = pd.DataFrame(_estimates(found))
+    table: Table = draw.table_of(_estimates(found))
     if not table.empty:
         for _, part in table.groupby(["environment", "parameter"], sort=False):
             yield objective(part)

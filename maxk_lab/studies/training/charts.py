@@ -87,7 +87,7 @@ def estimates(rows: Sequence[TrainingRow], level: float) -> Table:
                 if math.isfinite(one.value):
                     ends = {"value": one.value, "low": one.low, "high": one.high, "level": level}
                     lines.append({**same, "measure": name, **where, **ends})
-    return pd.DataFrame(lines)
+    return draw.table_of(lines)
 
 
 _Line = tuple[str, Interval, dict[str, Any]]

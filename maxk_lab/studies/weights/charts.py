@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 import altair as alt
-import pandas as pd
 
 from maxk_lab.report import charts as draw
 from maxk_lab.report.charts import Figure, Table
@@ -24,7 +23,7 @@ def charts(
     found: Pooled[WeightsRow], summary: Summary, more: Collection[str] = ()
 ) -> Iterator[Figure]:
     """A chart for each environment, setting and n."""
-    table: Table = pd.DataFrame(_estimates(found))
+    table: Table = draw.table_of(_estimates(found))
     if not table.empty:
         for _, part in table.groupby("where", sort=False):
             yield effective_rewards(part)

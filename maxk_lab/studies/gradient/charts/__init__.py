@@ -9,7 +9,6 @@ from typing import Any
 
 import altair as alt
 import numpy as np
-import pandas as pd
 
 from maxk_lab.report import charts as draw
 from maxk_lab.report.charts import Figure, Table
@@ -121,7 +120,7 @@ def estimates(rows: Sequence[GradientRow]) -> Table:
                 ends = {"low": one.low, "high": one.high, "level": one.level}
                 number = {"measure": measure, "value": one.value, **ends, "about": one.question}
                 lines.append(same | number)
-    return pd.DataFrame(lines)
+    return draw.table_of(lines)
 
 
 def _place(row: GradientRow) -> Any:
