@@ -19,6 +19,7 @@ from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with, names_of
+from maxk_lab.sweeps.spec.environment import plain_value
 
 STATUSES = ("done", "failed", "missing")
 MOST_SEEDS = 12
@@ -166,7 +167,7 @@ def _describe(unit: Unit) -> str:
     """Return a text such as `tsp num_loc=20`, with what is varied of the policy."""
     pairs = [pair for pair in unit.environment.items() if pair[0] != "name"]
     pairs += [pair for pair in unit.setting.items() if not pair[0].startswith("environment.")]
-    words = [f"{key}={value}" for key, value in pairs if value not in ([], "")]
+    words = [f"{key}={plain_value(value)}" for key, value in pairs if value not in ([], "")]
     return " ".join([unit.environment["name"], *words])
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.language.rewards import load_rewards, score
+from maxk_lab.environments.language.rows import read_prompts
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped, token_statistics
 from maxk_lab.errors import LabError, shown
 from maxk_lab.policies.catalogue import fresh_policy
@@ -21,39 +20,6 @@ from maxk_lab.policies.catalogue import fresh_policy
 HELD_OUT = 5
 # Logits that are in memory at a time, where no gradient needs them.
 _LOGITS = 2**26
-
-
-def read_prompts(path: str | Path, prompt: str) -> list[dict[str, Any]]:
-    """The lines of a file of JSON lines, each with a text under the key `prompt`.
-
-    Raises `LabError`, naming the line, for one that has none or other keys than the first.
-    """
-    lines = []
-    try:
-        with Path(path).open(encoding="utf-8") as file:
-            for number, text in enumerate(file, start=1):
-                if text.strip():
-                    lines.append(_line(text, prompt, f"{path}, line {number}"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise LabError(f"cannot read the prompts {path}: {error}") from None
-    keys = [set(line) for line in lines]
-    if not lines:
-        raise LabError(f"{path} has no prompts")
-    for number, own in enumerate(keys, start=1):
-        if own != keys[0]:
-            names = ", ".join(sorted(own ^ keys[0]))
-            raise LabError(f"{path}: prompt {number} and the first differ in the keys {names}")
-    return lines
-
-
-def _line(text: str, prompt: str, where: str) -> dict[str, Any]:
-    try:
-        line = json.loads(text)
-    except ValueError as error:
-        raise LabError(f"{where}: no line of JSON: {error}") from None
-    if not isinstance(line, dict) or not isinstance(line.get(prompt), str):
-        raise LabError(f"{where}: no text under the key {prompt!r}: {shown(line)}")
-    return line
 
 
 class PromptEnvironment:

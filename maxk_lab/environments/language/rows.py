@@ -5,9 +5,10 @@ Imports no torch.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue
@@ -20,7 +21,7 @@ from maxk_lab.environments.language.tasks import (
     symbols_of,
 )
 from maxk_lab.environments.rows import EnvironmentRow, Footprint, of_transformer
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shown
 from maxk_lab.policies.catalogue import POLICIES, OwnOrPretrainedSettings, PolicyRow
 from maxk_lab.settings import File, Numbers, Settings, Texts, number, setting
 
@@ -163,6 +164,39 @@ TOY_LLM = LanguageRow(
 )
 
 
+def read_prompts(path: str | Path, prompt: str) -> list[dict[str, Any]]:
+    """The lines of a file of JSON lines, each with a text under the key `prompt`.
+
+    Raises `LabError`, naming the line, for one that has none or other keys than the first.
+    """
+    lines = []
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            for number, text in enumerate(file, start=1):
+                if text.strip():
+                    lines.append(_line(text, prompt, f"{path}, line {number}"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise LabError(f"cannot read the prompts {path}: {error}") from None
+    keys = [set(line) for line in lines]
+    if not lines:
+        raise LabError(f"{path} has no prompts")
+    for number, own in enumerate(keys, start=1):
+        if own != keys[0]:
+            names = ", ".join(sorted(own ^ keys[0]))
+            raise LabError(f"{path}: prompt {number} and the first differ in the keys {names}")
+    return lines
+
+
+def _line(text: str, prompt: str, where: str) -> dict[str, Any]:
+    try:
+        line = json.loads(text)
+    except ValueError as error:
+        raise LabError(f"{where}: no line of JSON: {error}") from None
+    if not isinstance(line, dict) or not isinstance(line.get(prompt), str):
+        raise LabError(f"{where}: no text under the key {prompt!r}: {shown(line)}")
+    return line
+
+
 class PromptSettings(Settings):
     """The settings of prompts of the user's own."""
 
@@ -219,6 +253,11 @@ class PromptRow(ScoredRow):
                 f"reward_weights must hold one weight for each of the {len(names)} reward "
                 f"functions, got {len(weights)}"
             )
+        if path := dict(parameters["prompts"] or {}).get("path"):
+            try:
+                read_prompts(path, parameters["prompt"])
+            except LabError as error:
+                problems.append(str(error))
         of_policy = EnvironmentRow.refusal(self, parameters, policy)
         return "; ".join(filter(None, (*problems, of_policy))) or None
 

@@ -188,7 +188,7 @@ def telling_parameters(environment: Block) -> dict[str, Any]:
     """
     given = {name: value for name, value in sorted(environment.items()) if name != "name"}
     filled = {
-        name: _plain(value) for name, value in given.items() if value not in ([], {}, "", None)
+        name: plain_value(value) for name, value in given.items() if value not in ([], {}, "", None)
     }
     if environment["name"] not in ENVIRONMENTS:
         return filled
@@ -201,7 +201,7 @@ def telling_parameters(environment: Block) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Return a file by its name alone, or by the beginning of its hash; a mapping as a text."""
     if not isinstance(value, Mapping):
         return value

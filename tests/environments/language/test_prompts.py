@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.environments.language.prompts import read_prompts
+from maxk_lab.environments.language.rows import read_prompts
 from maxk_lab.errors import LabError
 from maxk_lab.files import resolved_file
 from maxk_lab.gradients.scores.trajectories import instance_scores
