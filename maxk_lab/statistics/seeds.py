@@ -35,6 +35,8 @@ from maxk_lab.statistics.measures import LIKE_THESE
 # The mean over the instances of a seed, with the ends of its interval over these.
 Mean = tuple[float | None, float | None, float | None]
 SEEDS = "seeds"
+# The level of the intervals over instances that records of trainings hold.
+RECORDED_LEVEL = 0.95
 SAME = "the same in every seed: nothing tells how much another may differ"
 # Values this far below their mean tell no more of its upper tail than those at this share of it.
 _LEAST_SHARE = 0.1
@@ -120,12 +122,18 @@ def of_instances(
 
 
 def of_means(means: Sequence[Mean], level: float, within: Range = ANYWHERE) -> Interval:
-    """The interval over the means of several seeds; of one seed, its own over instances."""
+    """The interval over the means of several seeds; of one seed, its own over instances.
+
+    A record has that of one seed at `RECORDED_LEVEL`, and at no other level is there one.
+    """
     if len(means) > 1:
         return over_seeds(floats([value for value, *_ in means]), level, within)
     value, low, high = floats(means[0])
     if not low <= high:
         return Interval(value, low, high, level, "no interval over instances")
+    if level != RECORDED_LEVEL:
+        reason = f"of one seed, an interval is recorded at {RECORDED_LEVEL:.0%} alone"
+        return Interval(value, math.nan, math.nan, level, reason)
     ends_within = within.clamped(low), within.clamped(high)
     return Interval(value, *ends_within, level, question=LIKE_THESE)
 

@@ -7,6 +7,8 @@ import pytest
 from scipy import optimize, special, stats
 
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
+from maxk_lab.statistics.estimates import Interval
+from maxk_lab.statistics.measures import LIKE_THESE
 from maxk_lab.statistics.seeds import (
     between_values,
     improvement,
@@ -229,3 +231,11 @@ def test_the_sign_test_is_binomial():
     for seeds in range(1, 12):
         assert sign_test(seeds, 0) == pytest.approx(stats.binomtest(seeds, seeds).pvalue)
     assert sign_test(0, 0) == 1
+
+
+def test_the_interval_of_one_seed_is_at_the_level_of_its_record_alone():
+    mean = [(1.0, 0.5, 2.0)]
+    assert of_means(mean, 0.95) == Interval(1.0, 0.5, 2.0, 0.95, question=LIKE_THESE)
+    other = of_means(mean, 0.8)
+    assert (other.value, other.level, other.known) == (1.0, 0.8, False)
+    assert "recorded at 95% alone" in other.reason

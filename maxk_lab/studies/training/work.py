@@ -21,7 +21,7 @@ from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_
 from maxk_lab.ranges import Range
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.seeds import QUANTILES, over_instances
+from maxk_lab.statistics.seeds import QUANTILES, RECORDED_LEVEL, over_instances
 from maxk_lab.studies.training.grid import evaluated_ks
 from maxk_lab.studies.training.held_out import evaluation_set, optima_record, tuning_set
 from maxk_lab.studies.training.spec import checkpoint_file, evaluation_seed, snapshot_file
@@ -40,7 +40,6 @@ from maxk_lab.training.settings import Settings, Weighting
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
-LEVEL = 0.95
 # Steps of the log that are kept, and digits of its numbers.
 LOG_POINTS, DIGITS = 200, 6
 ENDS = ("value", "low", "high")
@@ -294,8 +293,8 @@ def _mean(values: Tensor, within: Range) -> Interval:
     """Return the mean of the [I] values that are defined, with its interval over these."""
     defined = values[~values.isnan()].tolist()
     if len(defined) == 0:
-        return undefined(LEVEL, "no instance has K scorable samples")
-    return over_instances(defined, LEVEL, within)
+        return undefined(RECORDED_LEVEL, "no instance has K scorable samples")
+    return over_instances(defined, RECORDED_LEVEL, within)
 
 
 def _ends(interval: Interval) -> dict[str, float | None]:
