@@ -39,7 +39,7 @@ def main(
         str | None, typer.Option(metavar="COLUMN", help="The squared norm of its score.")
     ] = None,
     k: Annotated[
-        list[int] | None, typer.Option("-k", min=1, help="A K to tell of. Repeatable.")
+        list[int] | None, typer.Option("--k", "-k", min=1, help="A K to tell of. Repeatable.")
     ] = None,
     json: options.Json = False,
 ) -> None:

@@ -16,13 +16,15 @@ def main(
         Path,
         typer.Argument(
             metavar="FILE.npz",
-            help="Arrays rewards [prompts, samples], and scores [.., D] or gram [.., samples].",
+            help="Arrays: rewards of prompts x samples, and their scores or gram.",
         ),
     ],
     n: Annotated[
-        list[int] | None, typer.Option("-n", min=1, help="Samples of a group. Repeatable.")
+        list[int] | None, typer.Option("--n", "-n", min=1, help="Samples of a group. Repeatable.")
     ] = None,
-    k: Annotated[list[int] | None, typer.Option("-k", min=1, help="A K. Repeatable.")] = None,
+    k: Annotated[
+        list[int] | None, typer.Option("--k", "-k", min=1, help="A K. Repeatable.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write report and figures into this folder.")
     ] = None,
