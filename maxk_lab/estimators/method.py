@@ -118,9 +118,12 @@ class Method:
     @property
     def catalogue_order(self) -> tuple[int, int, str]:
         """The places of both in the catalogue, then their spellings: a key to sort by."""
+        estimators, baselines = ESTIMATORS.names(), BASELINES.names()
+        own, base = self.estimator.row.name, self.baseline.row.name
         return (
-            ESTIMATORS.names().index(self.estimator.row.name),
-            BASELINES.names().index(self.baseline.row.name),
+            # The user's own come last.
+            estimators.index(own) if own in estimators else len(estimators),
+            baselines.index(base) if base in baselines else len(baselines),
             f"{self.estimator.name} {self.baseline.name}",
         )
 

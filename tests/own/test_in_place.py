@@ -95,6 +95,7 @@ def test_a_sweep_measures_them_and_what_they_are_made_of(folder):
     assert same.to_dict() == pytest.approx(variance["maxk", "centred"].to_dict(), rel=1e-9)
     doubled = variance["mine_in_place:doubled", "none", 2]
     assert doubled == pytest.approx(4 * variance["maxk", "centred", 2], rel=1e-9)
+    assert "half_centred" in maxk_lab("report", "own", "--results", "results", "--full").output
     before = maxk_lab("plan", "sweep.yaml", "--results", "results").output
     assert "0 missing" in before
     (folder / "mine_in_place.py").write_text(MODULE.replace("return 2 *", "return 3 *"))
@@ -116,6 +117,7 @@ def test_weights_of_a_function_itself(folder):
 def test_nothing_is_said_of_a_bias_that_nobody_derived(folder):
     method = Method.parse("maxk", "mine_in_place:half_centred", 2)
     assert not method.is_unbiased
+    assert method.catalogue_order > Method.parse("maxk", "subloo", 2).catalogue_order
     assert (
         "maxk-lab check mine_in_place:half_centred"
         in choose_baseline("mine_in_place:half_centred").row.condition
