@@ -36,7 +36,7 @@ CEILINGS = {
     "tests": (34_733, 24_000),
     "AST nodes, tests": (275_747, 215_000),
     "benchmarks + docs + .ci": (3_179, 2_400),
-    "examples + experiments": (165, 400),
+    "examples + experiments": (168, 400),
 }
 # The rooms that share a ceiling.
 TOGETHER = {room: shared for shared in CEILINGS for room in shared.split(" + ") if shared != room}

@@ -38,18 +38,21 @@ def write(folder: str | Path, kind: str = "gpt2", width: int = 32) -> None:
         eos_token="<end>",
         chat_template=CHAT,
     ).save_pretrained(folder)
-    torch.manual_seed(0)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        _model(kind, width).save_pretrained(folder)
+
+
+def _model(kind: str, width: int) -> Any:
     common: dict[str, Any] = {"vocab_size": len(TOKENS), "eos_token_id": 0, "bos_token_id": None}
     if kind == "gpt2":
         config = GPT2Config(
             n_positions=64, n_embd=width, n_layer=2, n_head=4, initializer_range=0.2, **common
         )
-        GPT2LMHeadModel(config).save_pretrained(folder)
-        return
+        return GPT2LMHeadModel(config)
     sizes = {"hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": 2}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.2}
-    config = Qwen2Config(**sizes, **heads, **common)
-    Qwen2ForCausalLM(config).save_pretrained(folder)
+    return Qwen2ForCausalLM(Qwen2Config(**sizes, **heads, **common))
 
 
 if __name__ == "__main__":
