@@ -120,8 +120,10 @@ def level(rule: Rule, ranked: Sorted) -> Tensor:
 
 def weights_by_rank(rule: Rule, ranked: Sorted) -> Tensor:
     """The rule's w in rank order, float64 `[..., n]`."""
-    rises = (ranked.gaps * _on_device(rule, ranked.values.device).steps).cumsum(-1)
-    return torch.cat([torch.zeros_like(ranked.top), rises], -1) + level(rule, ranked)
+    # In place: next to the sort, what costs time is touching fresh memory.
+    by_rank = torch.zeros_like(ranked.values)
+    torch.mul(ranked.gaps, _on_device(rule, ranked.values.device).steps, out=by_rank[..., 1:])
+    return by_rank.cumsum_(-1).add_(level(rule, ranked))
 
 
 def in_own_order(by_rank: Tensor, ranked: Sorted) -> Tensor:
