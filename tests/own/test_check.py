@@ -138,10 +138,26 @@ def test_weights_that_take_nan_for_a_number_are_told():
     ("options", "message"),
     [
         ({"k": 0}, "k must be at least 1"),
-        ({"k": 40}, "at most 13"),
+        ({"k": 9}, "at most 8"),
         ({"signature": "trlx"}, "must be one of rewards, flat, verl"),
     ],
 )
 def test_refusals(options, message):
     with pytest.raises(LabError, match=message):
         check(weighted("subloo"), **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"k": 8}, {"k": 4, "binary": True}, {"k": 1, "binary": True}])
+def test_no_division_by_the_spread_is_called_unbiased(options):
+    """Neither where few groups can be listed nor where every direction is right."""
+    found = check(wrong.divided_by_the_deviation, **options)
+    assert not found.unbiased
+    assert not found.ok
+
+
+@pytest.mark.parametrize("options", [{"k": 8}, {"k": 4, "binary": True}, {"k": 1, "binary": True}])
+def test_what_is_unbiased_is_called_so_at_the_largest_k_and_with_zeros_and_ones(options):
+    found = check(weighted("centred"), **options)
+    assert found.unbiased
+    assert found.ok

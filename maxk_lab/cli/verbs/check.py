@@ -27,7 +27,7 @@ def main(
     baseline: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only this baseline.")
     ] = None,
-    k: Annotated[int, typer.Option("--k", "-k", min=1, max=13, help="The K of FUNCTION.")] = 4,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, max=8, help="The K of FUNCTION.")] = 4,
     signature: Annotated[
         str, typer.Option(metavar="NAME", help="What FUNCTION takes: rewards, flat, verl.")
     ] = "rewards",
