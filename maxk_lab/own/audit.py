@@ -7,7 +7,6 @@ else with equal ones.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from scipy import stats
 from torch import Tensor
 
 from maxk_lab.errors import LabError
@@ -24,6 +22,8 @@ from maxk_lab.estimators import maxk_curve
 from maxk_lab.estimators.method import Method
 from maxk_lab.own.check import factor_name, methods
 from maxk_lab.own.log import Log, open_log
+from maxk_lab.ranges import ANYWHERE, SHARES
+from maxk_lab.statistics.seeds import over_instances
 
 LEVEL = 0.95
 # Prompts fall into so many clusters, by their hash: memory does not grow with the log.
@@ -127,7 +127,7 @@ class _Sums:
         self.samples = self.groups = self.missing = self.constant = 0
         self.binary = self.equal_norms = True
         self.sizes = 10**9, 0
-        self.curve: list[pd.DataFrame] = []
+        self.curve: list[tuple[Any, ...]] = []
         self.steps = 0
         self.values: dict[int, np.ndarray[Any, Any]] = {}  # [clusters, 2] by K: sums and counts
         self.rows: dict[tuple[str, int], np.ndarray[Any, Any]] = {}  # groups, with signal, noise
@@ -144,14 +144,15 @@ class _Sums:
         for n, groups in rows[rows["size"] > 1].sort_values("at", kind="stable").groupby("size"):
             curves += list(self._add(int(str(n)), groups))
         if "step" in table and curves:
-            told = pd.concat(curves, ignore_index=True).groupby(["step", "k"], sort=False).value
-            means = told.agg(["mean", "sem", "size"]).reset_index()
-            half = stats.t.ppf((1 + LEVEL) / 2, means["size"] - 1) * means["sem"]
-            ends = {"low": means["mean"] - half, "high": means["mean"] + half}
-            self.curve.append(
-                means.assign(**ends).rename(columns={"mean": "value", "size": "groups"})[_CURVE]
-            )
-            self.steps += int(means.step.nunique())
+            by_step = pd.concat(curves, ignore_index=True).groupby(["step", "k"], sort=False).value
+            self.curve += [(*place, *self._mean(values)) for place, values in by_step]
+            self.steps += int(rows.step.nunique())
+
+    def _mean(self, values: Any) -> tuple[float, float, float, int]:
+        """The mean of values of prompts, and its interval; NaN where too few of them vary."""
+        within = SHARES if self.binary and SHARES.holds(values) else ANYWHERE
+        found = over_instances(list(values), LEVEL, within)
+        return found.value, found.low, found.high, len(values)
 
     def _add(self, n: int, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
         """Add groups of n samples, whose rows are in order; their Max@K by step."""
@@ -199,9 +200,13 @@ class _Sums:
 
     def result(self, *, damaged: int) -> Audit:
         """The findings of all that was added."""
-        whole = [
-            (-1, k, *_clustered(sums[:, 0], sums[:, 1])) for k, sums in sorted(self.values.items())
-        ]
+        whole = []
+        for k, sums in sorted(self.values.items()):
+            value, counts = sums[:, 0].sum() / sums[:, 1].sum(), sums[:, 1]
+            # What a cluster of prompts adds to the mean, as if all had as many groups.
+            far = (sums[:, 0] - value * counts) / counts[counts > 0].mean()
+            _, low, high, _ = self._mean(value + far[counts > 0])
+            whole.append((-1, k, value, low, high, int(counts.sum())))
         rows = pd.DataFrame(
             [
                 (baseline, k, signal / count, noise / count, size / max(signal, 1))
@@ -210,10 +215,8 @@ class _Sums:
             columns=["baseline", "k", "signal", "noise", "effective"],
         ).sort_values(["k", "baseline"], kind="stable", ignore_index=True)
         rows["relative"] = rows.noise / rows.groupby("k").noise.transform("min")
-        steps = pd.concat(self.curve).sort_values(["step", "k"]) if self.curve else None
-        curve = pd.concat([pd.DataFrame(whole, columns=_CURVE), steps], ignore_index=True)
-        if self.binary:
-            curve[["low", "high"]] = curve[["low", "high"]].clip(0.0, 1.0)
+        steps = sorted(self.curve, key=lambda line: line[:2])
+        curve = pd.DataFrame([*whole, *steps], columns=_CURVE)
         return Audit(
             curve,
             rows,
@@ -229,18 +232,6 @@ class _Sums:
             self.equal_norms,
             _advice(rows),
         )
-
-
-def _clustered(sums: Any, counts: Any) -> tuple[float, float, float, int]:
-    """The mean over groups with its interval over clusters of prompts: a ratio, linearised."""
-    sums, counts = sums[counts > 0], counts[counts > 0]
-    total, clusters = counts.sum(), len(counts)
-    mean = sums.sum() / total
-    if clusters < 2:
-        return mean, math.nan, math.nan, int(total)
-    spread = np.square(sums - mean * counts).sum() * clusters / (clusters - 1)
-    half = stats.t.ppf((1 + LEVEL) / 2, clusters - 1) * math.sqrt(spread) / total
-    return mean, mean - half, mean + half, int(total)
 
 
 def _trained_with(compared: Sequence[tuple[Tensor, Tensor]]) -> tuple[str, int, str] | None:

@@ -119,10 +119,10 @@ class Bias:
 class Verdict:
     """The findings of a check.
 
-    `verdict` is one line. `unbiased`: E[Σ w_i ψ_i] is ∇J_K times a factor of n and K alone, on a few
-    bandits whose groups are all listed, to five digits; `ok`: it is, and no law that weights need is broken. `equals` names the row of
-    the catalogue with the same weights times `factor`; `example` is the smallest group at which it
-    is wrong, and `change` what to do.
+    `verdict` is one line. `unbiased`: E[Σ w_i ψ_i] is ∇J_K times a factor of n and K alone, to five
+    digits on a few bandits whose groups are all listed; `ok`: it is, and no law that weights need
+    is broken. `equals` names the row of the catalogue with the same weights times `factor`;
+    `example` is the smallest group at which it is wrong, and `change` what to do.
     """
 
     function: str

@@ -5,11 +5,12 @@ from itertools import combinations
 
 import pandas as pd
 import pytest
+import torch
 
 from maxk_lab import advantages
 from maxk_lab.errors import LabError
 from maxk_lab.own import log
-from maxk_lab.own.audit import audit
+from maxk_lab.own.audit import _Sums, audit
 
 GROUPS = {
     (0, "a"): [0.0, 1.0, 0.5, 0.0],
@@ -224,3 +225,28 @@ def test_no_file(tmp_path):
         audit(tmp_path / "nothing.jsonl")
     with pytest.raises(LabError, match=r"has no \.jsonl"):
         audit(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prompts", [24, 200])
+@pytest.mark.parametrize("times", [1, 3])
+def test_intervals_cover_the_mean_over_prompts_or_are_withheld(prompts, times):
+    """Of groups whose prompts differ and come several times, with rare successes among them."""
+    generator = torch.Generator().manual_seed(prompts + times)
+    shown = covered = 0
+    for _ in range(300):
+        chance = torch.rand(prompts, generator=generator).square().repeat_interleave(times)
+        drawn = torch.rand(len(chance), 4, generator=generator)
+        rewards = (drawn < chance[:, None]).double()
+        names = torch.arange(prompts).repeat_interleave(times * 4).numpy()
+        names = [f"{name}-{_ % 7}" for name in names]
+        table = pd.DataFrame({"group": names, "reward": rewards.flatten().numpy()})
+        table["step"] = (torch.arange(len(table)) // 4 % times).numpy()
+        sums = _Sums((2,))
+        sums.add(table)
+        (whole,) = sums.result(damaged=0).curve.query("step == -1").itertuples()
+        exact = 2 / 3 - 1 / 5  # E[1 - (1 - p)^2] of p the square of a uniform number
+        shown += whole.low == whole.low
+        covered += whole.low <= exact <= whole.high
+    assert shown > 250
+    assert covered / shown > 0.92

@@ -100,10 +100,7 @@ def _print_curve(curve: pd.DataFrame) -> None:
     for step in dict.fromkeys([-1, *told]):
         rows = curve[curve.step == step].set_index("k")
         cells = [
-            f"{rows.value[k]:.3f} [{rows.low[k]:.3f}, {rows.high[k]:.3f}]"
-            if k in rows.index
-            else ""
-            for k in ks
+            _told(rows.value[k], rows.low[k], rows.high[k]) if k in rows.index else "" for k in ks
         ]
         lines.append(["all" if step == -1 else f"{step}", *cells])
     print_table(["step", *(f"K = {k}" for k in ks)], lines)
@@ -123,3 +120,8 @@ def _print_rows(rows: pd.DataFrame) -> None:
                 cells.append("")
         lines.append([str(baseline), *cells])
     print_table(["baseline", *(f"K = {k}" for k in ks)], lines)
+
+
+def _told(value: float, low: float, high: float) -> str:
+    ends = "—" if low != low else f"{low:.3f}, {high:.3f}"
+    return f"{value:.3f} [{ends}]"
