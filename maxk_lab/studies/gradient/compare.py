@@ -78,7 +78,7 @@ def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled
     would not undo it (`stays_less`). The level is Bonferroni over all these comparisons of the
     sweep, so the probability of any wrong mark is at most `alpha`. Without a known lowest there is
     no mark, nor where too few instances carry a mean, or where a ratio is undefined: `rivals` of
-    the lowest has those that it is not told apart from.
+    the lowest has those that are not significantly different from it.
 
     Every row of the group has its ratio to the lowest. The best possible is the joint optimum of
     the same environment, setting, stage, n and objective. A row derived biased has no ratio to it:
@@ -163,7 +163,7 @@ def ratio(
 
 
 def rivals_of(first: GradientRow, others: Iterable[GradientRow], level: float) -> tuple[Rival, ...]:
-    """Those of the others that `first`, each at `level`, is not told apart from.
+    """Those of the others that do not differ significantly from `first`, each at `level`.
 
     The one of least variance is `first` or one of them, as surely as all comparisons hold.
     """
@@ -265,7 +265,7 @@ class Contest:
 
     @property
     def clear(self) -> bool:
-        """The `top` is told apart from all others."""
+        """The `top` differs significantly from all others."""
         return not self.against and not self.one
 
     @property

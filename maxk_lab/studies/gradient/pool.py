@@ -88,7 +88,7 @@ class OverLeast:
 
 @dataclass(frozen=True)
 class Rival:
-    """A baseline that the least of its group is not told apart from, at the level of the stars.
+    """A baseline not significantly different from the lowest of its group, at the level of stars.
 
     `here`: on the instances that were measured the least has less all the same, beyond doubt and on
     most of them.
@@ -114,9 +114,9 @@ class GradientRow(PooledRow):
     there can be, where that was computed, `over_least` that over the least of the group. `typical`
     is the median over instances of the relative variance. `carrying` are the effective numbers of
     instances behind the mean of the `variance` and of the `gradient`'s squared norm. `rivals` are
-    those that the least of a group is not told apart from: without any, it is `best`. A row is
-    `testable` where the pool of some instance is large enough for a test of bias. `no_signal` says
-    why a row whose groups show no variance is compared with no other: it has no units either.
+    those not significantly different from the lowest of a group: without any, it is `best`. A row
+    is `testable` where the pool of some instance is large enough for a test of bias. `no_signal`
+    says why a row whose groups show no variance is compared with no other: it has no units either.
     """
 
     key: GradientKey
