@@ -134,6 +134,12 @@ class Method:
         return needed == (None, None) and not (self.needs_ratios or self.is_token_level)
 
     @property
+    def is_shift_invariant(self) -> bool:
+        """Whether a number that is added to all rewards of a group changes no weight."""
+        row = self.baseline.row if self.estimator.row.has_objective else self.estimator.row
+        return row.shift_invariant
+
+    @property
     def takes_baseline(self) -> bool:
         """Whether the estimator takes a baseline other than `none`."""
         return self.estimator.row.takes_baseline

@@ -158,11 +158,10 @@ def shifts_and_scales(
     method: Method, rewards: Tensor, numbers: dict[str, Any], found: Tensor
 ) -> None:
     chosen, base = method.estimator.row, method.baseline.row
-    blind = base.shift_invariant if chosen.has_objective else chosen.shift_invariant
     if base.name == "joint_optimum":
         return  # it is given as numbers in units of reward
     shifted = method.weights(rewards + 1024, **numbers)
-    if blind:
+    if method.is_shift_invariant:
         assert torch.equal(shifted, found)
     elif chosen.has_objective and base.name != "constant":
         level = method.weights(torch.full_like(rewards, 1024), **numbers)

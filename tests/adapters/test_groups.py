@@ -1,0 +1,137 @@
+"""Flat batches: any order, any sizes, missing rewards, every pair that needs only rewards."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maxk_lab import advantages
+from maxk_lab.adapters import Weighting, grouped_advantages, grouped_curve
+from maxk_lab.errors import LabError
+from maxk_lab.estimators import BASELINES, ESTIMATORS, maxk_reward_estimate
+from maxk_lab.estimators.method import Method
+
+PAIRS = [
+    (estimator.name, baseline.name)
+    for estimator in ESTIMATORS
+    for baseline in BASELINES
+    for method in [Method.parse(estimator.name, baseline.name, 2)]
+    if method.needs_rewards_alone and method.pair_refusal is None and method.refusal(4) is None
+]
+
+
+@pytest.mark.parametrize(("estimator", "baseline"), PAIRS)
+def test_every_pair_is_n_times_its_weights(estimator, baseline):
+    rewards = torch.tensor([0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0])
+    found = grouped_advantages(
+        rewards, [0] * 4 + [1] * 4, estimator=estimator, baseline=baseline, k=2
+    )
+    exact = 4 * advantages(rewards.view(2, 4), estimator=estimator, baseline=baseline, k=2)
+    torch.testing.assert_close(found, exact.flatten())
+    assert found.dtype == torch.float32
+
+
+@given(
+    samples=st.lists(
+        st.tuples(st.sampled_from("abc"), st.none() | st.floats(-1e3, 1e3)), min_size=1, max_size=24
+    ),
+    order=st.randoms(use_true_random=False),
+)
+def test_order_is_free_and_missing_rewards_touch_nobody(samples, order):
+    def weighed(pairs):
+        names, rewards = zip(*pairs, strict=True)
+        return grouped_advantages(list(rewards), names, k=2, small_groups="zero")
+
+    found = weighed(samples)
+    for name in "abc":
+        at = [i for i, (one, _) in enumerate(samples) if one == name]
+        there = [i for i in at if samples[i][1] is not None]
+        exact = np.zeros(len(there))
+        if len(there) > 2:
+            exact = len(there) * advantages([samples[i][1] for i in there], k=2).numpy()
+        np.testing.assert_allclose(found[there], exact, rtol=1e-12, atol=1e-9)
+        assert not found[[i for i in at if i not in there]].any()
+    places = list(range(len(samples)))
+    order.shuffle(places)
+    np.testing.assert_allclose(weighed([samples[i] for i in places]), found[places], atol=1e-9)
+
+
+def test_types_follow_the_rewards():
+    names = np.array(["x", "y", "x", "y", "x", "y"])
+    half = torch.tensor([1.0, 2.0, 3.0, 5.0, 8.0, 13.0], dtype=torch.bfloat16)
+    assert grouped_advantages(half, names, k=2).dtype == torch.bfloat16
+    assert grouped_advantages(half.float().numpy(), names, k=2).dtype == np.float32
+    whole = grouped_advantages([1, 2, 3, 5, 8, 13], names.tolist(), k=2)
+    assert whole.dtype == np.float64
+    by_tensor = grouped_advantages(half, torch.tensor([0, 1] * 3), k=2)
+    np.testing.assert_allclose(by_tensor.double(), whole, rtol=1e-2)
+
+
+def test_a_baseline_that_weighs_by_length_gets_lengths():
+    rewards, lengths = torch.rand(2, 6).double(), torch.tensor([[3.0, 1, 4, 1, 5, 9]] * 2).double()
+    found = grouped_advantages(
+        rewards.flatten(),
+        [0] * 6 + [1] * 6,
+        k=2,
+        baseline="optimal[length]",
+        lengths=lengths.flatten(),
+    )
+    exact = advantages(
+        rewards, k=2, baseline="optimal[length]", trajectory_weights={"length": lengths}
+    )
+    torch.testing.assert_close(found.view(2, 6), 6 * exact)
+
+
+def test_a_curve_of_every_group():
+    rewards = [1.0, 5.0, None, 2.0, 4.0, 9.0]
+    found = grouped_curve(rewards, ["a", "b", "a", "b", "a", "b"], [1, 2, 3])
+    assert found[0].tolist() == pytest.approx([2.5, 4.0, np.nan], nan_ok=True)
+    group = torch.tensor([5.0, 2.0, 9.0]).double()
+    exact = [float(maxk_reward_estimate(group, k)) for k in (1, 2, 3)]
+    assert found[1].tolist() == pytest.approx(exact)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "needs k"),
+        ({"k": 4}, "2 of 2 groups have 4 samples with a reward: centred needs"),
+        ({"k": 2, "baseline": "centered"}, "centred"),
+        ({"k": 2, "baseline": "optimal[length]"}, "needs the length of every sample"),
+        ({"k": 2, "baseline": "optimal[grad_norm]"}, "needs the gradient of every sample"),
+        ({"k": 2, "estimator": "grpo", "baseline": "centred"}, "takes no baseline"),
+        ({"k": 2, "groups": [0, 1]}, "8 rewards need as many groups, got 2"),
+        ({"k": 2, "rewards": [[1.0] * 4] * 2}, "flat"),
+        ({"k": 2, "rewards": ["x"] * 8}, "must be numbers"),
+        ({"k": 2, "rewards": [np.inf] * 8}, "finite"),
+        ({"k": 2, "rewards": [None] * 4 + [1.0] * 4}, "1 of 2 groups have no reward at all"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(options, words):
+    options = {"rewards": [1.0, 2.0] * 4, "groups": [0] * 4 + [1] * 4} | options
+    with pytest.raises(LabError, match=words.replace("[", r"\[")):
+        grouped_advantages(**options)
+
+
+def test_a_level_that_is_gone_is_refused_at_construction():
+    with pytest.raises(LabError, match="depends on the level of the rewards, but TRL"):
+        Weighting.chosen(k=2, baseline="sample_loo", centred_by="TRL")
+    with pytest.raises(LabError, match="centred needs 1 <= K < n"):
+        Weighting.chosen(k=8, n=8)
+    assert Weighting.chosen(k=8, n=16, centred_by="TRL").method.k == 8
+
+
+@pytest.mark.slow
+def test_beside_a_trainer_nothing_but_torch_is_imported():
+    heavy = ("rl4co", "lightning", "wandb", "pandas", "scipy", "transformers", "altair", "rich")
+    code = (
+        "import sys; from maxk_lab.adapters import grouped_advantages;"
+        "grouped_advantages([1.0, 2.0, 3.0], [0, 0, 0], k=2);"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
