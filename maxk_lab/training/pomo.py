@@ -50,6 +50,18 @@ class PomoSettings(Model):
     stable_sort: bool = True
     val_samples: AtLeastOne = 64
 
+    @classmethod
+    def split(cls, options: Mapping[str, Any], baseline: str | None) -> tuple[Self, dict[str, Any]]:
+        """Return the settings among the options of a model, checked, and its other options."""
+        given = {name: options[name] for name in cls.model_fields if name in options}
+        row = choose_estimator(given.get("estimator", "maxk")).row
+        if baseline is None or (baseline == "shared" and not row.takes_baseline):
+            baseline = row.default_baseline
+        name = choose_baseline("group_mean" if baseline == "shared" else baseline).name
+        settings = cls.from_mapping(given | {"baseline": name})
+        settings.check()
+        return settings, {name: one for name, one in options.items() if name not in given}
+
     def method(self, k: int, n: int) -> Method:
         """Return the estimator with its baseline at K; Leader Reward has none, so one up to n."""
         name = choose_estimator(self.estimator).row.name
@@ -85,83 +97,22 @@ class PomoSettings(Model):
                 raise ValueError(refusal)
 
 
-class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
-    """POMO whose loss is −mean over instances of Σ_i w_i log π(τ_i).
+class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
+    """What makes a REINFORCE model of RL4CO one of Max@K: loss, i.i.d. samples and validation.
 
-    The weights w are those of any pair of the catalogue. A script for POMO changes its import,
-    `from maxk_lab.training import MaxKPOMO as POMO`. Besides POMO's arguments there are:
-
-        k                     the K of Max@K: what training is for and what validation reports
-        num_samples           n, the samples per instance; by default num_starts, or as many as
-                              POMO takes starts
-        start                 iid (default): n samples of the policy, its own first action
-                              included. multistart: POMO's forced first actions. That is another
-                              objective: its samples are not identically distributed, the first
-                              decision is not trained, and no weighting is unbiased for J_K
-        estimator, baseline   names of the catalogue, `maxk` and `centred` by default. `reinforce`
-                              with `group_mean` is POMO's own loss; RL4CO's word for this baseline,
-                              `shared`, is understood
-        variance_reduction    none, sample_loo or subloo: the baseline under its older name
-        k_schedule            {kind: fixed | linear | step, first, until}: the K of every
-                              optimisation step (`KScheduleSettings`)
-        entropy_bonus         times the mean over trajectories of the entropies summed over their
-                              steps, added to what is maximised
-        weight_normalization, min_gap_scale, stable_sort   as in `maxk_lab.estimators.advantages`
-        val_samples           how many i.i.d. samples of each instance validation and test draw
-
-    `reward_scale` is RL4CO's and scales the advantages n w. Validation and test log `max@1`,
-    `max@2`, `max@4`, … and `max@k`: the unbiased estimate from i.i.d. samples, whatever `start` is.
-    `val/reward` is that at k, so that existing monitors choose by the objective; `val/max_reward`
-    is the best of val_samples. No augmentation is applied. A checkpoint holds neither environment
-    nor policy, so that torch reads it at its default, `weights_only=True`.
-
-    Raises `LabError` for settings that are wrong by themselves and `ValueError` where n samples are
-    too few.
+    It stands before the model among the bases of a class, whose constructor calls `prepare`.
     """
 
+    settings: PomoSettings
     train_metrics: list[str]
     val_metrics: list[str]
     test_metrics: list[str]
 
-    def __init__(
-        self,
-        env: RL4COEnvBase,
-        policy: nn.Module | None = None,
-        policy_kwargs: Mapping[str, Any] | None = None,
-        baseline: str | None = None,
-        num_augment: int = 1,
-        *,
-        num_starts: int | None = None,
-        num_samples: int | None = None,
-        variance_reduction: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        options = {name: kwargs[name] for name in PomoSettings.model_fields if name in kwargs}
-        if variance_reduction is not None and baseline not in (None, "shared", variance_reduction):
-            raise LabError(
-                f"give variance_reduction or baseline, got {variance_reduction} and {baseline}"
-            )
-        row = choose_estimator(options.get("estimator", "maxk")).row
-        name = variance_reduction or baseline
-        if name is None or (name == "shared" and not row.takes_baseline):
-            name = row.default_baseline
-        name = choose_baseline("group_mean" if name == "shared" else name).name
-        settings = PomoSettings.from_mapping(options | {"baseline": name})
-        settings.check()
-        if None not in (num_samples, num_starts) and num_samples != num_starts:
-            raise LabError(f"give num_samples or num_starts, got {num_samples} and {num_starts}")
-        n = num_starts if num_samples is None else num_samples
-        if n is not None:
-            settings.check_size(n)
-        # Under its name, so that a checkpoint holds a plain mapping.
-        policy_kwargs = dict(policy_kwargs or {})
-        others = {name: value for name, value in kwargs.items() if name not in options}
-        super().__init__(
-            env, policy, policy_kwargs, num_augment=num_augment, num_starts=n, **others
-        )
+    def prepare(self, settings: PomoSettings, n: int | None) -> None:
+        """Set up what the model has beside RL4CO's; n is None where the environment says it."""
         for name in ("env", "policy"):
             self.hparams.pop(name, None)
-        self.settings = settings
+        self.settings, self.num_starts = settings, n
         self.train_metrics = [*self.train_metrics, "rho_hat", "rho_hat_multistart", "k"]
         powers = (2**i for i in range(settings.val_samples.bit_length()))
         self.curve_ks = sorted({*powers, settings.k})
@@ -173,8 +124,6 @@ class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
                 setattr(self.policy, kind, getattr(self.policy, kind).removeprefix("multistart_"))
         else:
             log.warning("start multistart trains for another objective: no estimate is unbiased")
-        if num_augment > 1:
-            log.warning(f"num_augment {num_augment} is not applied: Max@K is of own samples")
 
     @property
     def unbiased(self) -> bool:
@@ -284,12 +233,80 @@ class MaxKPOMO(POMO):  # type: ignore[misc]  # RL4CO has no types
         return loaded
 
 
+class MaxKPOMO(MaxKSampling, POMO):  # type: ignore[misc]  # RL4CO has no types
+    """POMO whose loss is −mean over instances of Σ_i w_i log π(τ_i).
+
+    The weights w are those of any pair of the catalogue. A script for POMO changes its import,
+    `from maxk_lab.training import MaxKPOMO as POMO`. Besides POMO's arguments there are:
+
+        k                     the K of Max@K: what training is for and what validation reports
+        num_samples           n, the samples per instance; by default num_starts, or as many as
+                              POMO takes starts
+        start                 iid (default): n samples of the policy, its own first action
+                              included. multistart: POMO's forced first actions. That is another
+                              objective: its samples are not identically distributed, the first
+                              decision is not trained, and no weighting is unbiased for J_K
+        estimator, baseline   names of the catalogue, `maxk` and `centred` by default. `reinforce`
+                              with `group_mean` is POMO's own loss; RL4CO's word for this baseline,
+                              `shared`, is understood
+        variance_reduction    none, sample_loo or subloo: the baseline under its older name
+        k_schedule            {kind: fixed | linear | step, first, until}: the K of every
+                              optimisation step (`KScheduleSettings`)
+        entropy_bonus         times the mean over trajectories of the entropies summed over their
+                              steps, added to what is maximised
+        weight_normalization, min_gap_scale, stable_sort   as in `maxk_lab.estimators.advantages`
+        val_samples           how many i.i.d. samples of each instance validation and test draw
+
+    `reward_scale` is RL4CO's and scales the advantages n w. Validation and test log `max@1`,
+    `max@2`, `max@4`, … and `max@k`: the unbiased estimate from i.i.d. samples, whatever `start` is.
+    `val/reward` is that at k, so that existing monitors choose by the objective; `val/max_reward`
+    is the best of val_samples. No augmentation is applied. A checkpoint holds neither environment
+    nor policy, so that torch reads it at its default, `weights_only=True`.
+
+    Raises `LabError` for settings that are wrong by themselves and `ValueError` where n samples are
+    too few.
+    """
+
+    def __init__(
+        self,
+        env: RL4COEnvBase,
+        policy: nn.Module | None = None,
+        policy_kwargs: Mapping[str, Any] | None = None,
+        baseline: str | None = None,
+        num_augment: int = 1,
+        *,
+        num_starts: int | None = None,
+        num_samples: int | None = None,
+        variance_reduction: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if variance_reduction is not None and baseline not in (None, "shared", variance_reduction):
+            raise LabError(
+                f"give variance_reduction or baseline, got {variance_reduction} and {baseline}"
+            )
+        settings, others = PomoSettings.split(kwargs, variance_reduction or baseline)
+        if None not in (num_samples, num_starts) and num_samples != num_starts:
+            raise LabError(f"give num_samples or num_starts, got {num_samples} and {num_starts}")
+        n = num_starts if num_samples is None else num_samples
+        if n is not None:
+            settings.check_size(n)
+        # Under its name, so that a checkpoint holds a plain mapping.
+        policy_kwargs = dict(policy_kwargs or {})
+        super().__init__(
+            env, policy, policy_kwargs, num_augment=num_augment, num_starts=n, **others
+        )
+        self.prepare(settings, n)
+        if num_augment > 1:
+            log.warning(f"num_augment {num_augment} is not applied: Max@K is of own samples")
+
+
 class LeaderRewardPOMO(MaxKPOMO):
     """POMO with advantages R_i − mean R + α (max R − mean R) for the best i.
 
     Samples tied for the best share α equally. α = 0 is POMO's loss exactly; with start="multistart"
-    it is POMO. `k` is only that of validation. All other arguments are those of `MaxKPOMO`. Biased
-    for every J_K. Wang et al. 2024, arXiv 2405.13947. Raises `LabError` for α < 0.
+    it is POMO. `k` is only that of validation: 8, or val_samples where these are fewer. All other
+    arguments are those of `MaxKPOMO`. Biased for every J_K. Wang et al. 2024, arXiv 2405.13947.
+    Raises `LabError` for α < 0.
     """
 
     def __init__(self, env: RL4COEnvBase, *args: Any, alpha: float = 1.0, **kwargs: Any) -> None:
@@ -297,4 +314,7 @@ class LeaderRewardPOMO(MaxKPOMO):
         # A checkpoint gives it, too.
         if kwargs.setdefault("estimator", name) != name:
             raise LabError(f"Leader Reward is an estimator of its own, got {kwargs['estimator']}")
+        samples = kwargs.get("val_samples")
+        if isinstance(samples, int) and samples > 0:
+            kwargs.setdefault("k", min(samples, 8))
         super().__init__(env, *args, **kwargs)

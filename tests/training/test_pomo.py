@@ -246,6 +246,16 @@ def test_leader_reward_takes_no_other_estimator(tsp, options):
         make(tsp, LeaderRewardPOMO, **options)
 
 
+def test_leader_reward_with_few_samples_needs_no_k():
+    env = get_env("tsp", generator_params={"num_loc": 4}, check_solution=False)
+    model = LeaderRewardPOMO(env, alpha=0.5, num_samples=2, val_samples=4, **SMALL)
+    trainer = fit(model)
+    metrics = trainer.callback_metrics
+    assert metrics["val/reward"] == metrics["val/max@4"] > metrics["val/max@1"]
+    with pytest.raises(LabError, match="val_samples must be at least 8, got 4"):
+        LeaderRewardPOMO(env, alpha=0.5, num_samples=2, val_samples=4, k=8, **SMALL)
+
+
 def test_forced_starts_are_labelled(tsp, caplog):
     iid, forced = make(tsp, baseline="subloo"), make(tsp, baseline="subloo", start="multistart")
     assert iid.unbiased
