@@ -1,0 +1,97 @@
+"""RL4CO: Max@K for any of its models that train by REINFORCE, beside `MaxKPOMO`."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from maxk_lab.training.pomo import MaxKSampling, PomoSettings  # isort: split
+
+from rl4co.envs import RL4COEnvBase
+from rl4co.models.rl.reinforce.baselines import get_reinforce_baseline
+from rl4co.models.rl.reinforce.reinforce import REINFORCE
+from rl4co.models.zoo.pomo import POMO
+from rl4co.models.zoo.symnco import SymNCO
+from rl4co.models.zoo.symnco.losses import invariance_loss
+from tensordict import TensorDict
+from torch import Tensor
+
+from maxk_lab.errors import LabError
+
+
+def with_maxk(model: type[REINFORCE]) -> type[MaxKSampling]:
+    """A model of RL4CO whose step is that of Max@K, as a class.
+
+        model = with_maxk(AttentionModel)(env, num_samples=16, k=8, baseline="subloo")
+
+    num_samples is n, the i.i.d. samples of each instance; `k`, `estimator`, `baseline` (a name of
+    the catalogue) and the other options are those of `MaxKPOMO`, and so are what is logged and the
+    validation. All further arguments are the model's. SymNCO keeps its augmentations and its
+    invariance loss: the samples of one augmentation are a group. Every sample of a model outside
+    of maxk-lab's catalogue has an encoding of its own, so that MatNet's are i.i.d., too.
+
+    Raises `LabError` for a model with a training step of its own, and what `MaxKPOMO` does.
+    """
+    if not issubclass(model, SymNCO | POMO):
+        for method in ("shared_step", "calculate_loss"):
+            if getattr(model, method, None) is not getattr(REINFORCE, method):
+                raise LabError(
+                    f"{model.__name__} has a {method} of its own, which i.i.d. samples would have "
+                    "to replace: with_maxk takes models whose step is REINFORCE's, POMO or SymNCO"
+                )
+    return _made(model)  # type: ignore[arg-type]  # RL4CO has no types
+
+
+@cache  # so that a model has one class
+def _made(model: Any) -> type[MaxKSampling]:
+    base = _WithMaxKSymNCO if issubclass(model, SymNCO) else _WithMaxK
+    return type(f"MaxK{model.__name__}", (base, model), {"__doc__": base.__doc__})
+
+
+class _WithMaxK(MaxKSampling):
+    """A model of RL4CO with i.i.d. samples of every instance and Max@K weights."""
+
+    def __init__(
+        self,
+        env: RL4COEnvBase,
+        *args: Any,
+        num_samples: int,
+        baseline: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        settings, others = PomoSettings.split(kwargs, baseline)
+        if settings.start != "iid":
+            raise LabError(
+                f"start must be iid: only MaxKPOMO has forced ones, got {settings.start}"
+            )
+        settings.check_size(num_samples)
+        super().__init__(env, *args, **others)
+        # What it would learn or roll out is not used.
+        self.baseline = get_reinforce_baseline("no")
+        self.prepare(settings, num_samples)
+
+
+class _WithMaxKSymNCO(_WithMaxK):
+    """SymNCO with groups of i.i.d. samples of every augmentation, and its invariance loss."""
+
+    def _sample(self, td: TensorDict, n: int, phase: str, **options: Any) -> dict[str, Any]:
+        if phase == "train":
+            td = self.augment(td)
+        return super()._sample(td, n, phase, **options)
+
+    def calculate_loss(
+        self,
+        td: TensorDict,
+        batch: TensorDict,
+        policy_out: dict[str, Any],
+        reward: Tensor | None = None,
+        log_likelihood: Tensor | None = None,
+    ) -> dict[str, Any]:
+        """Add `loss` and the rest as `MaxKPOMO` does, the invariance loss added."""
+        out = super().calculate_loss(td, batch, policy_out, reward, log_likelihood)
+        if self.num_augment > 1:
+            # One encoding is enough where every sample has its own.
+            projected = out["proj_embeddings"][: len(td) * self.num_augment]
+            out["loss_inv"] = invariance_loss(projected, self.num_augment)
+            out["loss"] = out["loss"] + self.alpha * out["loss_inv"]
+        return out
