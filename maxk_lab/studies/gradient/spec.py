@@ -260,17 +260,6 @@ class GradientUnit(Unit):
             {**number, "gradient.pool": self.pool**2},
         )
 
-    def lengths(self) -> Mapping[str, float]:
-        """Return the settings that its work grows with."""
-        warmup = self.warmup
-        trained = {
-            "gradient.stages": self.stage or 0,
-            "gradient.warmup.batch": warmup["batch"],
-            "gradient.warmup.n": warmup["n"],
-        }
-        own = {"gradient.pool": self.pool, "gradient.instances": self.instances}
-        return {**own, **(trained if warmup else {}), **self.sizes}
-
     def _cost_of_scores(self) -> float:
         """Return the work of a decision on one instance: equal trajectories share a score."""
         different = min(self.pool, self.footprint.different)

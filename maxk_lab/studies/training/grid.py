@@ -341,18 +341,6 @@ class TrainingUnit(Unit):
                 )
         return found
 
-    def lengths(self) -> Mapping[str, float]:
-        """Return the settings that its work grows with."""
-        evaluate = self.training["evaluate"]
-        return {
-            "training.steps": self.training["steps"] / 100,
-            "training.batch": self.training["batch"],
-            "training.inner_epochs": self.training["inner_epochs"],
-            "training.evaluate.instances": evaluate["instances"],
-            "training.evaluate.samples": evaluate["samples"],
-            **self.sizes,
-        }
-
     @property
     def on_device(self) -> bool:
         """Whether it trains on a CUDA device where there is one."""

@@ -62,10 +62,6 @@ class WeightsUnit(Unit):
             )
         ]
 
-    def lengths(self) -> Mapping[str, float]:
-        """Return the settings that its work grows with."""
-        return {"weights.groups": self.groups, **self.sizes}
-
     @property
     def label(self) -> str:
         """A few words for people, e.g. `gaussian mean=1.0, weights, seed 0`."""

@@ -97,10 +97,6 @@ class Unit(ABC):
         """Return what it has in memory at once, each alone and counted low."""
         return ()
 
-    def lengths(self) -> Mapping[str, float]:
-        """Return the settings that its work grows with, by their names in a sweep file."""
-        return {}
-
     def check_machine(self) -> None:
         """Raise `LabError` where this machine lacks what the unit asks for."""
         if (sentence := short_of_memory([self])) is not None:

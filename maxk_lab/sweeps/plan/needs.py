@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 import os
 import time
@@ -17,12 +16,10 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.cells import Unit
 
-# No machine that a sweep runs on has more memory, and nobody waits longer for a unit.
+# No machine that a sweep runs on has more memory.
 MOST_BYTES = 2**40
-MOST_SECONDS = 365 * 24 * 3600.0
-# Seconds per unit of work, by a small policy on one slow core; no machine is so much faster.
+# Seconds per unit of work, by a small policy on one slow core.
 SECONDS = 6e-5
-FASTER = 10
 # Seconds of the loop of `slowness` on that core.
 LOOP_SECONDS = 1.85e-3
 # Seconds that a unit and each of its cells take whatever they measure: they are handed to a worker,
@@ -50,6 +47,15 @@ class Need:
     bytes: float
     what: str
     settings: Mapping[str, float]
+
+    def __str__(self) -> str:
+        return f"at least {size(self.bytes)} of memory for {self.what}"
+
+    @property
+    def advice(self) -> str:
+        """The settings to lower, the worst of them first."""
+        names = sorted(self.settings, key=lambda name: -self.settings[name])[:MOST_NAMES]
+        return f"lower {' or '.join(filter(None, (', '.join(names[:-1]), names[-1])))}"
 
 
 @cache  # every unit of a plan asks
@@ -94,36 +100,8 @@ def short_of_memory(units: Iterable[Unit]) -> str | None:
     for unit in units:
         need = largest_need(unit)
         if need is not None and need.bytes > there:
-            return (
-                f"{unit.label} needs at least {size(need.bytes)} of memory for {need.what}, and "
-                f"this machine has {size(there)}: lower {listed(need.settings)}"
-            )
+            return f"{unit.label} needs {need}, and this machine has {size(there)}: {need.advice}"
     return None
-
-
-def impossible(unit: Unit) -> tuple[str, str] | None:
-    """Return the setting to lower, and why no machine can run a unit; None where one may."""
-    need = largest_need(unit)
-    if need is not None and need.bytes > MOST_BYTES:
-        return max(need.settings, key=lambda name: need.settings[name]), (
-            f"too large for any machine: at least {size(need.bytes)} of memory for {need.what}; "
-            f"lower {listed(need.settings)}"
-        )
-    seconds = sum(unit.work().values()) * SECONDS / FASTER
-    if seconds > MOST_SECONDS:
-        years = seconds / MOST_SECONDS
-        settings = unit.lengths()
-        return max(settings, key=lambda name: settings[name]), (
-            f"too long for any machine: at least {years:,.0f} years for {unit.label}; "
-            f"lower {listed(settings)}"
-        )
-    return None
-
-
-def listed(settings: Mapping[str, float]) -> str:
-    """Return the names of the settings that make a need the largest, the worst of them first."""
-    names = sorted(settings, key=lambda name: -settings[name])[:MOST_NAMES]
-    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def size(count: float) -> str:
@@ -157,19 +135,6 @@ def packs(
     else:
         wanted = count
     wanted = min(max(1, wanted), most, count)
-    if each is not None and wanted:
-        size = -(-count // wanted)
-        return [list(units[at : at + size]) for at in range(0, count, size)]
-    return _balanced(units, seconds, wanted)
-
-
-def _balanced(units: Sequence[Packed], seconds: Sequence[float], count: int) -> list[list[Packed]]:
-    """Return `count` packs: the longest unit first, each to the pack that has the least to do."""
-    loads = [(0.0, 0, number) for number in range(count)]
-    chosen: list[list[int]] = [[] for _ in range(count)]
-    for index in sorted(range(len(units)), key=lambda index: -seconds[index]):
-        # Of those with the same load the one with the fewest units.
-        load, size, number = loads[0]
-        chosen[number].append(index)
-        heapq.heapreplace(loads, (load + seconds[index], size + 1, number))
-    return [[units[index] for index in sorted(pack)] for pack in sorted(chosen, key=min)]
+    # As cards are dealt, the longest first.
+    order = sorted(range(count), key=lambda index: -seconds[index])
+    return [[units[index] for index in sorted(order[at::wanted])] for at in range(wanted)]

@@ -14,7 +14,7 @@ from maxk_lab.installed import PLACES, NoModuleError, is_function_path, place_of
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.grid import Conditions, describe
 from maxk_lab.sweeps.plan.identity import canonical_json
-from maxk_lab.sweeps.plan.needs import impossible, memory_of_machine, size
+from maxk_lab.sweeps.plan.needs import MOST_BYTES, largest_need, memory_of_machine, size
 from maxk_lab.sweeps.spec.blocks import Block, Parts
 from maxk_lab.sweeps.spec.claims import check_claims
 from maxk_lab.sweeps.spec.fields import Grid
@@ -63,10 +63,11 @@ def check_studies(
 def _check_needs(units: Sequence[Unit], source: Source) -> None:
     """Note the first unit that no machine can run, at the setting that makes it so large."""
     for unit in units:
-        if (found := impossible(unit)) is not None:
-            name, reason = found
-            path = tuple(name.split("."))
-            source.add(("vary", name) if name in unit.setting else path, reason)
+        need = largest_need(unit)
+        if need is not None and need.bytes > MOST_BYTES:
+            name = max(need.settings, key=lambda name: need.settings[name])
+            path = ("vary", name) if name in unit.setting else tuple(name.split("."))
+            source.add(path, f"too large for any machine: {need}; {need.advice}")
             return
 
 

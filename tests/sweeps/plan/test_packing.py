@@ -20,7 +20,6 @@ def test_every_unit_is_in_one_pack(
     assert sorted(unit for pack in found for unit in pack) == units
     assert all(pack == sorted(pack) and pack for pack in found)
     assert len(found) <= most
-    assert [pack[0] for pack in found] == sorted(pack[0] for pack in found)
     if each is None and units:
         # The longest is at most a unit longer than the mean.
         loads = [sum(seconds[unit] for unit in pack) for pack in found]
@@ -36,8 +35,8 @@ def test_every_unit_is_in_one_pack(
         ([0.0] * 1000, 100, {"at_once": 50}, [1000]),
         ([1.0] * 3, 100, {"at_once": 3}, [1, 1, 1]),
         ([3600.0] * 10, 4, {}, [3, 3, 2, 2]),
-        ([100.0, 900.0, 300.0, 500.0], 2, {}, [3, 1]),
-        ([1.0] * 7, 100, {"each": 3}, [3, 3, 1]),
+        ([100.0, 900.0, 300.0, 500.0], 2, {}, [2, 2]),
+        ([1.0] * 7, 100, {"each": 3}, [3, 2, 2]),
         ([1.0] * 7, 2, {"each": 1}, [4, 3]),
         ([], 5, {}, []),
         ([], 5, {"each": 2}, []),
