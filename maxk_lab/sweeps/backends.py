@@ -7,16 +7,16 @@ beside the other keys of `execution` in a sweep file, flat; `Execution.parameter
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
 from maxk_lab.catalogue import Catalogue, Row
-from maxk_lab.errors import shown, warn
+from maxk_lab.errors import shown
 from maxk_lab.settings import Settings, number, setting
-from maxk_lab.sweeps.quantities import seconds, spelled
+from maxk_lab.sweeps.quantities import seconds
 
 # The backend of a sweep that names none.
 LOCAL = "local"
@@ -29,14 +29,12 @@ class BackendRow(Row):
     `implementation` is `module:Class`. `extra` is what `pip install 'maxk-lab[extra]'` adds for it;
     empty where nothing is needed. `queue` is the module that tells of its jobs and cancels them
     (`sweeps/run/backends/backend.py`), of a backend whose jobs go on without the command that
-    submitted them; empty for others. `clash` says of parameters that do not go together which they
-    are, and why.
+    submitted them; empty for others.
     """
 
     settings: type[Settings] = Settings
     extra: str = ""
     queue: str = ""
-    clash: Callable[[Mapping[str, Any]], tuple[tuple[str, ...], str] | None] = lambda given: None
 
 
 def _check(sound: bool, allowed: str, value: Any) -> None:
@@ -139,25 +137,6 @@ def _options(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _time_to_work(given: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
-    """Return what is wrong where a job of Slurm is to leave before it can do anything.
-
-    `given` are all parameters, as they are read. It warns where most of the time is for leaving.
-    """
-    if not given["time"] or "time" in given["options"]:
-        return None
-    time, signal = slurm_seconds(given["time"]), given["signal"]
-    early = f"signal ({spelled(signal)}) comes so long before the end of time ({spelled(time)})"
-    if signal >= time:
-        return ("signal", "time"), f"{early} that a job leaves at once: give it less, or time more"
-    if signal > time / 2:
-        warn(
-            f"execution: {early} that a job works for {spelled(time - signal)} only: "
-            "give it less, or time more"
-        )
-    return None
-
-
 class RaySettings(Settings):
     """The settings of tasks on Ray."""
 
@@ -190,7 +169,7 @@ class SlurmSettings(Settings):
     array: int = number(100, "the most jobs at once", low=1, high=100_000)
     signal: Annotated[int, BeforeValidator(_signal)] = setting(
         120,
-        "how long before the time limit a job writes checkpoints and leaves",
+        "how long before the time limit a job writes checkpoints and leaves; at most half of it",
         spelling="seconds",
     )
     setup: Annotated[list[str], BeforeValidator(_shell_lines)] = setting(
@@ -229,7 +208,6 @@ BACKENDS: Catalogue[BackendRow] = Catalogue(
             implementation="maxk_lab.sweeps.run.backends.slurm.backend:SlurmBackend",
             queue="maxk_lab.sweeps.run.backends.slurm.jobs",
             extra="slurm",
-            clash=_time_to_work,
             settings=SlurmSettings,
         ),
     ],

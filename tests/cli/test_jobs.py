@@ -39,7 +39,7 @@ def test_a_machine_without_slurm_says_where_to_run(
     monkeypatch.setenv("PATH", "/nowhere")
     refused = lab("run", sweep, "--backend", "slurm")
     assert refused.exit_code == 1
-    assert "no scontrol on this machine" in refused.stderr
+    assert 'Could not detect "srun"' in refused.stderr
     assert "such as on a login node" in refused.stderr
 
 
@@ -62,7 +62,7 @@ def test_jobs_are_spoken_of_only_where_there_are_any(
     units = [{tasks[0].key: {plan.cells[0].id: 1}}]
     path = run.root / "jobs" / "a" / "submission.json"
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"number": "1", "units": units, "execution": {}}))
+    path.write_text(json.dumps({"number": "1", "units": units}))
     there = lab("run", sweep, "--backend", "slurm")
     assert "maxk-lab status tiny" in there.stderr
     assert "maxk-lab status tiny --cancel" in there.stderr

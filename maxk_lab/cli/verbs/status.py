@@ -9,7 +9,7 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_table, say, tell, warn
-from maxk_lab.sweeps.run.backends.backend import JobState, queues
+from maxk_lab.sweeps.run.backends.backend import Job, queues
 from maxk_lab.sweeps.run.find import find_run
 from maxk_lab.sweeps.run.progress import Status, status_of
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -46,7 +46,9 @@ write a checkpoint first, and the same maxk-lab run goes on. What measures here 
         return
     status = status_of(directory)
     if json:
-        emit_json({"name": directory.name, "folder": str(directory.root), **asdict(status)})
+        jobs = [asdict(job) | {"units": [*job.units], "cells": job.cells} for job in status.jobs]
+        known = asdict(status) | {"jobs": jobs}
+        emit_json({"name": directory.name, "folder": str(directory.root), **known})
     else:
         _print(directory, status)
     if status.trouble:
@@ -82,7 +84,7 @@ def _print(directory: RunDirectory, status: Status) -> None:
         say(f"and {len(rows) - MOST_LINES} more jobs; --json has all")
 
 
-def _row(job: JobState) -> list[str]:
+def _row(job: Job) -> list[str]:
     cells = f"{job.told}/{job.cells}"
     return [job.id, job.state, job.host, str(len(job.units)), cells, job.reason, job.log]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.needs import guessed_seconds
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.backends.backend import JobState, queues
+from maxk_lab.sweeps.run.backends.backend import Job, queues
 from maxk_lab.sweeps.run.records import RunDirectory
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Status:
     cells: Mapping[CellState, int]
     drivers: tuple[DriverInfo, ...]
     running: tuple[RunningUnit, ...]
-    jobs: tuple[JobState, ...]
+    jobs: tuple[Job, ...]
     trouble: str = ""
 
 

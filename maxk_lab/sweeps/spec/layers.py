@@ -227,9 +227,6 @@ def _parsed(
     except ValidationError as error:
         note_problems(error, source, at=(BLOCK,))
         return kept
-    if (clash := row.clash(read)) is not None:
-        keys, reason = clash
-        source.add((BLOCK, next((key for key in keys if key in block), keys[0])), reason)
     return kept | {key: read[key] for key in given}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from sweep_files import SMALL, Write
 
-from maxk_lab.errors import LabError, LabWarning, SpecError
+from maxk_lab.errors import LabError, SpecError
 from maxk_lab.sweeps.backends import BACKENDS
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.execution import Execution
@@ -130,15 +129,6 @@ def test_a_later_layer_goes_before_an_earlier_one(
     execution = resolve(block, *options, **elsewhere)
     said = execution.model_dump() | dict(execution.parameters)
     assert {key: said[key] for key in found} == found
-
-
-def test_a_signal_that_leaves_little_time_to_work_is_warned_of(resolve: Resolve) -> None:
-    with pytest.warns(LabWarning, match=r"signal \(2 min\) .* a job works for 1 min only"):
-        resolve("{backend: slurm, time: 3min}")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        resolve("{backend: slurm, time: 4min}")
-        resolve("{backend: slurm, time: 1min, options: {time: 60}}")
 
 
 def test_parameters_of_another_backend_are_refused_where_they_are_given(resolve: Resolve) -> None:

@@ -152,33 +152,50 @@ State = Literal["queued", "running", "finished", "ended", "not known"]
 
 
 @dataclass(frozen=True)
-class JobState:
-    """The state of a job, which has some units by their ids.
+class Job:
+    """A job, which has some units by their ids: the cells of each with its attempts at them.
 
     One that is `finished` has done all its work, one that has `ended` has not and will not run
-    again; `reason` says why, or what a queued one waits for. `told` of its `cells` have a record.
+    again; `reason` says why, or what a queued one waits for. `told` of its cells have a record.
     """
 
     id: str
-    state: State
-    host: str
-    units: tuple[str, ...]
-    cells: int
-    told: int
     log: str
+    units: Mapping[str, Mapping[str, int]]
+    state: State = "not known"
+    host: str = ""
     reason: str = ""
+    told: int = 0
+
+    @property
+    def cells(self) -> int:
+        """How many it has to measure."""
+        return sum(map(len, self.units.values()))
 
     @property
     def may_run(self) -> bool:
         """Whether it runs, or may do so later."""
         return self.state in ("queued", "running", "not known")
 
+    def measures(self, task: Task) -> bool:
+        """Whether it measures every cell of a task, by an attempt that counts for the task."""
+        attempts = self.units.get(task.key, {})
+        return all(attempts.get(cell["id"], 0) >= task.attempt for cell in task.cells)
+
+    def with_records(self, heads: Mapping[str, Head]) -> Job:
+        """Return the job with what it has measured."""
+        attempts = {cell: least for cells in self.units.values() for cell, least in cells.items()}
+        told = sum(cell in heads and heads[cell].attempt >= of for cell, of in attempts.items())
+        if told < len(attempts):
+            return replace(self, told=told)
+        return replace(self, told=told, state="finished", reason="")
+
 
 @dataclass(frozen=True)
 class Jobs:
     """The jobs of a run; `trouble` says why it is not known what they are doing, if it is not."""
 
-    found: tuple[JobState, ...]
+    found: tuple[Job, ...]
     trouble: str = ""
 
 

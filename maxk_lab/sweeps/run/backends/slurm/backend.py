@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from maxk_lab.errors import RefusedError, error_line, warn
-from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
+from maxk_lab.errors import RefusedError, error_line
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Job, Task
 from maxk_lab.sweeps.run.backends.slurm import jobs
-from maxk_lab.sweeps.run.backends.slurm.jobs import Job, Listed
 from maxk_lab.sweeps.run.backends.slurm.pack import outcome_of
 from maxk_lab.sweeps.run.leases import drivers
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -63,8 +61,8 @@ class SlurmBackend:
         # Those in jobs by their keys, which the cells name that have no record.
         self._open: dict[str, _Open] = {}
         self._keys: dict[str, str] = {}
-        # Since when jobs are no more.
-        self._gone: dict[Job, float] = {}
+        # Since when jobs are no more, by their ids.
+        self._gone: dict[str, float] = {}
         self._every, self._asked = ASK_FIRST, 0.0
         self._leaving = False
         # What was told of the queue last.
@@ -90,14 +88,6 @@ class SlurmBackend:
             return
         pending, self._pending = self._pending, []
         placed = jobs.place(self._run, self._execution, pending)
-        # An earlier command may have submitted them in another way.
-        mine = self._execution.model_dump(mode="json")
-        if others := {job for job in placed.values() if job.execution != mine}:
-            warn(
-                f"{len(others)} jobs that wait or run keep the execution options they were "
-                f"submitted with; maxk-lab status {shlex.quote(str(self._run.root))} --cancel "
-                "first to change them"
-            )
         for task in pending:
             cells = {cell["id"] for cell in task.cells}
             self._open[task.key] = _Open(task, placed[task.key], cells)
@@ -155,51 +145,49 @@ class SlurmBackend:
 
     def _ask(self) -> Iterator[Event]:
         """Ask Slurm which jobs are there, and tell what became of the others."""
-        mine = list(dict.fromkeys(one.job for one in self._open.values()))
+        mine = {one.job.id: one.job for one in self._open.values()}
         self._asked, self._every = time.monotonic(), min(self._every * ASK_GROWTH, ASK_MOST)
         try:
-            states = jobs.queue(mine)
+            found = jobs.queue([*mine.values()])
         except jobs.QueueError:
             return  # it may be restarted at the moment; nothing is known, so nothing is lost
-        there = {job: one for job, one in states.items() if not one.has_ended}
-        queued = Counter(one.reason for one in there.values() if one.state in jobs.QUEUED)
-        waiting = {
-            "queued": dict(sorted(queued.items())),
-            "running": len(there) - queued.total(),
-        }
-        if there and waiting != self._waiting:
+        ended = {job.id: job for job in found if not job.may_run}
+        queued = Counter(job.reason for job in found if job.state == "queued")
+        running = len(mine) - len(ended) - queued.total()
+        waiting = {"queued": dict(sorted(queued.items())), "running": running}
+        if len(ended) < len(mine) and waiting != self._waiting:
             self._waiting = waiting
             yield Event("", "jobs", waiting)
-        self._gone = {job: self._gone.get(job, self._asked) for job in mine if job not in there}
-        for job, since in self._gone.items():
+        self._gone = {id_: self._gone.get(id_, self._asked) for id_ in ended}
+        for id_, since in self._gone.items():
             if self._asked - since >= SETTLE:
                 yield from self._measured()
-                yield from self._conclude(job, states.get(job))
+                yield from self._conclude(ended[id_])
             else:
                 self._every = ASK_FIRST
 
-    def _conclude(self, job: Job, ended: Listed | None) -> Iterator[Event]:
+    def _conclude(self, job: Job) -> Iterator[Event]:
         """Tell what became of the tasks of a job that has ended."""
-        outcome, state = outcome_of(job.folder, job.index), "" if ended is None else ended.state
-        for key in [key for key, one in self._open.items() if one.job == job]:
+        outcome, log = outcome_of(job), Path(job.log)
+        for key in [key for key, one in self._open.items() if one.job.id == job.id]:
             one = self._open.pop(key)
             # Slurm forgets at once what had not begun.
-            if state == "CANCELLED" or not (ended or outcome):
+            if job.reason == "CANCELLED" or not (job.reason or outcome):
                 yield Event(key, "left", {"why": f"job {job.id} was cancelled"})
-            elif ended is not None and state in jobs.BY_ITSELF and not outcome:
+            elif job.reason in jobs.BY_ITSELF and not outcome:
                 raise RefusedError(
-                    f"job {job.id} ended as {state} on {ended.node or 'its node'} before it "
+                    f"job {job.id} ended as {job.reason} on {job.host or 'its node'} before it "
                     "began: mend execution.setup, or what the node lacks. The last words of its "
-                    f"log, {job.log}: {_last_words(job.log) or 'none'}"
+                    f"log, {log}: {_last_words(log) or 'none'}"
                 )
             elif outcome == "left":
                 # Its time was up, and the site does not let jobs requeue themselves.
                 cells = tuple(cell for cell in one.task.cells if cell["id"] in one.cells)
                 self._pending.append(replace(one.task, cells=cells))
             else:
-                what = f"ended as {state}" if state else "is no longer known to Slurm"
-                log = job.log.relative_to(self._run.root.absolute())
-                why = f"job {job.id} {what}; its log in the folder of the run: {log}"
+                what = f"ended as {job.reason}" if job.reason else "is no longer known to Slurm"
+                where = log.relative_to(self._run.root.absolute())
+                why = f"job {job.id} {what}; its log in the folder of the run: {where}"
                 yield Event(key, "lost", {"why": why})
 
 

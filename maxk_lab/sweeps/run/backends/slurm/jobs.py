@@ -12,44 +12,42 @@ import io
 import json
 import math
 import os
-import re
 import secrets
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import redirect_stderr
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from filelock import SoftFileLease, Timeout
+from typing import Any
 
 from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.backends import slurm_seconds
 from maxk_lab.sweeps.plan.needs import MOST_JOBS, guessed_seconds, packs
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.backends.backend import Jobs, JobState, State, Task
-from maxk_lab.sweeps.run.backends.slurm.pack import Pack, workers_of
+from maxk_lab.sweeps.run.backends.backend import Job, Jobs, State, Task
+from maxk_lab.sweeps.run.backends.slurm.pack import Pack, seconds_to_leave, workers_of
 from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.store import Head
 from maxk_lab.sweeps.spec.execution import Execution
 
 FOLDER, _FILE = "jobs", "submission.json"
-# Seconds for which another process may submit or cancel.
-_SUBMITTING = 60.0
 # The memory of a job beside that of its cells: the process that watches over them.
 _OVERHEAD = 2**30
 # The requeues at its time limit after which submitit gives a job up.
 _REQUEUES = 20
 # States in which a job has not begun; in which it will never run again; and those of the latter
 # that it has brought about by itself. It may be in any other one for a while.
-QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD"}
+_QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD"}
 BY_ITSELF = {"COMPLETED", "FAILED", "OUT_OF_MEMORY", "TIMEOUT"}
 _ENDED = {*BY_ITSELF, "BOOT_FAIL", "CANCELLED", "DEADLINE", "NODE_FAIL", "PREEMPTED", "REVOKED"}
+_WHERE = (
+    "backend slurm submits jobs where Slurm is, such as on a login node of the cluster; there the "
+    "same command works"
+)
 # Id, state, nodes and the reason of the state, which alone may have a `|`.
 _FORMAT = "%i|%T|%N|%r"
 # The seconds after which a program of Slurm counts as not answering.
@@ -68,45 +66,6 @@ class QueueError(RefusedError):
     """A program of Slurm that is missing, refuses or does not answer; with what it said."""
 
 
-class Listed(NamedTuple):
-    """A job as the queue lists it; `reason` says why it waits, if there is any."""
-
-    state: str
-    node: str = ""
-    reason: str = ""
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it will never run again."""
-        return self.state in _ENDED
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job of an array, by its name and its index in it; `id` is what Slurm's commands take.
-
-    `units` has the cells of each unit with the attempts at them that it makes; `execution` is the
-    block of the sweep.
-    """
-
-    name: str
-    index: int
-    id: str = field(compare=False)
-    folder: Path = field(compare=False)
-    units: Mapping[str, Mapping[str, int]] = field(compare=False)
-    execution: Mapping[str, Any] = field(compare=False)
-
-    @property
-    def log(self) -> Path:
-        """The file of what it prints."""
-        return self.folder / f"{self.id}_0_log.out"
-
-    def measures(self, task: Task) -> bool:
-        """Whether it measures every cell of a task, by an attempt that counts for the task."""
-        attempts = self.units.get(task.key, {})
-        return all(attempts.get(cell["id"], 0) >= task.attempt for cell in task.cells)
-
-
 def submitted(run: RunDirectory) -> list[Job]:
     """Return all jobs that were submitted for a run."""
     jobs = []
@@ -115,46 +74,39 @@ def submitted(run: RunDirectory) -> list[Job]:
     return jobs
 
 
-def _jobs_of(
-    folder: Path, number: str, units: list[dict[str, dict[str, int]]], execution: dict[str, Any]
-) -> list[Job]:
+def _jobs_of(folder: Path, number: str, units: list[dict[str, dict[str, int]]]) -> list[Job]:
     """Return the jobs of an array, which has a number unless there is only one of them."""
     ids = [number] if len(units) == 1 else [f"{number}_{index}" for index in range(len(units))]
-    return [
-        Job(folder.name, index, id_, folder, units[index], execution)
-        for index, id_ in enumerate(ids)
-    ]
+    return [Job(ids[at], f"{folder / ids[at]}_0_log.out", each) for at, each in enumerate(units)]
+
+
+def queue(jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs with what Slurm says of them; of ended ones it knows for some minutes.
+
+    The reason of one that has ended is its last state. Raises `QueueError` where it does not
+    answer.
+    """
+    if not jobs:
+        return []
+    names = f"--name={','.join(sorted({Path(job.log).parent.name for job in jobs}))}"
+    text = _output("squeue", "--noheader", "--array", "--states=all", names, f"--format={_FORMAT}")
+    rows = (line.strip().split("|", 3) for line in text.splitlines() if line.count("|") >= 3)
+    # One line stands for all jobs of an array that was cancelled before it began: 12_[0-7].
+    listed = {id_.partition("[")[0].rstrip("_"): said for id_, *said in rows}
+    found = []
+    for job in jobs:
+        said = listed.get(job.id, listed.get(job.id.partition("_")[0], [""] * 3))
+        word, host, reason = ("" if one == "None" else one for one in said)
+        state: State = "queued" if word in _QUEUED else "running"
+        if word in {"", *_ENDED}:
+            state, reason = "ended", word
+        found.append(replace(job, state=state, host=host, reason=reason))
+    return found
 
 
 def living(run: RunDirectory) -> list[Job]:
     """Return the jobs of a run that may run. Raises `QueueError`."""
-    return [job for job, one in queue(submitted(run)).items() if not one.has_ended]
-
-
-def queue(jobs: Sequence[Job]) -> dict[Job, Listed]:
-    """Return what Slurm says of those jobs that it knows: also, for some minutes, of ended ones.
-
-    Raises `QueueError` where it does not answer.
-    """
-    if not jobs:
-        return {}
-    names = f"--name={','.join(sorted({job.name for job in jobs}))}"
-    text = _output("squeue", "--noheader", "--array", "--states=all", names, f"--format={_FORMAT}")
-    rows = (line.strip().split("|", 3) for line in text.splitlines() if line.count("|") >= 3)
-    # One line stands for all jobs of an array that was cancelled before it began: 12_[0-7].
-    listed = {
-        id_.partition("[")[0].rstrip("_"): Listed(state, node, "" if reason == "None" else reason)
-        for id_, state, node, reason in rows
-    }
-    states = {job: listed.get(job.id, listed.get(job.id.partition("_")[0])) for job in jobs}
-    return {job: state for job, state in states.items() if state is not None}
-
-
-def room() -> int:
-    """Return how many jobs an array may have on this site. Raises `QueueError`."""
-    text = _output("scontrol", "show", "config")
-    most = re.search(r"^MaxArraySize\s*=\s*(\d+)", text, re.MULTILINE)
-    return int(most[1]) if most else 1001  # Slurm's own default
+    return [job for job in queue(submitted(run)) if job.may_run]
 
 
 def environment(options: Collection[str] = tuple(_BY_USERS.values())) -> dict[str, str]:
@@ -186,29 +138,11 @@ def _output(*command: str) -> str:
     except subprocess.TimeoutExpired:
         raise QueueError(f"{command[0]} does not answer within {_PATIENCE:.0f} s") from None
     except OSError:
-        raise QueueError(
-            f"no {command[0]} on this machine: backend slurm submits jobs where Slurm is, such as "
-            "on a login node of the cluster; there the same command works"
-        ) from None
+        raise QueueError(f"no {command[0]} on this machine: {_WHERE}") from None
     if done.returncode:
         words = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
         raise QueueError(f"{command[0]}: {words}")
     return done.stdout
-
-
-@contextmanager
-def _alone(run: RunDirectory) -> Iterator[None]:
-    """Keep other processes waiting that submit or cancel jobs of this run; nothing rests on it."""
-    folder = run.root / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    lease = SoftFileLease(folder / ".submitting", lease_duration=_SUBMITTING, timeout=_SUBMITTING)
-    with suppress(OSError, Timeout):
-        lease.acquire()
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            lease.release()
 
 
 def place(run: RunDirectory, execution: Execution, tasks: Sequence[Task]) -> dict[str, Job]:
@@ -216,31 +150,24 @@ def place(run: RunDirectory, execution: Execution, tasks: Sequence[Task]) -> dic
 
     Raises `RefusedError` where Slurm does not answer or does not take the jobs.
     """
-    wanted = {task.key: task for task in tasks}
-    with _alone(run):
-        jobs = {
-            key: job
-            for job in living(run)
-            for key in job.units
-            if key in wanted and job.measures(wanted[key])
-        }
-        if new := [task for task in tasks if task.key not in jobs]:
-            array = packed(run, new, execution, room())
-            jobs |= {key: job for job in _submit(run, array, execution) for key in job.units}
+    wanted, jobs = {task.key: task for task in tasks}, dict[str, Job]()
+    for job in living(run):
+        jobs |= {key: job for key in job.units if key in wanted and job.measures(wanted[key])}
+    if new := [task for task in tasks if task.key not in jobs]:
+        for job in _submit(run, packed(run, new, execution), execution):
+            jobs |= dict.fromkeys(job.units, job)
     return jobs
 
 
-def packed(
-    run: RunDirectory, tasks: Sequence[Task], execution: Execution, most: int
-) -> list[list[Task]]:
-    """Return tasks in at most `most` packs, as `maxk-lab plan` shows them."""
+def packed(run: RunDirectory, tasks: Sequence[Task], execution: Execution) -> list[list[Task]]:
+    """Return tasks in packs, as `maxk-lab plan` shows them."""
     plan = make_plan(run.spec())
     times, _ = seconds_of_units(plan, run, statuses(plan, run))
     pack = execution.parameters["pack"]
     return packs(
         tasks,
         [times.get(task.key, guessed_seconds(task.work, len(task.cells))) for task in tasks],
-        min(most, MOST_JOBS),
+        MOST_JOBS,
         at_once=execution.parameters["array"],
         each=None if pack == "auto" else pack,
     )
@@ -257,7 +184,6 @@ def _submit(run: RunDirectory, array: Sequence[Sequence[Task]], execution: Execu
             {task.key: {cell["id"]: task.attempt for cell in task.cells} for task in pack}
             for pack in array
         ],
-        "execution": execution.model_dump(mode="json"),
     }
     write_atomically(folder / _FILE, json.dumps(submission).encode())
     return _jobs_of(folder, **submission)
@@ -282,7 +208,7 @@ def parameters(execution: Execution) -> dict[str, Any]:
         "wckey": None,
         # Without it srun follows SLURM_EXPORT_ENV, and a job would not find itself.
         "srun_args": ["--export=ALL"],
-        "signal_delay_s": slurm["signal"],
+        "signal_delay_s": seconds_to_leave(execution),
         "additional_parameters": {"requeue": True, **options},
     }
     # An option counts for more than the key that says the same.
@@ -315,7 +241,7 @@ def sbatch(calls: Sequence[Callable[[], None]], folder: Path, settings: Mapping[
         lines = [line.removeprefix("sbatch: error: ") for line in str(error).strip().splitlines()]
         raise RefusedError(f"sbatch does not take the jobs: {'; '.join(lines)}") from error
     except (RuntimeError, OSError) as error:
-        raise RefusedError(f"the jobs cannot be submitted: {error}") from error
+        raise RefusedError(f"the jobs cannot be submitted: {error}; {_WHERE}") from error
     finally:
         os.environ.update(before)
     return str(first.job_id).partition("_")[0]
@@ -326,51 +252,21 @@ def jobs(run: RunDirectory) -> Jobs:
 
     Where Slurm does not answer, what they are doing is not known, and it says why.
     """
-    ours, trouble = submitted(run), ""
-    listed: dict[Job, Listed] | None = None
+    found, trouble = submitted(run), ""
     try:
-        listed = queue(ours)
+        found = queue(found)
     except QueueError as error:
         trouble = str(error)
-    heads = run.heads if ours else {}
-    return Jobs(tuple(_state(job, listed, heads) for job in ours), trouble)
-
-
-def _state(job: Job, listed: Mapping[Job, Listed] | None, heads: Mapping[str, Head]) -> JobState:
-    """Return what a job is doing, by its records and by what Slurm says of it."""
-    one = None if listed is None else listed.get(job)
-    attempts = {cell: least for cells in job.units.values() for cell, least in cells.items()}
-    told = sum(cell in heads and heads[cell].attempt >= least for cell, least in attempts.items())
-    state: State = "not known"
-    reason = "" if one is None else one.reason
-    if told == len(attempts):
-        state, reason = "finished", ""
-    elif listed is not None and (one is None or one.has_ended):
-        state, reason = "ended", "" if one is None else one.state
-    elif one is not None:
-        state = "queued" if one.state in QUEUED else "running"
-    return JobState(
-        id=job.id,
-        state=state,
-        reason=reason,
-        host="" if one is None else one.node,
-        units=tuple(job.units),
-        cells=len(attempts),
-        told=told,
-        log=str(job.log),
-    )
+    heads = run.heads if found else {}
+    return Jobs(tuple(job.with_records(heads) for job in found), trouble)
 
 
 def cancel(run: RunDirectory) -> list[str]:
     """Cancel every job of a run that waits or runs, and return their ids. Raises `QueueError`.
 
-    Those that run write checkpoints, where they can, before they leave. What another process is
-    submitting is waited for, and cancelled, too.
+    Those that run write checkpoints, where they can, before they leave.
     """
-    if not (run.root / FOLDER).is_dir():
-        return []
-    with _alone(run):
-        ids = [job.id for job in living(run)]
-        if ids:
-            _output("scancel", *ids)
+    ids = [job.id for job in living(run)]
+    if ids:
+        _output("scancel", *ids)
     return ids

@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from maxk_lab.files import StorageError, write_atomically
 from maxk_lab.installed import close_current_folder
-from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Task
+from maxk_lab.sweeps.backends import slurm_seconds
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Job, Task
 from maxk_lab.sweeps.run.drive import drive
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.provenance import collect_provenance
@@ -74,7 +75,7 @@ class Pack:
 
         if self._begun:
             # Some of the time is for the records of what cannot go on, and for the requeue.
-            self._seconds = min(LEAVE_SECONDS, int(self.execution.parameters["signal"]) / 2)
+            self._seconds = min(LEAVE_SECONDS, seconds_to_leave(self.execution) / 2)
             self._wait()
             if self._ends or not self._rest(self._run):
                 return None
@@ -136,10 +137,11 @@ def _print(name: str, **payload: Any) -> None:
         _log.info("%s %s", name, json.dumps(about, default=str))
 
 
-def outcome_of(folder: Path, index: int) -> Outcome:
+def outcome_of(job: Job) -> Outcome:
     """Return whether a job has begun, or left its units in time; empty before it has begun."""
+    path = Path(job.log).parent / f"{job.id.partition('_')[2] or 0}.json"
     try:
-        outcome: Outcome = json.loads((folder / f"{index}.json").read_bytes())
+        outcome: Outcome = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return ""
     return outcome
@@ -149,3 +151,10 @@ def workers_of(execution: Execution) -> int:
     """Return the units that a job measures at a time: as many as share its GPU."""
     gpus = execution.gpus or 0
     return math.floor(1 / gpus) if 0 < gpus < 1 else 1
+
+
+def seconds_to_leave(execution: Execution) -> int:
+    """Return how long before its time limit a job is told to leave: at half of it at the latest."""
+    slurm = execution.parameters
+    known = slurm["time"] and "time" not in slurm["options"]
+    return int(min(slurm["signal"], slurm_seconds(slurm["time"]) / 2 if known else math.inf))

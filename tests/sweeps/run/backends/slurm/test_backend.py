@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import json
-import threading
-import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from maxk_lab.errors import LabWarning, RefusedError
+from maxk_lab.errors import RefusedError
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.backends.backend import Task
+from maxk_lab.sweeps.run.backends.backend import Job, State, Task
 from maxk_lab.sweeps.run.backends.slurm import backend as backend_module
 from maxk_lab.sweeps.run.backends.slurm import jobs as jobs_module
 from maxk_lab.sweeps.run.backends.slurm.backend import SlurmBackend
-from maxk_lab.sweeps.run.backends.slurm.jobs import (
-    Job,
-    Listed,
-    QueueError,
-    cancel,
-    jobs,
-    living,
-    submitted,
-)
+from maxk_lab.sweeps.run.backends.slurm.jobs import QueueError, jobs, submitted
 from maxk_lab.sweeps.run.execute import execute, tasks_of
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -38,23 +29,23 @@ class MadeUp:
 
     def __init__(self) -> None:
         self.arrays: dict[str, int] = {}
-        self.state: Listed | None = Listed("PENDING", "", "Priority")
-        self.cancelled: list[str] = []
+        self.says("queued", "", "Priority")
 
     def sbatch(self, calls: Sequence[Any], folder: Path, settings: Mapping[str, Any]) -> str:
         self.arrays[folder.name] = len(calls)
         return str(len(self.arrays))
 
-    def queue(self, jobs: Sequence[Job]) -> dict[Job, Listed]:
-        return {} if self.state is None else dict.fromkeys(jobs, self.state)
+    def says(self, state: State, host: str = "", reason: str = "") -> None:
+        self.state = {"state": state, "host": host, "reason": reason}
+
+    def queue(self, jobs: Sequence[Job]) -> list[Job]:
+        return [replace(job, **self.state) for job in jobs]
 
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> MadeUp:
     made_up = MadeUp()
-    monkeypatch.setattr(jobs_module, "room", lambda: 101)
     monkeypatch.setattr(jobs_module, "queue", made_up.queue)
-    monkeypatch.setattr(jobs_module, "_output", lambda _, *ids: made_up.cancelled.extend(ids))
     monkeypatch.setattr(jobs_module, "sbatch", made_up.sbatch)
     for name in ("SETTLE", "ASK_FIRST", "LOOK"):
         monkeypatch.setattr(backend_module, name, 0.0)
@@ -107,27 +98,27 @@ def tell_outcome(run: RunDirectory, outcome: str | None) -> Job:
     """Write what the only job says of itself, if it has begun."""
     (job,) = submitted(run)
     if outcome is not None:
-        (job.folder / f"{job.index}.json").write_text(json.dumps(outcome))
+        Path(job.log).with_name("0.json").write_text(json.dumps(outcome))
     return job
 
 
 def test_the_queue_is_told_when_it_changes(made_up: MadeUp, backend: SlurmBackend) -> None:
     assert look(backend) == [("jobs", {"queued": {"Priority": 1}, "running": 0})]
-    made_up.state = Listed("PENDING", "", "PartitionTimeLimit")
+    made_up.says("queued", "", "PartitionTimeLimit")
     assert look(backend) == [("jobs", {"queued": {"PartitionTimeLimit": 1}, "running": 0})]
-    made_up.state = Listed("RUNNING", "n1")
+    made_up.says("running", "n1")
     assert look(backend) == [("jobs", {"queued": {}, "running": 1})]
 
 
 @pytest.mark.parametrize(
-    ("state", "progress", "name", "why"),
+    ("word", "progress", "name", "why"),
     [
         ("NODE_FAIL", "begun", "lost", "job 1 ended as NODE_FAIL; its log in the folder of the"),
         ("NODE_FAIL", None, "lost", "job 1 ended as NODE_FAIL"),
         ("PREEMPTED", None, "lost", "job 1 ended as PREEMPTED"),
         ("FAILED", "begun", "lost", "job 1 ended as FAILED"),
-        (None, "begun", "lost", "job 1 is no longer known to Slurm"),
-        (None, None, "left", "job 1 was cancelled"),
+        ("", "begun", "lost", "job 1 is no longer known to Slurm"),
+        ("", None, "left", "job 1 was cancelled"),
         ("CANCELLED", "begun", "left", "job 1 was cancelled"),
     ],
 )
@@ -135,13 +126,13 @@ def test_what_became_of_a_job_says_what_becomes_of_its_units(
     made_up: MadeUp,
     backend: SlurmBackend,
     run: RunDirectory,
-    state: str | None,
+    word: str,
     progress: str | None,
     name: str,
     why: str,
 ) -> None:
     tell_outcome(run, progress)
-    made_up.state = None if state is None else Listed(state, "n1")
+    made_up.says("ended", "n1", word)
     ((told, payload),) = look(backend, 2)
     assert told == name
     assert payload["why"].startswith(why)
@@ -153,8 +144,8 @@ def test_a_job_that_ended_before_it_began_ends_the_run_with_its_last_words(
     made_up: MadeUp, backend: SlurmBackend, run: RunDirectory
 ) -> None:
     (job,) = submitted(run)
-    job.log.write_text("no such mod\n\x1b\nbye\n")
-    made_up.state = Listed("COMPLETED", "n1")
+    Path(job.log).write_text("no such mod\n\x1b\nbye\n")
+    made_up.says("ended", "n1", "COMPLETED")
     why = "job 1 ended as COMPLETED on n1 before it began: mend execution.*no such mod; bye$"
     with pytest.raises(RefusedError, match=why):
         look(backend)
@@ -164,46 +155,10 @@ def test_what_a_job_left_that_could_not_requeue_itself_is_submitted_again(
     made_up: MadeUp, backend: SlurmBackend, run: RunDirectory
 ) -> None:
     tell_outcome(run, "left")
-    made_up.state = Listed("FAILED", "n1")
+    made_up.says("ended", "n1", "FAILED")
     assert look(backend, 1) == []
     backend.detach()
     assert list(made_up.arrays.values()) == [1, 1]
-
-
-def test_what_is_being_submitted_is_cancelled_when_it_is_there(
-    made_up: MadeUp, plan: Plan, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, goes_on = threading.Event(), threading.Event()
-
-    def slowly(*arguments: Any) -> str:
-        begun.set()
-        assert goes_on.wait(10)
-        return made_up.sbatch(*arguments)
-
-    monkeypatch.setattr(jobs_module, "sbatch", slowly)
-    submits = threading.Thread(target=lambda: execute(plan, run, detach=True))
-    submits.start()
-    assert begun.wait(10)
-    cancels = threading.Thread(target=lambda: cancel(run))
-    cancels.start()
-    goes_on.set()
-    submits.join(10)
-    cancels.join(10)
-    assert made_up.cancelled == ["1_0", "1_1", "1_2"]
-    made_up.state = None
-    assert living(run) == []
-
-
-def test_jobs_that_keep_their_earlier_options_are_warned_of(
-    made_up: MadeUp, planned: MakePlan, run: RunDirectory
-) -> None:
-    execute(planned("execution.backend=slurm"), run, detach=True)
-    other = planned("execution.backend=slurm", "execution.partition=big")
-    with pytest.warns(LabWarning, match="3 jobs .* keep the execution options .* --cancel first"):
-        execute(other, run, detach=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        execute(planned("execution.backend=slurm"), run, detach=True)
 
 
 def test_the_jobs_of_a_site_that_does_not_answer_are_not_known(

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.backends.backend import Job
 from maxk_lab.sweeps.run.backends.slurm import jobs
-from maxk_lab.sweeps.run.backends.slurm.jobs import (
-    Job,
-    Listed,
-    QueueError,
-    packed,
-    parameters,
-    sbatch,
-)
+from maxk_lab.sweeps.run.backends.slurm.jobs import QueueError, packed, parameters, sbatch
 from maxk_lab.sweeps.run.execute import tasks_of
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.execution import Execution
+
+JOB = Job("1", "a/log", {})
 
 
 @pytest.fixture
@@ -39,43 +34,37 @@ def put(folder: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def job(id_: str) -> Job:
-    return Job("a", 0, id_, Path(), {}, {})
-
-
 def test_jobs_are_read_line_by_line(programs: Path) -> None:
     lines = [
         "12_3|RUNNING|n1|None",
-        "12_[0-2,4]|CANCELLED|n2|a | in a reason",
+        "12_[0-2,4]|CANCELLED|n2|Resources",
+        "13|PENDING||a | in a reason",
         "slurm_load_jobs: a warning on the way",
         "",
     ]
     put(programs, "squeue", f"/bin/cat <<'END'\n{chr(10).join(lines)}\nEND")
-    running, rest = Listed("RUNNING", "n1"), Listed("CANCELLED", "n2", "a | in a reason")
-    array = [replace(job(f"12_{index}"), index=index) for index in range(5)]
-    listed = jobs.queue([*array, replace(job("13"), name="b")])
-    assert listed == dict(zip(array, [rest, rest, rest, running, rest], strict=True))
-
-
-def test_an_array_is_as_large_as_the_site_allows(programs: Path) -> None:
-    put(programs, "scontrol", "echo 'MaxArraySize            = 101'; echo 'MaxJobCount = 1000'")
-    assert jobs.room() == 101
-    put(programs, "scontrol", "echo 'ClusterName = lab'")
-    assert jobs.room() == 1001
+    found = jobs.queue([Job(id_, "a/log", {}) for id_ in ("12_1", "12_3", "13", "14_0")])
+    assert [(job.state, job.host, job.reason) for job in found] == [
+        ("ended", "n2", "CANCELLED"),
+        ("running", "n1", ""),
+        ("queued", "", "a | in a reason"),
+        # Slurm has forgotten it.
+        ("ended", "", ""),
+    ]
 
 
 def test_a_program_that_refuses_or_is_not_there_is_told(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(QueueError, match=r"^no scontrol on this machine: .*login node"):
-        jobs.room()
+    with pytest.raises(QueueError, match=r"^no squeue on this machine: .*login node"):
+        jobs.queue([JOB])
     put(programs, "squeue", "echo 'Unable to contact slurm controller' >&2; exit 1")
     with pytest.raises(QueueError, match=r"^squeue: Unable to contact slurm controller$"):
-        jobs.queue([job("1")])
+        jobs.queue([JOB])
     monkeypatch.setattr(jobs, "_PATIENCE", 0.2)
     put(programs, "squeue", "exec /bin/sleep 60")
     with pytest.raises(QueueError, match="squeue does not answer within 0 s"):
-        jobs.queue([job("1")])
+        jobs.queue([JOB])
 
 
 def test_what_a_sweep_leaves_open_a_user_may_say_for_all_jobs(
@@ -98,25 +87,19 @@ def execution(**settings: object) -> Execution:
 
 
 @pytest.mark.parametrize(
-    ("settings", "most", "expected"),
-    [
-        ({}, 1000, [1, 1, 1]),
-        ({"array": 2}, 1000, [3]),
-        ({"pack": 2}, 1000, [1, 2]),
-        ({"pack": 1}, 2, [1, 2]),
-    ],
+    ("settings", "expected"),
+    [({}, [1, 1, 1]), ({"array": 2}, [3]), ({"pack": 2}, [1, 2])],
 )
-def test_units_are_packed_as_the_plan_says_within_the_limits_of_the_site(
+def test_units_are_packed_as_the_plan_says(
     planned: Callable[..., Plan],
     run: RunDirectory,
     settings: dict[str, object],
-    most: int,
     expected: list[int],
 ) -> None:
     plan = planned()
     run.write_spec(plan.spec)
     tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
-    found = packed(run, tasks, execution(**settings), most)
+    found = packed(run, tasks, execution(**settings))
     assert sorted(len(pack) for pack in found) == expected
     assert sorted(one.key for pack in found for one in pack) == sorted(one.key for one in tasks)
 
@@ -153,6 +136,9 @@ def test_what_is_not_said_is_left_to_the_site_and_an_option_counts_for_more_than
     asked = parameters(execution())
     unsaid = ("partition", "account", "qos", "constraint", "time", "gpus_per_node", "mem", "setup")
     assert all(asked[name] is None for name in unsaid)
+    # A job works for half of its time at least.
+    asked = [parameters(execution(time=time))["signal_delay_s"] for time in ("1min", "4min", "1h")]
+    assert asked == [30, 120, 120]
     # Slurm counts in minutes.
     assert parameters(execution(time="61s"))["time"] == 2
     asked = parameters(execution(memory="1GB", options={"mem": "9G"}))

@@ -13,6 +13,7 @@ import pytest
 from submitit.core.utils import DelayedSubmission
 
 from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.backends.backend import Job
 from maxk_lab.sweeps.run.backends.slurm import pack as module
 from maxk_lab.sweeps.run.backends.slurm.pack import Pack, outcome_of
 from maxk_lab.sweeps.run.execute import tasks_of
@@ -51,6 +52,10 @@ def pack_of(plan: Plan, run: RunDirectory, measure: str) -> Pack:
     return Pack(run.root / "jobs" / "a", 0, tuple(tasks), plan.spec.execution)
 
 
+def _outcome(pack: Pack) -> str:
+    return outcome_of(Job("1_0", str(pack.folder / "1_0_0_log.out"), {}))
+
+
 def _signalled(pack: Pack, number: signal.Signals) -> list[object]:
     """Start a job to which a signal comes when a unit has begun; return what it has requeued.
 
@@ -73,7 +78,7 @@ def test_a_job_measures_what_has_no_record(pack: Pack, run: RunDirectory, plan: 
     pack()
     records = run.records(plan)
     assert [record.status for record in records] == ["failed", *["done"] * (len(plan.cells) - 1)]
-    assert outcome_of(pack.folder, pack.index) == "begun"
+    assert _outcome(pack) == "begun"
     assert pack.checkpoint() is None
 
 
@@ -85,7 +90,7 @@ def test_a_job_whose_time_is_nearly_up_leaves_and_is_requeued(
     assert isinstance(delayed, DelayedSubmission)
     again = delayed.function
     assert again == Pack(pack.folder, pack.index, pack.tasks, pack.execution)
-    assert outcome_of(pack.folder, pack.index) == "left"
+    assert _outcome(pack) == "left"
     # What has a record is not measured again.
     assert 0 < len(run.ids()) < len(plan.cells)
     replace(again, tasks=tuple(replace(t, measure="fake_measures:quick") for t in again.tasks))()
@@ -97,7 +102,7 @@ def test_a_job_that_is_told_to_end_does_not_come_back_by_itself(
 ) -> None:
     pack = pack_of(plan, run, "patient")
     assert _signalled(pack, signal.SIGTERM) == []
-    assert outcome_of(pack.folder, pack.index) == "left"
+    assert _outcome(pack) == "left"
     assert pack.checkpoint() is None
 
 
