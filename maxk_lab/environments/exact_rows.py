@@ -213,7 +213,7 @@ class GaussianRow(ScoredRow):
         return "a Gaussian policy has no logits" if kind == "logit_proxy" else None
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-        unknown = self.unknown_rewards(self.reward_names(parameters))
+        unknown = self.reward_problems(self.reward_names(parameters))
         return unknown[0] if unknown else EnvironmentRow.refusal(self, parameters, policy)
 
 

@@ -164,12 +164,17 @@ class ScoredRow(EnvironmentRow):
         names = self.reward_names(parameters)
         return [(self.functions, name) for name in names if name in self.functions]
 
-    def unknown_rewards(self, names: Sequence[str]) -> list[str]:
-        """Why functions of these names cannot be loaded, one by one."""
+    def reward_problems(self, names: Sequence[str], weights: Sequence[float] = ()) -> list[str]:
+        """Why functions of these names cannot be loaded, or not be weighted so."""
         problems = []
         for name in names:
             try:
                 check_function(name, self.functions)
             except LabError as error:
                 problems.append(str(error))
+        if weights and len(weights) != len(names):
+            problems.append(
+                f"reward_weights must hold one weight for each of the {len(names)} reward "
+                f"functions ({', '.join(names)}), got {len(weights)}"
+            )
         return problems

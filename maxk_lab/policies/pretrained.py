@@ -43,9 +43,7 @@ class PretrainedPolicy(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens [N, L] → logits [N, L, V]."""
-        logits: Tensor = self.model(input_ids=tokens, use_cache=False).logits
-        unwritable = torch.tensor(self.separator, dtype=torch.long, device=logits.device)
-        return logits.index_fill(-1, unwritable, -torch.inf)
+        return self._writable(self.model(input_ids=tokens, use_cache=False).logits)
 
     def extend(self, tokens: Tensor, memory: Any, *, copies: int = 1) -> tuple[Tensor, Any]:
         """Logits of tokens [N, L] that follow those in `memory`, and the memory of them all.
@@ -56,7 +54,11 @@ class PretrainedPolicy(nn.Module):
         memory = found.past_key_values
         if copies > 1:
             memory.batch_repeat_interleave(copies)
-        return found.logits, memory
+        return self._writable(found.logits), memory
+
+    def _writable(self, logits: Tensor) -> Tensor:
+        separator = torch.tensor(self.separator, dtype=torch.long, device=logits.device)
+        return logits.index_fill(-1, separator, -torch.inf)
 
 
 def tokens_of(folder: str, symbols: str) -> tuple[Tensor, tuple[int, ...], int, Decode]:

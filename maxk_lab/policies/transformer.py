@@ -83,8 +83,13 @@ class CausalTransformer(nn.Module):
         """tokens [..., L] → logits [..., L, outputs]."""
         return self.extend(tokens, None)[0]
 
-    def extend(self, tokens: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """Logits of tokens [..., L] that follow those in `memory`, and the memory of them all."""
+    def extend(
+        self, tokens: Tensor, memory: Memory | None, *, copies: int = 1
+    ) -> tuple[Tensor, Memory]:
+        """Logits of tokens [..., L] that follow those in `memory`, and the memory of them all.
+
+        The memory is that of `copies` of each row, one after the other.
+        """
         seen = 0 if memory is None else memory[0][0].shape[-2]
         place = torch.arange(seen + tokens.shape[-1], device=tokens.device)
         # A single new token looks at everything before it and at itself.
@@ -95,6 +100,8 @@ class CausalTransformer(nn.Module):
         extended: Memory = []
         for number, block in enumerate(self.blocks):
             x, read = block(x, hidden, None if memory is None else memory[number])
+            if copies > 1:
+                read = (read[0].repeat_interleave(copies, 0), read[1].repeat_interleave(copies, 0))
             extended.append(read)
         return self.head(self.norm(x)), extended
 

@@ -140,12 +140,7 @@ class LanguageRow(ScoredRow):
                     f"the {len(symbols) ** length} prompts of prompt_length {length} are too few "
                     "to hold some out; raise prompt_length or vocab_size"
                 )
-        yield from self.unknown_rewards(names)
-        if weights and len(weights) != len(names):
-            yield (
-                f"reward_weights must hold one weight for each of the {len(names)} reward "
-                f"functions ({', '.join(names)}), got {len(weights)}"
-            )
+        yield from self.reward_problems(names, weights)
 
 
 TOY_LLM = LanguageRow(
@@ -243,16 +238,11 @@ class PromptRow(ScoredRow):
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         names, weights = parameters["rewards"], parameters["reward_weights"]
-        problems = self.unknown_rewards(names)
+        problems = self.reward_problems(names, weights) if names else []
         if not parameters["prompts"]:
             problems.append("prompts is missing: a file with a prompt a line, as JSON")
         if not names:
             problems.append('rewards is missing: functions of completions, as ["mine:correct"]')
-        if weights and len(weights) != len(names):
-            problems.append(
-                f"reward_weights must hold one weight for each of the {len(names)} reward "
-                f"functions, got {len(weights)}"
-            )
         if path := dict(parameters["prompts"] or {}).get("path"):
             try:
                 read_prompts(path, parameters["prompt"])

@@ -64,7 +64,8 @@ def test_completions_have_the_probability_that_the_model_gives_them(environment)
     policy = environment.policy(0)
     rollouts = environment.rollout(policy, ALL, 6, seed=1)
     found = environment.log_probs(policy, ALL, rollouts.actions)
-    for i, prompt in enumerate(environment.prompts):
+    for i in range(len(LINES)):
+        prompt = environment.encoded(ALL[i : i + 1])[0][0]
         for j, row in enumerate(rollouts.actions[i]):
             length = int((row != 0).sum()) + int((row == 0).any())
             tokens = torch.cat([prompt, row[:length]])
@@ -80,7 +81,7 @@ def test_samples_are_those_of_the_first_token_s_distribution(environment):
     policy = environment.policy(0)
     drawn = environment.rollout(policy, ALL[1:2], 4000, seed=0).actions[0, :, 0]
     with torch.no_grad():
-        logits = policy.model(input_ids=environment.prompts[1][None]).logits[0, -1]
+        logits = policy.model(input_ids=environment.encoded(ALL[1:2])[0]).logits[0, -1]
     chance = logits.double().softmax(-1)
     shares = torch.bincount(drawn, minlength=len(chance)) / len(drawn)
     assert ((shares - chance).abs() < 4.5 * (chance / len(drawn)).sqrt() + 1e-3).all()

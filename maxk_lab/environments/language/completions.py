@@ -1,0 +1,225 @@
+"""Completions of prompts as trajectories: drawn, taught, and scored by functions of their texts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from maxk_lab.environments.functions import ScoredRow
+from maxk_lab.environments.language.rewards import load_rewards, score
+from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped, token_statistics
+
+
+class Completions:
+    """Instances [B, ...] say which prompts; a trajectory is a completion [max_length] of one.
+
+    The policy maps tokens [N, L] to logits [N, L, V] of the next token. Rows of unequal length are
+    padded on the right, behind prompt and completion: a causal model never looks there. Completions
+    end with one of the tokens `ends`, of which the first pads. The distribution everywhere is the
+    one sampled from, temperature and top-p included.
+    """
+
+    enumerable = False
+    # Places at which logits are in memory at a time, where no gradient needs them.
+    at_once = 2**22
+    ends: Tensor
+    # Texts of completions without their end.
+    decode: Callable[[Sequence[Sequence[int]]], list[str]]
+
+    def __init__(self, row: ScoredRow, parameters: Mapping[str, Any], max_length: int) -> None:
+        self.max_length = max_length
+        self.temperature: float = parameters["temperature"]
+        self.top_p: float = parameters.get("top_p", 1.0)
+        self.reward_functions = load_rewards(row.reward_names(parameters))
+        self.reward_weights = row.reward_weights(parameters)
+
+    def encoded(self, instances: Tensor) -> tuple[Tensor, Tensor]:
+        """The tokens [B, L] that the policy reads before a completion, and how many they are."""
+        raise NotImplementedError
+
+    def questions(self, instances: Tensor, n: int) -> tuple[list[str], dict[str, list[Any]]]:
+        """The texts of the prompts, each n times, and the columns that rewards read of them."""
+        raise NotImplementedError
+
+    def select(self, instances: Tensor, index: int) -> Tensor:
+        return instances[index : index + 1]
+
+    def tempered(self, temperature: float) -> Self:
+        environment = copy.copy(self)
+        environment.temperature = self.temperature * temperature
+        return environment
+
+    @torch.no_grad()
+    def rollout(self, policy: nn.Module, instances: Tensor, n: int, *, seed: int) -> Rollouts:
+        generator = torch.Generator(instances.device).manual_seed(seed)
+        prompts, lengths = self.encoded(instances)
+        actions = self.ends[0].to(instances.device).repeat(len(instances), n, self.max_length)
+        # Prompts of one length need no padding, and are read once for their n samples.
+        for length in sorted(set(lengths.tolist())):
+            rows = (lengths == length).nonzero().squeeze(1)
+            drawn = self._draw(policy, prompts[rows, :length], n, generator)
+            actions[rows] = drawn.view(len(rows), n, -1)
+        rewards, parts, truncated = self._score(instances, actions)
+        return Rollouts.of_tokens(
+            self.tokens(policy, instances, actions),
+            actions=actions,
+            rewards=rewards,
+            truncated=truncated,
+            reward_parts=parts,
+        )
+
+    def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:
+        # Summed over `max_length` columns however many there are: even adding zeros can change the
+        # last digit of a sum.
+        inputs = self.trajectory_inputs(instances, actions)
+        return self.trajectory_log_probs(policy, (), *inputs).view(actions.shape[:2])
+
+    def tokens(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
+        """One parallel pass over prompts and completions.
+
+        Columns after the end change nothing, whatever they hold. Fewer columns than `max_length`,
+        without an end, are the beginning of a completion.
+        """
+        beyond = (0, actions.shape[2] - self.max_length)
+        return mapped(
+            lambda values: pad(values, beyond).view(actions.shape),
+            self._statistics(policy, *self.trajectory_inputs(instances, actions)),
+        )
+
+    def encoding(self, policy: nn.Module, instances: Tensor) -> tuple[Tensor, ...]:
+        return ()
+
+    def trajectory_inputs(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
+        """The policy's inputs [B·n, L], and the places [B·n, max_length] of decisions in them.
+
+        Then the tokens asked about [B·n, max_length], and the mask of those that are decisions.
+        """
+        flat = actions.flatten(0, 1)[:, : self.max_length]
+        mask, missing = self._decisions(flat), (0, self.max_length - flat.shape[1])
+        end = int(self.ends[0])
+        completions = pad(flat.where(mask, end), missing, value=end)
+        tokens, lengths = self._read(instances, completions, actions.shape[1])
+        places = lengths.unsqueeze(1) - 1 + torch.arange(self.max_length, device=actions.device)
+        return tokens[:, :-1], places, completions, pad(mask, missing)
+
+    def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
+        inputs, places, completion, mask = row
+        log_policy = self._log_policy(policy(inputs)[places])
+        chosen = log_policy.gather(-1, completion.unsqueeze(-1)).squeeze(-1)
+        return chosen.masked_fill(~mask, 0.0).sum()
+
+    def trajectory_log_probs(
+        self, policy: nn.Module, encoding: tuple[Tensor, ...], *rows: Tensor
+    ) -> Tensor:
+        return self._statistics(policy, *rows).log_probs.sum(-1)
+
+    def _statistics(self, policy: nn.Module, *rows: Tensor) -> TokenStatistics:
+        """The statistics of every token of N completions, [N, max_length] each."""
+        if torch.is_grad_enabled():
+            return self._of_rows(policy, *rows)
+        size = max(1, self.at_once // rows[0].shape[1])
+        parts = [
+            self._of_rows(policy, *part)
+            for part in zip(*(torch.split(row, size) for row in rows), strict=True)
+        ]
+        return TokenStatistics(
+            *(torch.cat([getattr(part, name) for part in parts]) for name in vars(parts[0]))
+        )
+
+    def _of_rows(
+        self, policy: nn.Module, inputs: Tensor, places: Tensor, completions: Tensor, mask: Tensor
+    ) -> TokenStatistics:
+        logits = policy(inputs)
+        logits = logits.gather(1, places.unsqueeze(-1).expand(-1, -1, logits.shape[-1]))
+        return token_statistics(self._log_policy(logits), completions, mask)
+
+    def _log_policy(self, logits: Tensor) -> Tensor:
+        """log π of logits [..., V]: temperature first, then the nucleus, renormalised.
+
+        The nucleus is the smallest set of most likely tokens whose probability reaches `top_p`; the
+        others have log-probability −∞. With top_p < 1 the gradient is that of the distribution
+        given the nucleus, whose edge moves without one.
+        """
+        wide = logits if logits.dtype == torch.float64 else logits.float()
+        log_policy = (wide / self.temperature).log_softmax(-1)
+        if self.top_p >= 1:
+            return log_policy
+        ordered, order = log_policy.detach().exp().sort(stable=True, dim=-1, descending=True)
+        beyond = ordered.cumsum(-1) - ordered >= self.top_p
+        outside = torch.zeros_like(beyond).scatter(-1, order, beyond)
+        return log_policy.masked_fill(outside, -torch.inf).log_softmax(-1)
+
+    def _draw(self, policy: Any, prompts: Tensor, n: int, generator: torch.Generator) -> Tensor:
+        """n completions of each prompt [B, L]: [B·n, max_length], padded with the end.
+
+        Policies that can `extend` remember what they have read. Others are asked by a whole
+        teacher-forced pass per token, and so are all within a nucleus, which must be the very one
+        of teacher forcing: at its edge, a rounding would make a drawn token impossible.
+        """
+        remembers = self.top_p >= 1 and hasattr(policy, "extend")
+        ends, memory = self.ends.to(prompts.device), None
+        read = prompts.repeat_interleave(n, 0)
+        actions = ends[0].repeat(len(read), self.max_length)
+        running = torch.ones(len(read), dtype=torch.bool, device=prompts.device)
+        for t in range(self.max_length):
+            if not remembers:
+                passed = policy(torch.cat([read, actions[:, :-1]], 1))
+                logits = passed[:, prompts.shape[1] - 1 + t]
+            elif t == 0:  # the prompts are read once for their n samples
+                passed, memory = policy.extend(prompts, None, copies=n)
+                logits = passed[:, -1].repeat_interleave(n, 0)
+            else:
+                passed, memory = policy.extend(actions[:, t - 1 : t], memory)
+                logits = passed[:, -1]
+            chances = self._log_policy(logits).exp()
+            drawn = torch.multinomial(chances, 1, generator=generator).squeeze(1)
+            actions[:, t] = drawn.where(running, ends[0])
+            running &= ~torch.isin(drawn, ends)
+            if not bool(running.any()):
+                break
+        return actions
+
+    def _ended(self, actions: Tensor) -> Tensor:
+        return torch.isin(actions, self.ends.to(actions.device))
+
+    def _decisions(self, actions: Tensor) -> Tensor:
+        """Whether a completion is still running at each token of actions [..., T].
+
+        The end itself is the last decision.
+        """
+        ended = self._ended(actions)
+        return ended.cumsum(-1) - ended.long() == 0
+
+    def _read(self, instances: Tensor, completions: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        """Prompts with their n completions each, [B·n, L + T], and the lengths of the prompts."""
+        prompts, lengths = (each.repeat_interleave(n, 0) for each in self.encoded(instances))
+        tokens = pad(prompts, (0, completions.shape[1]), value=int(self.ends[0]))
+        places = torch.arange(completions.shape[1], device=tokens.device)
+        return tokens.scatter(1, lengths.unsqueeze(1) + places, completions), lengths
+
+    def _score(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Rewards [B, n], their parts [B, n, F] and whether a completion was cut [B, n]."""
+        shape, flat = actions.shape[:2], actions.flatten(0, 1)
+        steps, ended = self._decisions(flat).sum(-1), self._ended(flat).any(-1)
+        lengths = (steps - ended.long()).tolist()
+        completions = [row[:length] for row, length in zip(flat.tolist(), lengths, strict=True)]
+        prompts, columns = self.questions(instances, shape[1])
+        tokens, before = self._read(instances, flat, shape[1])
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        rewards, parts = score(
+            self.reward_functions,
+            self.reward_weights,
+            prompts,
+            self.decode(completions),
+            tokens=tokens,
+            mask=places < (before + steps).unsqueeze(1),
+            completion_ids=completions,
+            truncated=(~ended).tolist(),
+            **columns,
+        )
+        return rewards.view(shape), parts.view(*shape, -1), (~ended).view(shape)
