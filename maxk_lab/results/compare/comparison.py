@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -28,6 +28,16 @@ _ORDER = ("refuted", "undecided", "supported")
 _ABSENT = "not in this run"
 # Of an environment, what makes rewards other things: their numbers say nothing of each other.
 _PROBLEM = ("name", "task", "reward")
+# The states of the cells of two runs, in words. Cells of the first two have one id in both.
+STATES = {
+    "identical": "identical to the last digit",
+    "other_numbers": "the same with other numbers",
+    "paired": "of the same row and seed with another id",
+    "new": "in B alone",
+    "gone": "in A alone",
+    "without": "without a result in A or in B",
+    "neither": "without one in both",
+}
 # The rows of a report by their kind of study and key.
 _Rows = dict[tuple[str, Any], PooledRow]
 
@@ -36,16 +46,14 @@ _Rows = dict[tuple[str, Any], PooledRow]
 class ComparedRow:
     """A row of the reports of both runs, with its numbers.
 
-    `same_cells` says that its cells have the same ids in both, `identical` that their metrics are
-    the same to the last digit, too.
+    `identical` says that its cells, and their metrics to the last digit, are the same in both.
     """
 
     kind: str
     path: str
     axes: Mapping[str, Any]
     numbers: tuple[Number, ...]
-    same_cells: bool
-    identical: bool = False
+    identical: bool
 
 
 @dataclass(frozen=True)
@@ -90,29 +98,12 @@ class ClaimChange:
         return self.a == "supported" and (self.b not in _ORDER or bool(self.redefined))
 
 
-@dataclass(frozen=True)
-class CellCounts:
-    """How many cells of both runs are the same or stand for each other, and how many do not.
-
-    `identical` and `other_numbers` have the same id in both; `paired` were measured of the same
-    row and seed with other settings. `new` and `gone` are of one run alone; `without` have a result
-    in one run, and none in the other, which plans them, too; `neither` have none in either.
-    """
-
-    identical: int = 0
-    other_numbers: int = 0
-    paired: int = 0
-    new: int = 0
-    gone: int = 0
-    without: int = 0
-    neither: int = 0
-
-
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """Everything that `maxk-lab compare A B` tells.
 
-    `alarms` are lines on rows of either run whose test of bias rejects what is unbiased by proof.
+    `counts` has the cells in each of `STATES`. `alarms` are lines on rows of either run whose test
+    of bias rejects what is unbiased by proof.
     `settings`, `origins` and `meanings` are lines on what was changed: in the sweep file, in code,
     versions and machines, and in the cells that stand for each other. `tests` is how many
     comparisons the verdicts are corrected for, `tie` the share below which none matters.
@@ -123,7 +114,7 @@ class Comparison:
     rows: tuple[ComparedRow, ...]
     absences: tuple[Absence, ...]
     alarms: tuple[str, ...]
-    counts: CellCounts
+    counts: Mapping[str, int]
     settings: tuple[str, ...]
     origins: tuple[str, ...]
     meanings: tuple[str, ...]
@@ -170,8 +161,7 @@ class Comparison:
     @property
     def changed(self) -> bool:
         """Some result or claim is not identical in both, or is in one alone."""
-        counts = asdict(self.counts)
-        of_cells = any(counts[name] for name in counts if name not in ("identical", "neither"))
+        of_cells = any(n for name, n in self.counts.items() if name not in ("identical", "neither"))
         return of_cells or self.missing or bool(self.claims)
 
 
@@ -225,8 +215,7 @@ def compare(
     same = [pair for pair in pairs if found.identical(pair)]
     finished = [pair for pair in pairs if pair.a.all_finished and pair.b.all_finished]
     apart = [pair for pair in finished if pair not in same]
-    told, tests = Differences(mine, theirs, level, tie).of(apart, wanted, alpha)
-    of_pairs = [*((pair, pair.identical(wanted)) for pair in same), *zip(apart, told, strict=True)]
+    told, tests = Differences(mine, theirs, level, tie).of(same, apart, wanted, alpha)
     redefined = claims_redefined(mine.plan.spec, theirs.plan.spec)
     return Comparison(
         names=(one, other),
@@ -237,10 +226,9 @@ def compare(
                 path=pair.b.key.path,
                 axes=axes(pair.kind, pair.b.key),
                 numbers=numbers,
-                same_cells=dict(pair.a.cells) == dict(pair.b.cells),
                 identical=pair in same,
             )
-            for pair, numbers in of_pairs
+            for pair, numbers in zip([*same, *apart], told, strict=True)
         ),
         absences=tuple(found.absences()),
         alarms=tuple(_alarms(pairs)),
@@ -341,8 +329,8 @@ class _Matched:
             self._state(cell, cell) == "identical" for cell in cells.values()
         )
 
-    def counts(self) -> CellCounts:
-        """How many cells stand for each other, and how."""
+    def counts(self) -> dict[str, int]:
+        """How many cells are in each of `STATES`."""
         found = Counter(
             self._state(pair.a.cells.get(seed), pair.b.cells.get(seed))
             for pair in self.pairs
@@ -350,7 +338,7 @@ class _Matched:
         )
         found["gone"] += sum(len(row.cells) for row in self.gone)
         found["new"] += sum(len(row.cells) for row in self.new)
-        return CellCounts(**found)
+        return {state: found[state] for state in STATES}
 
     def _state(self, mine: str | None, theirs: str | None) -> str:
         if mine is None or theirs is None:

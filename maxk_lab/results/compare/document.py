@@ -20,7 +20,7 @@ from maxk_lab.report.document import (
 from maxk_lab.report.formats.data import csv_of, safe_text
 from maxk_lab.report.formats.render import FormatRow
 from maxk_lab.report.tables import Effect, Estimate, grouped
-from maxk_lab.results.compare.comparison import ClaimChange, ComparedRow, Comparison
+from maxk_lab.results.compare.comparison import STATES, ClaimChange, ComparedRow, Comparison
 from maxk_lab.results.compare.numbers import VERDICTS, Number
 from maxk_lab.statistics.intervals import EXACT
 from maxk_lab.visible import visible_json
@@ -103,7 +103,7 @@ def as_json(document: Document) -> str:
     lists = ("settings", "origins", "meanings", "alarms")
     content: dict[str, Any] = {
         **{letter: {"run": name, "commit": commit} for letter, name, commit in runs},
-        "cells": asdict(found.counts),
+        "cells": found.counts,
         **{name: getattr(found, name) for name in ("verdicts", "worse", "missing", "changed")},
         **{name: getattr(found, name) for name in ("tests", "level", "alpha", "tie", *lists)},
         "claims": [
@@ -119,16 +119,7 @@ def as_json(document: Document) -> str:
 def _first_lines(found: Comparison) -> Iterator[str]:
     for letter, name, commit in zip("AB", found.names, found.commits, strict=True):
         yield f"{letter}: {name}, {commit}"
-    words = {
-        "identical": "identical to the last digit",
-        "other_numbers": "the same with other numbers",
-        "paired": "of the same row and seed with another id",
-        "new": "in B alone",
-        "gone": "in A alone",
-        "without": "without a result in A or in B",
-        "neither": "without one in both",
-    }
-    cells = [f"{n} {words[name]}" for name, n in asdict(found.counts).items() if n]
+    cells = [f"{n} {STATES[name]}" for name, n in found.counts.items() if n]
     yield f"Cells: {', '.join(cells) or 'none'}."
     verdicts = [f"{n} {verdict}" for verdict, n in found.verdicts.items() if n]
     yield f"Numbers of rows: {', '.join(verdicts) or _NONE}."
@@ -198,33 +189,18 @@ _COLUMNS = (
 )
 
 
+_ROWS = {
+    "terminal": ("report.formats.terminal:terminal", "tables within a given width", None),
+    "markdown": ("report.formats.markdown:markdown", "the same for a page", "comparison.md"),
+    "csv": ("results.compare.document:as_csv", "a line per row and measure", "comparison.csv"),
+    "json": ("results.compare.document:as_json", "everything", "comparison.json"),
+}
 # Their implementations take a `Document`.
 FORMATS: Catalogue[FormatRow] = Catalogue(
     "format",
     [
-        FormatRow(
-            name="terminal",
-            meaning="tables within a given width",
-            implementation="maxk_lab.report.formats.terminal:terminal",
-        ),
-        FormatRow(
-            name="markdown",
-            meaning="the same for a page or a pull request",
-            implementation="maxk_lab.report.formats.markdown:markdown",
-            file="comparison.md",
-        ),
-        FormatRow(
-            name="csv",
-            meaning="one line per row and measure, with every number",
-            implementation="maxk_lab.results.compare.document:as_csv",
-            file="comparison.csv",
-        ),
-        FormatRow(
-            name="json",
-            meaning="everything, also what was changed",
-            implementation="maxk_lab.results.compare.document:as_json",
-            file="comparison.json",
-        ),
+        FormatRow(name=name, meaning=meaning, implementation=f"maxk_lab.{path}", file=file)
+        for name, (path, meaning, file) in _ROWS.items()
     ],
     "maxk_lab.comparison_formats",
 )

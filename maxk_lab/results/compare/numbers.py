@@ -65,11 +65,6 @@ class Pair:
             if name in theirs and not mine.of_pair and (not wanted or name in wanted):
                 yield name, mine, theirs[name]
 
-    def identical(self, wanted: Collection[str]) -> tuple[Number, ...]:
-        """The numbers of a row whose cells are the same in both runs, to the last digit."""
-        nothing = Effect(exactly(0.0))
-        return tuple(Number(*both, nothing, "identical") for both in self.in_both(wanted))
-
 
 @dataclass(frozen=True)
 class Differences:
@@ -85,25 +80,30 @@ class Differences:
     tie: float
 
     def of(
-        self, pairs: Sequence[Pair], wanted: Collection[str], alpha: float
+        self, same: Sequence[Pair], apart: Sequence[Pair], wanted: Collection[str], alpha: float
     ) -> tuple[list[tuple[Number, ...]], int]:
         """The numbers of each pair, and for how many comparisons their verdicts are corrected.
 
-        That is Bonferroni's correction, over all that are not the same in both.
+        That is Bonferroni's correction, over all that are not the same in both; the cells of `same`
+        pairs are.
         """
-        asked = [list(pair.in_both(wanted)) for pair in pairs]
+        asked = [list(pair.in_both(wanted)) for pair in apart]
         tests = sum(not _are_same(a, b) for of_pair in asked for _, a, b in of_pair)
-        corrected = 1 - alpha / max(1, tests)
+        corrected, nothing = 1 - alpha / max(1, tests), Effect(exactly(0.0))
         told = [
             tuple(
-                Number(name, a, b, Effect(exactly(0.0)), "identical")
+                Number(name, a, b, nothing, "identical")
                 if _are_same(a, b)
                 else self._number(pair, name, a, b, corrected)
                 for name, a, b in of_pair
             )
-            for pair, of_pair in zip(pairs, asked, strict=True)
+            for pair, of_pair in zip(apart, asked, strict=True)
         ]
-        return told, tests
+        identical = [
+            tuple(Number(*both, nothing, "identical") for both in pair.in_both(wanted))
+            for pair in same
+        ]
+        return [*identical, *told], tests
 
     def _number(self, pair: Pair, name: str, a: Estimate, b: Estimate, corrected: float) -> Number:
         """With other seeds a number is better or worse only over the seeds."""

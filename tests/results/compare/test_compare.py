@@ -84,7 +84,7 @@ def verdicts(found, **axes):
 def test_a_run_measured_twice_is_identical(before, after):
     run = after()
     found = compare(before.root, run.root)
-    assert found.counts.identical == 15
+    assert found.counts["identical"] == 15
     assert all(row.identical for row in found.rows)
     assert set(verdicts(found).values()) == {"identical"}
     assert (found.worse, found.changed, found.missing) == (False, False, False)
@@ -111,7 +111,7 @@ def test_twice_the_variance_is_worse_by_a_paired_ratio_of_exactly_two(before, af
     assert change.paired == "seed and instance"
     interval = change.interval
     assert (interval.low, interval.value, interval.high) == pytest.approx((2, 2, 2))
-    assert found.counts.other_numbers == 3
+    assert found.counts["other_numbers"] == 3
     assert lab(before.root, run.root, "--fail-on", "worse").exit_code == 1
     assert lab(run.root, before.root, "--fail-on", "worse").exit_code == 0
     assert lab(run.root, before.root, "--fail-on", "changed").exit_code == 1
@@ -226,7 +226,7 @@ def test_what_is_new_in_b_is_changed_and_what_has_no_result_in_either_is_not(bef
     mended = compare(failed.root, before.root)
     assert (mended.missing, mended.changed) == (False, True)
     again = compare(failed.root, failed.root)
-    assert (again.counts.identical, again.counts.neither, again.changed) == (12, 3, False)
+    assert (again.counts["identical"], again.counts["neither"], again.changed) == (12, 3, False)
     done = lab(failed.root, before.root, "--where", "study=training", "--fail-on", "worse")
     assert done.exit_code == 0
     assert "nothing could be compared" in done.output
@@ -235,7 +235,7 @@ def test_what_is_new_in_b_is_changed_and_what_has_no_result_in_either_is_not(bef
 def test_rows_of_other_environments_do_not_stand_for_each_other(before, others):
     found = compare(before.root, others["problem"].root)
     assert (found.rows, found.verdicts["worse"]) == ((), 0)
-    assert (found.counts.gone, found.counts.new) == (15, 1)
+    assert (found.counts["gone"], found.counts["new"]) == (15, 1)
     assert (found.missing, found.changed) == (True, True)
 
 
@@ -256,7 +256,7 @@ def test_what_failed_or_is_missing_in_b_is_told_and_can_be_asked_for(before, aft
         "training/maxk/centred/n4/k2": "B: seed 2 failed (ValueError: why)",
         "weights/maxk/centred/n4/k2": "B: seed 1 missing",
     }
-    assert found.counts.without == 2
+    assert found.counts["without"] == 2
     assert lab(before.root, run.root, "--fail-on", "missing").exit_code == 1
     assert lab(before.root, run.root, "--fail-on", "worse").exit_code == 0
     assert lab(run.root, before.root, "--fail-on", "missing").exit_code == 0
@@ -293,7 +293,7 @@ def test_changed_settings_are_told_in_words_and_their_rows_are_paired(before, ot
         "training.steps 2 -> 3 (3 of 9 cells)",
     )
     counts = found.counts
-    assert (counts.identical, counts.paired, counts.new, counts.gone) == (3, 9, 3, 3)
+    assert (counts["identical"], counts["paired"], counts["new"], counts["gone"]) == (3, 9, 3, 3)
     assert [(one.state, one.path, one.missing) for one in found.absences] == [
         ("gone", "stage0/maxk/group_mean/n4/k2", True),
         ("new", "stage0/maxk/subloo/n4/k2", False),
@@ -314,7 +314,7 @@ def test_other_seeds_are_not_paired_and_their_intervals_are_wide(before, others)
         a, b = number.a.interval, number.b.interval
         if number.effect.interval.known and not number.effect.ratio:
             assert number.effect.interval.width >= max(a.width, b.width)
-    assert found.counts.gone == found.counts.new == 5
+    assert found.counts["gone"] == found.counts["new"] == 5
 
 
 def test_other_seeds_alone_are_neither_better_nor_worse(before, others):
@@ -380,7 +380,7 @@ def test_a_bundle_is_compared_and_loaded_as_its_run_is(before, tmp_path):
     bundle = tmp_path / "it.zip"
     write_bundle(before, bundle)
     found = compare(before.root, bundle)
-    assert found.counts.identical == 15
+    assert found.counts["identical"] == 15
     assert not found.changed
     columns = ["cell", "measure", "value", "low", "high"]
     own, bundled = (maxk_lab.load(run)[columns] for run in (before.root, bundle))
