@@ -18,7 +18,7 @@ from maxk_lab.sweeps.plan.needs import MOST_JOBS, packs, short_of_memory
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with, names_of
+from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with
 from maxk_lab.sweeps.spec.environment import plain_value
 
 STATUSES = ("done", "failed", "missing")
@@ -56,7 +56,7 @@ varies
     plan, directory = planned(spec, overrides, results, shift_seeds, choice(backend, profile))
     state: dict[str, str] = dict(statuses(plan, directory))
     elsewhere = done_elsewhere(state, state, directory, None if no_reuse else results)
-    runs = names_of(elsewhere)
+    runs = {cell_id: run.name for cell_id, run in elsewhere.items()}
     effort = effort_left(plan, directory, state | dict.fromkeys(runs, "done"), jobs)
     if json:
         emit_json(_as_json(plan, state, runs, directory, effort))
@@ -68,7 +68,9 @@ varies
     _print_totals(plan, state, directory)
     others = measured_with(elsewhere)
     for name, count in Counter(runs.values()).items():
-        tell(f"{count} of the missing cells are done in run {name}{others[name]}, and reused")
+        tell(
+            f"{count} of the missing cells are done in run {name}{others.get(name, '')}, and reused"
+        )
     if _count(state, "missing", plan.cells) > len(runs):
         tell(effort.sentence())
     for kind, study in plan.spec.studies.items():

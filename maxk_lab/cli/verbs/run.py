@@ -22,7 +22,7 @@ from maxk_lab.sweeps.run.bundle import is_bundle
 from maxk_lab.sweeps.run.execute import Outcome
 from maxk_lab.sweeps.run.progress import statuses, to_measure
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with, names_of
+from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with
 from maxk_lab.sweeps.upkeep import prunable, size_of
 from maxk_lab.tracking.live import Live
 
@@ -182,7 +182,8 @@ def _dry_run(
     cells = to_measure(states, force=chosen["force"], retry_failed=chosen["retry_failed"])
     unmeasured = select(plan, chosen["only"]) & cells
     elsewhere = done_elsewhere(unmeasured, states, directory, reuse)
-    names, others = names_of(elsewhere), measured_with(elsewhere)
+    names = {cell_id: run.name for cell_id, run in elsewhere.items()}
+    others = measured_with(elsewhere)
     to_do = [cell for cell in plan.cells if cell.id in unmeasured - names.keys()]
     if json:
         points = [cell.as_dict() for cell in to_do]
@@ -192,7 +193,7 @@ def _dry_run(
         point = f"{cell.estimator} {cell.baseline} n={cell.n} k={cell.k}"
         tell(f"{cell.id}  {cell.place}  seed {cell.seed}  {point}")
     for name, count in Counter(names.values()).items():
-        say(f"{count} cells would be reused from run {name}{others[name]}")
+        say(f"{count} cells would be reused from run {name}{others.get(name, '')}")
     say(f"{len(to_do)} cells would run; nothing was written")
 
 

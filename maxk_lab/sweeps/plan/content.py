@@ -51,7 +51,7 @@ def content_of(spec: SweepSpec) -> Content:
         if variant.refusal is None:
             place = {"environment": variant.environment, "policy": variant.policy}
             for kind, study in spec.studies.items():
-                names |= _named(kind, place | {"study": study.model_dump(mode="json")})
+                names |= names_in(kind, place | {"study": study.model_dump(mode="json")})
     return _resolved(names)
 
 
@@ -61,7 +61,7 @@ def named_content(content: Content, study: str, told: Mapping[str, Any]) -> Cont
     # Where the folder lies tells nothing.
     return {
         PRETRAINED_FOLDER if key == folder else key: content[key]
-        for key in _named(study, told)
+        for key in names_in(study, told)
         if key in content
     }
 
@@ -83,11 +83,10 @@ def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[s
     What has been measured with it would bear the name of what it no longer is.
     """
     planned: dict[str, Mapping[str, str]] = dict(unit.get("content", {}))
-    names = _named(study, unit)
     for cell in cells:
         planned |= cell.get("content", {})
-        names |= named_on_axes(cell)
-    now, folder = _resolved(names) if planned else {}, model_folder(unit["policy"])
+    now = _resolved(names_in(study, unit, cells)) if planned else {}
+    folder = model_folder(unit["policy"])
     for key, there in planned.items():
         is_model = key == PRETRAINED_FOLDER
         if now.get(folder if is_model else key) != there:
@@ -121,10 +120,10 @@ def named_on_axes(told: Any) -> _Names:
     return rows
 
 
-def _named(study: str, told: Mapping[str, Any]) -> _Names:
-    """Return the rows, the functions and the folder that are named, by their keys."""
+def names_in(study: str, told: Mapping[str, Any], cells: Iterable[Any] = ()) -> _Names:
+    """Return the rows, functions and folder that a unit and its cells name, by their keys."""
     environment, policy = told["environment"], told["policy"]
-    names: _Names = {path: (None, path) for path in function_paths(told)}
+    names: _Names = {path: (None, path) for path in function_paths([told, *cells])}
     rows: list[tuple[Catalogue[Any], str]] = [(STUDIES, study)]
     if environment["name"] in ENVIRONMENTS:
         row = ENVIRONMENTS.get(environment["name"])
@@ -132,7 +131,9 @@ def _named(study: str, told: Mapping[str, Any]) -> _Names:
         rows += row.named(environment)
     names |= {f"{catalogue.kind} {name}": (catalogue, name) for catalogue, name in rows}
     folder = model_folder(policy)
-    return names | named_on_axes(told) | ({folder: (None, folder)} if folder else {})
+    for one in (told, *cells):
+        names |= named_on_axes(one)
+    return names | ({folder: (None, folder)} if folder else {})
 
 
 def _resolved(names: _Names) -> Content:

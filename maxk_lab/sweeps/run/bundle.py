@@ -111,14 +111,6 @@ class Bundle(RunDirectory):
             f"this unpacks it and goes on with it: maxk-lab run {self.place}"
         )
 
-    def append(self, lines: bytes) -> Never:
-        """Raise `LabError`."""
-        self.for_writing("a new record")
-
-    def write_spec(self, spec: SweepSpec) -> Never:
-        """Raise `LabError`."""
-        self.for_writing("another spec")
-
 
 def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     """Return the manifest of a bundle. Raises `ValueError` for what has none, or a later one."""

@@ -10,10 +10,11 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.run.backends.backend import Backend, Event, Task, Tell
@@ -30,31 +31,24 @@ INTERRUPTED_SECONDS = 2.0
 LOOK_SECONDS = 1.0
 
 
-class Interruption:
-    """Notes the signals that end a run, so that none comes in the middle of something.
+@contextmanager
+def interruptions() -> Iterator[list[int]]:
+    """Yield the signals that end a run as they come, so that none comes in the middle of something.
 
     An exception that a handler raises may come anywhere, also while a lock is held. In another
     thread than the main one no handler can be set, and signals do what they did before.
     """
-
-    def __init__(self) -> None:
-        self.noted = False
-        self._before: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:
-                # One that is ignored, as under nohup, stays so.
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self._before.items():
+    noted: list[int] = []
+    before = {}
+    for number in SIGNALS if threading.current_thread() is threading.main_thread() else ():
+        # One that is ignored, as under nohup, stays so.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
             signal.signal(number, handler)
-
-    def _note(self, number: int, frame: object) -> None:
-        self.noted = True
 
 
 @dataclass
@@ -112,21 +106,21 @@ def drive(
     """
     driving = _Driving(run, backend, driver, tell, retries, deque(tasks))
     left = False
-    with Interruption() as interruption:
+    with interruptions() as interrupted:
         while driving.queue or driving.open or driving.elsewhere:
             while driving.queue and backend.room > 0:
                 driving.begin(driving.queue.popleft())
             if detach and not driving.queue:
                 backend.detach()
                 break
-            seconds = INTERRUPTED_SECONDS if interruption.noted else leaving()
+            seconds = INTERRUPTED_SECONDS if interrupted else leaving()
             if not left and seconds is not None:
                 left = True
                 backend.leave(seconds)
             if left:
                 driving.give_up()
             driving.listen()
-        if left and interruption.noted:
+        if left and interrupted:
             raise KeyboardInterrupt
     return driving.driven
 

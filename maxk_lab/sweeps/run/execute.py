@@ -10,11 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from maxk_lab.catalogue import Catalogue
-from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
-from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER
-from maxk_lab.sweeps.plan.content import function_paths, named_on_axes
+from maxk_lab.installed import is_function_path
+from maxk_lab.sweeps.plan.content import names_in
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.plan.plan import Plan, select
 from maxk_lab.sweeps.run.backends.backend import OnEvent, Task, Tell, load_backend
@@ -85,6 +83,7 @@ def execute(
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise LabError(f"--jobs must be a whole number of at least 1, got {jobs!r}")
+    run.for_writing("measuring")
     started, selected = time.monotonic(), select(plan, only)
     execution, make_backend = plan.spec.execution, load_backend(plan.spec.execution)
 
@@ -112,7 +111,7 @@ def execute(
         tell("run_started", cell_ids=ids, units=units, jobs=jobs, cells=len(before))
         for name in dict.fromkeys(copied.values()):
             ids = [c for c in _in_order(plan, copied) if copied[c] == name]
-            tell("reused", run=name, cell_ids=ids, cells=len(before), measured=others[name])
+            tell("reused", run=name, cell_ids=ids, cells=len(before), measured=others.get(name, ""))
         stale = _told_unusable(tell, plan, run)
         driven = Driven()
         try:
@@ -228,17 +227,10 @@ def tasks_of(
 
 def _modules(study: str, unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> set[str]:
     """Return the modules that a unit needs: of its study, its rows, and the user's functions."""
-    home, folder = STUDIES.get(study).implementation, PRETRAINED_FOLDER
-    environment, policy = unit["environment"], unit["policy"]
-    row = ENVIRONMENTS.get(environment["name"])
-    rows: list[tuple[Catalogue[Any] | None, str]] = [
-        (ENVIRONMENTS, row.name),
-        (POLICIES, policy.get("name", row.policies[0])),
-    ]
-    rows += row.named(environment)
-    for cell in cells:
-        rows += named_on_axes(cell).values()
-    paths = {f"{home}.work", f"{home}.record", *function_paths(unit), *function_paths(cells)}
-    paths |= {name if of is None else of.get(name).implementation for of, name in rows}
-    paths |= {"transformers"} if policy.get(folder) else set()
+    paths = {f"{STUDIES.get(study).implementation}.{part}" for part in ("work", "record")}
+    for catalogue, name in names_in(study, unit, cells).values():
+        if catalogue is not None:
+            paths |= {catalogue.get(name).implementation} if catalogue is not STUDIES else set()
+        else:  # a function, or the folder of a model
+            paths.add(name if is_function_path(name) else "transformers")
     return {path.partition(":")[0] for path in paths}

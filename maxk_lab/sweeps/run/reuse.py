@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -19,8 +18,6 @@ from maxk_lab.sweeps.run.records import RunDirectory
 
 # The key of the provenance that names the run a record was copied from.
 REUSED_FROM = "reused_from"
-# So many records of a run are read for what measured them, and so many versions told.
-_READ, _TOLD = 100, 3
 
 
 def done_elsewhere(
@@ -42,11 +39,6 @@ def done_elsewhere(
                 origins |= dict.fromkeys(done, other)
                 left -= done
     return origins
-
-
-def names_of(origins: Mapping[str, RunDirectory]) -> dict[str, str]:
-    """Return the names of the runs, by the ids of their cells."""
-    return {cell_id: run.name for cell_id, run in origins.items()}
 
 
 def copy_cells(
@@ -89,26 +81,17 @@ def measured_with(origins: Mapping[str, RunDirectory]) -> dict[str, str]:
     """Return what was measured with what by the names of the runs in which cells are done.
 
     It is a clause as in "old (measured with commit 1234567; this is commit 89abcde)", and empty for
-    what is here: it goes behind the name. Of very many cells some are looked at.
+    what is here: it goes behind the name. The first of its cells speaks for all of a run.
     """
     here = dict(_parts(collect_provenance())) if origins else {}
-    clauses = {}
-    for run in dict.fromkeys(origins.values()):
-        cells = [cell_id for cell_id, one in origins.items() if one is run]
-        versions: dict[str, set[str]] = defaultdict(set)
-        for record in map(run.read, cells[:: -(-len(cells) // _READ)]):
-            for part, version in _parts(record.provenance) if record else ():
-                versions[part].add(version)
-        others = {part: v for part, v in versions.items() if part in here and v != {here[part]}}
-        measured = ", ".join(f"{part} {_some(sorted(several))}" for part, several in others.items())
-        now = ", ".join(f"{part} {here[part]}" for part in others)
-        clauses[run.name] = f" (measured with {measured}; this is {now})" if others else ""
+    clauses: dict[str, str] = {}
+    for cell_id, run in origins.items():
+        if run.name not in clauses and (record := run.read(cell_id)) is not None:
+            parts = [(one, of) for one, of in _parts(record.provenance) if here.get(one, of) != of]
+            measured = ", ".join(f"{part} {version}" for part, version in parts)
+            now = ", ".join(f"{part} {here[part]}" for part, _ in parts)
+            clauses[run.name] = f" (measured with {measured}; this is {now})" if parts else ""
     return clauses
-
-
-def _some(versions: list[str]) -> str:
-    more = len(versions) - _TOLD
-    return " or ".join(versions[:_TOLD] + ([f"{more} more"] if more > 0 else []))
 
 
 def _parts(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

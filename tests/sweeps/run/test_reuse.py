@@ -21,7 +21,7 @@ from maxk_lab.sweeps.run.bundle import write_bundle
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.progress import statuses
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.reuse import copy_cells, done_elsewhere, measured_with, names_of
+from maxk_lab.sweeps.run.reuse import copy_cells, done_elsewhere, measured_with
 from maxk_lab.sweeps.run.store import body_of
 
 RESULTS = Path("results")
@@ -103,7 +103,8 @@ def test_a_run_measures_nothing_that_another_one_has(
 
 def found(plan: Plan, run: RunDirectory) -> dict[str, str]:
     states = statuses(plan, run)
-    return names_of(done_elsewhere(states, states, run, RESULTS))
+    origins = done_elsewhere(states, states, run, RESULTS)
+    return {cell_id: origin.name for cell_id, origin in origins.items()}
 
 
 def test_what_is_missing_here_and_done_elsewhere_is_found(
@@ -163,16 +164,3 @@ def test_what_differs_is_told(write_run: WriteRun, there: Mapping[str, Any], cla
     for cell in plan.cells:
         run.write(replace(record_of(cell), provenance=dict(there)))
     assert measured_with({cell.id: run for cell in plan.cells}) == {"old": clause}
-
-
-@pytest.mark.usefixtures("here")
-def test_several_are_told_up_to_a_few(write_run: WriteRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, plan = write_run("old")
-    for number, cell in enumerate(plan.cells):
-        told = {"versions": {"torch": f"1.{number}"}}
-        run.write(replace(record_of(cell), provenance=told))
-    found = {cell.id: run for cell in plan.cells}
-    some = " (measured with torch 1.0 or 1.1 or 1.2 or 5 more; this is torch 2.9)"
-    assert measured_with(found) == {"old": some}
-    monkeypatch.setattr(reuse, "_READ", 2)
-    assert measured_with(found) == {"old": " (measured with torch 1.0 or 1.4; this is torch 2.9)"}
