@@ -83,14 +83,13 @@ def execute(
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise LabError(f"--jobs must be a whole number of at least 1, got {jobs!r}")
-    run.for_writing("measuring")
     started, selected = time.monotonic(), select(plan, only)
     execution, make_backend = plan.spec.execution, load_backend(plan.spec.execution)
 
     def tell(name: str, **payload: Any) -> None:
         on_event(name, payload)
 
-    with Driver(run.root) as driver:
+    with Driver(run.for_writing("measuring").root) as driver:
         driver.remove_leftovers()
         heads = {**run.heads}
         before = {c: state for c, state in statuses(plan, run).items() if c in selected}

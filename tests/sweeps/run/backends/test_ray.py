@@ -15,11 +15,11 @@ from ray_cluster import Nodes, ray_nodes
 from run_processes import alive, events, logged, wait_until, workers_of
 from stored import forget
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.backends.ray import backend
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.progress import statuses
+from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
@@ -53,12 +53,6 @@ def nodes() -> Iterator[Nodes]:
         yield nodes
 
 
-@pytest.fixture
-def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the folders of this machine from the nodes, which are on it."""
-    monkeypatch.setattr(backend, "inode", lambda path: -1)
-
-
 def plan_on(nodes: Nodes, path: str, *overrides: str) -> Plan:
     on_ray = ("execution.backend=ray", f"execution.address={nodes.address}")
     return make_plan(load_spec(path, [*on_ray, *overrides]))
@@ -73,7 +67,6 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.usefixtures("unseen")
 @pytest.mark.deep
 def test_what_is_trained_comes_back_and_goes_out_again_without_a_shared_folder(
     nodes: Nodes, write: Write, run: RunDirectory, tmp_path: Path
@@ -94,7 +87,6 @@ def test_what_is_trained_comes_back_and_goes_out_again_without_a_shared_folder(
     assert events(run, "progress") == before
 
 
-@pytest.mark.usefixtures("unseen")
 def test_functions_of_the_current_folder_travel_and_nothing_else_in_it_runs(
     nodes: Nodes, write: Write, run: RunDirectory, tmp_path: Path
 ) -> None:
@@ -138,7 +130,6 @@ def test_a_run_that_ends_leaves_no_worker_and_goes_on_later(
     assert len(measured(plan, run, "quick").reused) == 2
 
 
-@pytest.mark.usefixtures("unseen")
 @pytest.mark.deep
 def test_a_training_whose_node_is_lost_goes_on_from_its_last_checkpoint(
     nodes: Nodes, write: Write, run: RunDirectory
@@ -197,3 +188,21 @@ def test_no_cluster_where_one_is_said_to_be_is_told(small: str, run: RunDirector
     overrides = ["execution.backend=ray", "execution.address=127.0.0.1:1"]
     with pytest.raises(LabError, match=r"no Ray cluster at 127\.0\.0\.1:1: .*refused"):
         measured(make_plan(load_spec(small, overrides)), run, "quick")
+
+
+def test_what_no_node_has_is_refused_where_none_can_join(small: str, run: RunDirectory) -> None:
+    pytest.importorskip("ray")
+    plan = make_plan(load_spec(small, ["execution.backend=ray", "execution.cpus=9"]))
+    why = r"has not what a unit asks for \(execution.cpus 9, gpus 0.*with --jobs 2"
+    with pytest.raises(RefusedError, match=why):
+        measured(plan, run, "quick")
+
+
+def test_a_node_with_other_versions_ends_the_run(
+    nodes: Nodes, small: str, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = collect_provenance()
+    other = here | {"versions": here["versions"] | {"torch": "0.1"}}
+    monkeypatch.setattr("maxk_lab.sweeps.run.execute.collect_provenance", lambda: other)
+    with pytest.raises(RefusedError, match=r"cannot measure anything: .*it has torch .*, not 0\.1"):
+        measured(plan_on(nodes, small), run, "quick")

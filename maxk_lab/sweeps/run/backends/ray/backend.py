@@ -19,7 +19,7 @@ from maxk_lab.errors import LabError, RefusedError, first_line, warn
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
 from maxk_lab.sweeps.plan.content import function_paths, source_files
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
-from maxk_lab.sweeps.run.backends.ray.node import FILES, Parcel, inode, measured
+from maxk_lab.sweeps.run.backends.ray.node import FILES, Parcel, measured
 from maxk_lab.sweeps.run.bundle import file_mappings
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.execution import Execution
@@ -94,8 +94,8 @@ class RayBackend:
     """Units as tasks of a Ray cluster, each of them measured once: retries are the driver's.
 
     Records travel back with the events. What the sweep names of the current folder travels with the
-    job. Where nodes see the folders of the run, they use its cache; to others the files of it that
-    a unit can use travel along, and new ones back.
+    job, the files of the cache that a unit can use with the unit, and new ones back. A cluster on
+    this machine uses the cache itself.
     """
 
     here: ClassVar[bool] = False
@@ -125,7 +125,6 @@ class RayBackend:
             stack.callback(self._cancel_all)
             self._closing = stack.pop_all()
         self._cache.mkdir(parents=True, exist_ok=True)
-        self._places = tuple((str(path), inode(path)) for path in (Path.cwd(), self._cache))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -145,7 +144,7 @@ class RayBackend:
         for path in {path for pattern in patterns for path in self._cache.glob(pattern)}:
             with suppress(FileNotFoundError):  # another driver has just removed it
                 cache[path.name] = path.read_bytes()
-        where = self._driver, self._places, self._elsewhere
+        where = self._driver, str(Path.cwd()), not self._address, self._elsewhere
         gpus = self._execution.gpus
         if gpus is None:
             # Where nothing is said of devices, one for a unit that can use one, if there is any.

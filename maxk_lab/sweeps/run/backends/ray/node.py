@@ -41,27 +41,19 @@ _backends: dict[tuple[object, ...], LocalBackend] = {}
 class Parcel:
     """A unit on its way to a node from a `driver`, which no other one is called.
 
-    `places` are the folder where maxk-lab was started and the cache of the run, each with the
-    number that the file system gives it. For a node that does not see them, `cache` has files of
-    the run's cache by their names, of which it sends back what fits `patterns`; `elsewhere` are the
-    files that have not travelled with the job.
+    `folder` is where maxk-lab was started, and `elsewhere` are the files that have not travelled
+    with the job. A node of a cluster on this machine is `here` and uses the cache of the run. To
+    others `cache` has files of it by their names, of which they send back what fits `patterns`.
     """
 
     task: Task
     execution: Execution
     driver: str
-    places: tuple[tuple[str, int], ...]
-    elsewhere: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
+    folder: str
+    here: bool
+    elsewhere: tuple[str, ...]
+    patterns: tuple[str, ...]
     cache: Mapping[str, bytes] = field(default_factory=dict)
-
-
-def inode(path: str | Path) -> int:
-    """Return the number that the file system gives a folder; 0 where there is none."""
-    try:
-        return os.stat(path).st_ino
-    except OSError:
-        return 0
 
 
 def measured(parcel: Parcel) -> Iterator[list[Item]]:
@@ -69,14 +61,13 @@ def measured(parcel: Parcel) -> Iterator[list[Item]]:
 
     Raises `LabError` where this node cannot, or would give other numbers.
     """
-    task, at_home = parcel.task, all(inode(path) == number for path, number in parcel.places)
-    backend = _backend_for(parcel, at_home=at_home)
-    # The folder of the run here, where that of the driver is not seen.
-    root = Path(task.root) if at_home else _START / f"maxk-lab-run-{os.getpid()}"
+    task, here, backend = parcel.task, parcel.here, _backend_for(parcel)
+    # The folder of the run, as far as it is on this node.
+    root = Path(task.root) if here else _START / f"maxk-lab-run-{os.getpid()}"
     times: dict[str, int] = {}
     finished = False
     try:
-        if not at_home:
+        if not here:
             shutil.rmtree(root, ignore_errors=True)
             for name, content in parcel.cache.items():
                 write_atomically(root / "cache" / name, content)
@@ -91,7 +82,7 @@ def measured(parcel: Parcel) -> Iterator[list[Item]]:
             finished = bool(names & {"unit_finished", "lost"})
             # Before the records: whoever has those may look for them.
             late = time.monotonic() - looked >= _BETWEEN_LOOKS
-            if not at_home and (late or names & {"cell_done", "unit_finished", "lost"}):
+            if not here and (late or names & {"cell_done", "unit_finished", "lost"}):
                 yield from ([one] for one in new_files(root / "cache", parcel.patterns, times))
                 looked = time.monotonic()
             if events:
@@ -100,17 +91,20 @@ def measured(parcel: Parcel) -> Iterator[list[Item]]:
     finally:
         if not finished:
             _close()
-        if not at_home:
+        if not here:
             shutil.rmtree(root, ignore_errors=True)
 
 
-def _backend_for(parcel: Parcel, *, at_home: bool) -> LocalBackend:
+def _backend_for(parcel: Parcel) -> LocalBackend:
     """Return what measures a unit here. Raises `LabError` where nothing can."""
-    task, home = parcel.task, Path(parcel.places[0][0])
+    task, folder = parcel.task, _START / FILES
+    # Where all travelled that lies there, nobody looks whether the folder is seen, and is the same.
+    if parcel.here or not (folder.is_dir() and all(map(os.path.isabs, parcel.elsewhere))):
+        folder = Path(parcel.folder)
     if (refusal := version_refusal(task.provenance, _provenance())) is not None:
         raise LabError(f"{socket.gethostname()}: {refusal}")
-    for name in () if at_home else parcel.elsewhere:
-        if not (os.path.isabs(name) and os.path.exists(name)):
+    for name in parcel.elsewhere:
+        if not (folder / name).exists():
             raise LabError(
                 f"{socket.gethostname()}: there is no {name}; name it from the folder where "
                 "maxk-lab is started, and it travels, or put it into a folder that all nodes see"
@@ -118,9 +112,8 @@ def _backend_for(parcel: Parcel, *, at_home: bool) -> LocalBackend:
     purpose = parcel.driver, os.environ.get("CUDA_VISIBLE_DEVICES"), task.lab, task.own
     if purpose not in _backends:
         _close()
-        folder = home if at_home else _START / FILES
         if not folder.is_dir():
-            raise LabError(f"a node does not see {home}, and its files did not travel")
+            raise LabError(f"a node does not see {parcel.folder}, and its files did not travel")
         os.chdir(folder)
         _backends[purpose] = LocalBackend(RunDirectory(task.root), parcel.execution, 1, [task])
     return _backends[purpose]
