@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -121,31 +120,3 @@ def struck(launch: Launch, folder: Path, hostile: list[Hostile], jobs: str) -> I
         yield f"hang: {error}"
     except ValueError:
         yield f"wrong: stdout is no JSON but {launched.out[:100]!r}"
-
-
-HANGS = ["waits_in_c", "stops_itself", "sleeps", "import_waits"]
-
-
-def test_a_reward_that_hangs_is_interrupted(
-    launch: Launch, tmp_path: Path, dice: random.Random, attack_scale: int
-) -> None:
-    problems = []
-    names = dice.sample(HANGS, min(attack_scale, len(HANGS)))
-    for hostile in HOSTILE:
-        if hostile.name not in names:
-            continue
-        folder = tmp_path / hostile.name
-        telling = replace(hostile, body=f"open('called', 'w').close(); {hostile.body}")
-        written(folder, [telling], timeout=1000)
-        launched = launch("run", "hostile.yaml", folder=folder)
-        assert launched.wait_for((folder / "called").exists)
-        launched.send_group(dice.choice([signal.SIGINT, signal.SIGTERM]))
-        try:
-            code = launched.wait(2 * SECONDS_TO_END)
-            found = [*left(launched), *[f"exit code: {code}"] * (code != 130)]
-            if launched.err.splitlines()[-1:] != ["maxk-lab run hostile.yaml"]:
-                found.append(f"silent: not told how to go on: {launched.err[-1000:]}")
-        except HangError as error:
-            found = [f"hang: {error}"]
-        problems += [f"{problem} ({hostile.name})" for problem in found]
-    assert not problems, "\n".join(problems)

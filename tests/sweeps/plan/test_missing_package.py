@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from maxk_lab import installed
 from maxk_lab.cli import app
-from maxk_lab.errors import LabError, SpecError
+from maxk_lab.errors import LabError
 from maxk_lab.sweeps.run.bundle import write_bundle
 from maxk_lab.sweeps.run.records import RunDirectory
 
@@ -34,15 +34,6 @@ def uninstall(site: Path) -> None:
         shutil.rmtree(about)
     importlib.invalidate_caches()
     installed.forget()
-
-
-def test_a_run_names_the_package_that_it_cannot_be_read_without(project: Path, site: Path) -> None:
-    run = stored_with_half(project)
-    uninstall(site)
-    with pytest.raises(LabError) as refusal:
-        run.spec()
-    assert not isinstance(refusal.value, SpecError)
-    assert str(refusal.value) == f"{NEEDED} (package half-centred 1.0)"
 
 
 def test_an_installed_package_whose_row_is_broken_says_why(project: Path, site: Path) -> None:

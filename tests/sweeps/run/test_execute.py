@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from run_processes import events
 from stored import damage, forget, lines
 
 from maxk_lab.errors import LabError
@@ -30,7 +27,6 @@ gradient:
   pool: 16
   grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}
 """
-SCRIPT = Path(__file__).parent / "run_fake.py"
 Go = Callable[..., Outcome]
 
 
@@ -236,15 +232,3 @@ def test_code_that_is_edited_while_it_measures_has_no_result(
     record = run.read(outcome.failed[0])
     assert record is not None
     assert "code of own_rewards:short changed while the run was at work" in str(record.error)
-
-
-@pytest.mark.slow
-def test_the_same_command_twice_shares_the_work(small: str, run: RunDirectory, plan: Plan) -> None:
-    command = [sys.executable, SCRIPT, small, run.root, "counted", "1"]
-    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [one.communicate()[1] for one in both] == ["", ""]
-    assert sorted((run.cache_path / "begun").read_text().split()) == run.ids()
-    assert {record.status for record in run.records(plan)} == {"done"}
-    # Both of them worked, and left nothing.
-    assert len({event["driver"] for event in events(run, "unit_started")}) == 2
-    assert not {path.name for path in run.root.iterdir()} & {"drivers", "leases"}

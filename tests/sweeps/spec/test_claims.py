@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from sweep_files import Write
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.spec.arithmetic import evaluate_value
 from maxk_lab.sweeps.spec.claims import EqualsClaim, OrderClaim, RatioClaim
-from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
 
-OBJECTIVE = """\
-name: along
-seeds: [0]
-environment: {name: gaussian}
-objective: {parameter: policy.mean, from: 0, to: 1, grid: {estimator: [maxk, median], k: [1, 2, 4]}}
-weights: {grid: {estimator: maxk, baseline: none, n: 4, k: 2}}
-claims:
-  - CLAIM
-"""
 POINTS = [
     {"estimator": "maxk", "baseline": baseline, "n": n, "k": 2, "stage": 0,
      "setting": {"environment.arms": arms}}
@@ -133,14 +122,3 @@ def test_an_optimum_is_compared_across_k() -> None:
     )
     assert claim.study == "objective"
     assert [[point["k"] for point in row] for row in claim.points(points)] == [[1, 2, 4]]
-
-
-def test_claims_about_studies_without_seeds_to_pool(write: Write) -> None:
-    claims = (
-        "{name: o, kind: order, metric: optimum, along: [{k: 1}, {k: 2}, {k: 4}], "
-        "where: {estimator: maxk}}\n"
-        "  - {name: w, kind: equals, metric: weight_sum, value: 0, tolerance: 1e-9}"
-    )
-    spec = load_spec(write(OBJECTIVE.replace("CLAIM", claims)))
-    assert [claim.study for claim in spec.claims] == ["objective", "weights"]
-    assert load_spec(write(spec_to_yaml(spec))) == spec

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sweep_files import Write, plan_of
 
-from maxk_lab.sweeps.spec.load import load_spec, spec_to_yaml
-
 OBJECTIVE = """\
 name: along
 seeds: [0]
@@ -87,12 +85,6 @@ def test_a_weights_study_is_made_at_every_setting(write: Write) -> None:
     assert plan.units[1].as_dict()["groups"] == 2
     assert len({cell.id for cell in plan.cells}) == 4
     assert plan.cells[0].as_dict()["setting"] == {"environment.arms": 4}
-
-
-def test_new_studies_read_back(write: Write) -> None:
-    for text in (OBJECTIVE, WEIGHTS):
-        spec = load_spec(write(text))
-        assert load_spec(write(spec_to_yaml(spec))) == spec
 
 
 def test_a_gaussian_policy_has_no_logits(write: Write) -> None:

@@ -82,15 +82,6 @@ def test_an_optional_parameter_at_its_default_is_that_of_older_cells(
     }
 
 
-def test_a_resolved_spec_reads_back(write: Write) -> None:
-    spec = load_spec(write(SWEEP.replace("VARY", BOTH)))
-    assert spec.vary == {"environment.arms": (8, 4), "policy.init_std": (1.0, 0.5)}
-    assert load_spec(write(spec_to_yaml(spec))) == spec
-    assert [cell.id for cell in make_plan(read_spec("sweep.yaml")).cells] == [
-        cell.id for cell in make_plan(spec).cells
-    ]
-
-
 def test_combinations_that_cannot_run_are_skipped_with_their_reason(
     varied: Callable[..., Plan],
 ) -> None:

@@ -47,10 +47,6 @@ FAULTS = [
     ("stuck_call", ("execution.reward_timeout=0.5",), "seed=1",
      "reward function 'mine:reward' took longer than execution.reward_timeout, 0.5 s, in one "
      "call. To try again: --retry-failed"),
-    ("deadly", (), "n=8,baseline=centred",
-     "called, 2 times in all. To try again: --retry-failed"),
-    ("one_stuck", ("execution.timeout=3s",), "n=4,baseline=none",
-     "took longer than execution.timeout, 3 s, for a cell. To try again: --retry-failed"),
     ("greedy_child", (MEMORY, "execution.retries=0"), "seed=1", "execution.memory, 300 MB"),
 ]  # fmt: skip
 
