@@ -140,6 +140,17 @@ def pooled_of(
     return pooled
 
 
+def rows_of_cells(records: Iterable[Record], level: float) -> dict[str, PooledRow]:
+    """The row of every finished cell by its id: that of a report on its seed alone."""
+    done = {record.cell["id"]: record for record in records if record.status == "done"}
+    cells = [record.cell for record in done.values()]
+    found: dict[str, PooledRow] = {}
+    for (study, _), some in grouped(cells, lambda cell: (cell["study"], cell["seed"])).items():
+        pooled = pooled_of(study, some, done, level=level, alpha=1 - level)
+        found |= {one: row for row in pooled.rows for one in row.cells.values()}
+    return found
+
+
 def axes(kind: str, key: Any) -> dict[str, Any]:
     """The place of a row: its environment, what the sweep varies, and the axes of its kind."""
     of_key = getattr(key, "axes", STUDIES.get(kind).axes)

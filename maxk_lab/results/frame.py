@@ -15,14 +15,12 @@ from maxk_lab.report.summarise import summarise, without_record
 from maxk_lab.report.tables import (
     OF_ROWS,
     Estimate,
-    PooledRow,
     axes,
     estimates,
     frame,
-    grouped,
     lines_of,
     numbers,
-    pooled_of,
+    rows_of_cells,
 )
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.changes import changed_since
@@ -94,7 +92,7 @@ def load(
 
 def _of_cells(read: ReadRun, level: float) -> Iterator[dict[str, Any]]:
     """The lines of every cell, in the order of the plan."""
-    rows = read.rows_of_cells(level)
+    rows = rows_of_cells(read.records.values(), level)
     for cell in read.plan.cells:
         row = rows.get(cell.id)
         key = STUDIES.get(cell.study).part("pool").key(cell.as_dict())
@@ -143,24 +141,6 @@ class ReadRun:
                 for row in found.rows
             }
         return self._numbers[level]
-
-    def rows_of_cells(self, level: float) -> dict[str, PooledRow]:
-        """The row of every measured cell by its id: that of a report on its seed alone."""
-        found: dict[str, PooledRow] = {}
-        of_seeds = grouped(self._done, lambda cell: (cell.study, cell.seed))
-        for (study, _), cells in of_seeds.items():
-            done = {cell.id: self.records[cell.id] for cell in cells}
-            pooled = pooled_of(
-                study, [cell.as_dict() for cell in cells], done, level=level, alpha=1 - level
-            )
-            found |= {one: row for row in pooled.rows for one in row.cells.values()}
-        return found
-
-    @property
-    def _done(self) -> list[Cell]:
-        records = self.records
-        cells = self.plan.cells
-        return [cell for cell in cells if cell.id in records and records[cell.id].status == "done"]
 
     @cached_property
     def absent(self) -> dict[str, tuple[str, str]]:

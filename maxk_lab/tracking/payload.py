@@ -2,21 +2,21 @@
 
 The numbers are the estimates of a report on one seed alone. A kind of study may have a module
 `payload` that tells more: `ONE_RUN_PER`, the keys of a cell of which every value gets a run of its
-own, besides the seed (`("id",)` for a run per cell); `summary(records)`, the numbers of a run by
-their names; `tables(records)`, those of a run, or of all cells where each has its run; and
-`history(records)`, the curves of a run. `ONE_RUN_PER` alone may stand in its module `pool`.
+own, besides the seed (`("id",)` for a run per cell); and `history(records)`, the curves of a run.
+`ONE_RUN_PER` alone may stand in its module `pool`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from maxk_lab.errors import error_line
 from maxk_lab.fields import Recorded
 from maxk_lab.report.naming import setting_of, setting_words
-from maxk_lab.report.tables import PooledRow, axes, grouped, numbers, pooled_of
+from maxk_lab.report.tables import PooledRow, axes, grouped, numbers, rows_of_cells
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.plan.identity import canonical_json, content_hash
 from maxk_lab.sweeps.run.provenance import TOLD
@@ -119,10 +119,8 @@ def _payload(
         metrics = {"status": records[0].status}
         metrics |= {} if seconds is None else {"seconds": seconds}
         metrics |= {"error": error_line(failed[0].error)} if failed else {}
-    if hasattr(part, "summary"):
-        metrics |= part.summary(records)
-    elif not per:
-        metrics |= _summary(records)
+    if per in ((), (_ONE_CELL,)):
+        metrics |= _summary(records, per)
     return Payload(
         run_id=content_hash({"sweep": sweep, "run": group_key(cell), **meaning}),
         name=_name(cell, per),
@@ -166,27 +164,35 @@ def _one_run_per(cell: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(getattr(_part(cell["study"]), "ONE_RUN_PER", ()))
 
 
-def _summary(records: Sequence[Record]) -> Metrics:
-    """`weights/maxk/centred/n16/k8/zero_share` and the like; a failed cell has its status."""
-    rows = _rows(records)
-    found: Metrics = {}
+def _summary(records: Sequence[Record], per: Sequence[str]) -> Metrics:
+    """`weights/maxk/centred/n16/k8/zero_share` and the like; a failed cell has its status.
+
+    Of a cell that has its run, `final/max@8` with the ends of its interval, `final/max@8/low`.
+    """
+    rows = rows_of_cells(records, 0.95)
+    found: dict[str, float | str | None] = {}
     for record in records:
-        study, one = record.cell["study"], record.cell["id"]
+        study, row = record.cell["study"], rows.get(record.cell["id"])
+        if per:
+            said = {} if row is None else row.attributes
+            found |= {name: value for name, value in said.items() if type(value) is int}
+            for name, one in ({} if row is None else numbers(study, row)).items():
+                ends = (f"final/{name}", f"final/{name}/low", f"final/{name}/high")
+                values = (one.interval.value, one.interval.low, one.interval.high)
+                found |= {end: None if isnan(x) else x for end, x in zip(ends, values, strict=True)}
+            continue
         path = STUDIES.get(study).part("pool").key(record.cell).path
-        values = {"status": record.status, **_values(study, rows.get(one))}
-        found |= {f"{path}/{name}": value for name, value in values.items() if value is not None}
-    return found
+        found |= {f"{path}/status": record.status}
+        found |= {f"{path}/{name}": value for name, value in _values(study, row).items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
-    """The tables of a kind of study; else a line for each cell, and those of a row's details."""
+    """A table with a line for each cell, and those of a row's details."""
     import pandas as pd
 
     study = records[0].cell["study"]
-    part, pool = _part(study), STUDIES.get(study).part("pool")
-    if hasattr(part, "tables"):
-        return dict(part.tables(records))
-    rows = _rows(records)
+    pool, rows = STUDIES.get(study).part("pool"), rows_of_cells(records, 0.95)
     lines: dict[str, list[dict[str, Any]]] = {"cells": []}
     for record in records:
         row = rows.get(record.cell["id"])
@@ -196,7 +202,8 @@ def _tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
         own = {} if row is None else dict(row.attributes)
         lines["cells"].append(place | {"status": record.status} | own | _values(study, row))
         for name, several in ({} if row is None else row.details).items():
-            lines.setdefault(name, []).extend(place | dict(one) for one in several)
+            if isinstance(several, list):
+                lines.setdefault(name, []).extend(place | dict(one) for one in several)
     found = {}
     for name, several in lines.items():
         frame = pd.DataFrame(several, dtype=object)
@@ -209,18 +216,6 @@ def table_of(frame: Any) -> PayloadTable:
     """A `pandas.DataFrame` as a table, with None for what is not there."""
     plain = frame.astype(object).where(frame.notna(), None)
     return PayloadTable(list(plain.columns), plain.to_numpy().tolist())
-
-
-def _rows(records: Sequence[Record]) -> dict[str, PooledRow]:
-    """The row of each finished cell, of its seed alone."""
-    found: dict[str, PooledRow] = {}
-    done = [record for record in records if record.status == "done"]
-    for several in grouped(done, lambda record: record.cell["seed"]).values():
-        cells = [record.cell for record in several]
-        of_cells = {record.cell["id"]: record for record in several}
-        pooled = pooled_of(cells[0]["study"], cells, of_cells, level=0.95, alpha=0.05)
-        found |= {one: row for row in pooled.rows for one in row.cells.values()}
-    return found
 
 
 def _values(study: str, row: PooledRow | None) -> dict[str, float | None]:

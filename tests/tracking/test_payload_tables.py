@@ -101,77 +101,36 @@ def test_a_weights_study_sends_every_weight(setting):
     ]
 
 
-def trained(**more):
-    """Metrics of a trained cell on two instances: K = 1 and 2."""
+def test_a_training_sends_the_numbers_of_a_report_on_its_seed_with_their_intervals():
+    ends = {"value": -4.25, "low": -5.0, "high": -3.5, "per_instance": [-4.5, -4.0]}
     lists = {"value": [-5.0, -4.5], "low": [-6.0, -5.0], "high": [-4.0, -4.0]}
-    return {
+    metrics = {
         "steps": 10,
         "rollouts": 40,
         "evaluations": {"step": [10], "rollouts": [40], "ks": [1, 2]}
         | {end: [values] for end, values in lists.items()},
         "final": {**lists, "ks": [1, 2], "per_instance": [[-6.0, -4.0], [-5.0, -4.0]]},
-        **more,
-    }
-
-
-def test_a_training_study_sends_extras_gaps_quantiles_and_settings():
-    ends = {"value": -4.25, "low": -5.0, "high": -3.5}
-    new = {
-        "extras": {
-            "greedy": {**ends, "per_instance": [-4.5, -4.0]},
-            "greedy_augmented": {"value": None, "reason": "no coordinates"},
-        },
-        "quantiles": {"p50": ends},
+        "extras": {"greedy": ends, "greedy_augmented": {"value": None, "reason": "nowhere"}},
         "reference": {"kind": "milp", "exact": True, "per_instance": [-4.0, -4.0]},
     }
+    of_cells = {"training": {"steps": 10, "evaluate": {"extras": ["greedy", "augmentation"]}}}
     payload, tables = sent(
-        record("training", trained(**new), setting={"start": "iid"}),
-        record("training", None, setting={"start": "multistart"}, status="failed"),
+        record("training", metrics, setting={"start": "iid"}, **of_cells),
+        record("training", None, setting={"start": "multistart"}, status="failed", **of_cells),
     )
     assert payload.name == "maxk/none n=4 k=2 start=iid seed 0"
-    assert payload.metrics["final/max@2"] == -4.5
-    assert payload.metrics["final/max@2/low"] == -5.0
-    assert payload.metrics["final/gap@1"] == pytest.approx(25.0)
-    assert payload.metrics["final/gap@2"] == pytest.approx(12.5)
-    assert payload.metrics["final/p50"] == payload.metrics["extras/greedy"] == -4.25
-    assert payload.metrics["extras/greedy/gap"] == pytest.approx(6.25)
-    assert not [name for name in payload.metrics if "augmented" in name]
-    assert [(line["start"], line["status"]) for line in tables["cells"]] == [
-        ("iid", "done"),
-        ("multistart", "failed"),
-    ]
-    assert [(line["at_k"], line["gap"], line["start"]) for line in tables["final"]] == [
-        (1, 25.0, "iid"),
-        (2, 12.5, "iid"),
-    ]
-    assert [(line["extra"], line["value"], line["gap"]) for line in tables["extras"]] == [
-        ("greedy", -4.25, 6.25),
-        ("greedy_augmented", None, None),
-    ]
-    assert [(line["quantile"], line["low"]) for line in tables["quantiles"]] == [("p50", -5.0)]
-
-
-def test_a_training_study_sends_max_at_k_at_every_temperature():
-    ends = {"value": [-4.0, -3.5], "low": [-5.0, -4.0], "high": [-3.0, -3.0]}
-    new = {
-        "tempered": {"2.0": ends | {"ks": [1, 2], "per_instance": [[-5.0, -3.0], [-4.0, -3.0]]}},
-        "tuning": {"tempered": {"1.0": [-5.1, -4.6], "2.0": [-4.1, -3.6]}},
-    }
-    payload, tables = sent(record("training", trained(**new)))
-    assert payload.metrics["final/max@2_T=2"] == -3.5
-    lines = [
-        [line[key] for key in ("temperature", "at_k", "value", "low", "high", "tuning")]
-        for line in tables["tempered"]
-    ]
-    assert lines == [["2.0", 1, -4.0, -5.0, -3.0, -4.1], ["2.0", 2, -3.5, -4.0, -3.0, -3.6]]
-    del new["tuning"]
-    _, tables = sent(record("training", trained(**new)))
-    assert [line["tuning"] for line in tables["tempered"]] == [None, None]
-
-
-def test_a_training_record_without_them_has_the_columns_it_always_had():
-    payload, tables = sent(record("training", trained()))
+    found = payload.metrics
+    assert (found["final/max@2"], found["final/gap@1"]) == (-4.5, pytest.approx(25.0))
+    assert found["final/max@2/low"] <= -4.5 <= found["final/max@2/high"]
+    assert found["final/extra_greedy"] == -4.25
+    assert (found["steps"], found["rollouts"]) == (10, 40)
+    assert not [name for name in found if "augmented" in name]
     assert payload.tables == {}
-    assert set(tables) == {"cells", "final"}
-    assert list(tables["final"][0])[-4:] == ["at_k", "value", "low", "high"]
-    assert payload.metrics["final/max@1"] == -5.0
+    assert [(line["start"], line["status"], line["max@1"]) for line in tables["cells"]] == [
+        ("iid", "done", -5.0),
+        ("multistart", "failed", None),
+    ]
+    assert [(line["step"], line["value"]) for line in tables["evaluations"]] == [
+        (10, -5.0),
+        (10, -4.5),
+    ]

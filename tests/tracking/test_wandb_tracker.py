@@ -184,7 +184,7 @@ def trained(seed, k, status="done"):
         "seed": seed,
         "environment": {"name": "toy_llm"},
         "policy": {},
-        "training": {"steps": 10},
+        "training": {"steps": 10, "evaluate": {}},
         "estimator": "maxk",
         "baseline": "centred",
         "n": 8,
@@ -202,7 +202,7 @@ def trained(seed, k, status="done"):
             "high": [[0.2, 0.3], [0.4, None]],
         },
         "final": {"value": [0.3, None, 0.5], "low": [0.2, None, 0.4], "high": [0.4, None, 0.6],
-                  "ks": [1, 2, 3], "per_instance": [[0.3]] * 3},
+                  "ks": [1, 2, 3], "per_instance": [[0.2, 0.4]] * 3},
         "log": {"step": [0, 9], "loss": [0.5, 0.25], "kl/token": [None, 0.1]},
     }  # fmt: skip
     return Record(
@@ -226,8 +226,10 @@ def test_a_training_study_has_a_run_per_cell():
     assert failed.metrics == {"status": "failed", "error": "MemoryError: no room"}
     assert failed.history.lines == ()
     tables = tables_of_single_cells(records)
-    assert sorted(tables) == ["training/cells", "training/final"]
-    assert len(tables["training/final"].lines) == 2 * 3
+    assert {name: len(table.lines) for name, table in tables.items()} == {
+        "training/cells": 3,
+        "training/evaluations": 2 * 2 * 2,
+    }
 
 
 def test_lines_of_a_training_have_what_is_there():

@@ -14,7 +14,14 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from maxk_lab.report.tables import ROUNDING, Effect, Estimate, PooledRow, numbers
+from maxk_lab.report.tables import (
+    ROUNDING,
+    Effect,
+    Estimate,
+    PooledRow,
+    numbers,
+    rows_of_cells,
+)
 from maxk_lab.results.frame import ReadRun
 from maxk_lab.statistics.intervals import EXACT, Interval, exactly
 from maxk_lab.statistics.seeds import SEEDS
@@ -125,7 +132,8 @@ class Differences:
     @cached_property
     def _rows_of_cells(self) -> tuple[Mapping[str, PooledRow], Mapping[str, PooledRow]]:
         # The level is of intervals that nobody looks at: only the values are used.
-        return self.a.rows_of_cells(0.95), self.b.rows_of_cells(0.95)
+        mine, theirs = (rows_of_cells(run.records.values(), 0.95) for run in (self.a, self.b))
+        return mine, theirs
 
     def _of_each_seed(self, pair: Pair, name: str) -> tuple[Array, Array]:
         """The number in each seed of both runs; NaN where the report of a seed has none."""
