@@ -25,12 +25,13 @@ STAMP := .venv/.installed
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help setup lint test browser-test attack reproduce bench calibrate golden clean $(NUMBERED)
+.PHONY: help setup lint test browser-test adapters attack reproduce bench calibrate golden clean $(NUMBERED)
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
 	@echo "make test        run the tests; while you work: .venv/bin/python -m pytest -m fast"
 	@echo "make browser-test   open reports in a headless Chromium (tests/fixtures/browser/install.sh installs one)"
+	@echo "make adapters    test the adapters of verl and ms-swift in environments of their own, .venvs/ (4 GB)"
 	@echo "make attack      the tests that take long, and attacks: SCALE=25 times as many rounds as make test, SEED=1 (docs/robustness.md)"
 	@echo "make reproduce   run the sweeps of experiments/ci and quick, write results/<sweep>/report, fail if a claim is refuted"
 	@echo "make lint        ruff, format check, the imports and the size of each room, the numbers in docs, mypy"
@@ -82,6 +83,18 @@ test: $(STAMP)
 # In one process: all share one browser.
 browser-test: $(STAMP)
 	$(BIN)/python -m pytest tests/browser -m browser --need-browser -n $(JOBS)
+
+# Trainers whose pins are not ours. verl's declared ones want CUDA, so that it comes without them.
+adapters: .venvs/verl/.installed .venvs/swift/.installed
+	.venvs/verl/bin/python -m pytest --noconftest tests/adapters/test_verl.py
+	.venvs/swift/bin/python -m pytest --noconftest tests/adapters/test_swift.py
+
+ALONE_verl := verl==0.9.1
+.venvs/%/.installed: tests/adapters/%.txt | $(STAMP)
+	$(BIN)/python -m venv --clear .venvs/$*
+	.venvs/$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	.venvs/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(ALONE_$*) -e .
+	@touch $@
 
 # A test of the long version may take as much longer as it makes more rounds.
 attack: $(STAMP)
@@ -146,5 +159,5 @@ golden: $(STAMP)
 	$(BIN)/python benchmarks/golden.py --jobs $(JOBS)
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venvs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -41,6 +41,7 @@ PANELS = {
     "Your own": {
         "measure": "Measure which baseline the samples of your training call for.",
         "audit": "Say what a log of rewards calls for: K, baseline, groups without signal.",
+        "adapters": "The lines that bring Max@K into TRL, verl, ms-swift, TorchRL and RL4CO.",
     },
 }
 

@@ -21,6 +21,12 @@ def run(name, folder):
 
 
 @pytest.mark.slow
+def test_torchrl(tmp_path):
+    before, after = map(float, re.findall(r"best of 8 (\S+)", run("torchrl_maxk.py", tmp_path)))
+    assert 200 < before < after - 100
+
+
+@pytest.mark.slow
 def test_rl4co(tmp_path):
     told = re.search(r"(\S+) before, (\S+) after", run("rl4co_maxk.py", tmp_path))
     assert 2.5 < float(told[2]) < float(told[1]) - 0.5

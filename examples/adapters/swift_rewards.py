@@ -1,0 +1,17 @@
+"""The reward of swift_maxk.py, a plug-in of ms-swift: the right digit first."""
+
+from swift.rewards import ORM, orms
+
+
+class RightDigit(ORM):
+    """1 for the right digit first; no reward for an empty answer."""
+
+    def __call__(self, completions, answer, **columns):
+        """The rewards of completions, of which some may be None."""
+        return [
+            float(said[0] == right) if said else None
+            for said, right in zip(completions, answer, strict=True)
+        ]
+
+
+orms["right_digit"] = RightDigit

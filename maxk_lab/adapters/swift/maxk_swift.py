@@ -1,0 +1,93 @@
+"""ms-swift: the file for `--external_plugins` after which `--rlhf_type grpo` trains for Max@K.
+
+    MAXK_K=8 swift rlhf --rlhf_type grpo --external_plugins "$(maxk-lab adapters swift)" \\
+        --scale_rewards none --num_generations 16 ...
+
+MAXK_K, MAXK_ESTIMATOR and MAXK_BASELINE are `k`, `estimator` and `baseline` of
+`maxk_lab.advantages`: the command refuses arguments that it does not know.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from swift.rlhf_trainers import GRPOTrainer
+from swift.trainers import TrainerFactory
+from torch import Tensor
+
+from maxk_lab.adapters.groups import Weighting, grouped_curve
+from maxk_lab.errors import LabError, LabWarning
+
+
+class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no types
+    """ms-swift's GRPO with the Max@K advantages of the environment.
+
+    Groups that have too few rewards for the pair have advantages of 0. `max@1`, `max@2`, … in its
+    logs are means of unbiased estimates of J_K. Raises `LabError` at construction for what can't be
+    right.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, value in {"scale_rewards": "none", "advantage_estimator": "grpo"}.items():
+            if getattr(self, name) != value:
+                raise LabError(
+                    f"--{name} must be {value}, since Max@K advantages take the place of what it "
+                    f"does, got {getattr(self, name)}"
+                )
+        if self.loss_type == "real":
+            raise LabError("--loss_type real reads no more than the sign of an advantage")
+        k, inside = os.environ.get("MAXK_K"), self.kl_in_reward and self.beta != 0
+        if k is not None and not k.isdecimal():
+            raise LabError(f"MAXK_K must be a whole number, got {k}")
+        self.weighting = Weighting.chosen(
+            k=None if k is None else int(k),
+            estimator=os.environ.get("MAXK_ESTIMATOR", "maxk"),
+            baseline=os.environ.get("MAXK_BASELINE"),
+            n=self.num_generations,
+            centred_by="--kl_in_reward" if inside else "",
+        )
+        if inside:
+            warnings.warn(
+                "--kl_in_reward puts the KL inside the maximum: the objective is "
+                "E[max(R - beta KL)]; without it the KL is a term of the loss",
+                LabWarning,
+                stacklevel=2,
+            )
+
+    def _compute_advantages(
+        self, samples: Any, rewards_per_func: Tensor, batch_encoded_inputs: Any
+    ) -> Tensor:
+        """The advantages of the samples of all processes, [N]; ms-swift's own logs are kept."""
+        rewards = super()._compute_advantages(samples, rewards_per_func, batch_encoded_inputs)
+        if not (self.kl_in_reward and self.beta != 0):  # where only centred ones can be had
+            rewards = (rewards_per_func * self.reward_weights).nansum(1)
+        missing = rewards_per_func.isnan().all(1)
+        rewards = torch.where(missing, torch.nan, rewards)
+        mode = "train" if self.model.training else "eval"
+        if self.dynamic_num_samples:  # a request may have several samples, which count once
+            prompts = gather_object([one.prompt_id for one in samples])
+            requests = gather_object([one.request_id for one in samples])
+        else:
+            n = self.num_generations if mode == "train" else self.num_generations_eval
+            prompts = [i // n for i in range(len(rewards))]
+            requests = list(range(len(rewards)))
+        last = {request: row for row, request in enumerate(requests)}
+        rows, groups = list(last.values()), [prompts[row] for row in last.values()]
+        advantages = self.weighting.advantages(rewards[rows], groups, small_groups="zero")
+        places = {request: place for place, request in enumerate(last)}
+        n = max(Counter(groups).values())
+        ks = sorted({*(2**i for i in range(n.bit_length())), self.weighting.method.k})
+        for k, values in zip(ks, grouped_curve(rewards[rows], groups, ks).T, strict=True):
+            self._metrics[mode][f"max@{k}"].append(values.nanmean().item())
+        spread: Tensor = advantages[[places[request] for request in requests]]
+        return spread
+
+
+# The file is imported under a name that ms-swift makes of its path.
+TrainerFactory.TRAINER_MAPPING["grpo"] = f"{__name__}.MaxKGRPOTrainer"

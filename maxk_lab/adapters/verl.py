@@ -1,0 +1,61 @@
+"""verl: the advantage estimator `maxk`, which verl loads itself through its plug-in entry point.
+
+    algorithm.adv_estimator=maxk +algorithm.maxk_k=8 +algorithm.maxk_baseline=subloo
+
+verl hides the error of a plug-in that fails. So nothing but verl is imported before the first call.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from torch import Tensor
+from verl.trainer.ppo.core_algos import register_adv_est
+
+from maxk_lab.errors import LabError, LabWarning
+
+OPTIONS = ("maxk_k", "maxk_estimator", "maxk_baseline", "maxk_small_groups")
+
+
+@register_adv_est("maxk")  # type: ignore[untyped-decorator]  # verl has no types
+def maxk_advantages(
+    token_level_rewards: Tensor,
+    response_mask: Tensor,
+    index: Any = None,
+    config: Mapping[str, Any] = MappingProxyType({}),
+    **others: Any,
+) -> tuple[Tensor, Tensor]:
+    """Max@K advantages and returns, both [rows, T], of verl's arguments.
+
+    A reward is the sum of a row of `token_level_rewards` [rows, T]; rows with the same `index` (the
+    uid of a prompt) are a group, in any order and of any size. `config` is verl's node `algorithm`:
+    `maxk_k`, `maxk_estimator` and `maxk_baseline` are those of `maxk_lab.advantages`, and
+    `maxk_small_groups=zero` gives 0 to groups that are too small for the pair. Raises `LabError`
+    for what `grouped_advantages` refuses, and without uids.
+    """
+    from maxk_lab.adapters.groups import grouped_advantages
+
+    options = {name: config[name] for name in config if name.startswith("maxk")}
+    unknown = [name for name in options if name not in OPTIONS]
+    if unknown:
+        raise LabError(f"algorithm.{unknown[0]} is none of {', '.join(OPTIONS)}")
+    if index is None:
+        raise LabError("adv_estimator maxk needs the uid of every row in non_tensor_batch")
+    if config.get("use_kl_in_reward"):
+        warnings.warn(
+            "use_kl_in_reward puts the KL inside the maximum: the objective is E[max(R - beta KL)];"
+            " actor_rollout_ref.actor.use_kl_loss=True keeps it outside",
+            LabWarning,
+            stacklevel=2,
+        )
+    advantages = grouped_advantages(
+        token_level_rewards.sum(-1),
+        index,
+        lengths=response_mask.sum(-1),
+        **{name.removeprefix("maxk_"): value for name, value in options.items()},
+    )
+    spread = advantages.unsqueeze(-1) * response_mask
+    return spread, spread
