@@ -42,11 +42,12 @@ class GradientSketch:
     ) -> None:
         if dimension < 1:
             raise LabError(f"dimension must be at least 1, got {dimension}")
-        wanted = {
-            name: one
-            for name, one in model.named_parameters()
-            if one.requires_grad and re.search(parameters, name)
-        }
+        first: dict[nn.Parameter, str] = {}
+        # A parameter that layers share has all their names, and is taken once.
+        for name, one in model.named_parameters(remove_duplicate=False):
+            if one.requires_grad and re.search(parameters, name):
+                first.setdefault(one, name)
+        wanted = {name: one for one, name in first.items()}
         if not wanted:
             raise LabError(f"no parameter with a gradient has a name that {parameters!r} matches")
         self.dimension, self.parameters = dimension, tuple(wanted)

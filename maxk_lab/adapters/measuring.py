@@ -1,0 +1,147 @@
+"""Measurements while a trainer trains: which estimator and baseline this run should have used."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from maxk_lab.api.measuring import measure
+from maxk_lab.api.reporting import RunReport
+from maxk_lab.errors import LabError
+from maxk_lab.own.audit import Audit
+from maxk_lab.own.measure import BASELINES
+from maxk_lab.own.sketch import GradientSketch
+
+# The measures of a gradient study that are logged.
+_MEASURES = ("relative_variance", "snr")
+
+
+@dataclass
+class Measuring:
+    """Measures groups that a trainer has just trained on, every `every` steps.
+
+    Of the parameters whose names match `parameters` (a regular expression; few layers are enough)
+    gradients are sketched, in `dimension` numbers per sample, and each pair of `estimators` and
+    `baselines` is measured at the Ks `k` in groups of `n`: two of them must fit into the trainer's
+    groups, of whose size n is half by default. Without `parameters` only rewards are measured.
+
+    `report` is the last report, an `Audit` without gradients. Raises `LabError` at construction for
+    numbers below 1.
+    """
+
+    every: int = 50
+    parameters: str | None = None
+    k: Sequence[int] = ()
+    n: int | None = None
+    estimators: Sequence[str] = ("maxk",)
+    baselines: Sequence[str] = BASELINES
+    dimension: int = 1024
+    report: RunReport | Audit | None = field(default=None, init=False)
+    _sketch: GradientSketch | None = field(default=None, init=False, repr=False)
+    _next: int = field(default=0, init=False, repr=False)
+    _ended: float = field(default=math.nan, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise LabError(f"every must be at least 1, got {self.every}")
+
+    def check(self, size: int) -> None:
+        """Raise `LabError` where groups of the trainer's size are too small to be measured."""
+        n = size // 2 if self.n is None else self.n
+        if self.parameters is not None and not 1 <= n <= size // 2:
+            raise LabError(
+                f"two groups of n = {n} must fit into the trainer's groups of {size} samples"
+            )
+
+    def due(self, step: int) -> bool:
+        """Whether the groups of this step are to be measured; True once for a step."""
+        if step < self._next:
+            return False
+        self._next = step + self.every
+        return True
+
+    def sketch(self, model: nn.Module) -> GradientSketch | None:
+        """The sketch of the chosen layers, the same at every step; None without `parameters`."""
+        if self._sketch is None and self.parameters is not None:
+            self._sketch = GradientSketch(
+                model, parameters=self.parameters, dimension=self.dimension
+            )
+        return self._sketch
+
+    def metrics(
+        self, rewards: Tensor, scores: Tensor | None = None, *, begun: float
+    ) -> dict[str, float]:
+        """The numbers to log of groups `[P, M]` and their scores `[P, M, D]`.
+
+        `no_signal/BASELINE@K`: the share of groups with equal weights. With scores, for each pair:
+        `relative_variance`, tr Cov ĝ / ‖E ĝ‖², `snr`, its inverse, and `variance_over_lowest`,
+        relative to the lowest variance at this K; what is undefined is left out. `seconds` since
+        `begun` (of `time.perf_counter`), and `share_of_time`, theirs in the time since the last
+        measurement ended. Groups with a missing reward (NaN) are left out.
+        """
+        whole = rewards.isfinite().all(1)
+        if not bool(whole.any()):
+            return {}
+        rewards = rewards[whole].double().cpu()
+        found = self.report = measure(rewards, k=list(self.k))
+        assert isinstance(found, Audit)
+        logged: dict[str, float] = {}
+        for baseline, at, signal in zip(
+            found.rows.baseline, found.rows.k, found.rows.signal, strict=True
+        ):
+            logged[f"no_signal/{baseline}@{at}"] = 1.0 - signal
+        if scores is not None:
+            self.report = measure(
+                rewards,
+                scores=scores[whole.to(scores.device)],
+                n=rewards.shape[1] // 2 if self.n is None else self.n,
+                k=list(self.k),
+                estimators=self.estimators,
+                baselines=self.baselines,
+            )
+            assert isinstance(self.report, RunReport)
+            logged.update(_of_pairs(self.report))
+        now = time.perf_counter()
+        logged |= {"seconds": now - begun, "share_of_time": (now - begun) / (now - self._ended)}
+        self._ended = now
+        return {f"maxk/{name}": float(one) for name, one in logged.items() if math.isfinite(one)}
+
+
+def _of_pairs(report: RunReport) -> Iterator[tuple[str, float]]:
+    """The measures of every pair by their names in a log."""
+    rows: Any = report.summary.studies["gradient"].rows
+    lowest: dict[int, float] = {}
+    for row in rows:
+        variance = row.intervals["variance"].value
+        lowest[row.key.k] = min(variance, lowest.get(row.key.k, math.inf))
+    for row in rows:
+        key = row.key
+        pair = key.baseline if key.estimator == "maxk" else f"{key.estimator} {key.baseline}"
+        for name in _MEASURES:
+            yield f"{name}/{pair}@{key.k}", row.intervals[name].value
+        if lowest[key.k] > 0:
+            ratio = row.intervals["variance"].value / lowest[key.k]
+            yield f"variance_over_lowest/{pair}@{key.k}", ratio
+
+
+def sketched(sketch: GradientSketch, chunks: Iterator[Tensor], model: nn.Module) -> Tensor:
+    """The scores of samples, [N, D], from their log-probabilities in chunks `[n]`, one a pass.
+
+    The model is as in an evaluation meanwhile: without dropout, log π is a function.
+    """
+    was_training = model.training
+    model.eval()
+    found = []
+    try:
+        with torch.enable_grad(), sketch:
+            for log_probs in chunks:
+                found.append(sketch.scores(log_probs, keep_graph=False))
+    finally:
+        model.train(was_training)
+    return torch.cat(found)

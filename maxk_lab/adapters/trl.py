@@ -1,0 +1,204 @@
+"""TRL's RLOO and GRPO trainers with the advantages of any pair of the catalogue.
+
+TRL has no hook for advantages. Both trainers compute them in `_generate_and_score_completions`, the
+last place where groups are whole, and shuffle afterwards: there they are replaced. Verified with
+TRL 1.16.0; 1.10 to 1.14 work the same.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+
+from maxk_lab.adapters.groups import Weighting, grouped_curve
+from maxk_lab.adapters.measuring import Measuring, sketched
+from maxk_lab.errors import LabError, LabWarning
+
+
+class _MaxKTrainer:
+    """What both trainers replace."""
+
+    _default: type[Any]
+    # What of a trainer is refused: the argument, what it may be, and what else it does.
+    _refused: tuple[tuple[str, tuple[Any, ...], str], ...]
+    _kl_in_reward = False
+
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any,
+        args: Any = None,
+        *more: Any,
+        k: int | None = None,
+        estimator: str = "maxk",
+        baseline: str | None = None,
+        measuring: Measuring | None = None,
+        **options: Any,
+    ) -> None:
+        args = self._default() if args is None else args
+        for name, allowed, does in self._refused:
+            value = getattr(args, name, allowed[0])
+            if value not in allowed:
+                raise LabError(f"{name}={value!r} {does}: set it to {allowed[0]!r}")
+        self._centred_by_trl = self._kl_in_reward and args.beta != 0
+        by = "TRL's KL penalty in the reward (beta > 0)" if self._centred_by_trl else ""
+        self.weighting = Weighting.chosen(
+            k=k,
+            estimator=estimator,
+            baseline=baseline,
+            n=args.num_generations,
+            lengths=() if not args.mask_truncated_completions else None,
+            centred_by=by,
+        )
+        if self._centred_by_trl:
+            warnings.warn(
+                f"beta={args.beta} puts the KL penalty into the reward: what is maximised is "
+                "E[max of K (R − beta KL)]; beta=0, or GRPO's KL in the loss, leaves E[max of K R]",
+                LabWarning,
+                stacklevel=3,
+            )
+        if measuring is not None:
+            measuring.check(args.num_generations)
+            if by:
+                raise LabError(f"measuring needs the level of the rewards, which {by} takes away")
+        self.measuring = measuring
+        self._by_function: Tensor | None = None
+        super().__init__(model, reward_funcs, args, *more, **options)  # type: ignore[call-arg]
+        if measuring is not None:
+            trainer: Any = self
+            measuring.sketch(trainer.model)  # a wrong name of a layer is told before the training
+
+    def _calculate_rewards(self, *args: Any, **options: Any) -> Tensor:
+        """TRL's rewards [N, functions] of all processes, which are kept for the advantages."""
+        found: Tensor = super()._calculate_rewards(*args, **options)  # type: ignore[misc]
+        self._by_function = found
+        return found
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        """TRL's batch with other advantages, in its log of completions, too."""
+        batch = super()._generate_and_score_completions(inputs)  # type: ignore[misc]
+        trainer: Any = self
+        training = trainer.model.training
+        n = trainer.num_generations if training else trainer.num_generations_eval
+        local = batch["advantages"]
+        rewards = self._rewards(trainer.accelerator.gather(local), n)
+        groups = torch.arange(len(rewards)) // n
+        lengths = trainer.accelerator.gather(batch["completion_mask"].sum(1))
+        found = self.weighting.advantages(rewards, groups, lengths=lengths, small_groups="zero")
+        begin = trainer.accelerator.process_index * len(local)
+        batch["advantages"] = found[begin : begin + len(local)].to(local)
+        self._log(found, rewards, groups, "train" if training else "eval")
+        if training and self.measuring and self.measuring.due(trainer.state.global_step):
+            self._measure(batch, rewards.view(-1, n))
+        return batch
+
+    def _rewards(self, advantages: Tensor, n: int) -> Tensor:
+        """The rewards of all processes [N], NaN where every function gave None.
+
+        With a KL penalty inside they are less the mean of their group, which is in TRL's advantages
+        alone: R_i minus the mean of the m − 1 others is m/(m − 1) times R_i minus that of all.
+        """
+        trainer: Any = self
+        by_function = self._by_function
+        assert by_function is not None
+        missing = by_function.isnan().all(1)
+        if self._centred_by_trl:
+            scored = (~missing).view(-1, n).sum(1, keepdim=True).double()
+            rewards = (advantages.view(-1, n).double() * (scored - 1) / scored).flatten()
+        else:
+            rewards = (by_function * trainer.reward_weights.to(by_function)).nansum(1)
+            limits = getattr(trainer, "reward_clip_range", None)
+            if limits:
+                rewards = rewards.clamp(*limits)
+        return rewards.masked_fill(missing, torch.nan)
+
+    def _log(self, advantages: Tensor, rewards: Tensor, groups: Tensor, mode: str) -> None:
+        """Put the advantages into TRL's log, and the unbiased Max@K of every group."""
+        trainer: Any = self
+        logged = trainer._logs["advantages"]
+        for _ in range(min(len(advantages), len(logged))):
+            logged.pop()
+        logged.extend(advantages.tolist())
+        if self._centred_by_trl:
+            return  # the rewards have lost their level
+        largest = int(groups.bincount().max())
+        ks = sorted({*(2**i for i in range(largest.bit_length())), self.weighting.method.k})
+        ks = [k for k in ks if k <= largest]
+        curve = grouped_curve(rewards, groups, ks)
+        for k, values in zip(ks, curve.T, strict=True):
+            trainer._metrics[mode][f"max@{k}"].append(values.nanmean().item())
+            trainer._logs["extra"][f"max@{k}"].extend(values[groups].tolist())
+
+    def _measure(self, batch: Any, rewards: Tensor) -> None:
+        """Measure the groups of all processes; the numbers are logged beside TRL's own."""
+        trainer: Any = self
+        begun, measuring = time.perf_counter(), self.measuring
+        assert measuring is not None
+        sketch, scores = measuring.sketch(trainer.accelerator.unwrap_model(trainer.model)), None
+        if sketch is not None and "pixel_values" not in batch:
+            local = sketched(sketch, self._log_probs(batch), trainer.model)
+            scores = trainer.accelerator.gather(local).view(*rewards.shape, -1)
+        if trainer.accelerator.is_main_process:
+            for name, value in measuring.metrics(rewards, scores, begun=begun).items():
+                trainer._metrics["train"][name].append(value)
+
+    def _log_probs(self, batch: Any) -> Iterator[Tensor]:
+        """The log-probabilities of completions with a graph, a batch of the device at a time."""
+        trainer: Any = self
+        completions, mask = batch["completion_ids"], batch["completion_mask"]
+        whole = torch.cat([batch["prompt_ids"], completions], 1)
+        attention = torch.cat([batch["prompt_mask"], mask], 1)
+        mask = mask * batch.get("tool_mask", 1)
+        for at in torch.split(torch.arange(len(whole)), trainer.args.per_device_train_batch_size):
+            tokens = trainer._get_per_token_logps_and_entropies(
+                trainer.accelerator.unwrap_model(trainer.model),
+                whole[at],
+                attention[at],
+                completions.shape[1],
+            )[0]
+            yield (tokens * mask[at]).sum(1)
+
+
+class MaxKRLOOTrainer(_MaxKTrainer, RLOOTrainer):  # type: ignore[misc]
+    """`RLOOTrainer` for the best of `k`: `MaxKRLOOTrainer(…, k=8)` in its place.
+
+    Its loss is that of sequences, with clipping where a batch takes several steps. `estimator` and
+    `baseline` are names of the catalogue that need rewards alone, or lengths; `reinforce` with
+    `centred` is TRL's own step. `measuring` says what is measured while it trains. The logs have
+    `max@K`, the unbiased estimates, and the advantages really used.
+
+    Raises `LabError` for what cannot be right: K too large for `num_generations`, normalised
+    advantages, and with `beta` > 0 a row that depends on the level of the rewards; there it warns,
+    too: the penalty is inside the maximum then.
+    """
+
+    _default = RLOOConfig
+    _kl_in_reward = True
+    _refused = (
+        ("normalize_advantages", (False,), "divides the advantages by their deviation afterwards"),
+    )
+
+
+class MaxKGRPOTrainer(_MaxKTrainer, GRPOTrainer):  # type: ignore[misc]
+    """`GRPOTrainer` for the best of `k`: `MaxKGRPOTrainer(…, k=8)` in its place.
+
+    As `MaxKRLOOTrainer`, with GRPO's losses and its KL outside the reward. `scale_rewards="none"`
+    must be set; estimator `grpo` is the scaled one. Of its losses `luspo` with token ratios has the
+    gradient of sequences; docs/adapters.md says what the others multiply it with.
+    """
+
+    _default = GRPOConfig
+    _refused = (
+        ("scale_rewards", ("none", False), "divides rewards by their deviation"),
+        (
+            "multi_objective_aggregation",
+            ("sum_then_normalize",),
+            "divides the rewards of every function by their deviation",
+        ),
+    )
