@@ -22,7 +22,7 @@ from maxk_lab.errors import LabError, LabWarning
 
 
 class _MaxKTrainer:
-    """What both trainers replace."""
+    """The two steps of TRL that both trainers replace, and the checks before them."""
 
     _default: type[Any]
     # What of a trainer is refused: the argument, what it may be, and what else it does.

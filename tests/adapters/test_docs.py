@@ -11,4 +11,6 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[0])
 def test_python(block):
-    exec(compile(block, "adapters.md", "exec"), {})
+    names: dict[str, object] = {}
+    exec(compile(block, "adapters.md", "exec"), names)
+    assert len(names) > 1  # beside the builtins
