@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ class Measuring:
     estimators: Sequence[str] = ("maxk",)
     baselines: Sequence[str] = BASELINES
     dimension: int = 1024
+    prompts: int = 16
     report: RunReport | Audit | None = field(default=None, init=False)
     _sketch: GradientSketch | None = field(default=None, init=False, repr=False)
     _next: int = field(default=0, init=False, repr=False)
@@ -75,9 +77,18 @@ class Measuring:
         return self._sketch
 
     def metrics(
-        self, rewards: Tensor, scores: Tensor | None = None, *, begun: float
+        self,
+        rewards: Tensor,
+        *,
+        begun: float,
+        scores: Tensor | None = None,
+        log_probs: Tensor | None = None,
+        model: nn.Module | None = None,
     ) -> dict[str, float]:
-        """The numbers to log of groups `[P, M]` and their scores `[P, M, D]`.
+        """The numbers to log of groups `[P, M]` with their scores `[P, M, D]`, if there are any.
+
+        In place of scores: `log_probs` `[P, M]` with a graph, and the `model` of the parameters; a
+        backward pass for each sample of the first `prompts` groups.
 
         `no_signal/BASELINE@K`: the share of groups with equal weights. With scores, for each pair:
         `relative_variance`, tr Cov ĝ / ‖E ĝ‖², `snr`, its inverse, and `variance_over_lowest`,
@@ -85,21 +96,27 @@ class Measuring:
         `begun` (of `time.perf_counter`), and `share_of_time`, theirs in the time since the last
         measurement ended. Groups with a missing reward (NaN) are left out.
         """
-        whole = rewards.isfinite().all(1)
-        if not bool(whole.any()):
+        whole = rewards.isfinite().all(1).nonzero().flatten()
+        if not len(whole):
             return {}
-        rewards = rewards[whole].double().cpu()
-        found = self.report = measure(rewards, k=list(self.k))
+        rewards = rewards.detach().double().cpu()
+        found = self.report = measure(rewards[whole.cpu()], k=list(self.k))
         assert isinstance(found, Audit)
         logged: dict[str, float] = {}
         for baseline, at, signal in zip(
             found.rows.baseline, found.rows.k, found.rows.signal, strict=True
         ):
             logged[f"no_signal/{baseline}@{at}"] = 1.0 - signal
+        gradients: dict[str, Any] = {}
         if scores is not None:
+            gradients = {"scores": scores[whole.to(scores.device)]}
+        elif log_probs is not None and model is not None and self.parameters is not None:
+            whole = whole[: self.prompts]
+            gradients = {"log_probs": log_probs[whole], "parameters": self._chosen(model)}
+        if gradients:
             self.report = measure(
-                rewards,
-                scores=scores[whole.to(scores.device)],
+                rewards[whole.cpu()],
+                **gradients,
                 n=rewards.shape[1] // 2 if self.n is None else self.n,
                 k=list(self.k),
                 estimators=self.estimators,
@@ -111,6 +128,14 @@ class Measuring:
         logged |= {"seconds": now - begun, "share_of_time": (now - begun) / (now - self._ended)}
         self._ended = now
         return {f"maxk/{name}": float(one) for name, one in logged.items() if math.isfinite(one)}
+
+    def _chosen(self, model: nn.Module) -> list[nn.Parameter]:
+        assert self.parameters is not None
+        return [
+            one
+            for name, one in model.named_parameters()
+            if one.requires_grad and re.search(self.parameters, name)
+        ]
 
 
 def _of_pairs(report: RunReport) -> Iterator[tuple[str, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from rl4co.models.zoo.symnco.losses import invariance_loss
 from tensordict import TensorDict
 from torch import Tensor
 
+from maxk_lab.adapters.measuring import Measuring
 from maxk_lab.errors import LabError
 
 
@@ -26,9 +28,10 @@ def with_maxk(model: type[REINFORCE]) -> type[MaxKSampling]:
 
     num_samples is n, the i.i.d. samples of each instance; `k`, `estimator`, `baseline` (a name of
     the catalogue) and the other options are those of `MaxKPOMO`, and so are what is logged and the
-    validation. All further arguments are the model's. SymNCO keeps its augmentations and its
-    invariance loss: the samples of one augmentation are a group. Every sample of a model outside
-    of maxk-lab's catalogue has an encoding of its own, so that MatNet's are i.i.d., too.
+    validation; `measuring` says what is measured while it trains. All further arguments are the
+    model's. SymNCO keeps its augmentations and its invariance loss: the samples of one augmentation
+    are a group. Every sample of a model outside of maxk-lab's catalogue has an encoding of its own,
+    so that MatNet's are i.i.d., too.
 
     Raises `LabError` for a model with a training step of its own, and what `MaxKPOMO` does.
     """
@@ -51,12 +54,15 @@ def _made(model: Any) -> type[MaxKSampling]:
 class _WithMaxK(MaxKSampling):
     """A model of RL4CO with i.i.d. samples of every instance and Max@K weights."""
 
+    measuring: Measuring | None = None
+
     def __init__(
         self,
         env: RL4COEnvBase,
         *args: Any,
         num_samples: int,
         baseline: str | None = None,
+        measuring: Measuring | None = None,
         **kwargs: Any,
     ) -> None:
         settings, others = PomoSettings.split(kwargs, baseline)
@@ -65,10 +71,32 @@ class _WithMaxK(MaxKSampling):
                 f"start must be iid: only MaxKPOMO has forced ones, got {settings.start}"
             )
         settings.check_size(num_samples)
+        if measuring is not None:
+            measuring.check(num_samples)
         super().__init__(env, *args, **others)
+        self.measuring = measuring
         # What it would learn or roll out is not used.
         self.baseline = get_reinforce_baseline("no")
         self.prepare(settings, num_samples)
+
+    def calculate_loss(
+        self,
+        td: TensorDict,
+        batch: TensorDict,
+        policy_out: dict[str, Any],
+        reward: Tensor | None = None,
+        log_likelihood: Tensor | None = None,
+    ) -> dict[str, Any]:
+        """Add `loss` and the rest as `MaxKPOMO` does, and log what is measured of the groups."""
+        out = super().calculate_loss(td, batch, policy_out, reward, log_likelihood)
+        if reward is not None and self.measuring and self.measuring.due(self.global_step):
+            begun = time.perf_counter()
+            self.log_dict(
+                self.measuring.metrics(
+                    reward, begun=begun, log_probs=log_likelihood, model=self.policy
+                )
+            )
+        return out
 
 
 class _WithMaxKSymNCO(_WithMaxK):

@@ -145,7 +145,7 @@ class _MaxKTrainer:
             local = sketched(sketch, self._log_probs(batch), trainer.model)
             scores = trainer.accelerator.gather(local).view(*rewards.shape, -1)
         if trainer.accelerator.is_main_process:
-            for name, value in measuring.metrics(rewards, scores, begun=begun).items():
+            for name, value in measuring.metrics(rewards, begun=begun, scores=scores).items():
                 trainer._metrics["train"][name].append(value)
 
     def _log_probs(self, batch: Any) -> Iterator[Tensor]:

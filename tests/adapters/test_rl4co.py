@@ -13,6 +13,7 @@ from rl4co.utils.ops import unbatchify
 from rl4co.utils.trainer import RL4COTrainer
 
 from maxk_lab import advantages
+from maxk_lab.adapters.measuring import Measuring
 from maxk_lab.adapters.rl4co import with_maxk
 from maxk_lab.errors import LabError
 from maxk_lab.training import MaxKPOMO
@@ -117,3 +118,30 @@ def test_what_cannot_be_right_is_refused_by_name():
         make("matnet", start="multistart")
     assert with_maxk(AttentionModel) is with_maxk(AttentionModel)
     assert not issubclass(with_maxk(AttentionModel), MaxKPOMO)
+
+
+@pytest.mark.slow
+def test_measuring_logs_the_pairs_and_changes_nothing():
+    def trained(**options):
+        model = make("am", num_samples=8, k=2, val_samples=2, **options)
+        trainer = RL4COTrainer(
+            max_epochs=2,
+            accelerator="cpu",
+            precision="32-true",
+            logger=False,
+            devices=1,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+        )
+        torch.manual_seed(1)
+        trainer.fit(model)
+        return torch.cat([one.detach().flatten() for one in model.policy.parameters()]), trainer
+
+    measuring = Measuring(every=2, parameters="decoder", k=[1, 2], prompts=3)
+    watched, trainer = trained(measuring=measuring)
+    assert torch.equal(watched, trained()[0])
+    assert trainer.callback_metrics["maxk/variance_over_lowest/subloo@2"] >= 1
+    assert trainer.callback_metrics["maxk/no_signal/subloo@2"] == 0
+    assert "3 prompts with 8 samples each" in measuring.report.text
+    with pytest.raises(LabError, match="two groups of n = 8 must fit"):
+        make("am", num_samples=8, measuring=Measuring(parameters="decoder", n=8))
