@@ -297,6 +297,20 @@ def test_a_rate_stays_between_its_limits_and_holds_its_mean():
         assert found.low <= found.value <= found.high
 
 
+def test_a_rate_that_no_group_showed_is_bounded_by_how_many_groups_there_were():
+    name = "dead_gradient_rate"
+    never, always = (
+        replace(with_measure(np.full(4, rate), name=name), groups=64) for rate in (0.0, 1.0)
+    )
+    found = interval(Units.pool([never, never]), name)
+    assert (found.value, found.low) == (0.0, 0.0)
+    # P(no dead group among 128 | rate) = (1 - rate)^128 falls to 2.5 % at the upper end.
+    assert (1 - found.high) ** 128 == pytest.approx(0.025)
+    found = interval(always, name)
+    assert (found.value, found.high) == (1.0, 1.0)
+    assert found.low**64 == pytest.approx(0.025)
+
+
 @pytest.mark.parametrize(("sd", "about"), [(0.5, LIKE_THESE), (2.5, THESE)])
 def test_where_instances_differ_much_their_mean_says_nothing_of_others(sd, about):
     """Log-normal values at even quantiles, of which enough seem to carry the mean."""
