@@ -74,11 +74,11 @@ def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled
 
     `best` is set on at most one row of a contest: where, against every other candidate, two paired
     intervals about instances like these agree that it has less: that of the ratio of mean
-    variances, and that of the median over instances of their ratio; and when one more instance
-    would not undo it (`stays_less`). The level is Bonferroni over all these comparisons of the
-    sweep, so the probability of any wrong mark is at most `alpha`. Without a known lowest there is
-    no mark, nor where too few instances carry a mean, or where a ratio is undefined: `rivals` of
-    the lowest has those that are not significantly different from it.
+    variances, and that of the median over instances of their ratio; and when the tail of the
+    ratios, were it missing, would not undo it (`stays_less`). The level is Bonferroni over all
+    these comparisons of the sweep, so the probability of any wrong mark is at most `alpha`. Without
+    a known lowest there is no mark, nor where too few instances carry a mean, or where a ratio is
+    undefined: `rivals` of the lowest has those that are not significantly different from it.
 
     Every row of the group has its ratio to the lowest. The best possible is the joint optimum of
     the same environment, setting, stage, n and objective. A row derived biased has no ratio to it:
