@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -117,68 +117,22 @@ class ScorePool:
         """g of the drawn trajectories, [I, M]; as `Part.trajectory_weight`."""
         return torch.stack([part.trajectory_weight(kind) for part in self.parts])
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """The pool as arrays over instances, zero-padded, for an `.npz` file."""
-        arrays = {name: _padded([_values(part, name) for part in self.parts]) for name in _ARRAYS}
-        scalars = {
-            "objectives": np.asarray(self.objectives, dtype=np.str_),
-            "tolerance": np.asarray(self.tolerance),
-        }
-        return arrays | scalars
+    def state(self) -> dict[str, Any]:
+        """The pool as numbers, texts and tensors alone, for `torch.save`."""
+        parts = [dict(vars(part)) for part in self.parts]
+        for part in parts:
+            homes = {name: part[name] for name in ("drawn", "listed")}
+            part |= {name: None if of is None else dict(vars(of)) for name, of in homes.items()}
+        return {"parts": parts, "objectives": self.objectives, "tolerance": self.tolerance}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> ScorePool:
-        """The inverse of `to_arrays`, but for zeros behind the listed trajectories."""
-        objectives = tuple(str(name) for name in arrays["objectives"])
-        parts = tuple(_part(arrays, i) for i in range(len(arrays["rewards"])))
-        return cls(parts, objectives, float(arrays["tolerance"]))
-
-
-# The names of arrays, and what each holds: of a part, of its drawn or its listed trajectories.
-_OF_TRAJECTORIES = {"rewards": "rewards", "lengths": "length"}
-_OF_TRAJECTORIES |= {name: name for name in ("logit_proxy", "ratios")}
-_ARRAYS = {
-    **{name: ("", name) for name in ("rows", "inner", "norm", "value", "gram", "scores")},
-    **{array: ("drawn", name) for array, name in _OF_TRAJECTORIES.items()},
-    **{f"listed_{array}": ("listed", name) for array, name in _OF_TRAJECTORIES.items()},
-    **{name: ("listed", name) for name in ("probabilities", "behaviour")},
-}
-
-
-def _values(part: Part, array: str) -> np.ndarray:
-    """Return what an array holds of a part; no numbers where the part has none of them."""
-    home, name = _ARRAYS[array]
-    values: Tensor | None = getattr(getattr(part, home) if home else part, name, None)
-    if values is None:
-        return np.zeros((0, 0) if array in ("gram", "scores") else 0)
-    return values.numpy()
-
-
-def _padded(values: Sequence[np.ndarray]) -> np.ndarray:
-    """[I, ...] of arrays of as many dimensions, zero-padded to the largest."""
-    shape = np.max([each.shape for each in values], axis=0)
-    padded = np.zeros((len(values), *shape), dtype=values[0].dtype)
-    for place, each in zip(padded, values, strict=True):
-        place[tuple(slice(length) for length in each.shape)] = each
-    return padded
-
-
-def _part(arrays: Mapping[str, np.ndarray], i: int) -> Part:
-    values: dict[str, dict[str, Tensor]] = {"": {}, "drawn": {}, "listed": {}}
-    for array, (home, name) in _ARRAYS.items():
-        values[home][name] = torch.from_numpy(arrays[array][i])
-    whole, listed = values[""], arrays["probabilities"].shape[1]
-    count = listed or int(whole["rows"].max()) + 1
-    return Part(
-        Trajectories(**values["drawn"]),
-        rows=whole["rows"],
-        inner=whole["inner"][:count],
-        norm=whole["norm"],
-        value=whole["value"],
-        gram=whole["gram"][:count, :count] if arrays["gram"].shape[1] else None,
-        scores=whole["scores"] if arrays["scores"].shape[1] else None,
-        listed=Listing(**values["listed"]) if listed else None,
-    )
+    def of_state(cls, state: Mapping[str, Any]) -> ScorePool:
+        """The inverse of `state`."""
+        parts = []
+        for part in state["parts"]:
+            listed = part["listed"] and Listing(**part["listed"])
+            parts.append(Part(**part | {"drawn": Trajectories(**part["drawn"]), "listed": listed}))
+        return cls(tuple(parts), tuple(state["objectives"]), state["tolerance"])
 
 
 def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:

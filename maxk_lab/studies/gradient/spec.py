@@ -67,8 +67,8 @@ LATER: Mapping[str, Any] = {
     "scores": {"parameters": ""},
 }
 # The names of what is of no use once no unit of the plan can use it. Policies are not among them:
-# those that a training has kept have names of the same shape, and cost hours.
-SHAPES = (f"pool-{'[0-9a-f]' * 16}.npz",)
+# those that a training has kept have names of the same shape, and cost hours. Old pools are npz.
+SHAPES = tuple(f"pool-{'[0-9a-f]' * 16}.{end}" for end in ("pt", "npz"))
 
 
 class WarmUp(Model):
@@ -417,7 +417,7 @@ def pool_file(unit: Mapping[str, Any]) -> str:
     axes = {key: value for key, value in unit.items() if key not in ("partitions", "complete")}
     version = [IDENTITY_VERSION, RECORD_VERSION, _version(unit)]
     meaning = axes | {"policy": without_paths(unit["policy"]), "version": version}
-    return f"pool-{content_hash(meaning)}.npz"
+    return f"pool-{content_hash(meaning)}.pt"
 
 
 def policy_stem(unit: Mapping[str, Any]) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -89,8 +88,7 @@ def _pool(
         on_instance=lambda done, of: event("scores", {"done": done, "of": of}),
     )
     if path is not None:
-        arrays: dict[str, Any] = pool.to_arrays()
-        save_atomically(path, lambda file: np.savez(file, **arrays))
+        save_atomically(path, lambda file: torch.save(pool.state(), file))
     return pool
 
 
@@ -167,8 +165,7 @@ def _read_pool(path: Path | None) -> ScorePool | None:
     if path is None or not path.exists():
         return None
     try:
-        with np.load(path) as arrays:
-            return ScorePool.from_arrays(dict(arrays))
-    except (OSError, ValueError, KeyError, EOFError):
+        return ScorePool.of_state(torch.load(path, weights_only=True))
+    except Exception:  # a damaged file is no reason to fail: draw again
         path.unlink(missing_ok=True)
         return None
