@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from maxk_lab.report.document import exact, number
 from maxk_lab.report.model import ClaimVerdict, Verdict
 from maxk_lab.report.naming import spelled
 from maxk_lab.report.parts import ComparePart
-from maxk_lab.report.tables import Pooled, PooledRow
+from maxk_lab.report.tables import ExactRow, Pooled, PooledRow
 from maxk_lab.statistics.intervals import Interval, exactly
 from maxk_lab.statistics.measures import THESE
 from maxk_lab.sweeps.spec.arithmetic import evaluate_value
@@ -26,10 +26,6 @@ from maxk_lab.sweeps.spec.claims import (
     Where,
 )
 from maxk_lab.sweeps.studies import STUDIES, StudyRow
-
-if TYPE_CHECKING:
-    from maxk_lab.report.tables import PooledRow
-    from maxk_lab.sweeps.spec.claims import EqualsClaim
 
 
 @dataclass(frozen=True)
@@ -89,20 +85,14 @@ def together(verdicts: Sequence[Judged], parts: str, alpha: float | None = None)
     return Judged(overall, text, example.interval, count, of, parts)
 
 
-def judge_exact(
-    claim: EqualsClaim,
-    met: Sequence[tuple[PooledRow]],
-    by_seed: Callable[[Any], Mapping[int, float]],
-) -> Judged:
-    """Supported where an exact number is within the tolerance in every row and seed, else refuted.
-
-    `by_seed` has that of each seed of a row, NaN where it was not measured.
-    """
+def judge_exact(claim: EqualsClaim, met: Sequence[tuple[ExactRow]], alpha: float) -> Judged:
+    """Supported where the number is within the tolerance in every row and seed, else refuted."""
     verdicts: list[Judged] = []
     for (row,) in met:
         wanted = evaluate_value(claim.value, row.key.n, row.key.k, row.key.setting)
         slack = claim.slack(wanted)
-        for seed, found in by_seed(row).items():
+        for seed, content in row.by_seed.items():
+            found = float(getattr(content, claim.metric, math.nan))
             text = (
                 f"{row.key.path} seed {seed}: {exact(found)}, claimed {exact(wanted)} ± {slack:.3g}"
             )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from maxk_lab.report.tables import Pooled, PooledRow
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.run.records import Record
 
 Verdict = Literal["supported", "refuted", "undecided"]
 
@@ -42,20 +45,6 @@ class Failure:
     path: str
     seed: int
     error: str
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The record of a cell without its metrics: where the numbers of a row come from.
-
-    Many cells share one `provenance`.
-    """
-
-    status: str
-    cell: Mapping[str, Any]
-    provenance: Mapping[str, Any]
-    timings: Mapping[str, Any]
-    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,8 +95,9 @@ class Summary:
     `failed`, `missing` or `damaged` have no result. `stale` are records that the plan does not use,
     of its cells or of others, `because` has the reasons, and `problems` say where the damaged ones
     are and what is wrong. `changed` has what is no more as it was measured, such as a function.
-    `origins` has the record of each measured or failed cell by its id, to trace a number by.
-    `made_of` is the digest of the run before its records were read, empty without one.
+    `origins` has the record of each measured or failed cell by its id, to trace a number by, but
+    for its metrics; many share one `provenance`. `made_of` is the digest of the run before its
+    records were read, empty without one.
     """
 
     header: Header
@@ -124,13 +114,18 @@ class Summary:
     changed: tuple[str, ...] = ()
     level: float = 0.95
     alpha: float = 0.05
-    origins: Mapping[str, Origin] = field(default_factory=dict, repr=False, compare=False)
+    origins: Mapping[str, Record] = field(default_factory=dict, repr=False, compare=False)
     made_of: str = field(default="", repr=False, compare=False)
 
     @property
     def refuted(self) -> bool:
         """Some claim is refuted."""
         return any(claim.verdict == "refuted" for claim in self.claims)
+
+    def seconds_of(self, study: str) -> float:
+        """How long the cells of a kind of study took, as far as that is known."""
+        origins = (one for one in self.origins.values() if one.cell.get("study") == study)
+        return sum(one.timings.get("seconds") or 0.0 for one in origins)
 
     @property
     def unjudged(self) -> tuple[str, ...]:

@@ -93,7 +93,8 @@ class PoolPart(Protocol):
     ) -> Pooled[PooledRow]:
         """Return the rows of the planned cells of this kind, with intervals at `level`.
 
-        `done` has the finished records by the id of their cell.
+        `done` has the finished records by the id of their cell. A kind of exact numbers may have
+        the type of its rows instead, as `Row`, which is `ExactRow` unless given.
         """
 
     def estimates(self, row: Any) -> Mapping[str, Estimate]:
@@ -124,7 +125,7 @@ class FactsPart(Protocol):
     def facts(self, pooled: Any, summary: Summary) -> BaseModel:
         """Return the facts of these rows, of which there are some.
 
-        They have a `table` of models, the lines of the short table, and its `title`.
+        They may have a `table` of models, the lines of the short table, and its `title`.
         """
 
 

@@ -205,13 +205,13 @@ def chapter(kind: StudyRow, pooled: Pooled[PooledRow], summary: Summary) -> Chap
     if not pooled.rows:
         return Chapter()
     facts = kind.part("facts").facts(pooled, summary)
-    answer, notes = answer_of(kind, facts)
+    answer, notes = answer_of(kind, facts, pooled.rows)
     return Chapter(answer, tuple(_short(facts, notes)), notes)
 
 
 def _short(facts: Any, notes: Sequence[str]) -> Iterator[Sheet]:
     """The short table of the facts: a column for each field of its lines that any line has."""
-    if not facts.table:
+    if not getattr(facts, "table", ()):
         return
     columns = [
         (
@@ -312,12 +312,18 @@ def _axis(name: str, line: Line) -> str:
     return "" if value is None else spelled(value)
 
 
-def answer_of(kind: StudyRow, facts: BaseModel) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The lines of the answer and the notes of the short table."""
+def answer_of(
+    kind: StudyRow, facts: BaseModel, rows: Sequence[PooledRow]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The lines of the answer and the notes of the short table.
+
+    Beside the facts a template has the number of `rows` and the names of those `missing` seeds.
+    """
     path = Path(str(imported(kind.implementation).__file__)).with_name("answer.md.j2")
     template = _environment().from_string(path.read_text(encoding="utf-8"))
     fields = {name: getattr(facts, name) for name in type(facts).model_fields}
-    text = template.render(fields)
+    missing = [row.key.path for row in rows if not row.all_finished]
+    text = template.render(fields, rows=len(rows), missing=missing)
     answer, _, notes = text.partition("\n---")
     return tuple(_lines(answer)), tuple(_lines(notes))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.errors import error_line
 from maxk_lab.report.claims import judge_claims
-from maxk_lab.report.model import Counts, Failure, Header, Origin, Summary
+from maxk_lab.report.model import Counts, Failure, Header, Summary
 from maxk_lab.report.parts import PoolPart
 from maxk_lab.report.tables import grouped, pooled_of
 from maxk_lab.sweeps.studies import STUDIES
@@ -122,16 +122,15 @@ def without_record(
     return found
 
 
-def _origins(records: Mapping[str, Record]) -> dict[str, Origin]:
+def _origins(records: Mapping[str, Record]) -> dict[str, Record]:
     """The records without their metrics, which take most of the memory."""
-    shared: dict[str, Mapping[str, Any]] = {}
+    shared: dict[str, dict[str, Any]] = {}
     return {
-        identity: Origin(
-            record.status,
-            record.cell,
-            shared.setdefault(repr(record.provenance), record.provenance),
-            record.timings,
-            record.error or "",
+        identity: replace(
+            record,
+            metrics=None,
+            content=None,
+            provenance=shared.setdefault(repr(record.provenance), record.provenance),
         )
         for identity, record in records.items()
     }

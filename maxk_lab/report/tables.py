@@ -7,14 +7,14 @@ of a row, `compare` the verdicts. Nothing else computes a number of a report.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.measures import Better
 from maxk_lab.statistics.seeds import SAME
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweeps.studies import STUDIES, StudyRow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +64,13 @@ class PooledRow:
     def details(self) -> Mapping[str, Any]:
         """Lists and mappings for JSON and trackers, such as the points of a curve."""
         return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactRow(PooledRow):
+    """A row whose numbers are computed from no samples: the content of each seed, as it is."""
+
+    by_seed: Mapping[int, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,17 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     return found
 
 
+def members_by_key(
+    cells: Sequence[Mapping[str, Any]],
+    done: Mapping[str, Record],
+    key: Callable[[Mapping[str, Any]], Key],
+) -> Iterator[tuple[Key, list[Mapping[str, Any]], dict[int, Record]]]:
+    """The key of each row with its cells in the order of seeds, and the records of those done."""
+    for found, members in grouped(cells, key).items():
+        members.sort(key=lambda cell: int(cell["seed"]))
+        yield found, members, {c["seed"]: done[c["id"]] for c in members if c["id"] in done}
+
+
 def pooled_of(
     kind: str,
     cells: Sequence[Mapping[str, Any]],
@@ -130,7 +148,13 @@ def pooled_of(
 ) -> Pooled[PooledRow]:
     """The rows of the cells of a kind with their verdicts; where `compared` with all lines."""
     study = STUDIES.get(kind)
-    pooled: Pooled[PooledRow] = study.part("pool").pool(cells, done, level=level, alpha=alpha)
+    part = study.part("pool")
+    pooled: Pooled[PooledRow]
+    if hasattr(part, "pool"):
+        pooled = part.pool(cells, done, level=level, alpha=alpha)
+    else:
+        rows = _exact_rows(study, cells, done)
+        pooled = Pooled(tuple(getattr(part, "sorted_rows", list)(list(rows))))
     part = study.part("compare")
     if hasattr(part, "judged"):
         pooled = part.judged(pooled, level=level, alpha=alpha)
@@ -149,6 +173,20 @@ def rows_of_cells(records: Iterable[Record], level: float) -> dict[str, PooledRo
         pooled = pooled_of(study, some, done, level=level, alpha=1 - level)
         found |= {one: row for row in pooled.rows for one in row.cells.values()}
     return found
+
+
+def _exact_rows(
+    study: StudyRow, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record]
+) -> Iterator[ExactRow]:
+    """The rows of a kind that pools nothing, in the order of its cells."""
+    part, content = study.part("pool"), study.part("record").Metrics
+    for key, members, records in members_by_key(cells, done, part.key):
+        yield getattr(part, "Row", ExactRow)(
+            key=key,
+            cells={cell["seed"]: cell["id"] for cell in members},
+            finished=tuple(records),
+            by_seed={seed: content.of(record) for seed, record in records.items()},
+        )
 
 
 def axes(kind: str, key: Any) -> dict[str, Any]:

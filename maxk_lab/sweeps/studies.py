@@ -10,7 +10,8 @@ reporting no trainer. Signatures: the protocols below and those of `maxk_lab.rep
 |                | and `left_out`: the plan; `kept`, `evaluation`, `spent`, `SHAPES`: cached files |
 | `work`         | `measure(unit, cells, *, cache, event)`: metrics or exception of every cell     |
 | `record`       | `Metrics`, the model of a finished record                                       |
-| `pool`         | `key(cell)`, `pool(cells, done, ...)`: rows; `estimates(row)`: their numbers    |
+| `pool`         | `key(cell)`, `pool(cells, done, ...)`: rows, or `Row`, the type of exact ones;  |
+|                | `estimates(row)`: their numbers                                                 |
 | `compare`      | `judge(claim, met, alpha)`; `effect(row, other, measure, level)` of two runs    |
 | `facts`        | `facts(pooled, summary)`: what the template says, with the short table          |
 | `answer.md.j2` | the sentences; a line `---`, then the notes of the short table                  |

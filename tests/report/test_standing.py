@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,9 +94,10 @@ def test_the_states_are_in_json_and_csv(unfinished, cells):
 @pytest.mark.parametrize("format", TEXTS)
 def test_where_nothing_was_measured_nothing_looks_like_a_result(lab, cells, format):
     about = [claim("about_none", baseline="none")]
-    failed = [lab.record(cell, status="failed") for cell in cells]
-    for number, record in enumerate(failed):
-        record.error = f"ValueError: reason {number % 2}"
+    failed = [
+        replace(lab.record(cell, status="failed"), error=f"ValueError: reason {number % 2}")
+        for number, cell in enumerate(cells)
+    ]
     for records, begins in ((failed, "Every cell failed"), ([], "Nothing is measured yet")):
         summary = summarise_records(cells, records, name="it", claims=about)
         text = render(summary, format, width=300)

@@ -121,9 +121,9 @@ def test_its_cells_are_measured_and_its_failures_are_data(sweep: Path, tmp_path:
 
 CLAIMS = """\
 claims:
-- {name: one die, kind: equals, metric: largest, value: 3.5, tolerance: 0.5, where: {k: 1}}
+- {name: one die, kind: equals, metric: largest, value: 3.5, tolerance: 0.8, where: {k: 1}}
 - {name: two dice, kind: equals, metric: largest, value: 3.5, tolerance: 0.5, where: {k: 2}}
-- {name: arithmetic, kind: equals, metric: largest, value: 2 + k + arms - arms, tolerance: 1}
+- {name: arithmetic, kind: equals, metric: largest, value: 2 + k + arms - arms, tolerance: 1.2}
 """
 
 
@@ -145,7 +145,7 @@ def test_its_report_and_its_verdicts_are_like_those_of_the_others(
     verdicts = {claim.name: (claim.verdict, claim.detail) for claim in summary.claims}
     assert [verdict for verdict, _ in verdicts.values()] == ["supported", "refuted", "supported"]
     assert (
-        "4 of 4 exact numbers, e.g. dice/arms=2/maxk/none/n4/k2 seed 0: " in verdicts["two dice"][1]
+        "8 of 8 exact numbers, e.g. dice/arms=2/maxk/none/n4/k2 seed 0: " in verdicts["two dice"][1]
     )
     files = write_report(summary, tmp_path / "report", failed=pytest.fail)
     names = {str(path.relative_to(tmp_path / "report")) for path in files}

@@ -135,8 +135,6 @@ class Line(BaseModel):
 class Facts(BaseModel):
     """The facts that a reader of a gradient study asks for."""
 
-    rows: int
-    missing: list[str]
     no_signal: list[Count]
     contests: int
     waiting: int
@@ -174,8 +172,6 @@ def facts(pooled: Pooled[GradientRow], summary: Summary) -> Facts:
     uses = [_use(several) for several in of_estimators.values()]
     used = {name for use in uses for name in (use.name, f"{use.estimator} {use.name}")}
     return Facts(
-        rows=len(rows),
-        missing=[row.key.path for row in rows if not row.all_finished],
         no_signal=[Count(name=reason, count=len(those)) for reason, those in silent.items()],
         contests=len(found),
         waiting=len(everything) - len(found),
@@ -396,17 +392,12 @@ def _next(found: Sequence[Contest], summary: Summary) -> Next | None:
     more = max(more for more, _ in able)
     carrying = [min(one.least.carrying.values()) for _, one in able if one.least is not None]
     instances = able[0][1].first.instances
-    seconds = [
-        origin.timings["seconds"]
-        for origin in summary.origins.values()
-        if origin.cell.get("study") == "gradient" and origin.timings.get("seconds") is not None
-    ]
     return Next(
         open=len(able),
         effective=min(carrying),
         of=instances * len(able[0][1].first.cells),
         instances=instances * more,
-        seconds=more * sum(seconds) if seconds else None,
+        seconds=more * summary.seconds_of("gradient") or None,
     )
 
 

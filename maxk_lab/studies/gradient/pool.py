@@ -11,7 +11,7 @@ import numpy as np
 
 from maxk_lab.ranges import Range
 from maxk_lab.report.naming import GridKey, Setting, environment_label, setting_of
-from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, PooledRow, grouped
+from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, PooledRow, grouped, members_by_key
 from maxk_lab.statistics.bias import LEAST_SIGNAL, BiasVerdict
 from maxk_lab.statistics.estimates import stratified_mean
 from maxk_lab.statistics.intervals import Interval, interval, undefined
@@ -245,7 +245,7 @@ def pool(
 ) -> Pooled[GradientRow]:
     """One row per key of the planned cells, and the rows of the proxies; `compare` judges them."""
     read = {cell["id"]: Metrics.of(done[cell["id"]]) for cell in cells if cell["id"] in done}
-    rows = [_pooled(found, cells, read, level) for found, cells in grouped(cells, key).items()]
+    rows = [_pooled(*found, read, level) for found in members_by_key(cells, done, key)]
     places = grouped(cells, lambda cell: (environment_label(cell), _setting(cell), cell["stage"]))
     proxies = tuple(_proxy_rows(places, read, level))
     return Pooled(tuple(rows), beside=(("proxies", proxies),))
@@ -258,10 +258,13 @@ def _setting(cell: Mapping[str, Any]) -> Setting:
 
 
 def _pooled(
-    key: GradientKey, cells: Sequence[Mapping[str, Any]], read: Mapping[str, Metrics], level: float
+    key: GradientKey,
+    cells: Sequence[Mapping[str, Any]],
+    done: Mapping[int, Record],
+    read: Mapping[str, Metrics],
+    level: float,
 ) -> GradientRow:
-    cells = sorted(cells, key=lambda cell: int(cell["seed"]))
-    finished = [cell for cell in cells if cell["id"] in read]
+    finished = [cell for cell in cells if cell["seed"] in done]
     metrics = [read[cell["id"]] for cell in finished]
     # Of trajectories of another policy only estimates that are weighed by ratios are unbiased.
     on_policy = dict(key.setting).get(DISTANCE, 0) <= 0 or key.method.needs_ratios
@@ -269,7 +272,7 @@ def _pooled(
     row = GradientRow(
         key=key,
         cells={cell["seed"]: cell["id"] for cell in cells},
-        finished=tuple(cell["seed"] for cell in finished),
+        finished=tuple(done),
         intervals={},
         bias=BiasVerdict("undefined"),
         catalogued_unbiased=key.method.is_unbiased and on_policy,

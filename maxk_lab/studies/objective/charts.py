@@ -32,21 +32,21 @@ def _estimates(found: Pooled[ObjectiveRow]) -> Iterator[dict[str, Any]]:
     """A line for every point of every curve; exact, so without an interval."""
     for row in found.rows:
         for number, curve in enumerate(row.distinct):
-            optimum = f"{curve.optimum:.4g}" if len(row.distinct) == 1 else ""
+            optimum = f"{curve.best[0]:.4g}" if len(row.distinct) == 1 else ""
             same = {
                 "environment": row.key.plain or row.key.environment,
-                "parameter": row.parameter,
+                "parameter": row.key.parameter,
                 "estimator": row.key.estimator,
                 "k": row.key.k,
                 "objective": row.key.objective,
-                "optimum": "" if math.isnan(curve.optimum) else optimum,
+                "optimum": "" if curve.reason else optimum,
                 "line": f"{row.key.path} {number}",
                 "low": math.nan,
                 "high": math.nan,
             }
-            points = [*zip(curve.points, curve.values, strict=True), (curve.optimum, curve.best)]
+            points = [*zip(curve.points, curve.values, strict=True), curve.best]
             for place, (x, value) in enumerate(points):
-                if math.isfinite(value):
+                if value is not None and math.isfinite(value):
                     yield same | {"x": x, "value": value, "marked": place == len(curve.points)}
 
 

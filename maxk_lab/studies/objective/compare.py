@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -20,14 +19,14 @@ def judge(claim: OrderClaim, met: Sequence[tuple[ObjectiveRow, ...]], alpha: flo
     verdicts: list[Judged] = []
     for lower, upper in (pair for rows in met for pair in pairwise(rows)):
         for seed in lower.finished:
-            below, above = lower.curves[seed], upper.curves[seed]
+            curves = lower.by_seed[seed], upper.by_seed[seed]
+            below, above = (curve.best[0] for curve in curves)
             text = (
                 f"optimum of {upper.key.path} over {lower.key.path}, seed {seed}: "
-                f"{exact(above.optimum)} over {exact(below.optimum)}"
+                f"{exact(above)} over {exact(below)}"
             )
-            if math.isnan(below.optimum) or math.isnan(above.optimum):
-                verdicts.append(Judged("undecided", f"{text} ({below.reason or above.reason})"))
+            if reason := curves[0].reason or curves[1].reason:
+                verdicts.append(Judged("undecided", f"{text} ({reason})"))
             else:
-                up = above.optimum > below.optimum
-                verdicts.append(Judged("supported" if up else "refuted", text))
+                verdicts.append(Judged("supported" if above > below else "refuted", text))
     return together(verdicts, "exact comparisons")

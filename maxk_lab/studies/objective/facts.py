@@ -44,12 +44,10 @@ class Line(BaseModel):
 
 
 class Facts(BaseModel):
-    """The families of objectives, and those without results or without an optimum."""
+    """The families of objectives, and those without an optimum."""
 
     families: list[Family]
-    missing: list[str]
     without: list[str]
-    rows: int
     title: str
     table: list[Line]
 
@@ -71,28 +69,26 @@ def facts(pooled: Pooled[ObjectiveRow], summary: Summary) -> Facts:
         table += [_line(row) for row in few]
     return Facts(
         families=[_family(several, named=named) for several in members.values() if several],
-        missing=[row.key.path for row in rows if not row.all_finished],
         without=[row.key.path for row in whole if row not in known],
-        rows=len(rows),
-        title=f"Optima along {rows[0].parameter}",
+        title=f"Optima along {rows[0].key.parameter}",
         table=table,
     )
 
 
 def _family_of(row: ObjectiveRow) -> tuple[str, str, str]:
-    return row.key.environment, row.parameter, row.key.estimator
+    return row.key.environment, row.key.parameter, row.key.estimator
 
 
 def _family(rows: Sequence[ObjectiveRow], *, named: bool) -> Family:
     first, last = rows[0], rows[-1]
     return Family(
-        parameter=first.parameter,
+        parameter=first.key.parameter,
         form=first.key.objective.rpartition("@")[0],
         environment=first.key.environment if named else "",
         way=_way(rows),
         ks=(first.key.k, last.key.k),
-        optima=(_spread(first, "optimum"), _spread(last, "optimum")),
-        seeds=len(first.curves) if len(first.distinct) > 1 else 1,
+        optima=(_spread(first), _spread(last)),
+        seeds=len(first.by_seed) if len(first.distinct) > 1 else 1,
         at_an_end=[row.key.objective for row in rows if _at_an_end(row)],
     )
 
@@ -100,26 +96,26 @@ def _family(rows: Sequence[ObjectiveRow], *, named: bool) -> Family:
 def _way(rows: Sequence[ObjectiveRow]) -> Way:
     steps = set()
     for before, after in pairwise(rows):
-        for seed in before.curves.keys() & after.curves.keys():
-            one, other = before.curves[seed], after.curves[seed]
-            difference, near = other.optimum - one.optimum, _NEAR * (one.points[-1] - one.points[0])
+        for seed in before.by_seed.keys() & after.by_seed.keys():
+            one, other = before.by_seed[seed], after.by_seed[seed]
+            difference, near = other.best[0] - one.best[0], _NEAR * (one.points[-1] - one.points[0])
             steps.add((difference > near) - (difference < -near))
     ways: dict[int, Way] = {1: "larger", -1: "smaller", 0: "same"}
     return "both" if len(steps) > 1 else ways[next(iter(steps), 0)]
 
 
-def _spread(row: ObjectiveRow, name: str) -> str:
-    """A number of the curves, or its smallest and its largest over the seeds."""
-    found = sorted(getattr(curve, name) for curve in row.distinct)
+def _spread(row: ObjectiveRow, at: int = 0) -> str:
+    """The optimum, or the value there, or its smallest and its largest over the seeds."""
+    found = sorted(curve.best[at] for curve in row.distinct)
     return " to ".join(dict.fromkeys((exact(found[0]), exact(found[-1]))))
 
 
 def _at_an_end(row: ObjectiveRow) -> bool:
     curve = row.distinct[0]
-    near = min(curve.optimum - curve.points[0], curve.points[-1] - curve.optimum)
+    near = min(curve.best[0] - curve.points[0], curve.points[-1] - curve.best[0])
     return near <= _NEAR * (curve.points[-1] - curve.points[0])
 
 
 def _line(row: ObjectiveRow) -> Line:
-    optimum, value = _spread(row, "optimum"), _spread(row, "best")
+    optimum, value = _spread(row), _spread(row, 1)
     return Line(objective=row.key.objective, k=row.key.k, optimum=optimum, value=value)

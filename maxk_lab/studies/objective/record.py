@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,19 @@ class Metrics(Recorded):
     optimum: Number | None
     optimum_value: Number | None
     undefined: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def best(self) -> tuple[float, float]:
+        """The parameter at the maximum and the objective there; both NaN where there is none."""
+        if self.optimum is None or self.optimum_value is None:
+            return math.nan, math.nan
+        return self.optimum, self.optimum_value
+
+    @property
+    def reason(self) -> str:
+        """Why there is no optimum; empty where there is one."""
+        known = not math.isnan(self.best[0])
+        return "" if known else self.undefined.get("optimum", "no optimum")
 
     def check(self, cell: Mapping[str, Any]) -> None:
         """Raise `ValueError` where this cannot have been measured of the cell."""

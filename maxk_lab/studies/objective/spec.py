@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Annotated, Any, ClassVar
 
@@ -15,7 +16,7 @@ from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.method import Method
 from maxk_lab.fields import Finite, GroupSize, Model, OneOrMore
 from maxk_lab.sweeps.plan.cells import Point, Unit
-from maxk_lab.sweeps.plan.grid import Conditions, Refusal, Skipped, points_of
+from maxk_lab.sweeps.plan.grid import Conditions, Refusal, left_out_of, units_of
 from maxk_lab.sweeps.spec.blocks import Block
 from maxk_lab.sweeps.spec.checks import check_grid, is_exact
 from maxk_lab.sweeps.spec.environment import moved, settings_by_key
@@ -47,6 +48,10 @@ class Study(AnyStudy):
     stop: Annotated[Finite, Field(alias="to")]
     points: Annotated[int, Field(ge=2, le=100_000)] = 101
     grid: OneOrMore[ObjectiveGrid]
+
+    def told(self) -> dict[str, Any]:
+        """Return the parameter and its ends as one setting."""
+        return {"objective": self.model_dump(mode="json", by_alias=True, exclude={"grid"})}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -98,20 +103,8 @@ class ObjectiveConditions(Conditions):
         return asked | {"baseline": "none", "n": at, "k": at}, None
 
 
-def left_out(study: Study, environment: str) -> list[Skipped]:
-    """Return the points of the grid that are not measured."""
-    return points_of(study.grid, ObjectiveConditions(environment))[1]
-
-
-def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[ObjectiveUnit]:
-    """Yield a unit for each environment and seed."""
-    along = study.model_dump(mode="json", by_alias=True, exclude={"grid"})
-    points, _ = points_of(study.grid, ObjectiveConditions())
-    for variant, seed in product(found, seeds):
-        unit = ObjectiveUnit(
-            environment=variant.environment, policy=variant.policy, seed=seed, objective=along
-        )
-        yield unit.with_points(points)
+units = partial(units_of, ObjectiveUnit, ObjectiveConditions)
+left_out = partial(left_out_of, ObjectiveConditions)
 
 
 def check(

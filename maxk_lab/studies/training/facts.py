@@ -115,12 +115,10 @@ class Basis(BaseModel):
 
 
 class Facts(BaseModel):
-    """The answers of all places, methods to avoid over these, and the rows without a value."""
+    """The answers of all places, and methods to avoid over these."""
 
     answers: list[Answer]
     avoid: list[Count]
-    missing: list[str]
-    rows: int
     claims: bool
     next: Next | None
     basis: Basis
@@ -139,8 +137,6 @@ def facts(pooled: Pooled[TrainingRow], summary: Summary) -> Facts:
     return Facts(
         answers=answers,
         avoid=[Count(name=name, count=count) for name, count in worse.most_common()],
-        missing=[row.key.path for row in pooled.rows if not row.all_finished],
-        rows=len(pooled.rows),
         claims=bool(summary.claims),
         next=_next(places, summary) if len(places) == 1 else None,
         basis=_basis(pooled.rows, places, level),
@@ -258,14 +254,9 @@ def _next(places: Sequence[Place], summary: Summary) -> Next | None:
     more = math.ceil(len(seeds) * ((found.value - found.low) / found.value) ** 2)
     if more > min(_MOST_SEEDS, _MOST_MORE * len(seeds)):
         return None
-    seconds = [
-        origin.timings["seconds"]
-        for origin in summary.origins.values()
-        if origin.cell.get("study") == "training" and origin.timings.get("seconds") is not None
-    ]
     new = seeds + [seeds[-1] + i for i in range(1, more - len(seeds) + 1)]
     share = (more - len(seeds)) / len(seeds)
-    return Next(seeds=new, seconds=share * sum(seconds) or None)
+    return Next(seeds=new, seconds=share * summary.seconds_of("training") or None)
 
 
 def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -> Basis:

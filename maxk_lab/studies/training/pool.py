@@ -13,7 +13,7 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 from maxk_lab.report.naming import Setting
-from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, grouped
+from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, members_by_key
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds import (
     FALSE_ALARM,
@@ -62,18 +62,15 @@ POMO_WAY = EXTRAS[-1]
 SAME_REWARD = 1e-6
 
 
-def key(cell: Mapping[str, Any]) -> TrainingKey:
-    """The row that a cell belongs to."""
-    return TrainingKey.of(cell)
+key = TrainingKey.of
 
 
 def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
 ) -> Pooled[TrainingRow]:
     """One row per key of the planned cells; `compare` sets them against each other."""
-    groups = grouped(cells, key)
-    settings = list(dict.fromkeys(one.setting for one in groups))
-    rows = [_pooled(one, members, done, level) for one, members in groups.items()]
+    rows = [_pooled(*found, level) for found in members_by_key(cells, done, key)]
+    settings = list(dict.fromkeys(row.key.setting for row in rows))
     return Pooled(tuple(sorted(rows, key=lambda row: _order(row, settings))))
 
 
@@ -96,10 +93,11 @@ def _order(row: TrainingRow, settings: Sequence[Setting]) -> tuple[Any, ...]:
 
 
 def _pooled(
-    key: TrainingKey, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], level: float
+    key: TrainingKey,
+    cells: Sequence[Mapping[str, Any]],
+    finished: Mapping[int, Record],
+    level: float,
 ) -> TrainingRow:
-    cells = sorted(cells, key=lambda cell: int(cell["seed"]))
-    finished = {cell["seed"]: done[cell["id"]] for cell in cells if cell["id"] in done}
     training = cells[0]["training"]
     # Of an evaluation file a cell has only the hash.
     evaluate = {name: value for name, value in training["evaluate"].items() if name != "data"}

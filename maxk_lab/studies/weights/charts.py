@@ -33,12 +33,12 @@ def _estimates(found: Pooled[WeightsRow]) -> Iterator[dict[str, Any]]:
     """A line for every sample of every group; exact, so without an interval."""
     for row in found.rows:
         words = (row.key.plain or row.key.environment, plain_setting(row.key.setting))
-        biased = "" if row.catalogued_unbiased else " (biased)"
+        unbiased = row.key.method.is_unbiased
         same = {
             "where": ", ".join([*filter(None, words), f"n = {row.key.n}"]),
             "k": row.key.k,
-            "look": row.key.pair + biased,
-            "broken": not row.catalogued_unbiased,
+            "look": row.key.pair + ("" if unbiased else " (biased)"),
+            "broken": not unbiased,
             "plain": row.key.baseline == "none",
             "low": math.nan,
             "high": math.nan,

@@ -33,14 +33,12 @@ class Line(BaseModel):
 
 
 class Facts(BaseModel):
-    """The methods of which something holds at every n and K, and the rows without results."""
+    """The methods of which something holds at every n and K."""
 
     never_negative: list[str]
     sum_to_zero: list[str]
     zeros: list[Zeros]
     groups: int
-    missing: list[str]
-    rows: int
     title: str
     table: list[Line]
 
@@ -56,8 +54,6 @@ def facts(pooled: Pooled[WeightsRow], summary: Summary) -> Facts:
         sum_to_zero=_where(methods, lambda row: abs(row.pooled("weight_sum")) <= _ZERO),
         zeros=[found for name, rows in methods.items() if (found := _zeros(name, rows))],
         groups=max((len(row.groups) for row in known), default=0),
-        missing=[row.key.path for row in pooled.rows if not row.all_finished],
-        rows=len(pooled.rows),
         title=f"Weights at n = {n}, K = {k}",
         table=[_line(row) for row in known if (row.key.n, row.key.k) == (n, k)],
     )

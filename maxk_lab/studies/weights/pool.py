@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from maxk_lab.report.naming import GridKey
-from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, PooledRow, grouped
+from maxk_lab.report.tables import ROUNDING, Estimate, ExactRow
 from maxk_lab.statistics.intervals import exactly, undefined
 from maxk_lab.statistics.measures import MEASURES, measures_of
-from maxk_lab.studies.weights.record import Metrics
-
-if TYPE_CHECKING:
-    from maxk_lab.sweeps.run.records import Record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +27,10 @@ class WeightsKey(GridKey):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeightsRow(PooledRow):
+class WeightsRow(ExactRow):
     """One (environment, setting, estimator, baseline, n, K): the groups of each finished seed."""
 
     key: WeightsKey
-    catalogued_unbiased: bool
-    by_seed: Mapping[int, Metrics] = field(default_factory=dict, repr=False)
 
     @property
     def details(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
@@ -66,38 +60,25 @@ class WeightsRow(PooledRow):
         ]
 
 
-def key(cell: Mapping[str, Any]) -> WeightsKey:
-    """The row that a cell of the weights study belongs to."""
-    return WeightsKey.of(cell)
+key = WeightsKey.of
 
 
-def pool(
-    cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
-) -> Pooled[WeightsRow]:
-    """One row per key of the planned cells; settings in their order. Exact: without a level."""
-    rows = []
-    for point, members in grouped(cells, key).items():
-        seeds = {c["seed"]: Metrics.of(done[c["id"]]) for c in members if c["id"] in done}
-        rows.append(
-            WeightsRow(
-                key=point,
-                cells={cell["seed"]: cell["id"] for cell in members},
-                finished=tuple(seeds),
-                catalogued_unbiased=point.method.is_unbiased,
-                by_seed=seeds,
-            )
-        )
+Row = WeightsRow
+
+
+def sorted_rows(rows: Sequence[WeightsRow]) -> list[WeightsRow]:
+    """The rows by environment, setting, n, K and the catalogue; settings as in the sweep file."""
     settings = list(dict.fromkeys(row.key.setting for row in rows))
-    rows.sort(
+    return sorted(
+        rows,
         key=lambda row: (
             row.key.environment,
             settings.index(row.key.setting),
             row.key.n,
             row.key.k,
             row.key.method.catalogue_order,
-        )
+        ),
     )
-    return Pooled(tuple(rows))
 
 
 def estimates(row: WeightsRow) -> dict[str, Estimate]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
 from typing import ClassVar
 
 from maxk_lab.estimators.method import Method
@@ -13,10 +13,10 @@ from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import (
     Conditions,
     Refusal,
-    Skipped,
-    points_of,
+    left_out_of,
     refused_k,
     refused_tokens,
+    units_of,
 )
 from maxk_lab.sweeps.plan.needs import Need
 from maxk_lab.sweeps.spec.blocks import Block
@@ -62,11 +62,6 @@ class WeightsUnit(Unit):
             )
         ]
 
-    @property
-    def label(self) -> str:
-        """A few words for people, e.g. `gaussian mean=1.0, weights, seed 0`."""
-        return f"{self.place}, weights, seed {self.seed}"
-
 
 @dataclass(frozen=True)
 class WeightsConditions(Conditions):
@@ -89,23 +84,8 @@ class WeightsConditions(Conditions):
         return refused_k(point)
 
 
-def left_out(study: Study, environment: str) -> list[Skipped]:
-    """Return the points of the grid that are not measured."""
-    return points_of(study.grid, WeightsConditions(environment))[1]
-
-
-def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[WeightsUnit]:
-    """Yield a unit for each setting and seed."""
-    points, _ = points_of(study.grid, WeightsConditions())
-    for variant, seed in product(found, seeds):
-        unit = WeightsUnit(
-            environment=variant.environment,
-            policy=variant.policy,
-            seed=seed,
-            groups=study.groups,
-            setting=variant.setting,
-        )
-        yield unit.with_points(points)
+units = partial(units_of, WeightsUnit, WeightsConditions)
+left_out = partial(left_out_of, WeightsConditions)
 
 
 def rewards_only_refusal(method: Method) -> str | None:

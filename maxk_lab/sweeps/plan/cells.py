@@ -73,9 +73,9 @@ class Unit(ABC):
         return min(cell.id for cell in self.cells)
 
     @property
-    @abstractmethod
     def label(self) -> str:
-        """A few words for people, e.g. `tsp, stage 200, seed 1`; no two units share them."""
+        """A few words for people, e.g. `tsp, weights, seed 1`; no two units share them."""
+        return f"{self.place}, {self.study}, seed {self.seed}"
 
     def meaning(self) -> dict[str, Any]:
         """Return the part of the unit that tells its cells from those of others."""

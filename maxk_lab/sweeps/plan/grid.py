@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.estimators.method import Method
-from maxk_lab.sweeps.plan.cells import Point
+from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.studies import GRID_AXES
+
+if TYPE_CHECKING:
+    from maxk_lab.sweeps.spec.variation import Variant
 
 # The axis at fault, and why the point cannot run.
 Refusal = tuple[str, str]
+UnitType = TypeVar("UnitType", bound=Unit)
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,30 @@ def points_of(grids: Iterable[Any], conditions: Conditions) -> tuple[list[Point]
                 skipped.append(repeated(point, conditions.study))
             points.setdefault(tuple(point.values()), point)
     return list(points.values()), skipped
+
+
+def units_of(
+    unit: type[UnitType],
+    conditions: type[Conditions],
+    study: Any,
+    seeds: Sequence[int],
+    found: Sequence[Variant],
+) -> Iterator[UnitType]:
+    """Yield a unit for each setting and seed, which is told the settings of the study."""
+    for variant, seed in product(found, seeds):
+        points, _ = points_of(study.grid, conditions(variant.environment["name"]))
+        yield unit(
+            environment=variant.environment,
+            policy=variant.policy,
+            seed=seed,
+            setting=variant.setting,
+            **study.told(),
+        ).with_points(points)
+
+
+def left_out_of(conditions: type[Conditions], study: Any, environment: str) -> list[Skipped]:
+    """Return the points of the grid that are not measured in this environment."""
+    return points_of(study.grid, conditions(environment))[1]
 
 
 def repeated(point: Point, study: str) -> Skipped:

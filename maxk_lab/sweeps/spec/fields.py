@@ -78,6 +78,10 @@ class AnyStudy(Model):
 
     misplaced: ClassVar[Mapping[str, str]] = {}
 
+    def told(self) -> dict[str, Any]:
+        """Return what its units are told of it: everything but the grid."""
+        return self.model_dump(exclude={"grid"})
+
     def repeats(self) -> Mapping[str, int]:
         """Return how often the grid is measured at a seed, by the settings that say so."""
         return {}

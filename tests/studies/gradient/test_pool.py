@@ -95,7 +95,7 @@ def test_equal_baselines_have_no_winner(lab, alike):
         units = shared.setdefault(record.cell["seed"], record).metrics
         scaled = units["units"] | {"m2": [m2 * alike for m2 in units["units"]["m2"]]}
         if record.cell["baseline"] == "subloo":
-            record.metrics = units | {"units": scaled}
+            record.metrics.update(units | {"units": scaled})
 
     rows = rows_of(lab, change, **PAIR)
     centred, subloo = (row.intervals["variance"].value for row in rows.values())

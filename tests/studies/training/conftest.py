@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from maxk_lab.report.summarise import summarise_records
+from maxk_lab.sweeps.run.record import Record
 
 SAMPLES = 64
 KS = (1, 2, 4, 8, 16, 32, 64)
@@ -130,12 +131,11 @@ def metrics(cell, noise=0.005, spread=0.3, exact=True, reference=True):
 def record(cell, status="done", **how):
     """A record of one of these cells, with its clock."""
     done = status == "done"
-    return SimpleNamespace(
+    return Record(
         cell=cell,
         status=status,
         metrics=metrics(cell, **how) if done else None,
         error=None if done else "FloatingPointError: loss at step 3",
-        provenance={},
         timings={"evaluations_seconds": [10.0 * i for i in range(9)]},
     )
 

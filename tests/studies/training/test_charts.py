@@ -1,5 +1,7 @@
 """The charts of trainings: every line is there, or named at the edge; one look in all of them."""
 
+from dataclasses import replace
+
 import pytest
 from compiled_charts import marks
 from compiled_charts import rows as rows_of
@@ -75,9 +77,8 @@ def test_without_a_clock_a_log_or_optima_their_charts_are_missing(lab):
     from maxk_lab.report.summarise import summarise_records
 
     cells = lab.training_cells()
-    records = [lab.training_record(cell) for cell in cells]
+    records = [replace(lab.training_record(cell), timings={}) for cell in cells]
     for record in records:
-        record.timings = {}
         del record.metrics["log"]
     assert set(drawn(summarise_records(cells, records, name="old"))) == {
         "difference", "during", "max_at_k",

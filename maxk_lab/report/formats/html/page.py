@@ -361,7 +361,7 @@ def _cells(report: Report) -> dict[str, Any]:
             if place == len(shared):
                 shared.append(origin.provenance)
             took, finished = (origin.timings.get(name) for name in ("seconds", "finished"))
-            found[cell] = [origin.status, took, finished, origin.error[-_LETTERS:], place]
+            found[cell] = [origin.status, took, finished, (origin.error or "")[-_LETTERS:], place]
     return {"of": found, "origins": shared}
 
 

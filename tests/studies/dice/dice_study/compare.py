@@ -1,7 +1,1 @@
-from statistics import fmean
-
-from maxk_lab.report.claims import judge_exact
-
-
-def judge(claim, met, alpha):
-    return judge_exact(claim, met, lambda row: {0: fmean(row.largest.values())})
+from maxk_lab.report.claims import judge_exact as judge  # noqa: F401

@@ -1,14 +1,12 @@
-from pydantic import BaseModel
+from statistics import fmean
 
-from dice_study.pool import estimates
+from pydantic import BaseModel
 
 
 class Facts(BaseModel):
     best: float
-    title: str = ""
-    table: list[BaseModel] = []
 
 
 def facts(pooled, summary):
-    found = [one.interval.value for row in pooled.rows for one in estimates(row).values()]
-    return Facts(best=max(found, default=0.0))
+    found = ([one.largest for one in row.by_seed.values()] for row in pooled.rows)
+    return Facts(best=max(map(fmean, filter(None, found)), default=0.0))

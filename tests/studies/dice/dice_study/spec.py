@@ -1,10 +1,10 @@
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
 from typing import ClassVar
 
 from maxk_lab.fields import AtLeastOne, OneOrMore
 from maxk_lab.sweeps.plan.cells import Unit
-from maxk_lab.sweeps.plan.grid import Conditions, points_of, refused_k
+from maxk_lab.sweeps.plan.grid import Conditions, left_out_of, refused_k, units_of
 from maxk_lab.sweeps.spec.checks import check_entries
 from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
 
@@ -25,10 +25,6 @@ class DiceUnit(Unit):
     def work(self):
         return {"cells": float(self.throws)}
 
-    @property
-    def label(self):
-        return f"{self.place}, dice, seed {self.seed}"
-
 
 @dataclass(frozen=True)
 class DiceConditions(Conditions):
@@ -44,13 +40,5 @@ def check(block, resolved, found, source):
         source.add(("dice", "throws"), "nobody throws so often")
 
 
-def left_out(study, environment):
-    return points_of(study.grid, DiceConditions(environment))[1]
-
-
-def units(study, seeds, found):
-    for variant, seed in product(found, seeds):
-        points, _ = points_of(study.grid, DiceConditions(variant.environment["name"]))
-        shared = {"environment": variant.environment, "policy": variant.policy, "seed": seed}
-        unit = DiceUnit(**shared, throws=study.throws, setting=variant.setting)
-        yield unit.with_points(points)
+units = partial(units_of, DiceUnit, DiceConditions)
+left_out = partial(left_out_of, DiceConditions)

@@ -9,7 +9,5 @@ def measure(unit, cells, *, cache, event):
         dice = random.Random(derive_seed("dice", unit["seed"], cell["n"]))
         throws = [[dice.randint(1, 6) for _ in range(cell["n"])] for _ in range(unit["throws"])]
         event("cells", {"done": done, "of": len(cells)})
-        if cell["n"] == 7:
-            yield cell["id"], ValueError("7 dice roll off the table")
-        else:
-            yield cell["id"], {"largest": fmean(max(dice[: cell["k"]]) for dice in throws)}
+        lost = ValueError("7 dice roll off the table") if cell["n"] == 7 else None
+        yield cell["id"], lost or {"largest": fmean(max(dice[: cell["k"]]) for dice in throws)}
