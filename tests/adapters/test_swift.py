@@ -46,8 +46,9 @@ def make(monkeypatch):
         self._metrics = {mode: defaultdict(list) for mode in ("train", "eval")}
         self._logs = {"rewards": defaultdict(list)}
 
-    def made(k="3", estimator=None, baseline=None, **settings):
-        for name, value in {"K": k, "ESTIMATOR": estimator, "BASELINE": baseline}.items():
+    def made(k="3", estimator=None, baseline=None, every=None, **settings):
+        names = {"K": k, "ESTIMATOR": estimator, "BASELINE": baseline, "MEASURE_EVERY": every}
+        for name, value in names.items():
             if value is None:
                 monkeypatch.delenv(f"MAXK_{name}", raising=False)
             else:
@@ -125,6 +126,8 @@ def test_a_request_of_several_outputs_counts_once(make, rewards):
         ({"k": "many"}, "MAXK_K must be a whole number, got many"),
         ({"k": "4"}, "K = 4 and n = 4"),
         ({"baseline": "centered"}, "did you mean centred"),
+        ({"every": "often"}, "MAXK_MEASURE_EVERY must be a whole number, got often"),
+        ({"every": "5", "dynamic_num_samples": True}, "needs one sample per request"),
     ],
 )
 def test_what_cannot_be_right_is_refused_by_name(make, options, message):
@@ -135,6 +138,7 @@ def test_what_cannot_be_right_is_refused_by_name(make, options, message):
 def test_the_command_trains_for_real(tmp_path):
     example = ROOT / "examples/adapters/swift_maxk.py"
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment |= {"MAXK_MEASURE_EVERY": "5", "MAXK_MEASURE_PARAMETERS": "lm_head"}
     done = subprocess.run(
         [sys.executable, example, tmp_path],
         capture_output=True,
@@ -149,3 +153,5 @@ def test_the_command_trains_for_real(tmp_path):
     assert len(curve) == 12
     assert sum(curve[6:]) > sum(curve[:6])
     assert all(float(step["max@1"]) == pytest.approx(float(step["reward"])) for step in steps[:12])
+    measured = [step for step in steps if "maxk/variance_over_lowest/subloo@4" in step]
+    assert [step["global_step/max_steps"] for step in measured] == ["1/12", "6/12", "11/12"]

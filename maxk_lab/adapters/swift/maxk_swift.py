@@ -4,14 +4,17 @@
         --scale_rewards none --num_generations 16 ...
 
 MAXK_K, MAXK_ESTIMATOR and MAXK_BASELINE are `k`, `estimator` and `baseline` of
-`maxk_lab.advantages`: the command refuses arguments that it does not know.
+`maxk_lab.advantages`; MAXK_MEASURE_EVERY and MAXK_MEASURE_PARAMETERS are `every` and `parameters`
+of `Measuring`. The command refuses arguments that it does not know.
 """
 
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -52,6 +55,7 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
             n=self.num_generations,
             centred_by="--kl_in_reward" if inside else "",
         )
+        self.measuring = self._measuring()
         if inside:
             warnings.warn(
                 "--kl_in_reward puts the KL inside the maximum: the objective is "
@@ -59,6 +63,52 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
                 LabWarning,
                 stacklevel=2,
             )
+
+    def _measuring(self) -> Any:
+        """What is measured while it trains; None where the environment asks for nothing."""
+        every = os.environ.get("MAXK_MEASURE_EVERY")
+        if every is None:
+            return None
+        # Beside a trainer maxk-lab may be without all that this needs.
+        from maxk_lab.adapters.measuring import Measuring
+
+        if not every.isdecimal():
+            raise LabError(f"MAXK_MEASURE_EVERY must be a whole number, got {every}")
+        if self.dynamic_num_samples or self.template.padding_free or self.kl_in_reward:
+            raise LabError(
+                "MAXK_MEASURE_EVERY needs one sample per request, without --padding_free and "
+                "--kl_in_reward"
+            )
+        chosen = os.environ.get("MAXK_MEASURE_PARAMETERS")
+        measuring = Measuring(every=int(every), parameters=chosen)
+        measuring.check(self.num_generations)
+        measuring.sketch(self.model)
+        return measuring
+
+    def _measure(self, rewards: Tensor, batches: Any) -> None:
+        """Measure the groups of all processes, and put the numbers into ms-swift's log."""
+        from maxk_lab.adapters.measuring import sketched
+
+        begun, scores = time.perf_counter(), None
+        model = self.accelerator.unwrap_model(self.model)
+        sketch = self.measuring.sketch(model)
+        if sketch is not None:
+
+            def log_probs() -> Iterator[Tensor]:
+                for one in batches:
+                    batch = one["grpo_batch"]
+                    tokens = self._get_per_token_logps_and_entropies(
+                        model, one["model_inputs"], batch
+                    )[0]
+                    yield (tokens * batch.completion_mask).sum(1)
+
+            scores = self.accelerator.gather(sketched(sketch, log_probs(), model))
+            scores = scores.view(-1, self.num_generations, scores.shape[-1])
+        if self.accelerator.is_main_process:
+            groups = rewards.view(-1, self.num_generations)
+            found = self.measuring.metrics(groups, begun=begun, scores=scores)
+            for name, value in found.items():
+                self._metrics["train"][name].append(value)
 
     def _compute_advantages(
         self, samples: Any, rewards_per_func: Tensor, batch_encoded_inputs: Any
@@ -70,6 +120,8 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
         missing = rewards_per_func.isnan().all(1)
         rewards = torch.where(missing, torch.nan, rewards)
         mode = "train" if self.model.training else "eval"
+        if self.measuring and mode == "train" and self.measuring.due(self.state.global_step):
+            self._measure(rewards, batch_encoded_inputs)
         if self.dynamic_num_samples:  # a request may have several samples, which count once
             prompts = gather_object([one.prompt_id for one in samples])
             requests = gather_object([one.request_id for one in samples])
