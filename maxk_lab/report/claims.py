@@ -11,7 +11,6 @@ from typing import Any
 from maxk_lab.report.document import exact, number
 from maxk_lab.report.model import ClaimVerdict, Verdict
 from maxk_lab.report.naming import spelled
-from maxk_lab.report.parts import ComparePart
 from maxk_lab.report.tables import ExactRow, Pooled, PooledRow
 from maxk_lab.statistics.intervals import Interval, exactly
 from maxk_lab.statistics.measures import THESE
@@ -157,8 +156,7 @@ def _judged(
     reason = _why_undecided(rows)
     judged = Judged("undecided", reason)
     if not reason:
-        part: ComparePart = kind.part("compare")
-        judged = part.judge(claim, met, alpha)
+        judged = kind.part("compare").judge(claim, met, alpha)
     complete = all(row.all_finished for row in rows)
     found = judged.interval
     return ClaimVerdict(

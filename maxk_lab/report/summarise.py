@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.errors import error_line
 from maxk_lab.report.claims import judge_claims
 from maxk_lab.report.model import Counts, Failure, Header, Summary
-from maxk_lab.report.parts import PoolPart
 from maxk_lab.report.tables import grouped, pooled_of
 from maxk_lab.sweeps.studies import STUDIES
 
@@ -137,10 +136,8 @@ def _origins(records: Mapping[str, Record]) -> dict[str, Record]:
 
 
 def _failure(cell: Mapping[str, Any], record: Record) -> Failure:
-    part: PoolPart = STUDIES.get(cell["study"]).part("pool")
-    row = part.key(cell)
-    error = error_line(record.error)
-    return Failure(cell["id"], row.path, cell["seed"], error)
+    row = STUDIES.get(cell["study"]).part("pool").key(cell)
+    return Failure(cell["id"], row.path, cell["seed"], error_line(record.error))
 
 
 def _header(

@@ -13,7 +13,6 @@ from maxk_lab.files import write_atomically
 from maxk_lab.report.formats.last import note_files
 from maxk_lab.report.formats.render import CATALOGUE, rendered, rendered_together
 from maxk_lab.report.model import Summary
-from maxk_lab.report.parts import ChartsPart
 from maxk_lab.report.report import FOLDER, Report
 from maxk_lab.report.view import WHOLE, View
 from maxk_lab.sweeps.studies import in_reading_order
@@ -32,7 +31,7 @@ def figures(
     """
     names: list[str] = []
     for kind in in_reading_order():
-        part: ChartsPart = kind.part("charts")
+        part = kind.part("charts")
         with told(failed, f"the figures of the {kind.name} study"):
             for figure in part.charts(summary.studies[kind.name], summary, more):
                 names.append(_unused(figure.name, names))

@@ -2,7 +2,7 @@
 
 A kind is a package of at most eight files under the same names. Nothing outside imports them: they
 are found through the row and loaded when they are used, so that planning imports no torch and
-reporting no trainer. Signatures: the protocols below and those of `maxk_lab.report.parts`.
+reporting no trainer. What plans and measures has its signatures in the protocols below.
 
 | file           | what the frame looks up in it                                                   |
 |----------------|---------------------------------------------------------------------------------|
@@ -10,12 +10,20 @@ reporting no trainer. Signatures: the protocols below and those of `maxk_lab.rep
 |                | and `left_out`: the plan; `kept`, `evaluation`, `spent`, `SHAPES`: cached files |
 | `work`         | `measure(unit, cells, *, cache, event)`: metrics or exception of every cell     |
 | `record`       | `Metrics`, the model of a finished record                                       |
-| `pool`         | `key(cell)`, `pool(cells, done, ...)`: rows, or `Row`, the type of exact ones;  |
-|                | `estimates(row)`: their numbers                                                 |
-| `compare`      | `judge(claim, met, alpha)`; `effect(row, other, measure, level)` of two runs    |
-| `facts`        | `facts(pooled, summary)`: what the template says, with the short table          |
+| `pool`         | `key(cell)`: its row, whose name is the `path` of the key;                      |
+|                | `pool(cells, done, *, level, alpha)`: `Pooled` rows of the planned cells, whose |
+|                | finished records `done` has by their ids; or `Row`, the type of exact rows;     |
+|                | `estimates(row)`: its numbers by name, with a reason where one has no value     |
+| `compare`      | `judge(claim, met, alpha)`: the verdict on a claim about complete rows, or on   |
+|                | pairs or lists of them; and, where there is such, `judged(pooled, *, level,     |
+|                | alpha)`: the rows with verdicts; `compare` of the same: lines of `comparisons`; |
+|                | `effect(row, other, measure, level)`: how far the number of another run is      |
+| `facts`        | `facts(pooled, summary)`: what the template says, with the `table` and `title`  |
+|                | of the short table                                                              |
 | `answer.md.j2` | the sentences; a line `---`, then the notes of the short table                  |
-| `charts`       | `charts(found, summary, more)`: the charts that it makes                        |
+| `charts`       | `charts(pooled, summary, more)`: those that it makes, and those asked for       |
+| `recommend`    | `ask(plan, *, budget, objective, stage, biased)`: the question that a sweep can |
+|                | answer; `answers(pooled, question)`: a recommendation for each of its places    |
 """
 
 from __future__ import annotations

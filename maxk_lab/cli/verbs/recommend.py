@@ -18,7 +18,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators import TRAJECTORY_WEIGHTS
 from maxk_lab.estimators.method import Method
 from maxk_lab.report.document import marked
-from maxk_lab.report.parts import Candidate, Recommendation, RecommendPart
+from maxk_lab.report.recommendation import Candidate, Recommendation
 from maxk_lab.report.summarise import summarise
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.find import find_run
@@ -76,7 +76,7 @@ def main(
     plan, directory = planned(spec, overrides, results, unpacked=True)
     kinds = [kind for kind in STUDIES if kind.recommends]
     kind = next((kind for kind in kinds if kind.name in plan.spec.studies), kinds[0])
-    part: RecommendPart = kind.part("recommend")
+    part = kind.part("recommend")
     question = part.ask(
         plan, budget=_budget(plan, budget), objective=objective, stage=stage, biased=biased
     )

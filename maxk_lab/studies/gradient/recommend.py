@@ -13,7 +13,7 @@ from dataclasses import replace
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.report.parts import Candidate, Question, Recommendation
+from maxk_lab.report.recommendation import Candidate, Question, Recommendation
 from maxk_lab.report.tables import Pooled, grouped
 from maxk_lab.statistics.families import Family
 from maxk_lab.statistics.intervals import Interval, interval, undefined
