@@ -74,6 +74,8 @@ class _WithMaxK(MaxKSampling):
         if measuring is not None:
             measuring.check(num_samples)
         super().__init__(env, *args, **others)
+        if not hasattr(self.policy, "train_decode_type"):
+            raise LabError(f"a {type(self.policy).__name__} cannot be told to sample i.i.d.")
         self.measuring = measuring
         # What it would learn or roll out is not used.
         self.baseline = get_reinforce_baseline("no")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples/adapters"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(name, folder):

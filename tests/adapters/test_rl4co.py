@@ -7,6 +7,7 @@ from rl4co.envs import get_env
 from rl4co.models.zoo.am import AttentionModel
 from rl4co.models.zoo.matnet import MatNet
 from rl4co.models.zoo.polynet import PolyNet
+from rl4co.models.zoo.ptrnet import PointerNetwork
 from rl4co.models.zoo.symnco import SymNCO
 from rl4co.models.zoo.symnco.losses import invariance_loss
 from rl4co.utils.ops import unbatchify
@@ -116,6 +117,8 @@ def test_what_cannot_be_right_is_refused_by_name():
         make("am", k=5, baseline="sample_loo")
     with pytest.raises(LabError, match="start must be iid"):
         make("matnet", start="multistart")
+    with pytest.raises(LabError, match="PointerNetworkPolicy cannot be told to sample"):
+        with_maxk(PointerNetwork)(make("am").env, num_samples=5, k=3, val_samples=8)
     assert with_maxk(AttentionModel) is with_maxk(AttentionModel)
     assert not issubclass(with_maxk(AttentionModel), MaxKPOMO)
 

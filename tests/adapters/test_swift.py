@@ -136,7 +136,7 @@ def test_what_cannot_be_right_is_refused_by_name(make, options, message):
 
 
 def test_the_command_trains_for_real(tmp_path):
-    example = ROOT / "examples/adapters/swift_maxk.py"
+    example = ROOT / "examples/swift_maxk.py"
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     environment |= {"MAXK_MEASURE_EVERY": "5", "MAXK_MEASURE_PARAMETERS": "lm_head"}
     done = subprocess.run(

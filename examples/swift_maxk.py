@@ -1,6 +1,6 @@
 """Train a tiny Qwen2 of random weights with ms-swift for the best of 4 answers, on a CPU.
 
-    python examples/adapters/swift_maxk.py [FOLDER]
+    python examples/swift_maxk.py [FOLDER]
 
 It runs `swift rlhf --rlhf_type grpo` as a shell would. What differs from ms-swift's GRPO are MAXK_K
 and MAXK_BASELINE, the plug-in of maxk-lab, and `--scale_rewards none`.
