@@ -110,7 +110,7 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
 
     def prepare(self, settings: PomoSettings, n: int | None) -> None:
         """Set up what the model has beside RL4CO's; n is None where the environment says it."""
-        for name in ("env", "policy"):
+        for name in ("env", "policy", "measuring"):
             self.hparams.pop(name, None)
         self.settings, self.num_starts = settings, n
         self.train_metrics = [*self.train_metrics, "rho_hat", "rho_hat_multistart", "k"]
