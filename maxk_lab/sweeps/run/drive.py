@@ -16,11 +16,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from maxk_lab.errors import error_line
 from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.run.backends.backend import Backend, Event, Task, Tell
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.run.store import Store
 from maxk_lab.sweeps.run.supervisor.fork_server import SIGNALS
 
 # Seconds for which a backend waits for something to happen.
@@ -140,11 +142,17 @@ class _Driving:
     driven: Driven = field(default_factory=Driven)
     looked: float = field(default_factory=time.monotonic)
 
+    def __post_init__(self) -> None:
+        # What news there are of cells, whoever has measured them, is in the records.
+        self.store = Store(self.run.records_path)
+        self.keys = {cell["id"]: task.key for task in self.queue for cell in task.cells}
+
     def listen(self) -> None:
         """Take in what the backend tells, or wait for other drivers where it has no task."""
         if self.open:
             for event in self.backend.events(POLL_SECONDS):
                 self._take_in(event)
+            self._look()
         elif self.elsewhere:
             self._tell_of_waiting()
             time.sleep(POLL_SECONDS)
@@ -197,6 +205,8 @@ class _Driving:
         """Keep an event and pass it on."""
         if not event.key:
             self.tell(event.name, **event.payload)
+        if event.name in ("unit_finished", "lost", "left"):
+            self._look()
         one = self.open.get(event.key)
         if one is None:
             return
@@ -206,11 +216,9 @@ class _Driving:
             return
         if event.name == "progress":
             self.driver.show(event.key, payload)
-        elif event.name in ("cell_done", "cell_failed"):
-            if (line := payload.pop("record", None)) is not None:
-                self.run.append(line)
-            del one.cells[payload["cell"]]
-            one.lost, one.shared = 0, True
+        elif event.name == "record":
+            self.run.append(payload["line"])
+            return
         elif event.name == "unit_finished":
             self._go_on(one)
             return
@@ -221,6 +229,23 @@ class _Driving:
         if event.name == "left":
             self.driven.left += [payload["why"]] if "why" in payload else []
             self._close(event.key)
+
+    def _look(self) -> None:
+        """Tell which cells of open tasks have a record now."""
+        for head in self.store.look():
+            one = self.open.get(self.keys.get(head.id, ""))
+            if one is None or head.id not in one.cells or head.attempt < one.task.attempt:
+                continue
+            del one.cells[head.id]
+            one.lost, one.shared = 0, True
+            if head.status == "done":
+                self._tell(one.task, "cell_done", {"cell": head.id, "seconds": head.seconds})
+            else:
+                record = self.run.read(head.id)
+                error = error_line(record.error if record else "")
+                self._tell(one.task, "cell_failed", {"cell": head.id, "error": error})
+            if not one.cells and self.backend.leases_itself:
+                self._go_on(one)
 
     def _lose(self, one: _Open, why: str, ending: str = "", may_pass: bool = True) -> None:
         """Have what is left of a lost task measured again, or record that its cells failed."""
@@ -239,9 +264,7 @@ class _Driving:
         for cell in failed:
             record = Record(cell, "failed", None, error, one.task.provenance)
             self.run.write(record, one.task.attempt)
-            self._tell(one.task, "cell_failed", {"cell": cell["id"], "error": error})
-            del one.cells[cell["id"]]
-            one.lost = 0
+        self._look()
         self._go_on(one)
 
     def _go_on(self, one: _Open) -> None:

@@ -65,18 +65,8 @@ def tasks(plan: Plan, run: RunDirectory) -> list[Task]:
 
 def measured(task: Task, times: int) -> list[Event]:
     """Every cell done, with its record."""
-    done = [
-        Event(
-            task.key,
-            "cell_failed",
-            {
-                "cell": cell["id"],
-                "error": "no",
-                "record": Record(cell, "failed", None, "no", {}, {}).to_line(task.attempt),
-            },
-        )
-        for cell in task.cells
-    ]
+    lines = [Record(cell, "failed", None, "no").to_line(task.attempt) for cell in task.cells]
+    done = [Event(task.key, "record", {"line": line}) for line in lines]
     return [*done, Event(task.key, "unit_finished", {})]
 
 

@@ -71,10 +71,9 @@ class Event(NamedTuple):
     |------------------|--------------------------------------------------------------------------|
     | `unit_started`   | `cell_ids`; `pid`, or whatever else names who measures it                |
     | `progress`       | `phase`, and `step`/`steps` or `done`/`of`                               |
-    | `cell_done`      | `cell`, `seconds`; `record`, its line, where the driver has to append it |
-    | `cell_failed`    | `cell`, `error`; `record` as above                                       |
+    | `record`         | `line`: the record of a cell, where the driver has to append it          |
     | `cache_file`     | `name`, `data`: a file for the cache of the run, where it has to travel  |
-    | `unit_finished`  | nothing: every cell of the task has been told                            |
+    | `unit_finished`  | nothing: every cell of the task has a record                             |
     | `lost`           | `why`: whoever had the task is gone, and it may be submitted again;      |
     |                  | `ending` of a worker process; `may_pass`: false where it took too long   |
     | `left`           | nothing: the task was left between two steps, as `leave` asked           |
@@ -99,7 +98,8 @@ class Backend(Protocol):
     # Whether units are measured on this machine, which must have what they need.
     here: ClassVar[bool]
     # Whether the units are leased where they are measured. Else the driver leases each one before
-    # it submits it, and gives it free when it has ended.
+    # it submits it, and gives it free when it has ended; those that lease themselves write records,
+    # too, and a task is finished when all of its cells have one.
     leases_itself: ClassVar[bool]
 
     def __init__(

@@ -17,7 +17,6 @@ from typing import Any
 
 from maxk_lab.calls import Leaving, leaving, watch
 from maxk_lab.catalogue import load
-from maxk_lab.errors import error_line
 from maxk_lab.files import StorageError
 from maxk_lab.seeds import derive_seed, seed_generators
 from maxk_lab.sweeps.places import without_places
@@ -192,8 +191,4 @@ class _Work:
             error = f"the metrics cannot be kept: {_told(refused)}"
             line = Record(cell, "failed", None, error, *about).to_line(self._task.attempt)
         del self._open[cell_id]
-        told = {"cell": cell_id, "record": line.decode()}
-        if error is None:
-            self.tell("cell_done", **told, seconds=clock["seconds"])
-        else:
-            self.tell("cell_failed", **told, error=error_line(error))
+        self.tell("record", line=line.decode())

@@ -224,8 +224,8 @@ class LocalBackend:
         if name == "unit_started":
             self._starts = _STARTS
             payload["cell_ids"] = [cell["id"] for cell in task.cells]
-        if name in ("cell_done", "cell_failed"):
-            payload["record"] = payload["record"].encode()
+        if name == "record":
+            payload["line"] = payload["line"].encode()
         if name != "progress":
             child.since = time.monotonic()
         yield Event(task.key, name, payload)

@@ -82,7 +82,7 @@ def measured(parcel: Parcel) -> Iterator[list[Item]]:
             finished = bool(names & {"unit_finished", "lost"})
             # Before the records: whoever has those may look for them.
             late = time.monotonic() - looked >= _BETWEEN_LOOKS
-            if not here and (late or names & {"cell_done", "unit_finished", "lost"}):
+            if not here and (late or names & {"record", "unit_finished", "lost"}):
                 yield from ([one] for one in new_files(root / "cache", parcel.patterns, times))
                 looked = time.monotonic()
             if events:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from maxk_lab.errors import RefusedError, error_line
+from maxk_lab.errors import RefusedError
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Job, Task
 from maxk_lab.sweeps.run.backends.slurm import jobs
 from maxk_lab.sweeps.run.backends.slurm.pack import outcome_of
 from maxk_lab.sweeps.run.leases import drivers
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.store import Store
 from maxk_lab.sweeps.spec.execution import Execution
 
 # Seconds between two questions to Slurm: the first, and the most, to which they grow.
@@ -29,11 +28,10 @@ _TAIL, _LINES = 2**12, 5
 
 @dataclass
 class _Open:
-    """A task in a job, its cells without a record, and what the job has shown of it last."""
+    """A task in a job, and what the job has shown of it last."""
 
     task: Task
     job: Job
-    cells: set[str]
     shown: Mapping[str, Any] | None = None
 
 
@@ -56,11 +54,9 @@ class SlurmBackend:
     ) -> None:
         del jobs, tasks  # Slurm says how many run
         self._run, self._execution = run, execution
-        self._store = Store(run.records_path)
         self._pending: list[Task] = []
-        # Those in jobs by their keys, which the cells name that have no record.
+        # Those in jobs, by their keys.
         self._open: dict[str, _Open] = {}
-        self._keys: dict[str, str] = {}
         # Since when jobs are no more, by their ids.
         self._gone: dict[str, float] = {}
         self._every, self._asked = ASK_FIRST, 0.0
@@ -88,14 +84,11 @@ class SlurmBackend:
             return
         pending, self._pending = self._pending, []
         placed = jobs.place(self._run, self._execution, pending)
-        for task in pending:
-            cells = {cell["id"] for cell in task.cells}
-            self._open[task.key] = _Open(task, placed[task.key], cells)
-            self._keys |= dict.fromkeys(cells, task.key)
+        self._open |= {task.key: _Open(task, placed[task.key]) for task in pending}
         self._every, self._asked = ASK_FIRST, time.monotonic()
 
     def events(self, seconds: float) -> Iterator[Event]:
-        """Yield what records and the progress of jobs tell, and what became of jobs that ended.
+        """Yield what the progress of jobs tells, and what became of jobs that ended.
 
         Raises `RefusedError` where Slurm does not take jobs.
         """
@@ -105,30 +98,11 @@ class SlurmBackend:
             self._pending, self._open = [], {}
             return
         self.detach()
-        yield from self._measured()
         yield from self._progress()
         if time.monotonic() - self._asked >= self._every:
             yield from self._ask()
         else:
             time.sleep(max(seconds, LOOK))
-
-    def _measured(self) -> Iterator[Event]:
-        """Yield which cells have a record, whoever has measured them."""
-        for head in self._store.look():
-            key = self._keys.get(head.id, "")
-            one = self._open.get(key)
-            if one is None or head.id not in one.cells or head.attempt < one.task.attempt:
-                continue
-            one.cells.remove(head.id)
-            if head.status == "done":
-                yield Event(key, "cell_done", {"cell": head.id, "seconds": head.seconds})
-            else:
-                record = self._run.read(head.id)
-                error = error_line(record.error if record else "")
-                yield Event(key, "cell_failed", {"cell": head.id, "error": error})
-            if not one.cells:
-                del self._open[key]
-                yield Event(key, "unit_finished", {})
 
     def _progress(self) -> Iterator[Event]:
         """Yield what jobs show of the tasks in hand."""
@@ -137,7 +111,7 @@ class SlurmBackend:
                 if (one := self._open.get(key)) is None or one.shown == now:
                     continue
                 if one.shown is None:
-                    about = {"cell_ids": sorted(one.cells), "job": one.job.id}
+                    about = {"cell_ids": [cell["id"] for cell in one.task.cells], "job": one.job.id}
                     yield Event(key, "unit_started", about)
                 if now:
                     yield Event(key, "progress", dict(now))
@@ -145,6 +119,11 @@ class SlurmBackend:
 
     def _ask(self) -> Iterator[Event]:
         """Ask Slurm which jobs are there, and tell what became of the others."""
+        heads = self._run.heads
+        for key, one in [*self._open.items()]:
+            one.task = one.task.unmeasured(heads)
+            if not one.task.cells:
+                del self._open[key]
         mine = {one.job.id: one.job for one in self._open.values()}
         self._asked, self._every = time.monotonic(), min(self._every * ASK_GROWTH, ASK_MOST)
         try:
@@ -161,7 +140,6 @@ class SlurmBackend:
         self._gone = {id_: self._gone.get(id_, self._asked) for id_ in ended}
         for id_, since in self._gone.items():
             if self._asked - since >= SETTLE:
-                yield from self._measured()
                 yield from self._conclude(ended[id_])
             else:
                 self._every = ASK_FIRST
@@ -182,8 +160,7 @@ class SlurmBackend:
                 )
             elif outcome == "left":
                 # Its time was up, and the site does not let jobs requeue themselves.
-                cells = tuple(cell for cell in one.task.cells if cell["id"] in one.cells)
-                self._pending.append(replace(one.task, cells=cells))
+                self._pending.append(one.task)
             else:
                 what = f"ended as {job.reason}" if job.reason else "is no longer known to Slurm"
                 where = log.relative_to(self._run.root.absolute())
