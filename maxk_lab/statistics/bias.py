@@ -33,10 +33,6 @@ POWER = 0.8
 AIMED = 0.83
 # The tests of a cell: along ∇J and anywhere, each of the sum over instances and of every instance.
 TESTS = 4
-# An instance has tests of its own where ‖∇J‖ is at least this share of the rms over instances.
-# Below it a pool may lack what carries the gradient: at 0.01, 4 of 24 reports on a trained toy LLM
-# called an unbiased estimator biased there, at 0.1 one of 60.
-LEAST_NORM = 0.1
 # The estimator that the others are judged against differs from itself by rounding alone.
 _ROUNDING = 1e-9
 Key = TypeVar("Key", bound=Hashable)
@@ -147,10 +143,10 @@ def _tested(units: Units) -> _Tested | BiasVerdict:
             reason="the norm of the gradient it is judged against cannot be told from zero",
         )
     norm, tested_norm = stratified_mean(np.stack([units.truth, tested * units.truth]), stratum)
-    own = found.trusted & (units.truth >= LEAST_NORM**2 * norm)
 
     def corrected(*p_values: Array) -> Array:
-        each: Array = np.where(own, np.minimum.reduce(p_values) * max(1, own.sum()), 1.0)
+        smallest, number = np.minimum.reduce(p_values), max(1, found.trusted.sum())
+        each: Array = np.where(found.trusted, smallest * number, 1.0)
         return each
 
     along, anywhere = found.along.spread(stratum), found.anywhere.spread(stratum)

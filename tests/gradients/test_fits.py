@@ -13,7 +13,7 @@ from maxk_lab.estimators import advantages
 from maxk_lab.estimators.baselines.least_squares import family_terms
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights
 from maxk_lab.gradients.enumerated.moments import Outcomes, complete_moments
-from maxk_lab.gradients.enumerated.oracle import constant_level, joint_optimum
+from maxk_lab.gradients.enumerated.oracle import joint_optimum
 from maxk_lab.gradients.fitting import cross_fit, oracle_coefficients, same_batch
 
 DISTINCT, TIED = [0.3, -1.0, 2.0], [1.0, 0.0, 0.0, 1.0]
@@ -161,23 +161,6 @@ def test_a_cross_fit_of_one_instance_is_an_error(complete):
         measured(pool_of(bandit(), count=1), cell("maxk", "affine[cross_fit]", 4, 2, complete))
 
 
-@pytest.mark.parametrize("rewards", [DISTINCT, TIED, [0.0, 0.0, 0.0]])
-@pytest.mark.parametrize("k", [1, 2, 3, 4])
-def test_the_best_constant_is_the_mean_maximum_weighted_by_the_squared_score_of_its_group(
-    rewards, k
-):
-    outcomes, scores = table(rewards, seed=k)
-    rows, chance = every_group(outcomes, k)
-    squared = scores[rows].sum(1).square().sum(1)
-    norm = outcomes.probabilities @ outcomes.gram.diagonal()
-    expected = (chance * squared * outcomes.rewards[rows].max(1).values).sum() / (k * norm)
-    assert constant_level(outcomes, k) == pytest.approx(expected.item(), rel=1e-12, abs=1e-14)
-    moved = replace(outcomes, rewards=outcomes.rewards + 1e6)
-    assert constant_level(moved, k) - 1e6 == pytest.approx(expected.item(), abs=1e-8)
-    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
-        constant_level(outcomes, 0)
-
-
 def least_second_moment(outcomes, scores, n, k):
     """The least E‖Σ_i (s_i − b_i) ψ_i‖² over b(multiset of the others).
 
@@ -232,7 +215,7 @@ def test_the_joint_optimum_is_the_least_squares_over_every_ordered_group(rewards
 
 def rivals(outcomes, n, k):
     """Every other unbiased baseline, with oracle coefficients if any: (rewards, rows) → weights."""
-    level = torch.tensor([constant_level(outcomes, k)])
+    level = oracle_coefficients(outcomes, n, k, "constant")
     found = {"none": named("none", k), "constant": named("constant[oracle]", k, coefficients=level)}
     if k >= 2:
         found["subloo"] = named("subloo", k)

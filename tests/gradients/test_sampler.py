@@ -201,16 +201,6 @@ def test_log_probs_without_a_gradient_are_told(sizes):
         check_drawn(wrong, policy, instances, actions)
 
 
-def test_a_multiple_of_log_probs_is_told_where_trajectories_are_listed():
-    environment = small_environments.make("toy_llm", "float32", **FEW)
-
-    def doubled(self, policy, instances, actions):
-        return 2 * environment.log_probs(policy, instances, actions)
-
-    with pytest.raises(LabError, match=r"exp of the environment's log_probs, sum to .* not to 1"):
-        pool_of(changed(environment, log_probs=doubled), environment.policy(0), 16)
-
-
 def test_a_policy_whose_likelihood_has_no_slope_wins_nothing():
     environment = small_environments.make("bandit")
 

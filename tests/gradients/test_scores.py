@@ -10,12 +10,7 @@ from maxk_lab.environments.language.environment import LanguageEnvironment
 from maxk_lab.gradients.scores import per_trajectory
 from maxk_lab.gradients.scores.by_layer import LayerScores, NotByLayerError
 from maxk_lab.gradients.scores.per_trajectory import BatchedScores, MappedScores, trajectory_scores
-from maxk_lab.gradients.scores.products import (
-    grams_of_scores,
-    norms_of_scores,
-    score_gram,
-    squared_norms,
-)
+from maxk_lab.gradients.scores.products import grams_of_scores, norms_of_scores, score_gram
 from maxk_lab.gradients.scores.trajectories import (
     instance_scores,
     trajectory_grams,
@@ -439,7 +434,7 @@ def test_the_gram_matrix_is_the_product_of_the_scores(tsp, chunk, memory_bytes, 
     )
     torch.testing.assert_close(gram, scores @ scores.T, rtol=1e-9, atol=1e-10)
     torch.testing.assert_close(products, scores @ directions.T, rtol=1e-9, atol=1e-10)
-    norms = squared_norms(log_probs, 11, parameters, chunk=chunk)
+    norms = norms_of_scores(BatchedScores(log_probs, chunk), 11, parameters)
     torch.testing.assert_close(norms, scores.square().sum(1), rtol=1e-9, atol=0)
 
 

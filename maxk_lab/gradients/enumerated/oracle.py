@@ -1,4 +1,4 @@
-"""The best constant and the best symmetric baseline, where all trajectories are listed.
+"""The best symmetric baseline, where all trajectories are listed.
 
 Symmetric leave-one-out baselines b_i are any function of the multiset of the n − 1 other
 trajectories, as every unbiased baseline of the catalogue is: the best leaves the least variance.
@@ -26,30 +26,6 @@ UNKNOWNS = 100_000
 LEAST_RESIDUAL, MOST_STEPS = 1e-15, 500
 # Smaller chances of a multiset have no root that one can divide by.
 LEAST_CHANCE = 1e-290
-
-
-def constant_level(outcomes: Outcomes, k: int) -> float:
-    """Return the c of the constant baseline b_i = (K/n) c of least variance, for all n >= K alike.
-
-    c* = { E[‖ψ‖² q(R)] − (K−1) ∫ ‖∇F(t)‖² F(t)^(K−2) dt } / E‖ψ‖², with F the distribution function
-    of the reward under the policy and q(r) the expected maximum of r and K − 1 further rewards.
-    Raises `ValueError` for k < 1.
-    """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
-    order = outcomes.rewards.argsort(stable=True)
-    p, rewards = outcomes.probabilities[order], outcomes.rewards[order]
-    gram = outcomes.gram[order][:, order]
-    below = p.cumsum(0)[:-1]  # F between one reward and the next
-    gaps = rewards.diff()
-    # ∇F between rewards is the sum of p ψ up to there.
-    slopes = (p.unsqueeze(1) * gram * p).cumsum(0).cumsum(1).diagonal()[:-1]
-    beyond = gaps * (1 - below ** (k - 1))
-    top = rewards[-1]
-    excess = torch.cat([beyond.flip(0).cumsum(0).flip(0), beyond.new_zeros(1)])
-    norms = p * gram.diagonal()
-    second = (k - 1) * (slopes * below ** max(k - 2, 0) * gaps).sum()
-    return float(top + ((norms * (rewards - top + excess)).sum() - second) / norms.sum())
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 import torch
 from torch import Tensor
 
-from maxk_lab.gradients.scores.per_trajectory import CHUNK, BatchedScores, Scores
+from maxk_lab.gradients.scores.per_trajectory import Scores
 
 MEMORY_BYTES = 512 * 2**20
 # Rows of a Gram matrix that are multiplied together, and the memory of what is multiplied, in
@@ -49,17 +49,6 @@ def score_gram(
     for i in range(0, count, ROWS):
         gram[i : i + ROWS, i + ROWS :] = gram[i + ROWS :, i : i + ROWS].T
     return gram.cpu(), products
-
-
-def squared_norms(
-    log_probs: Callable[[int, int], Tensor],
-    count: int,
-    parameters: Sequence[Tensor],
-    *,
-    chunk: int = CHUNK,
-) -> Tensor:
-    """Return ‖ψ_i‖² of `count` = M trajectories by `log_probs` of `BatchedScores`, exact: [M]."""
-    return norms_of_scores(BatchedScores(log_probs, chunk), count, parameters)
 
 
 def norms_of_scores(scores: Scores, count: int, parameters: Sequence[Tensor]) -> Tensor:
