@@ -7,7 +7,6 @@ from maxk_lab.lazy import lazy_exports
 if TYPE_CHECKING:
     from maxk_lab.gradients.enumerated.exact import exact_gradient_weights as exact_gradient_weights
     from maxk_lab.gradients.enumerated.exact import exact_value as exact_value
-    from maxk_lab.gradients.enumerated.moments import complete_moments as complete_moments
     from maxk_lab.gradients.enumerated.oracle import joint_optimum as joint_optimum
     from maxk_lab.gradients.fitting import cross_fit as cross_fit
     from maxk_lab.gradients.fitting import oracle_coefficients as oracle_coefficients

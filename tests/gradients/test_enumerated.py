@@ -8,22 +8,17 @@ import pytest
 import small_environments
 import torch
 from scipy import stats
-from score_tables import bandit, cell, every_group, measured, name_of, pool_of, table, weigh_of
+from score_tables import bandit, cell, measured, name_of, pool_of, table, weigh_of
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import effective_sample_size, maxk_reward_estimate
+from maxk_lab.estimators import effective_sample_size, objective_estimate, off_policy_value
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.exact import (
     checked_probabilities,
     exact_gradient_weights,
     exact_value,
 )
-from maxk_lab.gradients.enumerated.moments import (
-    MomentSums,
-    Outcomes,
-    anatomy,
-    complete_moments,
-)
+from maxk_lab.gradients.enumerated.moments import Outcomes
 from maxk_lab.gradients.scores.draw import perturbed
 from maxk_lab.statistics.bias import bias_verdicts
 from maxk_lab.statistics.intervals import interval
@@ -47,6 +42,8 @@ PAIRS = [
     ("top_m[2]", "centred", 3),
     ("partitioned[none]", "none", 2),
     ("partitioned[loo]", "none", 2),
+    ("off_policy_maxk", "none", 2),
+    ("off_policy_maxk", "centred", 2),
 ]
 
 
@@ -86,54 +83,6 @@ def higher_terms(estimates, tuples, chance):
             left[at] -= term
             first += (chance[at].sum() * term.square().sum()).item()
     return left, first
-
-
-@pytest.mark.parametrize("behaviour", [False, True])
-@pytest.mark.parametrize("n", [4, 6])
-@pytest.mark.parametrize("rewards", [DISTINCT, TIED, [1000.3, 999.0, 1002.0], [2.0, 2.0, 2.0]])
-@pytest.mark.parametrize(
-    ("estimator", "baseline", "k"), [*PAIRS, ("off_policy_maxk", "centred", 2)]
-)
-def test_moments_and_hoeffding_terms_are_those_over_all_tuples(
-    estimator, baseline, k, rewards, n, behaviour
-):
-    method = Method.parse(estimator, baseline, k)
-    behaviour = behaviour or method.needs_ratios
-    outcomes, scores = table(rewards, behaviour=behaviour, weights=method.needed_weight)
-    weigh, plain = weigh_of(estimator, baseline, k), weigh_of(estimator, "none", k)
-    classes = outcomes.classes
-    sums, without, mixed = MomentSums(classes), MomentSums(classes), 0.0
-    for rows, chance in classes.groups(n, ordered=method.is_ordered):
-        form, arguments = classes.forms(rows), classes.arguments(rows)
-        weights, bare = weigh(*arguments), plain(*arguments)
-        sums.add(rows, chance, weights, form)
-        without.add(rows, chance, bare, form)
-        mixed += float(chance @ form(bare, weights))
-    parts = anatomy(outcomes, n, sums, None if baseline == "none" else without, mixed)
-    moments = complete_moments(outcomes, n, weigh, ordered=method.is_ordered)
-    assert moments.second == sums.second
-
-    tuples, chance = every_group(outcomes, n)
-    columns = (outcomes.rewards, outcomes.g, outcomes.ratios)
-    arguments = [None if column is None else column[tuples] for column in columns]
-    estimates, bare = (
-        torch.einsum("sn,snp->sp", one(*arguments), scores[tuples]) for one in (weigh, plain)
-    )
-    second = (chance @ estimates.square().sum(1)).item()
-    assert moments.second == pytest.approx(second, rel=1e-11, abs=1e-14)
-    mean = moments.coefficients @ scores
-    torch.testing.assert_close(mean, chance @ estimates, rtol=1e-10, atol=1e-13 * max(rewards))
-    (higher, first), (of_plain, _) = (higher_terms(e, tuples, chance) for e in (estimates, bare))
-    of_baseline = of_plain - higher
-    expected = {
-        "variance_first": first,
-        "variance_cross": (chance @ of_plain.square().sum(1)).item(),
-        "variance_baseline": (chance @ of_baseline.square().sum(1)).item(),
-        "variance_interaction": -2 * (chance @ (of_plain * of_baseline).sum(1)).item(),
-    }
-    # Parts cancel: rounding is relative to the largest of them, or of what it was made from.
-    size = max(map(abs, expected.values())) + (chance @ bare.square().sum(1)).item()
-    assert parts == pytest.approx(expected, rel=1e-10, abs=1e-13 * size)
 
 
 def test_trajectories_that_no_weight_tells_apart_share_a_class():
@@ -244,49 +193,71 @@ def test_groups_are_enumerated_where_there_are_few_of_them_however_small_the_poo
 
 
 @pytest.mark.parametrize("distance", [None, 0.7])
-@pytest.mark.parametrize(
-    "pair", [("off_policy_maxk", "none"), ("off_policy_maxk", "centred"), ("maxk", "subloo")]
-)
-def test_the_measures_of_a_cell_equal_the_sum_over_all_tuples(pair, distance):
-    environment = bandit()
+@pytest.mark.parametrize(("estimator", "baseline", "k"), PAIRS)
+def test_the_measures_of_a_cell_equal_the_sum_over_all_tuples(estimator, baseline, k, distance):
+    """Of rewards with ties, of some far from 0, and of some that are all the same."""
+    method, environment = Method.parse(estimator, baseline, k), bandit(arms=4)
     policy, instances = environment.policy(0), environment.instances(3, 1)
-    instances[0] = torch.tensor([0.0, 0.0, 1.0])
+    instances[0], instances[2] = torch.tensor([0.0, 0.0, 1.0, 1.0]), 2.0
+    instances[1] += 1000.0
     behaviour = None if distance is None else perturbed(policy, distance, seed=2)
-    pool = pool_of(environment, count=3, instances=instances, behaviour=behaviour)
-    (metrics,) = measured(pool, cell(*pair, 4, 2)).values()
+    setting = {"instances": instances, "policy": policy, "behaviour": behaviour}
+    pool = pool_of(environment, count=3, objectives=[method.objective], **setting)
+    (metrics,) = measured(pool, cell(estimator, baseline, 4, k)).values()
     p = policy().exp().detach()
     b = p if behaviour is None else behaviour().exp().detach()
-    tuples = torch.tensor(list(itertools.product(range(3), repeat=4)))
+    tuples = torch.tensor(list(itertools.product(range(4), repeat=4)))
     chance, ratios = b[tuples].prod(1), (p / b)[tuples]
-    scores = torch.eye(3).double() - p
+    scores = torch.eye(4).double() - p
+    g = torch.ones(4).double() if method.needed_weight == "length" else scores.square().sum(1)
     for i in range(3):
         rewards = instances[i][tuples]
-        weights = weigh_of(*pair, 2)(rewards, None, ratios)
-        estimates = torch.einsum("sn,snp->sp", weights, scores[tuples])
+        weights, bare = (
+            weigh_of(estimator, name, k)(rewards, g[tuples], ratios) for name in (baseline, "none")
+        )
         dead = weights.eq(0).all(1)
         share = weights[~dead].square().sum(1) / weights[~dead].abs().sum(1).square()
+        values = objective_estimate(rewards, method.objective)
         expected = {
-            "objective": p[tuples].prod(1) @ maxk_reward_estimate(rewards, 2),
+            "objective": p[tuples].prod(1) @ values,
             "dead_gradient_rate": chance[dead].sum(),
-            "weight_concentration": chance[~dead] @ share / chance[~dead].sum(),
         }
+        if not dead.all():
+            expected["weight_concentration"] = chance[~dead] @ share / chance[~dead].sum()
         if behaviour is not None:
             expected |= {
                 "effective_sample_size": chance @ effective_sample_size(ratios) / 4,
                 "kl": b @ (b / p).log(),
                 "ratio_std": (b @ (p / b).square() - 1).sqrt(),
             }
-        elif pair[0] == "maxk":
-            values = maxk_reward_estimate(rewards, 2)
-            expected["value_variance"] = chance @ values.square() - (chance @ values).square()
+        if method.needs_ratios:
+            values = off_policy_value(rewards, ratios, k)
+        estimates, plain = (torch.einsum("sn,snp->sp", w, scores[tuples]) for w in (weights, bare))
+        expected |= {
+            "value_variance": chance @ (values - chance @ values).square(),
+            "m2": chance @ estimates.square().sum(1),
+            "mean_square": (chance @ estimates).square().sum(),
+        }
+        found = {
+            name: column[i] for name, column in (metrics["measures"] | metrics["units"]).items()
+        }
         for name, value in expected.items():
-            assert metrics["measures"][name][i] == pytest.approx(value.item(), rel=1e-9, abs=1e-12)
-        second, mean = chance @ estimates.square().sum(1), chance @ estimates
-        assert metrics["units"]["m2"][i] == pytest.approx(second.item())
-        assert metrics["units"]["mean_square"][i] == pytest.approx(mean.square().sum().item())
-        terms = ("first", "cross", "baseline", "interaction")
-        total = sum(metrics["measures"][f"variance_{name}"][i] for name in terms)
-        assert total == pytest.approx((second - mean.square().sum()).item(), rel=1e-10)
+            assert found[name] == pytest.approx(value.item(), rel=1e-9, abs=1e-10)
+        (higher, first), (of_plain, _) = (
+            higher_terms(e, tuples, chance) for e in (estimates, plain)
+        )
+        of_baseline = of_plain - higher
+        parts = {
+            "first": first,
+            "cross": (chance @ of_plain.square().sum(1)).item(),
+            "baseline": (chance @ of_baseline.square().sum(1)).item(),
+            "interaction": -2 * (chance @ (of_plain * of_baseline).sum(1)).item(),
+        }
+        # Parts cancel: rounding is relative to the largest, or to what it was made from.
+        size = max(map(abs, parts.values())) + (chance @ plain.square().sum(1)).item()
+        assert {name: found[f"variance_{name}"] for name in parts} == pytest.approx(
+            parts, rel=1e-10, abs=1e-13 * size
+        )
     assert ("kl" in metrics["measures"]) == (behaviour is not None)
 
 

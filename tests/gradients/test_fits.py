@@ -12,7 +12,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.baselines.least_squares import family_terms
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights
-from maxk_lab.gradients.enumerated.moments import Outcomes, complete_moments
+from maxk_lab.gradients.enumerated.moments import Outcomes
 from maxk_lab.gradients.enumerated.oracle import joint_optimum
 from maxk_lab.gradients.fitting import cross_fit, oracle_coefficients, same_batch
 
@@ -181,8 +181,11 @@ def least_second_moment(outcomes, scores, n, k):
     return (right - matrix @ best).square().sum().item()
 
 
-def second_moment(outcomes, n, weigh):
-    return complete_moments(outcomes, n, lambda rewards, g, ratios: weigh(rewards, g.long()))
+def second_moment(outcomes, scores, n, weigh):
+    """E‖ĝ‖² and E ĝ over every ordered group, of weights by rewards and rows [S, n]."""
+    rows, chance = every_group(outcomes, n)
+    estimates = torch.einsum("sn,snp->sp", weigh(outcomes.rewards[rows], rows), scores[rows])
+    return (chance @ estimates.square().sum(1)).item(), chance @ estimates
 
 
 def named(baseline, k, **rest):
@@ -202,9 +205,8 @@ def test_the_joint_optimum_is_the_least_squares_over_every_ordered_group(rewards
     weights = best.weights(outcomes.rewards[rows], rows)
     estimates = torch.einsum("sn,snp->sp", weights, scores[rows])
     assert (chance @ estimates.square().sum(1)).item() == pytest.approx(expected, rel=1e-12)
-    assert second_moment(outcomes, n, best.weights).second == pytest.approx(expected, rel=1e-12)
-    plain = second_moment(outcomes, n, named(best.plain, k))
-    assert plain.second - best.reduction == pytest.approx(expected, rel=1e-11)
+    plain, _ = second_moment(outcomes, scores, n, named(best.plain, k))
+    assert plain - best.reduction == pytest.approx(expected, rel=1e-11)
     # No product with a sample's own score is left, given the others.
     products = chance * (estimates * scores[rows[:, 0]]).sum(1)
     assert products.view(len(scores), -1).sum(0).abs().max().item() < 1e-13
@@ -244,13 +246,12 @@ def test_the_joint_optimum_is_unbiased_and_no_unbiased_baseline_has_less_varianc
     p = torch.softmax(torch.randn(4, generator=generator).double(), 0)
     scores, rewards = torch.eye(4).double() - p, torch.randn(4, generator=generator).double()
     outcomes = Outcomes(p, rewards + shift, torch.arange(4).double(), scores @ scores.T)
-    found = second_moment(outcomes, n, joint_optimum(outcomes, n, k).weights)
-    truth = exact_gradient_weights(outcomes.probabilities, outcomes.rewards, k)
-    torch.testing.assert_close(
-        outcomes.centred(found.coefficients), outcomes.centred(truth), rtol=1e-9, atol=1e-11
-    )
+    best = joint_optimum(outcomes, n, k)
+    least, mean = second_moment(outcomes, scores, n, best.weights)
+    truth = exact_gradient_weights(outcomes.probabilities, outcomes.rewards, k) @ scores
+    torch.testing.assert_close(mean, truth, rtol=1e-9, atol=1e-11)
     for name, weigh in rivals(outcomes, n, k).items():
-        assert found.second <= second_moment(outcomes, n, weigh).second * (1 + 1e-12), name
+        assert least <= second_moment(outcomes, scores, n, weigh)[0] * (1 + 1e-12), name
 
 
 def test_multisets_of_vanishing_chance_are_no_obstacle_to_the_joint_optimum():

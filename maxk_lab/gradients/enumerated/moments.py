@@ -218,17 +218,6 @@ class MomentSums:
         return self.totals[self.classes.label] * self.classes.within
 
 
-def complete_moments(
-    outcomes: Outcomes, n: int, weigh: Weigh, *, ordered: bool = False
-) -> MomentSums:
-    """Return the moments of ĝ over all groups of n; `ordered`: weights see the drawing order."""
-    classes = outcomes.classes
-    sums = MomentSums(classes)
-    for rows, chance in classes.groups(n, ordered=ordered):
-        sums.add(rows, chance, weigh(*classes.arguments(rows)).double(), classes.forms(rows))
-    return sums
-
-
 @lru_cache(maxsize=4)
 def multisets(kinds: int, n: int) -> tuple[Tensor, Tensor]:
     """Return the multisets of n out of `kinds` classes, ascending [S, n], and log orders [S]."""
