@@ -1,4 +1,7 @@
-"""A report as blocks (paragraph, bullets, sheet, pictures, fold) that every text format prints."""
+"""A report as blocks (paragraph, bullets, sheet, pictures, fold) that every text format prints.
+
+So is whatever else has a `title` and `blocks`, and for a terminal `colour` and `width`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds import SAME as SAME_IN_ALL
 
+if TYPE_CHECKING:
+    from maxk_lab.report.charts import Figure
+
+# The folder of the figures, beside the report.
+FOLDER = "figures"
 UNDEFINED = "—"
 # Beside a value without an interval.
 WITHOUT = "[—]"
@@ -64,19 +72,10 @@ Block = Paragraph | Bullets | Sheet
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A figure that lies in a file: its path, seen from the report, title and caption."""
-
-    path: str
-    title: str
-    caption: str = ""
-
-
-@dataclass(frozen=True)
 class Pictures:
-    """The figures, where a reader should look at them."""
+    """The figures, where a reader should look at them, which lie in `FOLDER` beside the report."""
 
-    pictures: tuple[Drawn, ...]
+    pictures: tuple[Figure, ...]
 
 
 @dataclass(frozen=True)
@@ -89,26 +88,6 @@ class Folded:
 
 Part = Block | Pictures | Folded
 PartType = TypeVar("PartType", bound=Part)
-
-
-class Printable(Protocol):
-    """Blocks with a title, and how they are to look."""
-
-    @property
-    def title(self) -> str:
-        """Return the title of the whole."""
-
-    @property
-    def blocks(self) -> Sequence[Part]:
-        """Return all there is to read."""
-
-    @property
-    def colour(self) -> bool:
-        """Whether a terminal shows colours."""
-
-    @property
-    def width(self) -> int:
-        """Return the columns of the terminal."""
 
 
 def sheet(

@@ -48,7 +48,7 @@ class GridKey:
 
     @property
     def path(self) -> str:
-        """`weights/maxk/centred/n16/k8`; see `row_path`."""
+        """`weights/maxk/centred/n16/k8`."""
         return self.named(self.study)
 
     @property
@@ -57,15 +57,13 @@ class GridKey:
         return Method.parse(self.estimator, self.baseline, self.k)
 
     def named(self, first: str, setting: str | None = None) -> str:
-        """The name of the row below `first`; see `row_path`. `setting` are other words for it."""
-        return row_path(
-            first,
-            setting_words(self.setting) if setting is None else setting,
-            estimator=self.estimator,
-            baseline=self.baseline,
-            n=self.n,
-            k=self.k,
-        )
+        """The name of the row below `first`, in logs, messages and trackers.
+
+        That is the kind of study, or the stage; `setting` are other words for what varies.
+        """
+        words = setting_words(self.setting) if setting is None else setting
+        point = (self.estimator, self.baseline, f"n{self.n}", f"k{self.k}")
+        return "/".join(filter(None, (first, words, *point)))
 
 
 def environment_label(cell: Mapping[str, Any]) -> str:
@@ -124,17 +122,6 @@ def plain_setting(setting: Setting) -> str:
         else f"{short[key].replace('_', ' ')} {spelled(value)}"
         for key, value in setting
     )
-
-
-def row_path(
-    first: str, setting: str, *, estimator: str, k: int, baseline: str = "", n: int | None = None
-) -> str:
-    """The name of a row in logs, messages and trackers: `stage200/arms=8/maxk/centred/n16/k8`.
-
-    `first` is the kind of study, or the stage; `setting` are the words of what the sweep varies.
-    """
-    point = (estimator, baseline, "" if n is None else f"n{n}", f"k{k}")
-    return "/".join(filter(None, (first, setting, *point)))
 
 
 def short_names(keys: list[str]) -> dict[str, str]:

@@ -11,7 +11,6 @@ from maxk_lab.report.claims import verdict_lines
 from maxk_lab.report.document import (
     Block,
     Bullets,
-    Drawn,
     Folded,
     Paragraph,
     Part,
@@ -28,9 +27,6 @@ from maxk_lab.sweeps.studies import STUDIES, in_reading_order
 
 if TYPE_CHECKING:
     from maxk_lab.report.charts import Figure
-
-# The folder of the figures, beside the report.
-FOLDER = "figures"
 
 
 @dataclass(frozen=True)
@@ -150,11 +146,7 @@ class Report:
 
     @property
     def _drawn(self) -> list[Part]:
-        found = (
-            Drawn(f"{FOLDER}/{picture.name}.png", picture.title, picture.caption)
-            for picture in self.pictures
-        )
-        return [Pictures(tuple(found))] if self.pictures else []
+        return [Pictures(tuple(self.pictures))] if self.pictures else []
 
     @property
     def _absent(self) -> list[Block]:

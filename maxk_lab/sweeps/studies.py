@@ -119,7 +119,7 @@ class Spec(Protocol):
 
 
 class Kept(Protocol):
-    """The functions that `spec` has, too, where units keep files in the cache of a run.
+    """The functions that `spec` may have, too, where units keep files in the cache of a run.
 
     Each returns patterns of files. `SHAPES` are those of what it keeps of any unit: pruning removes
     what no unit of a plan has.

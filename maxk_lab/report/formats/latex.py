@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from maxk_lab.report.document import (
+    FOLDER,
     Block,
     Bullets,
-    Drawn,
     Folded,
     Paragraph,
     Part,
@@ -18,8 +18,11 @@ from maxk_lab.report.document import (
     Sheet,
     label_of,
 )
-from maxk_lab.report.report import FOLDER, Report
 from maxk_lab.visible import visible_line
+
+if TYPE_CHECKING:
+    from maxk_lab.report.charts import Figure
+    from maxk_lab.report.report import Report
 
 ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -97,8 +100,8 @@ def _parts(blocks: Sequence[Part]) -> Iterator[str]:
             yield _block(block)
 
 
-def _picture(drawn: Drawn) -> str:
-    path = rf"\maxklabfigures/{PurePosixPath(drawn.path).name}"
+def _picture(drawn: Figure) -> str:
+    path = rf"\maxklabfigures/{drawn.name}.png"
     words = ". ".join(filter(None, (escape(drawn.title), escape(drawn.caption))))
     return (
         rf"\IfFileExists{{{path}}}{{\begin{{figure}}[htbp]\centering" + "\n"

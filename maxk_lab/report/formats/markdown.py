@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from maxk_lab.report.document import (
+    FOLDER,
     Bullets,
-    Drawn,
     Folded,
     Paragraph,
     Part,
     Pictures,
-    Printable,
     Sheet,
     label_of,
     with_captions,
 )
 from maxk_lab.visible import visible_line
+
+if TYPE_CHECKING:
+    from maxk_lab.report.charts import Figure
+    from maxk_lab.report.report import Report
 
 # Marks that act wherever they stand. Brackets do so only together: those of an interval stay.
 _MARKS = re.compile(r"[\\|*_<`~$&]|(?<=\])[(\[:]")
@@ -27,7 +31,7 @@ _AT_THE_START = re.compile(r"^(\d*)([.)](?=\s|$)|(?<!\d)(?:[#>]|[+=-](?=[\s=-]|$
 _ADDRESS = re.compile(r"(\S*(?:://|[wW][wW][wW]\.|[\w.+-]+@[\w-]+\.\w)\S*)")
 
 
-def markdown(report: Printable) -> str:
+def markdown(report: Report) -> str:
     """The report as Markdown; what is folded opens by a click where HTML is shown."""
     return "\n\n".join([f"# {escape(report.title)}", *_parts(report.blocks)]) + "\n"
 
@@ -58,9 +62,9 @@ def _line(line: str) -> str:
     return f"**{escape(label)}** {escape(rest)}" if label else escape(rest)
 
 
-def _picture(drawn: Drawn) -> str:
+def _picture(drawn: Figure) -> str:
     words = ". ".join(filter(None, (f"**{escape(drawn.title)}**", escape(drawn.caption))))
-    return f"![{escape(drawn.title)}]({quote(drawn.path)})\n\n{words}"
+    return f"![{escape(drawn.title)}]({quote(f'{FOLDER}/{drawn.name}.png')})\n\n{words}"
 
 
 def _sheet(sheet: Sheet, caption: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import StringIO
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.rule import Rule
@@ -17,13 +18,15 @@ from maxk_lab.report.document import (
     Paragraph,
     Part,
     Pictures,
-    Printable,
     Sheet,
     label_of,
     with_captions,
 )
 from maxk_lab.report.formats.console import PlainConsole
 from maxk_lab.visible import visible_line
+
+if TYPE_CHECKING:
+    from maxk_lab.report.report import Report
 
 _STYLES = {
     "REFUTED": "bold red",
@@ -39,7 +42,7 @@ _STYLES = {
 _LABEL = 9
 
 
-def terminal(report: Printable) -> str:
+def terminal(report: Report) -> str:
     """The report as text of at most its `width` columns; ANSI codes only with its `colour`."""
     out = StringIO()
     console = PlainConsole(

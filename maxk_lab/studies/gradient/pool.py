@@ -59,7 +59,7 @@ class GradientKey(GridKey):
 
     @property
     def path(self) -> str:
-        """`stage200/maxk/centred/n16/k8`; see `row_path`."""
+        """`stage200/maxk/centred/n16/k8`."""
         return self.named(f"stage{self.stage}")
 
     @property

@@ -401,14 +401,8 @@ def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[st
     return [pool_file(unit), f"{policy_stem(unit)}-*.pt"]
 
 
-def evaluation(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return no pattern: instances are drawn from their seed."""
-    return []
-
-
-def spent(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the patterns of all: they spare new cells the training and the samples, no more."""
-    return kept(unit, cells)
+# They spare new cells the training and the samples, no more.
+spent = kept
 
 
 def pool_file(unit: Mapping[str, Any]) -> str:

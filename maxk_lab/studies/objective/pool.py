@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from maxk_lab.estimators.method import Method
-from maxk_lab.report.naming import environment_label, environment_words, row_path
+from maxk_lab.report.naming import environment_label, environment_words
 from maxk_lab.report.tables import Estimate, ExactRow
 from maxk_lab.statistics.intervals import exactly, undefined
 from maxk_lab.statistics.measures import MEASURES
@@ -27,8 +27,8 @@ class ObjectiveKey:
 
     @property
     def path(self) -> str:
-        """`objective/maxk/k8`; see `row_path`."""
-        return row_path("objective", "", estimator=self.estimator, k=self.k)
+        """`objective/maxk/k8`."""
+        return f"objective/{self.estimator}/k{self.k}"
 
     @property
     def objective(self) -> str:

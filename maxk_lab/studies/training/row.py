@@ -95,7 +95,7 @@ class TrainingKey(GridKey):
 
     @property
     def path(self) -> str:
-        """`training/maxk/centred/n16/k8`; see `row_path`."""
+        """`training/maxk/centred/n16/k8`."""
         words = (setting_words(place_setting(self.setting)), training_words(self.setting))
         return self.named("training", ", ".join(filter(None, words)))
 

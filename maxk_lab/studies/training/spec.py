@@ -167,13 +167,12 @@ def _problems_of_data(
         yield (*_EVALUATE, "instances"), message
 
 
-# Nothing goes because the plan has no cell for it: a trained policy costs hours, and another sweep
-# may begin with it.
-SHAPES: tuple[str, ...] = ()
-
-
 def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the patterns of the files that the unit can use, with those of these cells."""
+    """Return the patterns of the files that the unit can use, with those of these cells.
+
+    None of them is ever spent, or goes because the plan has no cell for it: a trained policy costs
+    hours, and another sweep may begin with it.
+    """
     files = evaluation(unit, cells)
     for cell in cells:
         files += [checkpoint_file(cell["id"]), snapshot_file(cell["id"], "*")]
@@ -184,11 +183,6 @@ def evaluation(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> l
     """Return the patterns of the held-out instances and of their optima."""
     instances = instances_stem(unit["training"]["evaluate"]["instances"], evaluation_seed(unit))
     return [f"{instances}-*", reference_file(unit["environment"]["name"], "*", "*")]
-
-
-def spent(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return no pattern: trained policies are of use when all is measured."""
-    return []
 
 
 def evaluation_seed(unit: Mapping[str, Any]) -> int:

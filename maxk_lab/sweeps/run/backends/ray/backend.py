@@ -239,8 +239,8 @@ def patterns_of(task: Task) -> tuple[str, ...]:
     part = STUDIES.get(cells[0]["study"]).part("spec")
     if not hasattr(part, "kept"):
         return ()
-    names = part.kept(task.unit, cells)
-    return tuple(name for name in names if not any(fnmatch(name, one) for one in part.SHAPES))
+    names, shapes = part.kept(task.unit, cells), getattr(part, "SHAPES", ())
+    return tuple(name for name in names if not any(fnmatch(name, one) for one in shapes))
 
 
 def stage(tasks: Iterable[Task], folder: Path, target: Path) -> tuple[str, ...]:
