@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maxk_lab.api.arguments import check, refusals_told
+from maxk_lab.api.arguments import checked
 from maxk_lab.errors import LabError, shown
 from maxk_lab.report.formats.render import rendered
 from maxk_lab.report.model import ClaimVerdict
@@ -65,7 +65,7 @@ class RunReport(Report):
         """
         return rendered(self, format)
 
-    @refusals_told()
+    @checked
     def chart(self, name: str) -> Any:
         """Return a chart as an Altair object, to show in a notebook and to change.
 
@@ -77,17 +77,16 @@ class RunReport(Report):
             raise LabError(f"no chart {shown(name)}; this run has {', '.join(found) or 'none'}")
         return found[name]
 
-    @refusals_told()
+    @checked
     def write(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write every format and the figures to a folder, and return the files, figures last.
 
         Raises `RefusedError` where they cannot be written.
         """
-        check(folder=folder)
         return write_report(self.summary, Path(folder), view=self.view)
 
 
-@refusals_told()
+@checked
 def report(
     run: AnyRun | None = None,
     *,
@@ -104,9 +103,7 @@ def report(
     `columns` of the CSV; claims are judged on the whole run. Raises `LabError` where there is no
     such run, and for a row or column that it does not have.
     """
-    check(results=results, where=where, sort=sort, columns=columns)
     if not isinstance(run, RunDirectory):
-        check(run=run)
         run = find_run(None if run is None else os.fspath(run), os.fspath(results))
     plan = make_plan(run.spec())
     names = columns if columns is None or isinstance(columns, str) else ",".join(columns)

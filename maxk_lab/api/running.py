@@ -10,20 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.api.arguments import check, refusals_told
+from pydantic import PositiveInt
+
+from maxk_lab.api.arguments import checked
 from maxk_lab.cli.progress import Display
 from maxk_lab.cli.runs import choice, planned
 from maxk_lab.errors import LabError, error_line, warn
 from maxk_lab.sweeps.plan.plan import select
+from maxk_lab.sweeps.run.backends.backend import OnEvent
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.sweeps.spec.schema import SweepSpec
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from maxk_lab.api.reporting import RunReport
-    from maxk_lab.sweeps.run.backends.backend import OnEvent
-    from maxk_lab.sweeps.spec.schema import SweepSpec
 
 AnyPath = str | os.PathLike[str]
 
@@ -75,12 +77,12 @@ class Run:
         return report(self, **options)
 
 
-@refusals_told()
+@checked
 def run(
     spec: AnyPath | Mapping[str, Any] | SweepSpec,
     *,
     results: AnyPath = "results",
-    jobs: int = 1,
+    jobs: PositiveInt = 1,
     only: str | None = None,
     overrides: Mapping[str, Any] | Sequence[str] = (),
     shift_seeds: int = 0,
@@ -109,9 +111,6 @@ def run(
     Raises `LabError` for what the caller can mend, such as every problem of the spec, and
     `RefusedError` where the system refuses something, such as room on the disk.
     """
-    check(results=results, jobs=jobs, only=only, overrides=overrides, shift_seeds=shift_seeds)
-    check(retry_failed=retry_failed, force=force, reuse=reuse, backend=backend, profile=profile)
-    check(progress=progress, **({"spec": spec} if isinstance(spec, str | os.PathLike) else {}))
     plan, directory = planned(
         Path(spec) if isinstance(spec, str | os.PathLike) else spec,
         _as_options(overrides),

@@ -11,7 +11,7 @@ import pytest
 from sweep_files import SMALL
 
 import maxk_lab
-from maxk_lab.api.arguments import check, refusals_told
+from maxk_lab.api.arguments import refusals_told
 from maxk_lab.api.reporting import RunReport
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -40,7 +40,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (maxk_lab.run, "force", "no"),
         (maxk_lab.run, "backend", 3),
         (maxk_lab.run, "results", 3),
-        (maxk_lab.run, "results", "a\0b"),
         (maxk_lab.report, "run", 5),
         (maxk_lab.report, "run", ["b", "asc"]),
         (maxk_lab.report, "where", 3),
@@ -75,7 +74,7 @@ def test_a_file_in_the_place_of_a_folder_is_refused(lab: Any) -> None:
     report = RunReport(summarise_records(cells, [lab.record(cell) for cell in cells], name="it"))
     with pytest.raises(maxk_lab.RefusedError, match=r"a_file/.* cannot be written: File exists"):
         report.write("a_file")
-    with pytest.raises(maxk_lab.MistakeError, match=r"^folder must be a path, got 3"):
+    with pytest.raises(maxk_lab.MistakeError, match=r"^folder must be .*, got 3"):
         report.write(3)  # type: ignore[arg-type]
 
 
@@ -84,9 +83,3 @@ def test_what_may_be_a_bug_keeps_its_traceback() -> None:
         raise PermissionError(errno.EACCES, "Permission denied", "x")
     with pytest.raises(FileNotFoundError), refusals_told():
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", "x")
-
-
-def test_what_can_be_used_is() -> None:
-    check(jobs=1, spec="a", results=Path("b"), run=None)
-    with pytest.raises(maxk_lab.MistakeError, match="results must be a path, got None"):
-        check(results=None)

@@ -81,9 +81,9 @@ def test_problems_of_a_dict_are_told_without_lines(executed: Called) -> None:
 @pytest.mark.parametrize(
     ("spec", "overrides", "said"),
     [
-        (3, (), "a sweep is a file, a mapping or a SweepSpec, got 3"),
+        (3, (), "spec must be .*, got 3"),
         ({"name": object()}, (), "a sweep is made of plain values"),
-        ({}, "seeds=[0]", "overrides must be as"),
+        ({}, "seeds=[0]", "overrides must be Mapping"),
         ({}, {"seeds": {0}}, "overrides must be plain values"),
         ("nowhere.yaml", (), "nowhere.yaml does not exist"),
     ],
