@@ -127,13 +127,14 @@ class _MaxKTrainer:
         logged.extend(advantages.tolist())
         if self._centred_by_trl:
             return  # the rewards have lost their level
-        largest = int(groups.bincount().max())
-        ks = sorted({*(2**i for i in range(largest.bit_length())), self.weighting.method.k})
-        ks = [k for k in ks if k <= largest]
+        # The same columns for every batch, training and evaluation: TRL makes a table of them.
+        most = max(trainer.num_generations, trainer.num_generations_eval)
+        ks = sorted({*(2**i for i in range(most.bit_length())), self.weighting.method.k})
         curve = grouped_curve(rewards, groups, ks)
         for k, values in zip(ks, curve.T, strict=True):
-            trainer._metrics[mode][f"max@{k}"].append(values.nanmean().item())
             trainer._logs["extra"][f"max@{k}"].extend(values[groups].tolist())
+            if bool(values.isfinite().any()):
+                trainer._metrics[mode][f"max@{k}"].append(values.nanmean().item())
 
     def _measure(self, batch: Any, rewards: Tensor) -> None:
         """Measure the groups of all processes; the numbers are logged beside TRL's own."""
