@@ -2,7 +2,7 @@
 
 TRL has no hook for advantages. Both trainers compute them in `_generate_and_score_completions`, the
 last place where groups are whole, and shuffle afterwards: there they are replaced. Verified with
-TRL 1.16.0; 1.10 to 1.14 work the same.
+TRL 1.16.0, 1.13.0 and 1.10.0.
 """
 
 from __future__ import annotations
