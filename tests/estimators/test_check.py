@@ -54,9 +54,15 @@ def test_what_is_checked_of_one_estimator_or_one_baseline(monkeypatch: pytest.Mo
         run_checks(baseline="sublo")
 
 
+def raises(*_: object, **__: object) -> None:
+    raise RuntimeError("broken")
+
+
 @pytest.mark.parametrize(
     ("pair", "changes", "failing"),
     [
+        (("maxk", "centred"), {"level": lambda at: at.others.value()}, "brute force"),
+        (("maxk", "centred"), {"function": raises}, "unbiased"),
         (("maxk", "group_mean"), {"biased": ""}, "unbiased"),
         (("maxk", "centred"), {"biased": "not at all"}, "bias seen"),
         (("maxk", "group_mean"), {"scale": lambda n, k: 1.0}, "unbiased but for scale"),

@@ -191,128 +191,92 @@ def test_the_attention_model_of_the_library_itself_falls_back_but_for_forced_sta
     check_products(environment, policy, instance, actions, BatchedScores)
 
 
-class Plain(nn.Module):
+class Policy(nn.Module):
     """A policy of another make for the toy language: token by token, without attention."""
 
-    def __init__(self):
+    def __init__(self, read=None, give=None, **layers):
         super().__init__()
-        self.token = nn.Embedding(17, 6)
-        self.head = nn.Linear(6, 16)
-        self.extra()
-
-    def extra(self):
-        """Add what a subclass has besides."""
-
-    def read(self, tokens):
-        return self.token(tokens)
+        self.token, self.head = nn.Embedding(17, 6), nn.Linear(6, 16)
+        self.read = read or (lambda it, tokens: it.token(tokens))
+        self.give = give or (lambda it, tokens: it.head(it.read(it, tokens)))
+        for name, layer in layers.items():
+            setattr(self, name, layer)
 
     def forward(self, tokens):
-        return self.head(self.read(tokens))
+        return self.give(self, tokens)
 
 
-class TiedTwice(Plain):
+def tied_twice():
     """Calls a layer twice, and reads out with the weights that it reads in with."""
+    policy = Policy(
+        mix=nn.Linear(6, 6),
+        head=nn.Linear(6, 17, bias=False),
+        give=lambda it, t: it.head(it.mix(it.mix(it.token(t)).tanh()))[..., :16],
+    )
+    policy.head.weight = policy.token.weight
+    return policy
 
-    def extra(self):
-        self.mix = nn.Linear(6, 6)
-        self.head = nn.Linear(6, 17, bias=False)
-        self.head.weight = self.token.weight
 
-    def forward(self, tokens):
-        return self.head(self.mix(self.mix(self.read(tokens)).tanh()))[..., :16]
-
-
-class Around(Plain):
+def around():
     """Uses the weights of a layer without calling it."""
-
-    def forward(self, tokens):
-        return nn.functional.linear(self.read(tokens), self.head.weight)
+    return Policy(give=lambda it, t: nn.functional.linear(it.token(t), it.head.weight))
 
 
-class Rare(Plain):
+def rare():
     """Reads a parameter of no layer, which matters where one token occurs."""
-
-    def extra(self):
-        self.rare = nn.Parameter(torch.tensor(0.7))
-
-    def read(self, tokens):
-        return self.token(tokens) * (1 + self.rare * (tokens == 3).unsqueeze(-1))
+    return Policy(
+        lambda it, t: it.token(t) * (1 + it.rare * (t == 3).unsqueeze(-1)),
+        rare=nn.Parameter(torch.tensor(0.7)),
+    )
 
 
-class Adapted(Plain):
+def adapted():
     """Begins as if its adapter were not there, as adapters do; half of it belongs to no layer."""
-
-    def extra(self):
-        self.down, self.up = nn.Parameter(torch.randn(6, 2)), nn.Linear(2, 6, bias=False)
-        nn.init.zeros_(self.up.weight)
-
-    def read(self, tokens):
-        found = self.token(tokens)
-        return found + self.up(found @ self.down)
+    down, up = nn.Parameter(torch.randn(6, 2)), nn.Linear(2, 6, bias=False)
+    nn.init.zeros_(up.weight)
+    return Policy(lambda it, t: it.token(t) + it.up(it.token(t) @ it.down), down=down, up=up)
 
 
-class InPlace(Plain):
+def in_place():
     """Changes what a layer gave before anything else reads it."""
-
-    def extra(self):
-        self.mix = nn.Linear(6, 6)
-
-    def read(self, tokens):
-        return self.mix(self.token(tokens)).mul_(3.0)
+    return Policy(lambda it, t: it.mix(it.token(t)).mul_(3.0), mix=nn.Linear(6, 6))
 
 
-class Placed(Plain):
+def placed(places=lambda t: torch.arange(t.shape[-1])):
     """Looks its positions up once for all rows, as many as there are positions."""
-
-    def extra(self):
-        self.position = nn.Embedding(64, 6)
-
-    def read(self, tokens):
-        return self.token(tokens) + self.position(torch.arange(tokens.shape[-1]))
+    position = nn.Embedding(64, 6)
+    return Policy(lambda it, t: it.token(t) + it.position(places(t)), position=position)
 
 
-class PlacedOnce(Placed):
+def placed_once():
     """Looks its positions up as a batch of one."""
-
-    def read(self, tokens):
-        return self.token(tokens) + self.position(torch.arange(tokens.shape[-1]).unsqueeze(0))
+    return placed(lambda t: torch.arange(t.shape[-1]).unsqueeze(0))
 
 
-class Normed(Plain):
+def normed():
     """Normalises over the whole batch in training: no trajectory then has a score of its own."""
-
-    def extra(self):
-        self.norm = nn.BatchNorm1d(6)
-
-    def read(self, tokens):
-        return self.norm(self.token(tokens).mT).mT
+    return Policy(lambda it, t: it.norm(it.token(t).mT).mT, norm=nn.BatchNorm1d(6))
 
 
-class Grouped(Normed):
-    """Has a layer that is neither linear nor a table."""
-
-    def extra(self):
-        self.norm = nn.GroupNorm(2, 6)
-
-
-class Sorted(Plain):
+def reordered():
     """Runs its layers on its rows in another order."""
 
-    def forward(self, tokens):
+    def give(it, tokens):
         order = tokens.sum(1).argsort()
-        return self.head(self.token(tokens[order]))[order.argsort()]
+        return it.head(it.token(tokens[order]))[order.argsort()]
+
+    return Policy(give=give)
 
 
-class Recurrent(Plain):
+def recurrent():
     """Needs a batch dimension, and torch.func cannot map it; its layer gives two tensors."""
 
-    def extra(self):
-        self.memory = nn.GRU(6, 6, batch_first=True)
-
-    def read(self, tokens):
+    def read(it, tokens):
         if tokens.dim() != 2:
             raise ValueError("tokens must be [N, L]")
-        return self.memory(self.token(tokens))[0]
+        return it.memory(it.token(tokens))[0]
+
+    return Policy(read, memory=nn.GRU(6, 6, batch_first=True))
 
 
 def other(policy):
@@ -322,8 +286,9 @@ def other(policy):
 
 @pytest.mark.parametrize(
     ("policy", "way"),
-    [(one, LayerScores) for one in (Plain, TiedTwice, PlacedOnce, Normed, Grouped)]
-    + [(one, BatchedScores) for one in (Around, Rare, Adapted, InPlace, Placed, Sorted, Recurrent)],
+    [(one, LayerScores) for one in (Policy, tied_twice, placed_once, normed)]
+    + [(one, BatchedScores) for one in (around, rare, adapted, in_place, placed)]
+    + [(one, BatchedScores) for one in (reordered, recurrent)],
 )
 def test_a_policy_of_any_make_is_scored_by_its_layers_where_these_tell_its_scores(policy, way):
     environment = layerwise()
@@ -339,12 +304,12 @@ def test_a_policy_of_any_make_is_scored_by_its_layers_where_these_tell_its_score
 
 def test_a_policy_that_cannot_be_mapped_falls_back():
     environment = small_environments.make("toy_llm")
-    policy, instance = other(Recurrent), environment.instances(1, 1)
+    policy, instance = other(recurrent), environment.instances(1, 1)
     actions = environment.rollout(policy, instance, N, seed=2).actions
     check_products(environment, policy, instance, actions, BatchedScores)
 
 
-@pytest.mark.parametrize("policy", [Adapted, Rare])
+@pytest.mark.parametrize("policy", [adapted, rare])
 def test_what_a_policy_unfreezes_after_the_decision_is_not_forgotten(policy):
     environment = layerwise()
     policy, instance = other(policy), environment.instances(1, 1)
@@ -361,7 +326,7 @@ def test_what_a_policy_unfreezes_after_the_decision_is_not_forgotten(policy):
 
 def test_a_decision_is_of_its_mode_and_none_is_made_by_fewer_than_three_trajectories():
     environment = layerwise()
-    policy, instance = other(Normed).train(), environment.instances(1, 1)
+    policy, instance = other(normed).train(), environment.instances(1, 1)
     actions = environment.rollout(policy, instance, N, seed=2).actions
     for count, way in ((1, None), (N, BatchedScores)):
         scores = instance_scores(environment, policy, instance, actions[0, :count])
@@ -372,19 +337,19 @@ def test_a_decision_is_of_its_mode_and_none_is_made_by_fewer_than_three_trajecto
 
 def test_a_parameter_that_is_first_used_after_the_decision_is_an_error():
     environment = layerwise()
-    policy, instance = other(Rare), environment.instances(1, 1)
+    policy, instance = other(rare), environment.instances(1, 1)
     actions = environment.rollout(policy, instance, N, seed=2).actions
-    policy.read = lambda tokens: policy.token(tokens)
+    read, policy.read = policy.read, lambda it, tokens: it.token(tokens)
     scores = instance_scores(environment, policy, instance, actions[0])
     assert isinstance(scores, LayerScores)
-    del policy.read
+    policy.read = read
     with pytest.raises(NotByLayerError, match="not by a call of its layer"):
         scores(0, N, parameters_of(policy))
 
 
 def test_running_out_of_memory_decides_nothing(monkeypatch):
     environment = layerwise()
-    policy, instance = other(Plain), environment.instances(1, 1)
+    policy, instance = other(Policy), environment.instances(1, 1)
     actions = environment.rollout(policy, instance, N, seed=2).actions
 
     def full(*_):
