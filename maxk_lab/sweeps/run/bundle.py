@@ -30,7 +30,7 @@ from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.records import RunDirectory, modified
 from maxk_lab.sweeps.run.store import SUFFIX
 from maxk_lab.sweeps.spec.schema import SweepSpec
-from maxk_lab.sweeps.spec.source import decoded, source_of
+from maxk_lab.sweeps.spec.source import at_path, decoded, source_of
 from maxk_lab.sweeps.studies import STUDIES
 
 BUNDLE = ".zip"
@@ -280,8 +280,9 @@ def named_files(spec: SweepSpec, *, checkpoints: bool) -> NamedFiles:
 
     One that is not there any more, or has changed, is absent.
     """
-    named, data = NamedFiles(), dict(_evaluation_data(spec))
-    for one in file_mappings(spec.model_dump(mode="json")):
+    named, tree = NamedFiles(), spec.model_dump(mode="json")
+    data = dict(_evaluation_data(tree))
+    for one in file_mappings(tree):
         path, known = one["path"], one["sha256"]
         if known in named.places:
             continue
@@ -309,17 +310,12 @@ def relocated(tree: Any, places: Mapping[str, str], root: Path) -> Any:
     return [relocated(value, places, root) for value in tree] if isinstance(tree, list) else tree
 
 
-def _evaluation_data(spec: SweepSpec) -> Iterator[tuple[str, Callable[[str | Path], str]]]:
+def _evaluation_data(tree: Any) -> Iterator[tuple[str, Callable[[str | Path], str]]]:
     """Yield the hashes of the files that settings of studies name, and what hashes each."""
     for row in STUDIES:
-        study = spec.studies.get(row.name)
-        block = {} if study is None else study.model_dump(mode="json")
         for setting, hash_of in row.files.items():
-            value: Any = block
-            for step in setting.split("."):
-                value = value.get(step) if isinstance(value, Mapping) else None
-            for one in file_mappings(value):
-                environment = str(spec.environment.get("name"))
+            if one := at_path(tree, (row.name, *setting.split("."))):
+                environment = str(tree["environment"]["name"])
                 yield one["sha256"], partial(load(hash_of), environment=environment)
 
 

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import wait
 from typing import Any, ClassVar, Self
 
+import psutil
+
 from maxk_lab.errors import LabError, RefusedError, warn
 from maxk_lab.files import StorageError
+from maxk_lab.sweeps.quantities import spelled, spelled_size
 from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.supervisor.devices import Devices
 from maxk_lab.sweeps.run.supervisor.fork_server import FORKS, Child, ForkServer
-from maxk_lab.sweeps.run.supervisor.limits import Limits
 from maxk_lab.sweeps.spec.execution import Execution
 
 # A process gets no other unit once it is so old: a start costs some hundredths of a second.
 SHARED_SECONDS = 1.0
 # Seconds that a process has to import what its task needs, before the clock of the task runs.
 LOADING = 120.0
+# Seconds between two looks at the memory of the workers: each takes a millisecond or two.
+BETWEEN_LOOKS = 0.1
 # So many servers in a row that end, and no unit begun meanwhile, are no accident.
 _STARTS = 3
 
@@ -46,7 +52,9 @@ class LocalBackend:
         if most is not None and most < jobs:
             warn(f"execution.gpus leaves devices for {most} of {jobs} workers: no more are started")
             jobs = most
-        self._jobs, self._limits = jobs, Limits(execution)
+        self._jobs, self._execution = jobs, execution
+        # The bytes of each process group, and when they were counted.
+        self._memory, self._looked = dict[int, int](), 0.0
         self._lab = {module for task in tasks for module in task.lab} if FORKS else set[str]()
         # What a module does to its process when it is imported is for the units that name it.
         sets = {task.own for task in tasks} if FORKS else set[tuple[str, ...]]()
@@ -99,22 +107,55 @@ class LocalBackend:
         else:
             yield from self._left(self._leaving)
         self._hear(seconds)
-        self._limits.look(self._open)
+        self._look_at_memory()
         for child in list(self._open):
             yield from self._listen(child)
             if child not in self._open:
                 continue
-            excess = self._limits.excess(child)
+            excess = self._excess(child)
             if child.code is not None:
                 why = f"the worker process died while measuring ({child.ending})"
                 why += ": out of memory, killed, or ended by code that was called"
                 lost: dict[str, Any] = {"why": why, "ending": child.ending}
             elif excess is not None:
-                lost = {"why": excess.why, "ending": excess.why, "may_pass": excess.may_pass}
+                why, may_pass = excess
+                lost = {"why": why, "ending": why, "may_pass": may_pass}
             else:
                 continue
             child.kill()
             yield Event(self._open.pop(child).key, "lost", lost)
+
+    def _look_at_memory(self) -> None:
+        """Count the memory of all processes with a task, if it is time to.
+
+        It is the resident one of a process group: what its processes share is counted for each of
+        them, and one that has left its group is not seen.
+        """
+        now = time.monotonic()
+        if self._execution.memory is None or now - self._looked < BETWEEN_LOOKS:
+            return
+        self._looked, self._memory = now, dict.fromkeys((child.pid for child in self._open), 0)
+        for pid in psutil.pids():
+            with suppress(OSError, psutil.Error):  # it has ended meanwhile
+                if (group := os.getpgid(pid)) in self._memory:
+                    self._memory[group] += psutil.Process(pid).memory_info().rss
+
+    def _excess(self, child: Child) -> tuple[str, bool] | None:
+        """Return the limit that a process exceeds, in words for a record, and whether it may pass.
+
+        None where it keeps to all limits.
+        """
+        limits, now = self._execution, time.monotonic()
+        if limits.memory is not None and self._memory.get(child.pid, 0) > limits.memory:
+            return f"took more than execution.memory, {spelled_size(limits.memory)}", True
+        most = limits.reward_timeout
+        if most is not None and child.call and now - child.call[1] > most:
+            limit = f"execution.reward_timeout, {spelled(most)}, in one call"
+            return f"{child.call[0]} took longer than {limit}", False
+        if limits.timeout is not None and now - child.since > limits.timeout:
+            limit = f"execution.timeout, {spelled(limits.timeout)}, for a cell"
+            return f"took longer than {limit}", False
+        return None
 
     def _hear(self, seconds: float) -> None:
         """Wait for something to happen, and take in which processes have ended."""
@@ -138,7 +179,7 @@ class LocalBackend:
                 return
             self._open[child] = task = self._waiting.popleft()
             child.since, child.call = time.monotonic() + LOADING, None
-            child.begin(task, calls=self._limits.of_calls is not None)
+            child.begin(task, calls=self._execution.reward_timeout is not None)
 
     def _ready_server(self) -> ForkServer | None:
         """Return the server once it has imported all; a new one is begun where it has ended.
@@ -162,7 +203,7 @@ class LocalBackend:
                 )
             server.close()
         try:
-            patience = min(self._limits.of_calls or LOADING, LOADING)
+            patience = min(self._execution.reward_timeout or LOADING, LOADING)
             self._server = ForkServer(self._lab, self._own, patience)
         except OSError as error:
             raise RefusedError(f"no worker process can be started: {error.strerror}") from error
