@@ -73,6 +73,10 @@ def expected_gradient(environment, weights):
     return gradient(-terms.sum() / len(instances), policy)
 
 
+def close(found, expected):
+    torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-10)
+
+
 def binary(actions):
     return (actions[..., 0] == 1).double()
 
@@ -112,7 +116,7 @@ def test_at_ratio_one_the_step_follows_the_weighted_scores(sequences, estimator,
     follows, metrics = take(environment, Weighting(estimator, baseline, N, k))
     expected = expected_gradient(environment, weights)
     assert expected.norm() > 1e-3
-    torch.testing.assert_close(follows, expected, rtol=1e-7, atol=1e-10)
+    close(follows, expected)
     assert metrics["grad_norm"] == pytest.approx(expected.norm().item(), rel=1e-7)
     assert (metrics["clip_ratio/low"], metrics["clip_ratio/high"]) == (0, 0)
     assert set(metrics) == set(METRICS)
@@ -197,9 +201,7 @@ def test_fitted_baselines_follow_the_coefficients_of_the_batch(sequences, baseli
     assert coefficients.abs().max() > 0.1
     weights = advantages(rollouts.rewards, baseline=baseline, k=3, coefficients=coefficients)
     found, _ = take(environment, weighting)
-    torch.testing.assert_close(
-        found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
-    )
+    close(found, expected_gradient(environment, weights))
 
 
 def test_unscorable_samples_leave_their_siblings_baselines(sequences):
@@ -216,9 +218,7 @@ def test_unscorable_samples_leave_their_siblings_baselines(sequences):
     weights[0, [0, 2, 3]] = advantages(rollouts.rewards[0, [0, 2, 3]], k=1)
     weights[3:] = advantages(rollouts.rewards[3:], k=1)
     found, metrics = take(environment)
-    torch.testing.assert_close(
-        found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
-    )
+    close(found, expected_gradient(environment, weights))
     assert metrics["frac_unscorable"] == (1 + 4 + 3) / BATCH
     assert metrics["frac_unusable_groups"] == 2 / 6
     assert metrics["reward/mean"] == pytest.approx(rollouts.rewards.nanmean().item())
@@ -236,9 +236,7 @@ def test_truncated_completions_leave_the_loss_or_the_baselines_too(sequences, tr
     if truncated == "mask_all":
         weights, _ = usable_weights(RLOO.method, rollouts.rewards, ~cut)
     found, metrics = take(environment, truncated=truncated)
-    torch.testing.assert_close(
-        found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
-    )
+    close(found, expected_gradient(environment, weights))
     assert metrics["frac_truncated"] == cut.double().mean().item()
     assert metrics["length/max"] == 3
 
@@ -249,9 +247,7 @@ def test_the_reward_stages_come_before_the_weights(sequences):
     shaped = (3 * rollouts.rewards).clamp(1.5, 3.0)
     weights = advantages(shaped, k=1)
     found, metrics = take(environment, reward_scale=3.0, reward_clip=[1.5, 3.0])
-    torch.testing.assert_close(
-        found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
-    )
+    close(found, expected_gradient(environment, weights))
     assert metrics["reward/mean"] == pytest.approx(rollouts.rewards.mean().item())
     assert metrics["reward_with_kl/mean"] == pytest.approx(shaped.mean().item())
 
@@ -264,9 +260,7 @@ def test_normalised_advantages_have_mean_zero_and_spread_one(sequences):
     found, metrics = take(
         environment, Weighting("reinforce", "none", N, 1), normalize_advantages=True
     )
-    torch.testing.assert_close(
-        found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
-    )
+    close(found, expected_gradient(environment, weights))
     assert metrics["advantage/mean"] == pytest.approx(0, abs=1e-12)
 
 
@@ -281,7 +275,7 @@ def test_the_entropy_bonus_climbs_the_entropy(sequences):
     tokens = environment.tokens(policy, instances, rollouts.actions)
     found, metrics = take(environment, entropy_bonus=0.3)
     expected = gradient(-0.3 * tokens.entropy.sum() / BATCH, policy)
-    torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-10)
+    close(found, expected)
     assert metrics["entropy"] == pytest.approx(tokens.entropy.sum().item() / BATCH)
 
 
@@ -295,7 +289,7 @@ def test_kl_in_the_loss_is_the_token_mean_with_its_gradient(sequences, kind):
     kl = kl_tokens(tokens.log_probs, other, kind)[tokens.mask]
     options = {"kl": {"place": "loss", "type": kind, "beta": 0.7}}
     found, metrics = take(environment, anchor=anchor, **options)
-    torch.testing.assert_close(found, gradient(0.7 * kl.mean(), policy), rtol=1e-7, atol=1e-10)
+    close(found, gradient(0.7 * kl.mean(), policy))
     assert metrics["kl/token"] == pytest.approx(kl.mean().item())
     assert metrics["kl/sequence"] == pytest.approx(kl.sum().item() / BATCH)
     assert anchor.logits.grad is None
@@ -308,9 +302,7 @@ def test_kl_in_the_reward_is_a_constant_of_the_sequence(sequences):
     other = environment.log_probs(anchor, instances, rollouts.actions).detach()
     weights = advantages(rollouts.rewards - 0.7 * (rollouts.log_probs - other), k=1)
     found, metrics = take(environment, anchor=anchor, kl={"place": "reward", "beta": 0.7})
-    torch.testing.assert_close(
-        found, expected_gradient(environment, weights), rtol=1e-7, atol=1e-10
-    )
+    close(found, expected_gradient(environment, weights))
     assert metrics["reward_with_kl/mean"] != pytest.approx(metrics["reward/mean"])
 
 

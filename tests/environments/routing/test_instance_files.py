@@ -166,16 +166,27 @@ def test_the_hash_of_data_is_that_of_the_files_that_are_read(tmp_path):
     assert hash_of_data(a, "tsp") == hash_of_data(b, "tsp")
 
 
+ARRAYS = {
+    "locs": np.ones((2, 4, 2)),
+    "depot": np.ones((2, 2)),
+    "demand": np.ones((2, 4)),
+    "capacity": np.ones(2),
+}
+LARGER = TSP.replace("DIMENSION : 5", "DIMENSION : 6").replace("EOF", "6 0 0\nEOF")
+NOT_FINITE = "locs has entries that are no finite numbers"
+
+
+def refused(environment, folder, message):
+    with pytest.raises(LabError, match=message):
+        read_instances(environment.env, folder, torch.float32)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("a.tsp", TSP.replace("EUC_2D", "GEO"), "EDGE_WEIGHT_TYPE must be EUC_2D, got GEO"),
         ("a.tsp", TSP.replace("TYPE : TSP", "TYPE : ATSP"), "TYPE must be TSP, got ATSP"),
-        (
-            "a.tsp",
-            TSP.replace("DIMENSION : 5", "DIMENSION : 6"),
-            "DIMENSION is 6, but there are 5 nodes",
-        ),
+        ("a.tsp", TSP.replace("N : 5", "N : 6"), "DIMENSION is 6, but there are 5 nodes"),
         ("a.tsp", TSP.replace("NODE_COORD", "DISPLAY_DATA"), "NODE_COORD_SECTION is missing"),
         ("a.tsp", "nothing of the kind", "not in the format of TSPLIB"),
         ("a.npz", "nothing of the kind", "no npz file of numbers"),
@@ -184,66 +195,45 @@ def test_the_hash_of_data_is_that_of_the_files_that_are_read(tmp_path):
     ],
 )
 def test_what_cannot_be_read_is_refused(tsp5, name, content, message, tmp_path):
-    with pytest.raises(LabError, match=message):
-        read_instances(tsp5.env, written(tmp_path, name, content), torch.float32)
+    refused(tsp5, written(tmp_path, name, content), message)
+
+
+def test_files_of_different_sizes_are_refused(tsp5, tmp_path):
+    for name, content in (("a.tsp", TSP), ("b.tsp", LARGER)):
+        written(tmp_path, name, content)
+    refused(tsp5, tmp_path, r"must be of one size, but b\.tsp has locs of shape")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("CAPACITY : 40", "CAPACITY : 20", "between 0 and the capacity"),
+        ("Y : 40", "Y : 20", "between 0 and the capacity"),
         ("CAPACITY : 40\n", "", "CAPACITY must be a positive number, got none"),
-        (
-            "CAPACITY : 40",
-            "CAPACITY : 40\nDISTANCE : 200",
-            "DISTANCE is a constraint that cvrp does not have",
-        ),
+        ("Y : 40", "Y : 40\nDISTANCE : 2", "DISTANCE is a constraint that cvrp does not have"),
         ("2\n-1", "1\n2\n-1", "must name one of the nodes"),
     ],
 )
 def test_a_vehicle_routing_problem_that_rl4co_does_not_know_is_refused(
     cvrp4, old, new, message, tmp_path
 ):
-    with pytest.raises(LabError, match=message):
-        read_instances(cvrp4.env, written(tmp_path, "a.vrp", VRP.replace(old, new)), torch.float32)
-
-
-def test_files_of_different_sizes_are_refused(tsp5, tmp_path):
-    written(tmp_path, "a.tsp", TSP)
-    written(
-        tmp_path,
-        "b.tsp",
-        TSP.replace("DIMENSION : 5", "DIMENSION : 6").replace("EOF", "6 0 0\nEOF"),
-    )
-    with pytest.raises(LabError, match=r"must be of one size, but b\.tsp has locs of shape"):
-        read_instances(tsp5.env, tmp_path, torch.float32)
+    refused(cvrp4, written(tmp_path, "a.vrp", VRP.replace(old, new)), message)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("key", "values", "message"),
     [
-        ({"demand": None}, "lacks demand; cvrp needs locs, depot, demand, capacity"),
-        ({"capacity": np.ones((2, 1))}, r"capacity must have the shape \[2\]"),
-        ({"depot": np.ones((1, 2))}, "equally long axis"),
-        (
-            {"depot": np.ones((2, 3))},
-            r"depot must have the shape \[2, 2\] for this cvrp, got \[2, 3\]",
-        ),
-        ({"locs": np.full((2, 4, 2), np.nan)}, "locs has entries that are no finite numbers"),
-        ({"locs": np.full((2, 4, 2), np.inf)}, "locs has entries that are no finite numbers"),
+        ("demand", None, "lacks demand; cvrp needs locs, depot, demand, capacity"),
+        ("capacity", np.ones((2, 1)), r"capacity must have the shape \[2\]"),
+        ("depot", np.ones((1, 2)), "equally long axis"),
+        ("depot", np.ones((2, 3)), r"must have the shape \[2, 2\] for this cvrp, got \[2, 3\]"),
+        ("locs", np.full((2, 4, 2), np.nan), NOT_FINITE),
+        ("locs", np.full((2, 4, 2), np.inf), NOT_FINITE),
     ],
 )
-def test_arrays_that_are_no_instances_are_refused(cvrp4, change, message, tmp_path):
-    arrays = {
-        "locs": np.ones((2, 4, 2)),
-        "depot": np.ones((2, 2)),
-        "demand": np.ones((2, 4)),
-        "capacity": np.ones(2),
-    }
-    arrays = {key: values for key, values in (arrays | change).items() if values is not None}
+def test_arrays_that_are_no_instances_are_refused(cvrp4, key, values, message, tmp_path):
+    arrays = {name: found for name, found in (ARRAYS | {key: values}).items() if found is not None}
     np.savez(tmp_path / "x.npz", **arrays)
-    with pytest.raises(LabError, match=message):
-        read_instances(cvrp4.env, tmp_path / "x.npz", torch.float32)
+    refused(cvrp4, tmp_path / "x.npz", message)
 
 
 class Trap:
