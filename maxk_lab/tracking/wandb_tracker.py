@@ -8,7 +8,6 @@ import shlex
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ FINISH_TIMEOUT = 300.0
 # Where W&B copies to what is to be uploaded, unless told otherwise: below the home of the user.
 _DATA_FOLDER = "WANDB_DATA_DIR"
 # The folder of an offline run with an id of the lab's.
-_OURS = re.compile(r"offline-run-\d{8}_\d{6}-([0-9a-f]{16})")
+_OURS = re.compile(r"offline-run-\d{8}_\d{6}-[0-9a-f]{16}")
 # Fills a run with more than its payload has; of the folder, what lies there goes with the run.
 Fill = Callable[[Any, Path], None]
 # Told after each run that is sent: how many are, and of how many.
@@ -47,17 +46,6 @@ class TrackingError(LabError):
         super().__init__(message)
 
 
-@dataclass(frozen=True)
-class Target:
-    """The place where runs go: `folder` is that of the run of maxk-lab that they tell of."""
-
-    mode: str
-    project: str
-    entity: str | None
-    group: str
-    folder: Path
-
-
 class Sender:
     """Sends what the records of a run say to the place that its sweep file names."""
 
@@ -70,15 +58,10 @@ class Sender:
         entity: str | None = None,
     ) -> None:
         settings = plan.spec.tracking
-        self.run, self.plan, self.tags = run, plan, settings.tags
+        self.run, self.plan, self.mode, self.tags = run, plan, mode, settings.tags
         self.title = run.title(plan.spec)
-        self.target = Target(
-            mode=mode,
-            project=project or settings.project,
-            entity=entity or settings.entity,
-            group=settings.group or self.title,
-            folder=run.root,
-        )
+        self.project, self.entity = project or settings.project, entity or settings.entity
+        self.group = settings.group or self.title
         written = plan.spec.model_dump(mode="json")
         # With a key for every kind of study.
         self.spec: dict[str, Any] = {key: written.get(key) for key in plan.spec.in_order()}
@@ -96,7 +79,65 @@ class Sender:
         cells = (cell for cell in self.plan.cells if group_key(cell.as_dict()) == key)
         records = (self.run.read(cell.id, cell) for cell in cells)
         payloads = self.payloads(record for record in records if record is not None)
-        return {payload.run_id: send(payload, self.target) for payload in payloads}
+        return {payload.run_id: self.send(payload) for payload in payloads}
+
+    def send(self, payload: Payload, fill: Fill | None = None) -> str:
+        """Send one run; what is there under its id is replaced.
+
+        Return its folder or, of one that is online, its address.
+        """
+        import wandb
+
+        run = self._begin(payload)
+        written = Path(run.settings.sync_dir)
+        try:
+            # Online W&B removes them; nor is the environment changed where others may read it.
+            with _copies_in(written) if self.mode == "offline" else nullcontext():
+                _log_curves(run, payload.history)
+                run.summary.update(dict(payload.metrics))
+                for name, table in payload.tables.items():
+                    lines: list[Iterable[Any]] = [list(line) for line in table.lines]
+                    run.log({name: wandb.Table([*table.columns], lines, allow_mixed_types=True)})
+                if fill is not None:
+                    fill(run, written / "sent")
+        finally:
+            run.finish(exit_code=int(payload.failed))
+        if self.mode == "online":
+            return str(run.url)
+        below = self.run.root / "wandb" / written.name
+        return str(below if below.exists() else written)
+
+    def _begin(self, payload: Payload) -> Any:
+        import wandb
+
+        return wandb.init(
+            entity=self.entity,
+            project=self.project,
+            group=self.group,
+            id=payload.run_id,
+            name=payload.name,
+            job_type=payload.job_type,
+            tags=list(payload.tags),
+            notes=payload.notes,
+            config=dict(payload.config),
+            dir=str(self.run.root.absolute()),  # its service has a current folder of its own
+            mode=self.mode,  # type: ignore[arg-type]
+            reinit="create_new",
+            settings=wandb.Settings(
+                silent=True,
+                console="off",
+                disable_code=True,
+                # The records carry their own provenance; that of the sending process would mislead.
+                disable_git=True,
+                # Nor does anybody need to know on whose machine, and by what path.
+                x_disable_meta=True,
+                host="",
+                x_disable_stats=True,
+                x_save_requirements=False,
+                init_timeout=INIT_TIMEOUT,
+                finish_timeout=FINISH_TIMEOUT,
+            ),
+        )
 
 
 def track(
@@ -139,14 +180,14 @@ def track(
         if mode == "online":
             log_in()
         for one in payloads:
-            places[one.run_id] = (sent or {}).get(one.run_id) or send(one, sender.target)
+            places[one.run_id] = (sent or {}).get(one.run_id) or sender.send(one)
             progress(len(places), number)
         if records:
             whole, files = of_sweep(run, plan, sender.spec, records, sender.tags)
-            places[whole.run_id] = send(whole, sender.target, files)
+            places[whole.run_id] = sender.send(whole, files)
             progress(len(places), number)
             if mode == "offline":
-                _remove_earlier(run.root / "wandb", places)
+                _remove_earlier(run.root / "wandb", {Path(place).name for place in places.values()})
     except NoKeyError:
         raise
     # SystemExit too: some of wandb's errors end the process.
@@ -185,71 +226,6 @@ def log_in() -> None:
         )
 
 
-def send(payload: Payload, target: Target, fill: Fill | None = None) -> str:
-    """Send one run; what is there under its id is replaced.
-
-    Return its folder or, of one that is online, its address.
-    """
-    import wandb
-
-    run = _begin(payload, target)
-    written = Path(run.settings.sync_dir)
-    try:
-        # Online it removes them itself; nor is the environment changed where others may read it.
-        with _copies_in(written) if target.mode == "offline" else nullcontext():
-            _log_curves(run, payload.history)
-            run.summary.update(dict(payload.metrics))
-            for name, table in payload.tables.items():
-                lines: list[Iterable[Any]] = [list(line) for line in table.lines]
-                run.log({name: wandb.Table([*table.columns], lines, allow_mixed_types=True)})
-            if fill is not None:
-                fill(run, written / "sent")
-    finally:
-        run.finish(exit_code=int(payload.failed))
-    if target.mode == "online":
-        return str(run.url)
-    folder = target.folder / "wandb"
-    # `wandb sync` would send both.
-    for path in folder.glob(f"offline-run-*-{payload.run_id}"):
-        if path.name != written.name:
-            shutil.rmtree(path, ignore_errors=True)
-    below = folder / written.name
-    return str(below if below.exists() else written)
-
-
-def _begin(payload: Payload, target: Target) -> Any:
-    import wandb
-
-    return wandb.init(
-        entity=target.entity,
-        project=target.project,
-        group=target.group,
-        id=payload.run_id,
-        name=payload.name,
-        job_type=payload.job_type,
-        tags=list(payload.tags),
-        notes=payload.notes,
-        config=dict(payload.config),
-        dir=str(target.folder.absolute()),  # its service has a current folder of its own
-        mode=target.mode,  # type: ignore[arg-type]
-        reinit="create_new",
-        settings=wandb.Settings(
-            silent=True,
-            console="off",
-            disable_code=True,
-            # The records carry their own provenance; that of the sending process would mislead.
-            disable_git=True,
-            # Nor does anybody need to know on whose machine, and by what path.
-            x_disable_meta=True,
-            host="",
-            x_disable_stats=True,
-            x_save_requirements=False,
-            init_timeout=INIT_TIMEOUT,
-            finish_timeout=FINISH_TIMEOUT,
-        ),
-    )
-
-
 @contextmanager
 def _copies_in(folder: Path) -> Iterator[None]:
     """Have W&B copy to `folder` what is to be uploaded, so that it goes when the run goes."""
@@ -275,11 +251,10 @@ def _log_curves(run: Any, history: History) -> None:
 
 
 def _remove_earlier(folder: Path, current: Collection[str]) -> None:
-    """Remove offline runs of the lab but those with these ids: of cells that the sweep has no more.
+    """Remove offline runs of the lab but the current ones: of the same cells, or of none any more.
 
-    A folder that W&B or somebody else has named stays.
+    `wandb sync` would send them, too. A folder that W&B or somebody else has named stays.
     """
     for path in folder.glob("offline-run-*"):
-        ours = _OURS.fullmatch(path.name)
-        if ours is not None and ours[1] not in current:
+        if _OURS.fullmatch(path.name) and path.name not in current:
             shutil.rmtree(path, ignore_errors=True)

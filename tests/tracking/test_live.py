@@ -15,10 +15,10 @@ from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.bundle import is_bundle
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
-from maxk_lab.tracking import live, wandb_tracker
+from maxk_lab.tracking import live
 from maxk_lab.tracking.live import Live
 from maxk_lab.tracking.payload import Payload
-from maxk_lab.tracking.wandb_tracker import NoKeyError, Target, track
+from maxk_lab.tracking.wandb_tracker import NoKeyError, Sender, track
 
 SWEEP = """
 name: watched
@@ -90,12 +90,12 @@ def test_a_run_waits_for_all_of_its_cells_and_is_sent_once(
 ) -> None:
     names: list[str] = []
 
-    def send(payload: Payload, target: Target) -> str:
+    def send(sender: Sender, payload: Payload) -> str:
         names.append(payload.name)
         return "there"
 
     monkeypatch.setattr(live, "set_up", lambda: None)
-    monkeypatch.setattr(wandb_tracker, "send", send)
+    monkeypatch.setattr(Sender, "send", send)
     watcher = Live(run, plan, "offline")
     (one, two), (three, four) = ([cell.id for cell in unit.cells] for unit in plan.units)
     run.write_spec(plan.spec)

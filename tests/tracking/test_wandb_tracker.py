@@ -21,9 +21,8 @@ from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.tracking.payload import payloads, tables_of_single_cells
 from maxk_lab.tracking.wandb_tracker import (
     NoKeyError,
-    Target,
+    Sender,
     TrackingError,
-    send,
     set_up,
     track,
 )
@@ -140,12 +139,12 @@ def test_the_sweep_as_a_whole_has_verdicts_figures_and_the_report_and_is_replace
 
 
 @pytest.mark.slow
-def test_a_training_is_a_run_whose_curves_are_steps(run, tmp_path):
+def test_a_training_is_a_run_whose_curves_are_steps(run):
     """Log and evaluations of a step are one line; failed cells are failed runs."""
-    target = Target("offline", "p", None, "small", tmp_path)
+    sender = Sender(run, make_plan(run.spec()), "offline")
     done, lost = payloads("small", {}, [trained(0, 2), trained(0, 4, status="failed")])
     set_up()
-    one, failed = (offline_run(send(payload, target)) for payload in (done, lost))
+    one, failed = (offline_run(sender.send(payload)) for payload in (done, lost))
     assert one.about.display_name == "maxk/centred n=8 k=2 seed 0"
     assert [line["_step"] for line in one.lines] == [0, 9, 10]
     start = {"step": 0, "rollouts": 0, "train/loss": 0.5, "eval/max@1": 0.1, "eval/max@2": 0.2}
