@@ -136,15 +136,6 @@ def test_an_enumerated_cross_fit_has_the_coefficients_and_the_variance_of_the_sa
     assert sampled["variance"] == pytest.approx(exact["variance"], rel=0.03)
 
 
-def test_with_many_groups_a_cross_fit_varies_as_one_alpha_for_all_does_and_the_oracle_no_more():
-    names = ("centred", "subloo", "affine[cross_fit]", "affine[oracle]", "joint_optimum")
-    metrics = measured(
-        pool_of(bandit(), size=4_000), *(cell("maxk", name, 4, 2, partitions=2) for name in names)
-    )
-    centred, subloo, fitted, oracle, best = (one["variance"] for one in metrics.values())
-    assert best < oracle < fitted < min(centred, subloo)
-
-
 @pytest.mark.parametrize(
     "baseline", ["affine[oracle]", "ladder[oracle]", "constant[oracle]", "joint_optimum"]
 )
