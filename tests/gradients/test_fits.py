@@ -196,8 +196,6 @@ def test_the_joint_optimum_is_the_least_squares_over_every_ordered_group(rewards
     weights = best.weights(outcomes.rewards[rows], rows)
     estimates = torch.einsum("sn,snp->sp", weights, scores[rows])
     assert (chance @ estimates.square().sum(1)).item() == pytest.approx(expected, rel=1e-12)
-    plain, _ = second_moment(outcomes, scores, n, named(best.plain, k))
-    assert plain - best.reduction == pytest.approx(expected, rel=1e-11)
     # No product with a sample's own score is left, given the others.
     products = chance * (estimates * scores[rows[:, 0]]).sum(1)
     assert products.view(len(scores), -1).sum(0).abs().max().item() < 1e-13

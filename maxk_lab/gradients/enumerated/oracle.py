@@ -32,24 +32,18 @@ LEAST_CHANCE = 1e-290
 class JointOptimum:
     """The symmetric leave-one-out baseline of least variance for groups of n, as a correction.
 
-    values: [C(A+n−2, n−1)], what is taken off the weights of `plain` for each multiset of n − 1
-    others; `reduction` is how much that takes off E‖ĝ‖².
+    values: [C(A+n−2, n−1)], what is taken off the weights of `plain_baseline` for each multiset of
+    n − 1 others. That is blind to an offset of the rewards, and so are the values.
     """
 
     n: int
     k: int
     kinds: int
     values: Tensor
-    reduction: float
-
-    @property
-    def plain(self) -> str:
-        """The baseline that is corrected: blind to an offset of the rewards, so the values are."""
-        return plain_baseline(self.n, self.k)
 
     def weights(self, rewards: Tensor, rows: Tensor) -> Tensor:
         """Return the weights [S, n] of groups by rewards and outcomes, [S, n] in any order."""
-        plain = advantages(rewards, estimator="maxk", baseline=self.plain, k=self.k)
+        plain = advantages(rewards, baseline=plain_baseline(self.n, self.k), k=self.k)
         places = _places(self.kinds, self.n - 1)
         keys = places.keys[rows]
         return plain - self.values[places(keys.sum(1, keepdim=True) - keys)]
@@ -103,8 +97,7 @@ def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) 
         rtol=LEAST_RESIDUAL,
         maxiter=MOST_STEPS,
     )
-    values = torch.from_numpy(solution) / root
-    return JointOptimum(n, k, kinds, values, n * float((chance * right) @ values))
+    return JointOptimum(n, k, kinds, torch.from_numpy(solution) / root)
 
 
 def _right_side(outcomes: Outcomes, members: Tensor, n: int, k: int) -> Tensor:
