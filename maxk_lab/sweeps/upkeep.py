@@ -153,8 +153,6 @@ def prune(run: RunDirectory, others: Iterable[Path] = ()) -> Prunable:
 
 def _cache(run: RunDirectory, plan: Plan, states: Mapping[str, str]) -> list[Path]:
     """Return the files of the cache that are spent, or of no unit of the plan."""
-    if run.cache_path.is_symlink():
-        return []
     kept, spent, needed = set[Path](), set[Path](), set[Path]()
     for unit in plan.units:
         done = all(states.get(cell.id) == "done" for cell in unit.cells)
@@ -163,5 +161,4 @@ def _cache(run: RunDirectory, plan: Plan, states: Mapping[str, str]) -> list[Pat
         needed.update(run.cached(unit, "evaluation" if done else "kept"))
     shapes = (one for kind in STUDIES for one in getattr(kind.part("spec"), "SHAPES", ()))
     of_no_unit = {path for shape in shapes for path in run.cache_path.glob(shape)} - kept
-    found = (of_no_unit | spent) - needed
-    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+    return sorted(path for path in (of_no_unit | spent) - needed if path.is_file())

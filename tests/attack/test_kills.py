@@ -1,4 +1,7 @@
-"""Runs that are killed, hung up, frozen and interrupted at any moment lose and change nothing."""
+"""Runs that are killed, hung up, frozen and interrupted at any moment lose and change nothing.
+
+Nor do two that share the work of one sweep: whichever is struck, the other brings it to its end.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from attacked_runs import (
     FILE,
     SECONDS_TO_END,
     complaints,
+    differences,
     finishing,
     laid_out,
     metrics,
@@ -22,7 +27,8 @@ from launched import HangError, Launch, Launched
 
 # A user waits for so long after Ctrl-C; a machine at work may take twice that.
 LIMIT = 2 * SECONDS_TO_END
-KILLS = 3  # of a test, at scale 1
+KILLS = 3  # of a test, at scale 1; and pairs of runs
+PAIRS = 1
 INTERRUPTED = 130
 
 Moment = Callable[[Launched, Path, random.Random], bool]
@@ -102,6 +108,9 @@ BLOWS: dict[str, tuple[Blow, set[int]]] = {
 }
 
 
+ONE_OF_TWO = ["killed", "group killed", "terminated", "interrupted"]
+
+
 class Killer:
     """Strikes runs of one sweep, and keeps count."""
 
@@ -129,31 +138,29 @@ class Killer:
             # A run whose worker was killed goes on.
             launched.wait(None if codes == {0} else LIMIT)
             launched.gone_after(LIMIT)
-            found = list(self._judged(launched, codes, before, metrics(run)))
+            found = list(judged(launched, codes, before, metrics(run)))
         except HangError as error:
             found = [f"hang: {error}"]
             launched.end()
         self.problems += [f"{problem} ({name}, {moment.__name__})" for problem in found]
 
-    def _judged(
-        self, launched: Launched, codes: set[int], before: dict[str, str], after: dict[str, str]
-    ) -> Iterator[str]:
-        code = launched.process.returncode
-        if code not in codes:
-            yield f"exit code: {code}, not one of {sorted(codes)}: {launched.err[-3000:]}"
-        # Before the first worker there is nothing to go on with.
-        words = (
-            f"maxk-lab run {FILE}" if re.search(r"\d/\d+ cells", launched.err) else "Interrupted"
-        )
-        if code == INTERRUPTED and words not in launched.err:
-            yield f"silent: not told how to go on: {launched.err[-3000:]}"
-        yield from complaints(launched)
-        yield from (f"lost: {cell}" for cell in before if cell not in after)
-        yield from (
-            f"wrong: {cell}" for cell in after if before.get(cell) not in (None, after[cell])
-        )
-        if left := launched.started():
-            yield f"leftover: {len(left)} processes after {LIMIT} s"
+
+def judged(
+    launched: Launched, codes: set[int], before: dict[str, str], after: dict[str, str]
+) -> Iterator[str]:
+    """Yield what is wrong with the end of a run, and with the cells that it leaves."""
+    code = launched.process.returncode
+    if code not in codes:
+        yield f"exit code: {code}, not one of {sorted(codes)}: {launched.err[-3000:]}"
+    # Before the first worker there is nothing to go on with.
+    words = f"maxk-lab run {FILE}" if re.search(r"\d/\d+ cells", launched.err) else "Interrupted"
+    if code == INTERRUPTED and words not in launched.err:
+        yield f"silent: not told how to go on: {launched.err[-3000:]}"
+    yield from complaints(launched)
+    yield from (f"lost: {cell}" for cell in before if cell not in after)
+    yield from (f"wrong: {cell}" for cell in after if before.get(cell) not in (None, after[cell]))
+    if left := launched.started():
+        yield f"leftover: {len(left)} processes after {LIMIT} s"
 
 
 def test_runs(
@@ -173,3 +180,42 @@ def test_runs(
         killer.problems += finishing(launch, run=run, undisturbed=undisturbed)
         resumed += 1
     assert not killer.problems, "\n".join(killer.problems)
+
+
+def test_one_of_two_is_struck(
+    launch: Launch,
+    undisturbed: Path,
+    tmp_path: Path,
+    dice: random.Random,
+    attack_scale: int,
+) -> None:
+    problems = []
+    for index in range(PAIRS * attack_scale):
+        run = laid_out(tmp_path / str(index))
+        both = [launch("run", FILE, "--jobs", dice.choice("12"), folder=run.parents[1])]
+        time.sleep(dice.choice([0, dice.uniform(0, 1)]))
+        both.append(launch("run", FILE, "--jobs", dice.choice("12"), folder=run.parents[1]))
+        dice.shuffle(both)
+        name, cells = dice.choice(ONE_OF_TWO), dice.randint(0, 12)
+        blow, codes = BLOWS[name]
+        try:
+            both[1].wait_for(partial(has_measured, run, cells), every=0.001)
+            before = metrics(run)
+            blow(both[0], dice)
+            for one in both:
+                one.wait()
+                one.gone_after(LIMIT)
+            after = metrics(run)
+            found = [*judged(both[0], codes, before, after), *judged(both[1], {0}, before, after)]
+            signs = (path for part in ("drivers", "leases") for path in (run / part).glob("*"))
+            found += [f"leftover: {path}" for path in signs]
+            found += [*differences(run, undisturbed)]
+            found += finishing(launch, run=run, undisturbed=undisturbed)
+        except HangError as error:
+            found = [f"hang: {error}"]
+        problems += [f"{problem} ({name})" for problem in found]
+    assert not problems, "\n".join(problems)
+
+
+def has_measured(run: Path, cells: int) -> bool:
+    return len(metrics(run)) >= cells

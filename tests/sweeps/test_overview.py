@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from stored import damage
 from written_runs import WriteRun
 
 import maxk_lab
@@ -37,19 +36,6 @@ def test_records_of_an_earlier_spec_are_stale_and_not_done(write_run: WriteRun, 
     assert counts(run) == expected
     run.write_spec(load_spec(small, ["seeds=[0]"]))
     assert counts(run) == expected | {"planned": 4, "done": 4, "missing": 0, "stale": 4}
-
-
-def test_a_damaged_record_is_missing(write_run: WriteRun) -> None:
-    run, plan = write_run()
-    damage(run.root, plan.cells[0].id)
-    assert counts(RunDirectory(run.root)) == {
-        "planned": 8,
-        "done": 7,
-        "failed": 0,
-        "missing": 1,
-        "stale": 0,
-        "damaged": 1,
-    }
 
 
 def test_without_a_spec_nothing_is_known_to_be_missing(write_run: WriteRun) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from stored import lines
@@ -109,21 +108,6 @@ def test_trained_policies_and_what_they_were_evaluated_on_stay(
     keep(run, *needed, "pool-0123456789abcdef.npz")
     prune(run)
     assert kept(run) == needed
-
-
-def test_no_link_is_followed(write_run: WriteRun, tmp_path: Path) -> None:
-    run, plan = write_run()
-    (tmp_path / "mine").mkdir()
-    pool = tmp_path / "mine" / pool_file(plan.units[0].as_dict())
-    pool.write_text("mine")
-    keep(run)
-    (run.cache_path / pool.name).symlink_to(pool)
-    prune(run)
-    assert pool.read_text() == "mine"
-    (run.cache_path / pool.name).unlink()
-    run.cache_path.rmdir()
-    run.cache_path.symlink_to(tmp_path / "mine")
-    assert not prunable(run)
 
 
 def test_a_run_in_which_somebody_works_stays(stale: tuple[RunDirectory, Plan]) -> None:

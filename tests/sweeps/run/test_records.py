@@ -77,15 +77,6 @@ def test_what_cannot_be_read_again_is_not_written(small: str, run: RunDirectory)
     assert run.attempt(cell["id"]) == 1
 
 
-def test_records_of_another_spec_are_stale_and_stay(small: str, run: RunDirectory) -> None:
-    record = record_of(small)
-    run.write(record)
-    changed = make_plan(load_spec(small, ["gradient.pool=32"]))
-    assert run.stale(changed) == [record.cell["id"]]
-    assert run.records(changed) == []
-    assert run.stale(make_plan(load_spec(small))) == []
-
-
 def test_states_and_estimate(small: str, run: RunDirectory) -> None:
     plan = make_plan(load_spec(small))
     assert estimate_seconds(plan, run) is None
