@@ -1,6 +1,6 @@
 """Train a tiny Qwen2 of random weights with ms-swift for the best of 4 answers, on a CPU.
 
-    python examples/swift_maxk.py [FOLDER]
+    python examples/swift_maxk.py [FOLDER [MORE ARGUMENTS OF swift rlhf]]
 
 It runs `swift rlhf --rlhf_type grpo` as a shell would. What differs from ms-swift's GRPO are MAXK_K
 and MAXK_BASELINE, the plug-in of maxk-lab, and `--scale_rewards none`.
@@ -49,12 +49,13 @@ trainer = "--rlhf_type grpo --tuner_type full --num_generations 16 --max_complet
 batches = "--per_device_train_batch_size 128 --max_steps 12 --learning_rate 1e-2 --logging_steps 1"
 loss = "--scale_rewards none --beta 0 --loss_type dr_grpo --reward_funcs right_digit"
 local = "--model_type qwen2 --template dummy --torch_dtype float32 --save_strategy no"
-quiet = "--report_to none --load_from_cache_file false"
+quiet = "--report_to none --load_from_cache_file false --check_model false"
 subprocess.run(
     [
         *("swift", "rlhf", "--model", folder / "model", "--dataset", folder / "data.jsonl"),
         *("--external_plugins", HERE / "swift_rewards.py", SWIFT, "--output_dir", folder / "out"),
         *f"{trainer} {batches} {loss} {local} {quiet}".split(),
+        *sys.argv[2:],
     ],
     env=os.environ | {"MAXK_K": "4", "MAXK_BASELINE": "subloo", "HF_HUB_OFFLINE": "1"},
     check=True,

@@ -135,23 +135,40 @@ def test_what_cannot_be_right_is_refused_by_name(make, options, message):
         make(**options)
 
 
-def test_the_command_trains_for_real(tmp_path):
-    example = ROOT / "examples/swift_maxk.py"
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_command_trains_for_real(tmp_path, processes):
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     environment |= {"MAXK_MEASURE_EVERY": "5", "MAXK_MEASURE_PARAMETERS": "lm_head"}
+    more = ["--log_completions", "true"]
+    if processes == 2:  # a group of 16 is split over them
+        environment |= {"NPROC_PER_NODE": "2", "ACCELERATE_USE_CPU": "true"}
+        more += [
+            "--use_cpu",
+            "true",
+            "--ddp_backend",
+            "gloo",
+            "--per_device_train_batch_size",
+            "24",
+        ]
+        more += ["--gradient_accumulation_steps", "2"]
     done = subprocess.run(
-        [sys.executable, example, tmp_path],
+        [sys.executable, ROOT / "examples/swift_maxk.py", tmp_path, *more],
         capture_output=True,
         text=True,
         env=environment,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    (log,) = tmp_path.glob("out/*/logging.jsonl")
-    steps = [json.loads(line) for line in log.read_text().splitlines()]
-    curve = [float(step["max@4"]) for step in steps if "max@4" in step]
+    (folder,) = tmp_path.glob("out/*")
+    read = lambda name: map(json.loads, (folder / name).read_text().splitlines())  # noqa: E731
+    steps = [step for step in read("logging.jsonl") if "max@4" in step]
+    curve = [float(step["max@4"]) for step in steps]
     assert len(curve) == 12
     assert sum(curve[6:]) > sum(curve[:6])
-    assert all(float(step["max@1"]) == pytest.approx(float(step["reward"])) for step in steps[:12])
+    assert all(float(step["max@1"]) == pytest.approx(float(step["reward"])) for step in steps)
     measured = [step for step in steps if "maxk/variance_over_lowest/subloo@4" in step]
     assert [step["global_step/max_steps"] for step in measured] == ["1/12", "6/12", "11/12"]
+    for table in read("completions.jsonl"):
+        rewards, found = (torch.tensor(table[name]) for name in ("RightDigit", "advantages"))
+        exact = 16 * advantages(rewards.view(-1, 16), k=4, baseline="subloo")
+        torch.testing.assert_close(found, exact.flatten())
