@@ -19,15 +19,9 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators import maxk_curve
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.estimators.method import Method
-from maxk_lab.estimators.usable import groups_by_size
+from maxk_lab.estimators.usable import groups_by_size, usable_weights
 
 SmallGroups = Literal["raise", "zero"]
-# What a baseline may ask for that a batch of rewards does not have.
-_MISSING = {
-    "grad_norm": "the gradient of every sample",
-    "logit_proxy": "the whole distribution of every token",
-    "length": "the length of every sample",
-}
 
 
 def grouped_advantages(
@@ -100,15 +94,9 @@ class Weighting:
             raise LabError(f"estimator {estimator} needs k, the number of samples to keep the best")
         method = Method.parse(estimator, baseline or row.default_baseline, 1 if k is None else k)
         name = f"{method.estimator.name} with {method.baseline.name}"
-        lacking = _MISSING.get(method.needed_weight or "", "")
+        lacking = method.needed_beside_rewards
         if method.needed_weight == "length" and lengths is not None:
             lacking = ""
-        if method.fit is not None:
-            lacking = "coefficients that are fitted to gradients"
-        elif method.needs_ratios:
-            lacking = "importance ratios: trainers clip their own"
-        elif method.is_token_level:
-            lacking = "one weight for every token"
         if lacking:
             raise LabError(f"{name} needs {lacking}; a batch of rewards does not have that")
         if centred_by and not method.is_shift_invariant:
@@ -131,27 +119,20 @@ class Weighting:
     ) -> Any:
         """The advantages of a flat batch; see `grouped_advantages`."""
         batch, method = _Batch.of(rewards, groups), self.method
-        weighs = lengths is not None and method.needed_weight == "length"
-        by_length = batch.table(_flat(lengths, "lengths")) if weighs else None
-        weights = torch.zeros_like(batch.values)
-        for rows, columns in groups_by_size(batch.usable, lambda size: None):
-            m = columns.shape[1]
-            problem = method.refusal(m)
-            if problem is None:
-                at = rows.unsqueeze(1), columns
-                options = {} if by_length is None else {"length": by_length[at]}
-                weights[at] = m * method.weights(batch.values[at], trajectory_weights=options)
-            elif small_groups == "raise":
-                raise LabError(
-                    f"{len(rows)} of {len(batch.values)} groups have {m} samples with a reward: "
-                    f'{problem}; with small_groups="zero" they have advantages of 0'
-                )
-        empty = int((~batch.usable.any(1)).sum())
-        if empty and small_groups == "raise":
+        numbers = {}
+        if lengths is not None and method.needed_weight == "length":
+            numbers = {"length": batch.table(_flat(lengths, "lengths"))}
+        weights, refused = usable_weights(
+            method, batch.values, batch.usable, trajectory_weights=numbers
+        )
+        sizes = batch.usable.sum(1, keepdim=True)
+        if small_groups == "raise" and bool(refused.any()):
+            m = int(sizes[refused].max())
             raise LabError(
-                f"{empty} of {len(batch.values)} groups have no reward at all; with "
-                'small_groups="zero" they have advantages of 0'
+                f"{int(refused.sum())} of {len(refused)} groups have {m} samples with a reward or "
+                f'fewer: {method.refusal(m)}; with small_groups="zero" they have advantages of 0'
             )
+        weights = sizes * weights
         return _like(weights[batch.rows, batch.columns], rewards)
 
 

@@ -76,6 +76,29 @@ class Measuring:
             )
         return self._sketch
 
+    def of_trainer(
+        self, accelerator: Any, model: nn.Module, rewards: Tensor, chunks: Iterator[Tensor] | None
+    ) -> dict[str, float]:
+        """The numbers to log of the groups `[P, M]` of all processes, on the main one.
+
+        `chunks` are the log-probabilities of the own samples, `[n]` a pass, or None. The model is
+        as in an evaluation meanwhile: without dropout, log π is a function.
+        """
+        begun, scores = time.perf_counter(), None
+        model = accelerator.unwrap_model(model)
+        sketch, was_training = self.sketch(model), model.training
+        if sketch is not None and chunks is not None:
+            model.eval()
+            try:
+                with torch.enable_grad(), sketch:
+                    own = [sketch.scores(chunk, keep_graph=False) for chunk in chunks]
+            finally:
+                model.train(was_training)
+            scores = accelerator.gather(torch.cat(own)).view(*rewards.shape, -1)
+        return (
+            self.metrics(rewards, begun=begun, scores=scores) if accelerator.is_main_process else {}
+        )
+
     def metrics(
         self,
         rewards: Tensor,
@@ -153,20 +176,3 @@ def _of_pairs(report: RunReport) -> Iterator[tuple[str, float]]:
         if lowest[key.k] > 0:
             ratio = row.intervals["variance"].value / lowest[key.k]
             yield f"variance_over_lowest/{pair}@{key.k}", ratio
-
-
-def sketched(sketch: GradientSketch, chunks: Iterator[Tensor], model: nn.Module) -> Tensor:
-    """The scores of samples, [N, D], from their log-probabilities in chunks `[n]`, one a pass.
-
-    The model is as in an evaluation meanwhile: without dropout, log π is a function.
-    """
-    was_training = model.training
-    model.eval()
-    found = []
-    try:
-        with torch.enable_grad(), sketch:
-            for log_probs in chunks:
-                found.append(sketch.scores(log_probs, keep_graph=False))
-    finally:
-        model.train(was_training)
-    return torch.cat(found)

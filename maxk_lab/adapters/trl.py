@@ -7,7 +7,6 @@ TRL 1.16.0, 1.13.0 and 1.10.0.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +16,7 @@ from torch import Tensor
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 from maxk_lab.adapters.groups import Weighting, grouped_curve
-from maxk_lab.adapters.measuring import Measuring, sketched
+from maxk_lab.adapters.measuring import Measuring
 from maxk_lab.errors import LabError, LabWarning
 
 
@@ -95,7 +94,11 @@ class _MaxKTrainer:
         batch["advantages"] = found[begin : begin + len(local)].to(local)
         self._log(found, rewards, groups, "train" if training else "eval")
         if training and self.measuring and self.measuring.due(trainer.state.global_step):
-            self._measure(batch, rewards.view(-1, n))
+            chunks = None if "pixel_values" in batch else self._log_probs(batch)
+            groups = rewards.view(-1, n)
+            measured = self.measuring.of_trainer(trainer.accelerator, trainer.model, groups, chunks)
+            for name, value in measured.items():
+                trainer._metrics["train"][name].append(value)
         return batch
 
     def _rewards(self, advantages: Tensor, n: int) -> Tensor:
@@ -135,19 +138,6 @@ class _MaxKTrainer:
             trainer._logs["extra"][f"max@{k}"].extend(values[groups].tolist())
             if bool(values.isfinite().any()):
                 trainer._metrics[mode][f"max@{k}"].append(values.nanmean().item())
-
-    def _measure(self, batch: Any, rewards: Tensor) -> None:
-        """Measure the groups of all processes; the numbers are logged beside TRL's own."""
-        trainer: Any = self
-        begun, measuring = time.perf_counter(), self.measuring
-        assert measuring is not None
-        sketch, scores = measuring.sketch(trainer.accelerator.unwrap_model(trainer.model)), None
-        if sketch is not None and "pixel_values" not in batch:
-            local = sketched(sketch, self._log_probs(batch), trainer.model)
-            scores = trainer.accelerator.gather(local).view(*rewards.shape, -1)
-        if trainer.accelerator.is_main_process:
-            for name, value in measuring.metrics(rewards, begun=begun, scores=scores).items():
-                trainer._metrics["train"][name].append(value)
 
     def _log_probs(self, batch: Any) -> Iterator[Tensor]:
         """The log-probabilities of completions with a graph, a batch of the device at a time."""

@@ -40,6 +40,12 @@ WEIGHT_NORMALIZATIONS = {
     ),
 }
 _EPS = 1e-8
+_BESIDE_REWARDS = {
+    None: "",
+    "grad_norm": "the gradient of every trajectory",
+    "logit_proxy": "the whole distribution of every decision",
+    "length": "the length of every trajectory",
+}
 
 
 @dataclass(frozen=True)
@@ -128,10 +134,20 @@ class Method:
         )
 
     @property
+    def needed_beside_rewards(self) -> str:
+        """What its weights need beside rewards, in words; empty if nothing."""
+        if self.fit == "oracle":
+            return "complete enumeration"
+        if self.needs_ratios:
+            return "importance ratios, of several steps per batch"
+        if self.is_token_level:
+            return "one weight per token"
+        return _BESIDE_REWARDS["grad_norm" if self.fit else self.needed_weight]
+
+    @property
     def needs_rewards_alone(self) -> bool:
         """Whether `advantages` computes it from rewards, with nothing fitted or passed in."""
-        needed = (self.fit, self.needed_weight)
-        return needed == (None, None) and not (self.needs_ratios or self.is_token_level)
+        return not self.needed_beside_rewards
 
     @property
     def is_shift_invariant(self) -> bool:

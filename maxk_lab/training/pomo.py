@@ -28,13 +28,6 @@ from maxk_lab.training.settings import KScheduleSettings, Start, WeightNormaliza
 
 log = get_pylogger(__name__)
 
-# What a baseline may weigh samples with, none of which RL4CO's training step has.
-_WEIGHED_WITH = {
-    "grad_norm": "the gradient of every trajectory",
-    "logit_proxy": "the whole distribution of every decision",
-    "length": "the length of every trajectory",
-}
-
 
 class PomoSettings(Model):
     """The pair of the catalogue with its K, and what POMO has no place for."""
@@ -72,13 +65,7 @@ class PomoSettings(Model):
     def check(self) -> None:
         """Raise `LabError` where the pair needs what RL4CO lacks, or validation more samples."""
         method = self.method(self.k, self.k)
-        lacking = _WEIGHED_WITH.get(method.needed_weight or "", "")
-        if method.fit is not None:
-            oracle = method.fit == "oracle"
-            lacking = "complete enumeration" if oracle else _WEIGHED_WITH["grad_norm"]
-        elif method.is_token_level or method.needs_ratios:
-            token_level = method.is_token_level
-            lacking = "one weight per token" if token_level else "several steps per batch"
+        lacking = method.needed_beside_rewards
         if lacking:
             raise LabError(
                 f"{self.estimator} with {self.baseline} needs {lacking}, which RL4CO's step does "

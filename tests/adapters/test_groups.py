@@ -99,16 +99,19 @@ def test_a_curve_of_every_group():
     ("options", "words"),
     [
         ({}, "needs k"),
-        ({"k": 4}, "2 of 2 groups have 4 samples with a reward: centred needs"),
+        ({"k": 4}, "2 of 2 groups have 4 samples with a reward or fewer: centred needs"),
         ({"k": 2, "baseline": "centered"}, "centred"),
-        ({"k": 2, "baseline": "optimal[length]"}, "needs the length of every sample"),
-        ({"k": 2, "baseline": "optimal[grad_norm]"}, "needs the gradient of every sample"),
+        ({"k": 2, "baseline": "optimal[length]"}, "needs the length of every trajectory"),
+        ({"k": 2, "baseline": "optimal[grad_norm]"}, "needs the gradient of every trajectory"),
         ({"k": 2, "estimator": "grpo", "baseline": "centred"}, "takes no baseline"),
         ({"k": 2, "groups": [0, 1]}, "8 rewards need as many groups, got 2"),
         ({"k": 2, "rewards": [[1.0] * 4] * 2}, "flat"),
         ({"k": 2, "rewards": ["x"] * 8}, "must be numbers"),
         ({"k": 2, "rewards": [np.inf] * 8}, "finite"),
-        ({"k": 2, "rewards": [None] * 4 + [1.0] * 4}, "1 of 2 groups have no reward at all"),
+        (
+            {"k": 2, "rewards": [None] * 4 + [1.0] * 4},
+            "1 of 2 groups have 0 samples with",
+        ),
     ],
 )
 def test_what_cannot_be_right_is_refused(options, words):

@@ -172,7 +172,7 @@ def test_evaluation_may_use_another_number_of_generations(setting):
     ("kind", "config", "options", "words"),
     [
         ("rloo", {}, {"k": 8}, "centred needs 1 <= K < n"),
-        ("rloo", {}, {"k": 2, "baseline": "optimal[grad_norm]"}, "gradient of every sample"),
+        ("rloo", {}, {"k": 2, "baseline": "optimal[grad_norm]"}, "gradient of every trajectory"),
         ("rloo", {"normalize_advantages": True}, {"k": 2}, "normalize_advantages=True divides"),
         ("rloo", {"beta": 0.1}, {"k": 2, "baseline": "none"}, "depends on the level"),
         ("rloo", {"beta": 0.1}, {"k": 2, "measuring": Measuring()}, "measuring needs the level"),

@@ -11,7 +11,6 @@ of `Measuring`. The command refuses arguments that it does not know.
 from __future__ import annotations
 
 import os
-import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -85,30 +84,13 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
         measuring.sketch(self.model)
         return measuring
 
-    def _measure(self, rewards: Tensor, batches: Any) -> None:
-        """Measure the groups of all processes, and put the numbers into ms-swift's log."""
-        from maxk_lab.adapters.measuring import sketched
-
-        begun, scores = time.perf_counter(), None
+    def _log_probs(self, batches: Any) -> Iterator[Tensor]:
+        """The log-probabilities of the own samples with a graph, a batch at a time."""
         model = self.accelerator.unwrap_model(self.model)
-        sketch = self.measuring.sketch(model)
-        if sketch is not None:
-
-            def log_probs() -> Iterator[Tensor]:
-                for one in batches:
-                    batch = one["grpo_batch"]
-                    tokens = self._get_per_token_logps_and_entropies(
-                        model, one["model_inputs"], batch
-                    )[0]
-                    yield (tokens * batch.completion_mask).sum(1)
-
-            scores = self.accelerator.gather(sketched(sketch, log_probs(), model))
-            scores = scores.view(-1, self.num_generations, scores.shape[-1])
-        if self.accelerator.is_main_process:
-            groups = rewards.view(-1, self.num_generations)
-            found = self.measuring.metrics(groups, begun=begun, scores=scores)
-            for name, value in found.items():
-                self._metrics["train"][name].append(value)
+        for one in batches:
+            batch = one["grpo_batch"]
+            tokens = self._get_per_token_logps_and_entropies(model, one["model_inputs"], batch)[0]
+            yield (tokens * batch.completion_mask).sum(1)
 
     def _compute_advantages(
         self, samples: Any, rewards_per_func: Tensor, batch_encoded_inputs: Any
@@ -121,7 +103,14 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
         rewards = torch.where(missing, torch.nan, rewards)
         mode = "train" if self.model.training else "eval"
         if self.measuring and mode == "train" and self.measuring.due(self.state.global_step):
-            self._measure(rewards, batch_encoded_inputs)
+            found = self.measuring.of_trainer(
+                self.accelerator,
+                self.model,
+                rewards.view(-1, self.num_generations),
+                self._log_probs(batch_encoded_inputs),
+            )
+            for name, value in found.items():
+                self._metrics[mode][name].append(value)
         if self.dynamic_num_samples:  # a request may have several samples, which count once
             prompts = gather_object([one.prompt_id for one in samples])
             requests = gather_object([one.request_id for one in samples])
