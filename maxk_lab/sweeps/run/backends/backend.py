@@ -1,4 +1,4 @@
-"""The protocol of a backend: it runs the units that it is given, and tells what becomes of them.
+"""The base class of a backend: it runs the units that it is given, and tells what becomes of them.
 
 That of its jobs, too, if they go on without the process that submitted them.
 
@@ -9,12 +9,13 @@ has a unit measured somewhere; on every node that is done by the processes of
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 from maxk_lab.catalogue import imported, load
+from maxk_lab.errors import LabError
 from maxk_lab.sweeps.backends import BACKENDS
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Event(NamedTuple):
     payload: dict[str, Any]
 
 
-class Backend(Protocol):
+class Backend(ABC):
     """A place where units are measured; a context manager that frees what it took at its end.
 
     It is made for a run, with the execution block of its spec, the number of `--jobs`, and all
@@ -96,29 +97,34 @@ class Backend(Protocol):
     """
 
     # Whether units are measured on this machine, which must have what they need.
-    here: ClassVar[bool]
+    here: ClassVar[bool] = False
     # Whether the units are leased where they are measured. Else the driver leases each one before
     # it submits it, and gives it free when it has ended; those that lease themselves write records,
     # too, and a task is finished when all of its cells have one.
-    leases_itself: ClassVar[bool]
+    leases_itself: ClassVar[bool] = False
 
+    @abstractmethod
     def __init__(
         self, run: RunDirectory, execution: Execution, jobs: int, tasks: Sequence[Task]
     ) -> None: ...
 
     @property
+    @abstractmethod
     def room(self) -> int:
         """The number of tasks that it would take now."""
 
+    @abstractmethod
     def submit(self, task: Task) -> None:
         """Take a task. Raises `RefusedError` where it cannot take any."""
 
+    @abstractmethod
     def events(self, seconds: float) -> Iterable[Event]:
         """Yield what has happened since the last call; wait for something at most so long.
 
         Raises `RefusedError`, such as `StorageError`, where nothing can go on.
         """
 
+    @abstractmethod
     def leave(self, seconds: float = LEAVE_SECONDS) -> None:
         """Have every task left where it can go on later, and told as `left`, if not finished.
 
@@ -130,16 +136,14 @@ class Backend(Protocol):
 
         Raises `LabError` where they would end with it.
         """
+        raise LabError("units end with the run that has them here; backend slurm can detach")
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End what is running, within seconds, unless it was detached."""
+    def __exit__(self, *error: object) -> None:
+        """End what is running, within seconds, unless it may go on without this process."""
+        del error  # there may be nothing to end
 
 
 def load_backend(execution: Execution) -> type[Backend]:
@@ -199,19 +203,12 @@ class Jobs:
     trouble: str = ""
 
 
-class Queue(Protocol):
-    """The module of a backend that tells of its jobs, which `queue` in its row names."""
+def queues() -> list[Any]:
+    """Return the modules of the backends whose jobs outlive their driver.
 
-    def jobs(self, run: RunDirectory) -> Jobs:
-        """Return the jobs of a run that may run, and others that were submitted with them."""
-
-    def cancel(self, run: RunDirectory) -> list[str]:
-        """Cancel the jobs of a run and return their ids. Raises `RefusedError`."""
-
-
-def queues() -> list[Queue]:
-    """Return what tells of jobs, one of every backend that has jobs which outlive its driver."""
-    return [cast(Queue, imported(row.queue)) for row in BACKENDS if row.queue]
+    `jobs(run)` returns the `Jobs` of a run, and `cancel(run)` ends them and returns their ids.
+    """
+    return [imported(row.queue) for row in BACKENDS if row.queue]
 
 
 def any_may_run(run: RunDirectory) -> bool:

@@ -8,14 +8,14 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import psutil
 
-from maxk_lab.errors import LabError, RefusedError, warn
+from maxk_lab.errors import RefusedError, warn
 from maxk_lab.files import StorageError
 from maxk_lab.sweeps.quantities import spelled, spelled_size
-from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Backend, Event, Task
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.supervisor.devices import Devices
 from maxk_lab.sweeps.run.supervisor.fork_server import FORKS, Child, ForkServer
@@ -31,7 +31,7 @@ BETWEEN_LOOKS = 0.1
 _STARTS = 3
 
 
-class LocalBackend:
+class LocalBackend(Backend):
     """Processes of this machine, at most `jobs`, forked from a server as they are needed.
 
     Each unit has a process to itself, but units that call no function of the user's and follow each
@@ -40,8 +40,7 @@ class LocalBackend:
     for any process.
     """
 
-    here: ClassVar[bool] = True
-    leases_itself: ClassVar[bool] = False
+    here = True
 
     def __init__(
         self, run: RunDirectory, execution: Execution, jobs: int, tasks: Sequence[Task]
@@ -69,9 +68,6 @@ class LocalBackend:
         # The time by which every task has been left.
         self._leaving: float | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *error: object) -> None:
         """End every process that is left."""
         if self._server is not None:
@@ -91,10 +87,6 @@ class LocalBackend:
         self._leaving = time.monotonic() + seconds
         for child in self._open:
             child.leave()
-
-    def detach(self) -> None:
-        """Raise `LabError`: the processes end with this one."""
-        raise LabError("worker processes of this machine end with the run; detach needs a cluster")
 
     def events(self, seconds: float) -> Iterator[Event]:
         """Yield what the processes told, and what became of those that died or were too slow.

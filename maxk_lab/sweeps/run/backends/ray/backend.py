@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from maxk_lab.errors import LabError, RefusedError, first_line, warn
+from maxk_lab.errors import RefusedError, first_line, warn
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
 from maxk_lab.sweeps.plan.content import function_paths, source_files
-from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Task
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Backend, Event, Task
 from maxk_lab.sweeps.run.backends.ray.node import FILES, Parcel, measured
 from maxk_lab.sweeps.run.bundle import file_mappings
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -90,16 +90,13 @@ def joined(address: str, cpus: int, files: Path) -> Iterator[Any]:
             ray.shutdown()
 
 
-class RayBackend:
+class RayBackend(Backend):
     """Units as tasks of a Ray cluster, each of them measured once: retries are the driver's.
 
     Records travel back with the events. What the sweep names of the current folder travels with the
     job, the files of the cache that a unit can use with the unit, and new ones back. A cluster on
     this machine uses the cache itself.
     """
-
-    here: ClassVar[bool] = False
-    leases_itself: ClassVar[bool] = False
 
     def __init__(
         self, run: RunDirectory, execution: Execution, jobs: int, tasks: Sequence[Task]
@@ -162,12 +159,6 @@ class RayBackend:
     def leave(self, seconds: float = LEAVE_SECONDS) -> None:
         """End every task at once; what is not finished goes on from the last checkpoint here."""
         self._leaving = True
-
-    def detach(self) -> None:
-        """Raise `LabError`: the cluster ends what a driver has begun when that leaves."""
-        raise LabError(
-            "on Ray a run ends with its driver; start it where it can stay, or use backend slurm"
-        )
 
     def events(self, seconds: float) -> Iterator[Event]:
         """Yield what the nodes have told. Raises `RefusedError` where one cannot measure."""

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 from maxk_lab.errors import RefusedError
-from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Event, Job, Task
+from maxk_lab.sweeps.run.backends.backend import LEAVE_SECONDS, Backend, Event, Job, Task
 from maxk_lab.sweeps.run.backends.slurm import jobs
 from maxk_lab.sweeps.run.backends.slurm.pack import outcome_of
 from maxk_lab.sweeps.run.leases import drivers
@@ -35,17 +35,16 @@ class _Open:
     shown: Mapping[str, Any] | None = None
 
 
-class SlurmBackend:
+class SlurmBackend(Backend):
     """Jobs of a Slurm cluster, each with a pack of units, which it leases on its node.
 
     Nothing is submitted that a job has already that waits or runs, whoever has submitted it: a
     driver goes on where another one was detached, interrupted or killed. What is measured it reads
-    in the records. The jobs go on without their driver, also when it is interrupted;
-    `maxk-lab status --cancel` ends them.
+    in the records. The jobs go on without their driver: hours of waiting in a queue are not thrown
+    away by Ctrl-C. `maxk-lab status --cancel` ends them.
     """
 
-    here: ClassVar[bool] = False
-    leases_itself: ClassVar[bool] = True
+    leases_itself = True
     # Which units share a job is decided when all of them are known.
     room = 10**9
 
@@ -63,12 +62,6 @@ class SlurmBackend:
         self._leaving = False
         # What was told of the queue last.
         self._waiting: dict[str, Any] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Leave the jobs alone: hours of waiting in a queue are not thrown away by Ctrl-C."""
 
     def submit(self, task: Task) -> None:
         """Take a task, for which a job is found at the next call of `events`."""
