@@ -135,7 +135,7 @@ class Method:
 
     @property
     def needed_beside_rewards(self) -> str:
-        """What its weights need beside rewards, in words; empty if nothing."""
+        """The needs of its weights beside rewards, in words; empty if there are none."""
         if self.fit == "oracle":
             return "complete enumeration"
         if self.needs_ratios:

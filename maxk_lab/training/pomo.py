@@ -85,7 +85,7 @@ class PomoSettings(Model):
 
 
 class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
-    """What makes a REINFORCE model of RL4CO one of Max@K: loss, i.i.d. samples and validation.
+    """The loss, i.i.d. samples and validation that make a REINFORCE model of RL4CO one of Max@K.
 
     It stands before the model among the bases of a class, whose constructor calls `prepare`.
     """

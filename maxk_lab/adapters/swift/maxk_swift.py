@@ -64,7 +64,7 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
             )
 
     def _measuring(self) -> Any:
-        """What is measured while it trains; None where the environment asks for nothing."""
+        """The measurements that the environment asks for; None for none."""
         every = os.environ.get("MAXK_MEASURE_EVERY")
         if every is None:
             return None
