@@ -1,6 +1,7 @@
 """Claims get the verdict that the numbers carry: supported, refuted or undecided."""
 
 import math
+from functools import partial
 
 import pytest
 from pydantic import TypeAdapter
@@ -24,12 +25,7 @@ def verdict(lab):
         lab.record(cell, status="failed" if cell["id"] == lost else "done") for cell in cells
     ]
 
-    def judge(**claim):
-        model = TypeAdapter(Claim).validate_python({"name": "it", **claim})
-        (found,) = summarise_records(cells, records, name="study", claims=[model]).claims
-        return found.verdict, found.detail
-
-    return judge
+    return partial(lab.judged, cells, records)
 
 
 @pytest.mark.slow
@@ -120,12 +116,7 @@ def enumerated(lab):
     }
     records = [lab.record(cell, **known[cell["baseline"]]) for cell in cells]
 
-    def judge(**claim):
-        model = TypeAdapter(Claim).validate_python({"name": "it", **claim})
-        (found,) = summarise_records(cells, records, name="study", claims=[model]).claims
-        return found.verdict, found.detail
-
-    return judge
+    return partial(lab.judged, cells, records)
 
 
 @pytest.mark.slow
@@ -199,10 +190,8 @@ def trained(lab):
             lab.training_record(c, status="failed" if c["id"] in lost else "done") for c in cells
         ]
         gradient = lab.cells(baselines=("none",), ns=(8,), ks=(2,))
-        model = TypeAdapter(Claim).validate_python({"name": "it", "kind": "difference", **claim})
         both = cells + gradient, records + [lab.record(cell) for cell in gradient]
-        (found,) = summarise_records(*both, name="study", claims=[model]).claims
-        return found.verdict, found.detail
+        return lab.judged(*both, kind="difference", **claim)
 
     return judge
 
@@ -242,11 +231,8 @@ def test_a_difference_at_its_bound_is_not_beyond_it(lab):
     records = [lab.training_record(cell, noise=0.0, shared=0.0) for cell in cells]
     for record in records:
         record.metrics["final"]["value"] = [0.5] * 16
-    model = TypeAdapter(Claim).validate_python(
-        {"name": "it", "kind": "difference", "metric": "max@8", "at_least": 0, **CENTRED}
-    )
-    (found,) = summarise_records(cells, records, name="equal", claims=[model]).claims
-    assert found.verdict == "undecided"
+    claim = {"kind": "difference", "metric": "max@8", "at_least": 0, **CENTRED}
+    assert lab.judged(cells, records, **claim)[0] == "undecided"
 
 
 def test_a_difference_needs_all_seeds_of_both_rows(trained):

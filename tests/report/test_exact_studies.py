@@ -6,21 +6,12 @@ import json
 
 import pytest
 from compiled_charts import marks, rows
-from pydantic import TypeAdapter
 
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.report.write import figures
-from maxk_lab.sweeps.spec.claims import Claim
 
 OPTIMA = {1: 0.25, 2: 0.5, 4: 0.75}
-
-
-def judged(cells, records, **claim):
-    """(verdict, detail) of one claim."""
-    model = TypeAdapter(Claim).validate_python({"name": "it", **claim})
-    (found,) = summarise_records(cells, records, name="it", claims=[model]).claims
-    return found.verdict, found.detail
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +82,8 @@ ORDER = {"kind": "order", "metric": "optimum"}
     [([1, 2, 4], "supported"), ([1, 4], "supported"), ([4, 1], "refuted"), ([1, 4, 2], "refuted"),
      ([1, 8], "undecided")],
 )  # fmt: skip
-def test_the_order_of_optima_is_compared_exactly(both, along, verdict):
-    found, detail = judged(*both, **ORDER, along=[{"k": k} for k in along])
+def test_the_order_of_optima_is_compared_exactly(lab, both, along, verdict):
+    found, detail = lab.judged(*both, **ORDER, along=[{"k": k} for k in along])
     assert found == verdict, detail
 
 
@@ -100,7 +91,7 @@ def test_every_seed_must_have_the_order(lab):
     cells = lab.objective_cells(ks=(1, 2), seeds=(0, 1))
     optima = {(1, 0): 0.25, (2, 0): 0.5, (1, 1): 0.75, (2, 1): 0.75}
     records = [lab.done(cell, lab.curve(optima[cell["k"], cell["seed"]])) for cell in cells]
-    verdict, detail = judged(cells, records, **ORDER, along=[{"k": 1}, {"k": 2}])
+    verdict, detail = lab.judged(cells, records, **ORDER, along=[{"k": 1}, {"k": 2}])
     assert verdict == "refuted"
     assert "seed 1: 0.75 over 0.75" in detail
     summary = summarise_records(cells, records, name="seeds")
@@ -109,7 +100,7 @@ def test_every_seed_must_have_the_order(lab):
         "optimum": "the seeds differ",
         "optimum_value": "the seeds differ",
     }
-    assert judged(cells, records[:-1], **ORDER, along=[{"k": 1}, {"k": 2}])[0] == "undecided"
+    assert lab.judged(cells, records[:-1], **ORDER, along=[{"k": 1}, {"k": 2}])[0] == "undecided"
 
 
 def test_an_objective_without_an_optimum_says_why(lab):
@@ -122,7 +113,7 @@ def test_an_objective_without_an_optimum_says_why(lab):
     records = [lab.done(cells[0], flat), lab.done(cells[1], lab.curve(0.5))]
     text = render(summarise_records(cells, records, name="flat"), "terminal")
     assert "it is constant: all of objective/maxk/k1" in text
-    verdict, detail = judged(cells, records, **ORDER, along=[{"k": 1}, {"k": 2}])
+    verdict, detail = lab.judged(cells, records, **ORDER, along=[{"k": 1}, {"k": 2}])
     assert (verdict, "it is constant" in detail) == ("undecided", True)
 
 
@@ -136,9 +127,11 @@ def test_an_objective_without_an_optimum_says_why(lab):
         ("weight_min", 0, {"tolerance": 1e-12}, "refuted"),
     ],
 )
-def test_numbers_of_weights_are_compared_exactly(both, metric, value, slack, verdict):
+def test_numbers_of_weights_are_compared_exactly(lab, both, metric, value, slack, verdict):
     where = {"baseline": "subloo", "k": 2}
-    found, detail = judged(*both, kind="equals", metric=metric, value=value, where=where, **slack)
+    found, detail = lab.judged(
+        *both, kind="equals", metric=metric, value=value, where=where, **slack
+    )
     assert found == verdict, detail
 
 

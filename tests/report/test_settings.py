@@ -2,13 +2,11 @@
 
 import pytest
 from compiled_charts import rows
-from pydantic import TypeAdapter
 
 from maxk_lab.report.naming import environment_label, setting_of, setting_words, short_names
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.report.write import figures
 from maxk_lab.studies.gradient.pool import key
-from maxk_lab.sweeps.spec.claims import Claim
 from maxk_lab.sweeps.spec.figures import Figure
 
 ARMS = "environment.num_loc"
@@ -89,10 +87,9 @@ def test_the_sweep_s_own_figures_stand_for_those_of_every_setting(varied):
         ),
     ],
 )  # fmt: skip
-def test_claims_speak_of_settings(varied, claim, verdict, said):
-    model = TypeAdapter(Claim).validate_python({"name": "it", **claim})
-    (found,) = summarise_records(*varied, name="varied", claims=[model]).claims
-    assert (found.verdict, said in found.detail) == (verdict, True), found.detail
+def test_claims_speak_of_settings(lab, varied, claim, verdict, said):
+    found, detail = lab.judged(*varied, **claim)
+    assert (found, said in detail) == (verdict, True), detail
 
 
 def test_words():

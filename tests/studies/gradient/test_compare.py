@@ -43,14 +43,6 @@ def test_a_tested_bias_refutes_at_a_fifth_of_the_level(p_values, alpha: float, e
     assert (f"which refutes below {alpha / 5:g}" in judged.text) == (expected == "undecided")
 
 
-def test_a_claim_that_meets_an_alarm_is_undecided_with_its_reason() -> None:
-    alarm = row(BiasVerdict("alarm", p_value=1e-9, reason="rejected although proven unbiased"))
-    expected = Judged("undecided", "a row: alarm (rejected although proven unbiased)")
-    assert judge(CLAIM, [(row(NOTHING),), (alarm,)], 0.05) == expected
-    claim = BiasedClaim(name="it", kind="biased", bias="direction", where={"baseline": "none"})
-    assert judge(claim, [(alarm,)], 0.05) == expected
-
-
 def test_a_tested_bias_of_the_claimed_kind_supports_and_one_of_the_other_refutes() -> None:
     """Of a row that is derived biased: of another the test raises an alarm."""
     tested = row(BiasVerdict("biased", p_value=1e-9))
