@@ -94,7 +94,7 @@ def test_a_record_has_the_measures_of_the_table(records):
         has = {"enumerated": bool(getattr(read, "bias", None)), "off_policy": "behaviour" in cell}
         expected = {row.name for row in measures_of(study) if row.measured(**has)}
         assert expected <= set(metrics)
-        assert set(getattr(read, "points", ())) <= {*MEASURES.names()} or study == "objective"
+        assert set(read.model_extra or ()) <= {*MEASURES.names()}
         if study == "gradient":
             of_units = {row.name for row in measures_of(study) if row.of_units}
             assert set(read.measures) == expected & of_units

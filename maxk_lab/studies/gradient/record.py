@@ -33,11 +33,6 @@ class Metrics(RecordedUnits):
     coefficients: list[float | None] | list[list[float] | None] | None = None
 
     @property
-    def points(self) -> Mapping[str, float | None]:
-        """The value of every measure by its name, None where it is undefined."""
-        return self.__pydantic_extra__
-
-    @property
     def shown(self) -> Mapping[str, Any]:
         """The value of every measure, computed anew from the units, as a report does."""
         return point_estimates(Units.of(self), {})

@@ -146,37 +146,36 @@ def difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -> In
 
     With one seed it is paired by instance, and says nothing of other training runs.
     """
-    if reason := why_not_paired(row, other, k):
+    values, reason = _pairs(row, other, k)
+    if reason:
         return undefined(level, reason)
-    within = row.within.of_differences
-    if not row.one_seed:
-        return over_seeds(_by_seed(row, other, k), level, within)
-    by_instance = _by_instance(row, other, k)
-    if not by_instance:
-        return undefined(level, f"no values per instance at K = {k}")
-    return over_instances(by_instance, level, within)
+    over = over_instances if row.one_seed else over_seeds
+    return over(values, level, row.within.of_differences)
 
 
 def difference_p_value(row: TrainingRow, other: TrainingRow, k: int) -> float:
     """The two-sided p-value of no difference at k; NaN where there is no interval."""
-    if why_not_paired(row, other, k):
+    values, reason = _pairs(row, other, k)
+    if reason:
         return math.nan
-    if row.one_seed:
-        return p_value_over_instances(_by_instance(row, other, k))
-    return p_value(_by_seed(row, other, k), row.within.of_differences)
+    one = row.one_seed
+    return p_value_over_instances(values) if one else p_value(values, row.within.of_differences)
+
+
+def _pairs(row: TrainingRow, other: TrainingRow, k: int) -> tuple[list[float], str]:
+    """The differences by seed, of one seed by its instances; or why there are none."""
+    if reason := why_not_paired(row, other, k):
+        return [], reason
+    if not row.one_seed:
+        return _by_seed(row, other, k), ""
+    ((mine, theirs),) = seed_pairs(row, other)
+    if k not in mine.per_instance or k not in theirs.per_instance:
+        return [], f"no values per instance at K = {k}"
+    return np.subtract(mine.per_instance[k], theirs.per_instance[k]).tolist(), ""
 
 
 def _by_seed(row: TrainingRow, other: TrainingRow, k: int) -> list[float]:
     return [mine.curve[k - 1] - theirs.curve[k - 1] for mine, theirs in seed_pairs(row, other)]
-
-
-def _by_instance(row: TrainingRow, other: TrainingRow, k: int) -> list[float]:
-    """The differences on the instances of the one seed; empty where they were not kept."""
-    ((mine, theirs),) = seed_pairs(row, other)
-    if k not in mine.per_instance or k not in theirs.per_instance:
-        return []
-    found: list[float] = np.subtract(mine.per_instance[k], theirs.per_instance[k]).tolist()
-    return found
 
 
 def why_not_paired(row: TrainingRow, other: TrainingRow, k: int) -> str:

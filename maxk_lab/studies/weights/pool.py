@@ -47,7 +47,7 @@ class WeightsRow(ExactRow):
         if not self.all_finished:
             return math.nan
         # A record from before a measure was added lacks it.
-        found = [one.points.get(measure, math.nan) for one in self.by_seed.values()]
+        found = [getattr(one, measure, math.nan) for one in self.by_seed.values()]
         return float(min(found) if MEASURES.get(measure).pooled == "least" else np.mean(found))
 
     @property

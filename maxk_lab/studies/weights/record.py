@@ -19,11 +19,6 @@ class Metrics(Recorded):
     rewards: list[list[Number]]
     weights: list[list[Number]]
 
-    @property
-    def points(self) -> Mapping[str, float]:
-        """The value of every measure by its name."""
-        return self.__pydantic_extra__
-
     def check(self, cell: Mapping[str, Any]) -> None:
         """Raise `ValueError` where this cannot have been measured of the cell."""
         check_lengths(cell["groups"], {"rewards": self.rewards, "weights": self.weights})
