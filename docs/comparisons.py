@@ -80,8 +80,13 @@ def decoded(row: Row, other: Row, way: str) -> Row:
 
 
 def doubts(rows: Sequence[Row]) -> list[set[str]]:
-    """Return for each point without a star why: of every rival of the least, as its row has it."""
-    return [{rival.why for rival in row.measured.rivals} for row in rows if row.measured.rivals]
+    """Return for each point without a star why: of all that may be as low as the lowest."""
+    from maxk_lab.report.tables import grouped
+
+    points = grouped(rows, lambda row: row.measured.key.group).values()
+    over = ([row.measured.over_least for row in several] for several in points)
+    found = [{one.why for one in several if one and one.why} for several in over]
+    return [whys for whys in found if whys]
 
 
 def settings(rows: Sequence[Row], name: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from maxk_lab.report.claims import Judged, shown, side, strict_side, together
 from maxk_lab.report.document import number
@@ -23,9 +24,9 @@ from maxk_lab.statistics.log_ratios import UNPAIRED, log_ratio, stays_less, typi
 from maxk_lab.statistics.measures import LIKE_THESE, Question
 from maxk_lab.studies.gradient.pool import (
     FOUND_BIASED,
+    GradientKey,
     GradientRow,
     OverLeast,
-    Rival,
     Why,
     is_oracle,
     same_mean,
@@ -78,7 +79,7 @@ def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled
     ratios, were it missing, would not undo it (`stays_less`). The level is Bonferroni over all
     these comparisons of the sweep, so the probability of any wrong mark is at most `alpha`. Without
     a known lowest there is no mark, nor where too few instances carry a mean, or where a ratio is
-    undefined: `rivals` of the lowest has those that are not significantly different from it.
+    undefined.
 
     Every row of the group has its ratio to the lowest. The best possible is the joint optimum of
     the same environment, setting, stage, n and objective. A row derived biased has no ratio to it:
@@ -91,20 +92,22 @@ def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled
     ]
     found = contests(rows)
     level_of_best = _family_of_best(found, alpha).level
-    lowest = {one.first.key.group: one.least for one in found if one.least is not None}
-    rivals = {
-        one.least.key: rivals_of(one.least, one.others, level_of_best)
-        for one in found
-        if one.least is not None
-    }
+    lowest, stars = dict[Any, GradientRow](), set[GradientKey]()
+    whys: dict[GradientKey, tuple[Why | None, bool]] = {}
+    for one in found:
+        if (least := one.least) is not None:
+            lowest[least.key.group] = least
+            others = {row.key: why_not_less(least, row, level_of_best) for row in one.others}
+            stars |= set() if any(why for why, _ in others.values()) else {least.key}
+            whys |= others
     optima = {(row.key.gradient, row.key.n): row for row in rows if _is_optimum(row)}
     judged_rows = []
     for row in rows:
-        if row.key in rivals:
-            row = replace(row, best=not rivals[row.key], rivals=rivals[row.key])
-        least = lowest.get(row.key.group)
-        if least is not None and row.units and row.key != least.key:
-            row = replace(row, over_least=_over(row, least, level))
+        of_group = lowest.get(row.key.group)
+        if of_group is row:
+            row = replace(row, best=row.key in stars)
+        elif of_group is not None and row.units:
+            row = replace(row, over_least=_over(row, of_group, level, *whys.get(row.key, ())))
         optimum = optima.get((row.key.gradient, row.key.n))
         if optimum is not None and row.catalogued_unbiased:
             row = replace(row, over_best=_over_best(row, optimum, level))
@@ -126,14 +129,16 @@ def _is_optimum(row: GradientRow) -> bool:
     return row.key.method.baseline.row.name == _OPTIMUM
 
 
-def _over(row: GradientRow, least: GradientRow, level: float) -> OverLeast:
+def _over(
+    row: GradientRow, least: GradientRow, level: float, why: Why | None = None, here: bool = False
+) -> OverLeast:
     assert row.units is not None
     assert least.units is not None
     try:
         typical = typical_ratio(row.units, least.units, level=level)
     except ValueError:
         typical = None
-    return OverLeast(least.key.baseline, ratio(row, least, level), typical)
+    return OverLeast(least.key.baseline, ratio(row, least, level), typical, why, here)
 
 
 def _over_best(row: GradientRow, optimum: GradientRow, level: float) -> Interval:
@@ -162,22 +167,13 @@ def ratio(
     return found.mapped(lambda value: math.inf if value > _MOST else math.exp(value))
 
 
-def rivals_of(first: GradientRow, others: Iterable[GradientRow], level: float) -> tuple[Rival, ...]:
-    """Those of the others that do not differ significantly from `first`, each at `level`.
-
-    The one of least variance is `first` or one of them, as surely as all comparisons hold.
-    """
-    found = (_rival(first, other, level) for other in others)
-    return tuple(rival for rival in found if rival is not None)
-
-
-def _rival(first: GradientRow, other: GradientRow, level: float) -> Rival | None:
-    """None where `first` has less beyond doubt."""
+def why_not_less(first: GradientRow, other: GradientRow, level: float) -> tuple[Why | None, bool]:
+    """Why `first` has not less at this level, None where it has, and whether it has it `here`."""
     assert first.units is not None
     assert other.units is not None
     mean = log_ratio(first.units, other.units, level=level)
     if not mean.known:
-        return Rival(other.key.baseline, "unpaired" if mean.reason == UNPAIRED else "no interval")
+        return "unpaired" if mean.reason == UNPAIRED else "no interval", False
     typical = typical_ratio(first.units, other.units, level=level)
     why: Why | None = None
     if not mean.high < -_ROUNDING:
@@ -188,8 +184,7 @@ def _rival(first: GradientRow, other: GradientRow, level: float) -> Rival | None
         why = "median"
     elif not stays_less(first.units, other.units):
         why = "one instance"
-    here = why == "few instances" and 2 * typical.below > typical.instances
-    return None if why is None else Rival(other.key.baseline, why, here)
+    return why, why == "few instances" and 2 * typical.below > typical.instances
 
 
 @dataclass(frozen=True)
@@ -230,17 +225,15 @@ class Contest:
         return [row.key.baseline for row in self.candidates]
 
     @property
-    def against(self) -> list[Rival]:
-        """The rivals of the least, but for those that are the same as it on every instance."""
-        assert self.least is not None
-        return [rival for rival in self.least.rivals if rival.why != "same"]
+    def against(self) -> list[GradientRow]:
+        """The rows that do not differ significantly from the least, and are not the same as it."""
+        return [row for row in self.others if _why(row) not in (None, "same")]
 
     @property
     def top(self) -> tuple[str, ...]:
         """The least, and those that are the same as it on every instance, in their usual order."""
-        assert self.least is not None
-        same = {rival.baseline for rival in self.least.rivals if rival.why == "same"}
-        return tuple(name for name in self.competing if name in {self.least.key.baseline, *same})
+        same = (row for row in self.candidates if row is self.least or _why(row) == "same")
+        return tuple(row.key.baseline for row in same)
 
     @property
     def one(self) -> bool:
@@ -257,11 +250,7 @@ class Contest:
         """
         if self.least is None:
             return []
-        open_to = {rival.baseline for rival in self.least.rivals}
-        return [
-            self.least,
-            *(row for row in self.others if row.key.baseline in open_to and _may_be_least(row)),
-        ]
+        return [self.least, *(row for row in self.others if _why(row) and _may_be_least(row))]
 
     @property
     def clear(self) -> bool:
@@ -271,11 +260,17 @@ class Contest:
     @property
     def here(self) -> bool:
         """It is so on the instances that were measured, and nothing can be said of others."""
-        return bool(self.against) and all(rival.here for rival in self.against)
+        return bool(self.against) and all(
+            row.over_least and row.over_least.here for row in self.against
+        )
 
 
 def _variance(row: GradientRow) -> float:
     return row.intervals["variance"].value
+
+
+def _why(row: GradientRow) -> Why | None:
+    return None if row.over_least is None else row.over_least.why
 
 
 def _may_be_least(row: GradientRow) -> bool:
@@ -320,9 +315,8 @@ def compare(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Itera
         for row in one.candidates if one.least is not None else ():
             if row.over_least is not None:
                 assert one.least is not None
-                rivals = {rival.baseline: rival for rival in one.least.rivals}
-                rival = rivals.get(row.key.baseline)
-                yield _line(family, row, one.least, row.over_least.mean, rival)
+                over = row.over_least
+                yield _line(family, row, one.least, over.mean, over.why, over.here)
     pairs = []
     for group in grouped(
         filter(_is_fair, rows), lambda row: (row.key.gradient, row.key.n)
@@ -364,17 +358,22 @@ def _lines(
 ) -> Iterator[Comparison]:
     """A line for each row against the one that may have less variance."""
     for row, other in pairs:
-        rivals = rivals_of(other, [row], family.level)
-        yield _line(family, row, other, ratio(row, other, level), next(iter(rivals), None))
+        why, here = why_not_less(other, row, family.level)
+        yield _line(family, row, other, ratio(row, other, level), why, here)
 
 
 def _line(
-    family: Family, row: GradientRow, other: GradientRow, over: Interval, rival: Rival | None
+    family: Family,
+    row: GradientRow,
+    other: GradientRow,
+    over: Interval,
+    why: Why | None,
+    here: bool,
 ) -> Comparison:
-    """The variance of a row over that of another, which is lower unless `rival` says otherwise."""
+    """The variance of a row over that of another, which is lower unless `why` says otherwise."""
     verdict = "worse"
-    if rival is not None:
-        verdict = "open" if rival.why in ("unpaired", "no interval") else "tied"
+    if why is not None:
+        verdict = "open" if why in ("unpaired", "no interval") else "tied"
     return Comparison(
         family.name,
         row.key.path,
@@ -383,8 +382,8 @@ def _line(
         over,
         verdict,
         ratio=True,
-        reason="" if rival is None else _WHY[rival.why],
-        fixed=rival is not None and rival.here,
+        reason="" if why is None else _WHY[why],
+        fixed=here,
         comparisons=family.size,
         alpha=family.alpha,
     )

@@ -409,10 +409,9 @@ def _more(one: Contest) -> int:
     """
     assert one.least is not None
     factors = [1.0]
-    open_to = {rival.baseline for rival in one.against}
-    for row in one.rows:
+    for row in one.against:
         over = row.over_least
-        if row.key.baseline not in open_to or over is None or not over.mean.known:
+        if over is None or not over.mean.known:
             continue
         size = math.log(over.mean.value)
         if size <= math.log(_NEAR) or over.mean.low <= 0:

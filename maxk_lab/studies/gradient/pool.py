@@ -78,24 +78,15 @@ class OverLeast:
     """The variance of a row over that of `baseline`, the least of its group: paired ratios.
 
     `mean` is that of the mean variances, `typical` that of every instance, None where the two rest
-    on different instances.
+    on different instances. `why` the two do not differ significantly, at the level of stars, is
+    None where they do, and of a row that is no candidate. `here`: on the instances that were
+    measured the least has less all the same, beyond doubt and on most of them.
     """
 
     baseline: str
     mean: Interval
     typical: TypicalRatio | None
-
-
-@dataclass(frozen=True)
-class Rival:
-    """A baseline not significantly different from the lowest of its group, at the level of stars.
-
-    `here`: on the instances that were measured the least has less all the same, beyond doubt and on
-    most of them.
-    """
-
-    baseline: str
-    why: Why
+    why: Why | None = None
     here: bool = False
 
 
@@ -113,10 +104,10 @@ class GradientRow(PooledRow):
     where every group was enumerated. `over_best` is the variance over that of the best baseline
     there can be, where that was computed, `over_least` that over the least of the group. `typical`
     is the median over instances of the relative variance. `carrying` are the effective numbers of
-    instances behind the mean of the `variance` and of the `gradient`'s squared norm. `rivals` are
-    those not significantly different from the lowest of a group: without any, it is `best`. A row
-    is `testable` where the pool of some instance is large enough for a test of bias. `no_signal`
-    says why a row whose groups show no variance is compared with no other: it has no units either.
+    instances behind the mean of the `variance` and of the `gradient`'s squared norm. `best` is the
+    lowest of a group from which all other candidates differ significantly. A row is `testable`
+    where the pool of some instance is large enough for a test of bias. `no_signal` says why a row
+    whose groups show no variance is compared with no other: it has no units either.
     """
 
     key: GradientKey
@@ -133,7 +124,6 @@ class GradientRow(PooledRow):
     typical: Interval | None = None
     carrying: Mapping[str, float] = field(default_factory=dict)
     best: bool = False
-    rivals: tuple[Rival, ...] = ()
     testable: bool = True
     no_signal: str = ""
 

@@ -101,7 +101,7 @@ def test_equal_baselines_have_no_winner(lab, alike):
     centred, subloo = (row.intervals["variance"].value for row in rows.values())
     assert (centred < subloo) == (alike > 1)
     assert best(rows) == []
-    assert [rival.why for row in rows.values() for rival in row.rivals] == ["same"]
+    assert [row.over_least.why for row in rows.values() if row.over_least] == ["same"]
 
 
 def test_an_enumerated_cell_and_a_sampled_one_are_neither_beaten_nor_best(lab):
@@ -111,8 +111,7 @@ def test_an_enumerated_cell_and_a_sampled_one_are_neither_beaten_nor_best(lab):
     least, other = rows["subloo"], rows["centred"]
     assert least.intervals["variance"].high < other.intervals["variance"].low
     assert best(rows) == []
-    (rival,) = least.rivals
-    assert (rival.baseline, rival.why) == ("centred", "unpaired")
+    assert (other.over_least.baseline, other.over_least.why) == ("subloo", "unpaired")
 
 
 @pytest.mark.parametrize(
@@ -180,10 +179,9 @@ def test_no_star_where_one_instance_carries_the_mean(lab):
 
     rows = rows_of(lab, heavier, **PAIR | {"baselines": ("none", "subloo")})
     assert best(rows) == []
-    (rival,) = rows["subloo"].rivals
-    assert (rival.why, rival.here) == ("few instances", True)
-    # What is true of these instances is said all the same, and of the typical one.
     over = rows["none"].over_least
+    assert (over.why, over.here) == ("few instances", True)
+    # What is true of these instances is said all the same, and of the typical one.
     assert (over.mean.fallen_back, over.mean.question) == (True, THESE)
     assert over.mean.low < 30 / 0.9 < over.mean.high
     assert over.typical.median.low > 1
@@ -201,7 +199,7 @@ def test_no_star_where_the_typical_instance_says_otherwise(lab):
     rows = rows_of(lab, turned, **PAIR)
     assert rows["subloo"].intervals["variance"].value < rows["centred"].intervals["variance"].value
     assert best(rows) == []
-    assert [rival.why for rival in rows["subloo"].rivals] == ["median"]
+    assert rows["centred"].over_least.why == "median"
     typical = rows["centred"].over_least.typical
     assert (typical.below, typical.instances) == (18, 32)
 
