@@ -76,6 +76,17 @@ def test_grpo_and_rloo_are_ms_swifts_own(make, rewards):
     )
 
 
+def test_evaluation_has_groups_of_its_own_size(make, rewards):
+    trainer = make(num_generations_eval=3, k="3", baseline="subloo")
+    trainer.model.eval()
+    found = trainer._compute_advantages([], rewards, [])
+    weighed = (rewards @ torch.tensor([1.0, 0.5])).view(4, 3)
+    torch.testing.assert_close(found.view(4, 3), 3 * advantages(weighed, k=3, baseline="subloo"))
+    assert {"max@1", "max@2", "max@3"} == {key for key in trainer._metrics["eval"] if "@" in key}
+    trainer.num_generations_eval = 2
+    assert not trainer._compute_advantages([], rewards, []).any()
+
+
 def test_a_sample_without_any_reward_is_left_out(make, rewards):
     rewards[1] = torch.nan
     rewards[5, 0] = torch.nan

@@ -102,7 +102,8 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
         missing = rewards_per_func.isnan().all(1)
         rewards = torch.where(missing, torch.nan, rewards)
         mode = "train" if self.model.training else "eval"
-        if self.measuring and mode == "train" and self.measuring.due(self.state.global_step):
+        whole = mode == "train" and not self.dynamic_num_samples  # which rollouts may turn on
+        if whole and self.measuring and self.measuring.due(self.state.global_step):
             found = self.measuring.of_trainer(
                 self.accelerator,
                 self.model,
@@ -123,7 +124,7 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
         advantages = self.weighting.advantages(rewards[rows], groups, small_groups="zero")
         places = {request: place for place, request in enumerate(last)}
         n = max(Counter(groups).values())
-        ks = sorted({*(2**i for i in range(n.bit_length())), self.weighting.method.k})
+        ks = sorted({*(2**i for i in range(n.bit_length())), min(n, self.weighting.method.k)})
         for k, values in zip(ks, grouped_curve(rewards[rows], groups, ks).T, strict=True):
             self._metrics[mode][f"max@{k}"].append(values.nanmean().item())
         spread: Tensor = advantages[[places[request] for request in requests]]
