@@ -86,7 +86,7 @@ browser-test: $(STAMP)
 
 # Trainers whose pins are not ours. verl's declared ones want CUDA, so that it comes without them.
 adapters: .venvs/verl/.installed .venvs/swift/.installed
-	.venvs/verl/bin/python -m pytest --noconftest tests/adapters/test_verl.py
+	.venvs/verl/bin/python -m pytest --noconftest -m foreign tests/adapters/test_verl.py tests/adapters/test_examples.py
 	.venvs/swift/bin/python -m pytest --noconftest tests/adapters/test_swift.py
 
 ALONE_verl := verl==0.9.1

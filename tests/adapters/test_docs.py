@@ -47,13 +47,9 @@ def test_skyrl(registries):
     mask = torch.tensor([[1.0, 1.0, 0.0]]).repeat(19, 1)
     rewards = torch.zeros(19, 3)
     rewards[:, 1] = torch.tensor(FLAT)[order]
+    uids = np.array(["a"] * 9 + ["b"] * 10)[order]
     found, returns = registries["maxk"](
-        token_level_rewards=rewards,
-        response_mask=mask,
-        index=np.array(["a"] * 9 + ["b"] * 10)[order],
-        values=None,
-        config=None,
-        gamma=1.0,
+        token_level_rewards=rewards, response_mask=mask, index=uids, values=None, config=None
     )
     exact = torch.cat(WEIGHTS)[order][:, None] * mask
     torch.testing.assert_close(found, exact)

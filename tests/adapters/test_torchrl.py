@@ -34,42 +34,35 @@ def fill(transform, trajectories):
     return buffer[:]
 
 
-# Two groups of four, of which one is not complete, drawn in turns; episodes of 1 to 3 steps.
-REWARDS = [[1.0, 2.0], [0.0], [5.0, 0.0, 2.0], [1.5], [0.5, 0.5], [9.0], [4.0, 0.0]]
-GROUPS = [0, 1, 0, 0, 1, 1, 0]
+def episodes():
+    """Two groups of four, of which one is not complete, drawn in turns; of 1 to 3 steps each."""
+    rewards = [[1.0, 2.0], [0.0], [5.0, 0.0, 2.0], [1.5], [0.5, 0.5], [9.0], [4.0, 0.0]]
+    return [trajectory(*one) for one in zip([0, 1, 0, 0, 1, 1, 0], rewards, strict=True)]
+
+
+RETURNS, LENGTHS = torch.tensor([3.0, 7.0, 1.5, 4.0]), torch.tensor([2, 3, 1, 2])
 
 
 @pytest.mark.parametrize("baseline", ["subloo", "none", "centred"])
 def test_a_complete_group_has_n_times_its_weights_at_every_step(baseline):
-    episodes = [trajectory(*one) for one in zip(GROUPS, REWARDS, strict=True)]
-    held = fill(MaxKAdvantage(4, "group", k=3, baseline=baseline), episodes)
-    weights = 4 * advantages([3.0, 7.0, 1.5, 4.0], k=3, baseline=baseline).float()
-    torch.testing.assert_close(
-        held["advantage"][:, 0], weights.repeat_interleave(torch.tensor([2, 3, 1, 2]))
-    )
+    held = fill(MaxKAdvantage(4, "group", k=3, baseline=baseline), episodes())
+    weights = 4 * advantages(RETURNS, k=3, baseline=baseline)
+    torch.testing.assert_close(held["advantage"][:, 0], weights.repeat_interleave(LENGTHS))
 
 
 def test_grpo_is_torchrls_own():
-    episodes = [trajectory(*one) for one in zip(GROUPS, REWARDS, strict=True)]
-    copies = [one.clone() for one in episodes]
-    ours = fill(MaxKAdvantage(4, "group", estimator="grpo[1e-12]"), episodes)
-    theirs = fill(MCAdvantage(4, "group", trajectory_return="sum"), copies)
+    ours = fill(MaxKAdvantage(4, "group", estimator="grpo[1e-12]"), episodes())
+    theirs = fill(MCAdvantage(4, "group", trajectory_return="sum"), episodes())
     torch.testing.assert_close(ours["advantage"], theirs["advantage"])
 
 
 def test_lengths_and_missing_returns_are_seen():
-    lengths = torch.tensor([2.0, 3.0, 1.0, 2.0])
-    episodes = [trajectory(*one) for one in zip(GROUPS, REWARDS, strict=True)]
-    held = fill(MaxKAdvantage(4, "group", estimator="reinforce", baseline="opo"), episodes)
-    weights = 4 * advantages(
-        torch.tensor([3.0, 7.0, 1.5, 4.0]),
-        estimator="reinforce",
-        baseline="opo",
-        trajectory_weights={"length": lengths},
-    )
+    pair = {"estimator": "reinforce", "baseline": "opo"}
+    held = fill(MaxKAdvantage(4, "group", **pair), episodes())
+    weights = 4 * advantages(RETURNS, **pair, trajectory_weights={"length": LENGTHS.float()})
     torch.testing.assert_close(held["advantage"][[0, 2, 5, 6], 0], weights)
-    episodes = [trajectory(0, [reward]) for reward in (1.0, torch.nan, 3.0, 0.0)]
-    held = fill(MaxKAdvantage(4, "group", k=2), episodes)
+    missing = [trajectory(0, [reward]) for reward in (1.0, torch.nan, 3.0, 0.0)]
+    held = fill(MaxKAdvantage(4, "group", k=2), missing)
     weights = torch.zeros(4)
     weights[[0, 2, 3]] = 3 * advantages(torch.tensor([1.0, 3.0, 0.0]), k=2)
     torch.testing.assert_close(held["advantage"][:, 0], weights)
