@@ -88,11 +88,6 @@ class Unit(ABC):
         """All that tells one cell of the unit from others, but for its grid point."""
         return {"identity_version": IDENTITY_VERSION, "study": self.study, **self.meaning()}
 
-    def meaning_with(self, content: Content) -> dict[str, Any]:
-        """Return the same of the cells whose estimator or baseline is of this content."""
-        shared = self.shared_meaning
-        return shared | {"content": {**self.own_content, **content}} if content else shared
-
     def memory(self) -> Sequence[Need]:
         """Return what it has in memory at once, each alone and counted low."""
         return ()
@@ -164,9 +159,11 @@ class Cell:
 
     def meaning(self) -> dict[str, Any]:
         """Return all that tells the cell from others, with the content of what its axes name."""
-        axes, content = self._axes, self.unit.content
+        axes, shared, content = self._axes, self.unit.shared_meaning, self.unit.content
         names = named_on_axes(axes) if content else ()
-        return self.unit.meaning_with({key: content[key] for key in names if key in content}) | axes
+        if own := {key: content[key] for key in names if key in content}:
+            shared = shared | {"content": {**self.unit.own_content, **own}}
+        return shared | axes
 
     @cached_property
     def id(self) -> str:

@@ -21,9 +21,6 @@ from maxk_lab.sweeps.studies import STUDIES
 
 __all__ = ["Record", "RunDirectory", "Status"]
 
-# The most records of which it is told why they are stale.
-_EXPLAINED = 1000
-
 
 class RunDirectory:
     """A run on disk: `<root>/{spec.yaml, records/, cache/, report/}`.
@@ -185,8 +182,9 @@ class RunDirectory:
         try:
             return Record.from_line(self.store.read(head), planned)
         except (ValueError, OSError) as error:
-            place = f"{self.records_path / head.segment}:{self.store.line_number(head)}"
-            return f"{place}: the record of cell {head.id} is damaged and not used: {error}"
+            path = self.records_path / head.segment
+            line = path.read_bytes()[: head.offset].count(b"\n") + 1
+            return f"{path}:{line}: the record of cell {head.id} is damaged and not used: {error}"
 
     def records(self, plan: Plan) -> list[Record]:
         """Return the records of the plan's cells in its order, failed too, with its setting."""
@@ -225,12 +223,9 @@ class RunDirectory:
         return [one for one in self.ids() if one not in planned]
 
     def stale_because(self, plan: Plan) -> dict[str, str]:
-        """Return the reasons why the plan does not ask for them, by their ids.
-
-        Of very many, those of the first.
-        """
+        """Return the reasons why the plan does not ask for them, by their ids."""
         stale, heads = self.stale(plan), self.heads
-        records = (self._of(heads.get(one)) for one in stale[:_EXPLAINED])
+        records = (self._of(heads.get(one)) for one in stale)
         reasons = changes((record.cell for record in records if record is not None), plan)
         return {one: reasons.get(one, ELSE) for one in stale}
 

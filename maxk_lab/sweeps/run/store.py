@@ -150,10 +150,6 @@ class Store:
             raise ValueError("it was replaced while it was read")
         return line
 
-    def line_number(self, head: Head) -> int:
-        """Return the line of its segment that a record stands on, from 1."""
-        return (self.folder / head.segment).read_bytes()[: head.offset].count(b"\n") + 1
-
     @property
     def damaged(self) -> list[Damage]:
         """The damaged lines, but for those whose cell has a sound record."""

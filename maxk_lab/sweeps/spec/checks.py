@@ -14,7 +14,7 @@ from maxk_lab.installed import PLACES, NoModuleError, is_function_path, place_of
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.grid import Conditions, describe
 from maxk_lab.sweeps.plan.identity import canonical_json
-from maxk_lab.sweeps.plan.needs import MOST_BYTES, largest_need, memory_of_machine, size
+from maxk_lab.sweeps.plan.needs import MOST_BYTES, largest_need
 from maxk_lab.sweeps.spec.blocks import Block, Parts
 from maxk_lab.sweeps.spec.claims import check_claims
 from maxk_lab.sweeps.spec.fields import Grid
@@ -133,14 +133,6 @@ def check_checkpoints(found: Sequence[Variant], source: Source) -> None:
         from maxk_lab.sweeps.run.checkpoints import check_checkpoint
 
         known.add(key)
-        row, there = ENVIRONMENTS.get(variant.environment["name"]), memory_of_machine()
-        needed = row.footprint({**variant.environment, **variant.policy}).policy
-        if there is not None and needed > there:
-            source.add(
-                ("policy",),
-                f"takes at least {size(needed)} of memory, and this machine has {size(there)}",
-            )
-            return
         try:
             check_checkpoint(variant.environment, variant.policy)
         except LabError as error:

@@ -141,15 +141,6 @@ def test_one_problem_at_its_place(saved: Path, write: Write, line: str, expected
     assert problem.startswith(f"sweep.yaml:{expected}")
 
 
-def test_a_policy_that_the_machine_cannot_hold_is_not_made(
-    saved: Path, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("maxk_lab.sweeps.spec.checks.memory_of_machine", lambda: 16)
-    (problem,) = problems(write(HEAD + "policy: {checkpoint: a.pt}\n" + GRADIENT))
-    words = "policy: takes at least 32 B of memory, and this machine has 16 B"
-    assert problem == f"sweep.yaml:4:9: {words}"
-
-
 def test_every_study_begins_with_the_checkpoint(saved: Path, write: Write) -> None:
     """A policy that has settled on one arm gives every sample of an instance the same reward."""
     settled = {

@@ -9,7 +9,7 @@ import select
 import signal
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from socket import socket
@@ -70,8 +70,10 @@ def run_unit(task: Task, line: socket, *, calls: bool) -> None:
     try:
         try:
             measure = load(task.measure)
-            # For the functions of the user: the lab draws from generators of its own.
-            seed_generators(_process_seed(task.unit))
+            # For the functions of the user: the lab draws from generators of its own. Neither
+            # places nor the content of code change the seed.
+            told = {name: value for name, value in task.unit.items() if name != "content"}
+            seed_generators(derive_seed("process", without_paths(told)))
             check_content(task.cells[0]["study"], task.unit, task.cells)
             cache = Path(task.root) / "cache"
             work.keep_all(measure(task.unit, list(task.cells), cache=cache, event=work.progress))
@@ -88,12 +90,6 @@ def run_unit(task: Task, line: socket, *, calls: bool) -> None:
         # No fault of the cell: it is measured when there is room for its record.
         work.tell("cannot_write", error=str(error))
     work.tell("unit_finished")
-
-
-def _process_seed(unit: Mapping[str, Any]) -> int:
-    """The seed of global generators: neither places nor the content of code change it."""
-    told = {name: value for name, value in unit.items() if name != "content"}
-    return derive_seed("process", without_paths(told))
 
 
 def _told(error: BaseException) -> str:
