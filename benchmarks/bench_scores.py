@@ -78,7 +78,7 @@ def of_several_prompts() -> None:
     per_prompt = SAMPLES // PROMPTS
     actions = environment.rollout(policy, instances, per_prompt, seed=2).actions
     parameters = list(policy.parameters())
-    alone = [environment.select(instances, i) for i in range(PROMPTS)]
+    alone = [instances[i : i + 1] for i in range(PROMPTS)]
 
     def floor() -> object:
         return torch.autograd.grad(

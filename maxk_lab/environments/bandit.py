@@ -41,9 +41,6 @@ class Bandit:
         with isolated_rng(seed):
             return torch.randn(count, self.arms, dtype=torch.float64) + self.reward_shift
 
-    def select(self, instances: Tensor, index: int) -> Tensor:
-        return instances[index : index + 1]
-
     @torch.no_grad()
     def rollout(self, policy: nn.Module, instances: Tensor, n: int, *, seed: int) -> Rollouts:
         probabilities = policy().exp().expand(len(instances), -1)

@@ -16,7 +16,8 @@ from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
 
-# A batch of problem instances; only the environment that made it looks inside.
+# A batch of problem instances, which can be counted with `len` and sliced; only the environment
+# that made it looks inside.
 Instances = Any
 # Where an optimum is not asked for by name, at most so many trajectories are listed.
 AUTO_TRAJECTORIES = 250_000
@@ -39,9 +40,6 @@ class Environment(Protocol):
 
         The held-out ones share none with the others; continuous instances never repeat anyway.
         """
-
-    def select(self, instances: Instances, index: int) -> Instances:
-        """Instance `index` alone, as a batch of one."""
 
     def rollout(self, policy: nn.Module, instances: Instances, n: int, *, seed: int) -> Rollouts:
         """`n` i.i.d. trajectories per instance, without gradient."""
@@ -135,8 +133,7 @@ class FullEnvironment(Environment, Protocol):
     def read_instances(self, path: str | Path) -> Instances:
         """The instances of a file or a folder of files, in the order of their names.
 
-        They can be counted with `len` and sliced. Raises `LabError` when they are none of this
-        environment's.
+        Raises `LabError` when they are none of this environment's.
         """
 
     def write_instances(self, instances: Instances, path: str | Path) -> None:
@@ -253,4 +250,4 @@ def method_for(environment: Environment, instances: Instances, reference: str) -
 
 
 def _rewards(environment: Environment, instances: Instances, index: int) -> Tensor:
-    return environment.enumerate(environment.select(instances, index))[1].double()
+    return environment.enumerate(instances[index : index + 1])[1].double()

@@ -54,9 +54,6 @@ class Gaussian:
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
         return torch.empty(count, 0, dtype=torch.float64)
 
-    def select(self, instances: Tensor, index: int) -> Tensor:
-        return instances[index : index + 1]
-
     @torch.no_grad()
     def rollout(self, policy: nn.Module, instances: Tensor, n: int, *, seed: int) -> Rollouts:
         mean, log_scale = policy()

@@ -42,7 +42,7 @@ def test_every_environment_keeps_the_contract(row):
     assert torch.equal(
         environment.log_probs(policy, instances, rollouts.actions), rollouts.log_probs
     )
-    alone = environment.select(instances, 1)
+    alone = instances[1:2]
     torch.testing.assert_close(
         environment.log_probs(policy, alone, rollouts.actions[1:2])[0],
         rollouts.log_probs[1],
@@ -98,7 +98,7 @@ def test_samples_are_independent_draws_of_what_is_listed(row):
     """
     environment = make(row)
     policy, instances = environment.policy(0), environment.instances(2, 1)
-    alone = environment.select(instances, 1)
+    alone = instances[1:2]
     listed, rewards = environment.enumerate(alone)
     probabilities = environment.log_probs(policy, alone, listed.unsqueeze(0))[0].detach().exp()
     rollouts = environment.rollout(policy, instances, DRAWS, seed=3)
@@ -218,7 +218,7 @@ def tempered_by_hand(actions, log_probs, temperature):
 )
 def test_a_temperature_divides_the_log_probabilities_of_every_decision(row, temperature):
     environment, policy, instances, _ = drawn(row)
-    tempered, one = environment.tempered(temperature), environment.select(instances, 0)
+    tempered, one = environment.tempered(temperature), instances[:1]
     actions, _ = environment.enumerate(one)
     with torch.no_grad():
         plain, found = (
@@ -294,7 +294,7 @@ def test_what_is_integrated_is_what_the_samples_say(row):
     if not supports(environment, "exact_objective"):
         return
     assert environment.has_exact
-    alone = environment.select(instances, 0)
+    alone = instances[:1]
     for k in (1, 4):
         value = environment.exact_objective(policy, alone, Objective("max", k))
         exact = torch.autograd.grad(value, list(policy.parameters()))

@@ -132,7 +132,7 @@ def test_quadratic_forms_equal_the_gradients_written_out():
     (metrics,) = measured(pool, sampled("maxk", "centred", 4, 2, partitions=2)).values()
     order = group_order(3, 12, 4, 2, 0)
     for i in range(3):
-        instance = environment.select(instances, i)
+        instance = instances[i : i + 1]
         listed, _ = environment.enumerate(instance)
         estimates = []
         for group in order[i].reshape(-1, 4):

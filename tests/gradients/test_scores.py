@@ -125,7 +125,7 @@ def test_the_products_of_several_instances_at_once_are_those_of_each(row):
         norms = trajectory_squared_norms(environment, policy, instances, actions)
     assert grams.dtype == norms.dtype == torch.float64
     for b in range(3):
-        scores = batched(environment, policy, environment.select(instances, b), actions[b : b + 1])
+        scores = batched(environment, policy, instances[b : b + 1], actions[b : b + 1])
         lengths = scores.norm(dim=1)
         assert relative(grams[b], scores @ scores.T, lengths) < 1e-10
         torch.testing.assert_close(norms[b], lengths.square(), rtol=1e-10, atol=0)
@@ -295,10 +295,10 @@ def test_a_policy_of_any_make_is_scored_by_its_layers_where_these_tell_its_score
     policy, instances = other(policy), environment.instances(2, 1)
     length = environment.prompt_length + environment.max_length
     actions = environment.rollout(policy, instances, length, seed=2).actions
-    check_products(environment, policy, environment.select(instances, 0), actions[:1], way)
+    check_products(environment, policy, instances[:1], actions[:1], way)
     grams = trajectory_grams(environment, policy, instances, actions)
     for b in range(2):
-        scores = batched(environment, policy, environment.select(instances, b), actions[b : b + 1])
+        scores = batched(environment, policy, instances[b : b + 1], actions[b : b + 1])
         torch.testing.assert_close(grams[b], scores @ scores.T, rtol=1e-9, atol=1e-11)
 
 

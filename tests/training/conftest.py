@@ -61,9 +61,6 @@ class Sequences:
         self.seen.append((count, seed, held_out))
         return torch.arange(count)
 
-    def select(self, instances, index):
-        return instances[index : index + 1]
-
     @torch.no_grad()
     def rollout(self, policy, instances, n, *, seed):
         actions = torch.zeros(len(instances), n, LENGTH, dtype=torch.long)

@@ -46,9 +46,6 @@ class Completions:
         """The texts of the prompts, each n times, and the columns that rewards read of them."""
         raise NotImplementedError
 
-    def select(self, instances: Tensor, index: int) -> Tensor:
-        return instances[index : index + 1]
-
     def tempered(self, temperature: float) -> Self:
         environment = copy.copy(self)
         environment.temperature = self.temperature * temperature

@@ -52,9 +52,6 @@ class RL4COEnvironment:
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> TensorDict:
         return problems.draw_instances(self.env, count, seed, self.dtype)
 
-    def select(self, instances: TensorDict, index: int) -> TensorDict:
-        return instances[index : index + 1]
-
     def place(self, instances: TensorDict, device: torch.device | str) -> TensorDict:
         return instances.to(device)
 

@@ -67,7 +67,7 @@ def draw_pool(
     betted, each = chosen(count, size)
     drawer = policy if behaviour is None else behaviour
     for i in range(count):
-        instance = environment.select(instances, i)
+        instance = instances[i : i + 1]
         rollouts = checked(
             environment.rollout(drawer, instance, size, seed=derive_seed("rollouts", seed, i)),
             size,

@@ -80,7 +80,7 @@ def check_drawn(
     """
     selected, each = chosen(*actions.shape[:2])
     if each > 1:
-        drawn = [(environment.select(instances, i), actions[i, :each]) for i in selected]
+        drawn = [(instances[i : i + 1], actions[i, :each]) for i in selected]
         check_graph(environment, policy, *drawn[0])
         check_sampler(environment, policy, drawn)
 

@@ -86,13 +86,13 @@ def _by_groups(
 
     They come instance by instance where trajectories share an encoding or have no way of their own.
     """
-    if _holds(environment, policy, environment.select(instances, 0), actions[:1]):
+    if _holds(environment, policy, instances[:1], actions[:1]):
         scores = _declared(environment, policy, instances, actions, True)
         if len(actions) == 1 or not (isinstance(scores, LayerScores) and scores.encoding):
             yield scores, len(actions)
             return
     for b, group in enumerate(actions):
-        one = environment.select(instances, b)
+        one = instances[b : b + 1]
         yield instance_scores(environment, policy, one, group, compressed=True), 1
 
 
@@ -111,7 +111,7 @@ def _declared(
     inputs = environment.trajectory_inputs(instances, actions)
     with torch.enable_grad(), recorded_calls(policy, 1, trained(policy)) as calls:
         # The inputs may be of several instances where the policy makes no encoding.
-        encoding = environment.encoding(policy, environment.select(instances, 0))
+        encoding = environment.encoding(policy, instances[:1])
     return LayerScores(environment, policy, inputs, encoding, calls, compressed)
 
 

@@ -118,7 +118,7 @@ def _exact_at(unit: Mapping[str, Any], x: float) -> Callable[[Objective], float]
     """Return the exact objective of the unit's environment with its parameter at `x`."""
     environment, policy = _made(unit, x)
     data_seed = derive_seed("study", unit["environment"], unit["seed"])
-    instance = environment.select(environment.instances(1, derive_seed("instances", data_seed)), 0)
+    instance = environment.instances(1, derive_seed("instances", data_seed))
     if environment.enumerable:
         probabilities, rewards = _listed(environment, policy, instance)
         return lambda wanted: float(exact_value(probabilities, rewards, wanted))

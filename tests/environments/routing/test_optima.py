@@ -91,9 +91,6 @@ class Listed:
 
     enumerable = True
 
-    def select(self, instances, index):
-        return instances[index : index + 1]
-
     def enumerate(self, instances):
         return torch.arange(instances.shape[1]).unsqueeze(1), instances[0]
 
