@@ -110,23 +110,20 @@ class FullEnvironment(Environment, Protocol):
     def start_count(self, instances: Instances) -> int:
         """The number of first actions that can be forced on each of these instances."""
 
-    # "greedy": rewards [B] on the original instances, without gradient
-    def greedy(self, policy: nn.Module, instances: Instances) -> Tensor:
-        """The reward of taking the most likely action throughout."""
+    # "greedy"
+    def greedy(
+        self,
+        policy: nn.Module,
+        instances: Instances,
+        *,
+        augmented: bool = False,
+        multistart: bool = False,
+    ) -> Tensor:
+        """The reward [B] of taking the most likely action throughout, without gradient.
 
-    def greedy_augmented(self, policy: nn.Module, instances: Instances) -> Tensor:
-        """The best greedy reward over an instance's eight rotated and mirrored copies.
-
-        Raises `LabError` where there are no coordinates to rotate.
-        """
-
-    def greedy_multistart(self, policy: nn.Module, instances: Instances) -> Tensor:
-        """The best greedy reward over all forced first actions. Raises as `forced_starts`."""
-
-    def greedy_multistart_augmented(self, policy: nn.Module, instances: Instances) -> Tensor:
-        """The best over all forced first actions on each of the eight copies, as in POMO's paper.
-
-        Raises `LabError` where one of the two does.
+        It is the best over all forced first actions where `multistart` asks for these, and over an
+        instance's eight rotated and mirrored copies where `augmented` does; both as in POMO's
+        paper. Raises `LabError` where there are no such starts, or no coordinates to rotate.
         """
 
     # The row's `files`: environments may share instances, but not their rewards.

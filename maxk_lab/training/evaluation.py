@@ -143,7 +143,9 @@ def decoded(
                 rewards = sample_rewards(forced, policy, instances, samples, extras_seed)
                 measured[way] = rewards.amax(1)
             else:
-                measured[way] = getattr(environment, way)(policy, instances).cpu().double()
+                assert supports(environment, "greedy")
+                asked = {name: name in way for name in ("augmented", "multistart")}
+                measured[way] = environment.greedy(policy, instances, **asked).cpu().double()
         except LabError as error:
             measured[way] = str(error)
     return Decoded(tempered, measured)

@@ -252,7 +252,7 @@ def test_a_row_declares_what_its_environment_can_do(row):
     """Validation believes the row, and the run asks the environment: both must say the same."""
     environment = make(row)
     for declared, *methods in (
-        ("greedy" in row.supports, "greedy", "greedy_augmented", "greedy_multistart_augmented"),
+        ("greedy" in row.supports, "greedy"),
         ("tempered" in row.supports, "tempered"),
         ("cuda" in row.supports, "place"),
         (bool(row.files), "read_instances", "write_instances", "instances_hash"),

@@ -122,21 +122,20 @@ class RL4COEnvironment:
         return decoding.step_by_step(start, decoding.replayed(rest))[1].log_probs.sum(1)
 
     @torch.no_grad()
-    def greedy(self, policy: nn.Module, instances: TensorDict) -> Tensor:
-        return self._best_greedy(self._start(policy, instances, 1), 1)
-
-    @torch.no_grad()
-    def greedy_augmented(self, policy: nn.Module, instances: TensorDict) -> Tensor:
-        return self._best_of_copies(policy, instances, 1)
-
-    @torch.no_grad()
-    def greedy_multistart(self, policy: nn.Module, instances: TensorDict) -> Tensor:
-        forced, n = self.forced_starts(), self.start_count(instances)
-        return forced._best_greedy(forced._started(policy, instances, n), n)
-
-    @torch.no_grad()
-    def greedy_multistart_augmented(self, policy: nn.Module, instances: TensorDict) -> Tensor:
-        return self.forced_starts()._best_of_copies(policy, instances, self.start_count(instances))
+    def greedy(
+        self,
+        policy: nn.Module,
+        instances: TensorDict,
+        *,
+        augmented: bool = False,
+        multistart: bool = False,
+    ) -> Tensor:
+        environment = self.forced_starts() if multistart else self
+        n = self.start_count(instances) if multistart else 1
+        if augmented:
+            return environment._best_of_copies(policy, instances, n)
+        decoded = decoding.greedily(environment._started(policy, instances, n))
+        return unbatchify(self.env.get_reward(decoded.state, decoded.actions), n).amax(1)
 
     def read_instances(self, path: str | Path) -> TensorDict:
         return files.read_instances(self.env, path, self.dtype)
@@ -174,10 +173,6 @@ class RL4COEnvironment:
         start = self._start(policy, instances, n, first)
         tokens = decoding.step_by_step(start, decoding.replayed(rest))[1]
         return mapped(lambda values: unbatchify(values, n), tokens)
-
-    def _best_greedy(self, start: decoding.Start, n: int) -> Tensor:
-        decoded = decoding.greedily(start)
-        return unbatchify(self.env.get_reward(decoded.state, decoded.actions), n).amax(1)
 
     def _best_of_copies(self, policy: nn.Module, instances: TensorDict, n: int) -> Tensor:
         """The best of n greedy solutions of each symmetric copy, as the instance itself values."""

@@ -328,7 +328,7 @@ def test_forced_starts_have_the_gradient_and_the_greedy_best_of_rl4co_own_multis
     with torch.no_grad():
         out = policy(instances.clone(), environment.env, **how)
     best = unbatchify(out["reward"], len(out["reward"]) // B).amax(1)
-    torch.testing.assert_close(environment.greedy_multistart(policy, instances), best)
+    torch.testing.assert_close(environment.greedy(policy, instances, multistart=True), best)
 
 
 def test_starts_go_round_the_cities_there_are_and_not_those_that_are_usually_drawn():
@@ -341,7 +341,7 @@ def test_starts_that_cannot_be_are_refused():
     for name in ("op", "smtwtp"):
         environment = make(name)
         with pytest.raises(LabError, match=f"{name} has no forced starts"):
-            environment.greedy_multistart(environment.policy(0), environment.instances(B, 1))
+            environment.greedy(environment.policy(0), environment.instances(B, 1), multistart=True)
     forced = make("flp", to_choose=1).forced_starts()
     with pytest.raises(LabError, match="leaves nothing to decide"):
         forced.rollout(forced.policy(0), forced.instances(B, 1), 2, seed=0)
@@ -363,7 +363,7 @@ def test_augmentation_takes_the_best_tour_of_the_eight_symmetric_instances():
     for locs in dihedral_8_augmentation(instances["locs"]).view(8, B, 8, 2):
         turned = instances.clone().set("locs", locs)
         best = torch.maximum(best, environment.greedy(policy, turned))
-    found = environment.greedy_augmented(policy, instances)
+    found = environment.greedy(policy, instances, augmented=True)
     torch.testing.assert_close(found, best, rtol=1e-12, atol=1e-12)
 
 
@@ -372,10 +372,10 @@ def test_the_best_of_all_starts_on_all_copies_is_that_of_the_copies_one_by_one(n
     environment = make(name)
     policy, instances = environment.policy(0), environment.instances(B, 1)
     copies = problems.symmetric_copies(environment.env, instances)
-    apart = [environment.greedy_multistart(policy, copies[i * B : (i + 1) * B]) for i in range(8)]
-    found = environment.greedy_multistart_augmented(policy, instances)
+    apart = [environment.greedy(policy, one, multistart=True) for one in copies.split(B)]
+    found = environment.greedy(policy, instances, augmented=True, multistart=True)
     torch.testing.assert_close(found, torch.stack(apart).amax(0), rtol=1e-12, atol=1e-12)
-    assert not torch.equal(found, environment.greedy_multistart(policy, instances))
+    assert not torch.equal(found, environment.greedy(policy, instances, multistart=True))
 
 
 @pytest.mark.parametrize(("scale", "side"), [(True, 150 / 480), (False, 150.0)])
