@@ -2,16 +2,17 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+from drawn_units import enumerated
 from scipy import stats
 
 from maxk_lab.statistics.bias import bias_verdicts
 from maxk_lab.statistics.deviations import CARRYING, Deviation
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.measures import GROUPS_TO_SEE
-from maxk_lab.statistics.units import Units
 
 COLUMNS = ("mean", "variance", "third", "carrying")
 
@@ -26,18 +27,6 @@ def only_on(index, value, count=16, other=0.0):
     found = np.full(count, other)
     found[index] = value
     return found
-
-
-def enumerated(squared_bias, off_direction, scale=1.0, tolerance=1e-9, truth=(1.0, 4.0)):
-    truth = np.asarray(truth)
-    columns = (truth + 3, scale**2 * truth + np.asarray(off_direction), scale * truth, truth)
-    return Units(
-        np.zeros(len(truth), dtype=np.int64),
-        *columns,
-        squared_bias=np.asarray(squared_bias, dtype=float),
-        off_direction=np.asarray(off_direction, dtype=float),
-        tolerance=tolerance,
-    )
 
 
 @pytest.mark.slow
@@ -215,14 +204,15 @@ def test_without_a_gradient_or_deviations_there_is_no_verdict(drawn):
 
 
 def test_enumerated_cells_are_judged_by_the_worst_instance_and_their_tolerance():
+    known = partial(enumerated, truth=(1.0, 4.0))
     verdicts = bias_verdicts(
         {
-            "rounding": enumerated([1e-20, 4e-20], [1e-20, 4e-20]),
-            "one instance": enumerated([1e-20, 1e-10], [1e-20, 1e-10]),
-            "single precision": enumerated([1e-20, 1e-10], [1e-20, 1e-10], tolerance=1e-4),
-            "scale": enumerated([0.25, 1.0], [0.0, 0.0], scale=0.5),
-            "direction": enumerated([0.25, 1.0], [0.0, 0.1], scale=0.5),
-            "a scale for each": enumerated([0.25, 0.0], [0.0, 0.0], scale=np.array([0.5, 1.0])),
+            "rounding": known([1e-20, 4e-20], [1e-20, 4e-20]),
+            "one instance": known([1e-20, 1e-10], [1e-20, 1e-10]),
+            "single precision": known([1e-20, 1e-10], [1e-20, 1e-10], tolerance=1e-4),
+            "scale": known([0.25, 1.0], [0.0, 0.0], scale=0.5),
+            "direction": known([0.25, 1.0], [0.0, 0.1], scale=0.5),
+            "a scale for each": known([0.25, 0.0], [0.0, 0.0], scale=np.array([0.5, 1.0])),
         }
     )
     expected = ["unbiased", "biased", "unbiased", "scale bias", "biased", "biased"]

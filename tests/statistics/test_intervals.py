@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from drawn_units import enumerated, with_measure
 from scipy import stats
 
 from maxk_lab.statistics.estimates import NO_ERROR
@@ -26,25 +27,6 @@ def units(m2, mean_square=None, inner=None, truth=None, stratum=None, blocks=0):
         np.zeros(len(m2), dtype=np.int64) if stratum is None else np.asarray(stratum),
         *columns,
         within=far - far.mean(2, keepdims=True) if blocks else None,
-    )
-
-
-def enumerated(squared_bias, truth, tolerance=1e-9):
-    truth = np.asarray(truth)
-    return replace(
-        units(truth + 3, truth, truth, truth),
-        squared_bias=np.asarray(squared_bias, dtype=float),
-        off_direction=np.asarray(squared_bias, dtype=float),
-        tolerance=tolerance,
-    )
-
-
-def with_measure(values, stratum=None, name="kl", errors=None):
-    found = units(np.ones(len(values)), stratum=stratum)
-    return replace(
-        found,
-        measures={name: np.asarray(values, dtype=float)},
-        errors={} if errors is None else {name: np.asarray(errors, dtype=float)},
     )
 
 
@@ -186,7 +168,7 @@ def test_no_interval_leaves_the_values_that_there_are():
 
 
 def test_pooled_units_are_enumerated_only_if_all_parts_are():
-    part = enumerated([1.0, 2.0], [1.0, 4.0])
+    part = enumerated([1.0, 2.0], truth=[1.0, 4.0])
     both = Units.pool([part, replace(part, tolerance=1e-4)])
     assert both.squared_bias.tolist() == [1.0, 2.0, 1.0, 2.0]
     assert both.off_direction.tolist() == [1.0, 2.0] * 2
@@ -196,7 +178,7 @@ def test_pooled_units_are_enumerated_only_if_all_parts_are():
 
 def test_enumerated_units_have_no_error_among_sampled_ones(drawn):
     part = replace(
-        enumerated([1.0, 2.0], [1.0, 4.0]),
+        enumerated([1.0, 2.0], truth=[1.0, 4.0]),
         measures={"kl": np.array([0.1, 0.2])},
     )
     sampled = replace(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from drawn_units import enumerated, with_measure
 from scipy import stats
 
 from maxk_lab.statistics.intervals import LEAST_INSTANCES
@@ -36,16 +37,6 @@ def units(m2, mean_square=1.0, truth=None, seeds=1, **more):
     truth = square if truth is None else np.broadcast_to(np.asarray(truth, dtype=float), m2.shape)
     stratum = np.repeat(np.arange(seeds), len(m2) // seeds)
     return Units(stratum, m2, square, square, truth, **more)
-
-
-def enumerated(squared_bias):
-    squared = np.asarray(squared_bias, dtype=float)
-    more = {"squared_bias": squared, "off_direction": squared, "tolerance": 1e-9}
-    return units(np.full(len(squared), 5.0), **more)
-
-
-def with_measure(values):
-    return units(np.full(len(values), 5.0), measures={"kl": np.asarray(values, dtype=float)})
 
 
 @pytest.mark.parametrize("norms", [FEW, (1.0,) * 20])
