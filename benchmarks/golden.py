@@ -169,7 +169,7 @@ def rendered(name: str) -> tuple[str, dict[str, Any]]:
 def _rendered(name: str, folder: Path) -> tuple[str, dict[str, Any]]:
     from maxk_lab.report.summarise import summarise
     from maxk_lab.report.write import write_report
-    from maxk_lab.sweeps.run.find import find_run
+    from maxk_lab.sweeps.run.bundle import find_run
 
     figures: dict[str, Any] = {}
 

@@ -218,7 +218,7 @@ class Run:
 
     @cached_property
     def _directory(self) -> Any:
-        from maxk_lab.sweeps.run.find import find_run
+        from maxk_lab.sweeps.run.bundle import find_run
 
         return find_run(str(self._path))
 

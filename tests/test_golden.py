@@ -10,7 +10,7 @@ import golden
 import pytest
 
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.bundle import find_run
 
 pytestmark = pytest.mark.slow
 ROOT = golden.ROOT

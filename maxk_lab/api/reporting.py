@@ -17,7 +17,7 @@ from maxk_lab.report.summarise import summarise
 from maxk_lab.report.view import asked_view
 from maxk_lab.report.write import figures, write_report
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.bundle import find_run
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.studies import on_request
 

@@ -14,8 +14,7 @@ from rich.filesize import decimal
 
 from maxk_lab.cli.console import console, emit_json, print_table, say, warn
 from maxk_lab.report.formats.last import last_verdicts
-from maxk_lab.sweeps.run.bundle import is_bundle
-from maxk_lab.sweeps.run.find import find_runs
+from maxk_lab.sweeps.run.bundle import find_runs, is_bundle
 from maxk_lab.sweeps.upkeep import Overview, overview
 from maxk_lab.visible import visible_line
 

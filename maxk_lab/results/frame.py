@@ -25,7 +25,7 @@ from maxk_lab.report.tables import (
 from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.plan.changes import changed_since
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.bundle import find_run
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.studies import STUDIES

@@ -15,8 +15,7 @@ from maxk_lab.cli.console import emit_json, say, tell, warn
 from maxk_lab.errors import LabError, first_line
 from maxk_lab.report.summarise import summarise
 from maxk_lab.report.write import report_files, write_report
-from maxk_lab.sweeps.run.bundle import BUNDLE, has_manifest, write_bundle
-from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.bundle import BUNDLE, find_run, has_manifest, write_bundle
 from maxk_lab.sweeps.run.records import RunDirectory
 
 _OF_REPORT = ("markdown", "csv")

@@ -21,7 +21,7 @@ from maxk_lab.report.document import marked
 from maxk_lab.report.recommendation import Candidate, Recommendation
 from maxk_lab.report.summarise import summarise
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.bundle import find_run
 from maxk_lab.sweeps.studies import STUDIES
 
 _SHOWN = 12

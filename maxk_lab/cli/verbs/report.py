@@ -21,7 +21,7 @@ from maxk_lab.report.summarise import summarise
 from maxk_lab.report.view import View, asked_view
 from maxk_lab.report.write import write_report, write_together
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.bundle import find_run
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.studies import on_request
 

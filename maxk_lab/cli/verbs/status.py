@@ -10,7 +10,7 @@ import typer
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_table, say, tell, warn
 from maxk_lab.sweeps.run.backends.backend import Job, queues
-from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.bundle import find_run
 from maxk_lab.sweeps.run.progress import Status, status_of
 from maxk_lab.sweeps.run.records import RunDirectory
 

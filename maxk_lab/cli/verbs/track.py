@@ -10,7 +10,7 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import complain, emit_json, say, tell
 from maxk_lab.cli.sending import Lines, sync_command
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.bundle import find_run
 from maxk_lab.tracking import wandb_tracker
 
 

@@ -1,7 +1,8 @@
-"""A bundle: a run in one zip file, to hand on, to read wherever it is and to go on with.
+"""Runs found by their names: folders of results, and bundles, a run in one zip file.
 
-It holds the sweep, the records that count as one segment, the files that the sweep names, what the
-cache keeps for reports, and the report as text. Equal runs give equal files.
+A bundle is to hand on, to read wherever it is and to go on with. It holds the sweep, the records
+that count as one segment, the files that the sweep names, what the cache keeps for reports, and the
+report as text. Equal runs give equal files.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, BinaryIO, Never
 import yaml
 
 import maxk_lab
-from maxk_lab.catalogue import load
+from maxk_lab.catalogue import did_you_mean, load
 from maxk_lab.errors import LabError
 from maxk_lab.files import hash_of_file, resolved_file, save_atomically, write_atomically
 from maxk_lab.sweeps.plan.identity import FILE_KEYS, without_paths
@@ -339,3 +340,45 @@ def _take(named: NamedFiles, path: Path, known: str) -> None:
     else:
         named.files[place] = path.read_bytes()
     named.places[known] = place
+
+
+def find_runs(results: str | Path = "results") -> list[RunDirectory]:
+    """Return every run under `results`, the one that ran last first; bundles, too.
+
+    `results` may also be one bundle.
+    """
+    if os.path.isfile(results):
+        return [Bundle(results)]
+    found = [RunDirectory(path.parent) for path in Path(results).glob("[!.]*/spec.yaml")]
+    # Whoever names a file that is no bundle is told what is wrong with it.
+    found += [Bundle(path) for path in Path(results).glob(f"[!.]*{BUNDLE}") if has_manifest(path)]
+    return sorted(found, key=lambda run: (-run.changed, run.name))
+
+
+def find_run(
+    name_or_path: str | Path | None = None, results: str | Path = "results"
+) -> RunDirectory:
+    """Return the run of that name under `results`, in that folder or bundle; the latest if None.
+
+    Raises `LabError` where there is none.
+    """
+    if name_or_path is not None:
+        for root in (Path(results) / name_or_path, Path(name_or_path)):
+            if os.path.lexists(root / "spec.yaml"):
+                return RunDirectory(root)
+            # A bundle may also lie beside the report that was made of it.
+            for path in (f"{root}{BUNDLE}", root, root / f"{root.name}{BUNDLE}"):
+                if os.path.isfile(path):
+                    return Bundle(path)
+        if os.path.isdir(name_or_path):
+            raise LabError(f"{name_or_path} is no run: there is no spec.yaml in it")
+    runs = find_runs(results)
+    if name_or_path is None and runs:
+        return runs[0]
+    if not runs:
+        raise LabError(
+            f"no runs under {results}; start one with: maxk-lab run experiments/tsp_sweep.yaml"
+        )
+    known = [run.name for run in runs]
+    also = did_you_mean(str(name_or_path), known)
+    raise LabError(f"no run {str(name_or_path)!r}{also}; known: {', '.join(known)}")

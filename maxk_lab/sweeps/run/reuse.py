@@ -12,7 +12,7 @@ from typing import Any
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.find import find_runs
+from maxk_lab.sweeps.run.bundle import find_runs
 from maxk_lab.sweeps.run.provenance import collect_provenance
 from maxk_lab.sweeps.run.records import RunDirectory
 

@@ -14,7 +14,7 @@ from maxk_lab.statistics.measures import LIKE_THESE, THESE
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.compare import contests, simplest
 from maxk_lab.studies.gradient.recommend import ranked
-from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.bundle import find_run
 
 Rows = Callable[..., tuple[Any, ...]]
 

@@ -13,9 +13,15 @@ from stored import damage, lines
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.bundle import Bundle, named_files, unpack, write_bundle
+from maxk_lab.sweeps.run.bundle import (
+    Bundle,
+    find_run,
+    find_runs,
+    named_files,
+    unpack,
+    write_bundle,
+)
 from maxk_lab.sweeps.run.execute import execute
-from maxk_lab.sweeps.run.find import find_run, find_runs
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec

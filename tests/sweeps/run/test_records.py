@@ -18,7 +18,7 @@ from stored import change_line, damage
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.find import find_run
+from maxk_lab.sweeps.run.bundle import find_run
 from maxk_lab.sweeps.run.progress import estimate_seconds, statuses
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.run.store import body_of, line_of

@@ -104,20 +104,3 @@ def test_a_job_that_is_told_to_end_does_not_come_back_by_itself(
     assert _signalled(pack, signal.SIGTERM) == []
     assert _outcome(pack) == "left"
     assert pack.checkpoint() is None
-
-
-@pytest.mark.parametrize(
-    ("number", "before", "seconds"),
-    [(signal.SIGUSR2, 120, 60.0), (signal.SIGUSR2, 30, 15.0), (signal.SIGTERM, 120, 20.0)],
-)
-def test_units_leave_before_slurm_kills_the_job(
-    planned: MakePlan, run: RunDirectory, number: signal.Signals, before: int, seconds: float
-) -> None:
-    pack = pack_of(planned("execution.backend=slurm", f"execution.signal={before}"), run, "quick")
-    assert pack._seconds is None
-    pack._begun = pack._over = True
-    if number == signal.SIGTERM:
-        pack._end(number, None)
-    else:
-        pack.checkpoint()
-    assert pack._seconds == seconds
