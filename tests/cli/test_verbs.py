@@ -1,44 +1,33 @@
-"""Verbs that measure nothing: plan, validate, list, run --dry-run; the user's mistakes."""
+"""What `list` says is what the catalogues say."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
+import pytest
 from click.testing import Result
 
+from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS, TASKS
 from maxk_lab.estimators.catalogue import BASELINES
 
-Lab = Callable[..., Result]
 
-
-def test_list_says_what_the_catalogue_says(lab: Lab) -> None:
-    rows = json.loads(lab("list", "baselines", "--json").stdout)
-    assert [row["name"] for row in rows] == list(BASELINES.names())
-    assert [row["unbiased"] for row in rows] == [row.unbiased for row in BASELINES]
-    text = lab("list", "baselines").stdout
-    assert all(row.formula in text and row.constraint in text for row in BASELINES)
-    assert {row["name"] for row in json.loads(lab("list", "environments", "--json").stdout)} >= {
-        "tsp",
-        "bandit",
-    }
-
-
-def test_list_has_tasks_and_reward_functions_and_says_when_an_environment_is_exact(
-    lab: Lab,
+@pytest.mark.parametrize(
+    ("what", "catalogue", "said"),
+    [
+        ("baselines", BASELINES, {"unbiased": "unbiased", "formula": "formula"}),
+        ("tasks", TASKS, {"meaning": "meaning", "computed by": "implementation"}),
+        ("rewards", REWARDS, {"meaning": "meaning", "computed by": "implementation"}),
+        ("environments", ENVIRONMENTS, {"exact": "exact_when"}),
+    ],
+)
+def test_list_says_what_the_catalogue_says(
+    lab: Callable[..., Result], what: str, catalogue: Catalogue[Any], said: dict[str, str]
 ) -> None:
-    for what, catalogue in (("tasks", TASKS), ("rewards", REWARDS)):
-        rows = json.loads(lab("list", what, "--json").stdout)
-        assert [(row["name"], row["meaning"]) for row in rows] == [
-            (row.name, row.meaning) for row in catalogue
-        ]
-        assert all(row.implementation in lab("list", what).stdout for row in catalogue)
-    exact = {
-        row["name"]: row["exact"]
-        for row in json.loads(lab("list", "environments", "--json").stdout)
-    }
-    assert exact == {row.name: row.exact_when for row in ENVIRONMENTS}
-    text = lab("list", "environments").stdout
-    assert "rewards: list of str = []; " in text
-    assert "pretrained: str; " in text
+    rows = json.loads(lab("list", what, "--json").stdout)
+    for key, field in {"name": "name", **said}.items():
+        assert [row[key] for row in rows] == [getattr(row, field) for row in catalogue]
+    text = lab("list", what).stdout
+    assert all(row.name in text and row.implementation in text for row in catalogue)
