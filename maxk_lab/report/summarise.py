@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import Plan
     from maxk_lab.sweeps.run.records import Record, RunDirectory
     from maxk_lab.sweeps.spec.claims import Claim
-    from maxk_lab.sweeps.spec.figures import Figure
 
 
 def summarise(
@@ -32,7 +31,7 @@ def summarise(
     made_of = run.digest(spec)
     # Reading the records is what finds the damaged ones, of other cells, too.
     records, stale = run.records(plan), run.stale(plan)
-    summary = summarise_records(
+    return summarise_records(
         [cell.as_dict() for cell in plan.cells],
         records,
         name=run.title(spec),
@@ -46,8 +45,8 @@ def summarise(
         changed=changed_since(spec),
         level=level,
         alpha=alpha,
+        made_of=made_of,
     )
-    return replace(summary, made_of=made_of)
 
 
 def summarise_records(
@@ -57,20 +56,17 @@ def summarise_records(
     name: str,
     description: str = "",
     claims: Sequence[Claim] = (),
-    figures: Sequence[Figure] = (),
     stale: Sequence[str] = (),
-    because: Mapping[str, str] = MappingProxyType({}),
     damaged: Mapping[str, str] = MappingProxyType({}),
     lost: Sequence[str] = (),
-    changed: Sequence[str] = (),
     level: float = 0.95,
     alpha: float = 0.05,
+    **more: Any,
 ) -> Summary:
     """The summary of planned cells and their records; see `summarise`.
 
-    `because` says of stale records what has changed, `damaged` of the cells whose record is damaged
-    what is wrong with it, `lost` the same of files with the records of many, `changed` what is no
-    more as it was measured.
+    `damaged` says of the cells whose record is damaged what is wrong with it, `lost` the same of
+    files with the records of many; `more` are further fields of the summary.
     """
     by_id = {record.cell["id"]: record for record in records}
     done = {identity: record for identity, record in by_id.items() if record.status == "done"}
@@ -79,7 +75,6 @@ def summarise_records(
         name: pooled_of(name, of_kind.get(name, []), done, level=level, alpha=alpha, compared=True)
         for name in STUDIES.names()
     }
-    origins = _origins(by_id)
     without = without_record(
         [cell["id"] for cell in cells if cell["id"] not in by_id], damaged, set(stale)
     )
@@ -92,7 +87,6 @@ def summarise_records(
             failed=len(by_id) - len(done),
             **{state: len(ids) for state, ids in without.items()},
         ),
-        figures=tuple(figures),
         claims=tuple(judge_claims(claims, studies, alpha=alpha)),
         failed=tuple(
             _failure(cell, by_id[cell["id"]])
@@ -102,12 +96,11 @@ def summarise_records(
         missing=tuple(without["missing"]),
         damaged=tuple(without["damaged"]),
         stale=tuple(stale),
-        because=dict(because),
         problems=(*lost, *damaged.values()),
-        changed=tuple(changed),
         level=level,
         alpha=alpha,
-        origins=origins,
+        origins=_origins(by_id),
+        **more,
     )
 
 

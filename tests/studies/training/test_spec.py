@@ -417,47 +417,41 @@ def test_extras_and_instances_in_files_are_of_routing(training: str, tmp_path: o
     }
 
 
-@pytest.mark.parametrize(
-    ("loss", "expected"),
-    [
-        ("{ratio: token}", "ratio: must be sequence for off_policy_maxk, whose weights"),
-        ("{aggregation: seq_mean}", "aggregation: must be seq_sum or fixed for off_policy"),
-        ("{dual_clip: 3}", "dual_clip: must be null for off_policy_maxk, whose weights"),
-    ],
-)
-def test_off_policy_weights_leave_no_ratio_to_clip(write: Write, loss: str, expected: str) -> None:
-    text = with_line(6, f"  loss: {loss}").replace("estimator: maxk", "estimator: off_policy_maxk")
-    (problem,) = problems(write(text))
-    assert f"training.loss.{expected}" in problem
+OFF_POLICY = LINES[8].replace("maxk", "off_policy_maxk")
+TASK = "environment: {name: toy_llm, task: %s, vocab_size: 4, max_length: 3, prompt_length: 3%s}"
+BINARY = {3: TASK % ("modular", ""), 9: "  grid: {estimator: maxrl, baseline: none, n: 4, k: 1}"}
+NUCLEUS = {3: TASK % ("edit", ", top_p: 0.9")}
 
 
 @pytest.mark.parametrize(
-    ("number", "line", "expected"),
+    ("lines", "expected"),
     [
-        (7, "  kl: {place: reward}", "training.kl.place: reward leaves no rewards of 0 and 1"),
-        (6, "  reward_scale: 2", "training.reward_scale: 2.0 leaves no rewards of 0 and 1"),
-        (6, "  reward_clip: [0, 0.5]", "training.reward_clip: [0.0, 0.5] leaves no rewards"),
+        # The weights of ratios leave none to clip.
+        ({6: "  loss: {ratio: token}", 9: OFF_POLICY},
+         "training.loss.ratio: must be sequence for off_policy_maxk, whose weights"),
+        ({6: "  loss: {aggregation: seq_mean}", 9: OFF_POLICY},
+         "training.loss.aggregation: must be seq_sum or fixed for off_policy"),
+        ({6: "  loss: {dual_clip: 3}", 9: OFF_POLICY},
+         "training.loss.dual_clip: must be null for off_policy_maxk, whose weights"),
+        # Rewards that are bent are not binary.
+        (BINARY | {7: "  kl: {place: reward}"},
+         "training.kl.place: reward leaves no rewards of 0 and 1, which maxrl needs"),
+        (BINARY | {6: "  reward_scale: 2"},
+         "training.reward_scale: 2.0 leaves no rewards of 0 and 1, which maxrl needs"),
+        (BINARY | {6: "  reward_clip: [0, 0.5]"},
+         "training.reward_clip: [0.0, 0.5] leaves no rewards of 0 and 1, which maxrl needs"),
+        (NUCLEUS | {7: "  kl: {place: loss}"}, "training.kl.place: needs top_p = 1, got 0.9"),
+        (NUCLEUS, None),
     ],
-)
-def test_rewards_that_are_bent_are_not_binary(
-    write: Write, number: int, line: str, expected: str
+)  # fmt: skip
+def test_settings_that_exclude_each_other(
+    write: Write, lines: dict[int, str], expected: str | None
 ) -> None:
-    task = "{name: toy_llm, task: modular, vocab_size: 4, max_length: 3, prompt_length: 3}"
-    lines = [*LINES[:-1], "  grid: {estimator: maxrl, baseline: none, n: 4, k: 1}"]
-    lines[2], lines[number - 1] = f"environment: {task}", line
-    (problem,) = problems(write("\n".join(lines)))
-    assert expected in problem
-    assert ", which maxrl needs" in problem
-
-
-def test_a_penalty_under_a_nucleus_is_refused(write: Write) -> None:
-    environment = (
-        "environment: {name: toy_llm, task: edit, vocab_size: 4, "
-        "max_length: 3, prompt_length: 2, top_p: 0.9}"
-    )
-    (problem,) = problems(write(with_line(3, environment)), "training.kl.place=loss")
-    assert "training.kl.place: needs top_p = 1, got 0.9" in problem
-    assert load_spec(write(with_line(3, environment))).environment["top_p"] == 0.9
+    path = write("\n".join(lines.get(number, line) for number, line in enumerate(LINES, start=1)))
+    found = problems(path) if expected else []
+    assert len(found) == bool(expected)
+    assert all(str(expected) in problem for problem in found)
+    assert expected or load_spec(path).environment["top_p"] == 0.9
 
 
 @pytest.mark.parametrize(
