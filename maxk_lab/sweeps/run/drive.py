@@ -54,14 +54,6 @@ def interruptions() -> Iterator[list[int]]:
 
 
 @dataclass
-class Driven:
-    """Tells what a driver did not measure: the cells that others did, and why units were left."""
-
-    elsewhere: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-
-
-@dataclass
 class _Open:
     """A task that is not done: its cells without a record, by their ids.
 
@@ -92,8 +84,10 @@ def drive(
     retries: int = 1,
     leaving: Callable[[], float | None] = lambda: None,
     detach: bool = False,
-) -> Driven:
+) -> tuple[list[str], list[str]]:
     """Have every task measured by `backend`; each of their cells has a record when this returns.
+
+    Return the cells that other drivers have measured, and why units were left.
 
     A unit that is lost with its worker process or its node is submitted again, without the cells
     that have a record, up to `retries` times in a row. Then every cell left of a lost worker is
@@ -124,7 +118,7 @@ def drive(
             driving.listen()
         if left and interrupted:
             raise KeyboardInterrupt
-    return driving.driven
+    return driving.by_others, driving.left
 
 
 @dataclass
@@ -139,7 +133,8 @@ class _Driving:
     # What other drivers have, by the keys; and those for which this one was told to wait.
     elsewhere: dict[str, Task] = field(default_factory=dict)
     waited_for: frozenset[str] = frozenset()
-    driven: Driven = field(default_factory=Driven)
+    by_others: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
     looked: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -175,7 +170,7 @@ class _Driving:
             self.open[task.key] = one = _Open(rest, cells, shared=not task.shares)
             gone = [cell["id"] for cell in task.cells if cell["id"] not in cells]
             if gone:
-                self.driven.elsewhere += gone
+                self.by_others += gone
                 self._tell(task, "measured_elsewhere", {"cells": gone})
         if one.cells:
             self.backend.submit(one.next)
@@ -227,7 +222,7 @@ class _Driving:
             return
         self._tell(one.task, event.name, payload)
         if event.name == "left":
-            self.driven.left += [payload["why"]] if "why" in payload else []
+            self.left += [payload["why"]] if "why" in payload else []
             self._close(event.key)
 
     def _look(self) -> None:

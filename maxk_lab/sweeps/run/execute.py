@@ -16,7 +16,7 @@ from maxk_lab.sweeps.plan.content import names_in
 from maxk_lab.sweeps.plan.grid import Skipped
 from maxk_lab.sweeps.plan.plan import Plan, select
 from maxk_lab.sweeps.run.backends.backend import OnEvent, Task, Tell, load_backend
-from maxk_lab.sweeps.run.drive import Driven, drive
+from maxk_lab.sweeps.run.drive import drive
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.progress import statuses, to_measure
 from maxk_lab.sweeps.run.provenance import collect_provenance
@@ -112,11 +112,11 @@ def execute(
             ids = [c for c in _in_order(plan, copied) if copied[c] == name]
             tell("reused", run=name, cell_ids=ids, cells=len(before), measured=others.get(name, ""))
         stale = _told_unusable(tell, plan, run)
-        driven = Driven()
+        by_others, left = list[str](), list[str]()
         try:
             if units:
                 with make_backend(run, execution, min(jobs, units), tasks) as backend:
-                    driven = drive(
+                    by_others, left = drive(
                         *(tasks, run, backend, driver, tell),
                         retries=execution.retries,
                         detach=detach,
@@ -140,8 +140,8 @@ def execute(
         failed_before=tuple(c for c in before if c not in to_do and before[c] == "failed"),
         stale=stale,
         missing=those("missing"),
-        elsewhere=tuple(driven.elsewhere),
-        left=tuple(dict.fromkeys(driven.left)),
+        elsewhere=tuple(by_others),
+        left=tuple(dict.fromkeys(left)),
         copied=copied,
         last=last,
     )

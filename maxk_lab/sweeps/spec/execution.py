@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
@@ -15,12 +15,8 @@ from maxk_lab.sweeps.quantities import bytes_of, seconds, spelled, spelled_size
 __all__ = ["Execution", "spelled"]
 
 
-def _seconds(value: Any) -> Any:
-    return seconds(value) if isinstance(value, str) else value
-
-
-def _bytes(value: Any) -> Any:
-    return bytes_of(value) if isinstance(value, str) else value
+def _written(read: Callable[[str], Any]) -> BeforeValidator:
+    return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
 
 
 def _sensible(count: int) -> int:
@@ -39,8 +35,8 @@ def _whole_or_less_than_one(value: float) -> float:
 
 
 # Limits of less make no sense: the parent looks ten times a second.
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0.5, le=3e7, allow_inf_nan=False)]
-Bytes = Annotated[int, BeforeValidator(_bytes), AfterValidator(_sensible)]
+Seconds = Annotated[float, _written(seconds), Field(ge=0.5, le=3e7, allow_inf_nan=False)]
+Bytes = Annotated[int, _written(bytes_of), AfterValidator(_sensible)]
 Devices = Annotated[
     float, Field(ge=0, le=1024, allow_inf_nan=False), AfterValidator(_whole_or_less_than_one)
 ]
