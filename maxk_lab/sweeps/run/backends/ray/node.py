@@ -157,16 +157,13 @@ def version_refusal(driver: Mapping[str, Any], node: Mapping[str, Any]) -> str |
     wrong = [
         f"{name} {theirs.get(name) or 'not at all'}, not {version}"
         for name, version in ours.items()
-        if theirs.get(name) != version
+        # An installed copy has no commit.
+        if theirs.get(name) != version and (name != "commit" or name in theirs)
     ]
-    # An installed copy has no commit.
-    commits = [str((one.get("git") or {}).get("commit") or "")[:7] for one in (node, driver)]
-    if not wrong and all(commits) and commits[0] != commits[1]:
-        wrong = [f"maxk_lab of commit {', not '.join(commits)}"]
     return f"it has {'; '.join(wrong)}: install there what the driver has" if wrong else None
 
 
 def _versions(provenance: Mapping[str, Any]) -> dict[str, str | None]:
-    versions = dict(provenance["versions"])
+    versions, commit = dict(provenance["versions"]), (provenance.get("git") or {}).get("commit")
     versions["python"] = ".".join(str(versions["python"]).split(".")[:2])
-    return versions
+    return versions | ({"commit": commit[:7]} if commit else {})
