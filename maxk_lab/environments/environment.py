@@ -75,8 +75,8 @@ class Optima:
 class FullEnvironment(Environment, Protocol):
     """An environment with all that it can be asked besides; `supports` tells which it has.
 
-    Those behind a comment are declared by the row's `supports`, so that a plan can refuse without
-    making the environment.
+    A comment in quotes is the word that stands for the methods below it in the `supports` of the
+    environment's row, from which a plan can refuse without making the environment.
     """
 
     name: str
@@ -192,7 +192,7 @@ class FullEnvironment(Environment, Protocol):
 
 
 def supports(environment: Environment, *methods: str) -> TypeGuard[FullEnvironment]:
-    """Whether an environment has all of these methods of `FullEnvironment`."""
+    """Whether an environment has all of these methods, and only these may then be called."""
     return all(getattr(environment, method, None) is not None for method in methods)
 
 
@@ -213,9 +213,9 @@ def make_environment(parameters: Mapping[str, Any], policy: Mapping[str, Any]) -
 def optima(environment: Environment, instances: Instances, method: str) -> Optima:
     """The optima of `instances` by a method of `method_for`.
 
-    Enumeration takes the largest reward among all trajectories, in the precision of the instances,
-    as a policy's rewards are; NaN where none can be scored. Raises `LabError` where the environment
-    has no such method.
+    Enumeration takes the largest reward among all trajectories, computed in the precision of the
+    instances, as a policy's rewards are; NaN where none can be scored. Raises `LabError` where the
+    environment has no such method.
     """
     if method == ENUMERATION:
         best = []

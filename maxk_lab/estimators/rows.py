@@ -156,7 +156,7 @@ class BaselineRow(MethodRow):
         of the maximum, as far as the function takes them.
         """
         weights: Tensor
-        if "rewards" in self.takes:
+        if "rewards" in self.takes:  # else the function gives a Rule
             weights = self.function(rewards, k, **values)
             return weights
         if "coefficients" not in values:

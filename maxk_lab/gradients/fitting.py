@@ -1,6 +1,6 @@
 """Baselines whose coefficients are fitted: on other instances, on the own group, or exactly.
 
-A family's weights are w0 + D α with directions D, so ‖ĝ‖² of a group is a quadratic form in α and
+A baseline's weights are w0 + D α with directions D, so ‖ĝ‖² of a group is a quadratic form in α and
 its mean over groups has a least value: the estimate's variance, as no α moves its mean. Where α
 comes from *other* instances (cross_fit) or from the policy itself (oracle) it does not depend on
 the group, and the estimate stays unbiased; fitted on the own group (same_batch) it is biased.
@@ -16,30 +16,30 @@ from maxk_lab.estimators.baselines.least_squares import Equations, family_terms,
 from maxk_lab.gradients.enumerated.moments import Outcomes
 
 
-def cross_fit(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
+def cross_fit(rewards: Tensor, gram: Tensor, k: int, baseline: str) -> Tensor:
     """Return the coefficients for each of I instances from the groups of all others, [I, D].
 
-    rewards are [I, ..., n], gram [I, ..., n, n]. `family` is affine or ladder. Raises `ValueError`
-    for fewer than two instances and where the family does not take (n, k).
+    rewards are [I, ..., n], gram [I, ..., n, n]. `baseline` is affine or ladder. Raises
+    `ValueError` for fewer than two instances and where the baseline does not take (n, k).
     """
-    return from_others(normal_equations(*family_terms(rewards, k, family), gram))
+    return from_others(normal_equations(*family_terms(rewards, k, baseline), gram))
 
 
-def same_batch(rewards: Tensor, gram: Tensor, k: int, family: str) -> Tensor:
+def same_batch(rewards: Tensor, gram: Tensor, k: int, baseline: str) -> Tensor:
     """Return the coefficients [..., D] of each group itself: rewards [..., n], gram [..., n, n]."""
-    return normal_equations(*family_terms(rewards, k, family), gram).solution()
+    return normal_equations(*family_terms(rewards, k, baseline), gram).solution()
 
 
-def oracle_coefficients(outcomes: Outcomes, n: int, k: int, family: str) -> Tensor:
+def oracle_coefficients(outcomes: Outcomes, n: int, k: int, baseline: str) -> Tensor:
     """Return the coefficients of least variance under the policy itself: [D].
 
-    They solve the normal equations over every group of n. `family` is affine, ladder or constant.
+    They solve the normal equations over every group of n. `baseline` is affine, ladder or constant.
     Raises `LabError` for trajectories of another policy, whose estimate they would move.
     """
     check_on_policy(outcomes)
     classes, total = outcomes.classes, torch.zeros(())
     for rows, chance in classes.groups(n):
-        w0, directions = family_terms(classes.rewards[rows], k, family)
+        w0, directions = family_terms(classes.rewards[rows], k, baseline)
         terms = torch.cat([directions, w0.unsqueeze(-1)], -1)
         # Given their classes the scores are independent, each with its class's spread.
         pairs = classes.products[rows.unsqueeze(2), rows.unsqueeze(1)] + torch.diag_embed(

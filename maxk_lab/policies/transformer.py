@@ -26,19 +26,19 @@ class Block(nn.Module):
         self.narrow = nn.Linear(4 * embed_dim, embed_dim)
 
     def forward(
-        self, x: Tensor, hidden: Tensor | None, past: tuple[Tensor, Tensor] | None
+        self, x: Tensor, blocked: Tensor | None, past: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """x [..., L, E] → the same and its keys and values.
 
-        `hidden` [L, positions] is True where a position must not look.
+        `blocked` [L, positions] is True where a position must not look.
         """
         heads = self.read(self.attention_norm(x)).unflatten(-1, (3, self.num_heads, -1))
         query, key, value = (heads[..., part, :, :].transpose(-2, -3) for part in range(3))
         if past is not None:
             key, value = torch.cat([past[0], key], -2), torch.cat([past[1], value], -2)
         scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-1, -2)
-        if hidden is not None:
-            scores = scores.masked_fill(hidden, -torch.inf)
+        if blocked is not None:
+            scores = scores.masked_fill(blocked, -torch.inf)
         x = x + self.write((scores.softmax(-1) @ value).transpose(-2, -3).flatten(-2))
         x = x + self.narrow(nn.functional.gelu(self.widen(self.mlp_norm(x))))
         return x, (key, value)
@@ -88,21 +88,21 @@ class CausalTransformer(nn.Module):
     ) -> tuple[Tensor, Memory]:
         """Logits of tokens [..., L] that follow those in `memory`, and the memory of them all.
 
-        The memory is that of `copies` of each row, one after the other.
+        The memory has each row `copies` times in a row: the next tokens are [B · copies, L].
         """
         seen = 0 if memory is None else memory[0][0].shape[-2]
         place = torch.arange(seen + tokens.shape[-1], device=tokens.device)
         # A single new token looks at everything before it and at itself.
-        hidden = place[seen:].unsqueeze(1) < place if tokens.shape[-1] > 1 else None
-        # A batch of one: that what this gives is for all rows can be seen from its shape.
+        blocked = place[seen:].unsqueeze(1) < place if tokens.shape[-1] > 1 else None
+        # [1, ..., L]: the same places for every row.
         places = place[seen:].view(*[1] * (tokens.dim() - 1), -1)
         x = self.token(tokens) + self.position(places)
         extended: Memory = []
         for number, block in enumerate(self.blocks):
-            x, read = block(x, hidden, None if memory is None else memory[number])
+            x, (keys, values) = block(x, blocked, None if memory is None else memory[number])
             if copies > 1:
-                read = (read[0].repeat_interleave(copies, 0), read[1].repeat_interleave(copies, 0))
-            extended.append(read)
+                keys, values = (kept.repeat_interleave(copies, 0) for kept in (keys, values))
+            extended.append((keys, values))
         return self.head(self.norm(x)), extended
 
 

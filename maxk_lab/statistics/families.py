@@ -16,8 +16,6 @@ from maxk_lab.statistics.intervals import Interval
 
 Key = TypeVar("Key", bound=Hashable)
 Correction = Literal["bonferroni", "holm"]
-# `tied`: tested, and not significantly different; `open`: no test is possible.
-Verdict = Literal["better", "worse", "tied", "open"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Family:
 
     Bonferroni (1936) shares `alpha` evenly, as intervals need it. Holm (1979) steps down the
     p-values. The best of R rows is one of those that no other is better than, each comparison
-    one-sided at alpha / (R − 1), whichever seems best (Gupta 1965): Bonferroni over R − 1.
+    one-sided at alpha / (R − 1), whichever seems best (Gupta 1965): Bonferroni of size R − 1.
     """
 
     name: str
@@ -40,9 +38,10 @@ class Family:
         return 1 - self.alpha / max(1, self.size)
 
     def adjusted(self, p_values: Mapping[Key, float]) -> dict[Key, float]:
-        """The adjusted p-values; those of Holm are of all comparisons of the family at once."""
+        """The adjusted p-values; Holm needs those of all `size` comparisons in one call."""
         if self.correction == "bonferroni":
             return {key: min(1.0, self.size * value) for key, value in p_values.items()}
+        assert len(p_values) == self.size
         ordered = sorted(p_values, key=lambda key: p_values[key])
         steps = [(len(ordered) - place) * p_values[key] for place, key in enumerate(ordered)]
         found = np.minimum(np.maximum.accumulate(steps), 1.0) if steps else np.array([])
@@ -54,9 +53,10 @@ class Comparison:
     """A line of the table of comparisons: a row against another, or against 0 where that is empty.
 
     `interval` is of this comparison alone, a `ratio` or a difference of the `measure`; the
-    `verdict` on the row is corrected for all `comparisons` of the family. A verdict that is tied
-    for too few effective instances may be `fixed`: significant on the instances measured, of which
-    new ones may differ.
+    `verdict` on the row is corrected for all `comparisons` of the family: better, worse, tied (not
+    significantly different) or open (no test is possible). A verdict that is tied for too few
+    effective instances may be `fixed`: significant on the instances measured, of which new ones may
+    differ.
     """
 
     family: str

@@ -33,7 +33,7 @@ class _Bias(Recorded):
 
 
 class RecordedUnits(Recorded):
-    """Return the units as a record holds them; `replicates` groups of n are drawn from each."""
+    """The units as a record holds them; of each `replicates` groups of n, 0 if all are listed."""
 
     units: _Columns
     replicates: Count
@@ -184,10 +184,12 @@ class Units:
         )
 
     def as_drawn(self, blocks: int) -> Units:
-        """Enumerated units with errors of 0, as drawn ones have theirs."""
+        """Enumerated units in the form of drawn ones, all errors 0, so that both can be pooled."""
         assert self.squared_bias is not None
         assert self.off_direction is not None
         total = self.truth.sum()
+        # ‖E ĝ − s∇J‖² at the s of all units, `scale`: its least value, which is at a unit's `own`
+        # s, plus (own − s)² ‖∇J‖².
         scale = self.inner.sum() / total if total > 0 else 1.0
         own = np.divide(self.inner, self.truth, out=np.zeros_like(self.inner), where=self.truth > 0)
         return replace(

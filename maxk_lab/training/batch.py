@@ -60,6 +60,7 @@ OFF_POLICY_METRICS: dict[str, str] = {
 class Batch:
     """The trajectories of a step, drawn under the policy as it was then, and their tokens.
 
+    Shapes are [P, n, T]: P instances, n trajectories of each, of at most T tokens.
     Tokens and actions are on the policy's device, everything else of the rollouts on the CPU.
     `anchor_log_probs` are the tokens' log-probabilities under the anchor policy. `truncated` [P, n]
     are the trajectories that were cut off; none where the environment reports none.
@@ -73,7 +74,7 @@ class Batch:
 
     @property
     def old_log_probs(self) -> Tensor:
-        """Those under the policy that drew the batch, [P, n, T]: ratio 1 at its first pass."""
+        """The tokens' log-probabilities [P, n, T] under the policy that drew the batch."""
         return self.tokens.log_probs.detach()
 
     @cached_property
@@ -156,12 +157,12 @@ def batch_metrics(
     raw, mask = batch.rollouts.rewards, batch.numbers.mask
     scored = ~raw.isnan()
     enough = scored.sum(1) >= 2
-    groups, filled = scored[enough], raw.double()[enough].nan_to_num(0.0)
-    counts = groups.sum(1)
+    scored_in, filled = scored[enough], raw.double()[enough].nan_to_num(0.0)
+    counts = scored_in.sum(1)
     means = filled.sum(1) / counts
-    squares = torch.where(groups, (filled - means.unsqueeze(1)).square(), 0.0).sum(1)
-    highest = filled.masked_fill(~groups, -torch.inf).amax(1)
-    lowest = filled.masked_fill(~groups, torch.inf).amin(1)
+    squares = torch.where(scored_in, (filled - means.unsqueeze(1)).square(), 0.0).sum(1)
+    highest = filled.masked_fill(~scored_in, -torch.inf).amax(1)
+    lowest = filled.masked_fill(~scored_in, torch.inf).amin(1)
     lengths = mask.sum(-1).double()
     return {
         "reward/mean": _mean(raw[scored]),

@@ -261,12 +261,12 @@ def check(settings: Settings, weighting: Weighting) -> None:
 def schedule_refusal(
     weighting: Weighting, schedule: KScheduleSettings, steps: int | None
 ) -> str | None:
-    """Return why a weighting cannot run with a K that the schedule comes by, or None.
+    """Return why a weighting cannot run with a K of the schedule, or None.
 
-    Estimators that take no K have no schedule.
+    Estimators with a K of their own (`fixed_k`) follow no schedule.
     """
     k = weighting.k
-    if steps is None or replace(weighting, k=k + 1).method.k != k + 1:
+    if steps is None or weighting.method.estimator.row.fixed_k is not None:
         return None
     for other in schedule.all(steps, k):
         reason = replace(weighting, k=other).refusal(weighting.n)
@@ -333,8 +333,8 @@ def step_problems(
         message = f"is read by the aggregation fixed only, got aggregation {loss.aggregation}"
         yield ("loss", "divisor"), message
     if how != "none" and least_n < 2:
-        lost = "has no standard deviation" if how == "zscore" else "is left with the weight 0"
-        message = f"{how} needs every n of the grid to be at least 2: a group of one {lost}"
+        one = "has no standard deviation" if how == "zscore" else "is left with the weight 0"
+        message = f"{how} needs every n of the grid to be at least 2: a group of one {one}"
         yield ("weight_normalization",), message
     rows = {name: choose_baseline(name).row for name in baselines}
     token_level = ", ".join(name for name, row in rows.items() if row.token_level)
@@ -358,7 +358,7 @@ def step_problems(
 
 
 def _ratio_problems(loss: LossSettings, estimators: str) -> Iterator[Problem]:
-    """Yield the settings of a clipped ratio, of which off-policy weights leave none."""
+    """Yield the settings of a clipped ratio, which off-policy weights hold already."""
     why = f"for {estimators}, whose weights hold the ratios of whole trajectories"
     if loss.ratio != "sequence":
         yield ("loss", "ratio"), f"must be sequence {why}; got {loss.ratio}"

@@ -138,4 +138,4 @@ def _of_module(function: RewardFunction, tokens: Tensor, mask: Tensor) -> Tensor
             f"{name} returned {values[index].item()} for sample {index}, tokens "
             f"{tokens[index][mask[index]].tolist()}"
         )
-    return values.to(torch.float64, copy=True)
+    return values.to("cpu", torch.float64, copy=True)

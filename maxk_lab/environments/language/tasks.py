@@ -1,10 +1,10 @@
 """The toy language's symbols, its tasks, and the reward functions of completions. No torch.
 
 Every task is a deterministic function of the prompt, so that prompts never seen in training can be
-solved where the rule can be learnt. A task gives the columns that its reward function reads, one
-entry per prompt. A reward function is `(prompts, completions, **columns)` → one number per
-completion. `completions` are texts without the end of sequence; `truncated` says which were cut at
-the longest allowed length.
+solved where the rule can be learnt. A task is `(prompts, symbols)` → the columns that its reward
+function reads, one entry per prompt. A reward function is `(prompts, completions, **columns)` → one
+number per completion. `completions` are texts without the end of sequence; `truncated` says which
+were cut at the longest allowed length.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TaskRow(Row):
 
     reward: str
     least_symbols: int = 2
-    least_length: int = 1
+    least_max_length: int = 1
     # Whether the answer is as long as the prompt, so that it must fit into a completion.
     answer_of_prompt_length: bool = False
 
@@ -92,8 +92,8 @@ class TaskRow(Row):
                 f"task {self.name} needs vocab_size ≥ {self.least_symbols + 1} "
                 f"(symbols and the end), got {symbols + 1}"
             )
-        if max_length < self.least_length:
-            return f"task {self.name} needs max_length ≥ {self.least_length}, got {max_length}"
+        if max_length < self.least_max_length:
+            return f"task {self.name} needs max_length ≥ {self.least_max_length}, got {max_length}"
         if self.answer_of_prompt_length and max_length < prompt_length:
             return (
                 f"task {self.name} has answers as long as the prompt: max_length must be at least "
@@ -121,7 +121,7 @@ def hidden_target(prompts: Texts, symbols: str) -> Columns:
     "write the sum of the prompt's digits modulo the number of symbols, as one symbol, then end "
     "(pass@K)",
     reward="single_symbol",
-    least_length=2,
+    least_max_length=2,
 )
 def modular(prompts: Texts, symbols: str) -> Columns:
     """`answer`: the sum of the prompt's digits modulo the number of symbols, as one symbol."""
@@ -143,7 +143,7 @@ def edit(prompts: Texts, symbols: str) -> Columns:
     "begin safely for .4, or riskily for 1 in an unlearnable eighth of the cases: mean and Max@K "
     "disagree",
     reward="safe_or_risky",
-    least_length=3,
+    least_max_length=3,
 )
 def deceptive(prompts: Texts, symbols: str) -> Columns:
     """`safe` and `risky`: first symbols of answers that pay a little always, and a lot seldom."""

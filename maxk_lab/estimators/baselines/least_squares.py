@@ -41,7 +41,7 @@ class Equations(NamedTuple):
         return solution
 
 
-def family_terms(rewards: Tensor, k: int, family: str) -> tuple[Tensor, Tensor]:
+def family_terms(rewards: Tensor, k: int, baseline: str) -> tuple[Tensor, Tensor]:
     """The weights of a baseline with coefficients as w = start + directions @ coefficients.
 
         affine    D = 1    start centred, direction subloo - centred, for 2 <= K < n;
@@ -57,7 +57,7 @@ def family_terms(rewards: Tensor, k: int, family: str) -> tuple[Tensor, Tensor]:
     rewards: `[..., n]`, i.i.d. along n, higher is better. Returns start `[..., n]` and directions
     `[..., n, D]` in the samples' order, float64 whatever the rewards' dtype.
     """
-    row = BASELINES.get(family)
+    row = BASELINES.get(baseline)
     problem = row.refusal(check_rewards(rewards), k)
     if problem is not None:
         raise LabError(problem)

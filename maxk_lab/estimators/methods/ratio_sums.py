@@ -4,12 +4,15 @@ They are built sample by sample, in the order of the rewards. Each sample is tak
 p = K/n and left with 1 - p, so that at ratios of one the entries are the probabilities of a
 binomial, in range for every n and K; `normalizer` takes that out again.
 
+Ranks are ascending: `x[..., -1]` is the best. A table t `[n+1, ..., K+1]` has at `t[j, ..., m]` the
+sum over the m-subsets of the first j samples (`before`), or of those from j on (`behind`).
+
 `none`, `subloo` and `centred` are the score weights over r_i (K/n), less the baseline of the name,
 exact at any spread of the ratios: of rewards x and ratios r `[groups, n]` by rank, they give
-`[groups, n]` up to `normalizer`. Those of `centred` are two sums that are alike at ratios near one,
-a difference of which would lose all digits there. A reward taken off both would lose them where
-ratios are far apart. So the difference is taken pair by pair: with T a K-subset of the others and j
-in T, the own sample i takes the place of j,
+`[groups, n]` up to r_i (K/n) and `normalizer`, which `off_policy_maxk` puts in. Those of `centred`
+are two sums that are alike at ratios near one, a difference of which would lose all digits there. A
+reward taken off both would lose them where ratios are far apart. So the difference is taken pair by
+pair: with T a K-subset of the others and j in T, the own sample i takes the place of j,
 
     max(x_i, T - j) - r_j max(T) = min(r_j, 1) (max(x_i, T - j) - max(T))
                                    + (1 - r_j)^+ max(x_i, T - j) - (r_j - 1)^+ max(T),
@@ -65,6 +68,7 @@ def centred(x: Tensor, r: Tensor, k: int) -> Tensor:
     source = x.new_zeros(n, *x.shape[:-1], k)
     source[1:, ..., 0] = (gaps * _one_behind(common, p)[..., :-1]).movedim(-1, 0)
     lowered = _meet(before, _from_behind(r, source, p), k - 1)
+    # Every T was met K times, once for each j in it.
     return (_of_lower_ranks(gaps * below_gap) - lowered + unequal) / k
 
 

@@ -88,6 +88,7 @@ def subloo(n: int, k: int, objective: Objective | None = None) -> Rule:
     shifts are means over the same X, and their difference is that of A_(X+1) less the reduced A_X.
     """
     if objective is None:
+        # From rank i to the next it grows by d_i C(i, K-1) / C(n, K): the K-1 others are below.
         moves = rank_weights(n, k)[1:]
         return Rule(moves, torch.zeros_like(moves), 0.0)
     alpha, reduced = objective.exact_weights, objective.exact_reduced

@@ -72,27 +72,28 @@ class Enumeration:
     def _fits(
         self, method: Method, n: int, partitions: int
     ) -> list[tuple[Outcomes, Weigh, list[float] | None]] | None:
-        """Return of each instance the outcomes, weights, and coefficients that its groups share.
+        """Return of each instance the outcomes, the function that weighs groups, and coefficients.
 
         None is for too many groups. Raises `ValueError` where a method with a fit cannot run at
         this n.
         """
-        family, fit = method.baseline.row.name, method.fit
+        baseline, fit = method.baseline.row.name, method.fit
         outcomes = [self._outcomes(i, method.needed_weight) for i in range(len(self._pool.parts))]
         if fit is not None:
             method.check_size(n)
-        # Where weights see more than rewards, g is the trajectory's number: each is a class.
-        apart = fit == "same_batch" or family == "joint_optimum"
-        if apart:
+        # These must know which trajectories a group has. So g carries a trajectory's row in the
+        # Gram matrix in place of a weight, each is a class of its own, and `_weigh_of` reads it.
+        by_row = fit == "same_batch" or baseline == "joint_optimum"
+        if by_row:
             numbers = [torch.arange(len(one.rewards), dtype=torch.float64) for one in outcomes]
             outcomes = [replace(one, g=g) for one, g in zip(outcomes, numbers, strict=True)]
         if not all(one.enumerable(n, ordered=method.is_ordered) for one in outcomes):
             return None
         alphas: list[Tensor | None] = [None] * len(outcomes)
         if fit == "cross_fit":
-            alphas = list(self._groups(n, partitions).cross_fit(method.k, family))
-        elif fit is not None and not apart:
-            alphas = [oracle_coefficients(one, n, method.k, family) for one in outcomes]
+            alphas = list(self._groups(n, partitions).cross_fit(method.k, baseline))
+        elif fit is not None and not by_row:
+            alphas = [oracle_coefficients(one, n, method.k, baseline) for one in outcomes]
         return [
             (one, _weigh_of(one, method, n, a), None if a is None else a.tolist())
             for one, a in zip(outcomes, alphas, strict=True)
@@ -146,8 +147,8 @@ class Enumeration:
 
 def _weigh_of(outcomes: Outcomes, method: Method, n: int, alpha: Tensor | None) -> Weigh:
     """The weights of groups, with the coefficients `alpha` or those of every group."""
-    best, kind, family = None, method.needed_weight, method.baseline.row.name
-    if family == "joint_optimum":
+    best, kind, baseline = None, method.needed_weight, method.baseline.row.name
+    if baseline == "joint_optimum":
         check_on_policy(outcomes)
         best = joint_optimum(outcomes, n, method.k)
 
@@ -161,11 +162,11 @@ def _weigh_of(outcomes: Outcomes, method: Method, n: int, alpha: Tensor | None) 
             ratios = ratios if method.needs_ratios else None
             return method.weights(rewards, trajectory_weights=by_kind, ratios=ratios)
         assert g is not None
-        rows = g.long()
+        rows = g.long()  # as `_fits` has put them there
         if best is not None:
             return best.weights(rewards, rows)
         gram = outcomes.gram[rows.unsqueeze(-1), rows.unsqueeze(-2)]
-        return method.weights(rewards, coefficients=same_batch(rewards, gram, method.k, family))
+        return method.weights(rewards, coefficients=same_batch(rewards, gram, method.k, baseline))
 
     return weigh
 

@@ -26,7 +26,7 @@ FEW_GROUPS = 2 * GROUPS_TO_SEE
 def group_order(instances: int, size: int, n: int, partitions: int, seed: int) -> Tensor:
     """Cut `size` trajectories of each instance into equal, disjoint blocks, and these into groups.
 
-    Returns [I, S, U, Rep, n]: for each of S random partitions, the positions in the pool of the
+    Returns [I, S, B, Rep, n]: for each of S random partitions, the positions in the pool of the
     members of each group. Blocks share no trajectory under any partition, so they are independent.
     The pool is i.i.d., so its blocks are cut in drawing order; only the grouping inside a block is
     random. Raises `ValueError` where there are fewer than two groups.
@@ -65,7 +65,7 @@ def blocks_of(groups: int, partitions: int) -> tuple[int, int]:
 
 
 class Groups:
-    """The groups `order` [I, S, U, Rep, n] of a pool: U blocks an instance, Rep groups a block.
+    """The groups `order` [I, S, B, Rep, n] of a pool: B blocks an instance, Rep groups a block.
 
     Rewards, ratios and weights have this shape, too. Quadratic forms come from the Gram matrix of
     the pool; a mean estimate is its weights on the rows of that.
@@ -115,25 +115,25 @@ class Groups:
                 "with an environment, n and so few "
                 "trajectories that this can be done"
             )
-        family = method.baseline.row.name
+        baseline = method.baseline.row.name
         if method.fit == "same_batch":
-            return self._equations(method.k, family).solution()
-        return self.cross_fit(method.k, family)[:, None, None, None]
+            return self._equations(method.k, baseline).solution()
+        return self.cross_fit(method.k, baseline)[:, None, None, None]
 
-    def cross_fit(self, k: int, family: str) -> Tensor:
+    def cross_fit(self, k: int, baseline: str) -> Tensor:
         """Return the coefficients [I, D] for each instance from all others, of affine or ladder."""
         a, c = self._ladder(k)
-        if family == "affine":  # its one direction is the ladder's last
+        if baseline == "affine":  # its one direction is the ladder's last
             a, c = a[..., -1:, -1:], c[..., -1:]
         return from_others(Equations(a, c))
 
     def toward(self, weights: Tensor, position: int) -> Tensor:
-        """The mean ⟨ĝ, ∇J⟩ of every block, for the objective at `position` of the pool: [I, U]."""
+        """The mean ⟨ĝ, ∇J⟩ of every block, for the objective at `position` of the pool: [I, B]."""
         return (weights * self._inner(position)).sum(4).mean((1, 3))
 
     @cached_property
     def gram(self) -> Tensor:
-        """ψ·ψ within every group, [I, S, U, Rep, n, n]."""
+        """ψ·ψ within every group, [I, S, B, Rep, n, n]."""
         grams = [
             part.products.reshape(-1)[len(part.products) * rows.unsqueeze(-1) + rows.unsqueeze(-2)]
             for part, rows in zip(self.pool.parts, self.rows, strict=True)
@@ -145,11 +145,11 @@ class Groups:
         return a.mT @ self.gram @ b
 
     def squares(self, weights: Tensor) -> Tensor:
-        """‖ĝ‖² of every group, [I, S, U, Rep]."""
+        """‖ĝ‖² of every group, [I, S, B, Rep]."""
         return ((self.gram @ weights.unsqueeze(-1)).squeeze(-1) * weights).sum(-1)
 
     def means(self, weights: Tensor) -> Tensor:
-        """The mean ĝ of every block, in the form that `across` reads: [I, U, ...]."""
+        """The mean ĝ of every block, in the form that `across` reads: [I, B, ...]."""
         rows = max(len(part.products) for part in self.pool.parts)
         sums = weights.new_zeros(len(weights), self.blocks, rows)
         rows_by_block = self.rows.transpose(1, 2).flatten(2)
@@ -157,14 +157,14 @@ class Groups:
         return sums.scatter_add_(2, rows_by_block, by_block) / (self.shape[1] * self.shape[3])
 
     def across(self, a: Tensor, b: Tensor) -> Tensor:
-        """⟨mean ĝ of block b, another mean ĝ of block c⟩ from these `means`: [I, U, U]."""
+        """⟨mean ĝ of block b, another mean ĝ of block c⟩ from these `means`: [I, B, B]."""
         grams = [part.products for part in self.pool.parts]
         return torch.stack(
             [x[:, : len(g)] @ g @ y[:, : len(g)].T for x, g, y in zip(a, grams, b, strict=True)]
         )
 
-    def _equations(self, k: int, family: str) -> Equations:
-        w0, directions = family_terms(self.rewards, k, family)
+    def _equations(self, k: int, baseline: str) -> Equations:
+        w0, directions = family_terms(self.rewards, k, baseline)
         both = torch.cat([directions, w0.unsqueeze(-1)], -1)
         return Equations.of_products(self.products(directions, both))
 
@@ -181,12 +181,12 @@ class ScoreGroups(Groups):
 
     @cached_property
     def scores(self) -> Tensor:
-        """ψ of every member, [I, S, U, Rep, n, P]."""
+        """ψ of every member, [I, S, B, Rep, n, P]."""
         scores = [part.scores for part in self.pool.parts if part.scores is not None]
         return torch.stack([s[rows] for s, rows in zip(scores, self.rows, strict=True)])
 
     def estimates(self, weights: Tensor) -> Tensor:
-        """ĝ = Σ_i w_i ψ_i of every group, [I, S, U, Rep, P]."""
+        """ĝ = Σ_i w_i ψ_i of every group, [I, S, B, Rep, P]."""
         return (weights.unsqueeze(-2) @ self.scores).squeeze(-2)
 
     def products(self, a: Tensor, b: Tensor) -> Tensor:

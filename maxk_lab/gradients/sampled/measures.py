@@ -104,9 +104,11 @@ class CutPool:
         )
 
     def _measures(self, weights: Tensor, values: Tensor, wanted: Objective) -> dict[str, Tensor]:
-        """One number per block of every measure beside the moments, [I, U]; NaN where undefined.
+        """One number per block of every measure beside the moments, [I, B]; NaN where undefined.
 
-        `values` [I, S, U, Rep] are the objective's unbiased estimates from every group.
+        `ratio_std` without a listing is [I, 1]: one number of the whole pool, of unknown error.
+
+        `values` [I, S, B, Rep] are the objective's unbiased estimates from every group.
         """
         groups, pool = self.groups, self._pool
         far = values - values.mean((2, 3), keepdim=True)
@@ -134,7 +136,7 @@ class CutPool:
         return measures | {"kl": divergence(chance, ratios), "ratio_std": deviation}
 
     def _by_block(self, values: Tensor) -> Tensor:
-        """A number per instance [I] for each of its blocks [I, U]."""
+        """A number per instance [I] for each of its blocks [I, B]."""
         return values.unsqueeze(1).expand(-1, self.groups.blocks)
 
     def _exact_values(self, wanted: Objective) -> Tensor | None:
@@ -164,9 +166,9 @@ class CutPool:
     ) -> tuple[NDArray[np.bool_] | None, Callable[[Blocks], Array]]:
         """The instances that show no bias of what is unbiased by proof, and the pools for tests.
 
-        These are a function of the blocks of an estimate: the pool [I] from which on each instance
-        is tested for a bias. Where trajectories are not listed it is 0 where these blocks and those
-        of the unbiased controls are enough and NaN where not.
+        The second is a function of an estimate's blocks. It returns the pool [I] from which on each
+        instance is tested for a bias. Where trajectories are not listed it is 0 where these blocks
+        and those of the unbiased controls are enough and NaN where not.
         """
         groups, pool, methods = self.groups, self._pool, self._controls(wanted)
         reference = self._reference(wanted)
@@ -195,6 +197,7 @@ class CutPool:
         square = groups.across(means, means)
         if self._pool.exact:
             position = self._pool.objectives.index(wanted.name)
+            # The exact gradient is the same for all pairs of blocks, [I, B, B].
             cross = groups.toward(weights, position).unsqueeze(2).expand_as(square)
             norms = torch.stack([part.norm[position] for part in self._pool.parts])
             other = norms.view(-1, 1, 1).expand_as(square)

@@ -13,6 +13,7 @@ from torch.func import functional_call, grad, vmap
 from maxk_lab.environments.environment import Environment, FullEnvironment, Instances
 from maxk_lab.errors import LabError
 
+# Trajectories of one batched backward pass.
 CHUNK = 16
 # Trajectories whose scores are made together where that costs no more than each alone, and the most
 # memory that these may take.
@@ -33,7 +34,10 @@ class Scores(Protocol):
         return parameter.numel()
 
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
-        """Return the scores of trajectories i..j−1: [j − i, width] per parameter of `block`."""
+        """Return the scores of trajectories i..j−1: [j − i, width] per parameter of `block`.
+
+        A block is some of the policy's parameters: not all scores need be in memory at once.
+        """
         ...
 
 
