@@ -113,6 +113,8 @@ class Next(BaseModel):
     effective: float
     of: int
     instances: int
+    # Samples of the user's own come from no sweep that could be run again.
+    of_a_sweep: bool
     seconds: float | None
 
 
@@ -397,6 +399,7 @@ def _next(found: Sequence[Contest], summary: Summary) -> Next | None:
         effective=min(carrying),
         of=instances * len(able[0][1].first.cells),
         instances=instances * more,
+        of_a_sweep=bool(summary.header.versions),
         seconds=more * summary.seconds_of("gradient") or None,
     )
 
