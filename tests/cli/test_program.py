@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,18 @@ from maxk_lab.cli.application import PANELS
 from .conftest import PROGRAM
 
 
-def test_ctrl_c_before_the_application_is_there_leaves_no_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "early", ["installed.close_current_folder", "cli.application.load", "cli.verbs.list.tell"]
+)
+def test_ctrl_c_before_a_run_is_there_is_a_word_and_no_traceback(
+    early: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted() -> None:
+    def interrupted(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("maxk_lab.installed.close_current_folder", interrupted)
+    import_module("maxk_lab.cli.verbs.list")
+    monkeypatch.setattr(f"maxk_lab.{early}", interrupted)
+    monkeypatch.setattr("sys.argv", ["maxk-lab", "list", "baselines"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130

@@ -89,6 +89,10 @@ class Driver:
         self._thread.join()
         for key in list(self._tasks):
             self.release(key)
+        if not self.others():  # leases of drivers that were killed
+            for path in self._folder.glob("*"):
+                with suppress(OSError):
+                    path.unlink()
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
         for folder in (self._folder, self._path.parent):

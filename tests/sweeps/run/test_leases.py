@@ -55,8 +55,10 @@ def test_who_is_killed_is_followed_at_once(tmp_path: Path, other: subprocess.Pop
         assert f"process {other.pid} on " in str(driver.holder("task"))
         other.kill()
         other.wait()
+        (tmp_path / "leases" / "another").touch()  # of what it had measured when it was killed
         assert driver.take("task")
         assert driver.others() == []
+    assert not (tmp_path / "leases").exists()
 
 
 def test_who_is_stopped_is_followed_in_time(tmp_path: Path, other: subprocess.Popen) -> None:
