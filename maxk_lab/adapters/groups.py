@@ -7,15 +7,16 @@ torch and `maxk_lab.estimators`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.estimators import maxk_curve
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.estimators.method import Method
@@ -54,8 +55,10 @@ def grouped_curve(rewards: Any, groups: Any, ks: Sequence[int]) -> Tensor:
     """The unbiased estimates of J_K of every group, [groups, ks], in order of appearance.
 
     rewards and groups are those of `grouped_advantages`. NaN where fewer than K samples of a group
-    have a reward.
+    have a reward. Raises `LabError` for a K below 1.
     """
+    if min(ks, default=1) < 1:
+        raise LabError(f"every K must be at least 1, got {min(ks)}")
     batch = _Batch.of(rewards, groups)
     curve = torch.full((len(batch.values), len(ks)), torch.nan, dtype=torch.float64)
     for rows, columns in groups_by_size(batch.usable, lambda size: None):
@@ -64,6 +67,15 @@ def grouped_curve(rewards: Any, groups: Any, ks: Sequence[int]) -> Tensor:
             if k <= whole.shape[1]:
                 curve[rows, at] = whole[:, k - 1]
     return curve
+
+
+def mean_curve(rewards: Any, groups: Any, ks: Sequence[int]) -> dict[int, float]:
+    """The means of `grouped_curve` over the same groups at every K, those with the most rewards."""
+    curve = grouped_curve(rewards, groups, ks)
+    known = curve.isfinite().sum(1)
+    most = int(known.max()) if len(known) else 0
+    whole = curve[known == most, :most].mean(0).tolist()
+    return dict(zip(sorted(ks), whole, strict=False))
 
 
 @dataclass(frozen=True)
@@ -92,6 +104,11 @@ class Weighting:
         row = choose_estimator(estimator).row
         if k is None and row.fixed_k is None:
             raise LabError(f"estimator {estimator} needs k, the number of samples to keep the best")
+        if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
+            raise LabError(f"k must be a whole number of at least 1, got {k!r}")
+        if row.fixed_k is not None and k not in (None, row.fixed_k):
+            said = f"{row.name} is of K = {row.fixed_k}: k = {k} changes nothing"
+            warnings.warn(said, LabWarning, stacklevel=3)
         method = Method.parse(estimator, baseline or row.default_baseline, 1 if k is None else k)
         name = f"{method.estimator.name} with {method.baseline.name}"
         lacking = method.needed_beside_rewards
@@ -106,8 +123,13 @@ class Weighting:
             )
         problem = method.pair_refusal if n is None else method.refusal(n)
         if problem is not None:
-            raise LabError(problem)
+            raise LabError(problem + ("" if n is None else ", the samples of a group"))
         return cls(method)
+
+    def refused(self, rewards: Any, groups: Any) -> float:
+        """The share of groups that have too few rewards, so that their advantages are 0."""
+        sizes = _Batch.of(rewards, groups).usable.sum(1).tolist()
+        return sum(self.method.refusal(m) is not None for m in sizes) / max(1, len(sizes))
 
     def advantages(
         self,
@@ -118,10 +140,14 @@ class Weighting:
         small_groups: SmallGroups = "raise",
     ) -> Any:
         """The advantages of a flat batch; see `grouped_advantages`."""
+        if small_groups not in get_args(SmallGroups):
+            raise LabError(f"small_groups must be raise or zero, got {small_groups!r}")
         batch, method = _Batch.of(rewards, groups), self.method
         numbers = {}
         if lengths is not None and method.needed_weight == "length":
             numbers = {"length": batch.table(_flat(lengths, "lengths"))}
+        if not len(batch.rows):
+            return _like(batch.rows.double(), rewards)
         weights, refused = usable_weights(
             method, batch.values, batch.usable, trajectory_weights=numbers
         )
@@ -132,6 +158,9 @@ class Weighting:
                 f"{int(refused.sum())} of {len(refused)} groups have {m} samples with a reward or "
                 f'fewer: {method.refusal(m)}; with small_groups="zero" they have advantages of 0'
             )
+        if bool(refused.all()) and len(refused):
+            said = f"all advantages are 0: {method.refusal(int(sizes.max()))} in every group"
+            warnings.warn(said, LabWarning, stacklevel=3)
         weights = sizes * weights
         return _like(weights[batch.rows, batch.columns], rewards)
 
@@ -151,7 +180,7 @@ class _Batch:
         flat = _flat(rewards, "rewards")
         if bool(flat.isinf().any()):
             raise LabError("rewards must be finite; NaN or None says that there is none")
-        names = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+        names = _names(groups)
         if len(names) != len(flat):
             raise LabError(f"{len(flat)} rewards need as many groups, got {len(names)}")
         numbers: dict[Any, int] = {}
@@ -172,6 +201,18 @@ class _Batch:
         table = torch.zeros_like(self.values)
         table[self.rows, self.columns] = flat
         return table
+
+
+def _names(groups: Any) -> list[Any]:
+    """The names of the groups `[N]`; a row of numbers, as the tokens of a prompt, is one, too."""
+    try:
+        names = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+        names = [name.tolist() if isinstance(name, Tensor) else name for name in names]
+        names = [tuple(name) if isinstance(name, list) else name for name in names]
+        _ = set(names)
+    except TypeError:
+        raise LabError("groups must be one name per sample, each a key or a row of keys") from None
+    return names
 
 
 def _flat(numbers: Any, name: str) -> Tensor:

@@ -48,13 +48,24 @@ def with_maxk(model: type[REINFORCE]) -> type[MaxKSampling]:
 @cache  # so that a model has one class
 def _made(model: Any) -> type[MaxKSampling]:
     base = _WithMaxKSymNCO if issubclass(model, SymNCO) else _WithMaxK
-    return type(f"MaxK{model.__name__}", (base, model), {"__doc__": base.__doc__})
+    names = {"__doc__": base.__doc__, "__module__": model.__module__, "_base": model}
+    return type(f"MaxK{model.__name__}", (base, model), names)
+
+
+def _empty(model: Any) -> Any:
+    made = with_maxk(model)
+    return made.__new__(made)
 
 
 class _WithMaxK(MaxKSampling):
     """A model of RL4CO with i.i.d. samples of every instance and Max@K weights."""
 
     measuring: Measuring | None = None
+    _base: Any
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its class is found by that of RL4CO."""
+        return _empty, (self._base,), self.__dict__
 
     def __init__(
         self,
@@ -72,11 +83,13 @@ class _WithMaxK(MaxKSampling):
             )
         settings.check_size(num_samples)
         if measuring is not None:
-            measuring.check(num_samples)
+            measuring.begin(num_samples, settings.k)
         super().__init__(env, *args, **others)
         if not hasattr(self.policy, "train_decode_type"):
             raise LabError(f"a {type(self.policy).__name__} cannot be told to sample i.i.d.")
         self.measuring = measuring
+        if measuring is not None and measuring.parameters is not None:
+            measuring.chosen(self.policy)  # a wrong name is told before the training
         # What it would learn or roll out is not used.
         self.baseline = get_reinforce_baseline("no")
         self.prepare(settings, num_samples)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
-from maxk_lab.adapters.groups import Weighting, grouped_curve
+from maxk_lab.adapters.groups import Weighting, grouped_curve, mean_curve
 from maxk_lab.adapters.measuring import Measuring
 from maxk_lab.errors import LabError, LabWarning
 
@@ -63,7 +63,7 @@ class _MaxKTrainer:
                 stacklevel=3,
             )
         if measuring is not None:
-            measuring.check(args.num_generations)
+            measuring.begin(args.num_generations, self.weighting.method.k)
             if by:
                 raise LabError(f"measuring needs the level of the rewards, which {by} takes away")
         self.measuring = measuring
@@ -86,13 +86,13 @@ class _MaxKTrainer:
         training = trainer.model.training
         n = trainer.num_generations if training else trainer.num_generations_eval
         local = batch["advantages"]
-        rewards = self._rewards(trainer.accelerator.gather(local), n)
+        own, rewards = self._own_rewards(), self._rewards(trainer.accelerator.gather(local), n)
         groups = torch.arange(len(rewards)) // n
         lengths = trainer.accelerator.gather(batch["completion_mask"].sum(1))
         found = self.weighting.advantages(rewards, groups, lengths=lengths, small_groups="zero")
         begin = trainer.accelerator.process_index * len(local)
         batch["advantages"] = found[begin : begin + len(local)].to(local)
-        self._log(found, rewards, groups, "train" if training else "eval")
+        self._log(found, own, groups, "train" if training else "eval")
         if training and self.measuring and self.measuring.due(trainer.state.global_step):
             chunks = None if "pixel_values" in batch else self._log_probs(batch)
             groups = rewards.view(-1, n)
@@ -101,25 +101,30 @@ class _MaxKTrainer:
                 trainer._metrics["train"][name].append(value)
         return batch
 
+    def _own_rewards(self) -> Tensor:
+        """The rewards of all processes [N], NaN where every function gave None; without KL."""
+        trainer: Any = self
+        by_function = self._by_function
+        assert by_function is not None
+        rewards = (by_function * trainer.reward_weights.to(by_function)).nansum(1)
+        limits = getattr(trainer, "reward_clip_range", None)
+        if limits:
+            rewards = rewards.clamp(*limits)
+        missing: Tensor = by_function.isnan().all(1)
+        return torch.where(missing, torch.nan, rewards)
+
     def _rewards(self, advantages: Tensor, n: int) -> Tensor:
-        """The rewards of all processes [N], NaN where every function gave None.
+        """The rewards that are trained for, [N], NaN where there is none.
 
         With a KL penalty inside they are less the mean of their group, which is in TRL's advantages
         alone: R_i minus the mean of the m − 1 others is m/(m − 1) times R_i minus that of all.
         """
-        trainer: Any = self
-        by_function = self._by_function
-        assert by_function is not None
-        missing = by_function.isnan().all(1)
-        if self._centred_by_trl:
-            scored = (~missing).view(-1, n).sum(1, keepdim=True).double()
-            rewards = (advantages.view(-1, n).double() * (scored - 1) / scored).flatten()
-        else:
-            rewards = (by_function * trainer.reward_weights.to(by_function)).nansum(1)
-            limits = getattr(trainer, "reward_clip_range", None)
-            if limits:
-                rewards = rewards.clamp(*limits)
-        return rewards.masked_fill(missing, torch.nan)
+        own = self._own_rewards()
+        if not self._centred_by_trl:
+            return own
+        scored = (~own.isnan()).view(-1, n).sum(1, keepdim=True).double()
+        rewards = (advantages.view(-1, n).double() * (scored - 1) / scored).flatten()
+        return rewards.masked_fill(own.isnan(), torch.nan)
 
     def _log(self, advantages: Tensor, rewards: Tensor, groups: Tensor, mode: str) -> None:
         """Put the advantages into TRL's log, and the unbiased Max@K of every group."""
@@ -128,16 +133,16 @@ class _MaxKTrainer:
         for _ in range(min(len(advantages), len(logged))):
             logged.pop()
         logged.extend(advantages.tolist())
-        if self._centred_by_trl:
-            return  # the rewards have lost their level
         # The same columns for every batch, training and evaluation: TRL makes a table of them.
         most = max(trainer.num_generations, trainer.num_generations_eval)
         ks = sorted({*(2**i for i in range(most.bit_length())), self.weighting.method.k})
         curve = grouped_curve(rewards, groups, ks)
         for k, values in zip(ks, curve.T, strict=True):
             trainer._logs["extra"][f"max@{k}"].extend(values[groups].tolist())
-            if bool(values.isfinite().any()):
-                trainer._metrics[mode][f"max@{k}"].append(values.nanmean().item())
+        metrics = trainer._metrics[mode]
+        for k, value in mean_curve(rewards, groups, ks).items():
+            metrics[f"max@{k}"].append(value)
+        metrics["maxk/too_few_rewards"].append(self.weighting.refused(rewards, groups))
 
     def _log_probs(self, batch: Any) -> Iterator[Tensor]:
         """The log-probabilities of completions with a graph, a batch of the device at a time."""

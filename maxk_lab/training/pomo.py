@@ -77,11 +77,11 @@ class PomoSettings(Model):
             raise LabError(f"val_samples must be at least {self.k}, got {self.val_samples}")
 
     def check_size(self, n: int) -> None:
-        """Raise `ValueError` where n samples are too few for the pair at a K of the schedule."""
+        """Raise `LabError` where n samples are too few for the pair at a K of the schedule."""
         for k in self.k_schedule.all(self.k_schedule.until, self.k):
             refusal = self.method(k, n).refusal(n)
             if refusal is not None:
-                raise ValueError(refusal)
+                raise LabError(refusal)
 
 
 class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
@@ -250,8 +250,7 @@ class MaxKPOMO(MaxKSampling, POMO):  # type: ignore[misc]  # RL4CO has no types
     is the best of val_samples. No augmentation is applied. A checkpoint holds neither environment
     nor policy, so that torch reads it at its default, `weights_only=True`.
 
-    Raises `LabError` for settings that are wrong by themselves and `ValueError` where n samples are
-    too few.
+    Raises `LabError` for settings that are wrong by themselves and where n samples are too few.
     """
 
     def __init__(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from maxk_lab import advantages
 from maxk_lab.adapters import Weighting, grouped_advantages, grouped_curve
-from maxk_lab.errors import LabError
+from maxk_lab.adapters.groups import mean_curve
+from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.estimators import BASELINES, ESTIMATORS, maxk_reward_estimate
 from maxk_lab.estimators.method import Method
 
@@ -105,6 +106,10 @@ def test_a_curve_of_every_group():
         ({"k": 2, "baseline": "optimal[grad_norm]"}, "needs the gradient of every trajectory"),
         ({"k": 2, "estimator": "grpo", "baseline": "centred"}, "takes no baseline"),
         ({"k": 2, "groups": [0, 1]}, "8 rewards need as many groups, got 2"),
+        ({"k": 2, "groups": None}, "one name per sample"),
+        ({"k": 0, "small_groups": "zero"}, "whole number of at least 1, got 0"),
+        ({"k": 2.0, "small_groups": "zero"}, "whole number of at least 1, got 2.0"),
+        ({"k": 2, "small_groups": "skip"}, "must be raise or zero, got 'skip'"),
         ({"k": 2, "rewards": [[1.0] * 4] * 2}, "flat"),
         ({"k": 2, "rewards": ["x"] * 8}, "must be numbers"),
         ({"k": 2, "rewards": [np.inf] * 8}, "finite"),
@@ -118,6 +123,31 @@ def test_what_cannot_be_right_is_refused(options, words):
     options = {"rewards": [1.0, 2.0] * 4, "groups": [0] * 4 + [1] * 4} | options
     with pytest.raises(LabError, match=words.replace("[", r"\[")):
         grouped_advantages(**options)
+
+
+def test_groups_may_be_named_by_rows_and_there_may_be_none():
+    rewards = torch.tensor([1.0, 2.0, 4.0, 3.0, 5.0, 9.0])
+    prompts = torch.tensor([[7, 8], [7, 9]] * 3)
+    found = grouped_advantages(rewards, prompts, k=2)
+    torch.testing.assert_close(found, grouped_advantages(rewards, [0, 1] * 3, k=2))
+    torch.testing.assert_close(found, grouped_advantages(rewards, list(prompts[:, 1]), k=2))
+    assert grouped_advantages([], [], k=2).shape == (0,)
+    assert mean_curve([], [], [1]) == {}
+
+
+def test_the_mean_curve_is_of_the_same_groups_at_every_k():
+    rewards = [1.0, 2.0, 4.0, 100.0, None, None]
+    found = mean_curve(rewards, [0, 0, 0, 1, 1, 1], [1, 2, 4])
+    assert found == pytest.approx({1: 7 / 3, 2: 10 / 3})
+
+
+def test_what_changes_nothing_or_trains_nothing_is_warned_of():
+    with pytest.warns(LabWarning, match="reinforce is of K = 1: k = 8 changes nothing"):
+        found = grouped_advantages([1.0, 2.0], [0, 0], estimator="reinforce", k=8)
+    assert found.tolist() == [-1, 1]
+    with pytest.warns(LabWarning, match="all advantages are 0: maxk needs 1 <= K <= n"):
+        found = grouped_advantages([1.0, 2.0], [0, 0], k=8, small_groups="zero")
+    assert found.tolist() == [0, 0]
 
 
 def test_a_level_that_is_gone_is_refused_at_construction():

@@ -1,5 +1,7 @@
 """RL4CO's models with Max@K: AM, SymNCO and MatNet, their step, their validation, a checkpoint."""
 
+import pickle
+
 import pytest
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
@@ -133,6 +135,10 @@ def test_measuring_logs_the_pairs_and_changes_nothing():
     assert trainer.callback_metrics["maxk/variance_over_lowest/subloo@2"] >= 1
     assert trainer.callback_metrics["maxk/no_signal/subloo@2"] == 0
     assert "3 prompts with 8 samples each" in measuring.report.text
+    again = pickle.loads(pickle.dumps(make("am")))
+    assert type(again) is type(make("am"))
+    with pytest.raises(LabError, match="has a name that 'nope' matches"):
+        make("am", num_samples=8, measuring=Measuring(parameters="nope"))
     with pytest.raises(LabError, match="two groups of n = 8 must fit"):
         make("am", num_samples=8, measuring=Measuring(parameters="decoder", n=8))
     assert "measuring" not in trainer.model.hparams  # nor in a checkpoint

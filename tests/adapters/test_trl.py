@@ -168,6 +168,21 @@ def test_evaluation_may_use_another_number_of_generations(setting):
     assert "eval_max@4" not in found
 
 
+@pytest.mark.filterwarnings("ignore::maxk_lab.errors.LabWarning")
+def test_groups_with_too_few_rewards_and_a_penalty_in_the_reward_are_in_the_log(setting):
+    def some(completions, **columns):
+        return [None if i % 8 > 2 else value for i, value in enumerate(length(completions))]
+
+    trainer = setting.train("rloo", config={"max_steps": 1, "beta": 0.1}, rewards=[some], k=4)
+    line = trainer.state.log_history[0]
+    assert line["maxk/too_few_rewards"] == 1
+    assert line["loss"] == 0
+    rewards, _, groups = logged(trainer)
+    means = grouped_curve(rewards, groups, [2]).mean()
+    assert line["max@2"] == pytest.approx(float(means), rel=1e-6)
+    assert "max@4" not in line
+
+
 @pytest.mark.parametrize(
     ("kind", "config", "options", "words"),
     [
@@ -204,7 +219,7 @@ def test_measuring_logs_what_the_run_should_have_used_and_changes_nothing(settin
     assert [line["step"] for line in lines] == [1, 3, 5]
     for baseline in ("none", "sample_loo", "pkpo_sloo", "centred", "subloo"):
         assert lines[0][f"maxk/variance_over_lowest/{baseline}@2"] >= 1
-        assert f"maxk/snr/{baseline}@2" in lines[0]
+        assert f"maxk/variance_over_lowest/{baseline}@1" in lines[0] or baseline == "subloo"
     assert lines[0]["maxk/no_signal/centred@2"] == 0
     assert 0 < lines[1]["maxk/share_of_time"] < 1
     assert "Use " in measuring.report.text

@@ -22,7 +22,7 @@ from swift.rlhf_trainers import GRPOTrainer
 from swift.trainers import TrainerFactory
 from torch import Tensor
 
-from maxk_lab.adapters.groups import Weighting, grouped_curve
+from maxk_lab.adapters.groups import Weighting, mean_curve
 from maxk_lab.errors import LabError, LabWarning
 
 
@@ -80,7 +80,7 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
             )
         chosen = os.environ.get("MAXK_MEASURE_PARAMETERS")
         measuring = Measuring(every=int(every), parameters=chosen)
-        measuring.check(self.num_generations)
+        measuring.begin(self.num_generations, self.weighting.method.k)
         measuring.sketch(self.model)
         return measuring
 
@@ -125,8 +125,10 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
         places = {request: place for place, request in enumerate(last)}
         n = max(Counter(groups).values())
         ks = sorted({*(2**i for i in range(n.bit_length())), min(n, self.weighting.method.k)})
-        for k, values in zip(ks, grouped_curve(rewards[rows], groups, ks).T, strict=True):
-            self._metrics[mode][f"max@{k}"].append(values.nanmean().item())
+        metrics = self._metrics[mode]
+        for k, value in mean_curve(rewards[rows], groups, ks).items():
+            metrics[f"max@{k}"].append(value)
+        metrics["maxk/too_few_rewards"].append(self.weighting.refused(rewards[rows], groups))
         spread: Tensor = advantages[[places[request] for request in requests]]
         return spread
 
