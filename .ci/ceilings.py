@@ -33,10 +33,11 @@ CEILINGS = {
     "AST nodes, package": (313_888, 240_000),
     "templates": (245, 450),
     "wide lines of templates": (0, 0),
-    "tests": (35_035, 24_000),
-    "AST nodes, tests": (278_510, 215_000),
-    "benchmarks + docs + .ci": (3_184, 2_400),
+    "tests": (35_034, 24_000),
+    "AST nodes, tests": (278_517, 215_000),
+    "benchmarks + docs + .ci": (3_185, 2_400),
     "examples + experiments": (457, 400),
+    "adapters": (1_088, 900),
 }
 # The rooms that share a ceiling.
 TOGETHER = {room: shared for shared in CEILINGS for room in shared.split(" + ") if shared != room}

@@ -95,8 +95,7 @@ def test_run_refuses_what_this_machine_cannot_hold(
 
 
 def test_what_fits_is_not_refused(small: str) -> None:
-    for unit in plan_of(small).units:
-        unit.check_machine()
+    assert all(unit.check_machine() is None for unit in plan_of(small).units)
 
 
 def test_the_least_limit_is_that_of_the_machine(tmp_path: Path) -> None:
