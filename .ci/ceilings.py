@@ -28,7 +28,7 @@ CEILINGS = {
     "cli": (2_928, 2_000),
     "own": (1_430, 1_500),
     "top level": (1_251, 550),
-    "package": (44_101, 30_900),
+    "package": (44_100, 30_900),
     "files, package": (287, 300),
     "AST nodes, package": (313_888, 240_000),
     "templates": (245, 450),
@@ -37,7 +37,7 @@ CEILINGS = {
     "AST nodes, tests": (278_517, 215_000),
     "benchmarks + docs + .ci": (3_185, 2_400),
     "examples + experiments": (457, 400),
-    "adapters": (1_088, 900),
+    "adapters": (1_087, 900),
 }
 # The rooms that share a ceiling.
 TOGETHER = {room: shared for shared in CEILINGS for room in shared.split(" + ") if shared != room}

@@ -96,7 +96,7 @@ class Measuring:
             raise LabError(f"no pair can be measured in groups of n = {n} at K = {self._ks}")
         if lacking:
             warnings.warn(
-                f"in groups of n = {n}, half of the trainer's, cannot be measured: "
+                f"in groups of n = {n}, two of which fit into the trainer's, cannot be measured: "
                 f"{', '.join(lacking)}; larger groups of the trainer, or a smaller K, can",
                 LabWarning,
                 stacklevel=3,
@@ -157,10 +157,9 @@ class Measuring:
 
         `no_signal/BASELINE@K`: the share of groups with equal weights. With scores, for each pair:
         `relative_variance`, tr Cov ĝ / ‖E ĝ‖², `snr`, its inverse, and `variance_over_lowest`,
-        relative to the lowest variance of the unbiased pairs at this K; what is undefined, or for
-        another K, is left out. `seconds` since
-        `begun` (of `time.perf_counter`), and `share_of_time`, theirs in the time since the last
-        measurement ended. Groups with a missing reward (NaN) are left out.
+        relative to the lowest variance of the unbiased pairs at this K. What is undefined is left
+        out. `seconds` since `begun` (of `time.perf_counter`), and `share_of_time`, theirs in the
+        time since the last measurement ended. Groups with a missing reward (NaN) are left out.
         """
         whole = rewards.isfinite().all(1).nonzero().flatten()
         if not len(whole):
