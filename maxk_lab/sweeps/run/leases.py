@@ -117,7 +117,11 @@ class Driver:
             self._folder.mkdir(parents=True, exist_ok=True)
             lease.acquire()
         except Timeout:
-            return False
+            if self.others():
+                return False
+            # Who was killed while it took this lease has left no sign of its own in it.
+            with suppress(OSError):
+                (self._folder / key).unlink()
         except OSError:
             pass  # where nothing can be written two may do the same work
         self._tasks[key] = {}

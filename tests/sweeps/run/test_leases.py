@@ -61,6 +61,15 @@ def test_who_is_killed_is_followed_at_once(tmp_path: Path, other: subprocess.Pop
     assert not (tmp_path / "leases").exists()
 
 
+def test_a_lease_that_was_half_taken_is_nobody_s(tmp_path: Path) -> None:
+    (tmp_path / "leases").mkdir()
+    (tmp_path / "leases" / "task").touch()
+    with Driver(tmp_path) as one:
+        with Driver(tmp_path):
+            assert not one.take("task")  # which may be on its way to it
+        assert one.take("task")
+
+
 def test_who_is_stopped_is_followed_in_time(tmp_path: Path, other: subprocess.Popen) -> None:
     with Driver(tmp_path, expiry=2.0) as driver:
         os.kill(other.pid, signal.SIGSTOP)
