@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from maxk_lab.environments.language.rewards import load_rewards, score
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped, token_statistics
 
 
-class Completions:
+class Completions(ABC):
     """Instances [B, ...] say which prompts; a trajectory is a completion [max_length] of one.
 
     The policy maps tokens [N, L] to logits [N, L, V] of the next token. Rows of unequal length are
@@ -38,13 +39,13 @@ class Completions:
         self.reward_functions = load_rewards(row.reward_names(parameters))
         self.reward_weights = row.reward_weights(parameters)
 
+    @abstractmethod
     def encoded(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         """The tokens [B, L] that the policy reads before a completion, and how many they are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def questions(self, instances: Tensor, n: int) -> tuple[list[str], dict[str, list[Any]]]:
         """The texts of the prompts, each n times, and the columns that rewards read of them."""
-        raise NotImplementedError
 
     def tempered(self, temperature: float) -> Self:
         environment = copy.copy(self)
