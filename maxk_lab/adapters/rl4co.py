@@ -127,11 +127,11 @@ class _WithMaxKSymNCO(_WithMaxK):
         td: TensorDict,
         batch: TensorDict,
         policy_out: dict[str, Any],
-        reward: Tensor | None = None,
-        log_likelihood: Tensor | None = None,
+        *sampled: Tensor | None,
+        **named: Tensor | None,
     ) -> dict[str, Any]:
         """Add `loss` and the rest as `MaxKPOMO` does, the invariance loss added."""
-        out = super().calculate_loss(td, batch, policy_out, reward, log_likelihood)
+        out = super().calculate_loss(td, batch, policy_out, *sampled, **named)
         if self.num_augment > 1:
             # One encoding is enough where every sample has its own.
             projected = out["proj_embeddings"][: len(td) * self.num_augment]
