@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -207,8 +208,13 @@ def test_what_cannot_be_right_is_refused_at_construction(setting, kind, config, 
 
 
 def test_a_penalty_inside_the_maximum_is_said(setting):
-    with pytest.warns(LabWarning, match=r"E\[max of K \(R − beta KL\)\]"):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         setting.make("rloo", config={"beta": 0.1}, k=2)
+        setting.make("rloo", config={"beta": 0.0}, k=2)
+    (said,) = (str(one.message) for one in told if one.category is LabWarning)
+    assert "beta=0.1 puts the KL" in said
+    assert "E[max of K (R − beta KL)]" in said
 
 
 def test_measuring_logs_what_the_run_should_have_used_and_changes_nothing(setting):
