@@ -28,7 +28,7 @@ seeds: [0, 1]
 environment: {name: bandit}
 vary: {environment.arms: [2, 4]}
 dice:
-  throws: 50
+  throws: 400
   grid: {estimator: [maxk, reinforce], baseline: none, n: [4, 8], k: [1, 2]}
 weights:
   grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
@@ -58,7 +58,7 @@ def sweep(tmp_path: Path) -> Path:
 def test_a_sweep_file_may_have_its_block(sweep: Path, tmp_path: Path) -> None:
     assert STUDIES.names()[-1] == "dice"
     spec = load_spec(sweep)
-    assert spec.dice.throws == 50
+    assert spec.dice.throws == 400
     assert list(spec.studies) == ["weights", "dice"]
     written = tmp_path / "written.yaml"
     written.write_text(spec_to_yaml(spec), encoding="utf-8")
@@ -100,7 +100,7 @@ def test_it_is_planned_after_the_kinds_of_the_package(sweep: Path) -> None:
         for n in (4, 8)
     ]
     assert len(select(plan, "study=dice,n=8")) == 12
-    assert [sum(unit.work().values()) for unit in plan.units][-1] == 50.0
+    assert [sum(unit.work().values()) for unit in plan.units][-1] == 400.0
 
 
 def test_its_cells_are_measured_and_its_failures_are_data(sweep: Path, tmp_path: Path) -> None:
@@ -121,9 +121,9 @@ def test_its_cells_are_measured_and_its_failures_are_data(sweep: Path, tmp_path:
 
 CLAIMS = """\
 claims:
-- {name: one die, kind: equals, metric: largest, value: 3.5, tolerance: 0.8, where: {k: 1}}
+- {name: one die, kind: equals, metric: largest, value: 3.5, tolerance: 0.5, where: {k: 1}}
 - {name: two dice, kind: equals, metric: largest, value: 3.5, tolerance: 0.5, where: {k: 2}}
-- {name: arithmetic, kind: equals, metric: largest, value: 2 + k + arms - arms, tolerance: 1.2}
+- {name: arithmetic, kind: equals, metric: largest, value: 2 + k + arms - arms, tolerance: 1}
 """
 
 
