@@ -31,7 +31,7 @@ def same_batch(rewards: Tensor, gram: Tensor, k: int, baseline: str) -> Tensor:
 
 
 def oracle_coefficients(outcomes: Outcomes, n: int, k: int, baseline: str) -> Tensor:
-    """Return the coefficients of least variance under the policy itself: [D].
+    """Return the coefficients of lowest variance under the policy itself: [D].
 
     They solve the normal equations over every group of n. `baseline` is affine, ladder or constant.
     Raises `LabError` for trajectories of another policy, whose estimate they would move.

@@ -24,7 +24,7 @@ Source = Literal["moments", "groups", "units", "cell"]
 Better = Literal["", "lower", "higher"]
 # Groups of an instance without which a bias on it cannot be tested.
 LEAST_GROUPS = 4
-# Groups of an instance without which it is not known how small a bias a test could see.
+# Groups of an instance without which there is no minimum detectable bias.
 GROUPS_TO_SEE = 16
 _LACKING = {
     "behaviour": "is measured with a behaviour policy only: "

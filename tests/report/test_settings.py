@@ -14,7 +14,7 @@ ARMS = "environment.num_loc"
 
 @pytest.fixture(scope="module")
 def varied(lab):
-    """(cells, records): at 8 places `none` has the least variance, at 4 `centred`; 8 is first."""
+    """(cells, records): at 8 places `none` has the lowest variance, at 4 `centred`; 8 is first."""
     cells = lab.vary(lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,)), ARMS, (8, 4))
     noise = {(8, "none"): 1.0, (8, "centred"): 4.0, (4, "none"): 9.0, (4, "centred"): 3.0}
     return cells, [lab.record(c, noise=noise[c["setting"][ARMS], c["baseline"]]) for c in cells]

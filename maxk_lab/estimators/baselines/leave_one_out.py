@@ -24,7 +24,7 @@ RLOO = "Kool, van Hoof and Welling 2019 (RLOO), Buy 4 REINFORCE samples"
 _FITS = ("cross_fit", "same_batch", "oracle")
 _FITTED = (
     "cross_fit: least squares on other instances; same_batch: on the own samples, biased; "
-    "oracle: of least variance under the policy, by complete enumeration"
+    "oracle: of lowest variance under the policy, by complete enumeration"
 )
 _FIXED_ALPHA = "the n samples are i.i.d. and alpha does not depend on them: all but same_batch"
 
@@ -186,7 +186,7 @@ def ladder(n: int, k: int, alpha: tuple[float, ...]) -> Rule:
     parameter=number_or_word(
         "c",
         "oracle",
-        "in units of reward; oracle: of least variance under the policy, by complete enumeration",
+        "in units of reward; oracle: of lowest variance under the policy, by complete enumeration",
         ("oracle",),
     ),
     fits=("oracle",),

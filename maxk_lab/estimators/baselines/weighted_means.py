@@ -123,12 +123,12 @@ eob, eob_loo = _pair(
     level=lambda at, kind: Fraction(at.n - 1, at.n) * at.others.mean(at.others.score()),
 )
 def optimal(rewards: Tensor, k: int, kind: str, g: Tensor | None = None) -> Tensor:
-    """Weighted mean of the other samples' score weights: aims at the least variance of one sample's
-    term.
+    """Weighted mean of the other samples' score weights: aims at the lowest variance of one
+    sample's term.
 
     s(-i) are the score weights of the n-1 other samples among themselves. With equal g, and with
     any g at n = K + 1, it is `centred`. With g = ||grad log pi||^2 it estimates the baseline of
-    least variance for one sample; for K > 1 the samples' cross terms are left out of that optimum.
+    lowest variance for one sample; for K > 1 the samples' cross terms are left out of that optimum.
     O(n log n). Sample j's share of the sum for i, all terms <= 0: below i, its own reward's term,
     the rewards' between j and i and those above i; above i, its own reward's and those above j.
     """

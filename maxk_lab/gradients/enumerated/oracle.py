@@ -1,7 +1,7 @@
 """The best symmetric baseline, where all trajectories are listed.
 
 Symmetric leave-one-out baselines b_i are any function of the multiset of the n − 1 other
-trajectories, as every unbiased baseline of the catalogue is: the best leaves the least variance.
+trajectories, as every unbiased baseline of the catalogue is: the best leaves the lowest variance.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LEAST_CHANCE = 1e-290
 
 @dataclass(frozen=True)
 class JointOptimum:
-    """The symmetric leave-one-out baseline of least variance for groups of n, as a correction.
+    """The symmetric leave-one-out baseline of lowest variance for groups of n, as a correction.
 
     values: [C(A+n−2, n−1)], what is taken off the weights of `plain_baseline` for each multiset of
     n − 1 others. That is blind to an offset of the rewards, and so are the values.

@@ -19,7 +19,7 @@ from maxk_lab.statistics.measures import GROUPS_TO_SEE
 # Blocks of an instance: their spread tells how well these very instances are measured.
 MOST_BLOCKS = 32
 # With fewer groups than this every group is a block; else a block has at least two, so that several
-# partitions differ, and there are as many blocks as it takes to know what a test could see.
+# partitions differ, and there are as many blocks as a minimum detectable bias needs.
 FEW_GROUPS = 2 * GROUPS_TO_SEE
 
 

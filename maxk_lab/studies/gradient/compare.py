@@ -205,7 +205,7 @@ class Contest:
 
     @cached_property
     def least(self) -> GradientRow | None:
-        """The candidate of least variance; None where there is nothing to compare.
+        """The candidate of lowest variance; None where there is nothing to compare.
 
         Nor where one is unfinished, and so has no variance: the missing row could have been better.
         """

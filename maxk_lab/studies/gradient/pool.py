@@ -102,7 +102,7 @@ class GradientRow(PooledRow):
     over a part of the seeds. `intervals` has the measures that every row has, then those that were
     measured here. `anatomy` are the parts that sum to the variance, exact for these instances,
     where every group was enumerated. `over_best` is the variance over that of the best baseline
-    there can be, where that was computed, `over_least` that over the least of the group. `typical`
+    there can be, where that was computed, `over_least` that over the lowest of the group. `typical`
     is the median over instances of the relative variance. `carrying` are the effective numbers of
     instances behind the mean of the `variance` and of the `gradient`'s squared norm. `best` is the
     lowest of a group from which all other candidates differ significantly. A row is `testable`

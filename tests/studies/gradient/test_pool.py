@@ -55,7 +55,7 @@ def test_rows_pool_their_seeds_and_have_the_verdicts_that_were_put_in(lab):
 @pytest.mark.parametrize(
     ("axes", "noise", "verdicts"),
     [
-        # A biased baseline has the least variance.
+        # A biased baseline has the lowest variance.
         ({"baselines": ("group_mean", "centred", "pkpo_sloo"), "ns": (8,), "ks": (4,)}, None,
          {"scale bias", "no bias seen"}),
         # Its bias is too small to be seen, and known all the same.
