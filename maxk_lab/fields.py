@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -54,6 +54,14 @@ Numbers = list[Number | None]
 Sizes = list[Size | None]
 OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), Field(min_length=1)]
 Different = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), AfterValidator(distinct)]
+
+
+def start_of(written: Any) -> Any:
+    """Return the start with its one spelling: `forced` is the one that RL4CO calls multistart."""
+    return "multistart" if written == "forced" else written
+
+
+Start = Annotated[Literal["iid", "multistart"], BeforeValidator(start_of)]
 
 
 def check_lengths(length: int, parts: Mapping[str, Sequence[Any]]) -> None:

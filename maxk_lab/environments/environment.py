@@ -103,7 +103,8 @@ class FullEnvironment(Environment, Protocol):
         """The same environment with POMO's forced first actions.
 
         These are no decisions: log-probability 0, mask False, not in `lengths`. Trajectories are
-        then neither i.i.d. nor the policy's own: no estimate over them is unbiased for its Max@K.
+        then independent, and not identically distributed: estimates are not of the policy's Max@K,
+        but of J_K^starts, the mean over the K-subsets of the starts of E[max].
         Raises `LabError` where there are no such starts.
         """
 

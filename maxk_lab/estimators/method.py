@@ -116,6 +116,11 @@ class Method:
         both = self.estimator, self.baseline
         return all(choice.row.is_unbiased(**choice.params) for choice in both)
 
+    @property
+    def allows_forced_starts(self) -> bool:
+        """Whether `is_unbiased` and `expected_scale` hold for forced starts and J_K^starts, too."""
+        return not self.is_ordered
+
     def expected_scale(self, n: int) -> float:
         """E[estimate] over the objective's gradient; NaN where the direction is biased, too."""
         both = self.estimator, self.baseline

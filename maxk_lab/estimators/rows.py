@@ -55,6 +55,8 @@ class MethodRow(Row):
     objective: str = "J_K"
     biased: str = ""
     condition: str = "the n samples are i.i.d."
+    # Whether its weights depend on the order in which the samples were drawn.
+    ordered: bool = False
     shift_invariant: bool = False
     parameter: Setting | None = None
     # Whether the row is defined for rewards 0 and 1 only.
@@ -77,6 +79,16 @@ class MethodRow(Row):
     def unbiased(self) -> bool:
         """Whether the row is unbiased under its condition, `exceptions` apart."""
         return not self.biased
+
+    @property
+    def forced_starts(self) -> bool | None:
+        """Whether what is derived of its bias holds with forced starts for J_K^starts, too.
+
+        It does where the order of the samples does not matter: mean and gradient are symmetric and
+        multilinear in the laws of the samples, and as they agree where all laws are one, they
+        always do (polarisation). None where nothing is derived.
+        """
+        return None if self.biased and self.scale is None else not self.ordered
 
     @cached_property
     def takes(self) -> frozenset[str]:
@@ -204,8 +216,6 @@ class EstimatorRow(MethodRow):
     condition: str = "the n samples are i.i.d. and the baseline is unbiased"
     # The K that counts, whatever is asked for.
     fixed_k: int | None = None
-    # Whether its weights depend on the order in which the samples were drawn.
-    ordered: bool = False
 
     @property
     def has_objective(self) -> bool:

@@ -148,6 +148,14 @@ _TABLES: Mapping[str, Sequence[tuple[str, str, str]]] = {
         ),
         (r"own_temperature_difference@(\d+)", "difference, K = {0}", "to the reference"),
     ),
+    "Max@K over forced starts": (
+        (
+            r"forced_max@(\d+)",
+            "K = {0}",
+            "J_K^starts of as many starts as samples, the mean over their K-subsets of E[max]",
+        ),
+        (r"forced_difference@(\d+)", "difference, K = {0}", "to the reference"),
+    ),
     "each policy in its best way of decoding": (
         ("own_way_reward", "reward", "in the way that is best on tuning instances"),
         ("own_way_difference", "difference", "to the reference in its own best way"),

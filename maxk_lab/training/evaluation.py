@@ -95,11 +95,13 @@ class Decoded:
 
     `tempered`: [I, samples] of i.i.d. samples at each temperature, each of a policy of its own,
     whose Max@K they estimate. `extras`: [I] float64 by the names of the ways, or why there are
-    none; none estimates a Max@K.
+    none; none estimates a Max@K. `forced`: [I, samples] with forced starts, which estimate
+    J_K^starts, the mean over the K-subsets of these starts of E[max]; None where not asked for.
     """
 
     tempered: Mapping[float, Tensor]
     extras: Mapping[str, Tensor | str]
+    forced: Tensor | None = None
 
 
 def decoded(
@@ -135,20 +137,21 @@ def decoded(
         tempered[temperature] = sample_rewards(drawn_from, policy, instances, samples, seed)
     instances = placed(environment, instances, device_of(policy))
     measured: dict[str, Tensor | str] = {}
+    forced = None
     for way in (way for extra, ways in WAYS.items() if extra in evaluate.extras for way in ways):
         try:
             if way == "multistart_sampling":
                 assert supports(environment, "forced_starts")
-                forced = environment.forced_starts()
-                rewards = sample_rewards(forced, policy, instances, samples, extras_seed)
-                measured[way] = rewards.amax(1)
+                starts = environment.forced_starts()
+                forced = sample_rewards(starts, policy, instances, samples, extras_seed)
+                measured[way] = forced.amax(1)
             else:
                 assert supports(environment, "greedy")
                 asked = {name: name in way for name in ("augmented", "multistart")}
                 measured[way] = environment.greedy(policy, instances, **asked).cpu().double()
         except LabError as error:
             measured[way] = str(error)
-    return Decoded(tempered, measured)
+    return Decoded(tempered, measured, forced)
 
 
 def trajectories_of_extras(

@@ -23,8 +23,8 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators import maxk_curve, objective_estimate
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.estimators.method import Method
-from maxk_lab.fields import AtLeastOne, Model, NotNegative, Positive
-from maxk_lab.training.settings import KScheduleSettings, Start, WeightNormalization
+from maxk_lab.fields import AtLeastOne, Model, NotNegative, Positive, Start
+from maxk_lab.training.settings import KScheduleSettings, WeightNormalization
 
 log = get_pylogger(__name__)
 
@@ -110,7 +110,7 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
                 # POMO has just forced the first action of them all.
                 setattr(self.policy, kind, getattr(self.policy, kind).removeprefix("multistart_"))
         else:
-            log.warning("start multistart trains for another objective: no estimate is unbiased")
+            log.warning("start multistart trains for another objective, J_K^starts")
 
     @property
     def unbiased(self) -> bool:
@@ -131,7 +131,7 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
     ) -> dict[str, Any]:
         """Add `loss`, `rho_hat` and `k` to `policy_out`, and return it.
 
-        With forced starts there is `rho_hat_multistart`, no estimate of ρ, in its place. reward,
+        With forced starts there is `rho_hat_multistart`, of J_K^starts, in its place. reward,
         log_likelihood: [batch, n], unbatchified; by default those of `policy_out`. Raises
         `ValueError` for other shapes, and where the pair cannot weight n samples.
         """
@@ -231,8 +231,8 @@ class MaxKPOMO(MaxKSampling, POMO):  # type: ignore[misc]  # RL4CO has no types
                               POMO takes starts
         start                 iid (default): n samples of the policy, its own first action
                               included. multistart: POMO's forced first actions. That is another
-                              objective: its samples are not identically distributed, the first
-                              decision is not trained, and no weighting is unbiased for J_K
+                              objective, J_K^starts, the mean over the K-subsets of the starts of
+                              E[max]; the first decision is not trained
         estimator, baseline   names of the catalogue, `maxk` and `centred` by default. `reinforce`
                               with `group_mean` is POMO's own loss; RL4CO's word for this baseline,
                               `shared`, is understood

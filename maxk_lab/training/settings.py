@@ -24,6 +24,7 @@ from maxk_lab.fields import (
     Model,
     NotNegative,
     Positive,
+    Start,
     WholeNumber,
     as_tuple,
 )
@@ -71,7 +72,6 @@ WAYS: dict[str, tuple[str, ...]] = {
     "multistart_augmentation": ("greedy_multistart_augmented",),
 }
 WeightNormalization = Literal["none", "zscore", "sum_to_zero"]
-Start = Literal["iid", "multistart"]
 
 
 class KLSettings(Model):
@@ -179,10 +179,10 @@ class StepSettings(Model):
     """The settings of a step, which may differ between entries of a grid.
 
     A step draws `batch` trajectories, n on each of batch / n instances. They are i.i.d., or with
-    `multistart` each has a first action of its own, which makes another objective. Rewards are
-    multiplied by `reward_scale`, then clipped and given their KL penalty in `reward_order`. Of
-    truncated trajectories `mask_loss` drops the loss term, `mask_all` also the part in their
-    group's baseline.
+    `multistart` each has a first action of its own, and the objective is J_K^starts, the mean over
+    the K-subsets of these starts of E[max]. Rewards are multiplied by `reward_scale`, then clipped
+    and given their KL penalty in `reward_order`. Of truncated trajectories `mask_loss` drops the
+    loss term, `mask_all` also the part in their group's baseline.
     """
 
     steps: AtLeastOne = 300

@@ -21,7 +21,7 @@ def measured(prompts=512, size=8, begin=2, **options):
     generator = torch.Generator().manual_seed(0)
     arms = torch.multinomial(chance, prompts * size, replacement=True, generator=generator)
     rewards = torch.tensor(BANDIT.rewards, dtype=torch.float64)[arms].view(prompts, size)
-    scores = BANDIT.scores()[arms].view(prompts, size, -1)
+    scores = BANDIT.scores(1)[0][arms].view(prompts, size, -1)
     measuring = Measuring(parameters="weight", **options)
     measuring.begin(size, begin)
     return measuring.metrics(rewards, begun=0.0, scores=scores)

@@ -22,7 +22,7 @@ def samples(prompts=4, count=512, seed=0):
     chance = torch.softmax(torch.tensor(BANDIT.logits, dtype=torch.float64), 0)
     arms = torch.multinomial(chance, prompts * count, replacement=True, generator=generator)
     rewards = torch.tensor(BANDIT.rewards, dtype=torch.float64)[arms]
-    return rewards.view(prompts, count), BANDIT.scores()[arms].view(prompts, count, -1)
+    return rewards.view(prompts, count), BANDIT.scores(1)[0][arms].view(prompts, count, -1)
 
 
 def variances(report):

@@ -257,10 +257,10 @@ def test_leader_reward_with_few_samples_needs_no_k():
 
 
 def test_forced_starts_are_labelled(tsp, caplog):
-    iid, forced = make(tsp, baseline="subloo"), make(tsp, baseline="subloo", start="multistart")
+    iid, forced = make(tsp, baseline="subloo"), make(tsp, baseline="subloo", start="forced")
     assert iid.unbiased
     assert not forced.unbiased
-    assert forced.hparams.start == "multistart"
+    assert forced.settings.start == "multistart"
     td, batch, out, rewards, log_likelihood = rollouts(forced)
     forced.calculate_loss(td, batch, out, rewards, log_likelihood)
     assert "rho_hat" not in out

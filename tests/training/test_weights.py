@@ -198,7 +198,7 @@ def test_cross_fitted_weights_are_unbiased_and_those_of_the_same_batch_are_not(f
         torch.softmax(torch.tensor(b.logits, dtype=torch.float64), 0)[groups].prod(1)
         for b in bandits
     ]
-    scores = [b.scores()[groups] for b in bandits]
+    scores = [b.scores(1)[0][groups] for b in bandits]
     tables = [torch.tensor(b.rewards, dtype=torch.float64)[groups] for b in bandits]
     pairs = list(itertools.product(range(len(groups)), repeat=2))
 

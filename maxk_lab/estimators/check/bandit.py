@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -20,80 +21,98 @@ class TinyBandit:
     """Logits and rewards per arm, and lengths for baselines that look at them, in float64.
 
     With `behaviour`, the logits of another policy, that one draws the samples, and the importance
-    ratios of those that need them are exact; objective and scores are those of `logits`. The score
-    of arm a is e_a - p, with p the probabilities. Its squared norm 1 - 2 p_a + sum p^2 is the logit
-    proxy, exactly.
+    ratios of those that need them are exact; objective and scores are those of `logits`. With
+    `starts`, as with forced first actions, sample i adds those of start i to its logits, the first
+    start following the last: samples are independent, and not identically distributed. The score
+    of arm a is e_a - p, with p the probabilities of the sample. Its squared norm 1 - 2 p_a +
+    sum p^2 is the logit proxy, exactly.
 
-    What it enumerates are the estimates sum_i w_i score_i of all outcomes of n i.i.d. draws. The
-    weights are those of a method, with options of `Method.weights`, or any function of arms and
-    rewards, both `[outcomes, n]`.
+    What it enumerates are the estimates sum_i w_i score_i of all outcomes of n draws. The weights
+    are those of a method, with options of `Method.weights`, or any function of arms and rewards,
+    both `[outcomes, n]`.
     """
 
     logits: tuple[float, ...]
     rewards: tuple[float, ...]
     lengths: tuple[float, ...] = ()
     behaviour: tuple[float, ...] = ()
+    starts: tuple[tuple[float, ...], ...] = ()
 
-    def objective(self, logits: Tensor, of: int | Objective) -> Tensor:
-        """J of an objective, or of the maximum of so many rewards: the mean over all K-tuples."""
+    def objective(self, logits: Tensor, of: int | Objective, n: int | None = None) -> Tensor:
+        """J of an objective, or of the maximum of so many rewards: the mean over all K-tuples.
+
+        With `starts` it is the mean over the K-subsets of the n samples, by default K.
+        """
         of = Objective("max", of) if isinstance(of, int) else of
         drawn = _outcomes(len(self.rewards), of.k)
-        chance = torch.softmax(logits, dim=-1)[drawn].prod(-1)
-        return chance @ (_double(self.rewards)[drawn].sort(-1).values @ _double(of.order_weights))
+        values = _double(self.rewards)[drawn].sort(-1).values @ _double(of.order_weights)
+        p = self._probabilities(logits, n or of.k)
+        subsets = [tuple(range(of.k))]
+        if self.starts:
+            subsets = list(combinations(range(len(p)), of.k))
+        chances = [p[list(slots)].gather(1, drawn.T).prod(0) for slots in subsets]
+        return torch.stack(chances).mean(0) @ values
 
-    def gradient(self, of: int | Objective) -> Tensor:
+    def gradient(self, of: int | Objective, n: int | None = None) -> Tensor:
         """The exact gradient of `objective` with respect to the logits, `[arms]`."""
         logits = _double(self.logits).requires_grad_()
-        (gradient,) = torch.autograd.grad(self.objective(logits, of), logits)
+        (gradient,) = torch.autograd.grad(self.objective(logits, of, n), logits)
         return gradient
 
-    def ratios(self) -> Tensor:
-        """The importance ratio of every arm, `[arms]`: 1 without `behaviour`."""
-        drawn_by = _double(self.behaviour or self.logits)
-        return torch.softmax(_double(self.logits), -1) / torch.softmax(drawn_by, -1)
+    def ratios(self, n: int) -> Tensor:
+        """Every sample's importance ratio of every arm, `[n, arms]`: 1 without `behaviour`."""
+        drawn_by = self._probabilities(_double(self.behaviour or self.logits), n)
+        return self._probabilities(_double(self.logits), n) / drawn_by
 
-    def scores(self) -> Tensor:
-        """The gradient of log p_a with respect to the logits, `[arms, arms]`."""
-        p = torch.softmax(_double(self.logits), dim=-1)
-        return torch.eye(len(self.logits), dtype=torch.float64) - p
+    def scores(self, n: int) -> Tensor:
+        """The gradient of log p_a with respect to the logits, `[n, arms, arms]`."""
+        p = self._probabilities(_double(self.logits), n)
+        return torch.eye(len(self.logits), dtype=torch.float64) - p.unsqueeze(1)
 
-    def trajectory_weight(self, kind: str) -> Tensor:
-        """The trajectory weight g of every arm, `[arms]`: length or exact squared score norm."""
+    def trajectory_weight(self, kind: str, n: int) -> Tensor:
+        """The trajectory weight g of every arm, `[n, arms]`: length or exact squared score norm."""
         if kind == "length":
-            return _double(self.lengths or tuple(range(1, len(self.logits) + 1)))
-        return self.scores().square().sum(-1)
+            lengths = _double(self.lengths or tuple(range(1, len(self.logits) + 1)))
+            return lengths.expand(n, -1)
+        return self.scores(n).square().sum(-1)
 
     def mean_estimate(
         self, n: int, weigh: Method | Callable[[Tensor, Tensor], Tensor], **options: Any
     ) -> Tensor:
         """The mean of the estimates, `[arms]`."""
-        by_arm, chance = self._by_arm(n, weigh, options)
-        return (chance * by_arm).sum(dim=0) @ self.scores()
+        estimates, chance = self._estimates(n, weigh, options)
+        return (chance * estimates).sum(dim=0)
 
     def trace_variance(
         self, n: int, weigh: Method | Callable[[Tensor, Tensor], Tensor], **options: Any
     ) -> float:
         """The trace of the covariance of the estimates."""
-        by_arm, chance = self._by_arm(n, weigh, options)
-        from_mean = (by_arm - (chance * by_arm).sum(dim=0)) @ self.scores()
+        estimates, chance = self._estimates(n, weigh, options)
+        from_mean = estimates - (chance * estimates).sum(dim=0)
         return float((chance * from_mean.square()).sum())
 
-    def _by_arm(
+    def _probabilities(self, logits: Tensor, n: int) -> Tensor:
+        """The probabilities of every sample's arms, `[n, arms]`."""
+        added = _double(self.starts or (0.0 * _double(self.logits)).unsqueeze(0))
+        return torch.softmax(logits + added[torch.arange(n) % len(added)], -1)
+
+    def _estimates(
         self,
         n: int,
         weigh: Method | Callable[[Tensor, Tensor], Tensor],
         options: dict[str, Any],
     ) -> tuple[Tensor, Tensor]:
-        """The summed weight of every arm's draws, `[outcomes, arms]`, and the outcome's chance."""
+        """The estimates of all outcomes, `[outcomes, arms]`, and the chance of each."""
         arms = _outcomes(len(self.logits), n)
         rewards = _double(self.rewards)[arms]
         if isinstance(weigh, Method):
             w = weigh.weights(rewards, **options, **self._numbers(weigh, arms, rewards))
         else:
             w = weigh(arms, rewards)
-        chance = torch.softmax(_double(self.behaviour or self.logits), dim=-1)[arms]
+        drawn_by = self._probabilities(_double(self.behaviour or self.logits), n)
+        p = self._probabilities(_double(self.logits), n).to(w)
         by_arm = w.new_zeros(len(arms), len(self.logits)).scatter_add_(1, arms, w)
-        return by_arm, chance.prod(dim=-1, keepdim=True)
+        return by_arm - w @ p, _of_arms(drawn_by, arms).prod(-1, keepdim=True)
 
     def _numbers(self, method: Method, arms: Tensor, rewards: Tensor) -> dict[str, Any]:
         """All that a method needs beside rewards, for arms `[outcomes, n]`.
@@ -102,15 +121,16 @@ class TinyBandit:
         unbiased, as they depend on nothing, or for `joint_optimum` on the other samples alone.
         """
         kind, row, numbers = method.needed_weight, method.baseline.row, dict[str, Any]()
+        n = arms.shape[-1]
         if kind is not None:
-            numbers["trajectory_weights"] = {kind: self.trajectory_weight(kind)[arms]}
+            numbers["trajectory_weights"] = {kind: _of_arms(self.trajectory_weight(kind, n), arms)}
         if method.needs_ratios:
-            numbers["ratios"] = self.ratios()[arms]
+            numbers["ratios"] = _of_arms(self.ratios(n), arms)
         if row.name == "joint_optimum":
-            marks = self.trajectory_weight("length")[arms]
+            marks = _of_arms(self.trajectory_weight("length", n), arms)
             numbers["coefficients"] = torch.sin(marks.sum(-1, keepdim=True) - marks)
         elif method.fit == "same_batch":
-            scores = self.scores()[arms]
+            scores = self.scores(n)[torch.arange(n), arms]
             terms = family_terms(rewards, method.k, row.name)
             numbers["coefficients"] = normal_equations(*terms, scores @ scores.mT).solution()
         elif method.fit is not None:
@@ -120,13 +140,18 @@ class TinyBandit:
         return numbers
 
 
+def _of_arms(by_arm: Tensor, arms: Tensor) -> Tensor:
+    """The numbers `[n, arms]` of the arms `[outcomes, n]` that were drawn."""
+    return by_arm.gather(1, arms.T).T
+
+
 def some_coefficients(count: int) -> Tensor:
     """Numbers of no meaning, of either sign, `[count]`."""
     return 0.7 - 0.9 * torch.arange(count, dtype=torch.float64).remainder(3)
 
 
-def _double(numbers: tuple[float, ...]) -> Tensor:
-    return torch.tensor(numbers, dtype=torch.float64)
+def _double(numbers: Any) -> Tensor:
+    return torch.as_tensor(numbers, dtype=torch.float64)
 
 
 @lru_cache(maxsize=8)

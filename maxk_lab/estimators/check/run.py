@@ -30,10 +30,13 @@ BANDITS = (
     ),
     (TinyBandit((0.2, -1.1, 0.7), (0.0, 1.0, 0.0), (4.0, 1.0, 2.0)), (4, 8)),
 )
-_OFF_POLICY = (
-    (replace(BANDITS[0][0], behaviour=(-0.1, -0.4, 0.2, 0.6)), BANDITS[0][1]),
-    (replace(BANDITS[1][0], behaviour=(-0.3, -0.5, 0.4)), BANDITS[1][1]),
+_BEHAVIOURS = (-0.1, -0.4, 0.2, 0.6), (-0.3, -0.5, 0.4)
+# Three forced starts and two: of five samples, or four, some start alike.
+_STARTS = (
+    ((0.4, -1.0, 0.2, 0.9), (-0.7, 0.5, 1.1, -0.2), (0.0, 0.8, -0.9, 0.3)),
+    ((0.5, -0.3, 0.1), (-1.0, 0.4, 0.7)),
 )
+_FEW = ((2, 5), (4,))
 
 
 @dataclass(frozen=True)
@@ -85,11 +88,17 @@ def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
     method = Method.parse(estimator, baseline)
     row = f"{method.estimator.name} / {method.baseline.name}"
     checks = [("unbiased" if method.is_unbiased else "bias seen", _bias(method))]
+    if method.is_unbiased:
+        name = "unbiased" if method.allows_forced_starts else "bias seen"
+        checks.append((f"{name} with forced starts", _bias(method, forced=True)))
     if has_definition(method):
         checks.insert(0, ("brute force", _differences(method)))
     scale = Method.parse(estimator, baseline, 2).expected_scale(4)
     if not (method.is_unbiased or math.isnan(scale)):
-        checks.append(("unbiased but for scale", _bias(method, scaled=True)))
+        name = "unbiased but for scale"
+        checks.append((name, _bias(method, scaled=True)))
+        if method.allows_forced_starts:
+            checks.append((f"{name} with forced starts", _bias(method, scaled=True, forced=True)))
     results = []
     for name, errors in checks:
         try:
@@ -141,12 +150,22 @@ def inputs(method: Method, rewards: Tensor) -> dict[str, Any]:
     return numbers
 
 
-def _bias(pair: Method, *, scaled: bool = False) -> Iterator[tuple[str, float]]:
-    """The norm of E[estimate] - scale * gradient over that of the gradient, by bandit, n and K."""
-    bandits = BANDITS[1:] if pair.needs_binary_rewards else BANDITS
-    for bandit, sizes in _OFF_POLICY if pair.needs_ratios else bandits:
+def _bias(
+    pair: Method, *, scaled: bool = False, forced: bool = False
+) -> Iterator[tuple[str, float]]:
+    """The norm of E[estimate] - scale * gradient over that of the gradient, by bandit, n and K.
+
+    The gradient is that of J_K, or with `forced` starts that of J_K^starts.
+    """
+    for i, (bandit, sizes) in enumerate(BANDITS):
+        if pair.needs_binary_rewards and i == 0:
+            continue
+        if pair.needs_ratios:
+            bandit = replace(bandit, behaviour=_BEHAVIOURS[i])
+        if forced:
+            bandit, sizes = replace(bandit, starts=_STARTS[i]), _FEW[i]
         for n, method in methods(pair.estimator.name, pair.baseline.name, sizes):
-            truth = bandit.gradient(method.objective)
+            truth = bandit.gradient(method.objective, n)
             scale = method.expected_scale(n) if scaled else 1.0
             error = float((bandit.mean_estimate(n, method) - scale * truth).norm() / truth.norm())
             yield f"{len(bandit.logits)} arms, n={n}, K={method.k}", error
@@ -155,7 +174,7 @@ def _bias(pair: Method, *, scaled: bool = False) -> Iterator[tuple[str, float]]:
 def check_tokens() -> list[CheckResult]:
     """The bias of the token-level baseline, for trajectories of one token."""
     bandit, _ = BANDITS[0]
-    proxies, truth = bandit.trajectory_weight("logit_proxy"), bandit.gradient(1)
+    proxies, truth = bandit.trajectory_weight("logit_proxy", 1)[0], bandit.gradient(1)
 
     def weights(arms: Tensor, rewards: Tensor) -> Tensor:
         one = proxies[arms].unsqueeze(-1)
@@ -170,7 +189,7 @@ def check_tokens() -> list[CheckResult]:
 
 def _worst(name: str, row: str, errors: Iterable[tuple[str, float]]) -> CheckResult:
     """The largest error of all settings, NaN above all; `bias seen` must exceed its tolerance."""
-    seen = name == "bias seen"
+    seen = name.startswith("bias seen")
     tolerance = BIAS_SEEN if seen else EXACT
     every = list(errors)
     if not every:

@@ -23,17 +23,29 @@ MOST_BLOCKS = 32
 FEW_GROUPS = 2 * GROUPS_TO_SEE
 
 
-def group_order(instances: int, size: int, n: int, partitions: int, seed: int) -> Tensor:
+def group_order(
+    instances: int, size: int, n: int, partitions: int, seed: int, starts: int = 1
+) -> Tensor:
     """Cut `size` trajectories of each instance into equal, disjoint blocks, and these into groups.
 
     Returns [I, S, B, Rep, n]: for each of S random partitions, the positions in the pool of the
     members of each group. Blocks share no trajectory under any partition, so they are independent.
     The pool is i.i.d., so its blocks are cut in drawing order; only the grouping inside a block is
-    random. Raises `ValueError` where there are fewer than two groups.
+    random. With several `starts` member i of every group has start i mod their number, as
+    trajectory j of the pool has start j mod their number. Raises `ValueError` where there are fewer
+    than two groups.
     """
-    blocks, each = blocks_of(size // n, partitions)
+    # Trajectories of each start that a group takes of those that it needs most.
+    most = -(-n // starts)
+    # What a group takes of the pool.
+    taken = n if starts == 1 else starts * most
+    blocks, each = blocks_of(size // taken, partitions)
     if blocks < 2:
-        raise ValueError(f"a pool of {size} holds {blocks} group of n = {n}; at least 2 are needed")
+        forced = "" if starts == 1 else f", which takes {taken} with {starts} forced starts"
+        wanted = f"group of n = {n}{forced}; at least 2 are needed"
+        raise ValueError(f"a pool of {size} holds {blocks} {wanted}")
+    if starts > 1:
+        return _forced_order(instances, n, partitions, seed, starts, blocks, each)
     block_size = size // blocks
     generator = torch.Generator().manual_seed(derive_seed("partitions", seed, n))
     order = [
@@ -42,6 +54,23 @@ def group_order(instances: int, size: int, n: int, partitions: int, seed: int) -
         for b in range(blocks)
     ]
     return torch.stack(order).view(partitions, instances, blocks, each, n).transpose(0, 1)
+
+
+def _forced_order(
+    instances: int, n: int, partitions: int, seed: int, starts: int, blocks: int, each: int
+) -> Tensor:
+    """The groups of `group_order` with several starts: random within the trajectories of each."""
+    most = -(-n // starts)
+    member, generator = torch.arange(n), torch.Generator()
+    generator.manual_seed(derive_seed("partitions", seed, n))
+    cuts = []
+    for _ in range(instances * partitions * blocks):
+        rounds = torch.rand(starts, each * most, generator=generator).argsort(1)
+        of_group = rounds.view(starts, each, most)[member % starts, :, member // starts]
+        cuts.append(of_group.T * starts + (member % starts))
+    within = torch.stack(cuts).view(instances, partitions, blocks, each, n)
+    first = torch.arange(blocks) * each * most * starts
+    return within + first.view(-1, 1, 1)
 
 
 def blocks_of(groups: int, partitions: int) -> tuple[int, int]:
@@ -205,5 +234,5 @@ class ScoreGroups(Groups):
 def groups_of(pool: ScorePool, n: int, partitions: int, seed: int) -> Groups:
     """The groups of n of a pool, by what it keeps of its scores."""
     instances, size = pool.rewards.shape
-    order = group_order(instances, size, n, partitions, seed)
+    order = group_order(instances, size, n, partitions, seed, pool.starts)
     return (Groups if pool.parts[0].scores is None else ScoreGroups)(pool, order)

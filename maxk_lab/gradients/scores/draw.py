@@ -48,13 +48,15 @@ def draw_pool(
     objectives: Sequence[Objective | int],
     seed: int,
     behaviour: nn.Module | None = None,
+    starts: int = 1,
     on_instance: Callable[[int, int], None] = lambda done, of: None,
 ) -> ScorePool:
     """Draw `size` i.i.d. trajectories of each of `count` instances; keep what measures need.
 
     `objectives` (an int K is max@K) are those whose exact gradient is worked out where the
     environment can be enumerated or integrated. The trajectories are drawn from `behaviour` where
-    that is given; scores and gradients are those of `policy`. The trajectories of an instance
+    that is given; scores and gradients are those of `policy`. An environment of forced starts has
+    so many `starts`, which trajectories have by turns. The trajectories of an instance
     depend on `seed` and on that instance's number only. Raises `LabError` where they are not drawn
     from what the environment's log_probs says.
     """
@@ -88,7 +90,7 @@ def draw_pool(
         on_instance(i + 1, count)
     check_sampler(environment, drawer, drawn, parts)
     tolerance = max(TOLERANCE[parameter.dtype] for parameter in trained(policy))
-    return ScorePool(tuple(parts), tuple(objective.name for objective in exact), tolerance)
+    return ScorePool(tuple(parts), tuple(objective.name for objective in exact), tolerance, starts)
 
 
 @dataclass(frozen=True)

@@ -82,11 +82,13 @@ class ScorePool:
 
     Scores, gradients and probabilities are those of one policy π. `objectives` name the D whose
     exact gradient is known, `tolerance` is the relative bias that π's own precision explains.
+    With forced `starts` trajectory j has start j mod their number; 1: no start is forced.
     """
 
     parts: tuple[Part, ...]
     objectives: tuple[str, ...]
     tolerance: float
+    starts: int = 1
 
     @property
     def exact(self) -> bool:
@@ -123,7 +125,8 @@ class ScorePool:
         for part in parts:
             homes = {name: part[name] for name in ("drawn", "listed")}
             part |= {name: None if of is None else dict(vars(of)) for name, of in homes.items()}
-        return {"parts": parts, "objectives": self.objectives, "tolerance": self.tolerance}
+        rest = {"objectives": self.objectives, "tolerance": self.tolerance, "starts": self.starts}
+        return {"parts": parts} | rest
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> ScorePool:
@@ -132,7 +135,8 @@ class ScorePool:
         for part in state["parts"]:
             listed = part["listed"] and Listing(**part["listed"])
             parts.append(Part(**part | {"drawn": Trajectories(**part["drawn"]), "listed": listed}))
-        return cls(tuple(parts), tuple(state["objectives"]), state["tolerance"])
+        starts = state.get("starts", 1)
+        return cls(tuple(parts), tuple(state["objectives"]), state["tolerance"], starts)
 
 
 def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:

@@ -63,9 +63,13 @@ class GradientKey(GridKey):
         return self.named(f"stage{self.stage}")
 
     @property
-    def gradient(self) -> tuple[str, Setting, int, str]:
-        """The gradient that is estimated: rows of one n or another may have the same."""
-        return self.environment, self.setting, self.stage, self.method.objective.name
+    def gradient(self) -> tuple[str, Setting, int, str, int]:
+        """The gradient that is estimated: rows of one n or another may have the same.
+
+        That of J_K^starts is of its n starts.
+        """
+        n = 0 if dict(self.setting).get("start", "iid") == "iid" else self.n
+        return self.environment, self.setting, self.stage, self.method.objective.name, n
 
     @property
     def group(self) -> tuple[str, Setting, int, str, int, int]:
@@ -247,6 +251,15 @@ def _setting(cell: Mapping[str, Any]) -> Setting:
     return found if not distance or DISTANCE in dict(found) else (*found, (DISTANCE, distance))
 
 
+def _unbiased(key: GradientKey) -> bool:
+    """Whether the estimate is unbiased by proof, of trajectories as these are drawn."""
+    setting, method = dict(key.setting), key.method
+    # Of trajectories of another policy only estimates that are weighed by ratios are.
+    on_policy = setting.get(DISTANCE, 0) <= 0 or method.needs_ratios
+    starts = setting.get("start", "iid") == "iid" or method.allows_forced_starts
+    return method.is_unbiased and on_policy and starts
+
+
 def _pooled(
     key: GradientKey,
     cells: Sequence[Mapping[str, Any]],
@@ -256,8 +269,6 @@ def _pooled(
 ) -> GradientRow:
     finished = [cell for cell in cells if cell["seed"] in done]
     metrics = [read[cell["id"]] for cell in finished]
-    # Of trajectories of another policy only estimates that are weighed by ratios are unbiased.
-    on_policy = dict(key.setting).get(DISTANCE, 0) <= 0 or key.method.needs_ratios
     ways = {m.against for m in metrics}
     row = GradientRow(
         key=key,
@@ -265,7 +276,7 @@ def _pooled(
         finished=tuple(done),
         intervals={},
         bias=BiasVerdict("undefined"),
-        catalogued_unbiased=key.method.is_unbiased and on_policy,
+        catalogued_unbiased=_unbiased(key),
         instances=cells[0]["instances"],
         pool=cells[0]["pool"],
         # Near the limit of enumeration some of their groups are enumerated and some sampled.

@@ -54,9 +54,13 @@ def ask(
 
 
 def answers(found: Pooled[GradientRow], question: Question) -> list[Recommendation]:
-    """A recommendation for each environment and setting."""
-    rows = [row for row in found.rows if row.key.stage == question.stage]
-    places = grouped(rows, lambda row: (row.key.environment, row.key.setting))
+    """A recommendation for each environment and setting; with forced starts for each n, too."""
+    rows = [
+        row
+        for row in found.rows
+        if row.key.stage == question.stage and row.key.method.objective.name == question.objective
+    ]
+    places = grouped(rows, lambda row: row.key.gradient)
     return [
         ranked(
             members,

@@ -14,10 +14,10 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator
 
-from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.catalogue import ENVIRONMENTS, capability_refusal
 from maxk_lab.errors import shown
 from maxk_lab.estimators.method import Method
-from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive
+from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive, Start, distinct
 from maxk_lab.statistics.measures import GROUPS_TO_SEE, LEAST_GROUPS, MEASURES
 from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import (
@@ -38,7 +38,7 @@ from maxk_lab.sweeps.plan.identity import (
 from maxk_lab.sweeps.plan.needs import Need
 from maxk_lab.sweeps.spec.blocks import Block
 from maxk_lab.sweeps.spec.checks import at_first, check_entries, is_exact
-from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy, Distances, DistinctAscending, Grid
+from maxk_lab.sweeps.spec.fields import AnyStudy, Distances, DistinctAscending, Grid
 from maxk_lab.sweeps.spec.source import Source, entry_path
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
 
@@ -65,6 +65,7 @@ LATER: Mapping[str, Any] = {
     "complete": False,
     "behaviour": {"distance": 0.0},
     "scores": {"parameters": ""},
+    "start": "iid",
 }
 # The names of what is of no use once no unit of the plan can use it. Policies are not among them:
 # those that a training has kept have names of the same shape, and cost hours. Old pools are npz.
@@ -112,12 +113,12 @@ class Study(AnyStudy):
     """Gradient estimates of policies frozen at `stages` steps of warm-up.
 
     All cells of a stage and seed share `pool` i.i.d. trajectories on each of `instances` instances,
-    which are cut `partitions` times into replicates of n. With `complete`, and as far as all groups
-    of n trajectories can be listed, means and variances are sums over these groups, exact and
-    without replicates.
+    which are cut `partitions` times into replicates of n. With the start `multistart` they have
+    forced first actions by turns, as have the samples of a group: the gradient is then that of
+    J_K^starts, the mean over the K-subsets of its n starts of E[max]. With `complete`, and as far
+    as all groups of n trajectories can be listed, means and variances are sums over these groups,
+    exact and without replicates.
     """
-
-    misplaced: ClassVar[Mapping[str, str]] = {"start": NOT_IID}
 
     stages: DistinctAscending = (0,)
     warmup: WarmUp = WarmUp()
@@ -125,6 +126,7 @@ class Study(AnyStudy):
     pool: AtLeastTwo = 256
     partitions: AtLeastOne = 8
     complete: bool = False
+    start: Annotated[OneOrMore[Start], AfterValidator(distinct)] = ("iid",)
     behaviour: Behaviour = Behaviour()
     scores: Scores = Scores()
     grid: OneOrMore[Grid]
@@ -135,8 +137,10 @@ class Study(AnyStudy):
         return self.behaviour.distance != (0.0,)
 
     def repeats(self) -> Mapping[str, int]:
-        """Return the number of stages and of distances."""
-        return {"stages": len(self.stages), "behaviour.distance": len(self.behaviour.distance)}
+        """Return the number of stages, of distances and of starts."""
+        distances = len(self.behaviour.distance)
+        counts = {"stages": len(self.stages), "behaviour.distance": distances}
+        return counts | {"start": len(self.start)}
 
     def advice(self) -> tuple[str, ...]:
         """Return a design of as many rollouts that says more of other instances, if there is one.
@@ -187,6 +191,7 @@ class GradientUnit(Unit):
     partitions: int
     complete: bool
     distance: float
+    start: str = "iid"
     parameters: str = ""
 
     def meaning(self) -> dict[str, Any]:
@@ -198,6 +203,7 @@ class GradientUnit(Unit):
         own = {
             "behaviour": {"distance": self.distance},
             "scores": {"parameters": self.parameters},
+            "start": self.start,
         }
         return without_defaults(super().as_dict() | own, LATER)
 
@@ -320,8 +326,10 @@ def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Itera
     """Yield all seeds of a stage before the next stage, all stages of a setting before the next."""
     for variant in found:
         points, _ = points_of(study.grid, conditions(study, variant.environment["name"]))
-        for distance, stage, seed in product(study.behaviour.distance, study.stages, seeds):
+        axes = (study.start, study.behaviour.distance, study.stages, seeds)
+        for start, distance, stage, seed in product(*axes):
             moved = {"behaviour.distance": distance} if study.off_policy else {}
+            started = {} if study.start == ("iid",) else {"start": start}
             unit = GradientUnit(
                 environment=variant.environment,
                 policy=variant.policy,
@@ -334,8 +342,9 @@ def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Itera
                 partitions=study.partitions,
                 complete=study.complete,
                 distance=distance,
+                start=start,
                 parameters=study.scores.parameters,
-                setting=variant.setting | moved,
+                setting=variant.setting | started | moved,
             )
             yield unit.with_points(points)
 
@@ -358,6 +367,9 @@ def check(
 
     def check_in(variant: Variant) -> None:
         _check_exact(study, variant, source)
+        reason = capability_refusal(variant.environment["name"], "multistart")
+        if "multistart" in study.start and reason is not None:
+            source.add(("gradient", "start"), f"multistart: {reason}")
 
     at_first(found, source, check_in)
 
@@ -371,6 +383,9 @@ def _check_exact(study: Study, variant: Variant, source: Source) -> None:
     """
     environment, policy = variant.environment, variant.policy
     row = ENVIRONMENTS.get(environment["name"])
+    if study.complete and "multistart" in study.start:
+        words = "lists the groups of i.i.d. samples: leave out the start multistart"
+        source.add(("gradient", "complete"), words)
     exactly = f"{row.name} with {row.exact_when}"
     if study.complete and not row.enumerable({**environment, **policy}):
         where = exactly if row.listable else f"those of {row.name} never can"
@@ -378,7 +393,8 @@ def _check_exact(study: Study, variant: Variant, source: Source) -> None:
             ("gradient", "complete"),
             f"needs an environment whose trajectories can all be listed: {where}",
         )
-    if not any(study.behaviour.distance) or is_exact(environment, policy):
+    exact = is_exact(environment, policy) and "multistart" not in study.start
+    if not any(study.behaviour.distance) or exact:
         return
     points, _ = points_of(study.grid, conditions(study, environment["name"]))
     others = dict.fromkeys(
@@ -386,6 +402,8 @@ def _check_exact(study: Study, variant: Variant, source: Source) -> None:
         for point in points
         if not Method.parse(point["estimator"], k=point["k"]).objective.is_max
     )
+    if others and "multistart" in study.start:
+        exactly = "which forced starts do not have here"
     if others:
         number = next(i for i, grid in enumerate(study.grid) if set(others) & set(grid.estimator))
         source.add(

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from maxk_lab.calls import Leaving, leaving
-from maxk_lab.environments.environment import Environment, make_environment
+from maxk_lab.environments.environment import Environment, make_environment, supports
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
@@ -76,15 +76,21 @@ def _pool(
     if "scores" in unit:
         _freeze_others(policy, unit["scores"]["parameters"])
     data_seed = derive_seed("study", unit["environment"], unit["seed"])
+    instances = environment.instances(unit["instances"], derive_seed("instances", data_seed))
+    starts = 1
+    if unit.get("start", "iid") == "multistart":
+        assert supports(environment, "forced_starts", "start_count")
+        starts, environment = environment.start_count(instances), environment.forced_starts()
     pool = draw_pool(
         environment,
         policy,
-        environment.instances(unit["instances"], derive_seed("instances", data_seed)),
+        instances,
         unit["instances"],
         unit["pool"],
         objectives=[objectives[name] for name in sorted(objectives)],
         seed=derive_seed("pool", data_seed),
         behaviour=_behaviour(unit, policy),
+        starts=starts,
         on_instance=lambda done, of: event("scores", {"done": done, "of": of}),
     )
     if path is not None:

@@ -32,6 +32,7 @@ from maxk_lab.statistics.seeds import (
 )
 from maxk_lab.studies.training.pool import SAME_REWARD, gap, gap_range
 from maxk_lab.studies.training.row import (
+    FORCED,
     OWN_TEMPERATURE,
     Trained,
     TrainingKey,
@@ -74,17 +75,19 @@ def compared_with(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
     POMO's loss with the same start is what a study of it must beat. Where it was not trained, plain
     RLOO is, then either with another start, or else the first row. Of several, that which shares
     most settings with `row`. One of these two itself, with settings that are not the default, is
-    compared with that of its kind which has the fewest of them.
+    compared with that of its kind which has the fewest of them, of several with the most alike.
     """
     same = [other for other in rows if _place(other) == _place(row)]
+
+    def unlike(other: TrainingRow) -> int:
+        mine, theirs = dict(row.key.setting), dict(other.key.setting)
+        return sum(mine.get(name) != theirs.get(name) for name in {*mine, *theirs})
 
     def rank(other: TrainingRow) -> tuple[int, int]:
         started = other.settings.start == row.settings.start
         kinds = [other.is_pomo, _is_plain(other)]
         tiers = [*(is_kind and started for is_kind in kinds), *kinds]
-        mine, theirs = dict(row.key.setting), dict(other.key.setting)
-        unlike = sum(mine.get(name) != theirs.get(name) for name in {*mine, *theirs})
-        return next((i for i, so in enumerate(tiers) if so), len(tiers)), unlike
+        return next((i for i, so in enumerate(tiers) if so), len(tiers)), unlike(other)
 
     first = min(same, key=rank)
     if first is not row:
@@ -93,7 +96,7 @@ def compared_with(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
     if row.is_pomo or _is_plain(row):
         plainer = [other for other in same if (other.is_pomo if row.is_pomo else _is_plain(other))]
     fewer = [other for other in plainer if _odd(other) < _odd(row)]
-    return min(fewer, key=_odd, default=row)
+    return min(fewer, key=lambda other: (_odd(other), unlike(other)), default=row)
 
 
 def _place(row: TrainingRow) -> tuple[str, Setting, int]:
@@ -249,7 +252,7 @@ def judge(
     interval is over instances and knows nothing of other runs.
     """
     level = 1 - alpha / len(met)
-    decoding = OWN_TEMPERATURE if claim.decoding == "best" else claim.way
+    decoding = {"best": OWN_TEMPERATURE, "forced": FORCED}.get(claim.decoding, claim.way)
     verdicts: list[Judged] = []
     for row, partner in met:
         pair = f"{row.key.path} minus {partner.key.path}"
@@ -257,7 +260,8 @@ def judge(
             one if decoding is None else one.decoded.get(decoding) for one in (row, partner)
         )
         if mine is None or theirs is None:
-            verdicts.append(Judged("undecided", f"{pair}: not every policy was decoded so"))
+            old = " (records from before that have no curve: --force)" if decoding == FORCED else ""
+            verdicts.append(Judged("undecided", f"{pair}: not every policy was decoded so{old}"))
             continue
         found = difference(mine, theirs, claim.at_k, level)
         text = f"{pair}: {shown(found)}"

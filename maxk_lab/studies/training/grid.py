@@ -114,7 +114,9 @@ class Study(Settings, AnyStudy):
         return None
 
     def lacks_decoding(self, decoding: str) -> str | None:
-        """Return why no temperature is chosen for each policy, where `best` asks for one."""
+        """Return why policies are not decoded so: no temperature is chosen, or no start forced."""
+        if decoding == "forced" and "multistart" not in self.evaluate.extras:
+            return "forced needs multistart among evaluate.extras"
         if decoding == "best" and not (
             self.evaluate.tuning and len(self.evaluate.temperatures) > 1
         ):

@@ -30,6 +30,7 @@ from maxk_lab.statistics.seeds import (
 from maxk_lab.statistics.units import Array
 from maxk_lab.studies.training.record import Final, Metrics, Optima
 from maxk_lab.studies.training.row import (
+    FORCED,
     OWN_TEMPERATURE,
     OWN_WAY,
     SAMPLED,
@@ -132,7 +133,8 @@ def _pooled(
         if all(name in of_seed for of_seed in decodings.values()):
             ends = {seed: of_seed[name] for seed, of_seed in decodings.items()}
             samples = len(next(iter(ends.values())).curve)
-            decoded[name] = _ended(row, ends, ks if name == OWN_TEMPERATURE else (samples,), level)
+            whole = name in (OWN_TEMPERATURE, FORCED)
+            decoded[name] = _ended(row, ends, ks if whole else (samples,), level)
     clocks = [record.timings.get("evaluations_seconds", ()) for record in finished.values()]
     row = _ended(row, decoded[SAMPLED].by_seed, ks, level)
     return replace(
@@ -238,6 +240,8 @@ def _decodings(metrics: Metrics, level: float, within: Range) -> dict[str, Train
             per_instance={k: sampled[chosen[k]].per_instance[k] for k in final.ks},
             chosen=chosen,
         )
+    if metrics.forced is not None:
+        found[FORCED] = _sampled(base, metrics.forced, ())
     best_way = best_on_tuning({name: way.tuning[-1] for name, way in found.items() if way.tuning})
     if best_way is not None:
         way = found[best_way]
@@ -416,29 +420,38 @@ def estimates(row: TrainingRow) -> dict[str, Estimate]:
     """Every number of the end; none unless all seeds finished."""
     found = dict(_curve(row, "max", "difference"))
     found |= {f"gap@{k}": _gap(one) for k, one in row.gaps.items()}
-    for way, decoded in row.decoded.items():
-        if way in row.ways and way != SAMPLED:
-            found |= {_name("gap", way, row): _gap(one) for one in decoded.gaps.values()}
-    if set(row.ways) != {SAMPLED}:
-        for way, best in row.ways.items():
-            found[_name("extra" if way in EXTRAS else "max", way, row)] = _reward(best)
-        for way in row.ways:
-            if way in row.decoded:
-                differences = row.decoded[way].differences.values()
-                found |= {f"difference_{way}": _reward(one, of_pair=True) for one in differences}
+    found |= _of_ways(row)
     found |= {f"sample_{name}": _reward(one) for name, one in row.quantiles.items()}
     for name, one in row.robust.items():
         share = Estimate(one, "1", "higher", of_pair=True)
         of_instances = _gap(one) if row.robust_of == "gap" else _reward(one)
         found[name] = share if name == "improvement" else of_instances
-    if (tuned := row.decoded.get(OWN_TEMPERATURE)) is not None:
-        found |= dict(_curve(tuned, "own_temperature_max", "own_temperature_difference"))
+    for decoding in (OWN_TEMPERATURE, FORCED):
+        if (whole := row.decoded.get(decoding)) is not None:
+            found |= dict(_curve(whole, f"{decoding}_max", f"{decoding}_difference"))
     if (best_way := row.decoded.get(OWN_WAY)) is not None:
         found["own_way_reward"] = _reward(best_way.curve[0])
         if 1 in best_way.gaps:
             found["own_way_gap"] = _gap(best_way.gaps[1])
         if 1 in best_way.differences:
             found["own_way_difference"] = _reward(best_way.differences[1], of_pair=True)
+    return found
+
+
+def _of_ways(row: TrainingRow) -> dict[str, Estimate]:
+    """The gap, the best reward and the difference in every way of decoding, if there are others."""
+    found: dict[str, Estimate] = {}
+    for way, decoded in row.decoded.items():
+        if way in row.ways and way != SAMPLED:
+            found |= {_name("gap", way, row): _gap(one) for one in decoded.gaps.values()}
+    if set(row.ways) == {SAMPLED}:
+        return found
+    for way, best in row.ways.items():
+        found[_name("extra" if way in EXTRAS else "max", way, row)] = _reward(best)
+    for way in row.ways:
+        if way in row.decoded:
+            differences = row.decoded[way].differences.values()
+            found |= {f"difference_{way}": _reward(one, of_pair=True) for one in differences}
     return found
 
 

@@ -84,6 +84,8 @@ class Metrics(Recorded):
     final: Final
     # The same at other temperatures.
     tempered: dict[Temperature, Final] = Field(default_factory=dict)
+    # That of J_K^starts, over forced starts.
+    forced: Final | None = None
     tuning: Tuning = Tuning()
     quantiles: dict[str, Ends] = Field(default_factory=dict)
     extras: dict[str, Extra] = Field(default_factory=dict)
@@ -105,9 +107,10 @@ class Metrics(Recorded):
     def check(self, cell: Mapping[str, Any]) -> None:
         """Raise `ValueError` where this cannot have been measured of the cell."""
         samples, instances = len(self.final.value), self.final.instances
-        for temperature, final in self.tempered.items():
-            check_lengths(samples, {f"tempered.{temperature}": final.value})
-            check_lengths(instances, {f"tempered.{temperature}": final.per_instance[0]})
+        finals = {f"tempered.{temperature}": final for temperature, final in self.tempered.items()}
+        for name, final in (finals | ({"forced": self.forced} if self.forced else {})).items():
+            check_lengths(samples, {name: final.value})
+            check_lengths(instances, {name: final.per_instance[0]})
         check_lengths(samples, self.tuning.tempered)
         if not self.tuning.tempered.keys() <= {"1.0", *self.tempered}:
             raise ValueError("tuning has a temperature that nothing else has")

@@ -19,7 +19,8 @@ from maxk_lab.training.settings import Settings, StepSettings
 # What is known of the gradient of a row.
 BIASED = "biased"
 UNBIASED = "unbiased"
-OTHER_OBJECTIVE = "other objective"
+# Added to these two words with forced starts.
+OF_STARTS = " for J_K^starts"
 SCHEDULED = "scheduled K"
 # The blocks of a sweep file that make another environment or start, not another way of training.
 _PLACES = ("environment", "policy")
@@ -27,6 +28,8 @@ _POMO = ("reinforce", "group_mean")
 # Decodings that are chosen for each policy on its tuning instances: a temperature for each K, and
 # any way, whatever it costs.
 OWN_TEMPERATURE, OWN_WAY = "own_temperature", "own_way"
+# Samples with forced starts, whose curve is that of J_K^starts.
+FORCED = "forced"
 
 
 def sampled_at(temperature: float) -> str:
@@ -226,8 +229,7 @@ class TrainingRow(PooledRow):
         A setting that biases all rows of a study alike is not its own, but for a start or a K that
         make another objective.
         """
-        if self.settings.start != "iid":
-            return OTHER_OBJECTIVE
+        forced = self.settings.start != "iid"
         if self.settings.k_schedule.kind != "fixed":
             return SCHEDULED
         own = {name.partition(".")[0] for name, _ in self.key.setting} & set(
@@ -235,7 +237,9 @@ class TrainingRow(PooledRow):
         )
         settings = {name: getattr(self.settings, name) for name in own}
         bent = biasing(StepSettings.model_validate(settings))
-        return UNBIASED if self.catalogued_unbiased and not bent else BIASED
+        allowed = self.catalogued_unbiased and (not forced or self.key.method.allows_forced_starts)
+        word = UNBIASED if allowed and not bent else BIASED
+        return word + OF_STARTS if forced else word
 
     @property
     def attributes(self) -> Mapping[str, Any]:

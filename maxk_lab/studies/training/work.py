@@ -236,6 +236,10 @@ def _of_ways(
             for name, rewards in extras.items()
         },
     }
+    forced = [each["held_out"].forced for each in last]
+    if forced[0] is not None:
+        of_starts = _average([max_curves(each) for each in forced if each is not None])
+        found["forced"] = _final(of_starts, ks, within, reasons)
     if "tuning" in last[0]:
         curves, extras = _averages([each["tuning"] for each in last])
         found["tuning"] = {

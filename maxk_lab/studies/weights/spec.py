@@ -21,7 +21,7 @@ from maxk_lab.sweeps.plan.grid import (
 from maxk_lab.sweeps.plan.needs import Need
 from maxk_lab.sweeps.spec.blocks import Block
 from maxk_lab.sweeps.spec.checks import check_entries
-from maxk_lab.sweeps.spec.fields import NOT_IID, AnyStudy, Grid
+from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
 from maxk_lab.sweeps.spec.source import Source
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
 
@@ -32,7 +32,9 @@ PER_SAMPLE = 64
 class Study(AnyStudy):
     """The weights that estimators give the rewards of `groups` groups of the initial policy."""
 
-    misplaced: ClassVar[Mapping[str, str]] = {"start": NOT_IID}
+    misplaced: ClassVar[Mapping[str, str]] = {
+        "start": "is a setting of gradient and training studies"
+    }
 
     groups: AtLeastOne = 4
     grid: OneOrMore[Grid]

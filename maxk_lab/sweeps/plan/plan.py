@@ -10,6 +10,7 @@ from typing import Any
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
+from maxk_lab.fields import start_of
 from maxk_lab.sweeps.plan.cells import Cell, Unit
 from maxk_lab.sweeps.plan.content import was_sound
 from maxk_lab.sweeps.plan.grid import Skipped
@@ -101,6 +102,7 @@ def _value(plan: Plan, axis: str, text: str) -> Any:
     if not known:  # not every kind has stages
         raise LabError(f"no cell of this sweep has a {axis}, got {axis} = {text}")
     choose: Any = {"estimator": choose_estimator, "baseline": choose_baseline}.get(axis)
+    text = start_of(text) if axis == "start" else text
     value = choose(text).name if choose else text
     for one in known:
         if value == str(one) or (isinstance(one, float) and value == f"{one:g}"):

@@ -10,11 +10,18 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_estimator
-from maxk_lab.fields import AtLeastOne, Model, OneOrMore, Positive, WholeNumber, unknown_key
+from maxk_lab.fields import (
+    AtLeastOne,
+    Model,
+    OneOrMore,
+    Positive,
+    WholeNumber,
+    start_of,
+    unknown_key,
+)
 from maxk_lab.statistics.measures import MEASURES, Question
 from maxk_lab.sweeps.spec.arithmetic import check_arithmetic, evaluate_value
 from maxk_lab.sweeps.spec.fields import (
-    NOT_IID,
     AnyStudy,
     BaselineName,
     EqualMeasure,
@@ -36,6 +43,14 @@ def settings_of(point: Point) -> dict[str, Any]:
     return dict(point.get("setting") or ())
 
 
+def _with_start(setting: dict[str, Any]) -> dict[str, Any]:
+    """Return the setting with the one spelling of its start."""
+    return {
+        key: tuple(map(start_of, values)) if key == "start" else values
+        for key, values in setting.items()
+    }
+
+
 class Where(Model):
     """A region of the grid: each axis that is given has the value, or one of the values, given.
 
@@ -47,7 +62,7 @@ class Where(Model):
     n: OneOrMore[AtLeastOne] | None = None
     k: OneOrMore[AtLeastOne] | None = None
     stage: OneOrMore[WholeNumber] | None = None
-    setting: dict[str, OneOrMore[Value]] | None = None
+    setting: Annotated[dict[str, OneOrMore[Value]], AfterValidator(_with_start)] | None = None
 
     def given(self) -> dict[str, tuple[Any, ...]]:
         """Return the axes and the settings that are given, with their values."""
@@ -245,13 +260,14 @@ class DifferenceClaim(_PairClaim):
 
     Or it is their best reward in one way of decoding, the same for both, or each in its `own_way`.
     Policies are compared in pairs: of the same seed, on the same held-out instances. With the
-    decoding `best` each is sampled at its own best temperature, else at temperature 1. Where the
+    decoding `best` each is sampled at its own best temperature, with `forced` from forced starts at
+    temperature 1, else at temperature 1. Where the
     estimator of `over` takes no K, the K of `of` may be any.
     """
 
     kind: Literal["difference"]
     metric: Annotated[str, AfterValidator(_check_final)]
-    decoding: Literal["sampled", "best"] = "sampled"
+    decoding: Literal["sampled", "best", "forced"] = "sampled"
     at_least: Annotated[float, Field(allow_inf_nan=False)] | None = None
     at_most: Annotated[float, Field(allow_inf_nan=False)] | None = None
 
@@ -275,8 +291,9 @@ class DifferenceClaim(_PairClaim):
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
-        if self.way is not None and self.decoding == "best":
-            raise ValueError(f"decoding: best is of mean and max@K only, got metric {self.way}")
+        if self.way is not None and self.decoding != "sampled":
+            words = f"decoding: {self.decoding} is of mean and max@K only, got metric {self.way}"
+            raise ValueError(words)
         for region in (self.of, self.over, self.where):
             for axis in AXES:
                 if axis not in self.axes and getattr(region, axis) is not None:
@@ -331,9 +348,7 @@ def _note_unknown_settings(
     before = len(source.problems)
     for part, region in (regions | {("along", str(at)): one for at, one in along}).items():
         for key in (region and region.setting) or ():
-            if key == "start" and claim.kind in ("unbiased", "biased"):
-                source.add((*path, *part, "setting", key), NOT_IID, key=True)
-            elif key not in varied:
+            if key not in varied:
                 nothing = f"unknown key {shown(key)}: the sweep varies nothing"
                 words = unknown_key(key, varied) if varied else nothing
                 source.add((*path, *part, "setting", key), words, key=True)

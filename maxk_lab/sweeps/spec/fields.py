@@ -12,12 +12,6 @@ from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.fields import GroupSize, Model, NotNegative, OneOrMore, WholeNumber, distinct, one_of
 from maxk_lab.statistics.measures import claimable
 
-# Told where multistart has no place: in a study, or a claim, of gradients.
-NOT_IID = (
-    "is a setting of training studies: multistart forces the first actions, so that its samples "
-    "are not i.i.d. and no claim of unbiasedness can be made of them"
-)
-
 
 def _canonical(choose: Callable[[str], Any]) -> Callable[[str], str]:
     def canonical(spelling: str) -> str:

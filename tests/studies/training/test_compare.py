@@ -299,6 +299,14 @@ def test_the_reference_is_pomo_s_loss_with_the_same_start_of_the_same_place():
     wider = replace(iid, key=replace(iid.key, n=8))
     assert references(loss, wider) == ["", ""]
 
+    def rated(each, rate):
+        setting = (("learning_rate", rate), *each.key.setting)
+        return replace(each, key=replace(each.key, setting=setting))
+
+    assert references(rated(loss, 0.1), rated(loss, 0.2), rated(shipped, 0.2))[2] == (
+        "learning_rate=0.2/" + pomo
+    )
+
 
 def test_rows_of_other_instances_or_seeds_make_no_pairs():
     first, second = row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4])

@@ -358,7 +358,7 @@ def test_settings_are_rows_of_their_own_with_names(study, tsp):
     ("overridden", "word", "name"),
     [
         ({"start": "iid"}, "unbiased", ""),
-        ({"start": "multistart"}, "other objective", ", start=multistart"),
+        ({"start": "multistart"}, "unbiased for J_K^starts", ", start=multistart"),
         (
             {"k_schedule__kind": "linear", "k_schedule__first": 2, "k_schedule__until": 200},
             "scheduled K",

@@ -454,19 +454,22 @@ def test_settings_that_exclude_each_other(
     assert expected or load_spec(path).environment["top_p"] == 0.9
 
 
-@pytest.mark.parametrize(
-    "study",
-    ["gradient: {instances: 2, pool: 16, start: multistart, ", "weights: {start: multistart, "],
-)
-def test_multistart_is_refused_where_unbiasedness_is_at_stake(write: Write, study: str) -> None:
-    grid = "grid: {estimator: maxk, baseline: none, n: 4, k: 2}}\n"
-    said = "start: is a setting of training studies: multistart forces the first actions, "
-    (problem,) = problems(write(f"name: s\nseeds: [0]\nenvironment: {{name: tsp}}\n{study}{grid}"))
-    assert said in problem
-    claim = "  - {name: u, kind: unbiased, detectable: 0.1, where: {setting: {start: multistart}}}"
-    gradient = f"gradient: {{instances: 2, pool: 16, {grid}"
-    (problem,) = problems(write(f"{sweep()}{claim}\n{gradient}"))
-    assert "claims.1.where.setting.start: is a setting of training studies: " in problem
+def test_forced_starts_are_for_studies_of_gradients_and_training(write: Write) -> None:
+    grid = "grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}\n"
+    head = "name: s\nseeds: [0]\nenvironment: {name: tsp, num_loc: 5}\n"
+    (problem,) = problems(write(f"{head}weights: {{start: multistart, {grid}"))
+    assert "start: is a setting of gradient and training studies" in problem
+    gradient = "gradient: {instances: 2, pool: 16, start: [iid, forced], "
+    claim = "{name: u, kind: unbiased, detectable: 0.1, where: {setting: {start: forced}}}"
+    spec = load_spec(write(f"{head}{gradient}{grid}claims: [{claim}]\n"))
+    starts = [cell.as_dict().get("start", "iid") for cell in make_plan(spec).cells]
+    assert starts == ["iid", "multistart"]
+    (problem,) = problems(write(f"{head}{gradient}complete: true, {grid}"))
+    assert "complete: lists the groups of i.i.d. samples: leave out the start" in problem
+    (problem,) = problems(write(f"{head}{gradient.replace('iid', 'multistart')}{grid}"))
+    assert "gradient.start: " in problem
+    (problem,) = problems(write(f"{head.replace('tsp', 'op')}{gradient}{grid}"))
+    assert "gradient.start: multistart: op has no forced first actions" in problem
 
 
 @pytest.mark.parametrize(

@@ -360,6 +360,10 @@ def test_the_end_is_the_mean_over_the_last_checkpoints(tmp_path):
         )
         assert extra["per_instance"] == pytest.approx(held_out.tolist())
         assert found["tuning"]["extras"][name] == pytest.approx(tuning.mean())
+    of_starts = mean(*(max_curves(each["forced"]) for each in of_sets["held_out"]))
+    assert found["forced"]["value"] == pytest.approx(of_starts.mean(0).tolist())
+    best = found["extras"]["multistart_sampling"]["per_instance"]
+    assert found["forced"]["per_instance"][-1] == pytest.approx(best)
     costs = {name: extra["trajectories"] for name, extra in found["extras"].items()}
     assert costs == {
         "greedy": 1,
@@ -382,6 +386,7 @@ def test_more_ways_of_decoding_change_none_of_the_others():
         assert found[part] == alone[part]
     assert alone["tempered"] == alone["extras"] == {}
     assert "tuning" not in alone
+    assert "forced" not in alone
 
 
 @pytest.mark.slow
