@@ -33,6 +33,10 @@ GOLDEN = ROOT / "results/golden"
 EXPERIMENTS = ROOT / "experiments"
 # The longest first. Each is the file of this name in experiments/ or experiments/papers/.
 SWEEPS = (
+    "tsp50_replication",
+    "tsp_tuning",
+    "tsp_training_tuned",
+    "tsp_training_tuned_800",
     "tsp_training",
     "co_training",
     "llm_training",
@@ -50,6 +54,7 @@ SWEEPS = (
     "pkpo_figure5",
     "quick",
     "tsp_along_training",
+    "tsp50_explained",
 )
 # The policies of seed 0 that other sweeps and benchmarks read, by the sweep that trains them: the
 # point of the grid, and the step.
@@ -58,13 +63,18 @@ POLICIES: Mapping[str, Mapping[str, tuple[Mapping[str, Any], int]]] = {
         "pomo-100": ({"estimator": "reinforce", "baseline": "group_mean", "k": 1}, 100),
         "pomo-800": ({"estimator": "reinforce", "baseline": "group_mean", "k": 1}, 800),
         "max8-800": ({"estimator": "maxk", "baseline": "centred", "k": 8}, 800),
-    }
+    },
+    "tsp50_replication": {
+        "pomo-1000": ({"estimator": "reinforce", "start": "multistart"}, 1000),
+        "hybrid-1000": ({"estimator": "hybrid[0.5]", "start": "multistart"}, 1000),
+        "max8-1000": ({"estimator": "maxk", "baseline": "subloo", "k": 8}, 1000),
+    },
 }
 # Of a picture that is kept.
 MOST_BYTES = 60_000
 # Charts on request that a page links to.
 FIGURES = {"cross_fit_bandit": ("anatomy",)}
-READS = {"tsp_along_training": "tsp_training"}
+READS = {"tsp_along_training": "tsp_training", "tsp50_explained": "tsp50_replication"}
 PROGRAM = "import sys; from maxk_lab.cli import main; sys.argv[0] = 'maxk-lab'; main()"
 
 
@@ -117,9 +127,9 @@ def policies(name: str, results: Path) -> Iterator[tuple[Path, Path]]:
         (cell,) = (
             one
             for one in cells
-            if point.items() <= one.point.items()
+            if ({"start": "iid"} | point).items()
+            <= {"start": "iid", **one.setting, **one.point}.items()
             and one.seed == 0
-            and one.setting.get("start", "iid") == "iid"
         )
         path = directory.cache_path / f"policy-{cell.id}-{step}.pt"
         yield path, GOLDEN / name / "policies" / f"{policy}.pt"

@@ -68,13 +68,26 @@ def crossing(row: Row, other: Row) -> str:
     return f"{sorted(found)[behind - 1]} and {sorted(found)[signs.index(-signs[0])]}"
 
 
-def decoded(row: Row, other: Row, way: str) -> Row:
-    """Return the paired difference of two trainings, both decoded in a way, as `difference`."""
+def correlation(row: Row, other: Row) -> float:
+    """Return the correlation of the weights of two rows of a weights study, mean over groups."""
+    import numpy as np
+
+    pairs = list(zip(row["groups"], other["groups"], strict=True))
+    given(all(a["rewards"] == b["rewards"] for a, b in pairs), f"{row} and {other} share groups")
+    of_groups = [np.corrcoef(a["weights"], b["weights"])[0, 1] for a, b in pairs]
+    return float(np.mean(of_groups))
+
+
+def decoded(row: Row, other: Row, way: str, k: int = 1) -> Row:
+    """Return the paired difference of two trainings, both decoded in a way, as `difference`.
+
+    It is that of Max@k where the way has a curve.
+    """
     from maxk_lab.studies.training.compare import difference
 
     mine, theirs = (each.measured.decoded.get(way) for each in (row, other))
     given(mine and theirs, f"{row} and {other} were decoded by {way}")
-    found = difference(mine, theirs, 1, 0.95)
+    found = difference(mine, theirs, k, 0.95)
     ends = {"difference_low": found.low, "difference_high": found.high}
     return Row(row.run, {"difference": found.value} | ends)
 
@@ -97,3 +110,6 @@ def settings(rows: Sequence[Row], name: str) -> str:
     found = {float(one.rpartition("=")[2]) for row in rows for one in row[name].values()}
     *most, last = [f"{value:g}" for value in sorted(found)]
     return f"{', '.join(most)} or {last}" if most else last
+
+
+COMPARISONS = (correlation, crossing, decoded, doubts, known, ratio, ratios, settings, taking)

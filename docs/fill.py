@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from comparisons import crossing, decoded, doubts, known, ratio, ratios, settings, taking
+from comparisons import COMPARISONS
 from records import Golden
 from words import WrongReferenceError, between, given, number, span, word
 
 ROOT = Path(__file__).resolve().parents[1]
-FUNCTIONS = (between, crossing, decoded, doubts, given, known, ratio, ratios, settings, taking)
+FUNCTIONS = (between, given, *COMPARISONS)
 
 
 def links(project: Mapping[str, Any]) -> Callable[[str], str]:
