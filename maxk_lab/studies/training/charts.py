@@ -73,6 +73,7 @@ def estimates(rows: Sequence[TrainingRow], level: float) -> Table:
                 "row": row.key.path,
                 "reference": row is reference,
                 "against": "" if reference is None else place.names[reference.key],
+                "minus": "",
                 "method": row.method,
                 "k_train": row.key.k,
                 "named": row.method_for_k,
@@ -83,6 +84,8 @@ def estimates(rows: Sequence[TrainingRow], level: float) -> Table:
                 "seeds": len(row.cells),
             }
             other = next((one for one in place.rows if one.key.path == row.compared_with), None)
+            if other not in (None, reference):
+                same["minus"] = place.names[other.key]
             for name, one, where in (*_at_the_end(row), *_during(row, other, level)):
                 if math.isfinite(one.value):
                     ends = {"value": one.value, "low": one.low, "high": one.high, "level": level}
@@ -149,7 +152,7 @@ def difference(board: Table) -> Figure | None:
     title, value = f"Best of K samples against {_against(board)}", _at(board)
     caption = (
         f"{value} after training minus that of {_against(board)}, paired by seed (of one seed, by "
-        f"instance): above 0 is better. {_bands(board)}"
+        f"instance): above 0 is better. {_bands(board)}{_minus(rows)}"
     )
     return _by_k(rows, "difference", title, f"difference of {value}", caption, zero=True)
 
@@ -186,7 +189,7 @@ def during(board: Table) -> Figure | None:
     rows = board[(board.measure == "difference") & board.step.notna()]
     caption = (
         f"{_at(board)} on held-out instances minus that of {_against(board)} at the same step, "
-        f"paired by seed: above 0 is better. {_bands(board)}"
+        f"paired by seed: above 0 is better. {_bands(board)}{_minus(rows)}"
     )
     title = f"Difference to {_against(board)} during training"
     return _rollouts(rows, "during", title, "difference", caption, zero=True)
@@ -304,6 +307,12 @@ def _at(board: Table) -> str:
 
 def _against(board: Table) -> str:
     return " or ".join(dict.fromkeys(filter(None, board.against)))
+
+
+def _minus(board: Table) -> str:
+    """The words for lines that are differences to another one than the title says."""
+    lines = board[board.minus != ""].groupby("minus", sort=False)["named"].unique()
+    return "".join(f" Minus {other} are {', '.join(of)}." for other, of in lines.items())
 
 
 def _bands(board: Table) -> str:
