@@ -55,6 +55,7 @@ SWEEPS = (
     "quick",
     "tsp_along_training",
     "tsp50_explained",
+    "tsp50_weights",
 )
 # The policies of seed 0 that other sweeps and benchmarks read, by the sweep that trains them: the
 # point of the grid, and the step.
@@ -74,7 +75,11 @@ POLICIES: Mapping[str, Mapping[str, tuple[Mapping[str, Any], int]]] = {
 MOST_BYTES = 60_000
 # Charts on request that a page links to.
 FIGURES = {"cross_fit_bandit": ("anatomy",)}
-READS = {"tsp_along_training": "tsp_training", "tsp50_explained": "tsp50_replication"}
+READS = {
+    "tsp_along_training": "tsp_training",
+    "tsp50_explained": "tsp50_replication",
+    "tsp50_weights": "tsp50_replication",
+}
 PROGRAM = "import sys; from maxk_lab.cli import main; sys.argv[0] = 'maxk-lab'; main()"
 
 

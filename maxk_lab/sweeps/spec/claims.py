@@ -6,7 +6,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_estimator
@@ -216,15 +223,21 @@ class _PairClaim(_Claim):
         at_least: float | None
         at_most: float | None
 
-    @model_validator(mode="after")
-    def _two_sides(self) -> Self:
-        if not self.of.given() or not set(self.of.given()) <= set(self.over.given()):
+    @field_validator("over")
+    @classmethod
+    def _two_sides(cls, over: Where, info: ValidationInfo) -> Where:
+        of = info.data.get("of")
+        if of is not None and (not of.given() or not set(of.given()) <= set(over.given())):
             raise ValueError(
-                "over must give every axis that of gives, "
+                "must give every axis that of gives, "
                 "e.g. of: {baseline: subloo}, over: {baseline: none}"
             )
-        if any(len(values) > 1 for values in self.over.given().values()):
-            raise ValueError("over must give one value per axis")
+        if any(len(values) > 1 for values in over.given().values()):
+            raise ValueError("must give one value per axis")
+        return over
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Self:
         _exactly_one(self, "at_least", "at_most")
         return self
 

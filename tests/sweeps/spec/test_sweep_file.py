@@ -54,6 +54,7 @@ def test_a_resolved_spec_reads_back_to_itself(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(path.parents[path.parts[::-1].index("experiments")])
+    monkeypatch.syspath_prepend(path.parent)  # of a module that lies beside a sweep file
     spec, resolved = load_spec(path), tmp_path / "spec.yaml"
     resolved.write_text(spec_to_yaml(spec), encoding="utf-8")
     assert load_spec(resolved) == read_spec(resolved) == spec
