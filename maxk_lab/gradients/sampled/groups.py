@@ -35,42 +35,24 @@ def group_order(
     trajectory j of the pool has start j mod their number. Raises `ValueError` where there are fewer
     than two groups.
     """
-    # Trajectories of each start that a group takes of those that it needs most.
-    most = -(-n // starts)
-    # What a group takes of the pool.
-    taken = n if starts == 1 else starts * most
-    blocks, each = blocks_of(size // taken, partitions)
+    turns = -(-n // starts)  # trajectories of one start that a group takes, at most
+    blocks, each = blocks_of(size // (turns * starts), partitions)
     if blocks < 2:
-        forced = "" if starts == 1 else f", which takes {taken} with {starts} forced starts"
+        forced = f", which takes {turns * starts} with {starts} forced starts" * (starts > 1)
         wanted = f"group of n = {n}{forced}; at least 2 are needed"
         raise ValueError(f"a pool of {size} holds {blocks} {wanted}")
-    if starts > 1:
-        return _forced_order(instances, n, partitions, seed, starts, blocks, each)
-    block_size = size // blocks
+    of_block = size // starts // blocks  # trajectories of each start
     generator = torch.Generator().manual_seed(derive_seed("partitions", seed, n))
-    order = [
-        torch.randperm(block_size, generator=generator)[: each * n] + b * block_size
+    drawn = [
+        torch.randperm(of_block, generator=generator)[: each * turns] + b * of_block
         for _ in range(partitions * instances)
         for b in range(blocks)
+        for _ in range(starts)
     ]
-    return torch.stack(order).view(partitions, instances, blocks, each, n).transpose(0, 1)
-
-
-def _forced_order(
-    instances: int, n: int, partitions: int, seed: int, starts: int, blocks: int, each: int
-) -> Tensor:
-    """The groups of `group_order` with several starts: random within the trajectories of each."""
-    most = -(-n // starts)
-    member, generator = torch.arange(n), torch.Generator()
-    generator.manual_seed(derive_seed("partitions", seed, n))
-    cuts = []
-    for _ in range(instances * partitions * blocks):
-        rounds = torch.rand(starts, each * most, generator=generator).argsort(1)
-        of_group = rounds.view(starts, each, most)[member % starts, :, member // starts]
-        cuts.append(of_group.T * starts + (member % starts))
-    within = torch.stack(cuts).view(instances, partitions, blocks, each, n)
-    first = torch.arange(blocks) * each * most * starts
-    return within + first.view(-1, 1, 1)
+    dealt = torch.stack(drawn).view(partitions, instances, blocks, starts, each, turns)
+    member = torch.arange(n)
+    order = dealt[..., member % starts, :, member // starts].movedim(0, -1)
+    return (order * starts + member % starts).transpose(0, 1)
 
 
 def blocks_of(groups: int, partitions: int) -> tuple[int, int]:
