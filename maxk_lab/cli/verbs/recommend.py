@@ -129,7 +129,7 @@ def _print(answer: Recommendation) -> None:
     tell(_verdict(answer, answer.use))
     tell(_CAVEAT)
     tell(f"Paste: {to_paste}" if to_paste else _FITTED)
-    if dict(key.setting).get("start", "iid") != "iid":
+    if key.forced:
         grid += ", with: {start: forced}"
     tell(f"In a sweep's training study: {{batch: {answer.budget}, grid: {{{grid}}}}}")
 

@@ -193,7 +193,7 @@ def facts(pooled: Pooled[GradientRow], summary: Summary) -> Facts:
         open=sum(not one.clear for one in decided),
         seeds=sorted({seed for row in rows for seed in row.cells}),
         instances=rows[0].instances,
-        forced=any(dict(row.key.setting).get("start", "iid") != "iid" for row in rows),
+        forced=any(row.key.forced for row in rows),
         pool=rows[0].pool,
         against=sorted({_AGAINST.get(row.against, row.against[10:]) for row in known}),
         level=summary.level,

@@ -68,8 +68,13 @@ class GradientKey(GridKey):
 
         That of J_K^starts is of its n starts.
         """
-        n = 0 if dict(self.setting).get("start", "iid") == "iid" else self.n
+        n = self.n if self.forced else 0
         return self.environment, self.setting, self.stage, self.method.objective.name, n
+
+    @property
+    def forced(self) -> bool:
+        """Whether its trajectories have forced starts."""
+        return bool(dict(self.setting).get("start", "iid") != "iid")
 
     @property
     def group(self) -> tuple[str, Setting, int, str, int, int]:
@@ -253,11 +258,10 @@ def _setting(cell: Mapping[str, Any]) -> Setting:
 
 def _unbiased(key: GradientKey) -> bool:
     """Whether the estimate is unbiased by proof, of trajectories as these are drawn."""
-    setting, method = dict(key.setting), key.method
+    method = key.method
     # Of trajectories of another policy only estimates that are weighed by ratios are.
-    on_policy = setting.get(DISTANCE, 0) <= 0 or method.needs_ratios
-    starts = setting.get("start", "iid") == "iid" or method.allows_forced_starts
-    return method.is_unbiased and on_policy and starts
+    on_policy = dict(key.setting).get(DISTANCE, 0) <= 0 or method.needs_ratios
+    return method.is_unbiased and on_policy and (not key.forced or method.allows_forced_starts)
 
 
 def _pooled(
