@@ -61,7 +61,7 @@ def start_of(written: Any) -> Any:
     return "multistart" if written == "forced" else written
 
 
-Start = Annotated[Literal["iid", "multistart"], BeforeValidator(start_of)]
+Start = Annotated[Literal["iid", "multistart", "forced"], AfterValidator(start_of)]
 
 
 def check_lengths(length: int, parts: Mapping[str, Sequence[Any]]) -> None:
