@@ -6,22 +6,30 @@ from maxk_lab import advantages
 from maxk_lab.estimators.rows import estimator
 
 
+def hybrid(rewards: Tensor, k: int, weight_normalization: str = "none") -> Tensor:
+    """The weights of hybrid[0.5], z-scored within the group where that is asked for."""
+    return advantages(
+        rewards,
+        estimator="hybrid[0.5]",
+        baseline="none",
+        k=k,
+        weight_normalization=weight_normalization,
+    )
+
+
 @estimator(where="8 <= n", fixed_k=1)
 def for_the_mean(rewards: Tensor, k: int) -> Tensor:
     """The weights of hybrid[0.5] at K = 8, whatever K is asked for."""
-    return advantages(rewards, estimator="hybrid[0.5]", baseline="none", k=8)
+    return hybrid(rewards, 8)
 
 
 @estimator(where="8 <= n", fixed_k=1)
 def zscored_for_the_mean(rewards: Tensor, k: int) -> Tensor:
-    """Those z-scored within the group, as `weight_normalization: zscore` trains with them."""
-    return zscored(rewards, 8)
+    """The weights of hybrid[0.5] at K = 8, z-scored, whatever K is asked for."""
+    return hybrid(rewards, 8, "zscore")
 
 
 @estimator(where="2 <= K <= n")
 def zscored(rewards: Tensor, k: int) -> Tensor:
-    """The weights of hybrid[0.5], z-scored within the group."""
-    weights = advantages(
-        rewards, estimator="hybrid[0.5]", baseline="none", k=k, weight_normalization="zscore"
-    )
-    return weights
+    """The weights of hybrid[0.5], z-scored as `weight_normalization: zscore` trains with them."""
+    return hybrid(rewards, k, "zscore")
