@@ -309,7 +309,7 @@ def test_what_is_integrated_is_what_the_samples_say(row):
             each = torch.stack(
                 [
                     torch.autograd.grad(log_probs[i], parameter, weights[i], retain_graph=True)[0]
-                    for i in range(400)
+                    for i in range(100)
                 ]
             )
             error = each.std(0) / len(rewards) ** 0.5

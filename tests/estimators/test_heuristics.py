@@ -101,14 +101,6 @@ def test_float32_agrees_with_float64_for_shifts_scales_and_near_ties(name: str) 
         torch.testing.assert_close(weights(rewards, name, k), exact.float(), rtol=1e-6, atol=0.0)
 
 
-def test_partitioned_varies_more_than_subsets() -> None:
-    """Its estimate uses n / K subsets, that of maxk all C(n, K): enumerated for K = 2 of 4."""
-    bandit = TinyBandit((0.3, -0.8, 0.5, 0.1), (-6.25, -5.0, -4.1, -5.0))
-    for alone, baseline in (("partitioned[none]", "none"), ("partitioned[loo]", "centred")):
-        apart = bandit.trace_variance(4, Method.parse(alone, k=2))
-        assert bandit.trace_variance(4, Method.parse("maxk", baseline, 2)) < apart
-
-
 def draw_tokens(n: int, length: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     """Rewards `[n]`, logit proxies and mask `[n, length]` of samples that end at any token."""
     generator = torch.Generator().manual_seed(seed)

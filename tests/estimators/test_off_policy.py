@@ -10,16 +10,12 @@ from torch import Tensor
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size, off_policy_value
-from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.check.brute_force import brute_force
 from maxk_lab.estimators.method import Method
 
 BASELINES = pytest.mark.parametrize("baseline", ["none", "centred", "subloo"])
 EXACT, FIRST_ORDER = "off_policy_maxk", "off_policy_first_order"
 SPREADS = [5.0, 15.0, 60.0, "one of 1e-200"]
-BANDIT = TinyBandit(
-    (0.3, -0.7, 1.1, 0.0), (-6.0, -5.0, -5.5, -5.0), behaviour=(0.4, -1.0, -0.3, 0.1)
-)
 
 
 def weigh(rewards: Tensor, ratios: Tensor, k: int, baseline: str, form: str = EXACT) -> Tensor:
@@ -28,10 +24,6 @@ def weigh(rewards: Tensor, ratios: Tensor, k: int, baseline: str, form: str = EX
 
 def exact(rewards: Tensor, ratios: Tensor, k: int, baseline: str) -> Tensor:
     return brute_force(Method.parse(EXACT, baseline, k), rewards, ratios=ratios)
-
-
-def probabilities(logits: tuple[float, ...]) -> Tensor:
-    return torch.softmax(torch.tensor(logits, dtype=torch.float64), 0)
 
 
 def ks(n: int, baseline: str) -> list[int]:
@@ -167,34 +159,6 @@ def test_value_is_own_weight_plus_the_value_of_the_others(n: int, k: int) -> Non
             torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-11 * largest)
 
 
-def test_subloo_is_zero_below_rank_k_and_never_negative() -> None:
-    rewards, ratios = far_apart(40, 0.7)
-    for k in (2, 8, 40):
-        weights = weigh(rewards, ratios, k, "subloo")
-        by_rank = weights.gather(-1, rewards.argsort(dim=-1, stable=True))
-        assert not by_rank[..., : k - 1].any()
-        assert (weights >= 0).all()
-        moved = weigh(rewards - 1_024.0, ratios, k, "subloo")
-        torch.testing.assert_close(moved, weights, rtol=1e-9, atol=1e-11 * float(weights.max()))
-
-
-def test_the_first_order_bias_falls_with_the_square_of_the_distance_whatever_the_baseline() -> None:
-    target, other = probabilities(BANDIT.logits), probabilities(BANDIT.behaviour)
-    truth, biases = BANDIT.gradient(3), []
-    for share in (1.0, 0.02, 0.01):
-        mixed = tuple(((1 - share) * target + share * other).log().tolist())
-        bandit = TinyBandit(BANDIT.logits, BANDIT.rewards, behaviour=mixed)
-        means = [
-            bandit.mean_estimate(4, Method.parse(FIRST_ORDER, baseline, 3))
-            for baseline in ("none", "centred", "subloo")
-        ]
-        torch.testing.assert_close(means[1], means[0], rtol=0.0, atol=1e-12)
-        torch.testing.assert_close(means[2], means[0], rtol=0.0, atol=1e-12)
-        biases.append(float((means[0] - truth).norm()))
-    assert biases[0] > 0.02 * float(truth.norm())
-    assert biases[1] / biases[2] == pytest.approx(4.0, rel=0.05)
-
-
 @BASELINES
 def test_blocks_of_groups_give_what_one_gives(
     baseline: str, monkeypatch: pytest.MonkeyPatch
@@ -218,7 +182,6 @@ def test_effective_sample_size() -> None:
     [
         (torch.ones(2), "ratios must have the shape of rewards [3], got [2]"),
         (torch.tensor([1.0, 0.0, 1.0]), "ratios must be positive and finite, got 0.0"),
-        (torch.tensor([1.0, -2.0, 1.0]), "ratios must be positive and finite, got -2.0"),
         (torch.tensor([1.0, float("nan"), 1.0]), "ratios must be positive and finite, got nan"),
         (torch.tensor([1.0, float("inf"), 1.0]), "ratios must be positive and finite, got inf"),
     ],

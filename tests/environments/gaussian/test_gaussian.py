@@ -1,6 +1,8 @@
 """The Gaussian: draws, exact objectives against integrals and closed forms, reward functions."""
 
 import math
+import sys
+import types
 
 import pytest
 import torch
@@ -43,10 +45,6 @@ def integral(k, mean, scale):
     return quad(lambda u: 2 * u * (1 - below(u * u, mean, scale) ** k), 0, 1, **TIGHT)[0]
 
 
-# ---
-# draws
-
-
 def test_density_and_entropy_are_those_of_torch():
     environment, policy = gaussian(dim=2, mean=0.3, scale=0.2)
     rollouts = environment.rollout(policy, environment.instances(2, 1), 5, seed=2)
@@ -59,23 +57,16 @@ def test_density_and_entropy_are_those_of_torch():
     assert rollouts.logit_proxy.isnan().all()
 
 
-# ---------------------------------------------------------------------------------------------
-# exact objectives
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scale", [0.02, 0.1, 0.4, 30.0])
-@pytest.mark.parametrize("mean", [-0.3, 0.5, 0.9, 1.0, 1.2])
-@pytest.mark.parametrize("k", [1, 2, 4, 16, 64])
+@pytest.mark.parametrize("scale", [0.02, 0.4, 30.0])
+@pytest.mark.parametrize("mean", [-0.3, 0.9, 1.0])
+@pytest.mark.parametrize("k", [1, 4, 64])
 def test_quadrature_is_the_integral_of_the_distribution_function(k, mean, scale):
     assert exact("square_on_unit", k, mean=mean, scale=scale)[0] == pytest.approx(
         integral(k, mean, scale), abs=1e-8
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("k", [1, 2, 8])
-@pytest.mark.parametrize("mean", [0.6, 0.95, 1.15])
+@pytest.mark.parametrize(("k", "mean"), [(1, 0.6), (2, 1.15), (8, 0.95)])
 def test_the_gradient_is_that_of_finite_differences_of_the_integral(k, mean):
     _, by_mean, by_log_scale = exact("square_on_unit", k, mean=mean, scale=0.1)
     step = 1e-4
@@ -130,62 +121,54 @@ def test_only_one_dimension_is_integrated():
     assert not ROW.integrable({"dim": 2})
     with pytest.raises(LabError, match="needs dim = 1, got 2"):
         environment.exact_objective(policy, environment.instances(1, 0), Objective("max", 2))
-    assert environment.rollout(policy, environment.instances(1, 0), 3, seed=0).rewards.shape == (
-        1,
-        3,
-    )
+    assert environment.rollout(policy, environment.instances(1, 0), 3, seed=0).rewards.numel() == 3
 
 
-# -------------------------------------------------------------------------------------------------
-# own functions
+@pytest.fixture
+def reward(monkeypatch):
+    """The path of a reward function in a module, where it may say where it jumps."""
+    module = types.ModuleType("own_reward")
+    monkeypatch.setitem(sys.modules, "own_reward", module)
+
+    def put(function, breakpoints=None):
+        if breakpoints is not None:
+            function.breakpoints = breakpoints
+        module.reward = function
+        return "own_reward:reward"
+
+    return put
 
 
-def write(tmp_path, monkeypatch, body, module="own_rewards"):
-    (tmp_path / f"{module}.py").write_text(f"import torch\n{body}\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    return f"{module}:reward"
+def test_a_function_by_dotted_path_says_where_it_jumps(reward):
+    def jump(x):
+        return (x[..., 0] > 0.123456).double()
 
-
-def test_a_function_by_dotted_path_says_where_it_jumps(tmp_path, monkeypatch):
-    body = "def reward(x): return (x[..., 0] > 0.123456).double()"
-    silent = write(tmp_path, monkeypatch, body, "silent_jump")
     with pytest.raises(
-        LabError, match=r"max@4 of the reward function 'silent_jump:reward' moves by .*breakpoints"
+        LabError, match=r"max@4 of the reward function 'own_reward:reward' moves by .*breakpoints"
     ):
-        exact(silent, 4, mean=0.1, scale=0.1)
-    telling = write(
-        tmp_path, monkeypatch, f"{body}\nreward.breakpoints = [0.123456]", "telling_jump"
-    )
-    value = exact(telling, 4, mean=0.1, scale=0.1)[0]
+        exact(reward(jump), 4, mean=0.1, scale=0.1)
+    value = exact(reward(jump, [0.123456]), 4, mean=0.1, scale=0.1)[0]
     assert value == pytest.approx(1 - norm.cdf(0.23456) ** 4, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("def reward(x): return x", r"'(\w+):reward' must return real numbers of shape \(1, 4\) "
-                                    r"for actions .*\(1, 4, 1\)"),
-        ("def reward(x): return 1.0", r"got torch.float32 of shape \(\)"),
-        ("def reward(x): return x[..., 0].log()", r"returned nan for x = \[-"),
-        ("def reward(x): return x[..., 0] * float('inf')", r"returned -?inf for x = "),
-        ("def reward(x): raise KeyError('oh')", r"raised KeyError for actions of shape \(1, 4, "
-                                                r"1\): 'oh'"),
-        ("def reward(x): return 'good'", "raised TypeError|raised ValueError|raised RuntimeError"),
-    ],
-)  # fmt: skip
-def test_what_a_function_may_not_return(tmp_path, monkeypatch, body, message):
-    name = write(tmp_path, monkeypatch, body, f"bad_{abs(hash(body))}")
-    environment, policy = gaussian(name, mean=-5.0)
-    with pytest.raises(LabError, match=message):
-        environment.rollout(policy, environment.instances(1, 0), 4, seed=0)
-
-
-def test_breakpoints_must_be_numbers(tmp_path, monkeypatch):
-    body = "def reward(x): return x[..., 0]\nreward.breakpoints = ['a']"
-    name = write(tmp_path, monkeypatch, body, "bad_breakpoints")
+    name = reward(jump, ["a"])
     assert ROW.refusal({"dim": 1, "reward": name}, {}) is None  # only its import can tell
     with pytest.raises(LabError, match=r"must be numbers, got \['a'\]"):
         load_gaussian_reward(name)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: x, r"must return real numbers of shape \(1, 4\) for actions .*\(1, 4, 1\)"),
+        (lambda x: 1.0, r"got torch.float32 of shape \(\)"),
+        (lambda x: x[..., 0].log(), r"returned nan for x = \[-"),
+        (lambda x: {}["oh"], r"raised KeyError for actions of shape \(1, 4, 1\): 'oh'"),
+        (lambda x: "good", "raised TypeError|raised ValueError|raised RuntimeError"),
+    ],
+)
+def test_what_a_function_may_not_return(reward, function, message):
+    environment, policy = gaussian(reward(function), mean=-5.0)
+    with pytest.raises(LabError, match=message):
+        environment.rollout(policy, environment.instances(1, 0), 4, seed=0)
 
 
 def test_the_row_says_what_does_not_fit_it():

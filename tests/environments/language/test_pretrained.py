@@ -9,6 +9,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.gradients.scores.by_layer import LayerScores
 from maxk_lab.gradients.scores.per_trajectory import trajectory_scores
 from maxk_lab.gradients.scores.trajectories import instance_scores
+from maxk_lab.seeds import isolated_rng
 
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
@@ -29,32 +30,19 @@ def save_tokenizer(folder, **special):
     ).save_pretrained(folder)
 
 
-def save_model(folder, kind):
-    state = torch.get_rng_state()
-    torch.manual_seed(0)
+def save_model(folder):
     sizes = {"vocab_size": len(TOKENS), "eos_token_id": END, "bos_token_id": BEGIN}
-    if kind == "gpt2":
-        config = transformers.GPT2Config(
-            n_positions=32, n_embd=16, n_layer=1, n_head=2, initializer_range=0.5, **sizes
-        )
+    config = transformers.GPT2Config(
+        n_positions=32, n_embd=16, n_layer=1, n_head=2, initializer_range=0.5, **sizes
+    )
+    with isolated_rng(0):
         transformers.GPT2LMHeadModel(config).save_pretrained(folder)
-    else:
-        config = transformers.LlamaConfig(
-            hidden_size=16,
-            intermediate_size=32,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            initializer_range=0.5,
-            **sizes,
-        )
-        transformers.LlamaForCausalLM(config).save_pretrained(folder)
-    torch.set_rng_state(state)
 
 
-@pytest.fixture(scope="module", params=["gpt2", "llama"])
-def folder(request, tmp_path_factory):
-    path = tmp_path_factory.mktemp(request.param)
-    save_model(path, request.param)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("gpt2")
+    save_model(path)
     save_tokenizer(path, eos_token="<end>", bos_token="<begin>")
     return str(path)
 
@@ -123,19 +111,18 @@ def test_a_folder_without_a_causal_model_is_refused(tmp_path):
 def test_a_tokenizer_without_the_symbols_or_an_end_is_refused(folder, tmp_path):
     with pytest.raises(LabError, match="no single token for the symbol 'c'"):
         pretrained(folder, vocab_size=14)
-    save_model(tmp_path, "gpt2")
+    save_model(tmp_path)
     save_tokenizer(tmp_path)
     with pytest.raises(LabError, match="has no end-of-sequence token"):
         pretrained(str(tmp_path))
 
 
-def test_completions_beyond_the_positions_of_the_model_are_refused(tmp_path):
-    save_model(tmp_path, "gpt2")  # 32 positions; the last token of a completion is not read
-    save_tokenizer(tmp_path, eos_token="<end>", bos_token="<begin>")
-    fitting = pretrained(str(tmp_path), max_length=28)
+def test_completions_beyond_the_positions_of_the_model_are_refused(folder):
+    """Of 32; the last token of a completion is not read."""
+    fitting = pretrained(folder, max_length=28)
     prompts = fitting.instances(1, 0)
     assert fitting.rollout(fitting.policy(0), prompts, 2, seed=0).rewards.shape == (1, 2)
     with pytest.raises(
         LabError, match="at most 32 tokens; prompt_length 4 and max_length 29 take 33"
     ):
-        pretrained(str(tmp_path), max_length=29).policy(0)
+        pretrained(folder, max_length=29).policy(0)

@@ -24,7 +24,6 @@ def edit_distance_by_recursion(left, right):
     )
 
 
-@pytest.mark.slow
 @given(st.text("abc", max_size=6), st.text("abc", max_size=6))
 def test_the_edit_distance_is_the_recursive_one(left, right):
     assert tasks.edit_distance(left, right) == edit_distance_by_recursion(left, right)
@@ -38,7 +37,7 @@ def test_the_edit_reward_is_graded_between_zero_and_one():
     assert values == pytest.approx([1.0, 2 / 3, 0.0, 3 / 5])
 
 
-@pytest.mark.parametrize("count", range(2, 63))
+@pytest.mark.parametrize("count", [2, 3, 16, 62])
 def test_the_secret_substitution_is_one_cycle_that_moves_every_symbol(count):
     symbols = tasks.secret_substitution("".join(map(chr, range(48, 48 + count))))
     at, seen = "0", set()

@@ -1,7 +1,6 @@
 """The toy language: distribution, enumeration, texts, and no effect of padding or the batch."""
 
 import sys
-import types
 
 import pytest
 import torch
@@ -111,49 +110,36 @@ def test_the_entropy_of_a_token_is_that_of_its_distribution():
     )
 
 
-def test_a_model_that_reads_the_future_would_be_seen():
-    """The logits of a position depend on no later token, and on every earlier one."""
-    environment = toy(vocab_size=8, max_length=5)
-    policy = environment.policy(0)
-    tokens = torch.tensor([[1, 2, 3, 8, 4, 5, 6]])
-    for changed in range(7):
-        other = tokens.clone()
-        other[0, changed] = 7
-        moved = (policy(tokens) - policy(other)).abs().amax(-1)[0] > 0
-        assert moved.tolist() == [position >= changed for position in range(7)]
-
-
 def test_the_weights_of_a_seed_do_not_depend_on_the_floating_point_type():
     single, double = toy(dtype="float32").policy(3), toy(dtype="float64").policy(3)
     for a, b in zip(single.parameters(), double.parameters()):
         assert torch.equal(a.double(), b)
 
 
-@pytest.fixture
-def user_rewards(monkeypatch):
-    module = types.ModuleType("users_rewards")
-    module.seen = []
-
-    def remember(prompts, completions, **columns):
-        module.seen.append((prompts, completions, columns))
-        return [None if text == "" else float(len(text)) for text in completions]
-
-    class Model(nn.Module):
-        def forward(self, tokens, mask):
-            return (tokens * mask).double().sum(-1)
-
-    module.remember, module.model = remember, Model()
-    monkeypatch.setitem(sys.modules, "users_rewards", module)
-    return module
+SEEN = []
 
 
-def test_reward_functions_are_given_texts_and_the_columns_of_the_task(user_rewards):
+def remember(prompts, completions, **columns):
+    SEEN.append((prompts, completions, columns))
+    return [None if text == "" else float(len(text)) for text in completions]
+
+
+class Model(nn.Module):
+    def forward(self, tokens, mask):
+        return (tokens * mask).double().sum(-1)
+
+
+model = Model()
+
+
+def test_rewards_are_given_texts_and_the_columns_of_the_task_or_tokens(monkeypatch):
+    monkeypatch.setitem(sys.modules, "own", sys.modules[__name__])
     environment = toy(
-        rewards=["users_rewards:remember", "edit_similarity"], reward_weights=[2.0, 10.0]
+        rewards=["own:remember", "edit_similarity", "own:model"], reward_weights=[2.0, 10.0, 0.0]
     )
     policy, instances = environment.policy(0), environment.instances(2, 1)
     rollouts = environment.rollout(policy, instances, 30, seed=2)
-    prompts, completions, columns = user_rewards.seen[0]
+    prompts, completions, columns = SEEN.pop()
     assert prompts == [prompt for prompt in environment.prompts(instances) for _ in range(30)]
     assert columns["answer"] == [prompt[::-1] for prompt in prompts]
     for text, row, cut, ids in zip(
@@ -171,16 +157,6 @@ def test_reward_functions_are_given_texts_and_the_columns_of_the_task(user_rewar
     assert torch.equal(rollouts.reward_parts[..., 0].isnan(), empty)
     weighted = 2 * rollouts.reward_parts[..., 0] + 10 * rollouts.reward_parts[..., 1]
     torch.testing.assert_close(weighted, rollouts.rewards, equal_nan=True)
-
-
-def test_a_reward_model_reads_prompt_and_completion_without_what_follows_the_end(user_rewards):
-    environment = toy(rewards=["users_rewards:model"])
-    policy, instances = environment.policy(0), environment.instances(2, 1)
-    rollouts = environment.rollout(policy, instances, 10, seed=2)
-    expected = (
-        (instances + 1).sum(-1, keepdim=True)
-        + len(environment.symbols)
-        + 1
-        + rollouts.actions.sum(-1)
-    )
-    assert torch.equal(rollouts.rewards, expected.double())
+    # The model reads prompt, separator and completion, and nothing of what follows the end.
+    read = (instances + 1).sum(-1, keepdim=True) + len(environment.symbols) + 1
+    assert torch.equal(rollouts.reward_parts[..., 2], (read + rollouts.actions.sum(-1)).double())

@@ -8,7 +8,7 @@ import small_environments
 import torch
 from rl4co.data.transforms import dihedral_8_augmentation
 from rl4co.envs import TSPEnv
-from rl4co.models.nn.attention import PointerAttnMoE, scaled_dot_product_attention_simple
+from rl4co.models.nn.attention import scaled_dot_product_attention_simple
 from rl4co.models.zoo.am.decoder import AttentionModelDecoder
 from rl4co.utils.ops import batchify, unbatchify
 from tensordict import TensorDict
@@ -151,7 +151,7 @@ def assert_agrees(environment, policy, dtype, **settings):
 def test_decisions_and_their_gradients_are_those_of_rl4co(row, dtype):
     environment = make(row.name, dtype)
     policy = environment.policy(0)
-    for count, n in ((B, N), (B, 1), (1, N)):
+    for count, n in ((B, N), (B, 1), (1, N))[:: 1 if dtype == "float64" else 3]:
         assert_agrees(environment, policy, dtype, count=count, n=n)
     if row in STARTED:
         assert_agrees(environment, policy, dtype, forced=True, temperature=0.7)
@@ -179,13 +179,11 @@ def test_samples_and_greedy_solutions_are_those_of_rl4co(row):
         assert torch.equal(way(again).actions, way(own(start)).actions)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-12)])
 @every_row
-def test_all_steps_together_have_the_values_and_the_gradient_of_the_loop(row, dtype, tolerance):
-    environment = make(row.name, dtype)
+def test_all_steps_together_have_the_values_and_the_gradient_of_the_loop(row):
+    environment, tolerance = make(row.name), 1e-12
     policy = environment.policy(0)
-    for count, n in ((B, N), (B, 1), (1, N), (1, 1)):
+    for count, n in ((B, N), (1, 1)):
         start = begun(environment, policy, count, n)
         assert decoding.can_be_together(start) == (row.name not in DYNAMIC | APART)
         if not decoding.can_be_together(start):
@@ -238,12 +236,6 @@ def as_subclass(policy):
     policy.decoder.__class__ = type("Other", (AttentionModelDecoder,), {})
 
 
-def with_experts(policy):
-    sizes = policy.decoder.embed_dim, policy.decoder.num_heads
-    experts = {"num_experts": 2, "k": 1, "light_version": False}
-    policy.decoder.pointer = PointerAttnMoE(*sizes, moe_kwargs=experts)
-
-
 def with_a_bias(policy):
     wide = policy.decoder.embed_dim
     policy.decoder.pointer.project_out = torch.nn.Linear(wide, wide)
@@ -252,7 +244,7 @@ def with_a_bias(policy):
 @pytest.mark.parametrize(
     "change",
     [
-        *(as_subclass, with_experts, with_a_bias),
+        *(as_subclass, with_a_bias),
         on_pointer(sdpa_fn=scaled_dot_product_attention_simple),
         on_pointer(mask_inner=False),
     ],
@@ -313,24 +305,6 @@ def test_forced_starts_are_those_of_rl4co_and_no_decisions(row):
     torch.testing.assert_close(whole[..., 1:], tokens.log_probs[..., 1:], rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["tsp", "cvrp", "pdp"])
-def test_forced_starts_have_the_gradient_and_the_greedy_best_of_rl4co_own_multistart(name):
-    environment = make(name)
-    policy, instances = environment.policy(0), environment.instances(B, 1)
-    n = environment.start_count(instances)
-    rollouts, tokens = environment.forced_starts().rollout_with_tokens(policy, instances, n, seed=2)
-    rest = rollouts.actions.transpose(0, 1).flatten(0, 1)[:, 1:]
-    out = policy(instances.clone(), environment.env, phase="train", actions=rest, num_starts=n)
-    torch.testing.assert_close(unbatchify(out["reward"], n), rollouts.rewards)
-    theirs = unbatchify(out["log_likelihood"], n)
-    assert_same_gradient(policy, tokens.log_probs.sum(-1), theirs, 1e-10)
-    how = {"phase": "test", "decode_type": "multistart_greedy"}
-    with torch.no_grad():
-        out = policy(instances.clone(), environment.env, **how)
-    best = unbatchify(out["reward"], len(out["reward"]) // B).amax(1)
-    torch.testing.assert_close(environment.greedy(policy, instances, multistart=True), best)
-
-
 def test_starts_go_round_the_cities_there_are_and_not_those_that_are_usually_drawn():
     forced, others = make("tsp", num_loc=5).forced_starts(), make("tsp", num_loc=8)
     rollouts = forced.rollout(forced.policy(0), others.instances(B, 1), 10, seed=2)
@@ -347,35 +321,32 @@ def test_starts_that_cannot_be_are_refused():
         forced.rollout(forced.policy(0), forced.instances(B, 1), 2, seed=0)
 
 
-@pytest.mark.parametrize("name", ["tsp", "cvrp", "op", "smtwtp"])
-def test_greedy_decoding_is_that_of_rl4co(name):
+@pytest.mark.parametrize(
+    ("name", "multistart"),
+    [("tsp", False), ("smtwtp", False), ("tsp", True), ("cvrp", True), ("pdp", True)],
+)
+def test_greedy_decoding_is_that_of_rl4co(name, multistart):
     environment = make(name)
     policy, instances = environment.policy(0), environment.instances(B, 1)
+    how = {"phase": "test", "decode_type": "multistart_greedy" if multistart else "greedy"}
     with torch.no_grad():
-        out = policy(instances.clone(), environment.env, phase="test", decode_type="greedy")
-    assert torch.equal(environment.greedy(policy, instances), out["reward"])
+        reward = policy(instances.clone(), environment.env, **how)["reward"]
+    found = environment.greedy(policy, instances, multistart=multistart)
+    torch.testing.assert_close(found, reward.view(-1, B).amax(0))
 
 
-def test_augmentation_takes_the_best_tour_of_the_eight_symmetric_instances():
-    environment = make("tsp", num_loc=8)
+@pytest.mark.parametrize("multistart", [False, True])
+@pytest.mark.parametrize("name", ["tsp", "cvrp", "pdp"])
+def test_augmentation_takes_the_best_tour_of_the_eight_symmetric_instances(name, multistart):
+    environment = make(name)
     policy, instances = environment.policy(0), environment.instances(B, 1)
     best = torch.full((B,), -torch.inf, dtype=torch.float64)
-    for locs in dihedral_8_augmentation(instances["locs"]).view(8, B, 8, 2):
+    for locs in dihedral_8_augmentation(instances["locs"]).split(B):
         turned = instances.clone().set("locs", locs)
-        best = torch.maximum(best, environment.greedy(policy, turned))
-    found = environment.greedy(policy, instances, augmented=True)
+        best = torch.maximum(best, environment.greedy(policy, turned, multistart=multistart))
+    found = environment.greedy(policy, instances, augmented=True, multistart=multistart)
     torch.testing.assert_close(found, best, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["tsp", "cvrp", "pdp"])
-def test_the_best_of_all_starts_on_all_copies_is_that_of_the_copies_one_by_one(name):
-    environment = make(name)
-    policy, instances = environment.policy(0), environment.instances(B, 1)
-    copies = problems.symmetric_copies(environment.env, instances)
-    apart = [environment.greedy(policy, one, multistart=True) for one in copies.split(B)]
-    found = environment.greedy(policy, instances, augmented=True, multistart=True)
-    torch.testing.assert_close(found, torch.stack(apart).amax(0), rtol=1e-12, atol=1e-12)
-    assert not torch.equal(found, environment.greedy(policy, instances, multistart=True))
+    assert not torch.equal(found, environment.greedy(policy, instances, multistart=multistart))
 
 
 @pytest.mark.parametrize(("scale", "side"), [(True, 150 / 480), (False, 150.0)])
