@@ -22,7 +22,6 @@ pytest_plugins = [
     "launched",
     "attacked_runs",
     "chromium",
-    "compared_runs",
     "drawn_units",
     "own_code",
     "sweep_files",

@@ -71,7 +71,7 @@ def main(
         say(f"Wrote {', '.join(str(path) for _, path in files)}")
     emit(rendered(document, format))
     failed = [one for one in fail_on or () if getattr(compared, one)]
-    if fail_on and not compared.rows:
+    if fail_on and not compared.numbers:
         say("No row has all of its results in both runs: nothing could be compared, or be worse")
     if failed:
         say(f"B is not as A: {', '.join(failed)}")

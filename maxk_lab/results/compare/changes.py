@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from maxk_lab.errors import shortened
 from maxk_lab.sweeps.plan.cells import OUTSIDE_MEANING
+from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.spec.load import spec_to_yaml
 from maxk_lab.sweeps.spec.schema import SweepSpec
 
@@ -27,61 +28,71 @@ _LETTERS = 60
 _MEANINGS = 20
 
 
-def settings_changed(a: SweepSpec, b: SweepSpec) -> tuple[str, ...]:
-    """The settings of B's sweep that are others than A's, e.g. `training.steps 300 -> 400`."""
-    return tuple(_differences(_tree(a), _tree(b)))
-
-
-def claims_redefined(a: SweepSpec, b: SweepSpec) -> dict[str, tuple[str, ...]]:
-    """The lines on what claims of the same name say otherwise in B, by that name."""
-    mine, theirs = (
-        {claim.name: claim.model_dump(mode="json") for claim in spec.claims} for spec in (a, b)
-    )
-    both = {name: tuple(_differences(mine[name], theirs[name])) for name in mine if name in theirs}
-    return {name: lines for name, lines in both.items() if lines}
-
-
-def origins_changed(
-    a: Iterable[Mapping[str, Any]], b: Iterable[Mapping[str, Any]]
-) -> tuple[str, ...]:
-    """The lines on where the records of both are from: other commits, versions, hashes."""
-    return tuple(_differences(_origins(a), _origins(b)))
-
-
-def meanings_changed(
-    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
-) -> tuple[str, ...]:
-    """The lines on what cells of B mean otherwise than those of A that they stand for."""
-    counts = Counter(
-        line for one, other in pairs for line in _differences(_meaning(one), _meaning(other))
-    ).most_common()
-    lines = [f"{line} ({count} of {len(pairs)} cells)" for line, count in counts[:_MEANINGS]]
-    more = len(counts) - len(lines)
-    return (*lines, *([f"and {more} more"] if more else []))
-
-
-def _tree(spec: SweepSpec) -> dict[str, Any]:
+def settings(spec: SweepSpec) -> dict[str, Any]:
+    """What of a sweep may change a number."""
     import yaml
 
     tree = yaml.safe_load(spec_to_yaml(spec))
     return {key: value for key, value in tree.items() if key not in _BESIDE}
 
 
-def _meaning(cell: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in cell.items() if key not in OUTSIDE_MEANING}
-
-
-def _origins(provenances: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Every value that some record has, by its key; several are a list."""
+def origins(records: Mapping[str, Record]) -> dict[str, Any]:
+    """Every value that the provenance of some record has, by its keys; several are a list."""
     found: dict[str, dict[str, Any]] = {}
-    for provenance in provenances:
-        for key, value in _flat(provenance):
+    for record in records.values():
+        for key, value in _flat(record.provenance):
             if key not in _ALWAYS_OTHER and value is not None:
                 found.setdefault(key, {})[json.dumps(value, default=str)] = value
     return {
         key: next(iter(values.values())) if len(values) == 1 else sorted(values)
         for key, values in found.items()
     }
+
+
+def meanings(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> tuple[str, ...]:
+    """The lines on what cells of B mean otherwise than those of A that they stand for."""
+    told = [
+        {key: value for key, value in cell.items() if key not in OUTSIDE_MEANING}
+        for pair in pairs
+        for cell in pair
+    ]
+    counts = Counter(
+        line for a, b in zip(told[::2], told[1::2], strict=True) for line in differences(a, b)
+    ).most_common()
+    lines = [f"{line} ({count} of {len(pairs)} cells)" for line, count in counts[:_MEANINGS]]
+    more = len(counts) - len(lines)
+    return (*lines, *([f"and {more} more"] if more else []))
+
+
+def differences(a: Any, b: Any, path: str = "") -> Iterator[str]:
+    """A line for each place where two trees differ, e.g. `training.steps 300 -> 400`."""
+    if a == b:
+        return
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        for key in dict.fromkeys((*a, *b)):
+            below = f"{path}.{key}" if path else str(key)
+            yield from differences(a.get(key, _ABSENT), b.get(key, _ABSENT), below)
+    elif a is _ABSENT or b is _ABSENT:
+        yield (
+            f"{path}: "
+            + (f"{_spelled(b)} in B" if a is _ABSENT else f"{_spelled(a)} in A")
+            + (" alone")
+        )
+    elif _is_flat(a) and _is_flat(b):
+        more = {
+            "added": [_spelled(one) for one in b if one not in a],
+            "removed": [_spelled(one) for one in a if one not in b],
+        }
+        parts = [f"{word} {', '.join(values)}" for word, values in more.items() if values]
+        yield f"{path}: {'; '.join(parts) or 'in another order'}"
+    else:
+        named = _CONTENT.fullmatch(path)
+        change = f"{_spelled(a)} -> {_spelled(b)}"
+        yield (
+            f"code or files of {named[1]} changed (sha256 {change})"
+            if named
+            else (f"{path} {change}")
+        )
 
 
 def _flat(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -92,36 +103,8 @@ def _flat(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]
             yield f"{above}{key}", value
 
 
-def _differences(a: Any, b: Any, path: str = "") -> Iterator[str]:
-    """A line for each place where two trees differ."""
-    if a == b:
-        return
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        for key in dict.fromkeys((*a, *b)):
-            below = f"{path}.{key}" if path else str(key)
-            yield from _differences(a.get(key, _ABSENT), b.get(key, _ABSENT), below)
-    elif a is _ABSENT:
-        yield f"{path}: {_spelled(b)} in B alone"
-    elif b is _ABSENT:
-        yield f"{path}: {_spelled(a)} in A alone"
-    elif isinstance(a, list) and isinstance(b, list) and _of_values(a) and _of_values(b):
-        parts = [
-            f"{word} {', '.join(map(_spelled, values))}"
-            for word, values in (
-                ("added", [one for one in b if one not in a]),
-                ("removed", [one for one in a if one not in b]),
-            )
-            if values
-        ]
-        yield f"{path}: {'; '.join(parts) or 'in another order'}"
-    elif (named := _CONTENT.fullmatch(path)) is not None:
-        yield f"code or files of {named[1]} changed (sha256 {_spelled(a)} -> {_spelled(b)})"
-    else:
-        yield f"{path} {_spelled(a)} -> {_spelled(b)}"
-
-
-def _of_values(values: Sequence[Any]) -> bool:
-    return not any(isinstance(value, Mapping | list) for value in values)
+def _is_flat(value: Any) -> bool:
+    return isinstance(value, list) and not any(isinstance(one, Mapping | list) for one in value)
 
 
 def _spelled(value: Any) -> str:

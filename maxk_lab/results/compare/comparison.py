@@ -6,20 +6,15 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, MistakeError, shown
 from maxk_lab.report.model import Summary
-from maxk_lab.report.tables import PooledRow, axes, grouped
+from maxk_lab.report.tables import PooledRow, grouped
 from maxk_lab.report.view import asked_view
-from maxk_lab.results.compare.changes import (
-    claims_redefined,
-    meanings_changed,
-    origins_changed,
-    settings_changed,
-)
+from maxk_lab.results.compare.changes import differences, meanings, origins, settings
 from maxk_lab.results.compare.numbers import VERDICTS, Differences, Number, Pair, Verdict
 from maxk_lab.results.frame import ReadRun, Run, check_share, find, names_of
 
@@ -39,21 +34,8 @@ STATES = {
     "neither": "without one in both",
 }
 # The rows of a report by their kind of study and key.
-_Rows = dict[tuple[str, Any], PooledRow]
-
-
-@dataclass(frozen=True)
-class ComparedRow:
-    """A row of the reports of both runs, with its numbers.
-
-    `identical` says that its cells, and their metrics to the last digit, are the same in both.
-    """
-
-    kind: str
-    path: str
-    axes: Mapping[str, Any]
-    numbers: tuple[Number, ...]
-    identical: bool
+_Place = tuple[str, Any]
+_Rows = dict[_Place, PooledRow]
 
 
 @dataclass(frozen=True)
@@ -103,15 +85,15 @@ class Comparison:
     """Everything that `maxk-lab compare A B` tells.
 
     `counts` has the cells in each of `STATES`. `alarms` are lines on rows of either run whose test
-    of bias rejects what is unbiased by proof.
-    `settings`, `origins` and `meanings` are lines on what was changed: in the sweep file, in code,
-    versions and machines, and in the cells that stand for each other. `tests` is how many
-    comparisons the verdicts are corrected for, `tie` the share below which none matters.
+    of bias rejects what is unbiased by proof. `settings`, `origins` and `meanings` are lines on
+    what was changed: in the sweep file, in code, versions and machines, and in the cells that stand
+    for each other. `tests` is how many comparisons the verdicts are corrected for, `tie` the share
+    below which none matters.
     """
 
-    names: tuple[str, str]
-    commits: tuple[str, str]
-    rows: tuple[ComparedRow, ...]
+    names: tuple[str, ...]
+    commits: tuple[str, ...]
+    numbers: tuple[Number, ...]
     absences: tuple[Absence, ...]
     alarms: tuple[str, ...]
     counts: Mapping[str, int]
@@ -144,7 +126,7 @@ class Comparison:
     @property
     def verdicts(self) -> dict[Verdict, int]:
         """How many numbers have each verdict."""
-        found = Counter(number.verdict for row in self.rows for number in row.numbers)
+        found = Counter(number.verdict for number in self.numbers)
         return {verdict: found[verdict] for verdict in VERDICTS}
 
     @property
@@ -193,59 +175,47 @@ def compare(
     check_share("level", level, such_as=0.95)
     check_share("alpha", alpha, such_as=0.05)
     check_share("tie", tie, such_as=0.01, or_zero=True)
-    wanted = (measures,) if isinstance(measures, str) or not isinstance(measures, Iterable) else (
-        tuple(measures))  # fmt: skip
+    several = isinstance(measures, Iterable) and not isinstance(measures, str)
+    wanted: tuple[str, ...] = tuple(measures) if several else (measures,)  # type: ignore[assignment]
     for name in wanted:
         if not isinstance(name, str):
             raise MistakeError(f"measures must be names such as 'variance', got {shown(name)}")
     directories = [find(run, results) for run in (a, b)]
-    mine, theirs = (ReadRun(directory) for directory in directories)
-    one, other = names_of([a, b], directories)
-    first, second = mine.summary(level), theirs.summary(level)
-    selected = _selected((mine, theirs), where)
-    found = _Matched(mine, theirs, _rows(first, selected[0]), _rows(second, selected[1]))
-    pairs = found.pairs
-    known = dict.fromkeys(name for pair in pairs for name, *_ in pair.in_both())
+    runs = [ReadRun(directory) for directory in directories]
+    names = names_of([a, b], directories)
+    summaries = [run.summary(level) for run in runs]
+    pairs = list(_pairs(runs, *_rows(runs, summaries, where)))
+    of_both = [pair for pair in pairs if pair.a.cells and pair.b.cells]
+    known = dict.fromkeys(name for pair in of_both for name in pair.in_both())
     for name in wanted:
         if name not in known:
             raise MistakeError(
                 f"no row of both runs has the measure {shown(name)}{did_you_mean(name, known)}; "
                 f"they have {', '.join(known) or 'none'}"
             )
-    same = [pair for pair in pairs if found.identical(pair)]
-    finished = [pair for pair in pairs if pair.a.all_finished and pair.b.all_finished]
-    apart = [pair for pair in finished if pair not in same]
-    told, tests = Differences(mine, theirs, level, tie).of(same, apart, wanted, alpha)
-    redefined = claims_redefined(mine.plan.spec, theirs.plan.spec)
+    finished = [pair for pair in of_both if pair.a.all_finished and pair.b.all_finished]
+    finished.sort(key=lambda pair: not pair.identical)
+    told, tests = Differences(runs, level, tie).of(finished, wanted, alpha)
+    one, other = runs
+    counts = Counter(state for pair in pairs for state in pair.states)
     return Comparison(
-        names=(one, other),
-        commits=(_commits(first), _commits(second)),
-        rows=tuple(
-            ComparedRow(
-                kind=pair.kind,
-                path=pair.b.key.path,
-                axes=axes(pair.kind, pair.b.key),
-                numbers=numbers,
-                identical=pair in same,
-            )
-            for pair, numbers in zip([*same, *apart], told, strict=True)
-        ),
-        absences=tuple(found.absences()),
-        alarms=tuple(_alarms(pairs)),
-        counts=found.counts(),
-        settings=settings_changed(mine.plan.spec, theirs.plan.spec),
-        origins=origins_changed(
-            *([one.provenance for one in run.records.values()] for run in (mine, theirs))
-        ),
-        meanings=meanings_changed(
+        names=tuple(names),
+        commits=tuple(", ".join(it.header.commits) or "unknown commit" for it in summaries),
+        numbers=told,
+        absences=tuple(line for pair in pairs for line in _absences(pair, *runs)),
+        alarms=tuple(_alarms(of_both)),
+        counts={state: counts[state] for state in STATES},
+        settings=tuple(differences(settings(one.plan.spec), settings(other.plan.spec))),
+        origins=tuple(differences(origins(one.records), origins(other.records))),
+        meanings=meanings(
             [
-                (mine.cells[cell].as_dict(), theirs.cells[pair.b.cells[seed]].as_dict())
-                for pair in apart
+                (one.cells[cell].as_dict(), other.cells[pair.b.cells[seed]].as_dict())
+                for pair in finished
                 for seed, cell in pair.a.cells.items()
                 if pair.b.cells.get(seed, cell) != cell
             ]
         ),
-        claims=tuple(_claims(first, second, redefined, not all(pair.same_seeds for pair in pairs))),
+        claims=tuple(_claims(runs, summaries, not all(pair.same_seeds for pair in of_both))),
         tests=tests,
         level=level,
         alpha=alpha,
@@ -253,136 +223,96 @@ def compare(
     )
 
 
-def _selected(runs: Sequence[ReadRun], where: str | None) -> list[Collection[str]]:
-    """The cells that are asked for; one of the runs may have none of them."""
-    found: list[Collection[str]] = []
+def _rows(runs: Sequence[ReadRun], summaries: Sequence[Summary], where: str | None) -> list[_Rows]:
+    """The rows of both reports that are asked for; one of the runs may have none of them."""
+    found: list[_Rows] = []
     wrong: list[LabError] = []
-    for run in runs:
+    for run, summary in zip(runs, summaries, strict=True):
+        ids: Collection[str] | None = ()
         try:
-            asked = asked_view(run.plan, where=where).cells
-            found.append(run.cells if asked is None else asked)
+            ids = asked_view(run.plan, where=where).cells
         except LabError as error:
             wrong.append(error)
-            found.append(())
+        found.append(
+            {
+                (kind, row.key): row
+                for kind, pooled in summary.studies.items()
+                for row in pooled.rows
+                if ids is None or any(cell in ids for cell in row.cells.values())
+            }
+        )
     if len(wrong) == len(runs):
         raise wrong[0]
     return found
 
 
-def _rows(summary: Summary, ids: Collection[str]) -> _Rows:
-    return {
-        (kind, row.key): row
-        for kind, pooled in summary.studies.items()
-        for row in pooled.rows
-        if any(cell in ids for cell in row.cells.values())
-    }
+def _pairs(runs: Sequence[ReadRun], mine: _Rows, theirs: _Rows) -> Iterator[Pair]:
+    """The rows of A alone, those of B alone, and those that stand for each other.
+
+    These have the same key or else, where it is unique, the same name, which leaves out the
+    parameters of the environment, of which one may have been changed.
+    """
+    same = {place: place for place in mine if place in theirs}
+    of_a, of_b = (
+        grouped([at for at in rows if at not in same], partial(_name, rows, run))
+        for rows, run in zip((mine, theirs), runs, strict=True)
+    )
+    for name, places in of_a.items():
+        if len(places) == len(of_b.get(name, ())) == 1:
+            same[places[0]] = of_b[name][0]
+    both = [(place[0], row, theirs[same[place]]) for place, row in mine.items() if place in same]
+    gone = [(place[0], row, _without(row)) for place, row in mine.items() if place not in same]
+    taken = set(same.values())
+    new = [(place[0], _without(row), row) for place, row in theirs.items() if place not in taken]
+    for kind, a, b in (*gone, *new, *both):
+        cells = [(a.cells.get(seed), b.cells.get(seed)) for seed in {**a.cells, **b.cells}]
+        yield Pair(kind, a, b, tuple(_state(*cell, *runs) for cell in cells))
 
 
-@dataclass(frozen=True)
-class _Matched:
-    """The rows of both reports: those that stand for each other, and those of one run alone."""
-
-    a: ReadRun
-    b: ReadRun
-    mine: _Rows
-    theirs: _Rows
-
-    @cached_property
-    def _same(self) -> Mapping[tuple[str, Any], tuple[str, Any]]:
-        """The rows of A and B by their keys; of those left, by their names where unique.
-
-        A name leaves out the parameters of the environment, of which one may have been changed.
-        """
-        same = {place: place for place in self.mine if place in self.theirs}
-        of_a, of_b = (
-            grouped([at for at in rows if at not in same], partial(_name, rows, run))
-            for rows, run in ((self.mine, self.a), (self.theirs, self.b))
-        )
-        for name, places in of_a.items():
-            if len(places) == len(of_b.get(name, ())) == 1:
-                same[places[0]] = of_b[name][0]
-        return same
-
-    @cached_property
-    def pairs(self) -> list[Pair]:
-        """The rows that stand for each other."""
-        same = self._same
-        return [
-            Pair(at[0], row, self.theirs[same[at]]) for at, row in self.mine.items() if at in same
-        ]
-
-    @cached_property
-    def gone(self) -> list[PooledRow]:
-        """The rows of A alone."""
-        return [row for at, row in self.mine.items() if at not in self._same]
-
-    @cached_property
-    def new(self) -> list[PooledRow]:
-        """The rows of B alone."""
-        taken = set(self._same.values())
-        return [row for at, row in self.theirs.items() if at not in taken]
-
-    def identical(self, pair: Pair) -> bool:
-        """Whether its cells are the same in both, and so are all metrics, to the last digit."""
-        cells = dict(pair.a.cells)
-        return cells == dict(pair.b.cells) and all(
-            self._state(cell, cell) == "identical" for cell in cells.values()
-        )
-
-    def counts(self) -> dict[str, int]:
-        """How many cells are in each of `STATES`."""
-        found = Counter(
-            self._state(pair.a.cells.get(seed), pair.b.cells.get(seed))
-            for pair in self.pairs
-            for seed in {**pair.a.cells, **pair.b.cells}
-        )
-        found["gone"] += sum(len(row.cells) for row in self.gone)
-        found["new"] += sum(len(row.cells) for row in self.new)
-        return {state: found[state] for state in STATES}
-
-    def _state(self, mine: str | None, theirs: str | None) -> str:
-        if mine is None or theirs is None:
-            return "new" if mine is None else "gone"
-        lacking = (mine in self.a.absent) + (theirs in self.b.absent)
-        if lacking:
-            return "neither" if lacking == 2 else "without"
-        if mine != theirs:
-            return "paired"
-        same = self.a.records[mine].metrics == self.b.records[mine].metrics
-        return "identical" if same else "other_numbers"
-
-    def absences(self) -> Iterator[Absence]:
-        """The rows that cannot be compared, or not with all seeds of A, and why."""
-        absent = self.a.absent
-        for row in self.gone:
-            lost = any(cell not in absent for cell in row.cells.values())
-            yield Absence("gone", row.key.path, "B does not plan it", missing=lost)
-        for row in self.new:
-            yield Absence("new", row.key.path, "A does not plan it", missing=False)
-        for pair in self.pairs:
-            path, there = pair.a.key.path, pair.b.cells
-            dropped = [seed for seed in pair.a.cells if seed not in there]
-            if dropped:
-                lost = any(pair.a.cells[seed] not in absent for seed in dropped)
-                seeds = f"seed{'s' if len(dropped) > 1 else ''} {', '.join(map(str, dropped))}"
-                yield Absence("gone", path, f"B does not plan {seeds}", missing=lost)
-            words = [
-                f"{name}: {'; '.join(_states(row.cells, run))}"
-                for name, row, run in (("A", pair.a, self.a), ("B", pair.b, self.b))
-                if not row.all_finished
-            ]
-            if words:
-                lost = any(
-                    cell not in absent and there.get(seed, "") in self.b.absent
-                    for seed, cell in pair.a.cells.items()
-                )
-                yield Absence("unfinished", path, ". ".join(words), missing=lost)
+def _without(row: PooledRow) -> PooledRow:
+    return PooledRow(key=row.key, cells={}, finished=())
 
 
-def _name(rows: _Rows, run: ReadRun, place: tuple[str, Any]) -> tuple[Any, ...]:
+def _name(rows: _Rows, run: ReadRun, place: _Place) -> tuple[Any, ...]:
     """The name of a row, with what makes the rewards of its environment other things."""
     cell = run.cells[next(iter(rows[place].cells.values()))].as_dict()
     return place[0], place[1].path, *(cell["environment"].get(name) for name in _PROBLEM)
+
+
+def _state(mine: str | None, theirs: str | None, a: ReadRun, b: ReadRun) -> str:
+    """Which of `STATES` a cell of A and that of B are in; None for a seed that is not planned."""
+    if mine is None or theirs is None:
+        return "new" if mine is None else "gone"
+    lacking = (mine in a.absent) + (theirs in b.absent)
+    if lacking:
+        return "neither" if lacking == 2 else "without"
+    if mine != theirs:
+        return "paired"
+    same = a.records[mine].metrics == b.records[mine].metrics
+    return "identical" if same else "other_numbers"
+
+
+def _absences(pair: Pair, a: ReadRun, b: ReadRun) -> Iterator[Absence]:
+    """Why a row cannot be compared, or not with all seeds of A."""
+    path, there = pair.a.key.path, pair.b.cells
+    if not pair.a.cells:
+        yield Absence("new", path, "A does not plan it", missing=False)
+    dropped = [seed for seed in pair.a.cells if seed not in there]
+    if dropped:
+        lost = any(pair.a.cells[seed] not in a.absent for seed in dropped)
+        seeds = f"seed{'s' if len(dropped) > 1 else ''} {', '.join(map(str, dropped))}"
+        yield Absence("gone", path, f"B does not plan {seeds if there else 'it'}", missing=lost)
+    words = [
+        f"{name}: {'; '.join(_states(row.cells, run))}"
+        for name, row, run in (("A", pair.a, a), ("B", pair.b, b))
+        if pair.a.cells and there and not row.all_finished
+    ]
+    if words:
+        lost = any(
+            cell not in a.absent and there.get(seed, "") in b.absent
+            for seed, cell in pair.a.cells.items()
+        )
+        yield Absence("unfinished", path, ". ".join(words), missing=lost)
 
 
 def _states(cells: Mapping[int, str], run: ReadRun) -> Iterator[str]:
@@ -402,17 +332,18 @@ def _alarms(pairs: Sequence[Pair]) -> Iterator[str]:
                 yield f"{letter.upper()}: {row.key.path}: {bias.reason}"
 
 
-def _commits(summary: Summary) -> str:
-    return ", ".join(summary.header.commits) or "unknown commit"
-
-
 def _claims(
-    a: Summary, b: Summary, redefined: Mapping[str, tuple[str, ...]], other_seeds: bool
+    runs: Sequence[ReadRun], summaries: Sequence[Summary], other_seeds: bool
 ) -> Iterator[ClaimChange]:
-    mine, theirs = ({claim.name: claim for claim in summary.claims} for summary in (a, b))
+    """The claims that have another verdict in B, or say something else there."""
+    mine, theirs = ({claim.name: claim for claim in summary.claims} for summary in summaries)
+    a, b = (
+        {claim.name: claim.model_dump(mode="json") for claim in run.plan.spec.claims}
+        for run in runs
+    )
     for name in {**mine, **theirs}:
         before, after = (its[name].verdict if name in its else _ABSENT for its in (mine, theirs))
-        lines = redefined.get(name, ())
+        lines = tuple(differences(a[name], b[name])) if name in a and name in b else ()
         if before != after or lines:
             detail = theirs[name].detail if name in theirs else ""
             yield ClaimChange(name, before, after, detail, lines, other_seeds)

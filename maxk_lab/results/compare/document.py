@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,8 +19,8 @@ from maxk_lab.report.document import (
 )
 from maxk_lab.report.formats.data import csv_of, safe_text
 from maxk_lab.report.formats.render import FormatRow
-from maxk_lab.report.tables import Effect, Estimate, grouped
-from maxk_lab.results.compare.comparison import STATES, ClaimChange, ComparedRow, Comparison
+from maxk_lab.report.tables import Effect, Estimate, axes, grouped
+from maxk_lab.results.compare.comparison import STATES, ClaimChange, Comparison
 from maxk_lab.results.compare.numbers import VERDICTS, Number
 from maxk_lab.statistics.intervals import EXACT
 from maxk_lab.visible import visible_json
@@ -59,19 +59,12 @@ class Document:
         bullets = [Bullets(title, tuple(lines)) for title, lines in lists.items() if lines]
         return [Paragraph(tuple(_first_lines(found))), *bullets, *_sheets(found)]
 
-    @property
-    def records(self) -> dict[str, list[dict[str, Any]]]:
-        """Every number of every row, by kinds of study."""
-        lines = [(row.kind, record(row, number)) for row, number in _lines(self.comparison)]
-        kinds = grouped(lines, lambda line: line[0])
-        return {kind: [line for _, line in several] for kind, several in kinds.items()}
 
-
-def record(row: ComparedRow, told: Number) -> dict[str, Any]:
+def record(told: Number) -> dict[str, Any]:
     """Everything about a number of a row: both values, their difference or ratio, the verdict."""
     effect = told.effect
     return {
-        **{name: value for name, value in row.axes.items() if name != "study"},
+        **axes(told.pair.kind, told.pair.b.key),
         "measure": told.measure,
         **told.a.interval.columns("a"),
         **told.b.interval.columns("b"),
@@ -87,11 +80,15 @@ def record(row: ComparedRow, told: Number) -> dict[str, Any]:
     }
 
 
+def _by_kind(found: Iterable[Number]) -> dict[str, list[Number]]:
+    return grouped(found, lambda one: one.pair.kind)
+
+
 def as_csv(document: Document) -> str:
     """One line per row and measure, identical ones too."""
     return csv_of(
-        {safe_text(name): safe_text(value) for name, value in {"study": kind, **one}.items()}
-        for kind, several in document.records.items()
+        {safe_text(name): safe_text(value) for name, value in record(one).items()}
+        for several in _by_kind(document.comparison.numbers).values()
         for one in several
     )
 
@@ -111,7 +108,10 @@ def as_json(document: Document) -> str:
             for claim in found.claims
         ],
         "absences": [asdict(one) for one in found.absences],
-        **document.records,
+        **{
+            kind: [{k: v for k, v in record(one).items() if k != "study"} for one in several]
+            for kind, several in _by_kind(found.numbers).items()
+        },
     }
     return visible_json(content, indent=1) + "\n"
 
@@ -133,17 +133,13 @@ def _of_claim(claim: ClaimChange) -> str:
     return f"{mark}{claim.name}: {claim.a} -> {claim.b}{other}{detail}"
 
 
-def _lines(found: Comparison) -> list[tuple[ComparedRow, Number]]:
-    return [(row, number) for row in found.rows for number in row.numbers]
-
-
 def _sheets(found: Comparison) -> Iterator[Sheet]:
     """A table for each kind of study: what is told first, by its verdict."""
-    compared = [line for line in _lines(found) if line[1].verdict != "identical"]
-    for kind, lines in grouped(compared, lambda line: line[0].kind).items():
-        told = [line for line in lines if line[1].verdict in _TOLD]
-        told.sort(key=lambda line: VERDICTS.index(line[1].verdict))
-        rest = [line for line in lines if line[1].verdict not in _TOLD]
+    compared = [one for one in found.numbers if one.verdict != "identical"]
+    for kind, lines in _by_kind(compared).items():
+        told = [one for one in lines if one.verdict in _TOLD]
+        told.sort(key=lambda one: VERDICTS.index(one.verdict))
+        rest = [one for one in lines if one.verdict not in _TOLD]
         more = len(rest) - _UNTOLD
         left = (f"{more} more, not significant: --format csv has them.",) if more > 0 else ()
         rows = [*told, *rest[:_UNTOLD]]
@@ -167,8 +163,8 @@ def _caption(found: Comparison) -> Iterator[str]:
     )
 
 
-def _change(line: tuple[ComparedRow, Number]) -> str:
-    effect = line[1].effect
+def _change(one: Number) -> str:
+    effect = one.effect
     known = effect.interval.known
     return f"× {_value(effect)}" if known and effect.ratio else _value(effect)
 
@@ -179,13 +175,13 @@ def _value(found: Estimate | Effect) -> str:
 
 
 _COLUMNS = (
-    (Column("verdict"), lambda line: line[1].verdict),
-    (Column("row"), lambda line: line[0].path),
-    (Column("measure"), lambda line: line[1].measure),
-    (Column("A", numeric=True), lambda line: _value(line[1].a)),
-    (Column("B", numeric=True), lambda line: _value(line[1].b)),
+    (Column("verdict"), lambda one: one.verdict),
+    (Column("row"), lambda one: one.pair.b.key.path),
+    (Column("measure"), lambda one: one.measure),
+    (Column("A", numeric=True), lambda one: _value(one.a)),
+    (Column("B", numeric=True), lambda one: _value(one.b)),
     (Column("change", numeric=True), _change),
-    (Column("paired"), lambda line: line[1].effect.paired or "no"),
+    (Column("paired"), lambda one: one.effect.paired or "no"),
 )
 
 

@@ -7,12 +7,14 @@ other policies and instances: runs that differ in their seeds are two samples of
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from typing import Literal, get_args
 
 import numpy as np
+from scipy import stats
 
 from maxk_lab.report.tables import (
     ROUNDING,
@@ -23,7 +25,7 @@ from maxk_lab.report.tables import (
     rows_of_cells,
 )
 from maxk_lab.results.frame import ReadRun
-from maxk_lab.statistics.intervals import EXACT, Interval, exactly
+from maxk_lab.statistics.intervals import EXACT, Interval, exactly, undefined
 from maxk_lab.statistics.seeds import SEEDS
 from maxk_lab.statistics.units import Array
 from maxk_lab.sweeps.studies import STUDIES
@@ -35,6 +37,42 @@ Verdict = Literal[
     "worse", "better", "differs", "differs for these seeds", "not significant", "tie", "identical"
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+# An effect with its interval at a level.
+_Way = Callable[[float], Effect]
+_SAME = Effect(exactly(0.0))
+_NONE = Estimate(undefined(0.95, "not a number of this cell"))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A row in both runs, of a kind of study, and the states of its cells, seed by seed.
+
+    Of a row that a run does not plan there it is empty.
+    """
+
+    kind: str
+    a: PooledRow
+    b: PooledRow
+    states: tuple[str, ...]
+
+    @property
+    def identical(self) -> bool:
+        """Whether its cells are the same in both, and so are all metrics, to the last digit."""
+        return set(self.states) == {"identical"}
+
+    @property
+    def same_seeds(self) -> bool:
+        """Whether both rest on the same seeds; where only some are shared, they do not."""
+        return set(self.a.cells) == set(self.b.cells)
+
+    def in_both(self) -> dict[str, tuple[Estimate, Estimate]]:
+        """The numbers of both, but for those of a row and another of its run."""
+        theirs = numbers(self.kind, self.b)
+        return {
+            name: (mine, theirs[name])
+            for name, mine in numbers(self.kind, self.a).items()
+            if name in theirs and not mine.of_pair
+        }
 
 
 @dataclass(frozen=True)
@@ -45,119 +83,90 @@ class Number:
     were compared.
     """
 
+    pair: Pair
     measure: str
     a: Estimate
     b: Estimate
-    effect: Effect
-    verdict: Verdict
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A row in both runs, of a kind of study."""
-
-    kind: str
-    a: PooledRow
-    b: PooledRow
-
-    @property
-    def same_seeds(self) -> bool:
-        """Whether both rest on the same seeds; where only some are shared, they do not."""
-        return set(self.a.cells) == set(self.b.cells)
-
-    def in_both(self, wanted: Collection[str] = ()) -> Iterator[tuple[str, Estimate, Estimate]]:
-        """The numbers of both, or the `wanted`, but for those of a row and another of its run."""
-        theirs = numbers(self.kind, self.b)
-        for name, mine in numbers(self.kind, self.a).items():
-            if name in theirs and not mine.of_pair and (not wanted or name in wanted):
-                yield name, mine, theirs[name]
+    effect: Effect = _SAME
+    verdict: Verdict = "identical"
 
 
 @dataclass(frozen=True)
 class Differences:
-    """The differences of rows of two runs, whose intervals can be had at any level.
+    """The numbers of two runs set against each other, with intervals at any level.
 
     Those that are shown have the `level`. A difference that is surely less than the share `tie` of
     A's number is a tie.
     """
 
-    a: ReadRun
-    b: ReadRun
+    runs: Sequence[ReadRun]
     level: float
     tie: float
 
     def of(
-        self, same: Sequence[Pair], apart: Sequence[Pair], wanted: Collection[str], alpha: float
-    ) -> tuple[list[tuple[Number, ...]], int]:
-        """The numbers of each pair, and for how many comparisons their verdicts are corrected.
+        self, pairs: Sequence[Pair], wanted: Collection[str], alpha: float
+    ) -> tuple[tuple[Number, ...], int]:
+        """The numbers of the pairs, or the `wanted`, and for how many verdicts are corrected.
 
-        That is Bonferroni's correction, over all that are not the same in both; the cells of `same`
-        pairs are.
+        That is Bonferroni's correction, over all that are not the same in both.
         """
-        asked = [list(pair.in_both(wanted)) for pair in apart]
-        tests = sum(not _are_same(a, b) for of_pair in asked for _, a, b in of_pair)
-        corrected, nothing = 1 - alpha / max(1, tests), Effect(exactly(0.0))
-        told = [
-            tuple(
-                Number(name, a, b, nothing, "identical")
-                if _are_same(a, b)
-                else self._number(pair, name, a, b, corrected)
-                for name, a, b in of_pair
-            )
-            for pair, of_pair in zip(apart, asked, strict=True)
+        found = [
+            Number(pair, name, a, b)
+            for pair in pairs
+            for name, (a, b) in pair.in_both().items()
+            if not wanted or name in wanted
         ]
-        identical = [
-            tuple(Number(*both, nothing, "identical") for both in pair.in_both(wanted))
-            for pair in same
-        ]
-        return [*identical, *told], tests
+        apart = [i for i, one in enumerate(found) if not _are_same(one)]
+        for i in apart:
+            found[i] = self._judged(found[i], 1 - alpha / len(apart))
+        return tuple(found), len(apart)
 
-    def _number(self, pair: Pair, name: str, a: Estimate, b: Estimate, corrected: float) -> Number:
+    def _judged(self, one: Number, corrected: float) -> Number:
         """With other seeds a number is better or worse only over the seeds."""
-        if pair.same_seeds:
-            found = verdict(self._effect(pair, name, corrected), a, b, self.tie)
-            return Number(name, a, b, self._effect(pair, name, self.level), found)
-        mine, theirs = self._of_each_seed(pair, name)
-        ratio = a.as_ratio and bool((mine > a.rounding).all() and (theirs > 0).all())
-        effect = between_seeds(mine, theirs, self.level, ratio=ratio)
-        found = verdict(between_seeds(mine, theirs, corrected, ratio=ratio), a, b, self.tie)
-        if found == "not significant":
-            found = verdict(self._unpaired(pair, name, corrected), a, b, self.tie)
-            if found not in ("not significant", "tie"):
-                found = "differs for these seeds"
+        held: _Way = partial(self._held, one)
+        ways = [held] if one.pair.same_seeds else [self._over_seeds(one), held]
+        said: Verdict = "not significant"
+        for way in ways:
+            if said == "not significant":
+                said = verdict(way(corrected), one.a, one.b, self.tie)
+                if way is not ways[0] and said not in ("not significant", "tie"):
+                    said = "differs for these seeds"
+        effect = ways[0](self.level)
         if not effect.interval.known:
-            effect = self._unpaired(pair, name, self.level)
-        return Number(name, a, b, effect, found)
+            effect = held(self.level)
+        return replace(one, effect=effect, verdict=said)
+
+    def _over_seeds(self, one: Number) -> _Way:
+        """The effect by the number in each seed; NaN where the report of a seed has none."""
+        values = []
+        for of_cells, row in zip(self._of_cells, (one.pair.a, one.pair.b), strict=True):
+            found = (numbers(one.pair.kind, of_cells[cell]) for cell in row.cells.values())
+            each = [of.get(one.measure, _NONE).interval.value for of in found]
+            values.append(np.array(each))
+        mine, theirs = values
+        ratio = one.a.as_ratio and bool((mine > one.a.rounding).all() and (theirs > 0).all())
+        return partial(between_seeds, mine, theirs, ratio=ratio)
 
     @cached_property
-    def _rows_of_cells(self) -> tuple[Mapping[str, PooledRow], Mapping[str, PooledRow]]:
+    def _of_cells(self) -> list[Mapping[str, PooledRow]]:
         # The level is of intervals that nobody looks at: only the values are used.
-        mine, theirs = (rows_of_cells(run.records.values(), 0.95) for run in (self.a, self.b))
-        return mine, theirs
+        return [rows_of_cells(run.records.values(), 0.95) for run in self.runs]
 
-    def _of_each_seed(self, pair: Pair, name: str) -> tuple[Array, Array]:
-        """The number in each seed of both runs; NaN where the report of a seed has none."""
-        found = []
-        for rows, row in zip(self._rows_of_cells, (pair.a, pair.b), strict=True):
-            of_cells = [numbers(pair.kind, rows[cell]).get(name) for cell in row.cells.values()]
-            found.append(np.array([one.interval.value if one else math.nan for one in of_cells]))
-        return found[0], found[1]
+    def _held(self, one: Number, level: float) -> Effect:
+        """The effect for the policies as they are: paired, or by intervals of each (Bonferroni).
 
-    def _effect(self, pair: Pair, name: str, level: float) -> Effect:
-        """How far a number of B is from A's; no ratio where that of A may be rounding alone."""
+        There is no ratio where the number of A may be rounding alone.
+        """
+        pair, name = one.pair, one.measure
         part = STUDIES.get(pair.kind).part("compare")
-        mine = numbers(pair.kind, pair.a)[name]
         found: Effect | None = None
-        if hasattr(part, "effect") and not abs(mine.interval.value) <= mine.rounding:
+        if hasattr(part, "effect") and not abs(one.a.interval.value) <= one.a.rounding:
             found = part.effect(pair.b, pair.a, name, level)
-        return self._unpaired(pair, name, level) if found is None else found
-
-    def _unpaired(self, pair: Pair, name: str, level: float) -> Effect:
-        """The effect by intervals that both hold at that level (Bonferroni), whatever ties them."""
-        each = 1 - (1 - level) / 2
-        mine = self.a.numbers_at(each)[pair.kind, pair.a.key][name]
-        theirs = self.b.numbers_at(each)[pair.kind, pair.b.key][name]
-        return set_against(mine, theirs, level)
+        if found is not None:
+            return found
+        mine, theirs = (run.numbers_at(1 - (1 - level) / 2) for run in self.runs)
+        a, b = mine[pair.kind, pair.a.key][name], theirs[pair.kind, pair.b.key][name]
+        return set_against(a, b, level)
 
 
 def set_against(a: Estimate, b: Estimate, level: float) -> Effect:
@@ -203,17 +212,13 @@ def between_seeds(a: Array, b: Array, level: float, *, ratio: bool) -> Effect:
 @cache
 def _rejected(count: int, others: int, alpha: float) -> int:
     """How many values of Mann and Whitney's U, from 0 on, a two-sided exact test rejects."""
-    most = count * others
-    # Sets of so many samples by the sum of their ranks, less the least that it can be.
-    sums = np.zeros((count + 1, most + 1))
-    sums[0, 0] = 1
-    for rank in range(count + others):
-        for size in range(min(rank + 1, count), 0, -1):
-            step = rank - (size - 1)
-            if step <= most:
-                sums[size, step:] += sums[size - 1, : most + 1 - step]
-    below = sums[count].cumsum() / sums[count].sum()
-    return int((2 * below <= alpha).sum())
+
+    def p_value(u: int) -> float:
+        full, part = divmod(u, others)
+        values = [*[others] * full, part - 0.5, *[-1] * count][:count]
+        return float(stats.mannwhitneyu(values, range(others), method="exact").pvalue)
+
+    return bisect_left(range(count * others // 2 + 1), True, key=lambda u: p_value(u) > alpha)
 
 
 def verdict(effect: Effect, a: Estimate, b: Estimate, tie: float) -> Verdict:
@@ -239,6 +244,7 @@ def verdict(effect: Effect, a: Estimate, b: Estimate, tie: float) -> Verdict:
     return "better" if (found.low > nothing) == (a.better == "higher") else "worse"
 
 
-def _are_same(a: Estimate, b: Estimate) -> bool:
-    """Whether two numbers with their intervals are the same to the last digit."""
-    return a.interval.known and a.interval == b.interval
+def _are_same(one: Number) -> bool:
+    """Whether both numbers with their intervals are the same to the last digit."""
+    known = one.a.interval.known and one.a.interval == one.b.interval
+    return one.pair.identical or known
