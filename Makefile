@@ -154,7 +154,7 @@ bench: $(STAMP)
 calibrate: $(STAMP)
 	$(BIN)/python benchmarks/calibrate.py
 
-# The same again goes on, and once the policies of tsp_training are committed it measures what reads them.
+# The same again goes on; what reads the policies of other sweeps is named once these are committed (golden.py tells).
 golden: $(STAMP)
 	$(BIN)/python benchmarks/golden.py --jobs $(JOBS)
 

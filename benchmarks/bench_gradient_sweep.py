@@ -5,11 +5,11 @@ Both run in one process, warm: the unit with one cell, which is nearly all pool,
 
 from __future__ import annotations
 
-import statistics
-import time
+from functools import partial
 from typing import Any
 
 import torch
+from timing import NARROW, medians
 
 from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.estimators.method import Method
@@ -17,13 +17,7 @@ from maxk_lab.studies.gradient.work import measure
 
 UNIT = {
     "environment": {"name": "tsp", "num_loc": 20},
-    "policy": {
-        "embed_dim": 64,
-        "num_encoder_layers": 2,
-        "num_heads": 8,
-        "feedforward_hidden": 128,
-        "dtype": "float32",
-    },
+    "policy": NARROW,
     "warmup": {},
     "stage": 0,
     "seed": 0,
@@ -42,22 +36,15 @@ CELLS: list[dict[str, Any]] = [
 ONE = [cell for cell in CELLS if cell["id"] == "centred-16-4"]
 
 
-def seconds(cells: list[dict[str, Any]]) -> float:
-    """Processor time of measuring `cells` from nothing."""
-    start = time.process_time()
+def all_of(cells: list[dict[str, Any]]) -> None:
+    """Measure cells from nothing."""
     for _, found in measure(UNIT, cells, cache=None, event=lambda name, payload: None):
         if isinstance(found, Exception):
             raise found
-    return time.process_time() - start
 
 
 torch.set_num_threads(1)
-seconds(ONE)
-added = []
-for _ in range(3):
-    alone, together = seconds(ONE), seconds(CELLS)
-    added.append(1e3 * (together - alone) / (len(CELLS) - 1))
-    print(
-        f"one cell {alone:.2f} s, {len(CELLS)} cells {together:.2f} s: {added[-1]:.1f} ms more each"
-    )
-print(f"median {statistics.median(added):.1f} ms a cell, of 12 × 256 trajectories")
+ways = {"one": partial(all_of, ONE), "all": partial(all_of, CELLS)}
+alone, together = medians(ways, 3, processor=True, warm=1).values()
+added = 1e3 * (together - alone) / (len(CELLS) - 1)
+print(f"one cell {alone:.2f} s, {len(CELLS)} cells {together:.2f} s: {added:.1f} ms more each")

@@ -1,8 +1,8 @@
 """Time per-trajectory scores: their Gram matrix and norms, against the plain ways to have them.
 
 Everything is of 64 trajectories and one torch thread, in turns. One forward and backward pass of
-the batch is the floor: nothing tells scores for less. `batched` is a backward pass batched over
-chunks of 16 trajectories, which any policy takes.
+the batch is the floor: nothing tells scores for less. `plain` is a backward pass batched over
+chunks of 16 trajectories, which any policy takes, or of norms one for each.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from timing import made, medians
+from timing import NARROW, WIDE, made, medians
 from torch import Tensor
 
 from maxk_lab.gradients import trajectory_squared_norms
@@ -19,94 +19,80 @@ from maxk_lab.gradients.scores.products import score_gram
 from maxk_lab.gradients.scores.trajectories import instance_scores
 
 SAMPLES, ROUNDS, PROMPTS, ALLOWED = 64, 7, 8, 4.0
-WIDE = {"embed_dim": 128, "num_encoder_layers": 3, "feedforward_hidden": 512}
 SETTINGS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-    ("tsp", {"num_loc": 20}, {}),
+    ("tsp", {"num_loc": 20}, NARROW),
     ("tsp", {"num_loc": 20}, WIDE),
-    ("tsp", {"num_loc": 50}, {}),
-    ("cvrp", {"num_loc": 20}, {}),
+    ("tsp", {"num_loc": 50}, NARROW),
+    ("cvrp", {"num_loc": 20}, NARROW),
     ("toy_llm", {}, {}),
 ]
 
 
-def told(what: str, seconds: dict[str, float], off: float) -> None:
-    """Print what every way costs, and how far the fast one is from the plain one."""
-    ways = ", ".join(f"{way} {1e3 * each:.1f} ms" for way, each in seconds.items())
-    now = seconds["now"]
-    more = "".join(
-        f"; {seconds[way] / now:.1f} x faster than {way}"
-        for way in seconds
-        if way not in ("floor", "now")
-    )
-    print(f"{what}: {ways}{more}; {now / seconds['floor']:.1f} x the floor, equal to {off:.0e}")
+class Batch:
+    """The trajectories of some instances, and every way to have numbers of their scores."""
 
+    def __init__(self, environment: Any, instances: int) -> None:
+        self.environment, self.policy = environment, environment.policy(0)
+        self.instances, self.n = environment.instances(instances, 1), SAMPLES // instances
+        self.actions = environment.rollout(self.policy, self.instances, self.n, seed=2).actions
+        self.parameters = [p for p in self.policy.parameters() if p.requires_grad]
 
-def of_one_instance(name: str, changes: dict[str, Any], sizes: dict[str, Any]) -> None:
-    """Time the Gram matrix of one instance's trajectories."""
-    environment = made(name, changes, sizes)
-    policy, instance = environment.policy(0), environment.instances(1, 1)
-    actions = environment.rollout(policy, instance, SAMPLES, seed=2).actions
-    parameters = [p for p in policy.parameters() if p.requires_grad]
-
-    def log_probs(i: int, j: int) -> Tensor:
-        found: Tensor = environment.log_probs(policy, instance, actions[:, i:j])[0]
+    def log_probs(self, b: int, i: int, j: int) -> Tensor:
+        """log π of some trajectories of an instance, with their graph."""
+        one, actions = self.instances[b : b + 1], self.actions[b : b + 1, i:j]
+        found: Tensor = self.environment.log_probs(self.policy, one, actions)[0]
         return found
 
-    def batched() -> Tensor:
-        return score_gram(BatchedScores(log_probs), SAMPLES, parameters)[0]
+    def floor(self) -> object:
+        """One forward and backward pass."""
+        total = self.environment.log_probs(self.policy, self.instances, self.actions).sum()
+        return torch.autograd.grad(total, self.parameters, allow_unused=True)
 
-    def now() -> Tensor:
-        scores = instance_scores(environment, policy, instance, actions[0], compressed=True)
-        return score_gram(scores, SAMPLES, parameters)[0]
+    def plain_gram(self) -> Tensor:
+        """The Gram matrix by batched backward passes."""
+        scores = BatchedScores(lambda i, j: self.log_probs(0, i, j))
+        return score_gram(scores, SAMPLES, self.parameters)[0]
 
-    def floor() -> object:
-        return torch.autograd.grad(log_probs(0, SAMPLES).sum(), parameters, allow_unused=True)
+    def gram(self) -> Tensor:
+        """The Gram matrix as pools have it."""
+        policy, actions = self.policy, self.actions[0]
+        scores = instance_scores(self.environment, policy, self.instances, actions, compressed=True)
+        return score_gram(scores, SAMPLES, self.parameters)[0]
 
-    slow = batched()
-    norms = slow.diagonal().sqrt()
-    off = ((now() - slow).abs() / (norms.unsqueeze(0) * norms.unsqueeze(1))).max().item()
-    sizes_told = ", ".join(f"{key}={value}" for key, value in (changes | sizes).items())
-    seconds = medians({"floor": floor, "batched": batched, "now": now}, ROUNDS)
-    count = sum(p.numel() for p in parameters)
-    told(f"{name}({sizes_told}), {count} parameters", seconds, off)
-
-
-def of_several_prompts() -> None:
-    """Time the norms of completions of several prompts, and the obvious way."""
-    environment = made("toy_llm", {}, {})
-    policy, instances = environment.policy(0), environment.instances(PROMPTS, 1)
-    per_prompt = SAMPLES // PROMPTS
-    actions = environment.rollout(policy, instances, per_prompt, seed=2).actions
-    parameters = list(policy.parameters())
-    alone = [instances[i : i + 1] for i in range(PROMPTS)]
-
-    def floor() -> object:
-        return torch.autograd.grad(
-            environment.log_probs(policy, instances, actions).sum(), parameters
-        )
-
-    def now() -> Tensor:
-        return trajectory_squared_norms(environment, policy, instances, actions)
-
-    def one_by_one() -> Tensor:
-        norms: list[Tensor] = []
-        for i, instance in enumerate(alone):
-            for j in range(per_prompt):
-                value = environment.log_probs(policy, instance, actions[i : i + 1, j : j + 1])
-                gradients = torch.autograd.grad(value.sum(), parameters)
+    def plain_norms(self) -> Tensor:
+        """The squared norms by a backward pass each."""
+        norms = []
+        for b in range(len(self.actions)):
+            for j in range(self.n):
+                value = self.log_probs(b, j, j + 1).sum()
+                gradients = torch.autograd.grad(value, self.parameters)
                 norms.append(torch.cat([g.flatten() for g in gradients]).double().square().sum())
-        return torch.stack(norms).view(PROMPTS, per_prompt)
+        return torch.stack(norms).view(-1, self.n)
 
-    plain = one_by_one()
-    off = ((now() - plain).abs() / plain).max().item()
-    seconds = medians({"floor": floor, "one by one": one_by_one, "now": now}, ROUNDS)
-    verdict = "ok" if seconds["now"] <= ALLOWED * seconds["floor"] else "TOO SLOW"
-    told(f"norms of {PROMPTS} x {per_prompt} completions of toy_llm", seconds, off)
-    print(f"{verdict}: {ALLOWED:g} x the floor is allowed")
+    def norms(self) -> Tensor:
+        """The squared norms as trainings have them."""
+        return trajectory_squared_norms(self.environment, self.policy, self.instances, self.actions)
+
+    def told(self, what: str, *, norms: bool) -> float:
+        """Print what every way costs; return how many times the floor that is."""
+        now, plain = (self.norms, self.plain_norms) if norms else (self.gram, self.plain_gram)
+        size = plain() if norms else plain().diagonal().max()
+        off = ((now() - plain()).abs() / size).max().item()
+        ways = {"floor": self.floor, "plain": plain, "now": now}
+        floor, slow, fast = medians(ways, ROUNDS).values()
+        print(
+            f"{what}, {sum(p.numel() for p in self.parameters)} parameters: floor "
+            f"{1e3 * floor:.1f} ms, plain {1e3 * slow:.1f}, now {1e3 * fast:.1f}: "
+            f"{slow / fast:.1f} x faster, {fast / floor:.1f} x the floor, equal to {off:.0e}"
+        )
+        return fast / floor
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for setting in SETTINGS:
-        of_one_instance(*setting)
-    of_several_prompts()
+    for name, changes, sizes in SETTINGS:
+        batch = Batch(made(name, changes, sizes), 1)
+        batch.told(f"{name}({changes | sizes})", norms=False)
+    prompts = Batch(made("toy_llm", {}, {}), PROMPTS)
+    times = prompts.told(f"norms of {PROMPTS} x {prompts.n} completions of toy_llm", norms=True)
+    print(f"{'ok' if times <= ALLOWED else 'TOO SLOW'}: {ALLOWED:g} x the floor is allowed")

@@ -1,14 +1,14 @@
 """The golden results: run the sweeps behind them, bundle each, and render its report and figures.
 
-    python benchmarks/golden.py --jobs 2              everything, going on where it stopped (hours)
+    python benchmarks/golden.py --jobs 2              all that read nothing of another, going on
+                                                      where it stopped (hours)
     python benchmarks/golden.py tsp_sweep llm_bandit  these alone
     python benchmarks/golden.py --render              reports and figures anew, from the bundles
-    python benchmarks/golden.py --list                the sweeps, in the order in which they run
 
 Runs lie in results/, which git ignores, until all of them are there: a record says whether the
-checkout had uncommitted changes. A sweep that reads what another one has made waits until that is
-committed: then the same command measures it. In results/golden/<name> lie <name>.zip, report.md,
-the figures that it links to, and figures.json, which tells what each figure shows.
+checkout had uncommitted changes. So a sweep that reads what another one has made is named once that
+is committed. In results/golden/<name> lie <name>.zip, report.md, the figures that it links to, and
+figures.json, which tells what each figure shows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "results/golden"
 EXPERIMENTS = ROOT / "experiments"
 # The longest first. Each is the file of this name in experiments/ or experiments/papers/.
-SWEEPS = (
+FIRST = (
     "tsp50_replication",
     "tsp_tuning",
     "tsp_training_tuned",
@@ -53,10 +53,10 @@ SWEEPS = (
     "pkpo_figure1",
     "pkpo_figure5",
     "quick",
-    "tsp_along_training",
-    "tsp50_explained",
-    "tsp50_weights",
 )
+# These read the policies that other sweeps have made.
+READERS = ("tsp_along_training", "tsp50_explained", "tsp50_weights")
+SWEEPS = (*FIRST, *READERS)
 # The policies of seed 0 that other sweeps and benchmarks read, by the sweep that trains them: the
 # point of the grid, and the step.
 POLICIES: Mapping[str, Mapping[str, tuple[Mapping[str, Any], int]]] = {
@@ -75,11 +75,6 @@ POLICIES: Mapping[str, Mapping[str, tuple[Mapping[str, Any], int]]] = {
 MOST_BYTES = 60_000
 # Charts on request that a page links to.
 FIGURES = {"cross_fit_bandit": ("anatomy",)}
-READS = {
-    "tsp_along_training": "tsp_training",
-    "tsp50_explained": "tsp50_replication",
-    "tsp50_weights": "tsp50_replication",
-}
 PROGRAM = "import sys; from maxk_lab.cli import main; sys.argv[0] = 'maxk-lab'; main()"
 
 
@@ -109,49 +104,24 @@ def run(name: str, results: Path, jobs: int) -> bool:
 
 def bundle(name: str, results: Path) -> None:
     """Bundle a run and copy the policies that others read; what else lay beside it goes."""
+    from maxk_lab.sweeps.plan.plan import make_plan
     from maxk_lab.sweeps.run.bundle import write_bundle
     from maxk_lab.sweeps.run.records import RunDirectory
 
-    shutil.rmtree(GOLDEN / name, ignore_errors=True)
-    written = write_bundle(RunDirectory(results / name), bundle_of(name))
+    directory, folder = RunDirectory(results / name), GOLDEN / name
+    shutil.rmtree(folder, ignore_errors=True)
+    written = write_bundle(directory, bundle_of(name))
     print(f"{written.path.relative_to(ROOT)}  {written.size:,} bytes, {written.records} records")
-    for path, target in policies(name, results):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
-
-
-def policies(name: str, results: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield the trained policies that others read: where the run has each, and where it is kept."""
-    from maxk_lab.sweeps.plan.plan import make_plan
-    from maxk_lab.sweeps.run.records import RunDirectory
-
-    wanted = POLICIES.get(name, {})
-    directory = RunDirectory(results / name)
-    cells = make_plan(directory.spec()).cells if wanted else ()
-    for policy, (point, step) in wanted.items():
+    for policy, (point, step) in POLICIES.get(name, {}).items():
+        wanted = ({"start": "iid"} | point).items()
         (cell,) = (
             one
-            for one in cells
-            if ({"start": "iid"} | point).items()
-            <= {"start": "iid", **one.setting, **one.point}.items()
-            and one.seed == 0
+            for one in make_plan(directory.spec()).cells
+            if one.seed == 0 and wanted <= {"start": "iid", **one.setting, **one.point}.items()
         )
+        (folder / "policies").mkdir(exist_ok=True)
         path = directory.cache_path / f"policy-{cell.id}-{step}.pt"
-        yield path, GOLDEN / name / "policies" / f"{policy}.pt"
-
-
-def must_wait(name: str, results: Path) -> bool:
-    """Return whether a sweep has to wait for what another one makes, or until it is committed."""
-    before = READS.get(name)
-    if before is None:
-        return False
-    found = [*policies(before, results)] if (results / before / "spec.yaml").is_file() else []
-    kept = all(new.is_file() and new.read_bytes() == old.read_bytes() for new, old in found)
-    # A record says whether the checkout had uncommitted changes.
-    status = subprocess.run(
-        ["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, check=True
-    )
-    return bool(status.stdout) or not found or not kept
+        shutil.copyfile(path, folder / f"policies/{policy}.pt")
 
 
 def render(name: str) -> None:
@@ -233,51 +203,31 @@ def with_fewer_colours(path: Path) -> bytes:
         picture = picture.resize((width * 5 // 6, height * 5 // 6), Image.Resampling.LANCZOS)
 
 
-def make(names: Sequence[str], results: Path, jobs: int) -> list[str]:
-    """Run all of these, then bundle and render them; return what is not whole, a line each."""
-    trouble, done = [], []
-    for name in names:
-        if must_wait(name, results):
-            trouble.append(
-                f"{name} waits for the policies of {READS[name]}: commit results/golden once they "
-                "lie there, then say the same again"
-            )
-        elif run(name, results, jobs):
-            done.append(name)
-        else:
-            trouble.append(f"{name}: cells failed, or have no record")
-    for name in done:
-        bundle(name, results)
-        render(name)
-    return trouble
-
-
 def main() -> None:
     """Make the golden results that are asked for; exit with 1 if any is not whole."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="which; all if left out")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which")
     parser.add_argument("--jobs", type=int, default=1, help="worker processes")
     parser.add_argument("--results", type=Path, default=ROOT / "results", help="where runs lie")
     parser.add_argument("--render", action="store_true", help="render the bundles that lie there")
-    parser.add_argument("--list", action="store_true", help="list the sweeps")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(SWEEPS)
     if unknown:
         parser.error(f"no golden result {', '.join(sorted(unknown))}; known: {', '.join(SWEEPS)}")
-    names = [name for name in SWEEPS if name in arguments.names or not arguments.names]
-    if arguments.list:
-        for name in names:
-            print(f"{name:<20} {sweep_file(name).relative_to(ROOT)}")
-    elif arguments.render:
-        for name in names:
-            if bundle_of(name).is_file():
-                render(name)
+    names = arguments.names or (SWEEPS if arguments.render else FIRST)
+    results = arguments.results.absolute()
+    if arguments.render:
+        done = [name for name in names if bundle_of(name).is_file()]
     else:
-        trouble = make(names, arguments.results.absolute(), arguments.jobs)
-        print("\n".join(trouble))
-        sys.exit(bool(trouble))
+        done = [name for name in names if run(name, results, arguments.jobs)]
+        for name in done:
+            bundle(name, results)
+    for name in done:
+        render(name)
+    if not arguments.render and len(done) < len(names):
+        sys.exit(f"cells failed, or have no record: {', '.join(sorted({*names} - {*done}))}")
 
 
 if __name__ == "__main__":

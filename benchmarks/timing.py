@@ -13,6 +13,19 @@ from typing import Any, NamedTuple
 
 import yaml
 
+NARROW = {
+    "embed_dim": 64,
+    "num_encoder_layers": 2,
+    "num_heads": 4,
+    "feedforward_hidden": 128,
+    "dtype": "float32",
+}
+WIDE = NARROW | {
+    "embed_dim": 128,
+    "num_encoder_layers": 3,
+    "num_heads": 8,
+    "feedforward_hidden": 512,
+}
 PROGRAM = "from maxk_lab.cli import main; main()"
 # The peak of a program is its own in /proc; that of `getrusage` may be of who started it.
 _COSTS = """
@@ -28,19 +41,24 @@ _METRICS: dict[tuple[Any, ...], dict[str, Any]] = {}
 
 
 def medians(
-    functions: Mapping[str, Callable[[], object]], rounds: int, *, processor: bool = False
+    functions: Mapping[str, Callable[[], object]],
+    rounds: int,
+    *,
+    processor: bool = False,
+    warm: int = 2,
 ) -> dict[str, float]:
     """Return median seconds per call, in turns, so that a slow moment hits all alike.
 
-    By the clock, or of the processor alone, which other processes disturb less.
+    By the clock, or of the processor alone, which other processes disturb less; not counted are the
+    first turns, `warm`, which fill caches.
     """
     now = time.process_time if processor else time.perf_counter
     times: dict[str, list[float]] = {name: [] for name in functions}
-    for turn in range(rounds + 2):
+    for turn in range(warm + rounds):
         for name, function in functions.items():
             start = now()
             function()
-            if turn >= 2:  # the first two fill caches
+            if turn >= warm:
                 times[name].append(now() - start)
     return {name: statistics.median(seconds) for name, seconds in times.items()}
 
@@ -75,19 +93,6 @@ def made(name: str, own: Mapping[str, Any], policy: Mapping[str, Any]) -> Any:
         {**row.settings.defaults(), "name": name, **own},
         {**row.policy_settings.defaults(), **policy},
     )
-
-
-def step(environment: Any, policy: Any, weighting: Any, **settings: Any) -> Callable[[], object]:
-    """Return a training step.
-
-    So small a rate that policies stay what they are, and all steps do the same work.
-    """
-    from maxk_lab.gradients.scores.trajectories import trajectory_squared_norms
-    from maxk_lab.training import Settings, Step, Trainer
-
-    all_settings = Settings.from_mapping({"learning_rate": 1e-15, "device": "cpu", **settings})
-    one = Step(environment, all_settings, weighting, trajectory_squared_norms)
-    return Trainer.start(one, policy, seed=0).advance
 
 
 def bandit_sweep(folder: Path, seeds: int, grid: Mapping[str, Any], **gradient: Any) -> Path:
