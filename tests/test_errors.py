@@ -6,7 +6,15 @@ import pickle
 
 import pytest
 
-from maxk_lab.errors import LabError, MistakeError, Problem, RefusedError, SpecError, error_line
+from maxk_lab.errors import (
+    LabError,
+    MistakeError,
+    Problem,
+    RefusedError,
+    SpecError,
+    error_line,
+    shown,
+)
 from maxk_lab.files import StorageError
 
 
@@ -30,6 +38,13 @@ def test_errors_come_back_from_a_pickle_as_they_were(kind: type[LabError]) -> No
     error = kind("two words")
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), again.args) == (type(error), error.args)
+
+
+def test_what_python_cannot_write_is_still_shown() -> None:
+    assert shown(10**5000) == "a whole number of very many digits"
+    odd = type("Odd", (), {"__repr__": lambda self: 1 / 0})()
+    assert shown(odd) == "an object of Odd that cannot be shown"
+    assert shown("a\nb") == "'a\\nb'"
 
 
 FRAMES = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g(x)\n     ^^^\n'

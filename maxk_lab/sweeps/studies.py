@@ -6,7 +6,7 @@ reporting no trainer. What plans and measures has its signatures in the protocol
 
 | file           | what the frame looks up in it                                                   |
 |----------------|---------------------------------------------------------------------------------|
-| `spec`         | `Study`, the model of the block in a sweep file; `check(block, ...)`; `units`   |
+| `spec`         | `Study`, the model of the block in a sweep file; `check(study, ...)`; `units`   |
 |                | and `left_out`: the plan; `kept`, `evaluation`, `spent`, `SHAPES`: cached files |
 | `work`         | `measure(unit, cells, *, cache, event)`: metrics or exception of every cell     |
 | `record`       | `Metrics`, the model of a finished record                                       |
@@ -39,7 +39,6 @@ from maxk_lab.errors import LabError, first_line
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.cells import Unit
     from maxk_lab.sweeps.plan.grid import Skipped
-    from maxk_lab.sweeps.spec.blocks import Block
     from maxk_lab.sweeps.spec.fields import AnyStudy
     from maxk_lab.sweeps.spec.source import Source
     from maxk_lab.sweeps.spec.variation import Resolved, Variant
@@ -106,12 +105,12 @@ class Spec(Protocol):
 
     def check(
         self,
-        block: Block,
+        study: Any,
         resolved: Resolved | None,
         found: Sequence[Variant] | None,
         source: Source,
     ) -> None:
-        """Note in `source` all that is wrong, also where the block is sound only in part.
+        """Note in `source` all that is wrong; defaults may stand for what is of no right shape.
 
         `resolved` is the environment with its policy, `found` the variants of what the sweep
         varies; each is None where there is something wrong with it.

@@ -36,10 +36,9 @@ from maxk_lab.sweeps.plan.identity import (
     without_paths,
 )
 from maxk_lab.sweeps.plan.needs import Need
-from maxk_lab.sweeps.spec.blocks import Block
 from maxk_lab.sweeps.spec.checks import at_first, check_entries, is_exact
 from maxk_lab.sweeps.spec.fields import AnyStudy, Distances, DistinctAscending, Grid
-from maxk_lab.sweeps.spec.source import Source, entry_path
+from maxk_lab.sweeps.spec.source import Source, entries_of
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
 
 # Instances that are many enough.
@@ -135,12 +134,6 @@ class Study(AnyStudy):
     def off_policy(self) -> bool:
         """Whether there is a behaviour policy, at several distances or one other than 0."""
         return self.behaviour.distance != (0.0,)
-
-    def repeats(self) -> Mapping[str, int]:
-        """Return the number of stages, of distances and of starts."""
-        distances = len(self.behaviour.distance)
-        counts = {"stages": len(self.stages), "behaviour.distance": distances}
-        return counts | {"start": len(self.start)}
 
     def advice(self) -> tuple[str, ...]:
         """Return a design of as many rollouts that says more of other instances, if there is one.
@@ -310,10 +303,8 @@ class GradientConditions(Conditions):
         return None
 
 
-def conditions(study: Study | None, environment: str | None) -> GradientConditions:
-    """Return what decides whether a point can run, as far as study and environment are known."""
-    if study is None:
-        return GradientConditions(environment)
+def conditions(study: Study, environment: str | None) -> GradientConditions:
+    """Return what decides whether a point can run, as far as the environment is known."""
     return GradientConditions(environment, study.complete, study.instances)
 
 
@@ -350,14 +341,12 @@ def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Itera
 
 
 def check(
-    block: Block, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
+    study: Study, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
 ) -> None:
     """Note grids that cannot run, too small a pool, and settings that the environment refuses."""
-    check_entries(block, found, source, lambda _, name: conditions(block.study, name))
-    study: Study | None = block.study
-    if study is None:
-        return
-    largest = max((n for _, grid in block.entries for n in grid.n), default=0)
+    entries = entries_of(source, "gradient", study.grid)
+    check_entries(entries, found, source, lambda _, name: conditions(study, name))
+    largest = max(n for grid in study.grid for n in grid.n)
     if study.pool < 2 * largest:
         source.add(
             ("gradient", "pool"),
@@ -405,9 +394,10 @@ def _check_exact(study: Study, variant: Variant, source: Source) -> None:
     if others and "multistart" in study.start:
         exactly = "which forced starts do not have here"
     if others:
-        number = next(i for i, grid in enumerate(study.grid) if set(others) & set(grid.estimator))
+        entries = entries_of(source, "gradient", study.grid)
+        path = next(path for path, grid in entries if set(others) & set(grid.estimator))
         source.add(
-            (*entry_path(source, "gradient", number), "estimator"),
+            (*path, "estimator"),
             f"{', '.join(others)} under a behaviour policy "
             f"{'needs' if len(others) == 1 else 'need'} the exact gradient to be judged against: "
             f"{exactly}",

@@ -17,11 +17,10 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.fields import Finite, GroupSize, Model, OneOrMore
 from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import Conditions, Refusal, left_out_of, units_of
-from maxk_lab.sweeps.spec.blocks import Block
 from maxk_lab.sweeps.spec.checks import check_grid, is_exact
 from maxk_lab.sweeps.spec.environment import moved, settings_by_key
 from maxk_lab.sweeps.spec.fields import AnyStudy, EstimatorName
-from maxk_lab.sweeps.spec.source import Source
+from maxk_lab.sweeps.spec.source import Source, entries_of
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
 
 # Cost of one exact objective at one value of the parameter: an integral, or a sum over all
@@ -108,13 +107,13 @@ left_out = partial(left_out_of, ObjectiveConditions)
 
 
 def check(
-    block: Block, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
+    study: Study, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
 ) -> None:
     """Note grids that cannot run, and a parameter that is none or cannot take its ends."""
-    for path, grid in block.entries:
+    for path, grid in entries_of(source, "objective", study.grid):
         check_grid(grid, ObjectiveConditions(), path, source)
-    if block.study is not None and resolved is not None:
-        _check_along(block.study, *resolved, source)
+    if resolved is not None:
+        _check_along(study, *resolved, source)
 
 
 def _check_along(

@@ -185,10 +185,8 @@ class Training:
     setting: Mapping[str, Any]
 
 
-def conditions(study: Study | None, environment: str | None) -> TrainingConditions:
-    """Return what decides whether a point can run, as far as study and environment are known."""
-    if study is None:
-        return TrainingConditions(environment)
+def conditions(study: Study, environment: str | None) -> TrainingConditions:
+    """Return what decides whether a point can run, as far as the environment is known."""
     return TrainingConditions(environment, study.batch, study.steps, study.k_schedule)
 
 

@@ -17,9 +17,8 @@ from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training.grid import Study, TrainingConditions, TrainingGrid, conditions
 from maxk_lab.studies.training.grid import left_out as left_out
 from maxk_lab.studies.training.grid import units as units
-from maxk_lab.sweeps.spec.blocks import Block
 from maxk_lab.sweeps.spec.checks import at_first, check_entries
-from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path
+from maxk_lab.sweeps.spec.source import Source, TreePath, entries_of
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
 from maxk_lab.training.settings import (
     EvaluationSettings,
@@ -33,21 +32,16 @@ _Problem = tuple[TreePath, str]
 
 
 def check(
-    block: Block, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
+    study: Study, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
 ) -> None:
     """Note grids that cannot run, and settings that fit neither each other nor the environment."""
 
     def conditions_of(entry: TrainingGrid, name: str | None) -> TrainingConditions:
-        return conditions(block.study and block.study.of_entry(entry), name)
+        return conditions(study.of_entry(entry), name)
 
-    check_entries(block, found, source, conditions_of)
-    study: Study | None = block.study
-    if study is None:
-        return
-    entries = [
-        _Entry(grid, study.of_entry(grid), entry_path(source, "training", number))
-        for number, grid in enumerate(study.grid)
-    ]
+    placed = list(entries_of(source, "training", study.grid))
+    check_entries(placed, found, source, conditions_of)
+    entries = [_Entry(grid, study.of_entry(grid), path) for path, grid in placed]
     for path, message in _problems(study, entries):
         source.add(path, message)
 

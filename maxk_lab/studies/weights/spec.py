@@ -19,10 +19,9 @@ from maxk_lab.sweeps.plan.grid import (
     units_of,
 )
 from maxk_lab.sweeps.plan.needs import Need
-from maxk_lab.sweeps.spec.blocks import Block
 from maxk_lab.sweeps.spec.checks import check_entries
 from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
-from maxk_lab.sweeps.spec.source import Source
+from maxk_lab.sweeps.spec.source import Source, entries_of
 from maxk_lab.sweeps.spec.variation import Resolved, Variant
 
 # Bytes of a reward and its weight, as numbers of Python on their way into a record.
@@ -111,7 +110,8 @@ def rewards_only_refusal(method: Method) -> str | None:
 
 
 def check(
-    block: Block, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
+    study: Study, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
 ) -> None:
     """Note grids that cannot run."""
-    check_entries(block, found, source, lambda _, name: WeightsConditions(name))
+    entries = entries_of(source, "weights", study.grid)
+    check_entries(entries, found, source, lambda _, name: WeightsConditions(name))

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.cells import Unit
 
-# No machine that a sweep runs on has more memory.
-MOST_BYTES = 2**40
 # Seconds per unit of work, by a small policy on one slow core.
 SECONDS = 6e-5
 # Seconds of the loop of `slowness` on that core.

@@ -4,95 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from maxk_lab.fields import known_keys, message, one_of, unknown_key
+from maxk_lab.fields import as_tuple, known_keys, message, one_of, unknown_key
 from maxk_lab.sweeps.spec.claims import CLAIM_KINDS
 from maxk_lab.sweeps.spec.schema import SweepSpec, model_of
-from maxk_lab.sweeps.spec.source import Source, TreePath, entry_path
+from maxk_lab.sweeps.spec.source import Source, TreePath
 from maxk_lab.sweeps.studies import STUDIES
 
 Location = Sequence[int | str]
 # Stand in for what is needed and not sound: they go with every setting.
 _NEUTRAL = {"name": "sweep", "seeds": 1, "environment": {}}
-_ENTRY = {"estimator": "maxk", "baseline": "none", "n": 1, "k": 1}
-# A block that is not sound after so many repairs is left out.
-_REPAIRS = 3
 
 
-@dataclass(frozen=True)
-class Block:
-    """The block of a study in a sweep file, as far as it is of the right shape.
+def read_parts(source: Source) -> SweepSpec:
+    """Return the spec that a sweep file makes; everything that is not of the right shape is noted.
 
-    `entries` holds the sound entries of its grid, each with its place. In `study` defaults stand
-    for what is not sound; it is None where there is no grid.
+    So that no mistake hides the next one, defaults then stand for settings that are not sound, the
+    grids have only their sound entries, and studies without a sound grid are left out.
     """
-
-    kind: str
-    entries: tuple[tuple[TreePath, Any], ...]
-    study: Any | None
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A sweep file as a spec, with defaults for what is not sound, and the blocks of its studies.
-
-    `whole` says whether nothing is wrong with its shape.
-    """
-
-    spec: SweepSpec
-    blocks: dict[str, Block]
-    whole: bool
-
-
-def read_parts(source: Source) -> Parts:
-    """Return the parts of a sweep file; everything that is not of the right shape is noted."""
     model = model_of(source.tree)
-    bad: set[tuple[str, int]] = set()
     try:
-        spec = model.model_validate(source.tree)
+        return model.model_validate(source.tree)
     except ValidationError as error:
         note_problems(error, source, lambda location: _keys(location, model))
-        spec = _sound(source.tree, error, bad)
-    blocks = {}
-    for kind in STUDIES.names():
-        study = spec.studies.get(kind)
-        entries = () if study is None else enumerate(study.grid)
-        sound = [(entry_path(source, kind, i), one) for i, one in entries if (kind, i) not in bad]
-        if kind in source.tree:
-            blocks[kind] = Block(kind, tuple(sound), study)
-    return Parts(spec, blocks, not source.problems)
+        tree = _sound(source, error)
+    try:
+        return model_of(tree).model_validate(_NEUTRAL | tree)
+    except ValidationError as error:
+        wrong = {finding["loc"][0] for finding in error.errors(include_url=False)}
+        tree = {key: value for key, value in tree.items() if key not in wrong}
+        return model_of(tree).model_validate(_NEUTRAL | tree)
 
 
-def _sound(written: Any, error: ValidationError, bad: set[tuple[str, int]]) -> SweepSpec:
-    """Return the spec of what is sound, so that no mistake hides the next one.
-
-    The entries of grids with anything wrong come to the `bad` ones, by kind and index; a neutral
-    one stands in their place.
-    """
-    tree = deepcopy(written)
-    for _ in range(_REPAIRS):
-        for finding in error.errors(include_url=False):
-            first, *inside = map(str, finding["loc"])
-            block = tree.get(first)
-            if not isinstance(block, dict) or not inside or finding["type"] == "missing":
-                tree.pop(first, None)
-            elif first in STUDIES and inside[0] == "grid" and len(inside) > 1:
-                grid, at = block["grid"], int(inside[1])
-                block["grid"] = list(grid) if isinstance(grid, list) else [grid]
-                known = known_keys(model_of(tree), (first, "grid"))
-                block["grid"][at] = {key: _ENTRY[key] for key in known if key in _ENTRY}
-                bad.add((first, at))
-            else:
-                block.pop(inside[0], None)
-        try:
-            return model_of(tree).model_validate(_NEUTRAL | tree)
-        except ValidationError as again:
-            error = again
-    return SweepSpec.model_validate(_NEUTRAL)
+def _sound(source: Source, error: ValidationError) -> dict[str, Any]:
+    """Return the tree without what is not sound; `source` is told which entries of grids are."""
+    tree: dict[str, Any] = deepcopy(source.tree)
+    unsound: dict[str, set[int]] = {}
+    for finding in error.errors(include_url=False):
+        first, *inside = str(finding["loc"][0]), *finding["loc"][1:]
+        block = tree.get(first)
+        if not isinstance(block, dict) or not inside or finding["type"] == "missing":
+            tree.pop(first, None)
+        elif first in STUDIES and inside[0] == "grid" and len(inside) > 1:
+            unsound.setdefault(first, set()).add(int(inside[1]))
+        else:
+            block.pop(inside[0], None)
+    for kind in unsound.keys() & tree.keys():
+        grid = as_tuple(tree[kind]["grid"])
+        source.entries[kind] = [at for at in range(len(grid)) if at not in unsound[kind]]
+        tree[kind]["grid"] = [grid[at] for at in source.entries[kind]]
+    return tree
 
 
 def note_problems(

@@ -3,77 +3,59 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.errors import LabError, SpecError
+from maxk_lab.errors import SpecError
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.installed import PLACES, NoModuleError, is_function_path, place_of
-from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.grid import Conditions, describe
 from maxk_lab.sweeps.plan.identity import canonical_json
-from maxk_lab.sweeps.plan.needs import MOST_BYTES, largest_need
-from maxk_lab.sweeps.spec.blocks import Block, Parts
 from maxk_lab.sweeps.spec.claims import check_claims
 from maxk_lab.sweeps.spec.fields import Grid
 from maxk_lab.sweeps.spec.figures import check_figures
+from maxk_lab.sweeps.spec.schema import SweepSpec
 from maxk_lab.sweeps.spec.source import Source, TreePath
 from maxk_lab.sweeps.spec.variation import CHECKPOINT, Resolved, Variant
 from maxk_lab.sweeps.studies import STUDIES, Spec
 
-# All checks of a file go through the cells of one seed, which takes seconds for so many.
-MOST_OF_A_SEED = 50_000
 # A plan of so many takes minutes, and some gigabytes.
 MOST_CELLS = 1_000_000
 
 
 def check_studies(
-    parts: Parts, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
+    spec: SweepSpec, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
 ) -> None:
     """Check the studies, the figures and the claims, as far as these are of the right shape.
 
     `resolved` is the environment with its policy, `found` the variants of what the sweep varies;
     each is None where there is something wrong with it.
     """
-    if not parts.blocks:
+    kinds = [kind for kind in STUDIES.names() if kind in source.tree]
+    if not kinds:
         source.add((), f"needs a study: {_listed(STUDIES.names(), 'or')}, or several")
-    _check_varied(parts, source)
-    for name, block in parts.blocks.items():
-        part: Spec = STUDIES.get(name).part("spec")
-        part.check(block, resolved, found, source)
-    studies = parts.spec.studies
-    blocks = parts.blocks.values()
-    whole = all(one.study and len(one.entries) == len(one.study.grid) for one in blocks)
-    if not studies or not whole or found is None:
+    _check_varied(kinds, source)
+    for kind, study in spec.studies.items():
+        part: Spec = STUDIES.get(kind).part("spec")
+        part.check(study, resolved, found, source)
+    if not kinds or [*spec.studies] != kinds or source.entries or found is None:
         return
     points = {}
-    for name, study in studies.items():
-        part = STUDIES.get(name).part("spec")
-        units = list(part.units(study, (0,), [one for one in found if one.refusal is None]))
-        _check_needs(units, source)
-        points[name] = [cell.point for unit in units for cell in unit.cells]
+    for kind, study in spec.studies.items():
+        part = STUDIES.get(kind).part("spec")
+        units = part.units(study, (0,), [one for one in found if one.refusal is None])
+        points[kind] = [cell.point for unit in units for cell in unit.cells]
     # No figure and no claim can speak of a grid that cannot run, which has been said.
     if all(points.values()):
-        check_figures(parts.spec.figures, points, studies, source)
-        check_claims(parts.spec.claims, points, studies, source)
+        check_figures(spec.figures, points, spec.studies, source)
+        check_claims(spec.claims, points, spec.studies, source)
 
 
-def _check_needs(units: Sequence[Unit], source: Source) -> None:
-    """Note the first unit that no machine can run, at the setting that makes it so large."""
-    for unit in units:
-        need = largest_need(unit)
-        if need is not None and need.bytes > MOST_BYTES:
-            name = max(need.settings, key=lambda name: need.settings[name])
-            path = ("vary", name) if name in unit.setting else tuple(name.split("."))
-            source.add(path, f"too large for any machine: {need}; {need.advice}")
-            return
-
-
-def _check_varied(parts: Parts, source: Source) -> None:
+def _check_varied(kinds: Sequence[str], source: Source) -> None:
     """Note kinds of studies that are not made at every combination of what the sweep varies."""
-    others = [name for name in parts.blocks if not STUDIES.get(name).varied]
+    others = [name for name in kinds if not STUDIES.get(name).varied]
     if source.tree.get("vary") and others:
         varied = [row.name for row in STUDIES if row.varied]
         source.add(
@@ -88,35 +70,17 @@ def _listed(names: Sequence[str], word: str) -> str:
     return f"{', '.join(names[:-1])} {word} {names[-1]}"
 
 
-def check_counts(parts: Parts, source: Source) -> None:
-    """Raise `SpecError` for a sweep of too many cells, at what makes it so large.
+def check_counts(spec: SweepSpec, source: Source) -> None:
+    """Raise `SpecError` for a sweep of too many cells; the points that cannot run are among them.
 
-    The points that cannot run are among them.
+    A gradient study may have several stages besides, which are not counted.
     """
-    lengths: dict[TreePath, int] = {("vary", key): len(v) for key, v in parts.spec.vary.items()}
-    combinations, points = math.prod(lengths.values()), 0
-    for kind, block in parts.blocks.items():
-        repeats = {} if block.study is None else block.study.repeats()
-        lengths |= {(kind, *name.split(".")): count for name, count in repeats.items()}
-        for path, entry in block.entries:
-            axes = {(*path, name): len(one) for name, one in entry if isinstance(one, tuple)}
-            points += math.prod(axes.values()) * math.prod(repeats.values())
-            lengths |= axes
-    of_a_seed, seeds = combinations * points, len(parts.spec.seeds)
-    if of_a_seed > MOST_OF_A_SEED:
-        what = f"{of_a_seed:,} cells of each seed, more than the {MOST_OF_A_SEED:,}"
-    elif of_a_seed * seeds > MOST_CELLS:
-        what = f"{of_a_seed * seeds:,} cells, more than the {MOST_CELLS:,}"
-        lengths["seeds",] = seeds
-    else:
-        return
-    place = max(lengths, key=lambda path: lengths[path])
-    source.add(
-        place,
-        f"the sweep has {what} that it may have; "
-        f"{lengths[place]:,} values are given here: split the sweep",
-    )
-    raise SpecError(source.problems)
+    grids = [entry for study in spec.studies.values() for entry in study.grid]
+    axes = ([len(one) for _, one in entry if isinstance(one, tuple)] for entry in grids)
+    cells = math.prod(map(len, [spec.seeds, *spec.vary.values()])) * sum(map(math.prod, axes))
+    if cells > MOST_CELLS:
+        source.add((), f"has {cells:,} cells, more than the {MOST_CELLS:,} of a sweep: split it")
+        raise SpecError(source.problems)
 
 
 def check_checkpoints(found: Sequence[Variant], source: Source) -> None:
@@ -133,15 +97,9 @@ def check_checkpoints(found: Sequence[Variant], source: Source) -> None:
         from maxk_lab.sweeps.run.checkpoints import check_checkpoint
 
         known.add(key)
-        try:
+        varied = CHECKPOINT in source.tree.get("vary", {})
+        with source.noting(("vary", CHECKPOINT) if varied else ("policy", "checkpoint")):
             check_checkpoint(variant.environment, variant.policy)
-        except LabError as error:
-            varied = source.tree.get("vary", {}).get(CHECKPOINT)
-            place: TreePath = ("policy", "checkpoint") if varied is None else ("vary", CHECKPOINT)
-            if isinstance(varied, list):
-                paths = [one["path"] if isinstance(one, Mapping) else one for one in varied]
-                place = (*place, str(paths.index(checkpoint["path"])))
-            source.add(place, str(error))
 
 
 def at_first(found: Sequence[Any] | None, source: Source, check: Callable[[Any], None]) -> None:
@@ -154,12 +112,12 @@ def at_first(found: Sequence[Any] | None, source: Source, check: Callable[[Any],
 
 
 def check_entries(
-    block: Block,
+    entries: Iterable[tuple[TreePath, Any]],
     found: Sequence[Variant] | None,
     source: Source,
     conditions: Callable[[Any, str | None], Conditions],
 ) -> None:
-    """Check every sound entry of a grid in every variant, or once where these are not known.
+    """Check every entry of a grid in every variant, or once where these are not known.
 
     `conditions` gives those of an entry in the environment of a name. The estimators of the entries
     must take the rewards of the environment.
@@ -171,7 +129,7 @@ def check_entries(
         if variant is not None:
             _check_rewards(entry, variant.environment, path, source)
 
-    for path, entry in block.entries:
+    for path, entry in entries:
         _check_functions(entry, path, source)
         at_first(found or [None], source, partial(check, entry, path))
 

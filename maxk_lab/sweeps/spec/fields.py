@@ -76,10 +76,6 @@ class AnyStudy(Model):
         """Return what its units are told of it: everything but the grid."""
         return self.model_dump(exclude={"grid"})
 
-    def repeats(self) -> Mapping[str, int]:
-        """Return how often the grid is measured at a seed, by the settings that say so."""
-        return {}
-
     def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
         """Return why the study has no such measure, or not at one of these points, or None.
 

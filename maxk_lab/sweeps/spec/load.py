@@ -59,26 +59,24 @@ def load_spec(
     _resolve_seeds(source, seeds_shifted_by)
     resolve_files(source)
     resolve_execution(source, options, choice)
-    parts = read_parts(source)
+    spec = read_parts(source)
     of_shape = {problem.path for problem in source.problems}
-    check_counts(parts, source)
+    check_counts(spec, source)
     resolved = resolve_environment(source)
     vary = None if resolved is None else resolve_vary(source, resolved)
     found = None if resolved is None or vary is None else list(variants(*resolved, vary))
     before = len(source.problems)
-    check_studies(parts, resolved, found, source)
+    check_studies(spec, resolved, found, source)
     # Of a value that is of no right shape a default was looked at in its place.
     later = [one for one in source.problems[before:] if one.path not in of_shape]
     source.problems[before:] = later
     if not source.problems:
         # It makes the policies, which may be of a size that has just been refused.
         check_checkpoints(found or (), source)
-    if source.problems or not parts.whole or resolved is None:
+    if source.problems or resolved is None:
         raise _problems(source)
     environment, policy = resolved
-    spec = parts.spec.model_copy(
-        update={"environment": environment, "policy": policy, "vary": vary}
-    )
+    spec = spec.model_copy(update={"environment": environment, "policy": policy, "vary": vary})
     return spec.model_copy(update={"content": content_of(spec)})
 
 
@@ -90,9 +88,9 @@ def read_spec(path: str | Path) -> SweepSpec:
     that can be read, or if its baselines or estimators are of a package that is not installed.
     """
     source = read_source(path)
-    parts = read_parts(source)
-    if parts.whole:
-        return parts.spec
+    spec = read_parts(source)
+    if not source.problems:
+        return spec
     content = source.tree.get("content")
     lacking = []
     for key, (catalogue, name) in named_on_axes(source.tree).items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,13 +55,17 @@ class Mark(NamedTuple):
 
 @dataclass
 class Source:
-    """The tree, and for each path of it where the value and its key are written."""
+    """The tree, and for each path of it where the value and its key are written.
+
+    `entries` has the numbers of the sound entries of a study's grid, where others are not.
+    """
 
     file: str
     tree: Any = None
     values: dict[TreePath, Mark] = field(default_factory=dict)
     keys: dict[TreePath, Mark] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    entries: dict[str, list[int]] = field(default_factory=dict)
 
     def mark(self, path: TreePath, *, key: bool = False) -> Mark:
         """Return where the value at `path` (or its key) is written, or the nearest around it."""
@@ -103,10 +107,12 @@ def problem_at(mark: Mark, path: TreePath, message: str) -> Problem:
     return Problem(*mark, place or "(file)", shortened(message, LONGEST_MESSAGE))
 
 
-def entry_path(source: Source, study: str, number: int) -> TreePath:
-    """Return the place of an entry of a study's grid; a grid of one entry need not be a list."""
-    grid = source.tree[study]["grid"]
-    return (study, "grid", str(number)) if isinstance(grid, list) else (study, "grid")
+def entries_of(source: Source, kind: str, grid: Sequence[Any]) -> Iterator[tuple[TreePath, Any]]:
+    """Yield the sound entries of a study's grid, each with its place; one need not be in a list."""
+    alone = not isinstance(source.tree[kind]["grid"], list)
+    numbers = source.entries.get(kind, range(len(grid)))
+    for number, entry in zip(numbers, grid, strict=True):
+        yield (kind, "grid") if alone else (kind, "grid", str(number)), entry
 
 
 def read_source(path: str | Path) -> Source:

@@ -15,41 +15,19 @@ from maxk_lab.sweeps.plan.needs import largest_need, memory_of_machine, size
 from maxk_lab.sweeps.run.execute import execute
 from maxk_lab.sweeps.run.records import RunDirectory
 
-HEAD = "name: large\nseeds: [0]\n"
-GRADIENT = HEAD + "environment: {name: gaussian, dim: 100}\ngradient:\n"
-GRID = "grid: {estimator: maxk, baseline: none, n: 4, k: 2}"
+GAUSSIAN = "environment: {name: gaussian, dim: 100}\ngradient: {pool: 64}\n"
+SMALL_TSP = "environment: {name: tsp, num_loc: 50}\npolicy: {embed_dim: 32, num_heads: 4}\n"
 # Sizes of some hundred MB each, by what the need of them is for.
 LARGE = {
-    "products": f"""{GRADIENT}  instances: 2
-  pool: 6000
-  partitions: 1
-  {GRID}
-""",
-    "step": f"""{HEAD}environment: {{name: tsp, num_loc: 50}}
-policy: {{embed_dim: 32, num_heads: 4, num_encoder_layers: 1}}
-training:
-  steps: 1
-  batch: 8192
-  evaluate: {{instances: 2, samples: 4}}
-  {GRID}
-""",
-    "evaluation": f"""{HEAD}environment: {{name: toy_llm, prompt_length: 40, max_length: 40}}
-training:
-  steps: 1
-  batch: 8
-  evaluate: {{instances: 64, samples: 64}}
-  {GRID}
-""",
-    "groups": f"""{HEAD}environment: {{name: bandit, arms: 4}}
-weights:
-  groups: 600000
-  {GRID}
-""",
+    "products": GAUSSIAN.replace("pool: 64", "instances: 2, pool: 6000, partitions: 1"),
+    "step": SMALL_TSP + "training: {steps: 1, batch: 8192, evaluate: {instances: 2, samples: 4}}",
+    "evaluation": "environment: {name: toy_llm, prompt_length: 40, max_length: 40}\n"
+    "training: {steps: 1, batch: 8, evaluate: {instances: 64, samples: 64}}",
+    "groups": "environment: {name: bandit, arms: 4}\nweights: {groups: 600000}",
 }
 # Measures the first unit of a sweep file and prints the most memory that there was, in bytes.
 PEAK = """
 import resource, sys
-from importlib import import_module
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.sweeps.studies import STUDIES
@@ -62,12 +40,18 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
 
 
+def sweep(text: str) -> str:
+    """The whole of a sweep file whose last block is that of a study without its grid."""
+    grid = "grid: {estimator: maxk, baseline: none, n: 4, k: 2}"
+    return f"name: large\nseeds: [0]\n{text.rstrip().removesuffix('}')}, {grid}}}\n"
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks are read in kB of Linux")
 @pytest.mark.parametrize("what", LARGE)
 @pytest.mark.deep
 def test_a_need_is_below_the_peak_and_near_it(what: str, write: Write) -> None:
-    path = write(LARGE[what])
+    path = write(sweep(LARGE[what]))
     need = largest_need(plan_of(path).units[0])
     assert need is not None
     assert what in need.what
@@ -79,23 +63,42 @@ def test_a_need_is_below_the_peak_and_near_it(what: str, write: Write) -> None:
     assert need.bytes <= peak <= 10 * need.bytes, (size(need.bytes), size(peak))
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "need", "lower"),
+    [
+        (GAUSSIAN, ["gradient.pool=3000"],
+         "549 MiB of memory for the products of the scores of 16 × 3,000 trajectories",
+         "gradient.pool or gradient.instances"),
+        (GAUSSIAN, ["gradient.partitions=1000000000"],
+         "37.3 TiB of memory for the groups of 16 × 64 trajectories, cut in 1,000,000,000 ways",
+         "gradient.partitions, gradient.pool or gradient.instances"),
+        (GAUSSIAN, ["gradient.stages=7", "gradient.warmup.n=1000000000"],
+         "46.6 TiB of memory for a step of 32 × 1,000,000,000 trajectories with its backward pass",
+         "gradient.warmup.n, environment.dim or gradient.warmup.batch"),
+        (GAUSSIAN, ["environment.dim=900000000", "gradient.pool=256"],
+         "3.4 TiB of memory for the rollouts of 256 trajectories",
+         "environment.dim or gradient.pool"),
+        (LARGE["groups"], ["weights.groups=1000000000", "environment.arms=100"],
+         "3.9 TiB of memory for 1,000,000,000 groups of 4 samples",
+         "weights.groups, environment.arms or weights.grid.n"),
+    ],
+)  # fmt: skip
 def test_run_refuses_what_this_machine_cannot_hold(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write: Write,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    options: list[str],
+    need: str,
+    lower: str,
 ) -> None:
     monkeypatch.setattr(needs, "memory_of_machine", lambda: 2**20)
-    plan = plan_of(write(f"{GRADIENT}  pool: 3000\n  {GRID}\n"))
+    plan = plan_of(write(sweep(text)), *options)
     with pytest.raises(LabError) as caught:
         execute(plan, RunDirectory(tmp_path / "run"))
-    assert str(caught.value) == (
-        "gaussian, stage 0, seed 0 needs at least 549 MiB of memory for the products of the scores "
-        "of 16 × 3,000 trajectories, and this machine has 1 MiB: lower gradient.pool or "
-        "gradient.instances"
-    )
+    words = f"needs at least {need}, and this machine has 1 MiB: lower {lower}"
+    assert str(caught.value) == f"{plan.units[0].label} {words}"
     assert not list(tmp_path.glob("run/records/*"))
-
-
-def test_what_fits_is_not_refused(small: str) -> None:
-    assert all(unit.check_machine() is None for unit in plan_of(small).units)
 
 
 def test_the_least_limit_is_that_of_the_machine(tmp_path: Path) -> None:

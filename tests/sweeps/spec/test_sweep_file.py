@@ -5,28 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sweep_files import Write, problems
+from sweep_files import SMALL, Write, problems
 
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
 
 EXPERIMENTS = sorted((Path(__file__).parents[3] / "experiments").rglob("*.yaml"))
-SMALL_LINES = [
-    "name: small",
-    "seeds: [0, 1]",
-    "environment: {name: bandit, arms: 4}",
-    "policy: {}",
-    "gradient:",
-    "  instances: 2",
-    "  pool: 16",
-    "  grid: {estimator: maxk, baseline: [none, centred], n: [4, 8], k: 2}",
-]
-
-
-def with_line(number: int, line: str) -> str:
-    """The small sweep with line `number`, from 1, replaced by any number of lines."""
-    return "\n".join([*SMALL_LINES[: number - 1], *line.splitlines(), *SMALL_LINES[number:]]) + "\n"
 
 
 def test_defaults_are_filled_in(small: str) -> None:
@@ -84,6 +69,19 @@ def test_files_that_cannot_be_read(write: Write, tmp_path: Path) -> None:
         load_spec(write(b"name: \xff"))
 
 
+def test_no_more_is_told_than_is_read(write: Write) -> None:
+    word = "x" * 100_000
+    text = SMALL.replace("pool: 16", f"pool: {word}").replace("small", word) + f"{word[:1000]}: 1\n"
+    found = problems(write(text))
+    assert len(found) == 3
+    assert all(len(problem) < 1000 and "\n" not in problem for problem in found)
+    assert "100,002 letters" in found[0]
+    with pytest.raises(LabError) as caught:
+        load_spec(write(SMALL + "".join(f"k{i}: 1\n" for i in range(500))))
+    lines = str(caught.value).splitlines()
+    assert (len(lines), lines[-1]) == (21, "and 480 more problems")
+
+
 def test_overrides_win_and_keep_the_rest(small: str) -> None:
     overrides = ["gradient.pool=64", "seeds=[5]", "gradient.grid.n.0=2", "gradient.grid.n[1]=16"]
     spec = load_spec(
@@ -95,19 +93,11 @@ def test_overrides_win_and_keep_the_rest(small: str) -> None:
     assert spec.environment["arms"] == 4
 
 
-def test_shifted_seeds_are_the_only_change_and_stay_in_the_written_spec(write: Write) -> None:
-    path = write(with_line(2, "seeds: [0, 7]"))
+def test_seeds_are_a_list_or_how_many_and_may_be_shifted(write: Write) -> None:
+    path = write(SMALL.replace("[0, 1]", "[0, 7]"))
     plain, shifted = load_spec(path), load_spec(path, seeds_shifted_by=100)
     assert shifted.seeds == (100, 107)
     assert shifted.model_copy(update={"seeds": plain.seeds}) == plain
-    assert load_spec(write(spec_to_yaml(shifted))).seeds == (100, 107)
-    assert load_spec(path, ["seeds=[5]"], seeds_shifted_by=100).seeds == (105,)
     assert load_spec(path, ["seeds=2"], seeds_shifted_by=100).seeds == (100, 101)
-
-
-def test_a_number_of_seeds_is_those_from_0_on_and_makes_the_same_cells(write: Write) -> None:
-    listed = load_spec(write(with_line(2, "seeds: [0, 1, 2]")))
-    counted = load_spec(write(with_line(2, "seeds: 3")))
-    assert counted == listed == load_spec(write(with_line(2, "seeds: [7]")), ["seeds=3"])
-    assert [c.id for c in make_plan(counted).cells] == [c.id for c in make_plan(listed).cells]
-    assert "seeds:\n- 0\n- 1\n- 2\n" in spec_to_yaml(counted)
+    assert load_spec(path, ["seeds=3"]) == load_spec(path, ["seeds=[0, 1, 2]"])
+    assert load_spec(write(spec_to_yaml(shifted))).seeds == (100, 107)

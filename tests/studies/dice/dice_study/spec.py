@@ -7,6 +7,7 @@ from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.grid import Conditions, left_out_of, refused_k, units_of
 from maxk_lab.sweeps.spec.checks import check_entries
 from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
+from maxk_lab.sweeps.spec.source import entries_of
 
 
 class Study(AnyStudy):
@@ -34,9 +35,10 @@ class DiceConditions(Conditions):
         return ("n", "13 dice are thrown by nobody") if point["n"] == 13 else refused_k(point)
 
 
-def check(block, resolved, found, source):
-    check_entries(block, found, source, lambda grid, environment: DiceConditions(environment))
-    if block.study is not None and block.study.throws > 1000:
+def check(study, resolved, found, source):
+    entries = entries_of(source, "dice", study.grid)
+    check_entries(entries, found, source, lambda grid, environment: DiceConditions(environment))
+    if study.throws > 1000:
         source.add(("dice", "throws"), "nobody throws so often")
 
 
