@@ -6,8 +6,6 @@ import json
 import logging
 import math
 import signal
-import threading
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,10 +26,9 @@ from maxk_lab.sweeps.spec.execution import Execution
 _log = logging.getLogger("submitit")
 # What Slurm sends to all of a job: that its time is nearly up (submitit may be told to use the
 # first); `scancel`, a preemption or a requeue by Slurm; and Ctrl-C of an interactive one.
-_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)
+_TIME_IS_UP, _ENDS = {signal.SIGUSR1, signal.SIGUSR2}, {signal.SIGTERM, signal.SIGINT}
 # Seconds that units have after SIGTERM: Slurm kills what is left after half a minute, most often.
 _KILLED_SOON = 20.0
-_TICK = 0.1
 Outcome = Literal["begun", "left", ""]
 
 
@@ -39,82 +36,71 @@ Outcome = Literal["begun", "left", ""]
 class Pack:
     """A job of a submission, which submitit calls at each start: there may be several of them.
 
-    Before its time limit Slurm sends SIGUSR2: submitit calls `checkpoint`, and requeues the job
-    with what that returns. SIGTERM, that of `scancel`, of a preemption or of a requeue by Slurm, it
-    passes over: here the job leaves as well, and whether it comes back is not for it to say.
+    Before its time limit Slurm sends SIGUSR2. When the units are left submitit hears of it, calls
+    `checkpoint`, and requeues the job with what that returns. SIGTERM, that of `scancel`, of a
+    preemption or of a requeue by Slurm, it passes over: here the job leaves as well, and whether it
+    comes back is not for it to say.
     """
 
     folder: Path
     index: int
     tasks: tuple[Task, ...]
     execution: Execution
-    # The seconds that units have to leave in once a signal has come, and whether it is one of those
-    # after which the job does not come back by itself.
-    _seconds: float | None = field(default=None, init=False)
-    _ends: bool = field(default=False, init=False)
-    _begun: bool = field(default=False, init=False)
-    _over: bool = field(default=False, init=False)
-    _error: BaseException | None = field(default=None, init=False)
+    # The signals that have come.
+    _came: set[int] = field(default_factory=set, init=False)
 
     def __call__(self) -> None:
         """Measure what has no record yet of the units; what was left before goes on."""
         close_current_folder()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._end)
-        # In a thread, since in another one than the main one no signal interrupts what it is at.
-        threading.Thread(target=self._work, daemon=True).start()
-        self._begun = True
-        self._wait()
+        self._note("begun")
+        before = {one: signal.signal(one, self._take) for one in (*_TIME_IS_UP, *_ENDS)}
+        # What is started here does not hear them: workers leave when the job asks them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, before)
+        try:
+            self._drive()
+        except KeyboardInterrupt:  # a thread of some library has taken it
+            self._take(signal.SIGTERM)
+        again, self._came = self._came & _TIME_IS_UP, self._pending()
+        if self._came:
+            self._note("left")
+        for number in _TIME_IS_UP:
+            signal.signal(number, before[number])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
+        for number in again:
+            signal.raise_signal(number)
 
     def checkpoint(self) -> Any:
-        """Leave the units with checkpoints; return what is to be requeued, if anything is.
-
-        It is called in the handler of a signal, in the middle of anything in the main thread.
-        """
+        """Return what is to be requeued, if anything is."""
         from submitit.core.utils import DelayedSubmission
 
-        if self._begun:
-            # Some of the time is for the records of what cannot go on, and for the requeue.
-            self._seconds = min(LEAVE_SECONDS, seconds_to_leave(self.execution) / 2)
-            self._wait()
-            if self._ends or not self._rest(self._run):
-                return None
-        return DelayedSubmission(replace(self))
+        ends = self._came & _ENDS or not self._rest()
+        return None if ends else DelayedSubmission(replace(self))
 
-    def _end(self, number: int, frame: object) -> None:
-        self._seconds, self._ends = _KILLED_SOON, True
+    def _take(self, number: int, frame: object = None) -> None:
+        self._came.add(number)
 
-    def _wait(self) -> None:
-        """Wait for the end of the work, and raise what it raised."""
-        while not self._over:
-            # Not for a lock: a handler that waits for the same one would never get it.
-            time.sleep(_TICK)
-        if self._error is not None:
-            raise self._error
+    def _pending(self) -> set[int]:
+        """Return the signals that have come, whether or not they are blocked."""
+        return self._came | (signal.sigpending() & {*_TIME_IS_UP, *_ENDS})
 
-    def _work(self) -> None:
-        # What this thread starts does not hear the signals: workers leave when the job asks them.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        try:
-            self._note("begun")
-            run, provenance = self._run, collect_provenance()
-            rest = [replace(task, provenance=provenance) for task in self._rest(run)]
-            workers, retries = workers_of(self.execution), self.execution.retries
-            with (
-                Driver(run.root) as driver,
-                LocalBackend(run, self.execution, workers, rest) as backend,
-            ):
-                drive(
-                    *(rest, run, backend, driver, _print),
-                    retries=retries,
-                    leaving=lambda: self._seconds,
-                )
-            if self._seconds is not None:
-                self._note("left")
-        except BaseException as error:
-            self._error = error
-        finally:
-            self._over = True
+    def _seconds(self) -> float | None:
+        """Return the seconds that units have to leave in once a signal has come."""
+        came = self._pending()
+        if came & _ENDS:
+            return _KILLED_SOON
+        # Some of the time is for the records of what cannot go on, and for the requeue.
+        return min(LEAVE_SECONDS, seconds_to_leave(self.execution) / 2) if came else None
+
+    def _drive(self) -> None:
+        run, provenance = self._run, collect_provenance()
+        rest = [replace(task, provenance=provenance) for task in self._rest()]
+        workers, retries = workers_of(self.execution), self.execution.retries
+        with (
+            Driver(run.root) as driver,
+            LocalBackend(run, self.execution, workers, rest) as backend,
+        ):
+            about = (rest, run, backend, driver, _print)
+            drive(*about, retries=retries, leaving=self._seconds)
 
     def _note(self, outcome: Outcome) -> None:
         """Write what has become of the job, for who waits for it."""
@@ -125,9 +111,9 @@ class Pack:
     def _run(self) -> RunDirectory:
         return RunDirectory(self.folder.parents[1])
 
-    def _rest(self, run: RunDirectory) -> list[Task]:
+    def _rest(self) -> list[Task]:
         """Return the tasks with a cell that has no new record."""
-        heads = run.heads
+        heads = self._run.heads
         return [task for task in self.tasks if task.unmeasured(heads).cells]
 
 

@@ -26,7 +26,7 @@ MakePlan = Callable[..., Plan]
 @pytest.fixture(autouse=True)
 def _process() -> Iterator[None]:
     """Keep from this process what a job does with its own, and put its handlers back."""
-    before = {number: signal.getsignal(number) for number in module._SIGNALS}
+    before = {number: signal.getsignal(number) for number in {*module._TIME_IS_UP, *module._ENDS}}
     with patch.object(module, "close_current_folder"):
         yield
     for number, handler in before.items():
