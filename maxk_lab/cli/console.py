@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -33,22 +33,18 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table without lines, a row in a line: rich takes .3 ms to lay out each of them."""
-    from rich.cells import cell_len
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table without lines, a row in a line: rich takes .3 ms to lay out each of them.
 
-    table = [[visible_line(cell) for cell in row] for row in (headings, *rows)]
-    sizes = [[cell_len(cell) for cell in row] for row in table]
-    widths = [max(column) for column in zip(*sizes, strict=True)]
-    first, *lines = (
-        "  ".join(
-            cell + " " * (width - size) for cell, width, size in zip(row, widths, used, strict=True)
-        ).rstrip()
-        for row, used in zip(table, sizes, strict=True)
-    )
+    What is no text is printed as one.
+    """
+    from rich.cells import cell_len, set_cell_size
+
+    table = [[visible_line(str(cell)) for cell in row] for row in (headings, *rows)]
+    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+    first, *lines = ("  ".join(map(set_cell_size, row, widths)).rstrip() for row in table)
     typer.secho(first, bold=True)
-    if lines:
-        typer.echo("\n".join(lines))
+    emit("".join(f"{line}\n" for line in lines))
 
 
 def print_fields(fields: Mapping[str, Any], indent: int = 0) -> None:
@@ -60,11 +56,9 @@ def print_fields(fields: Mapping[str, Any], indent: int = 0) -> None:
         if isinstance(value, dict):
             typer.echo(pad + typer.style(visible_line(key), bold=True))
             print_fields(value, indent + 1)
-            continue
-        first, *others = _lines(value)
-        typer.echo(f"{pad}{typer.style(visible_line(key).ljust(width), dim=True)}  {first}")
-        for line in others:
-            typer.echo(f"{pad}{'':{width}}  {line}")
+        else:
+            label = typer.style(visible_line(key).ljust(width), dim=True)
+            typer.echo(f"{pad}{label}  " + f"\n{pad}{'':{width}}  ".join(_lines(value)))
 
 
 def _lines(value: Any) -> list[str]:
@@ -87,10 +81,12 @@ def emit(text: str) -> None:
     typer.echo(text, nl=False)
 
 
-def say(text: str = "") -> None:
+def say(text: str = "", mark: str = "", colour: str = "") -> None:
     """Print a line of progress or advice on stderr; `typer.echo` would print it over a bar."""
+    if mark and sys.stderr.isatty():
+        mark = typer.style(mark, fg=colour, bold=True)
     with suppress(OSError):  # where nobody can read it, as on a full disk, the work goes on
-        print(visible(text), file=sys.stderr)
+        print(mark + visible(text), file=sys.stderr)
 
 
 def complain(error: Exception | str) -> None:
@@ -99,18 +95,12 @@ def complain(error: Exception | str) -> None:
     for problem in problems:
         say(str(problem))
     count = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}; nothing was run"
-    _say_marked("error:", "red", count if problems else str(error))
+    say(count if problems else str(error), "error: ", "red")
 
 
 def warn(text: str) -> None:
     """Print a warning on stderr."""
-    _say_marked("warning:", "yellow", text)
-
-
-def _say_marked(mark: str, colour: str, text: str) -> None:
-    mark = typer.style(mark, fg=colour, bold=True) if sys.stderr.isatty() else mark
-    with suppress(OSError):
-        print(mark, visible(text), file=sys.stderr)
+    say(text, "warning: ", "yellow")
 
 
 def emit_json(value: Any) -> None:

@@ -6,11 +6,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import console, emit_json, say, tell
+from maxk_lab.cli.console import emit_json, print_table, say, tell
 
 if TYPE_CHECKING:
     from maxk_lab.own.check import Verdict
@@ -69,12 +67,11 @@ def main(
         keys = ("name", "row", "detail", "error", "tolerance", "ok")
         emit_json([{key: getattr(result, key) for key in keys} for result in results])
     else:
-        table = Table("", "row", "check", "detail", "error", "tolerance", box=None, pad_edge=False)
-        for result in results:
-            mark = Text("ok", "green") if result.ok else Text("FAIL", "bold red")
-            numbers = f"{result.error:.1e}", f"{result.tolerance:.0e}"
-            table.add_row(mark, result.row, result.name, result.detail, *numbers)
-        console().print(table)
+        rows = []
+        for one in results:
+            numbers = f"{one.error:.1e}", f"{one.tolerance:.0e}"
+            rows.append(("ok" if one.ok else "FAIL", one.row, one.name, one.detail, *numbers))
+        print_table(("", "row", "check", "detail", "error", "tolerance"), rows)
         say(f"{len(results) - len(failed)} of {len(results)} checks passed")
     if failed:
         raise typer.Exit(1)
@@ -88,15 +85,16 @@ def _show(verdict: Verdict) -> None:
         tell(f"change       {verdict.change}")
     if not verdict.bias:
         return
-    table = Table("n", "factor", "cosine", "variance over the best", box=None, pad_edge=False)
-    for bias in verdict.bias:
-        ends = (min(bias.factors), max(bias.factors))
-        factor = f"{ends[0]:.4g}" if bias.is_exact else f"{ends[0]:.4g} to {ends[1]:.4g}"
-        table.add_row(str(bias.n), factor, f"{min(bias.cosines):.4g}", f"{bias.variance:.3g} times")
-    console().print(table)
-    table = Table("", "law", "where it breaks", box=None, pad_edge=False)
-    for law in verdict.laws:
-        word = "ok" if law.holds else "FAIL" if law.needed else "no"
-        colour = {"ok": "green", "no": "yellow", "FAIL": "bold red"}[word]
-        table.add_row(Text(word, colour), law.name, law.detail)
-    console().print(table)
+    rows = []
+    for one in verdict.bias:
+        ends = [f"{end:.4g}" for end in (min(one.factors), max(one.factors))]
+        factor = ends[0] if one.is_exact else " to ".join(ends)
+        rows.append((one.n, factor, f"{min(one.cosines):.4g}", f"{one.variance:.3g} times"))
+    print_table(("n", "factor", "cosine", "variance over the best"), rows)
+    print_table(
+        ("", "law", "where it breaks"),
+        (
+            ("ok" if law.holds else "FAIL" if law.needed else "no", law.name, law.detail)
+            for law in verdict.laws
+        ),
+    )

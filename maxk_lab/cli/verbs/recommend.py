@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Column, Table
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import console, emit_json, say, tell
+from maxk_lab.cli.console import emit_json, print_table, say, tell
 from maxk_lab.cli.execution import execute_plan
 from maxk_lab.cli.runs import planned
 from maxk_lab.errors import LabError
@@ -20,7 +18,7 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.report.document import marked
 from maxk_lab.report.recommendation import Candidate, Recommendation
 from maxk_lab.report.summarise import summarise
-from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.statistics.intervals import Interval
 from maxk_lab.sweeps.run.bundle import find_run
 from maxk_lab.sweeps.studies import STUDIES
 
@@ -77,9 +75,11 @@ def main(
     kinds = [kind for kind in STUDIES if kind.recommends]
     kind = next((kind for kind in kinds if kind.name in plan.spec.studies), kinds[0])
     part = kind.part("recommend")
-    question = part.ask(
-        plan, budget=_budget(plan, budget), objective=objective, stage=stage, biased=biased
-    )
+    batches = (getattr(study, "batch", None) for study in plan.spec.studies.values())
+    budget = budget or next(filter(None, batches), None)
+    if budget is None:
+        raise LabError("--budget is missing: how many rollouts a step may take, e.g. --budget 64")
+    question = part.ask(plan, budget=budget, objective=objective, stage=stage, biased=biased)
     resume = "The same command goes on from there."
     outcome = execute_plan(plan, directory, resume=resume, jobs=jobs, only=question.only)
     if outcome.failed:  # the best may be among them
@@ -96,79 +96,62 @@ def main(
         raise typer.Exit(1)
 
 
-def _budget(plan: Plan, budget: int | None) -> int:
-    """Return the budget, by default the batch of the study that trains with one."""
-    batches = (getattr(study, "batch", None) for study in plan.spec.studies.values())
-    budget = budget if budget is not None else next(filter(None, batches), None)
-    if budget is None:
-        raise LabError("--budget is missing: how many rollouts a step may take, e.g. --budget 64")
-    return budget
-
-
 def _print(answer: Recommendation) -> None:
     """Print the ranking, the rows left out of it, and the lines to paste."""
+    reasons: dict[str, list[str]] = {}
+    for row, reason in answer.left_out:
+        reasons.setdefault(f"left out, {reason}", []).append(_named(row.key))
+    left_out = [f"{reason}: {_some(names, 3)}" for reason, names in reasons.items()]
     if answer.use is None:
-        say(f"No candidate for {answer.objective}: every row was left out.")
-        _say_left_out(answer)
+        say("\n".join([f"No candidate for {answer.objective}: every row was left out.", *left_out]))
         return
-    console().print(_table(answer))
-    if len(answer.candidates) > _SHOWN:
-        say(f"and {len(answer.candidates) - _SHOWN} more (--json lists all)")
-    # Why some intervals are about these instances, not paired, or not there at all.
-    both = [one for each in answer.candidates for one in (each.step_snr, each.against_best)]
-    marks = [
-        f"{'*' if _unpaired(one) else '†' if one.known else '—'}: {one.reason}"
-        for one in both
-        if one is not None and one.reason
-    ]
-    for line in dict.fromkeys(marks):
+    _print_ranking(answer)
+    for line in left_out:
         say(line)
-    _say_left_out(answer)
-    to_paste, key = _paste(answer.use), answer.use.row.key
+    key, to_paste = answer.use.row.key, _paste(answer.use)
     grid = f'estimator: "{key.estimator}", baseline: "{key.baseline}", n: {key.n}, k: {key.k}'
+    if key.forced:
+        grid += ", with: {start: forced}"
     tell(_verdict(answer, answer.use))
     tell(_CAVEAT)
     tell(f"Paste: {to_paste}" if to_paste else _FITTED)
-    if key.forced:
-        grid += ", with: {start: forced}"
     tell(f"In a sweep's training study: {{batch: {answer.budget}, grid: {{{grid}}}}}")
 
 
-def _table(answer: Recommendation) -> Table:
-    key = answer.best.row.key
+def _print_ranking(answer: Recommendation) -> None:
+    """Print the best candidates, and why some intervals are about these instances, or not there."""
+    key, marks, rows = answer.best.row.key, dict[str, None](), []
+    for one in answer.candidates:
+        name = one.row.key
+        numbers = [_shown(each, marks) for each in (one.step_snr, one.against_best)]
+        rows.append((name.estimator, name.baseline, name.n, one.groups, *numbers))
     where = ", ".join([key.environment, *(f"{name} = {value}" for name, value in key.setting)])
+    tell(f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}")
+    print_table(_HEADINGS, rows[:_SHOWN])
     # Estimates of one mean differ in SNR by their variance.
     unbiased = all(one.row.catalogued_unbiased for one in answer.candidates)
-    table = Table(
-        *(Column(heading, justify="left") for heading in _HEADINGS[:2]),
-        *(Column(heading, justify="right") for heading in _HEADINGS[2:]),
-        title=f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}",
-        title_justify="left",
-        caption="SNR of a step: of the mean of budget/n estimates, "
-        f"{answer.best.step_snr.level:.0%} intervals about new instances, with † about these alone."
-        f" Against the best: paired{', by the variance: all have one mean' if unbiased else ''}, "
-        f"Bonferroni over {len(answer.candidates) - 1} comparisons. "
-        "The interval of the best is not corrected for its having been picked.",
-        caption_justify="left",
+    tell(
+        "SNR of a step: of the mean of budget/n estimates, "
+        f"{answer.best.step_snr.level:.0%} intervals about new instances, with † about these "
+        f"alone. Against the best: paired{', by the variance: all have one mean' * unbiased}, "
+        f"Bonferroni over {len(answer.candidates) - 1} comparisons. The interval of the best is "
+        "not corrected for its having been picked."
     )
-    for one in answer.candidates[:_SHOWN]:
-        key, compared = one.row.key, one.against_best
-        against = "best" if compared is None else marked(compared) + "*" * _unpaired(compared)
-        step = marked(one.step_snr)
-        table.add_row(key.estimator, key.baseline, str(key.n), str(one.groups), step, against)
-    return table
+    if len(rows) > _SHOWN:
+        say(f"and {len(rows) - _SHOWN} more (--json lists all)")
+    for line in marks:
+        say(line)
 
 
-def _unpaired(interval: Any) -> bool:
-    return bool(interval.known) and str(interval.reason).startswith("unpaired")
-
-
-def _say_left_out(answer: Recommendation) -> None:
-    reasons: defaultdict[str, list[str]] = defaultdict(list)
-    for row, reason in answer.left_out:
-        reasons[reason].append(_named(row.key))
-    for reason, names in reasons.items():
-        say(f"left out, {reason}: {_some(names, 3)}")
+def _shown(interval: Interval | None, marks: dict[str, None]) -> str:
+    """Return an interval, `best` without one, and note why it is not as the others."""
+    if interval is None:
+        return "best"
+    unpaired = interval.known and interval.reason.startswith("unpaired")
+    if interval.reason:
+        mark = "*" if unpaired else "†" if interval.known else "—"
+        marks[f"{mark}: {interval.reason}"] = None
+    return marked(interval) + "*" * unpaired
 
 
 def _named(key: Any) -> str:
