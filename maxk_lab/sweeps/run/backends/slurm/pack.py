@@ -63,8 +63,8 @@ class Pack:
         again, self._came = self._came & _TIME_IS_UP, self._pending()
         if self._came:
             self._note("left")
-        for number in _TIME_IS_UP:
-            signal.signal(number, before[number])
+        for one in _TIME_IS_UP:
+            signal.signal(one, before[one])
         signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
         for number in again:
             signal.raise_signal(number)
@@ -81,7 +81,7 @@ class Pack:
 
     def _pending(self) -> set[int]:
         """Return the signals that have come, whether or not they are blocked."""
-        return self._came | (signal.sigpending() & {*_TIME_IS_UP, *_ENDS})
+        return self._came.union(signal.sigpending())
 
     def _seconds(self) -> float | None:
         """Return the seconds that units have to leave in once a signal has come."""
