@@ -15,8 +15,9 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Never
 
@@ -76,11 +77,11 @@ class Bundle(RunDirectory):
         folder = Path(self._folder.name)
         try:
             with zipfile.ZipFile(self.place) as archive:
-                manifest = _manifest(archive)
+                _check_format(archive)
                 for one in archive.infolist():
                     if one.filename.partition("/")[0] in _UNPACKED and not one.is_dir():
                         archive.extract(one, folder)
-                spec = _placed(archive.read(_SPEC), manifest["named"], folder)
+                spec = _placed(archive.read(_SPEC), folder, folder)
         except FileNotFoundError:
             raise LabError(f"{self.place} does not exist") from None
         except (*_DAMAGE, OSError, LookupError, TypeError) as error:
@@ -113,8 +114,8 @@ class Bundle(RunDirectory):
         )
 
 
-def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """Return the manifest of a bundle. Raises `ValueError` for what has none, or a later one."""
+def _check_format(archive: zipfile.ZipFile) -> None:
+    """Raise `ValueError` for what is no bundle, or one of another version."""
     if _MANIFEST not in archive.namelist():
         raise ValueError(f"it is a zip file without {_MANIFEST}")
     manifest: dict[str, Any] = json.loads(archive.read(_MANIFEST))
@@ -123,15 +124,6 @@ def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
             f"maxk-lab {manifest['maxk_lab']} wrote it in format {manifest['format']}, "
             f"and this one reads {_FORMAT}"
         )
-    return manifest
-
-
-def _placed(spec: bytes, places: Mapping[str, str], root: Path) -> bytes:
-    """Return the sweep as it is, or with the files that the bundle holds named where they are."""
-    if not places:
-        return spec
-    tree = relocated(source_of(decoded(spec, Path(_SPEC)), _SPEC).tree, places, root)
-    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=110).encode()
 
 
 @dataclass(frozen=True)
@@ -165,26 +157,21 @@ def write_bundle(
     written.
     """
     plan = make_plan(run.spec())
-    named = named_files(plan.spec, checkpoints=checkpoints)
+    named, absent = named_files(plan.spec, checkpoints=checkpoints)
     lines = _lines(run, plan)
-    files = {_SPEC: run.spec_path.read_bytes(), **named.files}
+    files = {_SPEC: run.spec_path.read_bytes(), **named}
     files |= {f"report/{name}": data for name, data in (report or {}).items()}
     which = "kept" if checkpoints else "evaluation"
     cached = {path for unit in plan.units for path in run.cached(unit, which)}
     files |= {f"cache/{path.name}": path.read_bytes() for path in cached}
     about = {"format": _FORMAT, "name": plan.spec.name, "maxk_lab": maxk_lab.__version__}
-    manifest = json.dumps(about | {"named": named.places}, indent=1, sort_keys=True).encode()
+    manifest = json.dumps(about, indent=1, sort_keys=True).encode()
     segment = b"".join(lines)
     place = f"records/{hashlib.sha256(segment).hexdigest()[:16]}{SUFFIX}"
     entries = [(_MANIFEST, manifest), (place, segment), *sorted(files.items())]
     save_atomically(path, lambda file: _write(file, entries))
-    return Written(
-        path,
-        len(lines),
-        len(plan.cells) - len(lines),
-        len(run.stale(plan)),
-        tuple(named.absent),
-    )
+    missing = len(plan.cells) - len(lines)
+    return Written(path, len(lines), missing, len(run.stale(plan)), tuple(absent))
 
 
 def _write(file: BinaryIO, entries: Iterable[tuple[str, bytes]]) -> None:
@@ -225,15 +212,14 @@ def unpack(bundle: Bundle, results: Path) -> RunDirectory:
     spec = bundle.spec()
     run = RunDirectory(results / spec.name)
     _check_same(bundle, spec, run)
-    if not os.path.lexists(run.spec_path):
-        with zipfile.ZipFile(bundle.place) as archive:
-            placed = _placed(archive.read(_SPEC), _manifest(archive)["named"], run.root)
-        write_atomically(run.spec_path, placed)
+    contents = {run.spec_path: _placed(bundle.spec_path.read_bytes(), bundle.root, run.root)}
     for folder in _UNPACKED:
         for path in sorted((bundle.root / folder).rglob("*")):
-            copy = run.root / path.relative_to(bundle.root)
-            if path.is_file() and not os.path.lexists(copy):
-                write_atomically(copy, path.read_bytes())
+            if path.is_file():
+                contents[run.root / path.relative_to(bundle.root)] = path.read_bytes()
+    for copy, content in contents.items():
+        if not os.path.lexists(copy):
+            write_atomically(copy, content)
     return run
 
 
@@ -242,7 +228,7 @@ def _check_same(bundle: Bundle, spec: SweepSpec, run: RunDirectory) -> None:
     elsewhere = f"maxk-lab run {bundle.place} --results ANOTHER_FOLDER"
     if os.path.lexists(run.spec_path):
         dumped = (one.model_dump(mode="json", exclude=_NOT_COMPARED) for one in (run.spec(), spec))
-        there, here = map(_without_paths, dumped)
+        there, here = (without_paths(with_files(one, itemgetter("sha256"))) for one in dumped)
         differing = [key for key in {**here, **there} if here.get(key) != there.get(key)]
         if differing:
             raise LabError(
@@ -256,59 +242,32 @@ def _check_same(bundle: Bundle, spec: SweepSpec, run: RunDirectory) -> None:
         )
 
 
-def _without_paths(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {key: _without_paths(value) for key, value in without_paths(tree).items()}
-    return [_without_paths(value) for value in tree] if isinstance(tree, list) else tree
+def named_files(spec: SweepSpec, *, checkpoints: bool) -> tuple[dict[str, bytes], list[str]]:
+    """Return the files that a resolved sweep names by their names in a bundle, and what is absent.
 
-
-@dataclass
-class NamedFiles:
-    """The files that go along.
-
-    `files` has their content by their names in the bundle, `places` where each lies by the hash
-    that the sweep knows it by: the name of a file, or of a folder of files. `absent` has a line for
-    every one that does not go along, and for all code and weights that are not the lab's own.
+    They are evaluation data, and `checkpoints` if asked for. One that is not there any more, or has
+    changed, is absent, and so is all code and all weights that are not the lab's own: a line each.
     """
-
-    files: dict[str, bytes] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
-    absent: list[str] = field(default_factory=list)
-
-
-def named_files(spec: SweepSpec, *, checkpoints: bool) -> NamedFiles:
-    """Read the files that a resolved sweep names: evaluation data, and `checkpoints` if asked for.
-
-    One that is not there any more, or has changed, is absent.
-    """
-    named, tree = NamedFiles(), spec.model_dump(mode="json")
-    data = dict(_evaluation_data(tree))
+    tree = spec.model_dump(mode="json")
+    data, files, absent = dict(_evaluation_data(tree)), dict[str, bytes](), list[str]()
     for one in file_mappings(tree):
-        path, known = one["path"], one["sha256"]
-        if known in named.places:
-            continue
-        if known not in data and not checkpoints:
-            named.absent.append(f"{path}, which is in it --with checkpoints")
+        path, place = Path(one["path"]), _place_of(one)
+        if one["sha256"] not in data and not checkpoints:
+            absent.append(f"{path}, which is in it --with checkpoints")
             continue
         try:
-            resolved_file(one, "the file", data.get(known, hash_of_file))
-            _take(named, Path(path), known)
+            resolved_file(one, "the file", data.get(one["sha256"], hash_of_file))
+            if path.is_dir():
+                inside = [each for each in path.iterdir() if each.is_file()]
+                files |= {f"{place}/{each.name}": each.read_bytes() for each in inside}
+            else:
+                files[place] = path.read_bytes()
         except (LabError, OSError, ValueError) as error:
-            named.absent.append(f"{path}: {error}")
+            absent.append(f"{path}: {error}")
     for name, what in spec.content.items():
         version = f" ({what['package']} {what.get('version', '')})" if "package" in what else ""
-        named.absent.append(f"what is behind {name}{version}")
-    named.absent = list(dict.fromkeys(named.absent))
-    return named
-
-
-def relocated(tree: Any, places: Mapping[str, str], root: Path) -> Any:
-    """Return a resolved sweep in which the files at these places are named below `root`."""
-    if isinstance(tree, Mapping):
-        if set(tree) == FILE_KEYS and tree["sha256"] in places:
-            return dict(tree) | {"path": str(root / places[tree["sha256"]])}
-        return {key: relocated(value, places, root) for key, value in tree.items()}
-    return [relocated(value, places, root) for value in tree] if isinstance(tree, list) else tree
+        absent.append(f"what is behind {name}{version}")
+    return files, list(dict.fromkeys(absent))
 
 
 def _evaluation_data(tree: Any) -> Iterator[tuple[str, Callable[[str | Path], str]]]:
@@ -320,26 +279,38 @@ def _evaluation_data(tree: Any) -> Iterator[tuple[str, Callable[[str | Path], st
                 yield one["sha256"], partial(load(hash_of), environment=environment)
 
 
-def file_mappings(tree: Any) -> Iterator[dict[str, Any]]:
-    """Yield every {"path", "sha256"} in a resolved sweep, or in a part of it."""
+def _place_of(file: Mapping[str, str]) -> str:
+    """Return the name that a file, or a folder of files, has in a bundle."""
+    return f"{FILES}/{file['sha256'][:16]}/{Path(file['path']).name}"
+
+
+def _placed(spec: bytes, bundle: Path, root: Path) -> bytes:
+    """Return a sweep with the files that the folder of a `bundle` holds named below `root`."""
+    if not (bundle / FILES).is_dir():
+        return spec
+
+    def placed(file: dict[str, str]) -> dict[str, str]:
+        place = _place_of(file)
+        return file | ({"path": str(root / place)} if (bundle / place).exists() else {})
+
+    tree = with_files(source_of(decoded(spec, Path(_SPEC)), _SPEC).tree, placed)
+    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=110).encode()
+
+
+def with_files(tree: Any, change: Callable[[dict[str, str]], Any]) -> Any:
+    """Return a resolved sweep, or a part of it, with what `change` makes of each file in it."""
     if isinstance(tree, Mapping):
         if set(tree) == FILE_KEYS:
-            yield dict(tree)
-            return
-        tree = list(tree.values())
-    for value in tree if isinstance(tree, list) else ():
-        yield from file_mappings(value)
+            return change(dict(tree))
+        return {key: with_files(value, change) for key, value in tree.items()}
+    return [with_files(value, change) for value in tree] if isinstance(tree, list) else tree
 
 
-def _take(named: NamedFiles, path: Path, known: str) -> None:
-    """Read a file, or the files in a folder. Raises `OSError` or `ValueError` where it cannot."""
-    place = f"{FILES}/{known[:16]}/{path.name}"
-    if path.is_dir():
-        inside = sorted(one for one in path.iterdir() if one.is_file())
-        named.files |= {f"{place}/{one.name}": one.read_bytes() for one in inside}
-    else:
-        named.files[place] = path.read_bytes()
-    named.places[known] = place
+def file_mappings(tree: Any) -> list[dict[str, str]]:
+    """Return every {"path", "sha256"} in a resolved sweep, or in a part of it."""
+    found: list[dict[str, str]] = []
+    with_files(tree, found.append)
+    return found
 
 
 def find_runs(results: str | Path = "results") -> list[RunDirectory]:

@@ -25,57 +25,38 @@ from maxk_lab.files import remove_partials
 # Seconds without a sign of life after which another process takes a lease.
 _EXPIRY = 60.0
 # Seconds between two signs of life of a driver, and without one until it is taken for gone.
-_BEAT, _GONE = 2.0, 30.0
-_TICK, _CLOCK = 0.1, 5.0
+_BEAT, _GONE = 1.0, 30.0
 
 
 @dataclass(frozen=True)
 class DriverInfo:
-    """A process that works in a run; `tasks` has what each in hand has told of its progress last.
-
-    Its number is its own within a `namespace`, and `born` tells it from a later one there.
-    """
+    """A process that works in a run; `tasks` has the progress of each that it has in hand."""
 
     id: str
     host: str
     pid: int
     since: str
-    born: float
-    namespace: str
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}, since {self.since}"
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether it has ended for certain: it ran beside this process, and does no more."""
-        if (self.host, self.namespace) != (os.uname().nodename, _namespace()):
-            return False
-        try:
-            # Boot times, which it counts from, move when a clock is set.
-            return bool(abs(psutil.Process(self.pid).create_time() - self.born) > _CLOCK)
-        except psutil.NoSuchProcess:
-            return True
-
 
 class Driver:
     """This process in a run, for a `with` block: it shows itself, and takes leases of tasks.
 
-    It rewrites `<run>/drivers/<id>.json` every few seconds; leases are files in `<run>/leases/`.
+    It rewrites `<run>/drivers/<id>.json` as it goes on; leases are files in `<run>/leases/`.
     """
 
     def __init__(self, root: Path, expiry: float = _EXPIRY) -> None:
         self.root, self._expiry = root, expiry
-        process, host = psutil.Process(), os.uname().nodename
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-        where = host, process.pid, since, process.create_time(), _namespace()
-        self.info = DriverInfo(secrets.token_hex(4), *where)
+        self.info = DriverInfo(secrets.token_hex(4), os.uname().nodename, os.getpid(), since)
         self._folder, self._path = root / "leases", root / "drivers" / f"{self.info.id}.json"
         # Those in hand, and every lease that was tried: it learns by and by that a holder is gone.
         self._tasks: dict[str, Mapping[str, Any]] = {}
         self._leases: dict[str, SoftFileLease] = {}
-        self._over, self._changed = threading.Event(), threading.Event()
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="driver", daemon=True)
 
     def __enter__(self) -> Self:
@@ -85,16 +66,14 @@ class Driver:
 
     def __exit__(self, *error: object) -> None:
         self._over.set()
-        self._changed.set()
         self._thread.join()
         for key in list(self._tasks):
             self.release(key)
-        if not self.others():  # leases of drivers that were killed
-            for path in self._folder.glob("*"):
-                with suppress(OSError):
-                    path.unlink()
-        with suppress(OSError):
-            self._path.unlink(missing_ok=True)
+        # With the leases of drivers that were killed.
+        gone = [] if self.others() else [*self._folder.glob("*")]
+        for path in (*gone, self._path):
+            with suppress(OSError):
+                path.unlink()
         for folder in (self._folder, self._path.parent):
             with suppress(OSError):
                 folder.rmdir()  # where it is empty
@@ -107,15 +86,13 @@ class Driver:
         """
         if key in self._tasks:
             return True
-        lease = self._leases.setdefault(
-            key,
-            SoftFileLease(
+        if key not in self._leases:
+            self._leases[key] = SoftFileLease(
                 self._folder / key, lease_duration=self._expiry, timeout=0, thread_local=False
-            ),
-        )
+            )
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            lease.acquire()
+            self._leases[key].acquire()
         except Timeout:
             if self.others():
                 return False
@@ -125,7 +102,6 @@ class Driver:
         except OSError:
             pass  # where nothing can be written two may do the same work
         self._tasks[key] = {}
-        self._changed.set()
         return True
 
     def release(self, key: str) -> None:
@@ -133,7 +109,6 @@ class Driver:
         if self._tasks.pop(key, None) is not None:
             with suppress(OSError):
                 self._leases.pop(key).release()
-            self._changed.set()
 
     def show(self, key: str, progress: Mapping[str, Any]) -> None:
         """Show how far a task is that this process has."""
@@ -155,9 +130,7 @@ class Driver:
                 remove_partials(folder)
 
     def _beat(self) -> None:
-        while not self._over.wait(_TICK):
-            self._changed.wait(_BEAT)
-            self._changed.clear()
+        while not self._over.wait(_BEAT):
             self._write()
 
     def _write(self) -> None:
@@ -173,21 +146,11 @@ def drivers(root: Path) -> list[DriverInfo]:
     """Return the processes that show that they work in a run, and remove the signs of the dead."""
     living = []
     for path in sorted((root / "drivers").glob("*.json")):
-        try:
+        with suppress(OSError, ValueError, TypeError):
             info = DriverInfo(**json.loads(path.read_bytes()))
-            gone = time.time() - path.stat().st_mtime > _GONE or info.has_ended
-        except (OSError, ValueError, TypeError):
-            continue
-        if not gone:
-            living.append(info)
-        else:
-            with suppress(OSError):
+            ended = info.host == os.uname().nodename and not psutil.pid_exists(info.pid)
+            if ended or time.time() - path.stat().st_mtime > _GONE:
                 path.unlink()
+            else:
+                living.append(info)
     return living
-
-
-def _namespace() -> str:
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""

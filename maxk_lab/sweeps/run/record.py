@@ -12,9 +12,8 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from maxk_lab.errors import LabError, shortened
+from maxk_lab.errors import shortened
 from maxk_lab.fields import Recorded, findings
-from maxk_lab.sweeps.plan.cells import Cell
 from maxk_lab.sweeps.run.store import Status, body_of, head_of, line_of
 from maxk_lab.sweeps.studies import STUDIES
 
@@ -57,12 +56,8 @@ class Record:
         return line
 
     @classmethod
-    def from_line(cls, line: bytes, planned: Cell | None = None) -> Self:
-        """Return the record in a line, of a cell that may be `planned`.
-
-        It is told as planned then, for an earlier spec may have varied other things. Raises
-        `ValueError` that says what is damaged.
-        """
+    def from_line(cls, line: bytes) -> Self:
+        """Return the record in a line. Raises `ValueError` that says what is damaged."""
         head, body = head_of(line), body_of(line)
         if not isinstance(body, dict) or body.keys() != {*_BODY}:
             raise ValueError("it is not a record of this version of maxk-lab")
@@ -71,9 +66,8 @@ class Record:
                 raise ValueError(f"status {head.status} does not go with its {name}")
         if body["cell"]["id"] != head.id:
             raise ValueError("it is not the record of this cell")
-        cell = body["cell"] if planned is None else planned.as_dict()
-        content = content_of(cell, body["metrics"])
-        return cls(**body | {"cell": cell}, status=head.status, content=content)
+        content = content_of(body["cell"], body["metrics"])
+        return cls(**body, status=head.status, content=content)
 
 
 def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Recorded | None:
@@ -96,14 +90,13 @@ def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Re
 
 
 def _model(study: str) -> type[Recorded] | None:
-    try:
-        kind = STUDIES.get(study)
-    except LabError:
+    if study not in STUDIES.names():
         return None
+    kind = STUDIES.get(study)
     try:
-        model = getattr(kind.part("record"), "Metrics", None)
+        model: type[Recorded] = kind.part("record").Metrics
     except ModuleNotFoundError as error:
         if error.name != f"{kind.implementation}.record":
             raise
         return None
-    return model if isinstance(model, type) and issubclass(model, Recorded) else None
+    return model

@@ -31,8 +31,8 @@ class RunDirectory:
 
     def __init__(self, place: str | Path) -> None:
         self.place = Path(place)
-        # What was read of records, each with the head that it was read by.
-        self._records: dict[str, tuple[Head, Record | str]] = {}
+        # What was read by these heads: a record, or what is wrong with it.
+        self._records: dict[Head, Record | str] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.place)!r})"
@@ -166,21 +166,19 @@ class RunDirectory:
     def _of(self, head: Head | None, planned: Cell | None = None) -> Record | None:
         if head is None:
             return None
-        earlier = self._records.get(head.id)
-        if earlier is None or earlier[0] != head:
-            earlier = self._records[head.id] = head, self._decoded(head, planned)
-        record = earlier[1]
+        if head not in self._records:
+            self._records[head] = self._decoded(head)
+        record = self._records[head]
         if isinstance(record, str):
             return None
-        # It may have been read for another plan, which varied something else.
+        # It may have been measured by another plan, which varied something else.
         if planned is not None and record.cell.get("setting", {}) != planned.setting:
             return replace(record, cell=planned.as_dict())
         return record
 
-    def _decoded(self, head: Head, planned: Cell | None) -> Record | str:
-        """Return a record, or what is wrong with it."""
+    def _decoded(self, head: Head) -> Record | str:
         try:
-            return Record.from_line(self.store.read(head), planned)
+            return Record.from_line(self.store.read(head))
         except (ValueError, OSError) as error:
             path = self.records_path / head.segment
             line = path.read_bytes()[: head.offset].count(b"\n") + 1
@@ -201,9 +199,9 @@ class RunDirectory:
     def damaged(self) -> Mapping[str, str]:
         """The damaged records met so far, by their cells: what is wrong. They count as absent."""
         unread = {
-            cell: why
-            for cell, (head, why) in self._records.items()
-            if isinstance(why, str) and self.store.heads.get(cell) == head
+            head.id: why
+            for head, why in self._records.items()
+            if isinstance(why, str) and self.store.heads.get(head.id) == head
         }
         return unread | {one.cell: one.why for one in self.store.damaged if one.cell}
 

@@ -17,8 +17,7 @@ import re
 import secrets
 import time
 import zlib
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -96,12 +95,10 @@ class Damage(NamedTuple):
 
 @dataclass
 class _Read:
-    """The lines that were read of a segment, up to `end`."""
+    """The lines that were read of a segment, up to `end`; and those of them that are damaged."""
 
-    inode: int
     end: int = 0
     lines: int = 0
-    heads: list[Head] = field(default_factory=list)
     damaged: list[Damage] = field(default_factory=list)
 
 
@@ -127,20 +124,16 @@ class Store:
             names = []
         except OSError as error:
             raise RefusedError(f"{self.folder} cannot be read: {error.strerror}") from error
-        before, self._read = self._read, {}
-        new: list[Head] = []
-        for name in names:
-            earlier = before.get(name)
-            count = len(earlier.heads) if earlier else 0
-            with suppress(FileNotFoundError):
-                self._read[name] = read = self._read_on(name, earlier)
-                new += read.heads[count:] if read is earlier else read.heads
-        if all(self._read.get(name) is read for name, read in before.items()):
-            return self._merge(new)
-        # A segment has gone, or another one lies in its place: what it had does not count any more.
-        counted, self.heads = self.heads, {}
-        everything = [head for read in self._read.values() for head in read.heads]
-        return [head for head in self._merge(everything) if counted.get(head.id) != head]
+        counted: dict[str, Head] = {}
+        if not self._read.keys() <= set(names):
+            # A segment has gone, and what it had does not count any more.
+            counted, self.heads, self._read = self.heads, {}, {}
+        changed: dict[str, Head] = {}
+        for head in (head for name in names for head in self._news(name)):
+            best = self.heads.get(head.id)
+            if best is None or head.rank > best.rank:
+                self.heads[head.id] = changed[head.id] = head
+        return [head for head in changed.values() if counted.get(head.id) != head]
 
     def read(self, head: Head) -> bytes:
         """Return the line of a record. Raises `OSError`, or `ValueError` where it has changed."""
@@ -169,46 +162,33 @@ class Store:
             if path.stat().st_size == size:
                 path.unlink()
 
-    def _read_on(self, name: str, earlier: _Read | None) -> _Read:
-        """Read on in a segment, or from its beginning where it is not the one that was read.
+    def _news(self, name: str) -> Iterator[Head]:
+        """Yield the heads of a segment since the last look.
 
         It is opened each time, for only so a network shows what is new.
         """
+        read = self._read.setdefault(name, _Read())
         try:
             with (self.folder / name).open("rb") as file:
-                status = os.fstat(file.fileno())
-                same = earlier and earlier.inode == status.st_ino and earlier.end <= status.st_size
-                read = earlier if earlier and same else _Read(status.st_ino)
                 file.seek(read.end)
                 for line in file:
                     if not line.endswith(b"\n"):
                         break
-                    self._take_in(read, name, line)
-                return read
+                    read.lines += 1
+                    try:
+                        head = head_of(line)
+                        yield head._replace(segment=name, offset=read.end, length=len(line))
+                    except ValueError as error:
+                        cell = _NAMED.search(line[:200])
+                        place = f"{self.folder / name}:{read.lines}"
+                        why = f"{place}: a damaged record, which counts as missing: {error}"
+                        damage = Damage(why, cell[1].decode() if cell else "", len(line))
+                        read.damaged.append(damage)
+                    read.end += len(line)
         except FileNotFoundError:
-            raise
+            pass  # it has just gone, as the next look tells
         except OSError as error:
-            return _Read(0, damaged=[Damage(str(error), "")])
-
-    def _take_in(self, read: _Read, name: str, line: bytes) -> None:
-        read.lines += 1
-        try:
-            head = head_of(line)
-            read.heads.append(head._replace(segment=name, offset=read.end, length=len(line)))
-        except ValueError as error:
-            cell = _NAMED.search(line[:200])
-            place = f"{self.folder / name}:{read.lines}"
-            why = f"{place}: a damaged record, which counts as missing: {error}"
-            read.damaged.append(Damage(why, cell[1].decode() if cell else "", len(line)))
-        read.end += len(line)
-
-    def _merge(self, heads: list[Head]) -> list[Head]:
-        changed: dict[str, Head] = {}
-        for head in heads:
-            best = self.heads.get(head.id)
-            if best is None or head.rank > best.rank:
-                self.heads[head.id] = changed[head.id] = head
-        return list(changed.values())
+            read.damaged = [Damage(str(error), "")]
 
 
 class Segment:

@@ -38,14 +38,21 @@ def other(tmp_path: Path):
     process.communicate()
 
 
-def test_one_has_a_task_until_it_gives_it_free(tmp_path: Path) -> None:
+def test_one_has_a_task_until_it_gives_it_free_and_shows_how_far_it_is(tmp_path: Path) -> None:
     with Driver(tmp_path) as one, Driver(tmp_path) as two:
         assert one.take("task")
         assert one.take("task")
         assert not two.take("task")
         assert two.take("another")
+        one.show("task", {"step": 3})
+        one.show("another", {"step": 3})
+        tasks = {one.info.id: {"task": {"step": 3}}, two.info.id: {"another": {}}}
+        wait_until(lambda: {info.id: info.tasks for info in drivers(tmp_path)} == tasks)
+        assert (holder := two.holder("task")) is not None
+        assert (holder.id, holder.pid) == (one.info.id, os.getpid())
         one.release("task")
         assert two.take("task")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_who_is_killed_is_followed_at_once(tmp_path: Path, other: subprocess.Popen) -> None:
@@ -61,15 +68,6 @@ def test_who_is_killed_is_followed_at_once(tmp_path: Path, other: subprocess.Pop
     assert not (tmp_path / "leases").exists()
 
 
-def test_a_lease_that_was_half_taken_is_nobody_s(tmp_path: Path) -> None:
-    (tmp_path / "leases").mkdir()
-    (tmp_path / "leases" / "task").touch()
-    with Driver(tmp_path) as one:
-        with Driver(tmp_path):
-            assert not one.take("task")  # which may be on its way to it
-        assert one.take("task")
-
-
 def test_who_is_stopped_is_followed_in_time(tmp_path: Path, other: subprocess.Popen) -> None:
     with Driver(tmp_path, expiry=2.0) as driver:
         os.kill(other.pid, signal.SIGSTOP)
@@ -79,29 +77,34 @@ def test_who_is_stopped_is_followed_in_time(tmp_path: Path, other: subprocess.Po
         os.kill(other.pid, signal.SIGCONT)
 
 
-def test_a_driver_shows_what_it_has_and_how_far_it_is(tmp_path: Path) -> None:
+def test_what_was_half_taken_or_half_written_is_nobody_s(tmp_path: Path) -> None:
+    lease, half = tmp_path / "leases" / "task", tmp_path / "cache" / ".partial-pool-1"
+    for path in (lease, half):
+        path.parent.mkdir()
+        path.touch()
     with Driver(tmp_path) as one:
-        one.take("task")
-        one.show("task", {"step": 3})
-        one.show("of somebody else", {"step": 3})
-        wait_until(lambda: [info.tasks for info in drivers(tmp_path)] == [{"task": {"step": 3}}])
-        assert drivers(tmp_path)[0].pid == os.getpid()
-    assert list(tmp_path.iterdir()) == []
+        with Driver(tmp_path):  # which may be at work on them
+            assert not one.take("task")
+            one.remove_leftovers()
+            assert half.exists()
+        assert one.take("task")
+        one.remove_leftovers()
+    assert not half.exists()
 
 
 def test_signs_of_those_who_are_gone_are_removed(tmp_path: Path) -> None:
-    """Of another machine after a while; of this one at once, also where the number is in use."""
+    """Of another machine after a while; of this one at once."""
     with Driver(tmp_path) as one:
         (sign,) = (tmp_path / "drivers").iterdir()
         path = sign.with_name("00000000.json")
-        mine = json.loads(sign.read_text()) | {"id": "0" * 8}
-        path.write_text(json.dumps(mine | {"host": "node7", "born": 1.0}))
+        mine = json.loads(sign.read_text()) | {"id": "0" * 8, "pid": 2**22 + 1}
+        path.write_text(json.dumps(mine | {"host": "node7"}))
         sign.with_name("odd.json").write_text("[")
         assert [info.host for info in one.others()] == ["node7"]
         os.utime(path, (1, 1))
         assert one.others() == []
         assert not path.exists()
-        path.write_text(json.dumps(mine | {"born": 1.0}))
+        path.write_text(json.dumps(mine))
         assert one.others() == []
         assert not path.exists()
 
@@ -114,15 +117,3 @@ def test_where_nothing_can_be_written_everyone_works(tmp_path: Path) -> None:
         assert two.take("task")
         assert one.others() == []
         one.release("task")
-
-
-def test_what_is_half_written_is_removed_where_nobody_is_at_work(tmp_path: Path) -> None:
-    half = tmp_path / "cache" / ".partial-pool-1"
-    half.parent.mkdir()
-    half.touch()
-    with Driver(tmp_path), Driver(tmp_path) as two:
-        two.remove_leftovers()
-        assert half.exists()
-    with Driver(tmp_path) as alone:
-        alone.remove_leftovers()
-    assert not half.exists()
