@@ -1,9 +1,67 @@
-"""The statistics of one decision, at the edges of what floating point can tell."""
+"""Rollouts: statistics of a decision at the edges, parts of another shape, missing rewards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
+import small_environments
 import torch
 
-from maxk_lab.environments.rollouts import logit_proxy
+from maxk_lab.environments.rollouts import check_scorable, checked, logit_proxy
+from maxk_lab.errors import LabError
+from maxk_lab.gradients.scores.draw import draw_pool
+from maxk_lab.training.evaluation import sample_rewards
+
+
+def rollouts_of(instances=3, n=4):
+    environment = small_environments.make("bandit")
+    drawn = environment.instances(instances, 1)
+    return environment.rollout(environment.policy(0), drawn, n, seed=2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            lambda r: {"rewards": r.rewards.flatten()},
+            r"the rewards .* \[3, 4\] .*, got \[12\]: the",
+        ),
+        (lambda r: {"rewards": r.rewards.tolist()}, "the rewards .*, got list"),
+        (lambda r: {"lengths": r.lengths[:, :3]}, r"the lengths .*, got \[3, 3\]"),
+        (lambda r: {"entropy": None}, "the entropy .*, got NoneType"),
+        (lambda r: {"truncated": torch.zeros(3)}, r"the truncated .*, got \[3\]"),
+        (lambda r: {"actions": r.actions[..., 0]}, r"the actions .* \[3, 4, T\] .*, got \[3, 4\]"),
+    ],
+)
+def test_a_part_of_another_shape_is_named(wrong, message):
+    rollouts = rollouts_of()
+    assert checked(rollouts, 4, 3) is rollouts
+    with pytest.raises(LabError, match=message):
+        checked(replace(rollouts, **wrong(rollouts)), 4, 3)
+
+
+def test_rewards_in_one_row_are_refused_in_every_study(monkeypatch):
+    environment = small_environments.make("bandit")
+    right = environment.rollout
+
+    def flat(*given, **named):
+        rollouts = right(*given, **named)
+        return replace(rollouts, rewards=rollouts.rewards.flatten())
+
+    monkeypatch.setattr(environment, "rollout", flat)
+    policy, instances = environment.policy(0), environment.instances(2, 1)
+    with pytest.raises(LabError, match=r"rewards of its rollout must be a tensor \[1, 16\]"):
+        draw_pool(environment, policy, instances, 2, 16, objectives=[1], seed=3)
+    with pytest.raises(LabError, match="rewards of its rollout must be a tensor"):
+        sample_rewards(environment, policy, instances, 8, 1)
+
+
+def test_a_missing_reward_says_what_to_return():
+    rewards = torch.tensor([[1.0, torch.nan]])
+    with pytest.raises(LabError, match=r"1 of 2 trajectories of instance 7 .* such as 0\.0 \(None"):
+        check_scorable(rewards, " of instance 7", "gradient")
+    check_scorable(rewards[:, :1], "", "weights")
 
 
 @pytest.mark.parametrize("confidence", [1.0, 6.0, 9.0, 12.0, 30.0])

@@ -26,7 +26,6 @@ EXPECTED = advantages(torch.tensor(ROWS, dtype=torch.float64), baseline="subloo"
     [
         ROWS,
         [tuple(row) for row in ROWS],
-        np.array(ROWS),
         np.array(ROWS)[:, ::-1][:, ::-1],  # strides that torch does not take
         np.broadcast_to(np.array(ROWS), (2, 4)),  # read-only
         np.array(ROWS, dtype=object),

@@ -89,7 +89,6 @@ def test_bias_and_scale_at_eight_samples(
     [
         ("maxk", "rloo", 2, 4, "rloo needs K = 1 and n >= 2, got K = 2 and n = 4"),
         ("reinforce", "rloo", 2, 4, None),
-        ("reinforce", "opo", 1, 1, "opo needs K = 1 and n >= 2, got K = 1 and n = 1"),
         ("grpo_passk", "none", 2, 4, "grpo_passk needs K = n >= 2, got K = 2 and n = 4"),
         ("grpo", "none", 1, 1, "grpo needs n >= 2, K counts as 1, got K = 1 and n = 1"),
         ("grpo", "rloo", 1, 4, "grpo takes no baseline, got rloo"),
@@ -104,9 +103,7 @@ def test_bias_and_scale_at_eight_samples(
             "median takes no baseline of the maximum alone, got affine with fitted coefficients",
         ),
         ("median", "affine[0.3]", 2, 4, None),
-        ("median", "subloo", 1, 4, "subloo needs 2 <= K <= n, got K = 1 and n = 4"),
         ("partitioned", "none", 4, 6, "partitioned needs K divides n; for loo also n >= 2 K, got"),
-        ("partitioned[none]", "none", 4, 4, None),
         ("partitioned[loo]", "none", 4, 4, "partitioned needs K divides n; for loo also n >= 2 K"),
         (
             "off_policy_maxk",
@@ -116,11 +113,8 @@ def test_bias_and_scale_at_eight_samples(
             "off_policy_maxk takes only baselines for importance ratios (none, centred, subloo), "
             "got group_mean",
         ),
-        ("maxk", "ladder", 4, 4, "ladder needs 2 <= K < n, got K = 4 and n = 4"),
         ("maxk", "ladder[.5 .5]", 3, 4, "ladder needs one coefficient per rung 1..K, got 2 and K"),
         ("maxk", "ladder[.5 .4]", 2, 4, "ladder needs coefficients whose sum is 1, got 0.9"),
-        ("maxk", "constant", 4, 4, None),
-        ("maxk", "joint_optimum", 1, 1, "joint_optimum needs 1 <= K <= n and n >= 2, got K = 1"),
     ],
 )
 def test_refusals_name_the_constraint(
@@ -136,10 +130,7 @@ REWARDS = torch.tensor([0.0, 1.0, 5.0])
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"k": 0}, "k must be an integer with 1 <= k <= n = 3, got 0"),
         ({"k": 4}, "k must be an integer with 1 <= k <= n = 3, got 4"),
-        ({"k": True}, "k must be an integer with 1 <= k <= n = 3, got True"),
-        ({"baseline": "subloo", "k": 1}, "subloo needs 2 <= K <= n, got K = 1 and n = 3"),
         ({"estimator": "reinforce", "baseline": "subloo"}, "subloo needs 2 <= K <= n, got K = 1"),
         ({"baseline": "otb_token", "k": 1}, "otb_token gives one weight per token"),
         ({"baseline": "ladder"}, "ladder[cross_fit] needs its fitted coefficients, [..., D], got"),
@@ -151,7 +142,6 @@ REWARDS = torch.tensor([0.0, 1.0, 5.0])
             {"baseline": "ladder", "coefficients": torch.ones(2)},
             "coefficients must be [..., 1] over the leading dimensions of rewards [3], got sh",
         ),
-        ({"baseline": "ladder", "coefficients": torch.ones(4, 1)}, "got shape [4, 1]"),
         ({"baseline": "joint_optimum", "coefficients": torch.ones(1)}, "must be [..., 3] over"),
         ({"estimator": "off_policy_maxk"}, "needs ratios, one positive number pi / pi_old per sam"),
         ({"ratios": torch.ones(3)}, "maxk takes no ratios"),
@@ -171,22 +161,16 @@ REWARDS = torch.tensor([0.0, 1.0, 5.0])
             for g, message in (
                 ([1.0, 2.0], "g must have the shape of rewards [3], got [2]"),
                 ([1.0, float("nan"), 1.0], "g must be finite and not negative, got nan"),
-                ([1.0, float("inf"), 1.0], "g must be finite and not negative, got inf"),
                 ([1.0, -2.0, 1.0], "g must be finite and not negative, got -2.0"),
                 ([1j, 1j, 1j], "g must be floating-point, integer or boolean"),
             )
         ),
-        ({"baseline": "centered"}, "unknown baseline 'centered' (did you mean centred?)"),
         (
             {"weight_normalization": "z_score"},
             "one of none, zscore, sum_to_zero, got 'z_score' (did you mean zscore",
         ),
-        ({"weight_normalization": None}, "one of none, zscore, sum_to_zero, got None"),
         *(
-            (
-                {"min_gap_scale": scale},
-                f"must be a finite number > 0 or None, got {scale}",
-            )
+            ({"min_gap_scale": scale}, f"must be a finite number > 0 or None, got {scale}")
             for scale in (0.0, float("inf"), True)
         ),
     ],
@@ -198,14 +182,10 @@ def test_mistakes(options: dict[str, Any], message: str) -> None:
 
 def test_what_is_no_tensor_is_a_type_error() -> None:
     wrong: Any = [1, 2, 3]
-    for baseline, numbers in (
-        ("opo", {"trajectory_weights": {"length": wrong}}),
-        ("constant", {"coefficients": wrong}),
-    ):
-        with pytest.raises(TypeError, match=r"must be a torch\.Tensor"):
-            Method.parse("maxk", baseline).weights(REWARDS, **numbers)
-    with pytest.raises(TypeError, match=r"rewards must be a torch\.Tensor"):
-        Method.parse("maxk").weights(wrong)
+    with pytest.raises(TypeError, match=r"must be a torch\.Tensor"):
+        Method.parse("maxk", "opo").weights(REWARDS, trajectory_weights={"length": wrong})
+    with pytest.raises(TypeError, match=r"must be a torch\.Tensor"):
+        Method.parse("maxk", "constant").weights(REWARDS, coefficients=wrong)
 
 
 def test_options_rescale_the_weights_gap_first() -> None:

@@ -125,7 +125,7 @@ def test_subloo_at_65536_against_exact_integers(k: int) -> None:
         assert float(found[j]) == pytest.approx(float(exact), rel=1e-10, abs=1e-300)
 
 
-@pytest.mark.parametrize("k", [2, 64, 1024, 4095, 4096])
+@pytest.mark.parametrize("k", [2, 64, 1024, 4096])
 @pytest.mark.parametrize("form", ["maxk", "median", "trimmed_mean[0.2]", "cvar_upper[0.9]"])
 def test_large_groups_are_finite_and_consistent(form: str, k: int) -> None:
     n, method = 4096, Method.parse(form, "none", k)
@@ -254,17 +254,14 @@ def test_extreme_g(baseline: str, g: list[float]) -> None:
         (lambda r: estimators.maxk_reward_estimate(r, 4), "1 <= k <= n = 3, got 4"),
         (lambda r: estimators.maxk_reward_estimate(r, True), "1 <= k <= n = 3, got True"),
         (lambda r: estimators.maxk_reward_estimate(r, 1.5), "1 <= k <= n = 3, got 1.5"),
-        (lambda r: estimators.maxk_gradient_weights(r, 0), "1 <= k <= n = 3, got 0"),
         (lambda r: estimators.sample_loo_baseline(r, 3), "1 <= k < n = 3, got 3"),
         (lambda r: estimators.apply_sample_loo(r, r, 0), "1 <= k < n = 3, got 0"),
         (
             lambda r: estimators.apply_sample_loo(r[:2], r, 1),
             "s must have the shape of rewards [3]",
         ),
-        (lambda r: estimators.subloo_weights(r, 1), "subloo needs 2 <= K <= n, got K = 1"),
         (lambda r: estimators.objective_estimate(r, Objective("median", 9)), "k <= n = 3, got 9"),
         (lambda r: estimators.maxk_curve(r[:0]), "rewards must have shape [..., n] with n >= 1"),
-        (lambda r: estimators.maxk_curve(r[0]), "rewards must have shape [..., n] with n >= 1"),
         (lambda r: estimators.maxk_curve(r * torch.nan), "rewards must be finite, got nan"),
         (lambda r: estimators.maxk_curve(-r / 0), "rewards must be finite, got -inf"),
         (lambda r: estimators.maxk_curve((r.double() - 2) * 1.2e308), "must span less than"),

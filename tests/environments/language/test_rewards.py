@@ -1,8 +1,10 @@
-"""Reward functions: several, weighted, with None, and every way one can misbehave."""
+"""Reward functions: several, weighted, with None, misbehaving; and those that the pages show."""
 
 import math
+import re
 import sys
 import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -178,3 +180,30 @@ def test_rewards_load_by_name_and_by_dotted_path(monkeypatch):
     for name, message in (("Model", "got the class TokenSum"), ("nothing", "cannot load")):
         with pytest.raises(LabError, match=message):
             load_rewards([f"users_rewards:{name}"])
+
+
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DEFINED = re.compile(r"^def (\w+)\(prompts, completions\b", re.MULTILINE)
+EXAMPLES = [
+    pytest.param(code, name, id=f"{page.name}-{name}")
+    for page in PAGES
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    for name in DEFINED.findall(code)
+]
+
+
+assert EXAMPLES
+
+
+@pytest.mark.parametrize(("code", "name"), EXAMPLES)
+def test_a_reward_function_of_the_pages_gives_every_completion_a_number(code, name):
+    """Also the empty one: a gradient study needs a reward for every trajectory."""
+    names = {}
+    exec(code, names)
+    completions = ["", "a", "aa", "abc", "abca", "12+3"]
+    function = RewardFunction(name, names[name])
+    columns = {"answer": ["a"] * 6, "truncated": [False, True] * 3, "longest": [4] * 6}
+    rewards, _ = score([function], [1.0], ["1+2="] * 6, completions, **columns)
+    assert rewards.isfinite().all()
+    assert len(rewards.unique()) > 1

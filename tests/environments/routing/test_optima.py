@@ -1,7 +1,5 @@
 """Optima: every method against complete search, RL4CO's own rewards, and where there is none."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
@@ -14,28 +12,9 @@ from maxk_lab.environments.routing.optima import OneTour, best_tour
 from maxk_lab.errors import LabError
 
 
-def tour_length(distances, order):
-    return distances[order, np.roll(order, -1)].sum()
-
-
-def shortest_by_trying_all(distances):
-    n = len(distances)
-    return min(tour_length(distances, [0, *rest]) for rest in itertools.permutations(range(1, n)))
-
-
-@pytest.mark.parametrize("n", [2, 3, 4, 8])
-def test_the_program_finds_what_trying_all_finds(n):
-    points = np.random.default_rng(n).random((3, n, 2))
-    for place in points:
-        table = np.linalg.norm(place[:, None] - place[None], axis=-1)
-        found = best_tour(OneTour(place, np.full(n, np.inf)))
-        assert found[0] == 0
-        assert sorted(found) == list(range(n))
-        assert tour_length(table, found) == pytest.approx(shortest_by_trying_all(table), rel=1e-9)
-
-
 def test_two_nodes_and_nobody_else_is_a_tour_there_and_back():
     points = np.array([[0, 0], [1, 0], [5, 0]])
+    assert best_tour(OneTour(points[:2], np.full(2, np.inf))) == [0, 1]
     assert best_tour(OneTour(points, np.array([0, 3.0, 3.0]))) == [0, 1]
     far = np.array([0, 3.0, 9.0])
     assert sorted(best_tour(OneTour(points, far, longest=10))) == [0, 1, 2]
@@ -46,7 +25,9 @@ def test_two_nodes_and_nobody_else_is_a_tour_there_and_back():
 @pytest.mark.parametrize(
     ("name", "size", "methods"),
     [
-        ("tsp", 6, ["milp", "pyvrp"]),
+        ("tsp", 3, ["milp"]),
+        ("tsp", 6, ["pyvrp"]),
+        ("tsp", 8, ["milp"]),
         ("op", 6, ["milp"]),
         ("pctsp", 5, ["milp"]),
         ("spctsp", 5, ["milp"]),
@@ -134,12 +115,6 @@ def test_the_method_for_a_reference(name, size, reference, expected):
             method_for(environment, instances, reference)
     else:
         assert method_for(environment, instances, reference) == expected
-
-
-def test_a_method_that_an_environment_lacks_is_refused():
-    environment = make("sdvrp", num_loc=4)
-    with pytest.raises(LabError, match="there is no optimum by pyvrp for sdvrp"):
-        optima(environment, environment.instances(1, 0), "pyvrp")
 
 
 def test_refusals_before_a_run(monkeypatch):

@@ -1,4 +1,4 @@
-"""The Gaussian: draws, exact objectives against integrals and closed forms, reward functions."""
+"""The environments known exactly, and the ranges that rows declare of their rewards."""
 
 import math
 import sys
@@ -8,12 +8,14 @@ import pytest
 import torch
 from scipy.integrate import quad
 from scipy.stats import norm
+from small_environments import make, parameters_of
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.exact_rows import load_gaussian_reward
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
+from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
 
 ROW = ENVIRONMENTS.get("gaussian")
 TIGHT = {"epsabs": 1e-13, "epsrel": 1e-13, "limit": 1000}
@@ -179,3 +181,105 @@ def test_the_row_says_what_does_not_fit_it():
     assert ROW.other_rewards({"reward": "inside_unit"}) is None
     assert ROW.other_rewards({"reward": "own:function"}) is None
     assert not ROW.enumerable({"dim": 1})
+
+
+def test_the_logit_proxy_is_the_exact_squared_score_norm():
+    environment = make("bandit", arms=6)
+    policy, instances = environment.policy(0), environment.instances(2, 1)
+    rollouts = environment.rollout(policy, instances, 5, seed=2)
+    log_probs = environment.log_probs(policy, instances, rollouts.actions)
+    for value, proxy in zip(log_probs.flatten(), rollouts.logit_proxy.flatten()):
+        (score,) = torch.autograd.grad(value, [policy.logits], retain_graph=True)
+        torch.testing.assert_close(score.square().sum(), proxy, rtol=1e-12, atol=1e-12)
+
+
+def table(**changes):
+    parameters = {"name": "bandit", "arms": 5, "reward_shift": 0.0} | changes
+    return make_environment(parameters, {"init_std": 1.0, "dtype": "float64"}).instances(2, 7)
+
+
+def test_tables_that_are_not_drawn_ascend_from_0_to_1():
+    expected = {
+        "linear": [0, 0.25, 0.5, 0.75, 1],
+        "exponential": [(math.exp(5 * x / 4) - 1) / (math.exp(5) - 1) for x in range(5)],
+        "binary": [0, 0, 0, 0, 1],
+    }
+    for name, rewards in expected.items():
+        wanted = torch.tensor([rewards, rewards], dtype=torch.float64)
+        torch.testing.assert_close(table(rewards=name), wanted, rtol=1e-14, atol=0)
+        torch.testing.assert_close(
+            table(rewards=name, reward_shift=-1.0), wanted - 1, rtol=1e-14, atol=1e-15
+        )
+
+
+def test_success_probability_is_that_of_the_last_arm():
+    for dtype, tolerance in (("float64", 1e-15), ("float32", 1e-7)):
+        environment = make("bandit", dtype, policy={"success_probability": 0.02}, arms=5)
+        network = environment.policy(3)
+        probabilities = network().exp()
+        assert probabilities.dtype == getattr(torch, dtype)
+        wanted = torch.tensor([0.245] * 4 + [0.02], dtype=probabilities.dtype)
+        torch.testing.assert_close(probabilities.detach(), wanted, rtol=tolerance * 10, atol=0)
+        assert torch.equal(network.logits, environment.policy(4).logits)
+
+
+def test_the_row_says_when_rewards_are_0_and_1():
+    row = ENVIRONMENTS.get("bandit")
+    assert row.other_rewards({"rewards": "binary", "reward_shift": 0.0}) is None
+    assert "1 for the last arm" in row.other_rewards({"rewards": "binary", "reward_shift": 1.0})
+    assert "spaced evenly" in row.other_rewards({"rewards": "linear", "reward_shift": 0.0})
+    assert (
+        row.refusal({}, {"success_probability": 1.0})
+        == "success_probability must be less than 1, got 1.0"
+    )
+    assert row.refusal({}, {"success_probability": 0.9}) is None
+    assert row.refusal({}, {}) is None
+
+
+LLM = {"task": "edit", "rewards": [], "reward_weights": []}
+
+
+@pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
+def test_no_reward_leaves_the_range(row):
+    told = parameters_of(row.name, **row.small)
+    environment = make(row.name, **row.small)
+    instances = environment.instances(8, 0)
+    rewards = environment.rollout(environment.policy(0), instances, 16, seed=1).rewards
+    assert rewards.isfinite().all()
+    assert row.reward_range(told).holds(rewards.flatten().tolist())
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, SHARES),
+        ({"rewards": ["exact_match", "brevity"]}, Range(0, 2)),
+        ({"rewards": ["exact_match", "brevity"], "reward_weights": [2.0, -0.5]}, Range(-0.5, 2)),
+        ({"rewards": ["math:sqrt"]}, ANYWHERE),
+    ],
+)
+def test_rewards_of_the_toy_language_add_up(given, wanted):
+    assert ENVIRONMENTS.get("toy_llm").reward_range(LLM | given) == wanted
+
+
+def test_declared_ranges():
+    found = {name: ENVIRONMENTS.get(name).rewards_within for name in ("tsp", "op", "mcp", "bandit")}
+    assert found == {
+        "tsp": NOT_POSITIVE,
+        "op": NOT_NEGATIVE,
+        "mcp": NOT_NEGATIVE,
+        "bandit": ANYWHERE,
+    }
+    bandit = ENVIRONMENTS.get("bandit")
+    assert bandit.reward_range({"rewards": "binary", "reward_shift": 2.0}) == Range(2, 3)
+    assert bandit.reward_range({"reward_shift": 2.0}) == ANYWHERE
+    gaussian = ENVIRONMENTS.get("gaussian")
+    assert gaussian.reward_range({"reward": "inside_unit"}) == SHARES
+    assert gaussian.reward_range({"reward": "math:sqrt"}) == ANYWHERE
+
+
+def test_differences_of_bounded_values_are_bounded():
+    assert Range(2, 5).of_differences == Range(-3, 3)
+    assert NOT_NEGATIVE.of_differences == ANYWHERE
+    assert (SHARES.clamped(1.5), SHARES.clamped(-1), SHARES.share(2)) == (1, 0, 1)
+    assert math.isnan(SHARES.clamped(math.nan))
