@@ -1,4 +1,4 @@
-"""A report as blocks (paragraph, bullets, sheet, pictures, fold) that every text format prints.
+"""A report as blocks that every text format prints.
 
 So is whatever else has a `title` and `blocks`, and for a terminal `colour` and `width`.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds import SAME as SAME_IN_ALL
@@ -23,28 +23,8 @@ FOLDER = "figures"
 UNDEFINED = "—"
 # Beside a value without an interval.
 WITHOUT = "[—]"
-# Below a sheet whose caption shares lines with the one before.
+# Below a table whose caption shares lines with the one before.
 SAME = "The rest as below the table before."
-
-
-@dataclass(frozen=True)
-class Paragraph:
-    """Lines of running text, with a title where they stand for themselves.
-
-    A line may begin with a label, as in `Use: subloo`; see `label_of`.
-    """
-
-    lines: tuple[str, ...]
-    title: str = ""
-    labelled: bool = False
-
-
-@dataclass(frozen=True)
-class Bullets:
-    """A titled list of items."""
-
-    title: str
-    items: tuple[str, ...]
 
 
 class Column(NamedTuple):
@@ -55,39 +35,24 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A printed table of texts.
+class Block:
+    """What stands below a title: lines, items, a table, pictures, or blocks that are folded.
 
-    `breaks` are the numbers of the rows with a rule above, `caption` holds for all rows.
+    Lines that are `labelled` may begin with a label, as in `Use: subloo`; see `label_of`. `breaks`
+    are the numbers of the `rows` with a rule above, `caption` holds for all rows. Pictures lie in
+    `FOLDER` beside the report. What is `folded` is for those who ask for it.
     """
 
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    lines: tuple[str, ...] = ()
+    labelled: bool = False
+    items: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
     caption: tuple[str, ...] = ()
     breaks: tuple[int, ...] = ()
-
-
-Block = Paragraph | Bullets | Sheet
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """The figures, where a reader should look at them, which lie in `FOLDER` beside the report."""
-
-    pictures: tuple[Figure, ...]
-
-
-@dataclass(frozen=True)
-class Folded:
-    """Blocks for those who ask for them, below a title that is seen."""
-
-    title: str
-    blocks: tuple[Block, ...]
-
-
-Part = Block | Pictures | Folded
-PartType = TypeVar("PartType", bound=Part)
+    pictures: tuple[Figure, ...] = ()
+    folded: tuple[Block, ...] = ()
 
 
 def sheet(
@@ -96,10 +61,15 @@ def sheet(
     rows: Iterable[Any],
     caption: Iterable[str] = (),
     breaks: Iterable[int] = (),
-) -> Sheet:
-    """The sheet of rows whose texts the columns make."""
-    texts = tuple(tuple(text(row) for _, text in columns) for row in rows)
-    return Sheet(title, tuple(one for one, _ in columns), texts, tuple(caption), tuple(breaks))
+) -> Block:
+    """The table of rows whose texts the columns make."""
+    return Block(
+        title,
+        columns=tuple(one for one, _ in columns),
+        rows=tuple(tuple(text(row) for _, text in columns) for row in rows),
+        caption=tuple(caption),
+        breaks=tuple(breaks),
+    )
 
 
 def label_of(line: str) -> tuple[str, str]:
@@ -113,19 +83,13 @@ def breaks_between(places: Sequence[object]) -> tuple[int, ...]:
     return tuple(i for i, (before, here) in enumerate(pairwise(places), 1) if here != before)
 
 
-def with_captions(
-    blocks: Sequence[PartType],
-) -> Iterator[tuple[PartType, tuple[str, ...]]]:
-    """Each block with the lines to print below it.
-
-    Of the caption of a sheet these are the lines that the sheet before it does not have.
-    """
+def with_captions(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks, each table with the lines of its caption that the one before it does not have."""
     before: tuple[str, ...] = ()
     for block in blocks:
-        caption = block.caption if isinstance(block, Sheet) else ()
-        new = tuple(line for line in caption if line not in before)
-        yield block, new if len(new) == len(caption) else (*new, SAME)
-        before = caption
+        new = tuple(line for line in block.caption if line not in before)
+        before = block.caption
+        yield block if new == before else replace(block, caption=(*new, SAME))
 
 
 def number(value: float) -> str:

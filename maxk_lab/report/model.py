@@ -46,6 +46,10 @@ class Failure:
     seed: int
     error: str
 
+    def __str__(self) -> str:
+        """`gradient/maxk/none/n8/k2 seed 0 (cell 0123456789abcdef)`."""
+        return f"{self.path} seed {self.seed} (cell {self.cell})"
+
 
 @dataclass(frozen=True)
 class Header:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from maxk_lab.report.claims import verdict_lines
-from maxk_lab.report.document import (
-    Block,
-    Bullets,
-    Folded,
-    Paragraph,
-    Part,
-    Pictures,
-    Sheet,
-)
-from maxk_lab.report.model import Failure, Header, Summary
+from maxk_lab.report.document import Block
+from maxk_lab.report.model import Header, Summary
 from maxk_lab.report.naming import listed
 from maxk_lab.report.sections import Chapter, Section, chapter, sections
 from maxk_lab.report.tables import grouped
@@ -27,6 +19,11 @@ from maxk_lab.sweeps.studies import STUDIES, in_reading_order
 
 if TYPE_CHECKING:
     from maxk_lab.report.charts import Figure
+
+# So many reasons are listed one by one, so many cells that are not finished, and so many names.
+_LISTED, _CELLS, _NAMED = 20, 6, 5
+# So many that failed are; of more, those with one error are one line.
+_FAILED = 5
 
 
 @dataclass(frozen=True)
@@ -93,65 +90,49 @@ class Report:
         ]
 
     @property
-    def blocks(self) -> list[Part]:
-        """All there is to read: the answer, claims, what they rest on, and the rest folded.
-
-        Of a view of a part: the tables that it shows, and nothing folded.
-        """
-        measured = bool(self.summary.counts.done)
-        tables = [block for section in self.sections for block in section.blocks]
-        origin = tuple(header_lines(self.summary.header))
-        if not self.view.whole:
-            first = Paragraph((*self._first, *origin))
-            return [first, *self._claims, *self._absent, *(tables if measured else ())]
-        read: list[Part] = [Paragraph(self._first), *self._answer, *self._claims]
-        read += [*self.shortest, *self._drawn, *self._absent]
-        tables = [*self._judged, *tables] if measured else []
-        folded: list[Part] = [Folded("All tables", tuple(tables))] if tables else []
-        folded.append(Folded("Where these numbers come from", (Paragraph(origin),)))
-        return [*read, *(folded if self.full else ())]
-
-    @property
-    def _first(self) -> tuple[str, ...]:
-        description = self.summary.header.description
-        return (*filter(None, [description]), *self.standing)
-
-    @property
-    def _answer(self) -> list[Block]:
-        return [Paragraph(tuple(self.answer), "Answer", labelled=True)] if self.answer else []
-
-    @property
-    def _claims(self) -> list[Block]:
-        # Without a measured cell there is none to judge, as the first lines say.
-        if not (self.summary.claims and self.summary.counts.done):
-            return []
-        items = (
-            f"{claim.verdict.upper()} — {claim.name}: {claim.detail}."
-            for claim in self.summary.claims
-        )
-        return [Bullets("Claims", tuple(items))]
-
-    @property
-    def _judged(self) -> list[Block]:
-        """The claims word by word, as they were judged."""
-        items = tuple(f"{claim.name}: {claim.text}." for claim in self.summary.claims)
-        return [Bullets("What the claims say", items)] if items else []
-
-    @property
-    def shortest(self) -> list[Sheet]:
+    def shortest(self) -> list[Block]:
         """The short tables that carry the answer."""
         if not self.summary.counts.done:  # tables of dashes
             return []
-        return [sheet for kind in in_reading_order() for sheet in self.chapters[kind.name].short]
+        return [table for kind in in_reading_order() for table in self.chapters[kind.name].short]
 
     @property
-    def _drawn(self) -> list[Part]:
-        return [Pictures(tuple(self.pictures))] if self.pictures else []
+    def blocks(self) -> list[Block]:
+        """All there is to read: the answer, claims, what they rest on, and the rest folded.
 
-    @property
-    def _absent(self) -> list[Block]:
-        absent = tuple(absent_lines(self.summary))
-        return [Bullets("Without a result", absent)] if absent else []
+        Of a view of a part: the tables that it shows, and nothing folded. Without a measured cell
+        there are no claims to judge, as the first lines say.
+        """
+        summary, measured = self.summary, bool(self.summary.counts.done)
+        first = (*filter(None, [summary.header.description]), *self.standing)
+        origin = tuple(header_lines(summary.header))
+        judged = summary.claims if measured else ()
+        verdicts = (f"{one.verdict.upper()} — {one.name}: {one.detail}." for one in judged)
+        claims = Block("Claims", items=tuple(verdicts))
+        absent = Block("Without a result", items=tuple(absent_lines(summary)))
+        tables = [table for section in self.sections for table in section.blocks if measured]
+        if not self.view.whole:
+            return _filled(Block(lines=(*first, *origin)), claims, absent, *tables)
+        words = tuple(f"{claim.name}: {claim.text}." for claim in judged)
+        read = [
+            Block(lines=first),
+            Block("Answer", tuple(self.answer), labelled=True),
+            claims,
+            *self.shortest,
+            Block("Figures", pictures=tuple(self.pictures)),
+            absent,
+        ]
+        every = _filled(Block("What the claims say", items=words), *tables)
+        folded = [
+            Block("All tables", folded=tuple(every)),
+            Block("Where these numbers come from", folded=(Block(lines=origin),)),
+        ]
+        return _filled(*read, *(folded if self.full else ()))
+
+
+def _filled(*blocks: Block) -> list[Block]:
+    """The blocks that have more than a title."""
+    return [one for one in blocks if replace(one, title="", labelled=False) != Block()]
 
 
 def header_lines(header: Header) -> list[str]:
@@ -165,15 +146,6 @@ def header_lines(header: Header) -> list[str]:
     if versions:
         lines.append(f"versions: {versions}")
     return lines
-
-
-# So many reasons are listed one by one, and so many cells that are not finished.
-_LISTED = 20
-_CELLS = 6
-# So many that failed are; of more, those with one error are one line.
-_FAILED = 5
-# So many names stand in a line.
-_NAMED = 5
 
 
 def standing_lines(summary: Summary) -> list[str]:
@@ -231,21 +203,11 @@ def absent_lines(summary: Summary) -> list[str]:
 
 def failure_lines(summary: Summary) -> list[str]:
     """Return a line for every failed cell; for every reason, where many failed or all did."""
-    if summary.counts.done and len(summary.failed) <= _FAILED:
-        return [f"{_place(failure)}: {failure.error}" for failure in summary.failed]
-    reasons = list(_by_reason(summary.failed))
-    more = len(reasons) - _LISTED
-    return [*reasons[:_LISTED], *([f"and {more} more reasons"] if more > 0 else [])]
-
-
-def _by_reason(failures: tuple[Failure, ...]) -> Iterator[str]:
-    for reason, cells in grouped(failures, lambda failure: failure.error).items():
-        yield (
-            f"{_place(cells[0])}: {reason}"
-            if len(cells) == 1
-            else f"{len(cells)} cells, e.g. {_place(cells[0])}: {reason}"
-        )
-
-
-def _place(failure: Failure) -> str:
-    return f"{failure.path} seed {failure.seed} (cell {failure.cell})"
+    each = summary.counts.done and len(summary.failed) <= _FAILED
+    groups = grouped(summary.failed, lambda one: one.cell if each else one.error).values()
+    lines = [
+        f"{f'{len(cells)} cells, e.g. ' if len(cells) > 1 else ''}{cells[0]}: {cells[0].error}"
+        for cells in groups
+    ]
+    more = len(lines) - _LISTED
+    return [*lines[:_LISTED], *([f"and {more} more reasons"] if more > 0 else [])]

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,7 @@ from maxk_lab.report.document import (
     UNDEFINED,
     WITHOUT,
     Block,
-    Bullets,
     Column,
-    Sheet,
     breaks_between,
     exact,
     label_of,
@@ -62,7 +61,7 @@ class Chapter:
     """The answer to one kind of study, its short table, and the notes on what these rest on."""
 
     answer: tuple[str, ...] = ()
-    short: tuple[Sheet, ...] = ()
+    short: tuple[Block, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -91,6 +90,10 @@ class Line:
         if isinstance(value, bool):
             return {"best": {True: "★", False: ""}}.get(name, {True: "yes", False: "no"})[value]
         return number(value) if isinstance(value, float) else spelled(value)
+
+    def why_undefined(self, name: str) -> str:
+        """Why one of its numbers has no value or no interval."""
+        return self.row.unfinished or self.numbers[name].interval.reason or "no interval"
 
 
 # A column, and what makes its texts.
@@ -135,15 +138,11 @@ class Section:
         """A line for each reason: which numbers of which rows have no value, and why."""
         found: dict[tuple[str, str], list[str]] = {}
         for line in self.lines:
-            reasons: dict[str, list[str]] = {}
-            for name, one in line.numbers.items():
-                if not one.interval.known:
-                    reason = line.row.unfinished or one.interval.reason or "no interval"
-                    reasons.setdefault(reason, []).append(name)
-            for reason, names in reasons.items():
+            without = [name for name, one in line.numbers.items() if not one.interval.known]
+            for reason, names in grouped(without, line.why_undefined).items():
                 headings = dict.fromkeys(told.heading for n in names if (told := described(n)))
-                every = len(names) == len(line.numbers)
-                which = "all" if every else ", ".join(filter(None, headings))
+                which = ", ".join(filter(None, headings))
+                which = "all" if len(names) == len(line.numbers) else which
                 if which:
                     found.setdefault((reason, which), []).append(line.row.key.path)
         return [f"{why}: {which} of {listed(on, _NAMED)}" for (why, which), on in found.items()]
@@ -157,17 +156,15 @@ class Section:
             self.lines,
             lambda line: (line.row.key.environment, getattr(line.row.key, "stage", None)),
         )
-        blocks: list[Block] = [
-            sheet for lines in places.values() for sheet in _sheets(self.kind, lines, self.ruled)
-        ]
+        blocks = [one for part in places.values() for one in _sheets(self.kind, part, self.ruled)]
         if self.undefined:
             same = any(line.startswith(SAME) for line in self.undefined)
             what = f" or an interval ({WITHOUT})" if same else ""
             title = f"{self.name.capitalize()} without a value ({UNDEFINED}){what}"
-            blocks.append(Bullets(title, tuple(self.undefined)))
+            blocks.append(Block(title, items=tuple(self.undefined)))
         return tuple(blocks)
 
-    def _of_chosen(self) -> Sheet:
+    def _of_chosen(self) -> Block:
         columns: list[_Texts] = [
             (Column(one, one not in _WORDS), partial(_chosen, one)) for one in self.chosen
         ]
@@ -209,7 +206,7 @@ def chapter(kind: StudyRow, pooled: Pooled[PooledRow], summary: Summary) -> Chap
     return Chapter(answer, tuple(_short(facts, notes)), notes)
 
 
-def _short(facts: Any, notes: Sequence[str]) -> Iterator[Sheet]:
+def _short(facts: Any, notes: Sequence[str]) -> Iterator[Block]:
     """The short table of the facts: a column for each field of its lines that any line has."""
     if not getattr(facts, "table", ()):
         return
@@ -241,7 +238,7 @@ def _field(name: str, line: BaseModel) -> str:
     return number(value) if isinstance(value, float) else spelled(value)
 
 
-def _sheets(kind: str, lines: Sequence[Line], ruled: bool) -> Iterator[Sheet]:
+def _sheets(kind: str, lines: Sequence[Line], ruled: bool) -> Iterator[Block]:
     """A table for each group of numbers and attributes that these rows have."""
     names = dict.fromkeys(name for line in lines for name in (*line.attributes, *line.numbers))
     groups = grouped(
@@ -265,7 +262,7 @@ def _sheets(kind: str, lines: Sequence[Line], ruled: bool) -> Iterator[Sheet]:
         ]
         breaks = breaks_between(sizes) if ruled and len(set(sizes)) < len(sizes) else ()
         columns: list[_Texts] = [
-            (Column(one.heading, not one.words), partial(_named, one.name)) for one in several
+            (Column(one.heading, not one.words), methodcaller("text", one.name)) for one in several
         ]
         # Neither repeated for every K (`K = 1`, `K = 2`), nor on every part of a wide table.
         captions = dict.fromkeys(f"{_OF_K.sub('', one.heading)}: {one.meaning}." for one in several)
@@ -276,10 +273,6 @@ def _sheets(kind: str, lines: Sequence[Line], ruled: bool) -> Iterator[Sheet]:
             title = f"{group[:1].upper()}{group[1:]}{of}: {where}"
             of_part = [*key, *columns[part * size : (part + 1) * size]]
             yield sheet(title, of_part, having, () if part else captions, breaks)
-
-
-def _named(name: str, line: Line) -> str:
-    return line.text(name)
 
 
 def _key_columns(kind: str, lines: Sequence[Line]) -> tuple[list[_Texts], list[str]]:

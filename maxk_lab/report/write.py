@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from maxk_lab.errors import LabError, first_line
 from maxk_lab.files import write_atomically
 from maxk_lab.report.document import FOLDER
-from maxk_lab.report.formats.last import note_files
 from maxk_lab.report.formats.render import CATALOGUE, rendered, rendered_together
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import Report
@@ -100,9 +99,7 @@ def write_report(
     texts = {out / files[format]: rendered(report, format) for format in chosen}
     for path, text in texts.items():
         write_atomically(path, text.encode())
-    written = [*texts, *(path for _, files in drawn for path in files)]
-    note_files(out, written, summary.made_of)
-    return written
+    return [*texts, *(path for _, files in drawn for path in files)]
 
 
 def write_together(reports: Sequence[Report], out: Path) -> list[Path]:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from maxk_lab.errors import LabError
-from maxk_lab.report.document import SAME, Sheet, compact, number, with_captions
+from maxk_lab.report.document import SAME, Block, compact, number, with_captions
 from maxk_lab.report.formats.latex import escape
 from maxk_lab.report.formats.render import FORMATS, render
 from maxk_lab.report.summarise import summarise_records
@@ -140,12 +140,9 @@ def test_a_run_without_any_record(lab):
 
 
 def test_a_caption_that_changes_is_said_in_full():
-    sheets = [
-        Sheet("a", (), (), ("one", "two")),
-        Sheet("b", (), (), ("one", "other")),
-        Sheet("c", (), (), ("two",)),
-    ]
-    assert [caption for _, caption in with_captions(sheets)] == [
+    captions = [("one", "two"), ("one", "other"), ("two",)]
+    tables = [Block(caption=caption) for caption in captions]
+    assert [table.caption for table in with_captions(tables)] == [
         ("one", "two"),
         ("other", SAME),
         ("two",),

@@ -7,17 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from maxk_lab.report.document import (
-    FOLDER,
-    Block,
-    Bullets,
-    Folded,
-    Paragraph,
-    Part,
-    Pictures,
-    Sheet,
-    label_of,
-)
+from maxk_lab.report.document import FOLDER, Block, label_of
 from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:
@@ -89,15 +79,24 @@ def latex(report: Report) -> str:
     return "\n\n".join([*parts, *_parts(report.blocks)]) + "\n"
 
 
-def _parts(blocks: Sequence[Part]) -> Iterator[str]:
+def _parts(blocks: Sequence[Block]) -> Iterator[str]:
     for block in blocks:
-        if isinstance(block, Folded):
+        if block.folded:
             yield rf"\clearpage \section*{{Appendix: {escape(block.title)}}}"
-            yield from _parts(block.blocks)
-        elif isinstance(block, Pictures):
+            yield from _parts(block.folded)
+        elif block.pictures:
             yield from map(_picture, block.pictures)
+        elif block.columns:
+            yield _longtable(block)
+        elif block.items:
+            items = "\n".join(rf"  \item {{}}{escape(item)}" for item in block.items)
+            lists = f"\\begin{{itemize}}\n{items}\n\\end{{itemize}}"
+            yield f"\\paragraph{{{escape(block.title)}}}\n{lists}"
         else:
-            yield _block(block)
+            titled = rf"\textbf{{{escape(block.title)}.}} " if block.title else ""
+            written = _line_of if block.labelled else escape
+            lines = "\\\\\n".join(f"{{}}{written(line)}" for line in block.lines)
+            yield rf"\noindent {titled}{lines}"
 
 
 def _picture(drawn: Figure) -> str:
@@ -129,26 +128,12 @@ def _spelled(letter: str) -> str:
     return escape(parts) if mark is None else f"${mark}{{{escape(parts)}}}$"
 
 
-def _block(block: Block) -> str:
-    if isinstance(block, Paragraph):
-        titled = rf"\textbf{{{escape(block.title)}.}} " if block.title else ""
-        written = _line_of if block.labelled else escape
-        lines = "\\\\\n".join(f"{{}}{written(line)}" for line in block.lines)
-        return rf"\noindent {titled}{lines}"
-    if isinstance(block, Bullets):
-        items = "\n".join(rf"  \item {{}}{escape(item)}" for item in block.items)
-        return (
-            f"\\paragraph{{{escape(block.title)}}}\n\\begin{{itemize}}\n{items}\n\\end{{itemize}}"
-        )
-    return _longtable(block)
-
-
 def _line_of(line: str) -> str:
     label, rest = label_of(line)
     return rf"\textbf{{{escape(label)}}} {escape(rest)}" if label else escape(rest)
 
 
-def _longtable(sheet: Sheet) -> str:
+def _longtable(sheet: Block) -> str:
     shape = "".join("r" if column.numeric else "l" for column in sheet.columns)
     caption = escape(" ".join((f"{sheet.title}.", *sheet.caption)))
     lines = [rf"\begin{{longtable}}{{{shape}}}", rf"\caption{{{caption}}} \\", r"\toprule"]

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from maxk_lab.report.document import (
-    FOLDER,
-    Bullets,
-    Folded,
-    Paragraph,
-    Part,
-    Pictures,
-    Sheet,
-    label_of,
-    with_captions,
-)
+from maxk_lab.report.document import FOLDER, Block, label_of, with_captions
 from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:
-    from maxk_lab.report.charts import Figure
     from maxk_lab.report.report import Report
 
 # Marks that act wherever they stand. Brackets do so only together: those of an interval stay.
@@ -36,25 +25,28 @@ def markdown(report: Report) -> str:
     return "\n\n".join([f"# {escape(report.title)}", *_parts(report.blocks)]) + "\n"
 
 
-def _parts(blocks: Sequence[Part]) -> Iterator[str]:
-    for block, caption in with_captions(blocks):
-        if isinstance(block, Folded):
+def _parts(blocks: Iterable[Block]) -> Iterator[str]:
+    for block in with_captions(blocks):
+        if block.folded:
             yield f"<details>\n<summary>{escape(block.title)}</summary>"
-            yield from _parts(block.blocks)
+            yield from _parts(block.folded)
             yield "</details>"
-        elif isinstance(block, Pictures):
-            yield "## Figures"
-            yield from map(_picture, block.pictures)
-        elif isinstance(block, Paragraph):
-            yield from [f"## {escape(block.title)}"] if block.title else []
-            yield "  \n".join(
-                _line(line) if block.labelled else escape(line) for line in block.lines
-            )
-        elif isinstance(block, Bullets):
-            items = "\n".join(f"- {escape(item)}" for item in block.items)
-            yield f"## {escape(block.title)}\n\n{items}"
-        else:
-            yield _sheet(block, caption)
+            continue
+        if block.title:
+            yield f"## {escape(block.title)}"
+        if block.lines:
+            yield "  \n".join(map(_line if block.labelled else escape, block.lines))
+        if block.items:
+            yield "\n".join(f"- {escape(item)}" for item in block.items)
+        for one in block.pictures:
+            yield f"![{escape(one.title)}]({quote(f'{FOLDER}/{one.name}.png')})"
+            yield ". ".join(filter(None, (f"**{escape(one.title)}**", escape(one.caption))))
+        if block.columns:
+            rule = " | ".join("---:" if one.numeric else "---" for one in block.columns)
+            head, *rows = map(_row, ([one.heading for one in block.columns], *block.rows))
+            yield "\n".join([head, f"| {rule} |", *rows])
+        if block.caption:
+            yield "  \n".join(map(escape, block.caption))
 
 
 def _line(line: str) -> str:
@@ -62,21 +54,8 @@ def _line(line: str) -> str:
     return f"**{escape(label)}** {escape(rest)}" if label else escape(rest)
 
 
-def _picture(drawn: Figure) -> str:
-    words = ". ".join(filter(None, (f"**{escape(drawn.title)}**", escape(drawn.caption))))
-    return f"![{escape(drawn.title)}]({quote(f'{FOLDER}/{drawn.name}.png')})\n\n{words}"
-
-
-def _sheet(sheet: Sheet, caption: Sequence[str]) -> str:
-    lines = [
-        [column.heading for column in sheet.columns],
-        ["---:" if column.numeric else "---" for column in sheet.columns],
-        *sheet.rows,
-    ]
-    rows = [f"| {' | '.join(map(escape, line))} |" for line in lines]
-    rows[1] = f"| {' | '.join(lines[1])} |"
-    below = "  \n".join(map(escape, caption))
-    return f"## {escape(sheet.title)}\n\n" + "\n".join(rows) + (f"\n\n{below}" if below else "")
+def _row(texts: Sequence[str]) -> str:
+    return f"| {' | '.join(map(escape, texts))} |"
 
 
 def escape(text: str) -> str:

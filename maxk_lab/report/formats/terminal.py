@@ -11,17 +11,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from maxk_lab.report.document import (
-    Block,
-    Bullets,
-    Folded,
-    Paragraph,
-    Part,
-    Pictures,
-    Sheet,
-    label_of,
-    with_captions,
-)
+from maxk_lab.report.document import Block, label_of, with_captions
 from maxk_lab.report.formats.console import PlainConsole
 from maxk_lab.visible import visible_line
 
@@ -36,8 +26,6 @@ _STYLES = {
     "biased": "red",
     "alarm": "yellow",
 }
-
-
 # The columns of a label of an answer.
 _LABEL = 9
 
@@ -57,31 +45,29 @@ def terminal(report: Report) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def _print_all(console: PlainConsole, blocks: Sequence[Part]) -> None:
-    for block, caption in with_captions(blocks):
-        if isinstance(block, Folded):
+def _print_all(console: PlainConsole, blocks: Sequence[Block]) -> None:
+    for block in with_captions(blocks):
+        if block.folded:
             console.print()
             console.print(Rule(Text(block.title), characters="─", style="dim"))
-            _print_all(console, block.blocks)
-        elif not isinstance(block, Pictures):
-            _print(console, block, caption)
+            _print_all(console, block.folded)
+        elif not block.pictures:
+            _print(console, block)
 
 
-def _print(console: PlainConsole, block: Block, caption: Sequence[str]) -> None:
+def _print(console: PlainConsole, block: Block) -> None:
     if block.title:
         console.print()
         console.print(Text(block.title, style="bold"))
-    if isinstance(block, Paragraph):
-        for line in block.lines:
-            label, rest = label_of(line) if block.labelled else ("", line)
-            console.print(_beside(Text(label, style="bold"), Text(rest)) if label else Text(line))
-    elif isinstance(block, Bullets):
-        for item in block.items:
-            console.print(_beside(Text("-"), _styled(item), 1))
-    else:
+    for line in block.lines:
+        label, rest = label_of(line) if block.labelled else ("", line)
+        console.print(_beside(Text(label, style="bold"), Text(rest)) if label else Text(line))
+    for item in block.items:
+        console.print(_beside(Text("-"), _styled(item), 1))
+    if block.columns:
         console.print(_table(block, console.width))
-        for line in caption:
-            console.print(Text(line, style="dim"))
+    for line in block.caption:
+        console.print(Text(line, style="dim"))
 
 
 def _beside(label: Text, rest: Text, width: int = _LABEL) -> Table:
@@ -93,7 +79,7 @@ def _beside(label: Text, rest: Text, width: int = _LABEL) -> Table:
     return grid
 
 
-def _table(sheet: Sheet, width: int) -> Table:
+def _table(sheet: Block, width: int) -> Table:
     # An interval breaks between its ends; a name would break within a word, and does so only
     # where room is short.
     longest = [

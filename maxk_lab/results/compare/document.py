@@ -7,16 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue, load
-from maxk_lab.report.document import (
-    Block,
-    Bullets,
-    Column,
-    Paragraph,
-    Sheet,
-    compact,
-    number,
-    sheet,
-)
+from maxk_lab.report.document import Block, Column, compact, number, sheet
 from maxk_lab.report.formats.data import csv_of, safe_text
 from maxk_lab.report.formats.render import FormatRow
 from maxk_lab.report.tables import Effect, Estimate, axes, grouped
@@ -56,8 +47,8 @@ class Document:
             "Alarms": found.alarms,
             "Not compared": [f"{one.state}: {one.path}. {one.reason}" for one in found.absences],
         }
-        bullets = [Bullets(title, tuple(lines)) for title, lines in lists.items() if lines]
-        return [Paragraph(tuple(_first_lines(found))), *bullets, *_sheets(found)]
+        listed = [Block(title, items=tuple(lines)) for title, lines in lists.items() if lines]
+        return [Block(lines=tuple(_first_lines(found))), *listed, *_sheets(found)]
 
 
 def record(told: Number) -> dict[str, Any]:
@@ -133,7 +124,7 @@ def _of_claim(claim: ClaimChange) -> str:
     return f"{mark}{claim.name}: {claim.a} -> {claim.b}{other}{detail}"
 
 
-def _sheets(found: Comparison) -> Iterator[Sheet]:
+def _sheets(found: Comparison) -> Iterator[Block]:
     """A table for each kind of study: what is told first, by its verdict."""
     compared = [one for one in found.numbers if one.verdict != "identical"]
     for kind, lines in _by_kind(compared).items():

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from stored import damage, forget
 from written_runs import WriteRun
 
-from maxk_lab.report.formats.last import FILE, last_verdicts, note_files, outdated_files
+from maxk_lab.report.formats.last import last_verdicts, outdated_files
 from maxk_lab.report.summarise import summarise
 from maxk_lab.report.view import View
 from maxk_lab.report.write import write_report
@@ -23,6 +21,7 @@ from maxk_lab.sweeps.spec.load import load_spec
 CLAIM = "claims=[{name: c, kind: unbiased, detectable: 9, where: {baseline: none}}]"
 # A part has no figures, which take their time.
 PART = View(sort="variance")
+TEXTS = {"report.md", "report.html", "report.json", "table.csv", "table.tex"}
 
 
 @pytest.fixture
@@ -67,24 +66,7 @@ def test_a_change_ends_them_whatever_the_times_say(reported: RunDirectory, chang
     for path in (reported.records_path, reported.spec_path, *reported.records_path.iterdir()):
         os.utime(path, (1, 1))
     assert last_verdicts(reported) is None
-    texts = {"report.md", "report.html", "report.json", "table.csv", "table.tex"}
-    assert names(reported) == texts | {FILE}
-
-
-def test_figures_that_are_drawn_anew_make_no_verdict_new(reported: RunDirectory) -> None:
-    """As tracking does, after every run."""
-    change_record(reported)
-    (figure := reported.report_path / "figures" / "new.png").parent.mkdir()
-    figure.write_text("new")
-    note_files(reported.report_path, [figure], summarise(reported).made_of)
-    assert last_verdicts(reported) is None
-    assert names(reported) == {
-        "report.md",
-        "report.html",
-        "report.json",
-        "table.csv",
-        "table.tex",
-    }
+    assert names(reported) == TEXTS
 
 
 def test_a_copy_keeps_them(reported: RunDirectory) -> None:
@@ -95,21 +77,18 @@ def test_a_copy_keeps_them(reported: RunDirectory) -> None:
 
 
 def test_only_what_reports_write_is_theirs(reported: RunDirectory) -> None:
-    folder = reported.report_path
-    (folder / "notes.txt").write_text("mine")
-    (folder / "report.md").unlink()
-    told = json.loads((folder / FILE).read_text())
-    told["../../precious"] = told["figures/../../../precious"] = told["report.md"]
-    Path("results/precious").write_text("mine")
-    (folder / FILE).write_text(json.dumps(told))
+    (figures := reported.report_path / "figures").mkdir()
+    for name in ("notes.txt", "figures/variance.png", "figures/mine.xcf"):
+        (reported.report_path / name).write_text("mine")
+    (reported.report_path / "report.md").unlink()
     change_record(reported)
-    assert names(reported) == {"report.html", "report.json", "table.csv", "table.tex", FILE}
+    assert names(reported) == TEXTS - {"report.md"} | {"figures/variance.png"}
+    assert len(list(figures.iterdir())) == 2
 
 
-@pytest.mark.parametrize("file", [FILE, "report.json"])
 @pytest.mark.parametrize("text", ["", "[]", "{}", "1", '{"claims": [1]}'])
-def test_what_cannot_be_read_tells_nothing(reported: RunDirectory, file: str, text: str) -> None:
-    (reported.report_path / file).write_text(text)
+def test_what_cannot_be_read_tells_nothing(reported: RunDirectory, text: str) -> None:
+    (reported.report_path / "report.json").write_text(text)
     assert last_verdicts(reported) is None
     assert outdated_files(reported) == []
 

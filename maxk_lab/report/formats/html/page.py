@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
-from maxk_lab.report.document import UNDEFINED, Bullets, Folded, Paragraph, Sheet, with_captions
+from maxk_lab.report.document import UNDEFINED, with_captions
 from maxk_lab.report.naming import short_names
 from maxk_lab.report.report import Report, absent_lines
 from maxk_lab.report.sections import Section
@@ -180,36 +180,20 @@ def _run(name: str, report: Report) -> dict[str, Any]:
         "counts": {state: count for state, count in (verdict_counts | counts).items() if count},
         "answer": report.answer,
         "claims": summary.claims if summary.counts.done else (),
-        "short": [_block(sheet, sheet.caption) for sheet in report.shortest],
-        "absent": list(absent_lines(summary)),
+        "short": report.shortest,
+        "absent": absent_lines(summary),
         "folded": [
-            {
-                "title": fold.title,
-                "blocks": [_block(*captioned) for captioned in with_captions(fold.blocks)],
-            }
-            for fold in report.blocks
-            if isinstance(fold, Folded)
+            (block.title, list(with_captions(block.folded)))
+            for block in report.blocks
+            if block.folded
         ],
-    }
-
-
-def _block(block: Paragraph | Bullets | Sheet, caption: Sequence[str]) -> dict[str, Any]:
-    """The block as the template has it: lines, points or a sheet, below a title."""
-    return {
-        "title": block.title,
-        "lines": block.lines if isinstance(block, Paragraph) else (),
-        "points": block.items if isinstance(block, Bullets) else (),
-        "sheet": block if isinstance(block, Sheet) else None,
-        "caption": caption,
     }
 
 
 def _captions(sections: Iterable[Section]) -> list[str]:
     """The lines below the tables of chosen columns."""
-    sheets = (
-        block for one in sections if one.chosen for block in one.blocks if isinstance(block, Sheet)
-    )
-    return list(dict.fromkeys(line for sheet in sheets for line in sheet.caption))
+    tables = (table for one in sections if one.chosen for table in one.blocks)
+    return list(dict.fromkeys(line for table in tables for line in table.caption))
 
 
 def _columns(sections: Sequence[Section]) -> list[dict[str, Any]]:
