@@ -85,9 +85,9 @@ def decoded(row: Row, other: Row, way: str, k: int = 1) -> Row:
     """
     from maxk_lab.studies.training.compare import difference
 
-    mine, theirs = (each.measured.decoded.get(way) for each in (row, other))
-    given(mine and theirs, f"{row} and {other} were decoded by {way}")
-    found = difference(mine, theirs, k, 0.95)
+    both = all(way in each.measured.decoded for each in (row, other))
+    given(both, f"{row} and {other} were decoded by {way}")
+    found = difference(row.measured, other.measured, k, 0.95, way)
     ends = {"difference_low": found.low, "difference_high": found.high}
     return Row(row.run, {"difference": found.value} | ends)
 

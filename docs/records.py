@@ -144,9 +144,9 @@ class Run:
     @cached_property
     def apart(self) -> Any:
         """The differences between trainings that are significant, corrected for all."""
-        from maxk_lab.studies.training.compare import tested
+        from maxk_lab.studies.training.compare import corrected
 
-        return tested(self.report.summary.studies["training"].rows, self.values["alpha"])
+        return corrected(self.report.summary.studies["training"].rows, self.values["alpha"])
 
     @cached_property
     def asked(self) -> list[int]:

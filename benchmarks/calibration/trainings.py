@@ -29,8 +29,8 @@ from maxk_lab.statistics.seeds import (
     quantile_interval,
     skewed_mean,
 )
-from maxk_lab.studies.training.compare import beaten, tested, with_differences_to
-from maxk_lab.studies.training.row import Trained, TrainingRow
+from maxk_lab.studies.training.compare import beaten, corrected, with_differences_to
+from maxk_lab.studies.training.row import SAMPLED, Decoding, TrainingRow
 from maxk_lab.training.settings import Settings
 
 Draw = Callable[[Generator, Sequence[int]], Array]
@@ -227,15 +227,18 @@ class _Key(NamedTuple):
 def _row(name: str, curves: Array) -> TrainingRow:
     """A trained row of curves [S, K] and nothing else."""
     seeds = range(len(curves))
+    ends = Decoding(
+        means=curves,
+        ks=tuple(range(1, curves.shape[1] + 1)),
+        curve=tuple(over_seeds(values, LEVEL) for values in curves.T),
+    )
     return TrainingRow(
         key=_Key(name),
         cells=dict.fromkeys(seeds, ""),
         finished=tuple(seeds),
         catalogued_unbiased=True,
         settings=Settings(),
-        ks=tuple(range(1, curves.shape[1] + 1)),
-        curve=tuple(over_seeds(values, LEVEL) for values in curves.T),
-        by_seed={number: Trained(tuple(curves[number].tolist()), {}) for number in seeds},
+        decoded={SAMPLED: ends},
     )
 
 
@@ -256,7 +259,7 @@ def of_winners(repetitions: int, rows: int = 8, seeds: int = 5) -> Iterator[Row]
             losers = [row for k in (1, 2) for row in beaten(study, k, ALPHA, ks=2)]
             ruled_out.append(any(row is study[0] for row in losers))
             against = [with_differences_to(row, study[0], LEVEL) for row in study[1:]]
-            told.append(min(tested(against, ALPHA).p_adjusted.values(), default=1.0) < ALPHA)
+            told.append(min(corrected(against, ALPHA).p_adjusted.values(), default=1.0) < ALPHA)
         where = f"{rows} equal rows, {seeds} seeds, 2 K{shape}"
         yield counted(where, "the best ruled out", ALPHA, ruled_out, repetitions)
         yield counted(where, "any better or worse", ALPHA, told, repetitions)

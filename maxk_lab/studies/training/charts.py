@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from maxk_lab.report import charts as draw
@@ -16,7 +17,7 @@ from maxk_lab.report.model import Summary
 from maxk_lab.report.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds import over_seeds
-from maxk_lab.studies.training.compare import places_of, seed_pairs
+from maxk_lab.studies.training.compare import places_of
 from maxk_lab.studies.training.row import UNBIASED, TrainingRow
 
 LOG = "log/"
@@ -98,7 +99,7 @@ _Line = tuple[str, Interval, dict[str, Any]]
 
 def _at_the_end(row: TrainingRow) -> Iterator[_Line]:
     ends = {"max": dict(enumerate(row.curve, start=1)), "difference": row.differences}
-    for name, by_k in (ends | {"gap": row.gaps}).items():
+    for name, by_k in (ends | {"gap": row.sampled.gaps}).items():
         for k, found in by_k.items():
             yield name, found, {"at_k": k}
 
@@ -119,12 +120,12 @@ def _apart(row: TrainingRow, other: TrainingRow, number: int, k: int, level: flo
     """The difference during training, paired by seed; without an interval where there is one."""
     nothing = Interval(math.nan, math.nan, math.nan, level)
     rollouts = [[evaluation.rollouts for evaluation in each.evaluations] for each in (row, other)]
-    if rollouts[0] != rollouts[1] or set(row.by_seed) != set(other.by_seed):
+    if rollouts[0] != rollouts[1] or row.finished != other.finished:
         return nothing
-    pairs = [[one.during[number].get(k) for one in pair] for pair in seed_pairs(row, other)]
-    values = [mine - its for mine, its in pairs if mine is not None and its is not None]
-    if len(values) < len(pairs):
+    mine, theirs = (each.evaluations[number].means.get(k) for each in (row, other))
+    if mine is None or theirs is None:
         return nothing
+    values = np.subtract(mine, theirs).tolist()
     if len(values) == 1:
         return Interval(values[0], math.nan, math.nan, level)
     return over_seeds(values, level, row.within.of_differences)

@@ -34,7 +34,8 @@ from maxk_lab.studies.training.pool import SAME_REWARD, gap, gap_range
 from maxk_lab.studies.training.row import (
     FORCED,
     OWN_TEMPERATURE,
-    Trained,
+    SAMPLED,
+    Decoding,
     TrainingKey,
     TrainingRow,
     place_setting,
@@ -56,7 +57,7 @@ def judged(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Pooled
     rows = []
     for row in pooled.rows:
         other = compared_with(row, pooled.rows)
-        rows.append(row if other is row else _compared(row, other, level))
+        rows.append(row if other is row else with_differences_to(row, other, level))
     verdicts = {}
     for place in places_of(rows, level):
         best = {k: place.may_be_best(k, len(place.ks)) for k in place.ks} if place.known else {}
@@ -85,119 +86,108 @@ def compared_with(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
 
     def rank(other: TrainingRow) -> tuple[int, int]:
         started = other.settings.start == row.settings.start
-        kinds = [other.is_pomo, _is_plain(other)]
-        tiers = [*(is_kind and started for is_kind in kinds), *kinds]
-        return next((i for i, so in enumerate(tiers) if so), len(tiers)), unlike(other)
+        return _kind(other) + (0 if started and _kind(other) < _OTHER else _OTHER), unlike(other)
 
     first = min(same, key=rank)
     if first is not row:
         return first
-    plainer: list[TrainingRow] = []
-    if row.is_pomo or _is_plain(row):
-        plainer = [other for other in same if (other.is_pomo if row.is_pomo else _is_plain(other))]
-    fewer = [other for other in plainer if _odd(other) < _odd(row)]
-    return min(fewer, key=lambda other: (_odd(other), unlike(other)), default=row)
+    alike = [other for other in same if _kind(other) == _kind(row) < _OTHER]
+    return min([row, *alike], key=lambda other: (len(unusual(other.key.setting)), unlike(other)))
+
+
+# Rows are POMO's loss (0), plain RLOO (1), or another.
+_OTHER = 2
+
+
+def _kind(row: TrainingRow) -> int:
+    unbiased = row.key.baseline in _PLAIN and row.catalogued_unbiased
+    plain = unbiased and Method.parse(row.key.estimator, k=row.key.k).k == 1
+    return 0 if row.is_pomo else 1 if plain else _OTHER
 
 
 def _place(row: TrainingRow) -> tuple[str, Setting, int]:
     return row.key.environment, place_setting(row.key.setting), row.key.n
 
 
-def _is_plain(row: TrainingRow) -> bool:
-    unbiased = row.key.baseline in _PLAIN and row.catalogued_unbiased
-    return unbiased and Method.parse(row.key.estimator, k=row.key.k).k == 1
-
-
-def _odd(row: TrainingRow) -> int:
-    """The number of settings that are not the default."""
-    return len(unusual(row.key.setting))
-
-
-def _compared(row: TrainingRow, other: TrainingRow, level: float) -> TrainingRow:
-    """The row compared with this other, in every decoding that both have."""
-    decoded = {
-        name: with_differences_to(mine, other.decoded[name], level)
-        if name in other.decoded
-        else mine
-        for name, mine in row.decoded.items()
-    }
-    found = with_differences_to(row, other, level)
-    robust = dict(row.robust)
-    if robust:
-        better = {"improvement": improvement_over(row, other, row.ks[-1], level)}
-        robust = {"iqm": robust.pop("iqm")} | better | robust
-    return replace(found, decoded=decoded, robust=robust)
-
-
 def with_differences_to(row: TrainingRow, other: TrainingRow, level: float) -> TrainingRow:
-    """The row with its differences to this other, at every K that is kept."""
+    """The row with its differences to this other, in every decoding that both have."""
+    decoded, robust = dict(row.decoded), row.robust
+    for name, mine in row.decoded.items():
+        if name == SAMPLED or name in other.decoded:
+            decoded[name] = _compared(row, other, mine, name, level)
+    if robust:
+        better = improvement_over(row, other, row.sampled.ks[-1], level)
+        robust = {"iqm": robust["iqm"], "improvement": better, **robust}
+    return replace(row, compared_with=other.key.path, decoded=decoded, robust=robust)
+
+
+def _compared(
+    row: TrainingRow, other: TrainingRow, mine: Decoding, decoding: str, level: float
+) -> Decoding:
+    """One decoding of the row with its differences, at every K that is kept."""
     won = {}
-    for k in row.ks:
-        of_seeds = [] if why_not_paired(row, other, k) else _by_seed(row, other, k)
-        won[k] = sum(one > 0 for one in of_seeds), sum(one < 0 for one in of_seeds)
+    for k in mine.ks:
+        apart = np.empty(0)
+        if not why_not_paired(row, other, k, decoding):
+            apart = mine.means[:, k - 1] - other.decoded[decoding].means[:, k - 1]
+        won[k] = int((apart > 0).sum()), int((apart < 0).sum())
     return replace(
-        row,
-        compared_with=other.key.path,
-        differences={k: difference(row, other, k, level) for k in row.ks},
-        p_values={k: difference_p_value(row, other, k) for k in row.ks},
+        mine,
+        differences={k: difference(row, other, k, level, decoding) for k in mine.ks},
+        p_values={k: difference_p_value(row, other, k, decoding) for k in mine.ks},
         won=won,
     )
 
 
-def difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
-    """Final Max@k of `row` minus that of `other`, paired by seed.
+def difference(
+    row: TrainingRow, other: TrainingRow, k: int, level: float, decoding: str = SAMPLED
+) -> Interval:
+    """Final Max@k of `row` minus that of `other` in the same decoding, paired by seed.
 
     With one seed it is paired by instance, and says nothing of other training runs.
     """
-    values, reason = _pairs(row, other, k)
+    values, reason = _pairs(row, other, k, decoding)
     if reason:
         return undefined(level, reason)
     over = over_instances if row.one_seed else over_seeds
     return over(values, level, row.within.of_differences)
 
 
-def difference_p_value(row: TrainingRow, other: TrainingRow, k: int) -> float:
+def difference_p_value(
+    row: TrainingRow, other: TrainingRow, k: int, decoding: str = SAMPLED
+) -> float:
     """The two-sided p-value of no difference at k; NaN where there is no interval."""
-    values, reason = _pairs(row, other, k)
+    values, reason = _pairs(row, other, k, decoding)
     if reason:
         return math.nan
     one = row.one_seed
     return p_value_over_instances(values) if one else p_value(values, row.within.of_differences)
 
 
-def _pairs(row: TrainingRow, other: TrainingRow, k: int) -> tuple[list[float], str]:
+def _pairs(row: TrainingRow, other: TrainingRow, k: int, decoding: str) -> tuple[list[float], str]:
     """The differences by seed, of one seed by its instances; or why there are none."""
-    if reason := why_not_paired(row, other, k):
+    if reason := why_not_paired(row, other, k, decoding):
         return [], reason
+    mine, theirs = row.decoded[decoding], other.decoded[decoding]
     if not row.one_seed:
-        return _by_seed(row, other, k), ""
-    ((mine, theirs),) = seed_pairs(row, other)
-    if k not in mine.per_instance or k not in theirs.per_instance:
+        return (mine.means[:, k - 1] - theirs.means[:, k - 1]).tolist(), ""
+    if k not in mine.values or k not in theirs.values:
         return [], f"no values per instance at K = {k}"
-    return np.subtract(mine.per_instance[k], theirs.per_instance[k]).tolist(), ""
+    return (mine.values[k][0] - theirs.values[k][0]).tolist(), ""
 
 
-def _by_seed(row: TrainingRow, other: TrainingRow, k: int) -> list[float]:
-    return [mine.curve[k - 1] - theirs.curve[k - 1] for mine, theirs in seed_pairs(row, other)]
-
-
-def why_not_paired(row: TrainingRow, other: TrainingRow, k: int) -> str:
+def why_not_paired(row: TrainingRow, other: TrainingRow, k: int, decoding: str = SAMPLED) -> str:
     """Why the two have no pairs of values at K = k; empty where they have."""
     for each in (row, other):
         if each.reason:
             return f"{each.key.path}: {each.reason}"
-        if each.final(k) is None:
+        if not 1 <= k <= each.decoded[decoding].means.shape[1]:
             return f"{each.key.path}: fewer than {k} samples per evaluation"
-    if set(row.by_seed) != set(other.by_seed):
+    if row.finished != other.finished:
         return f"{row.key.path} and {other.key.path} have different seeds"
-    if any(mine.instances != theirs.instances for mine, theirs in seed_pairs(row, other)):
+    if row.instances != other.instances:
         return f"{row.key.path} and {other.key.path} were evaluated on different instances"
     return ""
-
-
-def seed_pairs(row: TrainingRow, other: TrainingRow) -> list[tuple[Trained, Trained]]:
-    """The ends of each seed of both."""
-    return [(row.by_seed[seed], other.by_seed[seed]) for seed in sorted(row.by_seed)]
 
 
 def improvement_over(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
@@ -209,27 +199,24 @@ def improvement_over(row: TrainingRow, other: TrainingRow, k: int, level: float)
     """
     if reason := why_not_paired(row, other, k):
         return undefined(level, reason)
-    pairs = [[one.per_instance.get(k) for one in pair] for pair in seed_pairs(row, other)]
-    if any(values is None for pair in pairs for values in pair):
+    mine, theirs = (each.sampled.values.get(k) for each in (row, other))
+    if mine is None or theirs is None:
         return undefined(level, f"no values per instance at K = {k}")
-    wins = []
-    for mine, theirs in np.array(pairs):
-        same = np.isclose(mine, theirs, rtol=SAME_REWARD, atol=0)
-        wins.append(improvement(np.where(same, theirs, mine), theirs))
-    return probability_interval(np.array(wins), level=level)
+    same = np.isclose(mine, theirs, rtol=SAME_REWARD, atol=0)
+    return probability_interval(improvement(np.where(same, theirs, mine), theirs), level=level)
 
 
 def gap_difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
     """The gap of `row` at K = k minus that of `other`, which has the same seeds and instances."""
-    pairs = seed_pairs(row, other)
-    if not all(one.optima and k in one.per_instance for pair in pairs for one in pair):
+    both = (row, other)
+    if not all(k in one.sampled.values and all(one.optima) for one in both):
         return undefined(level, f"no optima, or no values per instance, at K = {k}")
-    gaps = [[gap(one.per_instance[k], one.optima) for one in pair] for pair in pairs]
+    mine, theirs = (gap(one.sampled.values[k], one.optima) for one in both)
     optimum = min(row.optimum, other.optimum, key=lambda one: one.exact)
     # Of rewards whose range is known it is on the same scale as their difference: of rewards of 0
     # or 1 the two are one quantity.
     within = gap_range(optimum, row.within).of_differences
-    return of_instances([(mine - theirs).tolist() for mine, theirs in gaps], level, within)
+    return of_instances((mine - theirs).tolist(), level, within)
 
 
 def effect(row: TrainingRow, other: TrainingRow, name: str, level: float) -> Effect | None:
@@ -252,18 +239,16 @@ def judge(
     interval is over instances and knows nothing of other runs.
     """
     level = 1 - alpha / len(met)
-    decoding = {"best": OWN_TEMPERATURE, "forced": FORCED}.get(claim.decoding, claim.way)
+    decoding = {"best": OWN_TEMPERATURE, "forced": FORCED}.get(claim.decoding, claim.way) or SAMPLED
     verdicts: list[Judged] = []
     for row, partner in met:
         pair = f"{row.key.path} minus {partner.key.path}"
-        mine, theirs = (
-            one if decoding is None else one.decoded.get(decoding) for one in (row, partner)
-        )
-        if mine is None or theirs is None:
+        ends = [one.decoded.get(decoding, Decoding()) for one in (row, partner)]
+        if decoding != SAMPLED and not all(end.ks for end in ends):
             old = " (records from before that have no curve: --force)" if decoding == FORCED else ""
             verdicts.append(Judged("undecided", f"{pair}: not every policy was decoded so{old}"))
             continue
-        found = difference(mine, theirs, claim.at_k, level)
+        found = difference(row, partner, claim.at_k, level, decoding)
         text = f"{pair}: {shown(found)}"
         if row.one_seed:
             text += ", of one seed: another may end differently"
@@ -271,7 +256,7 @@ def judge(
             continue
         at = f", at {100 * level:.4g} %" if len(met) == 1 else ""
         words = f"{text} over {len(row.cells)} seeds{at}"
-        if apart := sorted({*mine.apart, *theirs.apart}):
+        if apart := sorted({seed for end in ends for seed in end.apart}):
             words += f"; seed {', '.join(map(str, apart))} ended apart from the others"
         verdict = strict_side(found, claim.at_least, claim.at_most)
         verdicts.append(Judged(verdict, words, found))
@@ -283,10 +268,11 @@ def has_value(found: Interval | None) -> bool:
     return found is not None and not math.isnan(found.value)
 
 
-def shown_ks(rows: Sequence[TrainingRow]) -> list[int]:
+def shown_ks(rows: Sequence[TrainingRow], decoding: str = SAMPLED) -> list[int]:
     """The K of interest: 1, those that were trained for, and all samples of an evaluation."""
-    wanted = {1, *(row.key.k for row in rows), *(len(row.curve) for row in rows)}
-    return sorted(wanted & {k for row in rows for k in row.ks})
+    ends = [row.decoded.get(decoding, Decoding()) for row in rows]
+    wanted = {1, *(row.key.k for row in rows), *(len(end.curve) for end in ends)}
+    return sorted(wanted & {k for end in ends for k in end.ks})
 
 
 @dataclass(frozen=True)
@@ -299,6 +285,7 @@ class Tested:
 
     p_adjusted: Mapping[tuple[TrainingKey, int], float]
     alpha: float
+    decoding: str = SAMPLED
 
     @property
     def comparisons(self) -> int:
@@ -309,29 +296,29 @@ class Tested:
         """1 for significantly better, -1 for significantly worse, 0 for neither."""
         if self.p_adjusted.get((row.key, k), 1.0) >= self.alpha:
             return 0
-        return 1 if row.differences[k].value > 0 else -1
+        return 1 if row.decoded[self.decoding].differences[k].value > 0 else -1
 
     def at(self, row: TrainingRow, sign: int) -> list[int]:
         """The K at which the difference is significant and of this sign."""
         return [k for key, k in self.p_adjusted if key == row.key and self.sign(row, k) == sign]
 
 
-def tested(rows: Sequence[TrainingRow], alpha: float) -> Tested:
-    """Test the differences of these rows, corrected together (Holm 1979).
+def corrected(rows: Sequence[TrainingRow], alpha: float, decoding: str = SAMPLED) -> Tested:
+    """Test the differences of these rows in a decoding, corrected together (Holm 1979).
 
     They are those of all environments of a study, at the K that it asks about: 1, those that it
     trains for, and all samples. An answer about all of these is then as sure as one of them, and
     the points between, which only draw a curve, take no power from it.
     """
-    asked = set(shown_ks(rows))
+    asked = set(shown_ks(rows, decoding))
     p_values = {
         (row.key, k): p_value
         for row in rows
-        for k, p_value in row.p_values.items()
+        for k, p_value in row.decoded.get(decoding, Decoding()).p_values.items()
         if k in asked and not math.isnan(p_value)
     }
     adjusted = Family("reference", len(p_values), alpha, "holm").adjusted(p_values)
-    return Tested({key: adjusted[key] for key in p_values}, alpha)
+    return Tested({key: adjusted[key] for key in p_values}, alpha, decoding)
 
 
 def beaten(rows: Sequence[TrainingRow], k: int, alpha: float, ks: int = 1) -> list[TrainingRow]:
@@ -445,7 +432,7 @@ class Place:
 
 def places_of(rows: Sequence[TrainingRow], level: float) -> list[Place]:
     """The places of a study, by environment and n."""
-    groups, together = grouped(rows, _place), tested(rows, 1 - level)
+    groups, together = grouped(rows, _place), corrected(rows, 1 - level)
     several = len({n for *_, n in groups}) > 1
     found = []
     for (_, setting, n), members in groups.items():

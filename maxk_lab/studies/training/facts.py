@@ -15,11 +15,11 @@ from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.compare import (
     Place,
     Tested,
+    corrected,
     difference,
     has_value,
     places_of,
     shown_ks,
-    tested,
     with_differences_to,
 )
 from maxk_lab.studies.training.pool import POMO_WAY
@@ -130,8 +130,7 @@ def facts(pooled: Pooled[TrainingRow], summary: Summary) -> Facts:
     """The facts of these rows, of which there are some."""
     level = summary.level
     places = places_of(pooled.rows, level)
-    own = [row.decoded[OWN_TEMPERATURE] for row in pooled.rows if OWN_TEMPERATURE in row.decoded]
-    at_own = tested(own, 1 - level)
+    at_own = corrected(pooled.rows, 1 - level, OWN_TEMPERATURE)
     answers = [_answer(place, at_own, alone=len(places) == 1) for place in places]
     worse = Counter(one.name for answer in answers for one in answer.worse)
     return Facts(
@@ -164,7 +163,7 @@ def _answer(place: Place, at_own: Tested, *, alone: bool) -> Answer:
         highest=[place.names[row.key] for row in best],
         reference_is_highest=best[0] is reference,
         compared=len(place.compared),
-        apart=[place.names[row.key] for row in place.known if row.apart],
+        apart=[place.names[row.key] for row in place.known if row.sampled.apart],
         tied=[
             place.names[row.key]
             for row in place.may_be_best(top)
@@ -185,9 +184,9 @@ def _answer(place: Place, at_own: Tested, *, alone: bool) -> Answer:
             answer.cost = _of(place, use, 1, among)
         tuned = use.decoded.get(OWN_TEMPERATURE)
         if tuned is not None and has_value(tuned.differences.get(top)):
-            answer.own = _of(place, tuned, top, at_own)
+            answer.own = _of(place, use, top, at_own)
         answer.pomo = list(_as_pomo(place, use))
-        gaps = [row.gaps.get(top) for row in (use, reference) if row is not None]
+        gaps = [row.sampled.gaps.get(top) for row in (use, reference) if row is not None]
         values = [one.value for one in gaps if one is not None and has_value(one)]
         answer.gaps = (values[0], values[1]) if len(values) == 2 else None
     return answer
@@ -203,7 +202,7 @@ def _state(place: Place) -> Literal["alone", "equal", "unpaired", "compared"]:
 
 def _of(place: Place, row: TrainingRow, k: int, among: Tested) -> Difference:
     """The difference of a row to the one that it is compared with, tested `among` others."""
-    found, sign = row.differences[k], among.sign(row, k)
+    found, sign = row.decoded[among.decoding].differences[k], among.sign(row, k)
     name, than = place.names[row.key], place.names[place.at(row.compared_with).key]
     ends = {"value": found.value, "low": found.low, "high": found.high}
     return Difference(name=name, than=than, sign=sign, **ends)
@@ -217,24 +216,18 @@ def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
     reference = place.reference
     if reference is None or use.compared_with != reference.key.path:
         return
-    others = [row.decoded[POMO_WAY] for row in place.known if POMO_WAY in row.decoded]
-    rivals = [row for row in others if row.key == reference.key]
-    rivals += [
-        row
-        for row in others
-        if row.is_pomo
-        and row.settings.start == "multistart"
-        and row.key not in (reference.key, use.key)
-    ][:1]
-    if POMO_WAY not in use.decoded or not rivals or rivals[0].key != reference.key:
+    others = [row for row in place.known if POMO_WAY in row.decoded and row.decoded[POMO_WAY].ks]
+    shipped = [row for row in others if row.is_pomo and row.settings.start == "multistart"]
+    if use not in others or reference not in others:
         return
+    rivals = [reference, *[row for row in shipped if row not in (reference, use)][:1]]
     for rival in rivals:
         pairs = [
             with_differences_to(row, rival, 1 - place.tested.alpha)
             for row in others
             if row is not rival
         ]
-        of_rival = tested(pairs, place.tested.alpha / len(rivals))
+        of_rival = corrected(pairs, place.tested.alpha / len(rivals), POMO_WAY)
         yield from (_of(place, row, 1, of_rival) for row in pairs if row.key == use.key)
 
 
@@ -262,7 +255,7 @@ def _next(places: Sequence[Place], summary: Summary) -> Next | None:
 def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -> Basis:
     done = [row for row in rows if row.curve]
     evaluate = rows[0].settings.evaluate
-    evaluated = [next(iter(row.by_seed.values())).per_instance[row.ks[0]] for row in done]
+    evaluated = [next(iter(row.sampled.values.values())) for row in done]
     bent = [biasing(row.settings) for row in rows]
     everywhere = [name for name in bent[0] if all(name in others for others in bent)]
     optima = [row.optimum for row in rows if row.optimum.kind != "none"]
@@ -272,7 +265,7 @@ def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -
         steps=_ends(row.steps for row in done),
         rollouts=_ends(row.rollouts for row in done),
         # Those of a file may be fewer than were asked for.
-        instances=_ends(len(values) for values in evaluated) or [evaluate.instances],
+        instances=_ends(values.shape[1] for values in evaluated) or [evaluate.instances],
         samples=evaluate.samples,
         averaged=max((list(row.last) for row in done if len(row.last) > 1), default=[]),
         ks=shown_ks(done),
@@ -327,7 +320,7 @@ def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
                 method=place.names[row.key] + _beside(place, row),
                 better=", ".join(map(str, place.tested.at(row, 1))),
                 worse=", ".join(map(str, place.tested.at(row, -1))),
-                gap=one if has_value(one := row.gaps.get(place.top)) else None,
+                gap=one if has_value(one := row.sampled.gaps.get(place.top)) else None,
                 **{f"at_{k}": values.get(k) for k in ks},
             )
 

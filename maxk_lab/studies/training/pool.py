@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds import (
     FALSE_ALARM,
     QUANTILES,
+    Mean,
     ends_over_seeds,
     floats,
     iqm_interval,
@@ -28,14 +29,14 @@ from maxk_lab.statistics.seeds import (
     quantile_interval,
 )
 from maxk_lab.statistics.units import Array
-from maxk_lab.studies.training.record import Final, Metrics, Optima
+from maxk_lab.studies.training.record import Metrics, Optima
 from maxk_lab.studies.training.row import (
     FORCED,
     OWN_TEMPERATURE,
     OWN_WAY,
     SAMPLED,
+    Decoding,
     Evaluation,
-    Trained,
     TrainingKey,
     TrainingRow,
     place_setting,
@@ -113,9 +114,10 @@ def _pooled(
     if row.unfinished:
         return replace(row, reason=row.unfinished)
     metrics = [Metrics.of(record) for record in finished.values()]
-    if len({_schedule(m) for m in metrics}) > 1:
+    first = metrics[0]
+    if any(m.schedule != first.schedule for m in metrics):
         return replace(row, reason="the seeds were trained or evaluated in different ways")
-    first, (within, passes) = metrics[0], _rewards(cells[0]["environment"])
+    within, passes = _rewards(cells[0]["environment"])
     row = replace(
         row,
         within=within,
@@ -123,22 +125,20 @@ def _pooled(
         steps=first.steps,
         rollouts=first.rollouts,
         optimum=_optimum([m.optima for m in metrics]),
+        optima=[floats(m.optima.per_instance) for m in metrics],
+        instances=tuple(m.data.instances for m in metrics),
         last=tuple(first.last),
     )
-    decodings = {
-        seed: _decodings(m, level, within) for seed, m in zip(finished, metrics, strict=True)
+    seeds = [_ends(m, level, within) for m in metrics]
+    decoded = {
+        name: _decoding(row, name, [of_seed[name] for of_seed in seeds], level)
+        for name in seeds[0]
+        if all(name in of_seed for of_seed in seeds)
     }
-    ks, decoded = tuple(first.final.ks), {}
-    for name in next(iter(decodings.values())):
-        if all(name in of_seed for of_seed in decodings.values()):
-            ends = {seed: of_seed[name] for seed, of_seed in decodings.items()}
-            samples = len(next(iter(ends.values())).curve)
-            whole = name in (OWN_TEMPERATURE, FORCED)
-            decoded[name] = _ended(row, ends, ks if whole else (samples,), level)
     clocks = [record.timings.get("evaluations_seconds", ()) for record in finished.values()]
-    row = _ended(row, decoded[SAMPLED].by_seed, ks, level)
-    return replace(
+    row = replace(
         row,
+        decoded=decoded,
         evaluations=tuple(_evaluations(metrics, clocks, level, within)),
         log=_log(metrics, level, within),
         quantiles={
@@ -146,36 +146,8 @@ def _pooled(
             for name in QUANTILES
             if all(name in m.quantiles for m in metrics)
         },
-        decoded=decoded,
-        ways=_ways(metrics, decoded, level),
-        **_robust(row, level),
     )
-
-
-def _ways(
-    metrics: Sequence[Metrics], decoded: Mapping[str, TrainingRow], level: float
-) -> dict[str, Interval]:
-    """The mean of the best rewards in every way, with a reason where an extra has none."""
-    lacking = {
-        name: extra.reason or "not defined"
-        for m in reversed(metrics)
-        for name, extra in m.extras.items()
-        if extra.value is None
-    }
-    measured = {name for name in EXTRAS if all(name in m.extras for m in metrics)}
-    temperatures = [name for name in decoded if name.startswith("T=")]
-    return {
-        name: undefined(level, lacking[name]) if name in lacking else decoded[name].curve[-1]
-        for name in (*temperatures, *EXTRAS)
-        if name in temperatures or name in measured
-    }
-
-
-def _schedule(metrics: Metrics) -> tuple[Any, ...]:
-    """All that seeds must share to be pooled: how far they were trained, and what was evaluated."""
-    evaluated, final = metrics.evaluations, metrics.final
-    lists = (metrics.last, evaluated.step, evaluated.rollouts, evaluated.ks, final.ks)
-    return metrics.steps, metrics.rollouts, *map(tuple, lists)
+    return replace(row, **_robust(row, level))
 
 
 def _rewards(environment: Mapping[str, Any]) -> tuple[Range, bool]:
@@ -199,74 +171,54 @@ def _optimum(seeds: Sequence[Optima]) -> Optima:
     return Optima(kind=kinds, reason="", exact=all(each.exact for each in seeds))
 
 
-def _decodings(metrics: Metrics, level: float, within: Range) -> dict[str, Trained]:
+class _End(NamedTuple):
+    """The end of one seed in one decoding: its means for K = 1, 2, ..., and values by kept K.
+
+    `tuning` are the means on the tuning instances, empty where there are none; `chosen` names by K
+    the decoding that was best there.
+    """
+
+    means: Sequence[Mean] = ()
+    values: Mapping[int, Sequence[float]] = {}
+    tuning: Sequence[float] = ()
+    chosen: Mapping[int, str] = {}
+    reason: str = ""
+
+
+def _ends(metrics: Metrics, level: float, within: Range) -> dict[str, _End]:
     """The end of one seed in every decoding: at each temperature, the extras, and its own best."""
     final, tuning = metrics.final, metrics.tuning
-    evaluations = metrics.evaluations
-    base = Trained(
-        (),
-        {},
-        optima=tuple(floats(metrics.optima.per_instance)),
-        instances=metrics.data.instances,
-        during=tuple(
-            dict(zip(evaluations.ks, floats(values), strict=True)) for values in evaluations.value
-        ),
-    )
     finals = {1.0: final} | {float(t): other for t, other in metrics.tempered.items()}
-    tuned = {float(t): tuple(floats(means)) for t, means in tuning.tempered.items()}
-    sampled = {sampled_at(t): _sampled(base, finals[t], tuned.get(t, ())) for t in sorted(finals)}
-    found = dict(sampled)
+    tuned = {float(t): floats(means) for t, means in tuning.tempered.items()}
+    found = {
+        sampled_at(t): _End(finals[t].means, finals[t].values, tuned.get(t, ()))
+        for t in sorted(finals)
+    }
+    sampled = list(found)
     for name in EXTRAS:
         extra, best = metrics.extras.get(name), tuning.extras.get(name)
-        if extra is not None and extra.value is not None:
-            found[name] = replace(
-                base,
-                curve=(extra.value,),
-                means=(extra.mean,),
-                per_instance={1: tuple(floats(extra.per_instance))},
-                tuning=() if best is None else (best,),
-            )
-    if len(sampled) > 1 and all(each.tuning for each in sampled.values()):
+        if extra is not None and extra.value is None:
+            found[name] = _End(reason=extra.reason or "not defined")
+        elif extra is not None:
+            value = {1: floats(extra.per_instance)}
+            found[name] = _End([extra.mean], value, [] if best is None else [best])
+    if len(sampled) > 1 and all(found[name].tuning for name in sampled):
         # Where K samples can be scored at no temperature, all are as good.
         chosen = {
-            k: best_on_tuning({name: each.tuning[k - 1] for name, each in sampled.items()})
-            or SAMPLED
+            k: best_on_tuning({name: found[name].tuning[k - 1] for name in sampled}) or SAMPLED
             for k in range(1, len(final.value) + 1)
         }
-        found[OWN_TEMPERATURE] = replace(
-            base,
-            curve=tuple(sampled[name].curve[k - 1] for k, name in chosen.items()),
-            means=tuple(sampled[name].means[k - 1] for k, name in chosen.items()),
-            per_instance={k: sampled[chosen[k]].per_instance[k] for k in final.ks},
-            chosen=chosen,
-        )
+        means = [found[name].means[k - 1] for k, name in chosen.items()]
+        kept = {k: found[chosen[k]].values[k] for k in final.ks}
+        found[OWN_TEMPERATURE] = _End(means, kept, chosen=chosen)
     if metrics.forced is not None:
-        found[FORCED] = _sampled(base, metrics.forced, ())
-    best_way = best_on_tuning({name: way.tuning[-1] for name, way in found.items() if way.tuning})
-    if best_way is not None:
-        way = found[best_way]
-        values = way.per_instance[len(way.curve)]
+        found[FORCED] = _End(metrics.forced.means, metrics.forced.values)
+    way = best_on_tuning({name: end.tuning[-1] for name, end in found.items() if end.tuning})
+    if way is not None:
+        values = found[way].values[len(found[way].means)]
         mean = over_instances(values, level, within)
-        found[OWN_WAY] = replace(
-            base,
-            curve=(mean.value,),
-            means=((mean.value, mean.low, mean.high),),
-            per_instance={1: values},
-            chosen={1: best_way},
-        )
+        found[OWN_WAY] = _End([(mean.value, mean.low, mean.high)], {1: values}, chosen={1: way})
     return found
-
-
-def _sampled(base: Trained, final: Final, tuning: tuple[float, ...]) -> Trained:
-    return replace(
-        base,
-        curve=tuple(floats(final.value)),
-        means=tuple(final.means),
-        per_instance={
-            k: tuple(floats(values)) for k, values in zip(final.ks, final.per_instance, strict=True)
-        },
-        tuning=tuning,
-    )
 
 
 def best_on_tuning(means: Mapping[str, float]) -> str | None:
@@ -275,35 +227,37 @@ def best_on_tuning(means: Mapping[str, float]) -> str | None:
     return max(defined, key=lambda name: means[name], default=None)
 
 
-def _ended(
-    row: TrainingRow, ends: Mapping[int, Trained], ks: tuple[int, ...], level: float
-) -> TrainingRow:
-    """The row with these ends of its seeds, of which gaps and differences are told at `ks`."""
-    seeds = list(ends.values())
-    means = zip(*(end.means for end in seeds), strict=True)
-    gaps = {
-        k: _gap_of_seeds(seeds, k, level, gap_range(row.optimum, row.within))
-        for k in ks
-        if row.optimum.kind != "none"
-    }
-    return replace(
-        row,
+def _decoding(row: TrainingRow, name: str, ends: Sequence[_End], level: float) -> Decoding:
+    """The decoding of this name, pooled over these ends of the seeds."""
+    reason = next((end.reason for end in ends if end.reason), "")
+    if reason:
+        return Decoding(curve=(undefined(level, reason),))
+    whole = name in (SAMPLED, OWN_TEMPERATURE, FORCED)
+    ks = tuple(ends[0].values) if whole else (len(ends[0].means),)
+    values = {k: np.array([end.values[k] for end in ends]) for k in ends[0].values}
+    curves = [floats([value for value, *_ in end.means]) for end in ends]
+    found = Decoding(
+        means=np.array(curves),
+        values=values,
+        chosen={k: [end.chosen[k] for end in ends] for k in ends[0].chosen},
         ks=ks,
-        curve=tuple(of_means(of_seeds, level, row.within) for of_seeds in means),
-        gaps=gaps,
-        by_seed=ends,
-        apart=_apart(ends, ks),
+        curve=tuple(
+            of_means(of_seeds, level, row.within)
+            for of_seeds in zip(*(end.means for end in ends), strict=True)
+        ),
+        gaps={k: _gap(row, values[k], level) for k in ks if row.optimum.kind != "none"},
     )
+    return replace(found, apart=_apart(row, found))
 
 
-def gap(values: Sequence[float] | Array, optima: Sequence[float]) -> Array:
-    """The optimality gaps [I] of rewards [I] in percent: 100 (optimum − value) / |optimum|.
+def gap(values: Array, optima: Sequence[Sequence[float]]) -> Array:
+    """The optimality gaps [S, I] of rewards [S, I] in percent: 100 (optimum − value) / |optimum|.
 
     Costs are rewards below zero, so 0 is optimal and higher is worse there as elsewhere. NaN where
     the optimum is 0. Within rounding of the optimum it is 0.
     """
     best = np.asarray(optima, dtype=float)
-    share = (best - np.asarray(values, dtype=float)) / np.where(best == 0, np.nan, np.abs(best))
+    share = (best - values) / np.where(best == 0, np.nan, np.abs(best))
     rounded: Array = 100 * np.where(np.abs(share) <= SAME_REWARD, 0.0, share)
     return rounded
 
@@ -318,17 +272,17 @@ def gap_range(optimum: Optima, rewards: Range) -> Range:
     return Range(0.0, 100.0) if rewards.low >= 0 else NOT_NEGATIVE
 
 
-def _gap_of_seeds(seeds: Sequence[Trained], k: int, level: float, within: Range) -> Interval:
-    """The gap in percent of the values at k, mean over instances and seeds; it lies `within`."""
-    if any(0 in seed.optima for seed in seeds):
+def _gap(row: TrainingRow, values: Array, level: float) -> Interval:
+    """The gap in percent of the values [S, I], mean over instances and seeds."""
+    if any(0 in of_seed for of_seed in row.optima):
         return undefined(
             level, "the optimum of an instance is 0: a gap in percent of it is not defined"
         )
-    gaps = [gap(seed.per_instance[k], seed.optima).tolist() for seed in seeds]
-    return of_instances(gaps, level, within)
+    within = gap_range(row.optimum, row.within)
+    return of_instances(gap(values, row.optima).tolist(), level, within)
 
 
-def _apart(ends: Mapping[int, Trained], ks: Sequence[int]) -> tuple[int, ...]:
+def _apart(row: TrainingRow, found: Decoding) -> tuple[int, ...]:
     """The seeds that ended apart at K = 1 or at all samples, the two ends of a curve.
 
     Each end has half of the rate of false alarms. The spread that the instances of each seed
@@ -336,33 +290,26 @@ def _apart(ends: Mapping[int, Trained], ks: Sequence[int]) -> tuple[int, ...]:
     """
     from scipy import stats
 
-    shared = {seed.instances for seed in ends.values()}
-    same = len(shared) == 1 and shared.isdisjoint({None, ""})
-    apart, tested = [], sorted({ks[0], ks[-1]})
+    same = len(set(row.instances)) == 1 and row.instances[0] not in (None, "")
+    apart, tested = [], sorted({found.ks[0], found.ks[-1]})
     for k in tested:
-        errors = [0.0 if same else float(stats.sem(end.per_instance[k])) for end in ends.values()]
+        errors = np.zeros(1) if same else stats.sem(found.values[k], axis=1)
         noise = float(np.sqrt(np.mean(np.square(errors))))
-        values = [end.curve[k - 1] for end in ends.values()]
-        which = outlying(values, noise, FALSE_ALARM / len(tested))
-        apart += [] if which is None else [list(ends)[which]]
+        which = outlying(found.means[:, k - 1].tolist(), noise, FALSE_ALARM / len(tested))
+        apart += [] if which is None else [row.finished[which]]
     return tuple(dict.fromkeys(apart))
 
 
 def _robust(row: TrainingRow, level: float) -> dict[str, Any]:
     """The fields of the summaries of instances at the largest K: gaps, or rewards without these."""
-    k, seeds = row.ks[-1], list(row.by_seed.values())
-    of_gaps = row.optimum.kind != "none" and not any(0 in seed.optima for seed in seeds)
-    values = np.array(
-        [
-            gap(seed.per_instance[k], seed.optima) if of_gaps else seed.per_instance[k]
-            for seed in seeds
-        ]
-    )
-    within = gap_range(row.optimum, row.within) if of_gaps else row.within
+    k = row.sampled.ks[-1]
+    values, within, of = row.sampled.values[k], row.within, f"max@{k}"
+    if row.optimum.kind != "none" and not any(0 in of_seed for of_seed in row.optima):
+        values, within, of = gap(values, row.optima), gap_range(row.optimum, within), "gap"
     found = {"iqm": iqm_interval(values, level=level, within=within)}
     for name, q in QUANTILES.items():
         found[f"instance_{name}"] = quantile_interval(values, q, level=level, within=within)
-    return {"robust": found, "robust_of": "gap" if of_gaps else f"max@{k}"}
+    return {"robust": found, "robust_of": of}
 
 
 def _evaluations(
@@ -373,7 +320,8 @@ def _evaluations(
         at = [m.evaluations.means(i) for m in metrics]
         seconds = float(np.mean([clock[i] if i < len(clock) else np.nan for clock in clocks]))
         values = {k: of_means([means[k] for means in at], level, within) for k in first.ks}
-        yield Evaluation(step, rollouts, seconds, values)
+        means = {k: floats([means[k][0] for means in at]) for k in first.ks}
+        yield Evaluation(step, rollouts, seconds, values, means)
 
 
 def _log(metrics: Sequence[Metrics], level: float, within: Range) -> dict[str, dict[int, Interval]]:
@@ -418,59 +366,60 @@ _OF_GAP = 100 * ROUNDING
 
 def estimates(row: TrainingRow) -> dict[str, Estimate]:
     """Every number of the end; none unless all seeds finished."""
-    found = dict(_curve(row, "max", "difference"))
-    found |= {f"gap@{k}": _gap(one) for k, one in row.gaps.items()}
+    found = _curve(row.sampled)
+    found |= {f"gap@{k}": _of_gap(one) for k, one in row.sampled.gaps.items()}
     found |= _of_ways(row)
     found |= {f"sample_{name}": _reward(one) for name, one in row.quantiles.items()}
     for name, one in row.robust.items():
         share = Estimate(one, "1", "higher", of_pair=True)
-        of_instances = _gap(one) if row.robust_of == "gap" else _reward(one)
+        of_instances = _of_gap(one) if row.robust_of == "gap" else _reward(one)
         found[name] = share if name == "improvement" else of_instances
-    for decoding in (OWN_TEMPERATURE, FORCED):
-        if (whole := row.decoded.get(decoding)) is not None:
-            found |= dict(_curve(whole, f"{decoding}_max", f"{decoding}_difference"))
-    if (best_way := row.decoded.get(OWN_WAY)) is not None:
-        found["own_way_reward"] = _reward(best_way.curve[0])
-        if 1 in best_way.gaps:
-            found["own_way_gap"] = _gap(best_way.gaps[1])
-        if 1 in best_way.differences:
-            found["own_way_difference"] = _reward(best_way.differences[1], of_pair=True)
+    for name in (OWN_TEMPERATURE, FORCED):
+        found |= _curve(row.decoded.get(name, Decoding()), f"{name}_")
+    if (own := row.decoded.get(OWN_WAY)) is not None:
+        found["own_way_reward"] = _reward(own.curve[0])
+        if own.gaps:
+            found["own_way_gap"] = _of_gap(own.gaps[1])
+        if own.differences:
+            found["own_way_difference"] = _reward(own.differences[1], of_pair=True)
     return found
 
 
 def _of_ways(row: TrainingRow) -> dict[str, Estimate]:
     """The gap, the best reward and the difference in every way of decoding, if there are others."""
-    found: dict[str, Estimate] = {}
-    for way, decoded in row.decoded.items():
-        if way in row.ways and way != SAMPLED:
-            found |= {_name("gap", way, row): _gap(one) for one in decoded.gaps.values()}
-    if set(row.ways) == {SAMPLED}:
-        return found
-    for way, best in row.ways.items():
-        found[_name("extra" if way in EXTRAS else "max", way, row)] = _reward(best)
-    for way in row.ways:
-        if way in row.decoded:
-            differences = row.decoded[way].differences.values()
-            found |= {f"difference_{way}": _reward(one, of_pair=True) for one in differences}
-    return found
+    ways = {
+        name: one for name, one in row.decoded.items() if name in EXTRAS or name.startswith("T=")
+    }
+    if set(ways) <= {SAMPLED}:
+        return {}
+    gaps: dict[str, Estimate] = {}
+    best: dict[str, Estimate] = {}
+    differences: dict[str, Estimate] = {}
+    for name, one in ways.items():
+        # An extra has no K.
+        kind, at = ("extra", "") if name in EXTRAS else ("max", f"@{row.sampled.ks[-1]}")
+        best[f"{kind}{at}_{name}"] = _reward(one.curve[-1])
+        top = one.ks[-1] if one.ks else 0
+        if top in one.gaps and name != SAMPLED:
+            gaps[f"gap{at}_{name}"] = _of_gap(one.gaps[top])
+        if top in one.differences:
+            differences[f"difference_{name}"] = _reward(one.differences[top], of_pair=True)
+    return gaps | best | differences
 
 
-def _curve(row: TrainingRow, final: str, difference: str) -> Iterator[tuple[str, Estimate]]:
+def _curve(decoding: Decoding, of: str = "") -> dict[str, Estimate]:
     """The final Max@K at every K that is kept, and its differences."""
-    for k in row.ks:
-        yield f"{final}@{k}", _reward(row.curve[k - 1])
-        if k in row.differences:
-            yield f"{difference}@{k}", _reward(row.differences[k], of_pair=True)
+    found = {}
+    for k in decoding.ks:
+        found[f"{of}max@{k}"] = _reward(decoding.curve[k - 1])
+        if k in decoding.differences:
+            found[f"{of}difference@{k}"] = _reward(decoding.differences[k], of_pair=True)
+    return found
 
 
 def _reward(found: Interval, *, of_pair: bool = False) -> Estimate:
     return Estimate(found, "reward", "higher", of_pair)
 
 
-def _gap(found: Interval) -> Estimate:
+def _of_gap(found: Interval) -> Estimate:
     return Estimate(found, "% of the optimum", "lower", rounding=_OF_GAP)
-
-
-def _name(kind: str, way: str, row: TrainingRow) -> str:
-    """`gap_greedy`, `extra_greedy`, and with the K of their samples `max@64_T=1.5`."""
-    return f"{kind}_{way}" if way in EXTRAS else f"{kind}@{row.ks[-1]}_{way}"

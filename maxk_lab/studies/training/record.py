@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from maxk_lab.fields import Count, Numbers, Recorded, check_lengths, distinct
-from maxk_lab.statistics.seeds import Mean
+from maxk_lab.statistics.seeds import Mean, floats
 
 
 def _above_zero(text: str) -> str:
@@ -93,6 +93,13 @@ class Metrics(Recorded):
     optima: Optima = Field(default=Optima(), alias="reference")
     data: Data = Data()
     undefined: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def schedule(self) -> tuple[Any, ...]:
+        """All that seeds must share to be pooled: how far they were trained, what was evaluated."""
+        evaluated = self.evaluations
+        lists = self.last, evaluated.step, evaluated.rollouts, evaluated.ks, self.final.ks
+        return self.steps, self.rollouts, *lists
 
     @property
     def shown(self) -> Mapping[str, Any]:
@@ -197,9 +204,9 @@ class Final(Recorded):
         return list(zip(self.value, self.low, self.high, strict=True))
 
     @property
-    def complete(self) -> bool:
-        """Whether every sample of every instance has a reward."""
-        return None not in self.per_instance[-1]
+    def values(self) -> dict[int, list[float]]:
+        """The values of the instances at the `ks`."""
+        return dict(zip(self.ks, map(floats, self.per_instance), strict=True))
 
 
 class Evaluations(Recorded):

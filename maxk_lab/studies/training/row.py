@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from maxk_lab.fields import Model
 from maxk_lab.ranges import ANYWHERE, Range
 from maxk_lab.report.naming import GridKey, Setting, setting_words, spelled
 from maxk_lab.report.tables import PooledRow
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.statistics.seeds import Mean
+from maxk_lab.statistics.units import Array
 from maxk_lab.studies.training.record import Optima
 from maxk_lab.training.settings import Settings, StepSettings
 
@@ -105,57 +107,60 @@ class TrainingKey(GridKey):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One evaluation during training: Max@K on held-out instances (K → interval).
+    """One evaluation during training: Max@K on held-out instances, by K in `values`.
 
-    `seconds` is the training time until then, evaluations excluded, mean over seeds; NaN where not
-    recorded.
+    `means` are those of the seeds (K → [S]). `seconds` is the training time until then, evaluations
+    excluded, mean over seeds; NaN where not recorded.
     """
 
     step: int
     rollouts: int
     seconds: float
     values: Mapping[int, Interval]
+    means: Mapping[int, Sequence[float]] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True)
-class Trained:
-    """The end of one seed in one decoding: Max@K for K = 1, 2, ..., and per instance for some K.
+@dataclass(frozen=True, eq=False)
+class Decoding:
+    """The end of a row in one decoding: its Max@K for K = 1, 2, ..., pooled over seeds.
 
-    An extra has one value, the best reward, whose K says nothing. `means` are those of the `curve`
-    with the ends of their intervals over instances. `tuning` are the means over the tuning
-    instances, empty where there are none; `chosen` names by K the decoding that was best there.
-    `optima` are the optimal rewards of the instances, empty where unknown; `instances` is the hash
-    of their content, None where they have none. `during` has Max@K by K at every evaluation.
+    An extra has one value, the best reward, whose K says nothing, or the reason why it has none. At
+    the `ks` that are kept there are the `values` of instances (K → [S, I]), optimality `gaps` and
+    `differences` to the same decoding of another row, with their `p_values` and the seeds (`won`,
+    lost). `apart` are the seeds that no mean speaks for; `chosen` names by K the decoding that was
+    best on the tuning instances of each seed.
     """
 
-    curve: tuple[float, ...]
-    per_instance: Mapping[int, tuple[float, ...]] = field(repr=False)
-    means: tuple[Mean, ...] = field(default=(), repr=False)
-    optima: tuple[float, ...] = field(default=(), repr=False)
-    instances: str | None = ""
-    tuning: tuple[float, ...] = field(default=(), repr=False)
-    chosen: Mapping[int, str] = field(default_factory=dict)
-    during: tuple[Mapping[int, float], ...] = field(default=(), repr=False)
+    means: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False)
+    values: Mapping[int, Array] = field(default_factory=dict, repr=False)
+    chosen: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    ks: tuple[int, ...] = ()
+    curve: tuple[Interval, ...] = ()
+    gaps: Mapping[int, Interval] = field(default_factory=dict)
+    apart: tuple[int, ...] = ()
+    differences: Mapping[int, Interval] = field(default_factory=dict)
+    p_values: Mapping[int, float] = field(default_factory=dict)
+    won: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
+_NOTHING = Decoding()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRow(PooledRow):
-    """One (environment, setting, estimator, baseline, n, K) trained and evaluated in one decoding.
+    """One (environment, setting, estimator, baseline, n, K) trained, and evaluated by decoding.
 
-    `curve` is the final Max@K for K = 1..samples, `differences` (K → interval) that minus the same
-    of the row `compared_with`, paired by seed, with their `p_values` and the seeds (won, lost).
-    Intervals are over seeds, or over held-out instances where `one_seed`. Unless all seeds
-    finished, all of these are empty: no average over a part of the seeds; `reason` says so. The end
-    is the mean over the evaluations after `last` steps. `evaluations` and `log` (name → rollouts →
-    interval) are of the training itself.
+    What is told of the row itself is `decoded` as it was trained. Intervals are over seeds, or over
+    held-out instances where `one_seed`. Unless all seeds finished there are none: no average over a
+    part of the seeds; `reason` says so. The end is the mean over the evaluations after `last`
+    steps. `evaluations` and `log` (name → rollouts → interval) are of the training itself.
+    `compared_with` is the path of the row that the differences are to.
 
-    `gaps` are optimality gaps in percent, (optimum − value) / |optimum|, mean over instances, by K;
-    `optimum` says how these are known. `quantiles` are those of the rewards of an instance's
-    samples, mean over instances. `robust` are summaries of the values of instances at the largest
-    K, of gaps or of rewards (`robust_of`), without their mean. `apart` are the seeds that no mean
-    speaks for. `decoded` is the row in its other decodings, each compared with the same decoding of
-    the same row; `ways` are the best rewards in each, that of an extra without a value with the
-    reason.
+    Gaps are in percent, (best − value) / |best| of the `optima` [S, I], mean over instances;
+    `optimum` says how these are known. `instances` are the hashes of those of each seed, None where
+    they have none. `quantiles` are those of the rewards of an instance's samples, mean over
+    instances. `robust` are summaries of the values of instances at the largest K, of gaps or of
+    rewards (`robust_of`), without their mean.
 
     Rewards, and so all but the gaps and the log, lie `within` a range; where all are 0 or 1, Max@K
     is the share of instances of which one of K samples `passes`. `environment_words` are its
@@ -168,29 +173,37 @@ class TrainingRow(PooledRow):
     settings: Settings
     steps: int = 0
     rollouts: int = 0
-    ks: tuple[int, ...] = ()
-    curve: tuple[Interval, ...] = ()
+    decoded: Mapping[str, Decoding] = field(default_factory=dict, repr=False)
     evaluations: tuple[Evaluation, ...] = field(default=(), repr=False)
     log: Mapping[str, Mapping[int, Interval]] = field(default_factory=dict, repr=False)
-    differences: Mapping[int, Interval] = field(default_factory=dict)
     compared_with: str = ""
-    p_values: Mapping[int, float] = field(default_factory=dict)
-    won: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    apart: tuple[int, ...] = ()
     within: Range = ANYWHERE
     passes: bool = False
     environment_words: str = ""
     optimum: Optima = field(default_factory=Optima)
-    gaps: Mapping[int, Interval] = field(default_factory=dict)
+    optima: Sequence[Sequence[float]] = field(default=(), repr=False)
+    instances: tuple[str | None, ...] = ()
     quantiles: Mapping[str, Interval] = field(default_factory=dict)
     robust: Mapping[str, Interval] = field(default_factory=dict)
     robust_of: str = ""
-    by_seed: Mapping[int, Trained] = field(default_factory=dict, repr=False)
     last: tuple[int, ...] = ()
-    decoded: Mapping[str, TrainingRow] = field(default_factory=dict, repr=False)
-    ways: Mapping[str, Interval] = field(default_factory=dict)
     verdicts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     reason: str = ""
+
+    @property
+    def sampled(self) -> Decoding:
+        """The policy as it was trained."""
+        return self.decoded.get(SAMPLED, _NOTHING)
+
+    @property
+    def curve(self) -> tuple[Interval, ...]:
+        """The final Max@K for K = 1, 2, ... of the policy as it was trained."""
+        return self.sampled.curve
+
+    @property
+    def differences(self) -> Mapping[int, Interval]:
+        """The final Max@K minus that of the row it is compared with, paired by seed."""
+        return self.sampled.differences
 
     @property
     def one_seed(self) -> bool:
@@ -250,19 +263,19 @@ class TrainingRow(PooledRow):
             "steps": self.steps,
             "rollouts": self.rollouts,
             "reference": self.compared_with,
-            "seeds_apart": ", ".join(sorted(map(str, self.apart))),
+            "seeds_apart": ", ".join(sorted(map(str, self.sampled.apart))),
         }
         columns |= {name: ", ".join(map(str, ks)) for name, ks in self.verdicts.items()}
-        for k, (won, lost) in self.won.items():
-            p_value = self.p_values.get(k, math.nan)
+        for k, (won, lost) in self.sampled.won.items():
+            p_value = self.sampled.p_values[k]
             columns |= {f"won@{k}": won, f"lost@{k}": lost}
             columns[f"p@{k}"] = None if math.isnan(p_value) else p_value
         if self.curve:
             columns |= {"optima_by": self.optimum.kind, "optima_exact": self.optimum.exact}
             columns["robust_of"] = self.robust_of
         if OWN_WAY in self.decoded:
-            ways = (each.chosen[1] for each in self.decoded[OWN_WAY].by_seed.values())
-            columns["own_way"] = ", ".join(dict.fromkeys(way.replace("_", " ") for way in ways))
+            ways = dict.fromkeys(self.decoded[OWN_WAY].chosen[1])
+            columns["own_way"] = ", ".join(ways).replace("_", " ")
         return columns
 
     @property
@@ -282,8 +295,8 @@ class TrainingRow(PooledRow):
             ]
         }
         for decoding in (OWN_TEMPERATURE, OWN_WAY):
-            if (row := self.decoded.get(decoding)) is not None:
-                for k in row.ks:
-                    name = decoding if decoding == OWN_WAY else f"{decoding}@{k}"
-                    lists[name] = {seed: each.chosen[k] for seed, each in row.by_seed.items()}
+            found = self.decoded.get(decoding, _NOTHING)
+            for k in found.ks:
+                name = decoding if decoding == OWN_WAY else f"{decoding}@{k}"
+                lists[name] = dict(zip(self.finished, found.chosen[k], strict=True))
         return lists

@@ -12,10 +12,12 @@ from trained_rows import (
     POMO,
     SUBLOO,
     compared,
+    decoded,
     noise_with,
     pair,
     row,
     unfinished,
+    with_ends,
     with_optima,
 )
 
@@ -33,7 +35,7 @@ from maxk_lab.studies.training.compare import (
     places_of,
     with_differences_to,
 )
-from maxk_lab.studies.training.compare import tested as together
+from maxk_lab.studies.training.compare import corrected as together
 from maxk_lab.studies.training.record import Optima
 from maxk_lab.studies.training.row import OWN_TEMPERATURE, OWN_WAY
 from maxk_lab.sweeps.spec.claims import Claim
@@ -53,8 +55,7 @@ def names(rows):
 
 def less(mine, theirs, k):
     """The differences of two rows by seed."""
-    pairs = zip(mine.by_seed.values(), theirs.by_seed.values(), strict=True)
-    return [one.curve[k - 1] - other.curve[k - 1] for one, other in pairs]
+    return (mine.sampled.means - theirs.sampled.means)[:, k - 1].tolist()
 
 
 def test_differences_are_corrected_together_by_holm(study):
@@ -165,10 +166,7 @@ def test_a_row_without_all_its_seeds_is_in_no_test():
 def test_one_seed_is_paired_by_instance():
     first, second = compared([row(POMO, [0, 1, 2, 3], [0.0]), row(CENTRED, [0, 1, 2, 4], [0.0])])
     assert second.differences[4].value == pytest.approx(1)
-    noisy = replace(
-        second,
-        by_seed={0: replace(second.by_seed[0], per_instance={4: (3.0, 3.5, 4.0, 4.0, 4.5)})},
-    )
+    noisy = with_ends(second, values={4: np.array([[3.0, 3.5, 4.0, 4.0, 4.5]])})
     found = difference(noisy, first, 4, 0.95)
     assert found.question == "instances like these"
     assert found.low < found.value < found.high
@@ -256,8 +254,10 @@ def difference_claim(at_least=0.0, **how):
 
 def test_a_claim_is_judged_by_the_interval_of_its_decoding():
     reference, lead = row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4], noise_with(0, 0.01))
-    own = {OWN_TEMPERATURE: row(POMO, [0, 1, 2, 3.9]), OWN_WAY: row(POMO, [0, 1, 2, 3])}
-    sides = [(replace(lead, decoded=dict.fromkeys(own, lead)), replace(reference, decoded=own))]
+    own = row(POMO, [0, 1, 2, 3.9])
+    lead = decoded(lead, **{OWN_TEMPERATURE: lead, OWN_WAY: lead})
+    reference = decoded(reference, **{OWN_TEMPERATURE: own, OWN_WAY: reference})
+    sides = [(lead, reference)]
 
     def verdict(claim, met=sides):
         found = judge(claim, met, 0.05)
@@ -267,13 +267,11 @@ def test_a_claim_is_judged_by_the_interval_of_its_decoding():
     assert verdict(difference_claim(0.5, decoding="sampled")) == ("supported", 1)
     assert verdict(difference_claim(0.5, decoding="best")) == ("refuted", 0.1)
     assert verdict(difference_claim(0.0, metric="own_way"))[0] == "undecided"
-    assert verdict(difference_claim(0.0, decoding="best"), [(lead, reference)]) == (
-        "undecided",
-        None,
-    )
+    plain = [(lead, row(POMO, [0, 1, 2, 3]))]
+    assert verdict(difference_claim(0.0, decoding="best"), plain) == ("undecided", None)
     one = [(row(CENTRED, [0, 1, 2, 4], [0.0]), row(POMO, [0, 1, 2, 3], [0.0]))]
     assert verdict(difference_claim(), one)[0] == "undecided"
-    strange = replace(lead, apart=(3,))
+    strange = with_ends(lead, apart=(3,))
     text = judge(difference_claim(), [(strange, reference)], 0.05).text
     assert text.endswith("over 5 seeds, at 95 %; seed 3 ended apart from the others")
 
@@ -310,8 +308,7 @@ def test_the_reference_is_pomo_s_loss_with_the_same_start_of_the_same_place():
 
 def test_rows_of_other_instances_or_seeds_make_no_pairs():
     first, second = row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4])
-    elsewhere = {seed: replace(of, instances="other") for seed, of in second.by_seed.items()}
-    found = difference(replace(second, by_seed=elsewhere), first, 4, 0.95)
+    found = difference(replace(second, instances=("other",)), first, 4, 0.95)
     assert "were evaluated on different instances" in found.reason
     fewer = row(CENTRED, [0, 1, 2, 4], NOISE[:3])
     assert "have different seeds" in difference(fewer, first, 4, 0.95).reason

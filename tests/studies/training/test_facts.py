@@ -10,6 +10,7 @@ from trained_rows import (
     NOISE,
     POMO,
     SUBLOO,
+    as_pomo,
     compared,
     decoded,
     facts_of,
@@ -17,6 +18,7 @@ from trained_rows import (
     pair,
     row,
     unfinished,
+    with_ends,
     with_optima,
 )
 
@@ -207,7 +209,7 @@ def test_a_lead_that_is_gone_at_the_own_best_temperature_is_not_significant():
 
     def at_their_best(*best):
         rows = zip((reference, lead), best, strict=True)
-        own = [replace(row, decoded={OWN_TEMPERATURE: tuned}) for row, tuned in rows]
+        own = [decoded(row, **{OWN_TEMPERATURE: tuned}) for row, tuned in rows]
         (answer_of_both,) = facts_of(own).answers
         return answer_of_both
 
@@ -220,9 +222,9 @@ def test_a_lead_that_is_gone_at_the_own_best_temperature_is_not_significant():
 
 
 def test_in_pomos_way_its_loss_and_pomo_as_shipped_share_the_level():
-    reference = decoded(row(POMO, [0, 1, 2, 3]), 5 + NOISE)
-    shipped = decoded(row(POMO, [0, 1, 2, 2.9], start="multistart"), 6 + noise_with(0, 0.5))
-    lead = decoded(row(CENTRED, [0, 1, 2, 4], SURE), 6 + SURE)
+    reference = as_pomo(row(POMO, [0, 1, 2, 3]), 5 + NOISE)
+    shipped = as_pomo(row(POMO, [0, 1, 2, 2.9], start="multistart"), 6 + noise_with(0, 0.5))
+    lead = as_pomo(row(CENTRED, [0, 1, 2, 4], SURE), 6 + SURE)
     found = answer(reference, shipped, lead).pomo
     assert [(one.than, one.sign) for one in found] == [
         (LOSS, 1),
@@ -237,7 +239,7 @@ def test_in_pomos_way_its_loss_and_pomo_as_shipped_share_the_level():
     p_value = stats.ttest_1samp(noise - NOISE, 0).pvalue
     assert 2 * p_value > 0.05 / 2
     assert p_value < 0.05
-    close = decoded(row(CENTRED, [0, 1, 2, 4], SURE), 5 + noise)
+    close = as_pomo(row(CENTRED, [0, 1, 2, 4], SURE), 5 + noise)
     assert answer(reference, close).pomo[0].sign == 1
     assert answer(reference, shipped, close).pomo[0].sign == 0
 
@@ -258,8 +260,8 @@ def test_gaps_are_those_of_the_method_and_of_the_reference():
     best_known = [replace(each, optimum=Optima(kind="pyvrp")) for each in rows]
     assert not facts_of(compared(best_known)).basis.proven
     undefined = {4: over_seeds([math.nan] * 5, 0.95)}
-    for lost in (replace(rows[0], gaps={}), replace(rows[0], gaps=undefined)):
-        found = facts_of(compared([lost, rows[1]]))
+    for gaps in ({}, undefined):
+        found = facts_of(compared([with_ends(rows[0], gaps=gaps), rows[1]]))
         assert found.answers[0].gaps is None
         assert found.table[1].gap is None
 
@@ -327,7 +329,7 @@ def test_the_short_table_has_the_mean_the_largest_k_trained_for_and_all_samples(
     each = next(r for r in pooled.rows if r.key.path.endswith("maxk/subloo/n16/k8"))
     assert [line.at_1, line.at_8, line.at_64] == [each.differences[k] for k in (1, 8, 64)]
     assert line.better == each.attributes["better_at"] != ""
-    assert (line.worse, line.gap) == (each.attributes["worse_at"], each.gaps[64])
+    assert (line.worse, line.gap) == (each.attributes["worse_at"], each.sampled.gaps[64])
     assert (reference.at_64, reference.better, reference.worse) == (None, "", "")
     ends = [next(r for r in pooled.rows if r.key.path.endswith(path)) for path in _paths(found)]
     assert ends == sorted(ends, key=lambda r: -r.final(64).value)

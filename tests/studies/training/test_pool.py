@@ -69,7 +69,7 @@ def test_every_number_of_a_row_is_pooled_over_its_seeds(study, tsp):
     found = estimates(row)
     assert all(same(found[name].interval, wanted) for name, wanted in numbers.items())
     assert row.robust_of == "gap"
-    assert list(row.ways) == [
+    assert list(row.decoded) == [
         "T=1", "greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling",
     ]  # fmt: skip
 
@@ -116,8 +116,10 @@ def test_what_one_seed_lacks_is_undefined_with_its_reason(tsp):
     row = tsp.row_of(tsp.report(tsp.cells(points=TWO), holes), *BEST)
     assert row.final(3).reason == "not defined in every seed"
     assert row.final(4).known
-    assert row.ways["greedy"].reason == "no coordinates to turn"
-    assert "greedy" not in row.decoded
+    (found,) = row.decoded["greedy"].curve
+    assert (found.reason, row.decoded["greedy"].ks) == ("no coordinates to turn", ())
+    assert estimates(row)["extra_greedy"].interval == found
+    assert "difference_greedy" not in estimates(row)
     # Seeds are pooled by step, not by position.
     assert list(row.log["entropy"]) == [512 * step for step in range(100, 800, 100)]
     assert [k for k, one in row.log["entropy"].items() if math.isnan(one.value)] == [512 * 300]
@@ -134,12 +136,12 @@ def test_gaps_are_told_where_they_can_be_had(tsp, optima):
     assert row.robust_of == ("gap" if optima == "best known" else "max@64")
     assert row.attributes["optima_by"] == row.optimum.kind
     if optima == "none":
-        assert row.gaps == {}
+        assert row.sampled.gaps == {}
         assert row.optimum.reason == "the optima of 20 cities take too long: ask for exact"
     elif optima == "zero":
-        assert "the optimum of an instance is 0" in row.gaps[64].reason
+        assert "the optimum of an instance is 0" in row.sampled.gaps[64].reason
     else:
-        assert (row.gaps[64].known, row.optimum.exact) == (True, False)
+        assert (row.sampled.gaps[64].known, row.optimum.exact) == (True, False)
 
 
 def test_values_that_differ_by_rounding_are_the_same(tsp):
@@ -152,12 +154,12 @@ def test_values_that_differ_by_rounding_are_the_same(tsp):
     summary = tsp.report(tsp.cells(points=TWO), change)
     assert tsp.row_of(summary, *BEST).robust["improvement"].value == 0.5
     pomo = tsp.row_of(summary, *POMO)
-    assert (pomo.robust["iqm"].value, pomo.gaps[64].value) == (0, 0)
+    assert (pomo.robust["iqm"].value, pomo.sampled.gaps[64].value) == (0, 0)
 
 
 def test_one_seed_has_intervals_over_instances(tsp):
     row = tsp.row_of(tsp.report(tsp.cells(points=TWO, seeds=(3,))), *BEST)
-    about = [row.gaps[64], row.robust["iqm"], row.final(3), row.differences[64]]
+    about = [row.sampled.gaps[64], row.robust["iqm"], row.final(3), row.differences[64]]
     assert {found.question for found in about} == {"instances like these"}
     assert all(found.low < found.value < found.high for found in about)
     assert row.differences[64].width < 0.1 * row.final(64).width
@@ -172,7 +174,7 @@ def test_an_old_record_has_what_it_has(tsp):
 
     summary = tsp.report(tsp.cells(points=TWO, setting=False), change)
     row = tsp.row_of(summary, *BEST)
-    assert (row.quantiles, list(row.ways), row.gaps, row.log) == ({}, ["T=1"], {}, {})
+    assert (row.quantiles, list(row.decoded), row.sampled.gaps, row.log) == ({}, ["T=1"], {}, {})
     assert row.differences[64].known
     kinds = {name.partition("@")[0] for name in estimates(row)}
     assert kinds == {
@@ -185,6 +187,7 @@ def test_an_old_record_has_what_it_has(tsp):
 
 
 # What temperature 2 adds to Max@K on the held-out and on the tuning instances, from K = 8 on.
+HOT = np.array([1, 1, 1, 1, 0])
 HELD_OUT, TUNING = {POMO: 0.05, BEST: 0.03}, {POMO: 0.04, BEST: -0.01}
 
 
@@ -237,49 +240,43 @@ def test_every_seed_has_its_own_temperature_at_every_k_told_of_the_held_out_inst
     """Better on these or not: `subloo` would gain by another temperature, and does not get it."""
     _, pomo, best = rows
     tuned, plain = (row.decoded[OWN_TEMPERATURE] for row in (pomo, best))
-    for seed, trained in tuned.by_seed.items():
-        chosen = ["T=1", "T=1"] + 2 * ["T=1" if seed == 4 else "T=2"]
-        assert [trained.chosen[k] for k in (1, HOTTER - 1, HOTTER, SAMPLES)] == chosen
-    assert {way for trained in plain.by_seed.values() for way in trained.chosen.values()} == {"T=1"}
+    for k in (1, HOTTER - 1, HOTTER, SAMPLES):
+        assert tuned.chosen[k] == ["T=1" if k < HOTTER else "T=2"] * 4 + ["T=1"]
+    assert {way for of_seeds in plain.chosen.values() for way in of_seeds} == {"T=1"}
     for k in (1, 4, 8, 64):
         gained = HELD_OUT[POMO] * (k >= HOTTER)
-        values = [pomo.by_seed[seed].curve[k - 1] + gained * (seed != 4) for seed in range(5)]
-        assert same(tuned.final(k), over_seeds(values, 0.95, NOT_POSITIVE))
-        assert plain.final(k) == best.final(k)
-        less = [best.by_seed[seed].curve[k - 1] - values[seed] for seed in range(5)]
+        values = pomo.sampled.means[:, k - 1] + gained * HOT
+        assert same(tuned.curve[k - 1], over_seeds(values, 0.95, NOT_POSITIVE))
+        assert plain.curve[k - 1] == best.final(k)
+        less = best.sampled.means[:, k - 1] - values
         assert same(plain.differences[k], over_seeds(less, 0.95))
-    gaps = [
-        gap(np.array(seed.per_instance[64]) + HELD_OUT[POMO] * (number != 4), seed.optima).mean()
-        for number, seed in pomo.by_seed.items()
-    ]
-    assert tuned.gaps[64].value == pytest.approx(np.mean(gaps))
+    values = pomo.sampled.values[64] + HELD_OUT[POMO] * HOT[:, None]
+    assert tuned.gaps[64].value == pytest.approx(gap(values, pomo.optima).mean())
 
 
 def test_the_best_way_at_any_cost_is_another_quantity(rows):
     _, pomo, best = rows
     own = [row.decoded[OWN_WAY] for row in (pomo, best)]
-    assert [row.by_seed[0].chosen for row in own] == [{1: WAY}, {1: "T=1"}]
-    assert own[0].final(1).value == pytest.approx(pomo.ways[WAY].value)
-    assert own[1].final(1).value == pytest.approx(best.final(64).value)
+    assert [row.chosen for row in own] == [{1: [WAY] * 5}, {1: ["T=1"] * 5}]
+    assert own[0].curve[0].value == pytest.approx(pomo.decoded[WAY].curve[0].value)
+    assert own[1].curve[0].value == pytest.approx(best.final(64).value)
     assert own[0].gaps[1].value == pytest.approx(pomo.decoded[WAY].gaps[1].value)
-    wanted = best.final(64).value - pomo.ways[WAY].value
+    wanted = best.final(64).value - own[0].curve[0].value
     assert own[1].differences[1].value == pytest.approx(wanted)
 
 
 def test_two_rows_are_compared_in_the_same_way_and_json_has_it(rows):
     summary, pomo, best = rows
-    for way in best.ways:
+    for way in ("T=1", "T=2", "greedy", WAY):
         mine, theirs = best.decoded[way], pomo.decoded[way]
-        less = [mine.by_seed[s].curve[-1] - theirs.by_seed[s].curve[-1] for s in range(5)]
-        (found,) = mine.differences.values()
-        assert same(found, over_seeds(less, 0.95))
-    assert best.decoded["T=1"].differences[64] == best.differences[64]
+        less = mine.means[:, -1] - theirs.means[:, -1]
+        assert same(mine.differences[mine.ks[-1]], over_seeds(less, 0.95))
     first, second = json.loads(render(summary, "json"))["training"]
     assert first["own_temperature@64"] == {str(s): "T=1" if s == 4 else "T=2" for s in range(5)}
     tuned = best.decoded[OWN_TEMPERATURE]
     assert second["own_temperature_difference@64"] == tuned.differences[64].value
     assert first["own_way_gap"] == pomo.decoded[OWN_WAY].gaps[1].value
-    assert first["max@64_T=2"] == pomo.ways["T=2"].value
+    assert first["max@64_T=2"] == pomo.decoded["T=2"].curve[-1].value
 
 
 def test_nothing_is_chosen_where_nothing_was_measured_for_it(tsp):
@@ -289,7 +286,7 @@ def test_nothing_is_chosen_where_nothing_was_measured_for_it(tsp):
 
     for row in tsp.report(tsp.cells(points=TWO, seeds=(0, 1)), untuned).studies["training"].rows:
         assert not {OWN_TEMPERATURE, OWN_WAY} & set(row.decoded)
-        assert "T=2" in row.ways
+        assert "T=2" in row.decoded
 
 
 def collapsed(found, cell):
@@ -304,10 +301,10 @@ def collapsed(found, cell):
 def test_a_seed_that_ended_apart_is_named(tsp, study):
     summary = tsp.report(tsp.cells(points=[*ONE, *TWO]), collapsed)
     row, other = tsp.row_of(summary, *CENTRED), tsp.row_of(summary, *BEST)
-    assert (row.apart, row.attributes["seeds_apart"]) == ((3,), "3")
-    assert (other.apart, other.attributes["seeds_apart"]) == ((), "")
+    assert (row.sampled.apart, row.attributes["seeds_apart"]) == ((3,), "3")
+    assert (other.sampled.apart, other.attributes["seeds_apart"]) == ((), "")
     rows = study.studies["training"].rows
-    assert sum(bool(row.apart) for row in rows) <= 0.25 * len(rows)
+    assert sum(bool(row.sampled.apart) for row in rows) <= 0.25 * len(rows)
 
 
 @pytest.mark.parametrize(("instances", "apart"), [("", ()), ("0123", (3,))])
@@ -322,7 +319,7 @@ def test_what_the_instances_of_a_seed_explain_is_not_apart(tsp, instances, apart
         final["value"] = [sum(one) / 32] * count
 
     (row,) = tsp.report(tsp.cells(points=ONE), missed).studies["training"].rows
-    assert row.apart == apart
+    assert row.sampled.apart == apart
 
 
 def with_settings(cells, **overridden):
