@@ -63,20 +63,7 @@ def run_command(context: typer.Context, spec: Path) -> str:
     return shlex.join(words)
 
 
-def report_command(run: str, results: Path) -> str:
-    """Return the command line that reports a run."""
-    return f"maxk-lab report {shlex.quote(run)}{results_option(results)}"
-
-
-def results_option(results: Path) -> str:
-    """Return the option by which a suggested command finds the same results; empty by default."""
-    return "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
-
-
-def jobs_commands(run: str, results: Path) -> list[str]:
-    """Return what shows and what ends the jobs that a run has on a cluster, a line each."""
-    where = f"{shlex.quote(run)}{results_option(results)}"
-    return [
-        f"What its jobs are doing: maxk-lab status {where}",
-        f"To end its jobs: maxk-lab status {where} --cancel",
-    ]
+def command(verb: str, what: object, results: Path) -> str:
+    """Return the command line of a verb that finds something under the same results."""
+    where = [] if results == RESULTS else ["--results", str(results)]
+    return shlex.join(["maxk-lab", verb, str(what), *where])

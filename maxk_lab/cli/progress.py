@@ -1,24 +1,71 @@
-"""Progress of a run on stderr: a rich bar on a terminal, now and then a plain line elsewhere."""
+"""The execution of a plan from the command line: how far it is, on stderr, and orderly ends.
+
+On a terminal there is a rich bar, elsewhere now and then a plain line.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
-from itertools import takewhile
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from maxk_lab.cli.console import console, estimate, say, warn
+from maxk_lab.cli.console import complain, console, estimate, refusal, say, warn
+from maxk_lab.cli.program import INTERRUPTED
+from maxk_lab.errors import RefusedError
 from maxk_lab.sweeps.plan.changes import stale_lines
 from maxk_lab.sweeps.plan.plan import Plan
+from maxk_lab.sweeps.run.execute import Outcome, execute
+from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.tracking.live import Live
 
 # Plain lines: at most one about a unit's phase in this many seconds.
 QUIET_SECONDS = 5.0
 # No time is told before this share of the work is done: the first guesses are wild.
 LEAST_SHARE = 0.02
 Event = Mapping[str, Any]
+
+
+def execute_plan(
+    plan: Plan,
+    directory: RunDirectory,
+    *,
+    resume: str,
+    live: Live | None = None,
+    beside: Callable[[], Sequence[str]] = tuple,
+    **settings: Any,
+) -> Outcome:
+    """Execute with a display.
+
+    If interrupted, end with the command `resume` and exit code 130; where the system refuses what
+    it needs, as on a full disk, with 1. `beside` returns lines on the jobs that go on all the same,
+    if there are any. `live` is told every event, and what it has to say becomes a warning.
+    """
+
+    def on_event(name: str, payload: dict[str, Any]) -> None:
+        display(name, payload)
+        for note in live.event(name, payload) if live else ():
+            warn(note)
+
+    try:
+        with Display(plan) as display:
+            return execute(plan, directory, on_event=on_event, **settings)
+    except KeyboardInterrupt:
+        say(f"Interrupted; every finished cell is kept. Continue with:\n{resume}")
+        if lines := beside():
+            say("\n".join(["The jobs that were submitted wait and run on.", *lines]))
+        raise typer.Exit(INTERRUPTED) from None
+    except (RefusedError, OSError, MemoryError) as error:
+        refused = error if isinstance(error, RefusedError) else refusal(error)
+        if refused is None:
+            raise
+        complain(refused)
+        say("Every finished cell is kept. Make room, or mend what is in the way, then go on with:")
+        say(resume)
+        raise typer.Exit(1) from None
 
 
 class Display:
@@ -64,9 +111,8 @@ class Display:
 
     def __call__(self, name: str, event: Event) -> None:
         """Take in one event of a run and show it."""
-        # Each returns what is going on, to be said where there is no bar, if anything.
-        take = getattr(self, f"_take_{name}", None)
-        current, due = (take(event) if take else None) or ("", False)
+        self._count(name, event)
+        current, due = self._current(name, event)
         for line in notes(name, event):
             warn(line)
         if not self._bar.disable:
@@ -92,84 +138,77 @@ class Display:
         # Of many small parts the sum may lack a rounding of the whole.
         return min(1.0, round(self._worked / self._total, 9)) if self._total else 0.0
 
-    def _take_run_started(self, event: Event) -> None:
-        cells = set(event["cell_ids"])
-        self._cells = len(cells)
-        units = [u for u in self._plan.units if not cells.isdisjoint(cell.id for cell in u.cells)]
-        self._work = {unit.label: unit.work() for unit in units}
-        self._total = sum(sum(work.values()) for work in self._work.values())
+    def _count(self, name: str, event: Event) -> None:
+        """Take note of the cells that an event tells of."""
+        match name:
+            case "run_started":
+                cells = set(event["cell_ids"])
+                self._cells = len(cells)
+                for unit in self._plan.units:
+                    if not cells.isdisjoint(cell.id for cell in unit.cells):
+                        self._work[unit.label] = unit.work()
+                self._total = sum(sum(work.values()) for work in self._work.values())
+            case "reused":
+                count = f"{len(event['cell_ids'])} of {event['cells']} cells"
+                say(f"{count} reused from run {event['run']}{event['measured']}")
+            case "unit_started" if self._begun is None:
+                self._begun = self._clock()
+            case "cell_done":
+                self._finished += 1
+            case "measured_elsewhere":
+                self._finished += len(event["cells"])
+            case "cell_failed":
+                self._finished += 1
+                alike = self._errors.setdefault(event["error"], [])
+                alike.append(event["cell"])
+                if len(alike) == 1:
+                    warn(f"cell {event['cell']} failed: {event['error']}")
 
-    def _take_reused(self, event: Event) -> None:
-        count = f"{len(event['cell_ids'])} of {event['cells']} cells"
-        say(f"{count} reused from run {event['run']}{event['measured']}")
-
-    def _take_unit_started(self, event: Event) -> None:
-        self._begun = self._clock() if self._begun is None else self._begun
-
-    def _take_cell_done(self, event: Event) -> None:
-        self._finished += 1
-
-    def _take_cell_failed(self, event: Event) -> None:
-        self._finished += 1
-        alike = self._errors.setdefault(event["error"], [])
-        alike.append(event["cell"])
-        if len(alike) == 1:
-            warn(f"cell {event['cell']} failed: {event['error']}")
-
-    def _take_measured_elsewhere(self, event: Event) -> None:
-        self._finished += len(event["cells"])
-
-    def _take_progress(self, event: Event) -> tuple[str, bool]:
-        """Take note of how far a unit is in a phase of its work."""
-        unit, phase = event["unit"], event["phase"]
-        done = event.get("step", event.get("done", 0))
-        of = event.get("steps", event.get("of", 1))
-        self._advance(unit, work_done(self._work[unit], phase, done / max(of, 1)))
-        current = f"{unit}: {'warm-up' if phase == 'warmup' else phase} {done}/{of}"
-        return current, self._clock() - self._said >= QUIET_SECONDS
-
-    def _take_unit_finished(self, event: Event) -> tuple[str, bool]:
-        self._advance(event["unit"], sum(self._work[event["unit"]].values()))
-        return f"finished {event['unit']}", True
-
-    def _take_jobs(self, event: Event) -> tuple[str, bool]:
-        """Take note of how many jobs of a cluster wait, why, and how many run."""
-        queued, running = event["queued"].items(), event["running"]
-        counts = [f"{count} queued{f' ({why})' if why else ''}" for why, count in queued]
-        counts += [f"{running} running"] if running else []
-        before, self._queue = self._queue, (set(event["queued"]), bool(running))
-        return f"jobs: {', '.join(counts)}", self._queue != before
+    def _current(self, name: str, event: Event) -> tuple[str, bool]:
+        """Return what is going on, if an event says so, and whether it is due without a bar."""
+        match name:
+            case "progress":
+                unit, phase, work = event["unit"], event["phase"], self._work[event["unit"]]
+                done = event.get("step", event.get("done", 0))
+                of = event.get("steps", event.get("of", 1))
+                before = list(work).index(phase) if phase in work else len(work)
+                # All of the earlier phases is done; cells are measured when all that counts is.
+                share = work.get(phase, 0.0) * done / max(of, 1)
+                self._advance(unit, sum([*work.values()][:before]) + share)
+                current = f"{unit}: {'warm-up' if phase == 'warmup' else phase} {done}/{of}"
+                return current, self._clock() - self._said >= QUIET_SECONDS
+            case "unit_finished":
+                self._advance(event["unit"], sum(self._work[event["unit"]].values()))
+                return f"finished {event['unit']}", True
+            case "jobs":
+                queued, running = event["queued"].items(), event["running"]
+                counts = [f"{count} queued{f' ({why})' if why else ''}" for why, count in queued]
+                counts += [f"{running} running"] if running else []
+                last, self._queue = self._queue, (set(event["queued"]), bool(running))
+                return f"jobs: {', '.join(counts)}", self._queue != last
+        return "", False
 
     def _advance(self, unit: str, done: float) -> None:
         self._worked += done - self._done.get(unit, 0.0)
         self._done[unit] = done
 
 
-def work_done(work: Mapping[str, float], phase: str, share: float) -> float:
-    """Return the work of a unit that is done at a share of a phase: all of the earlier ones is.
-
-    Cells are measured when all the work that counts is done.
-    """
-    if phase not in work:
-        return sum(work.values())
-    earlier = takewhile(lambda name: name != phase, work)
-    return sum(work[name] for name in earlier) + share * work[phase]
-
-
 def notes(name: str, event: Event) -> list[str]:
     """Return the warnings that an event brings."""
-    if name == "damaged":
-        return list(map(str, event["problems"]))
-    if name == "stale":
-        return stale_lines(event["because"])
-    if name == "worker_died":
-        again = f"{event['unit']} is begun again"
-        if "alone" in event:
-            again = f"the {event['alone']} cells left of {event['unit']} are tried one by one"
-        return [f"a worker process died or was ended ({event['ending']}): {again}"]
-    if name == "waiting":
-        units, drivers = event["units"], "; ".join(event["drivers"])
-        count = "a unit" if len(units) == 1 else f"{len(units)} units"
-        return [f"waiting for {count} that another run measures ({drivers}): {'; '.join(units)}"]
-    why = event.get("why") if name in ("lost", "left") else None
-    return [f"{event['unit']}: {why}"] if why else []
+    match name:
+        case "damaged":
+            return list(map(str, event["problems"]))
+        case "stale":
+            return stale_lines(event["because"])
+        case "worker_died":
+            again = f"{event['unit']} is begun again"
+            if "alone" in event:
+                again = f"the {event['alone']} cells left of {event['unit']} are tried one by one"
+            return [f"a worker process died or was ended ({event['ending']}): {again}"]
+        case "waiting":
+            units, drivers = "; ".join(event["units"]), "; ".join(event["drivers"])
+            count = "a unit" if len(event["units"]) == 1 else f"{len(event['units'])} units"
+            return [f"waiting for {count} that another run measures ({drivers}): {units}"]
+        case "lost" | "left" if "why" in event:
+            return [f"{event['unit']}: {event['why']}"]
+    return []

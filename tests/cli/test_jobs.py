@@ -49,7 +49,7 @@ def test_jobs_are_spoken_of_only_where_there_are_any(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("maxk_lab.cli.execution.execute", stop)
+    monkeypatch.setattr("maxk_lab.cli.progress.execute", stop)
     monkeypatch.setenv("PATH", "/nowhere")
     nothing = lab("run", sweep, "--backend", "slurm")
     assert nothing.exit_code == 130

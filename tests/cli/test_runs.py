@@ -150,9 +150,9 @@ def test_a_function_of_ones_own_may_lie_beside_the_sweep_file(lab: Lab, sweep: s
 @pytest.mark.parametrize(
     ("place", "error", "code", "words", "more"),
     [
-        ("cli.execution.execute", KeyboardInterrupt(), 130, "Interrupted", ""),
-        ("cli.execution.execute", OSError(errno.ENOSPC, "No space"), 1, "error: No space", ""),
-        ("cli.execution.execute", KeyboardInterrupt(), 130, "Interrupted", " --force"),
+        ("cli.progress.execute", KeyboardInterrupt(), 130, "Interrupted", ""),
+        ("cli.progress.execute", OSError(errno.ENOSPC, "No space"), 1, "error: No space", ""),
+        ("cli.progress.execute", KeyboardInterrupt(), 130, "Interrupted", " --force"),
         ("sweeps.run.supervisor.local.ForkServer", OSError(errno.EMFILE, "Too many open files"), 1,
          "error: no worker process can be started: Too many open files\n", ""),
         ("sweeps.run.records.write_atomically", StorageError("x cannot be written: File exists"), 1,

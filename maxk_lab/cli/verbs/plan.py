@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ import typer
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell, warn
 from maxk_lab.cli.runs import choice, planned, skipped_as_json
-from maxk_lab.sweeps.plan.cells import Cell, Unit
+from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.changes import stale_lines
 from maxk_lab.sweeps.plan.needs import MOST_JOBS, packs, short_of_memory
 from maxk_lab.sweeps.plan.plan import Plan
@@ -58,6 +58,7 @@ varies
     elsewhere = done_elsewhere(state, state, directory, None if no_reuse else results)
     runs = {cell_id: run.name for cell_id, run in elsewhere.items()}
     effort = effort_left(plan, directory, state | dict.fromkeys(runs, "done"), jobs)
+    counts = Counter(state.values())
     if json:
         emit_json(_as_json(plan, state, runs, directory, effort))
         return
@@ -65,28 +66,27 @@ varies
     if cells:
         _print_cells(plan, state)
     _print_skipped(plan)
-    _print_totals(plan, state, directory)
+    told = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
+    tell(f"\n{len(state)} cells in {len(plan.units)} units: {told}")
+    seeds = [str(seed) for seed in plan.spec.seeds]
+    if len(seeds) > MOST_SEEDS:
+        seeds = [*seeds[: MOST_SEEDS - 1], "…", seeds[-1], f"{len(seeds):,} of them"]
+    tell(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}")
+    for line in stale_lines(directory.stale_because(plan)):
+        tell(line)
     others = measured_with(elsewhere)
     for name, count in Counter(runs.values()).items():
-        tell(
-            f"{count} of the missing cells are done in run {name}{others.get(name, '')}, and reused"
-        )
-    if _count(state, "missing", plan.cells) > len(runs):
+        done = f"done in run {name}{others.get(name, '')}"
+        tell(f"{count} of the missing cells are {done}, and reused")
+    if counts["missing"] > len(runs):
         tell(effort.sentence())
     for kind, study in plan.spec.studies.items():
         for sentence in study.advice():
             say(f"{kind}: {sentence}")
-    for problem in (*directory.problems, short_of_memory(plan.units)):
-        if problem:
-            warn(problem)
-    again = options.report_command(directory.name, results)
-    if set(state.values()) != {"done"}:
-        again = options.run_command(context, spec)
-    say(f"Next: {again}")
-
-
-def _count(state: Mapping[str, str], status: str, cells: Iterable[Cell]) -> int:
-    return sum(state[cell.id] == status for cell in cells)
+    for problem in filter(None, (*directory.problems, short_of_memory(plan.units))):
+        warn(problem)
+    again = options.command("report", directory.name, results)
+    say(f"Next: {again if {*counts} == {'done'} else options.run_command(context, spec)}")
 
 
 def _as_json(
@@ -96,6 +96,7 @@ def _as_json(
     directory: RunDirectory,
     effort: Effort,
 ) -> dict[str, Any]:
+    counts = Counter(state.values())
     return {
         "name": directory.name,
         "seeds": list(plan.spec.seeds),
@@ -105,7 +106,7 @@ def _as_json(
         "stale": directory.stale(plan),
         "stale_because": directory.stale_because(plan),
         "advice": {kind: list(study.advice()) for kind, study in plan.spec.studies.items()},
-        "counts": {status: _count(state, status, plan.cells) for status in STATUSES},
+        "counts": {status: counts[status] for status in STATUSES},
         "seconds_left": effort.seconds,
         "seconds_left_from": "units of this run" if effort.measured else "a rough guess",
         "execution": asdict(effort),
@@ -114,15 +115,15 @@ def _as_json(
 
 def _print_units(plan: Plan, state: Mapping[str, str]) -> None:
     # Units of one seed share a line, where each cell is a unit of its own.
-    lines: dict[tuple[str, str, str], list[Unit]] = {}
+    lines: dict[tuple[str, str, int], Counter[str]] = {}
     for unit in plan.units:
         stage = unit.study if unit.stage is None else str(unit.stage)
-        lines.setdefault((_describe(unit), stage, str(unit.seed)), []).append(unit)
-    rows = []
-    for place, units in lines.items():
-        cells = [cell for unit in units for cell in unit.cells]
-        numbers = [len(cells), *(_count(state, status, cells) for status in STATUSES)]
-        rows.append([*place, *(str(number or "·") for number in numbers)])
+        counts = lines.setdefault((_describe(unit), stage, unit.seed), Counter())
+        counts.update(state[cell.id] for cell in unit.cells)
+    rows = [
+        (*place, counts.total(), *(counts[status] or "·" for status in STATUSES))
+        for place, counts in lines.items()
+    ]
     print_table(["environment", "stage", "seed", "cells", *STATUSES], rows)
 
 
@@ -133,7 +134,7 @@ def _print_cells(plan: Plan, state: Mapping[str, str]) -> None:
         setting = [cell.setting.get(key, "") for key in varied]
         stage = cell.study if cell.stage is None else cell.stage
         point = (stage, cell.seed, cell.estimator, cell.baseline, cell.n, cell.k)
-        rows.append([str(one) for one in (cell.id, *setting, *point, state[cell.id])])
+        rows.append((cell.id, *setting, *point, state[cell.id]))
     tell("")
     headings = ("stage", "seed", "estimator", "baseline", "n", "k", "status")
     print_table(["cell", *varied, *headings], rows)
@@ -152,17 +153,6 @@ def _print_skipped(plan: Plan) -> None:
     )
     for reason, count in reasons.items():
         tell(f"  {count} ×  {reason}")
-
-
-def _print_totals(plan: Plan, state: Mapping[str, str], directory: RunDirectory) -> None:
-    counts = ", ".join(f"{_count(state, status, plan.cells)} {status}" for status in STATUSES)
-    tell(f"\n{len(state)} cells in {len(plan.units)} units: {counts}")
-    seeds = [str(seed) for seed in plan.spec.seeds]
-    if len(seeds) > MOST_SEEDS:
-        seeds = [*seeds[: MOST_SEEDS - 1], "…", seeds[-1], f"{len(seeds):,} of them"]
-    tell(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}")
-    for line in stale_lines(directory.stale_because(plan)):
-        tell(line)
 
 
 def _describe(unit: Unit) -> str:

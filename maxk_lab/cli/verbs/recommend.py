@@ -10,7 +10,7 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_table, say, tell
-from maxk_lab.cli.execution import execute_plan
+from maxk_lab.cli.progress import execute_plan
 from maxk_lab.cli.runs import planned
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import TRAJECTORY_WEIGHTS
@@ -83,7 +83,7 @@ def main(
     resume = "The same command goes on from there."
     outcome = execute_plan(plan, directory, resume=resume, jobs=jobs, only=question.only)
     if outcome.failed:  # the best may be among them
-        show = f"maxk-lab show {outcome.failed[0]}{options.results_option(results)}"
+        show = options.command("show", outcome.failed[0], results)
         say(f"{len(outcome.failed)} candidates failed. Why: {show}")
         raise typer.Exit(1)
     answers = part.answers(summarise(directory, plan).studies[kind.name], question)

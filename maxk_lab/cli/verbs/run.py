@@ -11,7 +11,7 @@ from rich.filesize import decimal
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import duration, emit_json, say, tell, warn
-from maxk_lab.cli.execution import execute_plan
+from maxk_lab.cli.progress import execute_plan
 from maxk_lab.cli.runs import choice, planned, skipped_as_json
 from maxk_lab.cli.sending import send_all
 from maxk_lab.errors import LabError
@@ -95,7 +95,8 @@ baseline=subloo,k=8[/bold]
         able = ", ".join(row.name for row in BACKENDS if row.queue)
         raise LabError(f"--detach needs a backend whose jobs go on by themselves ({able})")
     live = Live(directory, plan) if plan.spec.tracking.wandb == "online" else None
-    jobs_lines = options.jobs_commands(directory.name, results)
+    show_jobs = options.command("status", directory.name, results)
+    jobs_lines = [f"What its jobs are doing: {show_jobs}", f"To end its jobs: {show_jobs} --cancel"]
     outcome = execute_plan(
         plan,
         directory,
@@ -126,11 +127,10 @@ baseline=subloo,k=8[/bold]
 
 def _say_next(outcome: Outcome, directory: RunDirectory, again: str, results: Path) -> None:
     if outcome.failed:
-        cell = f"{outcome.failed[0]}{options.results_option(results)}"
-        say(f"Why a cell failed: maxk-lab show {cell}")
+        say(f"Why a cell failed: {options.command('show', outcome.failed[0], results)}")
         again += " --retry-failed"
     elif not outcome.missing:
-        again = options.report_command(directory.name, results)
+        again = options.command("report", directory.name, results)
     say(f"Next: {again}")
 
 
@@ -168,11 +168,9 @@ def _say_cache(directory: RunDirectory, results: Path) -> None:
         return
     size = sum(prunable(directory).cache.values())
     if size > _MOST_CACHE:
-        where = f"{directory.name}{options.results_option(results)}"
-        say(
-            f"The cache holds {decimal(size)} that finished cells need no more; this frees them: "
-            f"maxk-lab show {where} --prune"
-        )
+        show = options.command("show", directory.name, results)
+        holds = f"The cache holds {decimal(size)} that finished cells need no more"
+        say(f"{holds}; this frees them: {show} --prune")
 
 
 def _dry_run(
