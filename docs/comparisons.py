@@ -98,7 +98,7 @@ def doubts(rows: Sequence[Row]) -> list[set[str]]:
 
     points = grouped(rows, lambda row: row.measured.key.group).values()
     over = ([row.measured.over_least for row in several] for several in points)
-    found = [{one.why for one in several if one and one.why} for several in over]
+    found = [{one.line.reason for one in several if one and one.line.reason} for several in over]
     return [whys for whys in found if whys]
 
 

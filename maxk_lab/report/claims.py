@@ -42,24 +42,20 @@ class Judged:
 VERDICTS: tuple[Verdict, ...] = ("supported", "refuted", "undecided")
 
 
-def side(found: Interval, at_least: float | None, at_most: float | None) -> Verdict:
-    """Supported where no end of the interval is beyond the bound, refuted where all of it is."""
-    if at_least is not None:
-        return _verdict(found.low >= at_least, found.high < at_least)
-    assert at_most is not None
-    return _verdict(found.high <= at_most, found.low > at_most)
+def side(
+    found: Interval, at_least: float | None, at_most: float | None, *, strict: bool = False
+) -> Verdict:
+    """Supported where no end of the interval is beyond the bound, refuted where all of it is.
 
-
-def strict_side(found: Interval, at_least: float | None, at_most: float | None) -> Verdict:
-    """The same, supported only where the interval excludes the bound itself."""
-    if at_least is not None:
-        return _verdict(found.low > at_least, found.high < at_least)
-    assert at_most is not None
-    return _verdict(found.high < at_most, found.low > at_most)
-
-
-def _verdict(supported: bool, refuted: bool) -> Verdict:
-    return "supported" if supported else "refuted" if refuted else "undecided"
+    Where `strict`, supported only where the interval excludes the bound itself.
+    """
+    low, high, bound = found.low, found.high, at_least
+    if bound is None:
+        assert at_most is not None
+        low, high, bound = -found.high, -found.low, -at_most
+    if high < bound:
+        return "refuted"
+    return "supported" if low > bound or (low == bound and not strict) else "undecided"
 
 
 def together(verdicts: Sequence[Judged], parts: str, alpha: float | None = None) -> Judged:

@@ -7,27 +7,33 @@ estimators of each gradient against the lowest, baselines against none, and the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from maxk_lab.report.claims import Judged, shown, side, strict_side, together
+from maxk_lab.report.claims import Judged, shown, side, together
 from maxk_lab.report.document import number
 from maxk_lab.report.model import Verdict
 from maxk_lab.report.tables import Effect, Pooled, grouped
 from maxk_lab.statistics.bias import BiasVerdict, bias_verdicts
 from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval, interval, undefined
-from maxk_lab.statistics.log_ratios import UNPAIRED, log_ratio, stays_less, typical_ratio
+from maxk_lab.statistics.log_ratios import (
+    UNPAIRED,
+    TypicalRatio,
+    log_ratio,
+    stays_less,
+    typical_ratio,
+)
 from maxk_lab.statistics.measures import LIKE_THESE, Question
 from maxk_lab.studies.gradient.pool import (
     FOUND_BIASED,
+    ROUNDED,
     GradientKey,
     GradientRow,
     OverLeast,
-    Why,
     is_oracle,
     same_mean,
 )
@@ -41,9 +47,6 @@ from maxk_lab.sweeps.spec.claims import (
     UnbiasedClaim,
 )
 
-# Two ways to write one estimator differ by rounding alone, in the same direction on every instance
-# that is like the others.
-_ROUNDING = 1e-9
 # Above, an exponential is more than a number can be.
 _MOST = 700.0
 # The baseline that is the best possible.
@@ -58,28 +61,17 @@ ALARM = (
     "rejected although proven unbiased: the pool misses trajectories that carry the gradient, or "
     "sampling is not i.i.d."
 )
-# Why two rows are not significantly different, for readers.
-_WHY = {
-    "same": "equal on every instance",
-    "both signs": "the corrected interval of the ratio includes 1",
-    "few instances": "too few effective instances to speak of new ones",
-    "median": "mean and median over instances disagree",
-    "one instance": "one more outlier instance could undo it",
-    "unpaired": "enumerated and sampled rows make no pairs",
-    "no interval": "the ratio has no interval",
-}
+# Why two rows are not significantly different: their variances are equal but for rounding, ...
+SAME = "equal on every instance"
+FEW = "too few effective instances to speak of new ones"
 
 
 def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled[GradientRow]:
     """The rows with their verdicts on bias, their ratios to others, and the lowest marked.
 
-    `best` is set on at most one row of a contest: where, against every other candidate, two paired
-    intervals about instances like these agree that it has less: that of the ratio of mean
-    variances, and that of the median over instances of their ratio; and when the tail of the
-    ratios, were it missing, would not undo it (`stays_less`). The level is Bonferroni over all
-    these comparisons of the sweep, so the probability of any wrong mark is at most `alpha`. Without
-    a known lowest there is no mark, nor where too few instances carry a mean, or where a ratio is
-    undefined.
+    `best` is set on at most one row of a contest: the one that is significantly lower than every
+    other candidate (see `_line`). The level is Bonferroni over all these comparisons of the sweep,
+    so the probability of any wrong mark is at most `alpha`. Without a known lowest there is none.
 
     Every row of the group has its ratio to the lowest. The best possible is the joint optimum of
     the same environment, setting, stage, n and objective. A row derived biased has no ratio to it:
@@ -91,28 +83,37 @@ def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled
         replace(row, bias=_verdict(row, verdicts.get(row.key, row.bias))) for row in pooled.rows
     ]
     found = contests(rows)
-    level_of_best = _family_of_best(found, alpha).level
-    lowest, stars = dict[Any, GradientRow](), set[GradientKey]()
-    whys: dict[GradientKey, tuple[Why | None, bool]] = {}
+    family = _family_of_best(found, alpha)
+    groups = grouped(rows, lambda row: row.key.group)
+    over: dict[GradientKey, OverLeast] = {}
+    best: set[GradientKey] = set()
     for one in found:
-        if (least := one.least) is not None:
-            lowest[least.key.group] = least
-            others = {row.key: why_not_less(least, row, level_of_best) for row in one.others}
-            stars |= set() if any(why for why, _ in others.values()) else {least.key}
-            whys |= others
-    optima = {(row.key.gradient, row.key.n): row for row in rows if _is_optimum(row)}
-    judged_rows = []
-    for row in rows:
-        of_group = lowest.get(row.key.group)
-        if of_group is row:
-            row = replace(row, best=row.key in stars)
-        elif of_group is not None and row.units:
-            row = replace(row, over_least=_over(row, of_group, level, *whys.get(row.key, ())))
-        optimum = optima.get((row.key.gradient, row.key.n))
-        if optimum is not None and row.catalogued_unbiased:
-            row = replace(row, over_best=_over_best(row, optimum, level))
-        judged_rows.append(row)
-    return replace(pooled, rows=tuple(judged_rows))
+        if (least := one.least) is None:
+            continue
+        lines = {row.key: _line(family, row, least, level) for row in one.others}
+        if all(line.verdict == "worse" for line in lines.values()):
+            best.add(least.key)
+        for row in groups[least.key.group]:
+            if row is not least and row.units is not None:
+                line = lines.get(row.key) or _compared(family, row, least, level)
+                over[row.key] = OverLeast(least.key.baseline, line, _typical(row, least, level))
+    optima = {
+        (row.key.gradient, row.key.n): row
+        for row in rows
+        if row.key.method.baseline.row.name == _OPTIMUM
+    }
+    return replace(
+        pooled,
+        rows=tuple(
+            replace(
+                row,
+                best=row.key in best,
+                over_least=over.get(row.key),
+                over_best=_over_best(row, optima.get((row.key.gradient, row.key.n)), level),
+            )
+            for row in rows
+        ),
+    )
 
 
 def _verdict(row: GradientRow, found: BiasVerdict) -> BiasVerdict:
@@ -125,23 +126,18 @@ def _verdict(row: GradientRow, found: BiasVerdict) -> BiasVerdict:
     return replace(found, verdict="alarm", reason=ALARM)
 
 
-def _is_optimum(row: GradientRow) -> bool:
-    return row.key.method.baseline.row.name == _OPTIMUM
-
-
-def _over(
-    row: GradientRow, least: GradientRow, level: float, why: Why | None = None, here: bool = False
-) -> OverLeast:
+def _typical(row: GradientRow, least: GradientRow, level: float) -> TypicalRatio | None:
     assert row.units is not None
     assert least.units is not None
     try:
-        typical = typical_ratio(row.units, least.units, level=level)
+        return typical_ratio(row.units, least.units, level=level)
     except ValueError:
-        typical = None
-    return OverLeast(least.key.baseline, ratio(row, least, level), typical, why, here)
+        return None
 
 
-def _over_best(row: GradientRow, optimum: GradientRow, level: float) -> Interval:
+def _over_best(row: GradientRow, optimum: GradientRow | None, level: float) -> Interval | None:
+    if optimum is None or not row.catalogued_unbiased:
+        return None
     if row.key == optimum.key:
         return Interval(1.0, 1.0, 1.0, level)
     if row.units is None or optimum.units is None:
@@ -167,24 +163,51 @@ def ratio(
     return found.mapped(lambda value: math.inf if value > _MOST else math.exp(value))
 
 
-def why_not_less(first: GradientRow, other: GradientRow, level: float) -> tuple[Why | None, bool]:
-    """Why `first` has not less at this level, None where it has, and whether it has it `here`."""
-    assert first.units is not None
+def _compared(family: Family, row: GradientRow, other: GradientRow, level: float) -> Comparison:
+    """The variance of a row over that of another, without a verdict."""
+    return Comparison(
+        family.name,
+        row.key.path,
+        other.key.path,
+        "variance",
+        ratio(row, other, level),
+        "",
+        ratio=True,
+        comparisons=family.size,
+        alpha=family.alpha,
+    )
+
+
+def _line(family: Family, row: GradientRow, other: GradientRow, level: float) -> Comparison:
+    """The variance of a row over that of another: worse, unless something speaks against it.
+
+    Two paired intervals about instances like these have to agree that the other has less: that of
+    the ratio of mean variances, and that of the median over instances of their ratio; and the tail
+    of the ratios, were it missing, must not undo it (`stays_less`). The line is `fixed` where too
+    few instances carry a mean, and on most of those measured the other has less.
+    """
+    line = _compared(family, row, other, level)
+    assert row.units is not None
     assert other.units is not None
-    mean = log_ratio(first.units, other.units, level=level)
+    mean = log_ratio(other.units, row.units, level=family.level)
     if not mean.known:
-        return "unpaired" if mean.reason == UNPAIRED else "no interval", False
-    typical = typical_ratio(first.units, other.units, level=level)
-    why: Why | None = None
-    if not mean.high < -_ROUNDING:
-        why = "same" if typical.ties == typical.instances else "both signs"
+        unpaired = "enumerated and sampled rows make no pairs"
+        reason = unpaired if mean.reason == UNPAIRED else "the ratio has no interval"
+        return replace(line, verdict="open", reason=reason)
+    typical = typical_ratio(other.units, row.units, level=family.level)
+    if not mean.high < -ROUNDED:
+        same = typical.ties == typical.instances
+        reason = SAME if same else "the corrected interval of the ratio includes 1"
     elif mean.question != LIKE_THESE:
-        why = "few instances"
-    elif not typical.median.high < 1 - _ROUNDING:
-        why = "median"
-    elif not stays_less(first.units, other.units):
-        why = "one instance"
-    return why, why == "few instances" and 2 * typical.below > typical.instances
+        few = 2 * typical.below > typical.instances
+        return replace(line, verdict="tied", reason=FEW, fixed=few)
+    elif not typical.median.high < 1 - ROUNDED:
+        reason = "mean and median over instances disagree"
+    elif not stays_less(other.units, row.units):
+        reason = "one more outlier instance could undo it"
+    else:
+        return replace(line, verdict="worse")
+    return replace(line, verdict="tied", reason=reason)
 
 
 @dataclass(frozen=True)
@@ -192,11 +215,6 @@ class Contest:
     """The unbiased baselines of one estimator at one size, setting and stage; oracles have none."""
 
     rows: tuple[GradientRow, ...]
-
-    @property
-    def first(self) -> GradientRow:
-        """Any row: all have the same point."""
-        return self.rows[0]
 
     @cached_property
     def candidates(self) -> list[GradientRow]:
@@ -220,25 +238,20 @@ class Contest:
         return sorted((row for row in self.candidates if row is not self.least), key=_variance)
 
     @property
-    def competing(self) -> list[str]:
-        """The baselines that were not found biased."""
-        return [row.key.baseline for row in self.candidates]
-
-    @property
     def against(self) -> list[GradientRow]:
         """The rows that do not differ significantly from the least, and are not the same as it."""
-        return [row for row in self.others if _why(row) not in (None, "same")]
+        return [row for row in self.others if _reason(row) not in ("", SAME)]
 
     @property
     def top(self) -> tuple[str, ...]:
         """The least, and those that are the same as it on every instance, in their usual order."""
-        same = (row for row in self.candidates if row is self.least or _why(row) == "same")
+        same = (row for row in self.candidates if row is self.least or _reason(row) == SAME)
         return tuple(row.key.baseline for row in same)
 
     @property
     def one(self) -> bool:
         """All are the same on every instance, so that there is nothing to choose."""
-        return len(self.top) == len(self.competing)
+        return len(self.top) == len(self.candidates)
 
     @cached_property
     def tied(self) -> list[GradientRow]:
@@ -250,7 +263,7 @@ class Contest:
         """
         if self.least is None:
             return []
-        return [self.least, *(row for row in self.others if _why(row) and _may_be_least(row))]
+        return [self.least, *(row for row in self.others if row.over_least and row.over_least.ties)]
 
     @property
     def clear(self) -> bool:
@@ -260,33 +273,28 @@ class Contest:
     @property
     def here(self) -> bool:
         """It is so on the instances that were measured, and nothing can be said of others."""
-        return bool(self.against) and all(
-            row.over_least and row.over_least.here for row in self.against
-        )
+        lines = [row.over_least.line for row in self.against if row.over_least is not None]
+        return bool(lines) and all(line.fixed for line in lines)
 
 
 def _variance(row: GradientRow) -> float:
     return row.intervals["variance"].value
 
 
-def _why(row: GradientRow) -> Why | None:
-    return None if row.over_least is None else row.over_least.why
-
-
-def _may_be_least(row: GradientRow) -> bool:
-    over = row.over_least
-    return over is not None and over.mean.known and over.mean.low <= 1 + _ROUNDING
+def _reason(row: GradientRow) -> str:
+    """Why the row is not significantly above the least; empty where it is, and of the least."""
+    return "" if row.over_least is None else row.over_least.line.reason
 
 
 def contests(rows: Sequence[GradientRow]) -> list[Contest]:
     """The contests of two baselines and more, in the order of the rows."""
-    groups = grouped(filter(_is_fair, rows), lambda row: row.key.group)
-    return [Contest(tuple(group)) for group in groups.values() if len(group) > 1]
+    return _contests(rows, lambda row: row.key.group)
 
 
-def _is_fair(row: GradientRow) -> bool:
-    """Whether it is unbiased by its formula and can be trained with."""
-    return row.catalogued_unbiased and not is_oracle(row)
+def _contests(rows: Sequence[GradientRow], key: Callable[[GradientRow], Any]) -> list[Contest]:
+    """Those of the rows that are unbiased by their formula and can be trained with."""
+    fair = (row for row in rows if row.catalogued_unbiased and not is_oracle(row))
+    return [Contest(tuple(group)) for group in grouped(fair, key).values() if len(group) > 1]
 
 
 def simplest(rows: Sequence[GradientRow]) -> GradientRow:
@@ -310,32 +318,28 @@ def compare(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Itera
     all against that; the bias of every row against 0, relative to the length of the gradient.
     """
     rows, found = pooled.rows, contests(pooled.rows)
-    family = _family_of_best(found, alpha)
-    for one in found:
-        for row in one.candidates if one.least is not None else ():
-            if row.over_least is not None:
-                assert one.least is not None
-                over = row.over_least
-                yield _line(family, row, one.least, over.mean, over.why, over.here)
-    pairs = []
-    for group in grouped(
-        filter(_is_fair, rows), lambda row: (row.key.gradient, row.key.n)
-    ).values():
-        several = Contest(tuple(group))
-        if several.least is not None:
-            of_least = several.least.key.estimator
-            others = (row for row in several.candidates if row.key.estimator != of_least)
-            pairs += [(row, several.least) for row in others]
-    yield from _lines(Family("best estimator", len(pairs), alpha), pairs, level)
-    pairs = []
-    for one in found:
-        nones = [row for row in one.candidates if row.key.baseline == "none" and row.units]
-        pairs += [(row, none) for none in nones for row in one.candidates if row is not none]
-    pairs = [(row, none) for row, none in pairs if row.units is not None]
+    for row in (row for one in found for row in one.candidates):
+        if row.over_least is not None:
+            yield row.over_least.line
+    pairs = [
+        (row, several.least)
+        for several in _contests(rows, lambda row: (row.key.gradient, row.key.n))
+        for row in several.candidates
+        if several.least is not None and row.key.estimator != several.least.key.estimator
+    ]
+    family = Family("best estimator", len(pairs), alpha)
+    yield from (_line(family, *pair, level) for pair in pairs)
+    pairs = [
+        (row, none)
+        for one in found
+        for none in one.candidates
+        for row in one.candidates
+        if none.key.baseline == "none" and row is not none and row.units and none.units
+    ]
     family = Family("reference", len(pairs), alpha)
     # Of most the mean alone says that they are no worse than none, which takes no interval.
     more = [pair for pair in pairs[:_PAIRS] if _variance(pair[0]) > _variance(pair[1])]
-    yield from _lines(family, more, level)
+    yield from (_line(family, *pair, level) for pair in more)
     tested = sum(not math.isnan(row.bias.p_value) for row in rows)
     for row in rows:
         bias = row.bias
@@ -351,42 +355,6 @@ def compare(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Itera
             comparisons=tested,
             alpha=alpha,
         )
-
-
-def _lines(
-    family: Family, pairs: Iterable[tuple[GradientRow, GradientRow]], level: float
-) -> Iterator[Comparison]:
-    """A line for each row against the one that may have less variance."""
-    for row, other in pairs:
-        why, here = why_not_less(other, row, family.level)
-        yield _line(family, row, other, ratio(row, other, level), why, here)
-
-
-def _line(
-    family: Family,
-    row: GradientRow,
-    other: GradientRow,
-    over: Interval,
-    why: Why | None,
-    here: bool,
-) -> Comparison:
-    """The variance of a row over that of another, which is lower unless `why` says otherwise."""
-    verdict = "worse"
-    if why is not None:
-        verdict = "open" if why in ("unpaired", "no interval") else "tied"
-    return Comparison(
-        family.name,
-        row.key.path,
-        other.key.path,
-        "variance",
-        over,
-        verdict,
-        ratio=True,
-        reason="" if why is None else _WHY[why],
-        fixed=here,
-        comparisons=family.size,
-        alpha=family.alpha,
-    )
 
 
 def effect(row: GradientRow, other: GradientRow, name: str, level: float) -> Effect | None:
@@ -526,11 +494,9 @@ def _judge_ratios(
         about = claim.about if isinstance(claim, RatioClaim) else None
         alike = same_mean(row, partner)
         found = ratio(row, partner, level, claim.metric, about, alike=alike)
-        verdict = (
-            side(found, claim.at_least, claim.at_most)
-            if isinstance(claim, RatioClaim)
-            else strict_side(found, 1.0, None)
-        )
+        verdict = side(found, 1.0, None, strict=True)
+        if isinstance(claim, RatioClaim):
+            verdict = side(found, claim.at_least, claim.at_most)
         text = f"{row.key.path} over {partner.key.path}: {shown(found)}"
         verdicts.append(Judged(verdict, text, found))
     return together(verdicts, "ratios", alpha)

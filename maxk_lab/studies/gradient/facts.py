@@ -171,7 +171,7 @@ def facts(pooled: Pooled[GradientRow], summary: Summary) -> Facts:
     of_family = grouped(pooled.comparisons, lambda line: line.family)
     lines = _table(known, found, names, of_family.get("best", []))
     silent = grouped((row for row in rows if row.no_signal), lambda row: row.no_signal)
-    of_estimators = grouped(decided, lambda one: one.first.key.estimator)
+    of_estimators = grouped(decided, lambda one: one.rows[0].key.estimator)
     uses = [_use(several) for several in of_estimators.values()]
     used = {name for use in uses for name in (use.name, f"{use.estimator} {use.name}")}
     return Facts(
@@ -226,9 +226,9 @@ def _use(found: Sequence[Contest]) -> Use:
     ties = Counter(row.key.baseline for one in lowest for row in one.tied)
     del ties[best]
     return Use(
-        estimator=found[0].first.key.estimator,
+        estimator=found[0].rows[0].key.estimator,
         name=_plain(best),
-        competing=len(dict.fromkeys(name for one in found for name in one.competing)),
+        competing=len(dict.fromkeys(row.key.baseline for one in found for row in one.candidates)),
         lowest=len(lowest),
         tied=sum(one.least is not None and one.least.key.baseline != best for one in lowest),
         significant=sum(one.clear and best in one.top for one in found),
@@ -395,12 +395,12 @@ def _next(found: Sequence[Contest], summary: Summary) -> Next | None:
         return None
     more = max(more for more, _ in able)
     carrying = [min(one.least.carrying.values()) for _, one in able if one.least is not None]
-    instances = able[0][1].first.instances
+    first = able[0][1].rows[0]
     return Next(
         open=len(able),
         effective=min(carrying),
-        of=instances * len(able[0][1].first.cells),
-        instances=instances * more,
+        of=first.instances * len(first.cells),
+        instances=first.instances * more,
         of_a_sweep=bool(summary.header.versions),
         seconds=more * summary.seconds_of("gradient") or None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from maxk_lab.report.naming import GridKey, Setting, environment_label, setting_
 from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, PooledRow, grouped, members_by_key
 from maxk_lab.statistics.bias import LEAST_SIGNAL, BiasVerdict
 from maxk_lab.statistics.estimates import stratified_mean
+from maxk_lab.statistics.families import Comparison
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import TypicalRatio, typical_relative_variance
 from maxk_lab.statistics.measures import MEASURES, THESE, in_group, measures_of
@@ -40,13 +41,9 @@ FOUND_BIASED = ("biased", "scale bias")
 _TYPICAL = MEASURES.get("relative_variance")
 # Said of the estimators that take no baseline: they are compared as one group.
 ALONE = "without baseline"
-# Why two baselines are not significantly different: their variances are equal on every instance, up
-# to rounding; the corrected interval includes 1; too few effective instances to speak of new ones;
-# the median over instances disagrees with the mean; one more outlier instance could undo it; their
-# instances or the ways in which they were measured differ.
-Why = Literal[
-    "same", "both signs", "few instances", "median", "one instance", "unpaired", "no interval"
-]
+# Two ways to write one estimator differ by rounding alone, in the same direction on every instance
+# that is like the others.
+ROUNDED = 1e-9
 # The policy of a stage and seed, in each setting, is one run of a tracker.
 ONE_RUN_PER = ("stage", "setting")
 
@@ -86,17 +83,23 @@ class GradientKey(GridKey):
 class OverLeast:
     """The variance of a row over that of `baseline`, the least of its group: paired ratios.
 
-    `mean` is that of the mean variances, `typical` that of every instance, None where the two rest
-    on different instances. `why` the two do not differ significantly, at the level of stars, is
-    None where they do, and of a row that is no candidate. `here`: on the instances that were
-    measured the least has less all the same, beyond doubt and on most of them.
+    `line` compares the mean variances, without a verdict for a row that is no candidate; `typical`
+    is the ratio of every instance, None where the two rest on different instances.
     """
 
     baseline: str
-    mean: Interval
+    line: Comparison
     typical: TypicalRatio | None
-    why: Why | None = None
-    here: bool = False
+
+    @property
+    def mean(self) -> Interval:
+        """The ratio of the mean variances."""
+        return self.line.interval
+
+    @property
+    def ties(self) -> bool:
+        """Neither the corrected test nor its own interval says that the row has more variance."""
+        return bool(self.line.reason) and self.mean.known and self.mean.low <= 1 + ROUNDED
 
 
 # Nobody draws a larger pool.

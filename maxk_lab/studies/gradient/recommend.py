@@ -116,7 +116,7 @@ def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidat
     The best itself where it is none of these, as a biased one, or where all of them are fitted.
     """
     best = found[0]
-    contest = [one for one in contests(rows) if one.first.key.group == best.row.key.group]
+    contest = [one for one in contests(rows) if one.rows[0].key.group == best.row.key.group]
     ties = {row.key for one in contest for row in one.tied}
     able = [one for one in found if one.row.key in ties]
     chosen = simplest([one.row for one in able]) if best in able else best.row

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from maxk_lab.estimators.method import Method
-from maxk_lab.report.claims import Judged, shown, strict_side, together
+from maxk_lab.report.claims import Judged, shown, side, together
 from maxk_lab.report.naming import Setting, setting_words
 from maxk_lab.report.tables import Effect, Pooled, grouped
 from maxk_lab.statistics.families import Comparison, Family
@@ -258,7 +258,7 @@ def judge(
         words = f"{text} over {len(row.cells)} seeds{at}"
         if apart := sorted({seed for end in ends for seed in end.apart}):
             words += f"; seed {', '.join(map(str, apart))} ended apart from the others"
-        verdict = strict_side(found, claim.at_least, claim.at_most)
+        verdict = side(found, claim.at_least, claim.at_most, strict=True)
         verdicts.append(Judged(verdict, words, found))
     return together(verdicts, "differences", alpha)
 

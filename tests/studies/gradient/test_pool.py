@@ -11,7 +11,7 @@ from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.measures import THESE
 from maxk_lab.statistics.units import Units
-from maxk_lab.studies.gradient.compare import ALARM
+from maxk_lab.studies.gradient.compare import ALARM, FEW, SAME
 from maxk_lab.studies.gradient.pool import ALWAYS, ANATOMY, FOUND_BIASED, OF_RATIOS, OF_WEIGHTS
 from maxk_lab.studies.gradient.spec import Study
 
@@ -101,7 +101,7 @@ def test_equal_baselines_have_no_winner(lab, alike):
     centred, subloo = (row.intervals["variance"].value for row in rows.values())
     assert (centred < subloo) == (alike > 1)
     assert best(rows) == []
-    assert [row.over_least.why for row in rows.values() if row.over_least] == ["same"]
+    assert [row.over_least.line.reason for row in rows.values() if row.over_least] == [SAME]
 
 
 def test_an_enumerated_cell_and_a_sampled_one_are_neither_beaten_nor_best(lab):
@@ -111,7 +111,7 @@ def test_an_enumerated_cell_and_a_sampled_one_are_neither_beaten_nor_best(lab):
     least, other = rows["subloo"], rows["centred"]
     assert least.intervals["variance"].high < other.intervals["variance"].low
     assert best(rows) == []
-    assert (other.over_least.baseline, other.over_least.why) == ("subloo", "unpaired")
+    assert (other.over_least.baseline, other.over_least.line.verdict) == ("subloo", "open")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_no_star_where_one_instance_carries_the_mean(lab):
     rows = rows_of(lab, heavier, **PAIR | {"baselines": ("none", "subloo")})
     assert best(rows) == []
     over = rows["none"].over_least
-    assert (over.why, over.here) == ("few instances", True)
+    assert (over.line.reason, over.line.fixed) == (FEW, True)
     # What is true of these instances is said all the same, and of the typical one.
     assert (over.mean.fallen_back, over.mean.question) == (True, THESE)
     assert over.mean.low < 30 / 0.9 < over.mean.high
@@ -199,7 +199,7 @@ def test_no_star_where_the_typical_instance_says_otherwise(lab):
     rows = rows_of(lab, turned, **PAIR)
     assert rows["subloo"].intervals["variance"].value < rows["centred"].intervals["variance"].value
     assert best(rows) == []
-    assert rows["centred"].over_least.why == "median"
+    assert "median over instances disagree" in rows["centred"].over_least.line.reason
     typical = rows["centred"].over_least.typical
     assert (typical.below, typical.instances) == (18, 32)
 

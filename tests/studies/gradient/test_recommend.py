@@ -233,7 +233,7 @@ def test_a_recommendation_and_the_report_name_the_same_of_a_tie(name: str) -> No
     assert len(compared) > 5
     plainer = 0
     for contest in compared:
-        key = contest.first.key
+        key = contest.rows[0].key
         objective = key.method.objective.name
         answer = ranked(contest.rows, objective_name=objective, budget=64 * key.n)
         reported = simplest(contest.tied)
