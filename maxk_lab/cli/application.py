@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -67,15 +65,13 @@ class LabGroup(TyperGroup):
         name, _, rest = super().resolve_command(ctx, args)
         return name, name and load(name), rest
 
-    def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        """Read the command line."""
-        with _interrupts_told():
-            return super().make_context(*arguments, **settings)
-
     def invoke(self, ctx: Any) -> Any:
-        """Run the verb."""
-        with _interrupts_told():
+        """Import and run the verb."""
+        try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:  # Typer ends then without a word
+            say("Interrupted")
+            raise
 
     def main(self, *arguments: Any, **settings: Any) -> Any:
         """Run the program, and end the process."""
@@ -87,16 +83,6 @@ class LabGroup(TyperGroup):
                 raise
             complain(line)
             sys.exit(MISTAKE)
-
-
-@contextmanager
-def _interrupts_told() -> Iterator[None]:
-    """Typer ends an interrupted program without a word."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        say("Interrupted")
-        raise
 
 
 def load(name: str) -> Any:

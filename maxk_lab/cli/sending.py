@@ -21,24 +21,24 @@ _QUIET = 5.0
 _LAST_RUN = 60.0
 
 
-class Lines:
-    """Lines about the runs that are sent, and how long the others take, now and then."""
+def lines(mode: str, clock: Callable[[], float] = time.monotonic) -> Callable[[int, int], None]:
+    """Return what says, now and then, how many runs are sent, and how long the others take."""
+    what = "runs sent to W&B" if mode == "online" else "runs written for W&B"
+    start = said = clock()
 
-    def __init__(self, mode: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._done = "runs sent to W&B" if mode == "online" else "runs written for W&B"
-        self._clock, self._start = clock, clock()
-        self._said = self._start
-
-    def __call__(self, done: int, of: int) -> None:
-        """Take note that so many runs are sent."""
-        now, words = self._clock(), f"{done} of {of} {self._done}"
+    def tell(done: int, of: int) -> None:
+        nonlocal said
+        now, words = clock(), f"{done} of {of} {what}"
         if done == of - 1:
-            say(f"{words}; the last has the report and the bundle")
-        elif now - self._said >= _QUIET and done < of:
-            say(f"{words}, {estimate((now - self._start) / done * (of - done))} left")
+            words += "; the last has the report and the bundle"
+        elif now - said >= _QUIET and done < of:
+            words += f", {estimate((now - start) / done * (of - done))} left"
         else:
             return
-        self._said = now
+        say(words)
+        said = now
+
+    return tell
 
 
 def sync_command(places: Sequence[str]) -> str:
@@ -57,12 +57,14 @@ def send_all(
     """
     mode = plan.spec.tracking.wandb
     again = f"maxk-lab track {shlex.quote(str(directory.root))}"
-    again += f" --mode {mode}" if mode != "disabled" else ""
-    if mode == "disabled" or not news:
-        if mode != "disabled":
-            say(f"Nothing new to send to W&B; to send what is there: {again}")
-        elif news:
-            say(f"Nothing was sent to W&B, as the sweep does not ask for it; to send it: {again}")
+    if mode == "disabled":
+        if news:
+            why = "as the sweep does not ask for it"
+            say(f"Nothing was sent to W&B, {why}; to send it: {again}")
+        return [], ""
+    again += f" --mode {mode}"
+    if not news:
+        say(f"Nothing new to send to W&B; to send what is there: {again}")
         return [], ""
     sent = live.end(_LAST_RUN if last else 0.0) if live else {}
     if not last:
@@ -74,7 +76,7 @@ def send_all(
     what = "the records, the report and the bundle"
     say(f"Sending {what} to W&B" if mode == "online" else f"Writing {what} for W&B")
     try:
-        places = wandb_tracker.track(directory, mode, plan=plan, sent=sent, progress=Lines(mode))
+        places = wandb_tracker.track(directory, mode, plan=plan, sent=sent, progress=lines(mode))
         if places and mode == "offline":
             say(f"Send them with: {sync_command(places)}")
         return places, ""

@@ -34,7 +34,7 @@ RUN: Any = SimpleNamespace(root="results/a b")
 
 
 def test_now_and_then_it_is_said_how_long_it_takes(said: list[str]) -> None:
-    tell = sending.Lines("online", clock(0.0, 1.0, 6.0, 7.0, 8.0, 9.0))
+    tell = sending.lines("online", clock(0.0, 1.0, 6.0, 7.0, 8.0, 9.0))
     for done in (1, 60, 61, 120, 121):
         tell(done, 121)
     assert said == [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +22,14 @@ from maxk_lab.sweeps import upkeep
 from maxk_lab.sweeps.run.bundle import BUNDLE, find_run, find_runs, is_bundle
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.visible import visible_line
+
+# The parts of what can go, in words.
+_PRUNABLE = {
+    "stale": "stale records",
+    "damaged": "damaged lines",
+    "cache": "files of the cache",
+    "others": "files of an old report",
+}
 
 
 def main(
@@ -63,15 +70,11 @@ is added to the sweep later draws them anew.
         _prune(find_run(target, results), dry_run=dry_run, yes=yes, json=json)
         return
     runs = find_runs(results)
-    names = [run.name for run in runs]
-    named = target in names or f"{target}{BUNDLE}" in names or is_bundle(target)
+    named = {target, f"{target}{BUNDLE}"} & {run.name for run in runs} or is_bundle(target)
     if named or os.path.lexists(Path(target) / "spec.yaml"):
         view = _run_view(find_run(target, results))
     else:
-        run, record = _find_cell(runs, target, results)
-        view = _cell_view(run, record)
-        if json:
-            view["metrics"] = _as_reported(record)
+        view = _cell_view(*_find_cell(runs, target, results), json=json)
     if json:
         emit_json(view)
     else:
@@ -96,27 +99,20 @@ def _check(run: RunDirectory, *, json: bool) -> None:
 def _prune(run: RunDirectory, *, dry_run: bool, yes: bool, json: bool) -> None:
     run = run.for_writing("prune")
     reports = outdated_files(run)
-    prunable = upkeep.prunable(run, reports)
-    files = [str(path) for path in (*prunable.cache, *prunable.others)]
+    found = upkeep.prunable(run, reports)
     if json:
-        stale = list(prunable.stale)
-        emit_json({"name": run.name, "stale": stale, "files": files, "bytes": prunable.size})
-    else:
-        parts: dict[str, Mapping[Any, int]] = {
-            "stale records": prunable.stale,
-            "damaged lines": prunable.damaged,
-            "files of the cache": prunable.cache,
-            "files of an old report": prunable.others,
-        }
-        for what, part in parts.items():
-            if part:
-                tell(f"{len(part)} {what} ({decimal(sum(part.values()))})")
-    if dry_run or not prunable:
-        say(f"{decimal(prunable.size)} in {run.name} can go; nothing was removed")
+        files = [str(path) for path in (*found.cache, *found.others)]
+        about = {"stale": list(found.stale), "files": files, "bytes": found.size}
+        emit_json({"name": run.name, **about})
+    for part, what in _PRUNABLE.items() if not json else ():
+        if sizes := getattr(found, part):
+            tell(f"{len(sizes)} {what} ({decimal(sum(sizes.values()))})")
+    if dry_run or not found:
+        say(f"{decimal(found.size)} in {run.name} can go; nothing was removed")
         return
     if not yes and not sys.stdin.isatty():
         raise LabError("nobody can be asked here, and nothing was removed; to do it: --yes")
-    if not yes and not typer.confirm(f"Remove {decimal(prunable.size)}?", err=True):
+    if not yes and not typer.confirm(f"Remove {decimal(found.size)}?", err=True):
         say("Nothing was removed")
         raise typer.Exit(1)
     say(f"{decimal(upkeep.prune(run, reports).size)} removed")
@@ -139,9 +135,8 @@ def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[Ru
     places = {cell: run for run in reversed(runs) for cell in run.ids() if cell.startswith(prefix)}
     if not places:
         names = [run.name for run in runs]
-        also = did_you_mean(prefix, names)
-        listed = ", ".join(names) or "none"
-        raise LabError(f"no run and no cell {prefix!r} under {results}{also}; runs: {listed}")
+        listed = f"{did_you_mean(prefix, names)}; runs: {', '.join(names) or 'none'}"
+        raise LabError(f"no run and no cell {prefix!r} under {results}{listed}")
     if len(places) > 1:
         some = ", ".join(sorted(places)[:5]) + (", ..." if len(places) > 5 else "")
         raise LabError(f"{prefix!r} begins {len(places)} cell ids ({some}); give more of it")
@@ -153,53 +148,44 @@ def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[Ru
     return run, record
 
 
-def _cell_view(run: RunDirectory, record: Record) -> dict[str, Any]:
-    content = record.content
+def _cell_view(run: RunDirectory, record: Record, *, json: bool) -> dict[str, Any]:
+    """Return all that the numbers of a cell rest on; `json` has the lists among them, too."""
+    content, id_, metrics = record.content, record.cell["id"], record.metrics
     rows = {
         "estimator": choose_estimator(record.cell["estimator"]).row,
         "baseline": choose_baseline(record.cell["baseline"]).row,
     }
-    formulas = {
+    formulas: dict[str, Any] = {
         kind: {"formula": row.formula, "computed by": row.implementation, "citation": row.citation}
         for kind, row in rows.items()
     }
-    metrics = dict(record.metrics or {}) | dict(content.shown if content else {})
+    # Numbers are computed anew, as a report computes them.
+    anew = dict(content.shown if content else {})
+    numbers = {one: value for one, value in (metrics or {}).items() if isinstance(value, float)}
+    # The files of a trained policy: the last one and, by step, the snapshots on the way.
+    last = run.cache_path / f"training-{id_}.pt"
+    steps = {
+        int(path.stem.rsplit("-", 1)[1]): str(path)
+        for path in run.cache_path.glob(f"policy-{id_}-*.pt")
+    }
+    files = {
+        "checkpoint": str(last) if last.is_file() else None,
+        "snapshots": {f"step {step}": steps[step] for step in sorted(steps)},
+    }
     return {
-        "name": record.cell["id"],
+        "name": id_,
         "run": str(run.place),
         "status": record.status,
         "cell": record.cell,
-        "files": _files(run, record.cell["id"]),
+        "files": {what: found for what, found in files.items() if found},
         "formulas": formulas | dict(content.formulas if content else {}),
-        "metrics": _short(metrics),
+        "metrics": metrics and metrics | {one: anew.get(one, numbers[one]) for one in numbers}
+        if json
+        else _short((metrics or {}) | anew),
         "error": record.error,
         "timings": record.timings,
         "provenance": record.provenance,
     }
-
-
-def _as_reported(record: Record) -> dict[str, Any] | None:
-    """Return the metrics with the numbers among them computed anew, as a report computes them."""
-    if record.metrics is None or record.content is None:
-        return record.metrics
-    anew = record.content.shown
-    return {
-        name: anew.get(name, value) if isinstance(value, float) else value
-        for name, value in record.metrics.items()
-    }
-
-
-def _files(run: RunDirectory, cell: str) -> dict[str, Any]:
-    """Return the files of a trained policy: the last one and, by step, the snapshots on the way."""
-    snapshots = {
-        int(path.stem.rsplit("-", 1)[1]): str(path)
-        for path in run.cache_path.glob(f"policy-{cell}-*.pt")
-    }
-    checkpoint = run.cache_path / f"training-{cell}.pt"
-    files: dict[str, Any] = {"checkpoint": str(checkpoint)} if checkpoint.is_file() else {}
-    if snapshots:
-        files["snapshots"] = {f"step {step}": snapshots[step] for step in sorted(snapshots)}
-    return files
 
 
 def _short(value: Any) -> Any:

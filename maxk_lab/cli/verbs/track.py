@@ -8,7 +8,7 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import complain, emit_json, say, tell
-from maxk_lab.cli.sending import Lines, sync_command
+from maxk_lab.cli.sending import lines, sync_command
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.bundle import find_run
 from maxk_lab.tracking import wandb_tracker
@@ -45,7 +45,7 @@ replaced. It needs no block [bold]tracking[/bold] in the sweep file.
     [bold]maxk-lab track tsp_sweep --mode online[/bold]
     """
     directory = find_run(run, results).for_writing("tracking")
-    plan, progress = make_plan(directory.spec()), Lines(mode)
+    plan, progress = make_plan(directory.spec()), lines(mode)
     failed = False
     try:
         places = wandb_tracker.track(
