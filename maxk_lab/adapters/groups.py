@@ -18,9 +18,9 @@ from torch import Tensor
 
 from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.estimators import maxk_curve
+from maxk_lab.estimators.by_name import groups_by_size, usable_weights
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.estimators.method import Method
-from maxk_lab.estimators.usable import groups_by_size, usable_weights
 
 SmallGroups = Literal["raise", "zero"]
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from maxk_lab.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from maxk_lab.environments.bandit import Bandit as Bandit
     from maxk_lab.environments.catalogue import ENVIRONMENTS as ENVIRONMENTS
     from maxk_lab.environments.catalogue import GAUSSIAN_REWARDS as GAUSSIAN_REWARDS
     from maxk_lab.environments.catalogue import REWARDS as REWARDS
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
     from maxk_lab.environments.environment import Optima as Optima
     from maxk_lab.environments.environment import make_environment as make_environment
     from maxk_lab.environments.environment import supports as supports
-    from maxk_lab.environments.gaussian import Gaussian as Gaussian
+    from maxk_lab.environments.exact import Bandit as Bandit
+    from maxk_lab.environments.exact import Gaussian as Gaussian
     from maxk_lab.environments.language.environment import (
         LanguageEnvironment as LanguageEnvironment,
     )

@@ -79,7 +79,7 @@ BANDIT = BanditRow(
     meaning="tabular softmax bandit: one logit per arm, a fixed reward per arm and instance",
     reward="that of the table `rewards`, N(0, 1) per arm and instance unless another is chosen, "
     "plus reward_shift",
-    implementation="maxk_lab.environments.bandit:Bandit",
+    implementation="maxk_lab.environments.exact:Bandit",
     settings=BanditSettings,
     policies=("tabular",),
     exact_when=f"arms ≤ {BANDIT_LIMIT}",
@@ -212,17 +212,13 @@ class GaussianRow(ScoredRow):
     def refuses_weight(self, kind: str) -> str | None:
         return "a Gaussian policy has no logits" if kind == "logit_proxy" else None
 
-    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-        unknown = self.reward_problems(self.reward_names(parameters))
-        return unknown[0] if unknown else EnvironmentRow.refusal(self, parameters, policy)
-
 
 GAUSSIAN = GaussianRow(
     name="gaussian",
     meaning="one draw from a diagonal Gaussian with learnable mean, and learnable scale if wanted; "
     "no context",
     reward="that of the function `reward` of the draw",
-    implementation="maxk_lab.environments.gaussian:Gaussian",
+    implementation="maxk_lab.environments.exact:Gaussian",
     citation="PKPO, arXiv 2505.15201",
     settings=GaussianSettings,
     functions=GAUSSIAN_REWARDS,

@@ -7,7 +7,7 @@ its module is there, and nothing is imported. No torch.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -164,17 +164,15 @@ class ScoredRow(EnvironmentRow):
         names = self.reward_names(parameters)
         return [(self.functions, name) for name in names if name in self.functions]
 
-    def reward_problems(self, names: Sequence[str], weights: Sequence[float] = ()) -> list[str]:
-        """Why functions of these names cannot be loaded, or not be weighted so."""
-        problems = []
+    def problems(self, parameters: Mapping[str, Any]) -> Iterator[str]:
+        names, weights = self.reward_names(parameters), parameters.get("reward_weights", ())
         for name in names:
             try:
                 check_function(name, self.functions)
             except LabError as error:
-                problems.append(str(error))
-        if weights and len(weights) != len(names):
-            problems.append(
+                yield str(error)
+        if names and weights and len(weights) != len(names):
+            yield (
                 f"reward_weights must hold one weight for each of the {len(names)} reward "
                 f"functions ({', '.join(names)}), got {len(weights)}"
             )
-        return problems

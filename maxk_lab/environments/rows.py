@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any
@@ -176,9 +176,14 @@ class EnvironmentRow(Row):
         others = (row.name for row in POLICIES if self.name in row.environments)
         return tuple(dict.fromkeys((*self.policies, *others)))
 
+    def problems(self, parameters: Mapping[str, Any]) -> Iterable[str]:
+        """Why these parameters cannot be run together."""
+        return ()
+
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-        """Why these parameters cannot be run together, or None."""
-        return self.policy_row(policy).refusal(policy)
+        """Why these parameters, or those of the policy, cannot be run together, or None."""
+        of_policy = self.policy_row(policy).refusal(policy)
+        return "; ".join(filter(None, (*self.problems(parameters), of_policy))) or None
 
 
 def of_attention(settings: Mapping[str, Any], nodes: float, decisions: float) -> Footprint:

@@ -1,23 +1,30 @@
 """The catalogue of estimators and baselines: formula, objective, bias, limits and source of each.
 
-Imports no torch.
+A function of the user's own, named as `module:function`, is a row, too: nothing of it is imported
+before weights are asked for; where it runs is read in its source. Imports no torch.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Generic, TypeVar, cast
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from maxk_lab.catalogue import Catalogue
+from maxk_lab.catalogue import Catalogue, load
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.baselines import leave_one_out, weighted_means
-from maxk_lab.estimators.in_place import row_in_place, row_of_function
+from maxk_lab.estimators.engine import torch
 from maxk_lab.estimators.methods import off_policy, on_policy
 from maxk_lab.estimators.rows import BaselineRow, EstimatorRow, MethodRow, rows_of, spell
-from maxk_lab.installed import is_function_path
+from maxk_lab.installed import NoModuleError, is_function_path, open_project_folders, place_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ESTIMATORS: Catalogue[EstimatorRow] = Catalogue(
     "estimator", rows_of(EstimatorRow, on_policy, off_policy), "maxk_lab.estimators"
@@ -28,6 +35,8 @@ BASELINES: Catalogue[BaselineRow] = Catalogue(
 
 MethodType = TypeVar("MethodType", bound=MethodRow)
 _SPELLING = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<value>[^\[\]]*)\])?")
+# What the decorator of a user's function may say of it in literal texts.
+_FACTS = ("where", "formula", "biased", "condition")
 
 
 @dataclass(frozen=True)
@@ -45,8 +54,8 @@ def choose_baseline(spelling: str | Callable[..., Any]) -> Choice[BaselineRow]:
     Raises `LabError` with what is allowed.
     """
     if callable(spelling):
-        row = row_of_function(BaselineRow, spelling)
-        return Choice(row, row.name)
+        function, name = spelling, getattr(spelling, "__name__", "function")
+        return Choice(_row_of(BaselineRow, name, lambda: function, biased="not known"), name)
     return _choose(BASELINES, spelling)
 
 
@@ -83,7 +92,7 @@ def _chosen(catalogue: Catalogue[Any], spelling: str) -> Choice[Any]:
         raise LabError(f"{catalogue.kind} must be a name or name[value], got {shown(spelling)}")
     name = match["name"].strip()
     kind: Any = EstimatorRow if catalogue is ESTIMATORS else BaselineRow
-    row = row_in_place(kind, name) if is_function_path(name) else catalogue.get(name)
+    row = _row_in_place(kind, name) if is_function_path(name) else catalogue.get(name)
     if row.parameter is None:
         if match["value"] is not None:
             raise LabError(f"{catalogue.kind} {row.name} takes no parameter, got {shown(spelling)}")
@@ -93,3 +102,60 @@ def _chosen(catalogue: Catalogue[Any], spelling: str) -> Choice[Any]:
     if value == 0 and isinstance(value, float):
         value = 0.0  # not -0.0, which would be a second spelling
     return Choice(row, f"{row.name}[{spell(value)}]", {row.parameter.name: value})
+
+
+def _row_in_place(kind: type[MethodType], path: str) -> MethodType:
+    """The row of the function at `module:name`, which gives weights [..., n] of (rewards, k).
+
+    It may be under the decorator `baseline` or `estimator`, whose literal arguments count: `where`
+    says at which n and K it runs, else at any K < n. It is not called unbiased: `maxk-lab check`
+    finds out whether it is.
+    """
+    facts = {"where": "1 <= K < n", "biased": f"not known: see maxk-lab check {path}"}
+    facts |= _declared(path)
+    return _row_of(kind, path, lambda: _loaded(path), meaning=f"{path}, of your own", **facts)
+
+
+def _row_of(
+    kind: type[MethodType], name: str, get: Callable[[], Any], *, meaning: str = "", **facts: Any
+) -> MethodType:
+    """The row of the function that `get` gives once weights are asked for."""
+
+    def weights(rewards: Tensor, k: int) -> Tensor:
+        function = get()
+        if isinstance(function, MethodRow):
+            if (reason := function.refusal(rewards.shape[-1], k)) is not None:
+                raise LabError(reason)
+            function = function.function
+        given = torch.as_tensor(function(rewards, k), device=rewards.device)
+        if given.shape != rewards.shape:
+            shapes = f"{list(given.shape)} for rewards of shape {list(rewards.shape)}"
+            raise LabError(f"{name} gives shape {shapes}")
+        return given
+
+    facts |= {"meaning": meaning or name, "implementation": name, "function": weights}
+    return kind(name=name, **facts)
+
+
+@cache
+def _loaded(path: str) -> Any:
+    open_project_folders()
+    return load(path, "the function ")
+
+
+def _declared(path: str) -> dict[str, str]:
+    """The literal texts that the function's decorator is given, read and not run."""
+    module, _, name = path.partition(":")
+    with suppress(NoModuleError, OSError, SyntaxError, ValueError):
+        tree = ast.parse(Path(place_of(module).origin or "").read_bytes())
+        return {
+            str(said.arg): said.value.value
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef) and node.name == name
+            for call in node.decorator_list
+            for said in (call.keywords if isinstance(call, ast.Call) else ())
+            if said.arg in _FACTS
+            and isinstance(said.value, ast.Constant)
+            and isinstance(said.value.value, str)
+        }
+    return {}

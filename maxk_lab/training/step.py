@@ -14,7 +14,7 @@ from maxk_lab.environments.rollouts import TokenStatistics
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size, token_advantages
 from maxk_lab.estimators.baselines.least_squares import Equations, family_terms, normal_equations
-from maxk_lab.estimators.usable import groups_by_size, usable_weights, weighted_by_size
+from maxk_lab.estimators.by_name import groups_by_size, usable_weights, weighted_by_size
 from maxk_lab.training.batch import Batch, batch_metrics, draw
 from maxk_lab.training.loss import (
     kl_tokens,

@@ -8,8 +8,8 @@ import small_environments
 import torch
 from score_tables import bandit, cell, measured, pool_of
 
-from maxk_lab.environments.bandit import Bandit
 from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.exact import Bandit
 from maxk_lab.estimators import Objective, advantages
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.enumerated.exact import exact_value

@@ -9,7 +9,7 @@ from small_environments import make
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages, token_advantages
-from maxk_lab.estimators.usable import usable_weights
+from maxk_lab.estimators.by_name import usable_weights
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.batch import METRICS, OFF_POLICY_METRICS

@@ -7,8 +7,8 @@ import torch
 
 from maxk_lab.estimators import advantages, token_advantages
 from maxk_lab.estimators.baselines.least_squares import Equations, family_terms, normal_equations
+from maxk_lab.estimators.by_name import usable_weights
 from maxk_lab.estimators.check.bandit import TinyBandit
-from maxk_lab.estimators.usable import usable_weights
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.studies.training.work import measure as measure_training
 from maxk_lab.training.settings import Weighting

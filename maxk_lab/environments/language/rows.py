@@ -91,10 +91,6 @@ class LanguageRow(ScoredRow):
     def named(self, parameters: Mapping[str, Any]) -> Sequence[tuple[Catalogue[Any], str]]:
         return [(TASKS, parameters["task"]), *ScoredRow.named(self, parameters)]
 
-    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-        of_policy = EnvironmentRow.refusal(self, parameters, policy)
-        return "; ".join(filter(None, (*self._problems(parameters), of_policy))) or None
-
     def settings_of(self, policy: Mapping[str, Any]) -> type[Settings]:
         row, default = self.policy_row(policy), self.policies[0]
         is_default = policy.get("name", default) == default
@@ -122,25 +118,23 @@ class LanguageRow(ScoredRow):
             )
         return POLICIES.get("pretrained")
 
-    def _problems(self, parameters: Mapping[str, Any]) -> Iterator[str]:
-        """Why the task, its sizes and its rewards cannot be run together."""
-        names, weights = parameters["rewards"], parameters["reward_weights"]
+    def problems(self, parameters: Mapping[str, Any]) -> Iterator[str]:
         try:
             task = TASKS.get(parameters["task"])
         except LabError as error:
             yield str(error)
+            if not parameters["rewards"]:
+                return
         else:
-            names, length = self.reward_names(parameters), parameters["prompt_length"]
-            symbols = symbols_of(parameters["vocab_size"])
-            unfit = task.refusal(len(symbols), length, parameters["max_length"])
-            if unfit:
+            symbols, length = symbols_of(parameters["vocab_size"]), parameters["prompt_length"]
+            if unfit := task.refusal(len(symbols), length, parameters["max_length"]):
                 yield unfit
             if not can_be_split(task.name, symbols, length):
                 yield (
                     f"the {len(symbols) ** length} prompts of prompt_length {length} are too few "
                     "to hold some out; raise prompt_length or vocab_size"
                 )
-        yield from self.reward_problems(names, weights)
+        yield from ScoredRow.problems(self, parameters)
 
 
 TOY_LLM = LanguageRow(
@@ -236,27 +230,24 @@ class PromptRow(ScoredRow):
     def reward_names(self, parameters: Mapping[str, Any]) -> list[str]:
         return list(parameters["rewards"])
 
-    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-        names, weights = parameters["rewards"], parameters["reward_weights"]
-        problems = self.reward_problems(names, weights) if names else []
+    def problems(self, parameters: Mapping[str, Any]) -> Iterator[str]:
+        yield from ScoredRow.problems(self, parameters)
         if not parameters["prompts"]:
-            problems.append("prompts is missing: a file with a prompt a line, as JSON")
-        if not names:
-            problems.append('rewards is missing: functions of completions, as ["mine:correct"]')
+            yield "prompts is missing: a file with a prompt a line, as JSON"
+        if not parameters["rewards"]:
+            yield 'rewards is missing: functions of completions, as ["mine:correct"]'
         if path := dict(parameters["prompts"] or {}).get("path"):
             try:
                 read_prompts(path, parameters["prompt"])
             except LabError as error:
-                problems.append(str(error))
-        of_policy = EnvironmentRow.refusal(self, parameters, policy)
-        return "; ".join(filter(None, (*problems, of_policy))) or None
+                yield str(error)
 
 
 LANGUAGE = PromptRow(
     name="language",
     meaning="prompts of your own, answered by a causal language model, scored by your functions",
     reward="the weighted sum of those in `rewards`",
-    implementation="maxk_lab.environments.language.prompts:PromptEnvironment",
+    implementation="maxk_lab.environments.language.environment:PromptEnvironment",
     exact_when="no settings: completions are too many",
     settings=PromptSettings,
     functions=REWARDS,

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.rollouts import TokenStatistics, mapped, token_statistics
 from maxk_lab.environments.routing.pointer import Decision, Pointer, pointer_of
-from maxk_lab.environments.routing.steps import LEAN, Entries
+from maxk_lab.environments.routing.problems import LEAN, Entries
 from maxk_lab.errors import LabError
 
 # The next actions [N] of probabilities [N, A].

@@ -1,19 +1,21 @@
 """RL4CO's problems as they are made here: repaired, seeded, with forced starts and mirrored copies.
 
-Repaired is what would stop a run or falsify it; tests/environments/routing show each fault.
+Repaired is what would stop a run or falsify it; tests/environments/routing show each fault. Steps
+of tsp and cvrp come on plain dictionaries, too, with the values of RL4CO's own: its states are
+tensor dictionaries, whose bookkeeping costs as much as the arithmetic of a step.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from maxk_lab.policies.quiet import without_warnings  # isort: skip
 
 import torch
 from rl4co.data.transforms import StateAugmentation
-from rl4co.envs import MCPEnv, MTSPEnv, MTVRPEnv, RL4COEnvBase, get_env
+from rl4co.envs import CVRPEnv, MCPEnv, MTSPEnv, MTVRPEnv, RL4COEnvBase, TSPEnv, get_env
 from rl4co.envs.graph.mcp.generator import MCPGenerator, remove_repeat
 from tensordict import TensorDict
 from torch import Tensor
@@ -197,3 +199,46 @@ class RepairedMCP(MCPEnv):
 
 
 REPAIRED = {"mtvrp": RepairedMTVRP, "mtsp": RepairedMTSP, "mcp": RepairedMCP}
+
+# A state: every entry has a row for each of the N trajectories. A step gives those that change.
+Entries = dict[str, Tensor]
+
+
+def _tsp(state: Entries, actions: Tensor) -> Entries:
+    begun = state["i"].any()
+    unvisited = state["action_mask"].scatter(1, actions.unsqueeze(1), False)
+    return {
+        "first_node": state["first_node"] if begun else actions,
+        "current_node": actions,
+        "i": state["i"] + 1,
+        "action_mask": unvisited,
+        "done": ~unvisited.any(1),
+    }
+
+
+def _cvrp(state: Entries, actions: Tensor) -> Entries:
+    node = actions.unsqueeze(1)
+    away = node != 0
+    load = state["used_capacity"] + state["demand"].gather(1, (node - 1).clamp(min=0))
+    load = load * away
+    visited = state["visited"].scatter(1, node, 1)
+    unvisited = visited == 0
+    # The tolerance is RL4CO's.
+    fits = state["demand"] + load <= state["vehicle_capacity"] + 1e-5
+    customers = unvisited[:, 1:] & fits
+    # Not from the depot to the depot, unless nothing else is left.
+    depot = away | ~customers.any(1, keepdim=True)
+    return {
+        "current_node": node,
+        "used_capacity": load,
+        "visited": visited,
+        "action_mask": torch.cat((depot, customers), 1),
+        "done": ~unvisited.any(1),
+    }
+
+
+# By exact type: subclasses step as they please.
+LEAN: dict[type[RL4COEnvBase], Callable[[Entries, Tensor], Entries]] = {
+    TSPEnv: _tsp,
+    CVRPEnv: _cvrp,
+}

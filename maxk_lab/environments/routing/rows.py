@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -81,19 +81,17 @@ class RoutingRow(EnvironmentRow):
     def lacks_solver(self, optimum: str) -> str | None:
         return NEEDS_PYVRP if optimum == "pyvrp" and find_spec("pyvrp") is None else None
 
-    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+    def problems(self, parameters: Mapping[str, Any]) -> Iterator[str]:
         if parameters.get("env"):
             try:
                 check_function(parameters["env"], None, "env")
             except LabError as error:
-                return str(error)
+                yield str(error)
         size = parameters[self.size_parameter]
-        if self.chosen and parameters[self.chosen] > size:
-            chosen = parameters[self.chosen]
-            return f"{self.chosen} must be at most {self.size_parameter} = {size}, got {chosen}"
+        if self.chosen and (chosen := parameters[self.chosen]) > size:
+            yield f"{self.chosen} must be at most {self.size_parameter} = {size}, got {chosen}"
         if self.name == "pdp" and size % 2:
-            return f"{self.size_parameter} must be even, a delivery for every pickup, got {size}"
-        return EnvironmentRow.refusal(self, parameters, policy)
+            yield f"{self.size_parameter} must be even, a delivery for every pickup, got {size}"
 
 
 # A setting of a row: its type, and its default with its bounds and its meaning.

@@ -15,8 +15,8 @@ from tensordict import TensorDict
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.routing import decoding, problems
+from maxk_lab.environments.routing.problems import LEAN
 from maxk_lab.environments.routing.rows import ROUTING
-from maxk_lab.environments.routing.steps import LEAN
 from maxk_lab.errors import LabError
 from maxk_lab.seeds import isolated_rng
 
