@@ -1,9 +1,9 @@
 """Claims get the verdict that the numbers carry: supported, refuted or undecided."""
 
 import math
-from functools import partial
 
 import pytest
+import yaml
 from pydantic import TypeAdapter
 
 from maxk_lab.report.claims import Judged, shown, together
@@ -17,96 +17,17 @@ from maxk_lab.sweeps.spec.claims import Claim
 
 
 @pytest.fixture(scope="module")
-def verdict(lab):
-    """(verdict, detail) of one claim on a study with a failed cell of `affine` (n = 8)."""
+def of(lab):
+    """(verdict, detail) of one claim, written in YAML, on records of one sort.
+
+    `sampled`: a cell of `affine` failed at n = 8. `proven`: the bias of most rows is known by
+    enumeration; `none` and `sample_loo`, whose test raises an alarm, were sampled.
+    """
     cells = lab.cells(ns=(8, 16), ks=(2,))
     lost = next(c["id"] for c in cells if c["baseline"] == "affine[0.5]" and c["n"] == 8)
-    records = [
+    sampled = [
         lab.record(cell, status="failed" if cell["id"] == lost else "done") for cell in cells
     ]
-
-    return partial(lab.judged, cells, records)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("baseline", "detectable", "expected", "said"),
-    [
-        (["none", "centred"], 0.6, "supported", "no bias seen in 4 rows"),
-        (["none", "centred"], 0.001, "undecided", "more than the 0.001 asked for"),
-        (["centred", "group_mean"], 0.6, "refuted", "2 of 4 rows biased"),
-        (
-            "affine",
-            0.6,
-            "undecided",
-            "1 of 2 rows incomplete, e.g. stage0/maxk/affine[0.5]/n8/k2: 1 of 2 seeds",
-        ),
-        ("affine[0.9]", 0.6, "undecided", "no row of this run matches"),
-    ],
-)
-def test_unbiased(verdict, baseline, detectable, expected, said):
-    found, detail = verdict(kind="unbiased", where={"baseline": baseline}, detectable=detectable)
-    assert (found, said in detail) == (expected, True), detail
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("value", "tolerance", "expected"),
-    [
-        ("1 - k/n", 0.05, "supported"),
-        ("1 - k/n", 1e-6, "undecided"),
-        (1.0, 0.05, "refuted"),
-        (0.875, 0.02, "refuted"),  # right for n = 16 and wrong for n = 8
-    ],
-)
-def test_equals(verdict, value, tolerance, expected):
-    found, detail = verdict(
-        kind="equals",
-        metric="scale",
-        where={"baseline": "group_mean"},
-        value=value,
-        tolerance=tolerance,
-    )
-    assert found == expected, detail
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("of", "over", "side", "expected"),
-    [
-        ("sample_loo", "none", {"at_least": 10}, "supported"),
-        ("sample_loo", "none", {"at_least": 20}, "refuted"),
-        ("sample_loo", "none", {"at_least": 13.4}, "undecided"),
-        ("centred", "none", {"at_most": 0.1}, "supported"),
-        ("centred", "none", {"at_most": 0.01}, "refuted"),
-        ("affine", "none", {"at_most": 0.1}, "undecided"),
-    ],
-)
-def test_ratio(verdict, of, over, side, expected):
-    found, detail = verdict(
-        kind="ratio", metric="variance", of={"baseline": of}, over={"baseline": over}, **side
-    )
-    assert found == expected, detail
-
-
-@pytest.mark.slow
-def test_an_incomplete_partner_leaves_a_ratio_undecided(verdict):
-    claim = {
-        "kind": "ratio",
-        "metric": "variance",
-        "of": {"baseline": "none"},
-        "over": {"baseline": "affine"},
-    }
-    assert verdict(**claim, at_least=2, where={"n": 8})[0] == "undecided"
-    assert verdict(**claim, at_least=2, where={"n": 16})[0] == "supported"
-
-
-@pytest.fixture(scope="module")
-def enumerated(lab):
-    """(verdict, detail) of a claim on rows of known bias: enumerated, or `sampled` and tested."""
-    cells = lab.cells(
-        baselines=("centred", "group_mean", "pkpo_sloo", "none", "sample_loo"), ns=(8,), ks=(2,)
-    )
     known = {
         "centred": {"make": lab.exact},
         "group_mean": {"make": lab.exact, "scale": 0.75},
@@ -114,66 +35,68 @@ def enumerated(lab):
         "none": {},
         "sample_loo": {"bias_off_gradient": 1.0, "noise": 1.0},
     }
-    records = [lab.record(cell, **known[cell["baseline"]]) for cell in cells]
-
-    return partial(lab.judged, cells, records)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("baseline", "bias", "expected", "said"),
-    [
-        (
-            "pkpo_sloo",
-            "direction",
-            "supported",
-            "biased, relative bias 0.250 by complete enumeration",
-        ),
-        ("pkpo_sloo", "scale", "refuted", "biased, relative bias 0.250"),
-        (
-            "group_mean",
-            "scale",
-            "supported",
-            "scale bias, relative bias 0.250 by complete enumeration",
-        ),
-        ("group_mean", "direction", "refuted", "scale bias"),
-        ("centred", "direction", "refuted", "unbiased, relative bias 0.00 by complete enumeration"),
-        ("centred", "scale", "refuted", "unbiased"),
-        # Where nothing was enumerated, not to see a bias refutes nothing.
-        ("none", "direction", "undecided", "no bias seen, p ="),
-        ("none", "scale", "undecided", "no bias seen"),
-        ("sample_loo", "direction", "undecided", "alarm (rejected although proven"),
-        ("sample_loo", "scale", "undecided", "alarm (rejected although proven"),
-        (["pkpo_sloo", "sample_loo"], "direction", "undecided", "sample_loo/n8/k2: alarm"),
-        (["pkpo_sloo", "none"], "direction", "undecided", "1 of 2 rows"),
-        (
-            ["pkpo_sloo", "centred"],
-            "direction",
-            "refuted",
-            "1 of 2 rows, e.g. stage0/maxk/centred/n8/k2",
-        ),
-        ("subloo", "direction", "undecided", "no row of this run matches"),
-    ],
-)
-def test_biased(enumerated, baseline, bias, expected, said):
-    found, detail = enumerated(kind="biased", bias=bias, where={"baseline": baseline})
-    assert (found, said in detail) == (expected, True), detail
+    others = lab.cells(baselines=tuple(known), ns=(8,), ks=(2,))
+    proven = [lab.record(cell, **known[cell["baseline"]]) for cell in others]
+    records = {"sampled": (cells, sampled), "proven": (others, proven)}
+    return lambda sort, claim: lab.judged(*records[sort], **yaml.safe_load(f"{{{claim}}}"))
 
 
-@pytest.mark.parametrize(
-    ("baseline", "detectable", "expected", "said"),
-    [
-        ("centred", 1e-6, "supported",
-         "unbiased by complete enumeration in 1 rows, to a relative bias of at most 1e-09"),
-        ("centred", 1e-12, "undecided", "more than the 1e-12 asked for"),
-        (["centred", "pkpo_sloo"], 1e-6, "refuted",
-         "1 of 2 rows biased, most clearly stage0/maxk/pkpo_sloo"),
-        (["pkpo_sloo", "sample_loo"], 0.9, "undecided", "sample_loo/n8/k2: alarm"),
-        (["centred", "none"], 0.9, "supported", "no bias seen in 2 rows"),
-    ],
-)  # fmt: skip
-def test_unbiased_by_enumeration(enumerated, baseline, detectable, expected, said):
-    found, detail = enumerated(kind="unbiased", where={"baseline": baseline}, detectable=detectable)
+UNBIASED = "kind: unbiased, detectable: {}, where: {{baseline: {}}}"
+BIASED = "kind: biased, bias: {}, where: {{baseline: {}}}"
+EQUALS = "kind: equals, metric: scale, where: {{baseline: group_mean}}, value: {}, tolerance: {}"
+RATIO = "kind: ratio, metric: variance, of: {{baseline: {}}}, over: {{baseline: {}}}, {}"
+LOST = "1 of 2 rows incomplete, e.g. stage0/maxk/affine[0.5]/n8/k2: 1 of 2 seeds"
+ENUMERATED = "unbiased by complete enumeration in 1 rows, to a relative bias of at most 1e-09"
+VERDICTS = [
+    ("sampled", UNBIASED.format(0.6, "[none, centred]"), "supported", "no bias seen in 4 rows"),
+    ("sampled", UNBIASED.format(0.001, "[none, centred]"), "undecided", "than the 0.001 asked for"),
+    ("sampled", UNBIASED.format(0.6, "[centred, group_mean]"), "refuted", "2 of 4 rows biased"),
+    ("sampled", UNBIASED.format(0.6, "affine"), "undecided", LOST),
+    ("sampled", UNBIASED.format(0.6, "'affine[0.9]'"), "undecided", "no row of this run matches"),
+    ("sampled", EQUALS.format("1 - k/n", 0.05), "supported", ""),
+    ("sampled", EQUALS.format("1 - k/n", "1.0e-6"), "undecided", ""),
+    ("sampled", EQUALS.format(1.0, 0.05), "refuted", ""),
+    # Right for n = 16 and wrong for n = 8.
+    ("sampled", EQUALS.format(0.875, 0.02), "refuted", ""),
+    ("sampled", RATIO.format("sample_loo", "none", "at_least: 10"), "supported", ""),
+    ("sampled", RATIO.format("sample_loo", "none", "at_least: 20"), "refuted", ""),
+    ("sampled", RATIO.format("sample_loo", "none", "at_least: 13.4"), "undecided", ""),
+    ("sampled", RATIO.format("centred", "none", "at_most: 0.1"), "supported", "(97.5 % intervals"),
+    ("sampled", RATIO.format("centred", "none", "at_most: 0.01"), "refuted", ""),
+    ("sampled", RATIO.format("affine", "none", "at_most: 0.1"), "undecided", ""),
+    ("sampled", RATIO.format("none", "affine", "at_least: 2, where: {n: 8}"), "undecided", ""),
+    ("sampled", RATIO.format("none", "affine", "at_least: 2, where: {n: 16}"), "supported", ""),
+    ("proven", BIASED.format("direction", "pkpo_sloo"), "supported",
+     "biased, relative bias 0.250 by complete enumeration"),
+    ("proven", BIASED.format("scale", "pkpo_sloo"), "refuted", "biased, relative bias 0.250"),
+    ("proven", BIASED.format("scale", "group_mean"), "supported",
+     "scale bias, relative bias 0.250 by complete enumeration"),
+    ("proven", BIASED.format("direction", "group_mean"), "refuted", "scale bias"),
+    ("proven", BIASED.format("direction", "centred"), "refuted", "unbiased, relative bias 0.00"),
+    ("proven", BIASED.format("scale", "centred"), "refuted", "unbiased"),
+    # Where nothing was enumerated, not to see a bias refutes nothing.
+    ("proven", BIASED.format("direction", "none"), "undecided", "no bias seen, p ="),
+    ("proven", BIASED.format("scale", "none"), "undecided", "no bias seen"),
+    ("proven", BIASED.format("direction", "sample_loo"), "undecided", "alarm (rejected although"),
+    ("proven", BIASED.format("scale", "sample_loo"), "undecided", "alarm (rejected although"),
+    ("proven", BIASED.format("direction", "[pkpo_sloo, sample_loo]"), "undecided",
+     "sample_loo/n8/k2: alarm"),
+    ("proven", BIASED.format("direction", "[pkpo_sloo, none]"), "undecided", "1 of 2 rows"),
+    ("proven", BIASED.format("direction", "[pkpo_sloo, centred]"), "refuted",
+     "1 of 2 rows, e.g. stage0/maxk/centred/n8/k2"),
+    ("proven", UNBIASED.format("1.0e-6", "centred"), "supported", ENUMERATED),
+    ("proven", UNBIASED.format("1.0e-12", "centred"), "undecided", "more than the 1e-12 asked for"),
+    ("proven", UNBIASED.format("1.0e-6", "[centred, pkpo_sloo]"), "refuted",
+     "1 of 2 rows biased, most clearly stage0/maxk/pkpo_sloo"),
+    ("proven", UNBIASED.format(0.9, "[pkpo_sloo, sample_loo]"), "undecided",
+     "sample_loo/n8/k2: alarm"),
+    ("proven", UNBIASED.format(0.9, "[centred, none]"), "supported", "no bias seen in 2 rows"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sort", "claim", "expected", "said"), VERDICTS)
+def test_gradients(of, sort, claim, expected, said):
+    found, detail = of(sort, claim)
     assert (found, said in detail) == (expected, True), detail
 
 
@@ -235,18 +158,17 @@ def test_a_difference_at_its_bound_is_not_beyond_it(lab):
     assert lab.judged(cells, records, **claim)[0] == "undecided"
 
 
-def test_a_difference_needs_all_seeds_of_both_rows(trained):
-    found, detail = trained(
-        metric="max@8", at_least=0, **CENTRED, lost=["training-reinforce-centred-8-1-1"]
-    )
-    assert found == "undecided"
-    assert "training/reinforce/centred/n8/k1: 2 of 3 seeds finished" in detail
-
-
-def test_one_seed_decides_no_difference(trained):
-    found, detail = trained(metric="max@8", at_least=0, **CENTRED, seeds=(0,))
-    assert found == "undecided"
-    assert "one seed" in detail
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"lost": ["training-reinforce-centred-8-1-1"]},
+         "training/reinforce/centred/n8/k1: 2 of 3 seeds finished"),
+        ({"seeds": (0,)}, "one seed"),
+    ],
+)  # fmt: skip
+def test_a_difference_needs_all_seeds_of_both_rows_and_more_than_one(trained, how, said):
+    found, detail = trained(metric="max@8", at_least=0, **CENTRED, **how)
+    assert (found, said in detail) == ("undecided", True), detail
 
 
 def test_an_interval_that_is_not_the_one_of_the_table_says_why(trained, lab):
@@ -265,13 +187,6 @@ def test_an_interval_that_is_not_the_one_of_the_table_says_why(trained, lab):
     assert wider.endswith(
         "(97.5 % intervals, corrected for 2 differences; those of the tables are 95 %, each alone)"
     )
-
-
-def test_so_does_a_claim_about_ratios(verdict):
-    claim = {"kind": "ratio", "metric": "variance", "over": {"baseline": "none"}, "at_most": 1.0}
-    where = {"of": {"baseline": "centred"}}
-    assert "(97.5 % intervals, corrected for 2 ratios" in verdict(**claim, **where)[1]
-    assert "corrected" not in verdict(**claim, **where, where={"n": 8})[1]
 
 
 def test_a_claim_in_words(lab):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sweep_files import plan_of
 
-from maxk_lab.report.formats.render import FORMATS, render
+from maxk_lab.report.formats.render import render
 from maxk_lab.report.model import Counts
 from maxk_lab.report.summarise import summarise, summarise_records
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -67,16 +67,15 @@ def test_an_unfinished_run_is_told_as_the_golden_page_has_it(unfinished):
     assert page.read_text(encoding="utf-8") == text
 
 
-@pytest.mark.parametrize("format", TEXTS)
+@pytest.mark.parametrize("format", ["terminal", "latex", "html"])
 def test_every_state_is_in_the_first_lines(unfinished, format):
-    text = first_lines(render(unfinished, format, width=300), 9).replace("\\_", "_")
+    text = render(unfinished, format, width=300).replace("\\_", "_")
     for said in (
         "3 of 8 cells measured; 1 failed, 1 damaged, 1 stale, 2 missing.",
-        "CHANGED SINCE: code of my_rewards:f changed",
-        "DAMAGED: 2 records, the first: records/00.jsonl:3: not complete.",
+        "CHANGED SINCE: code of my_rewards:f changed since it was",
         "Claims that cannot be judged for want of cells: about_none, about_all.",
     ):
-        assert said in text
+        assert said in (text if format == "html" else first_lines(text, 9))
     assert not unfinished.sound
 
 
@@ -86,8 +85,10 @@ def test_the_states_are_in_json_and_csv(unfinished, cells):
         "planned": 8, "done": 3, "failed": 1, "damaged": 1, "stale": 1, "missing": 2,
     }  # fmt: skip
     assert found["problems"] == list(unfinished.problems)
+    assert found["changed_since"] == ["code of my_rewards:f changed"]
     lines = list(csv.DictReader(io.StringIO(render(unfinished, "csv"))))
     assert "".join(line["damaged"] for line in lines) == cells[5]["id"]
+    assert {line["changed_since"] for line in lines} == {*found["changed_since"]}
     assert str(Counts()) == "no cells are planned"
 
 
@@ -120,19 +121,3 @@ def test_a_damaged_record_of_a_cell_that_is_not_planned_is_told(small, tmp_path)
     assert not summary.sound
     assert summary.stale == ()
     assert "its checksum does not fit" in first_lines(render(summary, "terminal", width=300))
-
-
-@pytest.mark.parametrize("format", FORMATS)
-def test_what_is_no_more_as_it_was_measured_is_in_the_first_lines(lab, cells, format):
-    changed = ["code of my_rewards:f changed"]
-    summary = summarise_records(cells, map(lab.record, cells), name="it", changed=changed)
-    text = render(summary, format, width=300)
-    if format in TEXTS:
-        told = text.replace("\\_", "_")
-        assert "CHANGED SINCE: code of my_rewards:f changed since it was" in first_lines(told)
-    elif format == "json":
-        assert json.loads(text)["changed_since"] == changed
-    elif format == "html":
-        assert "CHANGED SINCE: code of my_rewards:f changed since it was" in text
-    else:
-        assert {line["changed_since"] for line in csv.DictReader(io.StringIO(text))} == {*changed}

@@ -10,7 +10,7 @@ import pytest
 from compiled_charts import marks
 
 from maxk_lab.report.charts import Figure, finished
-from maxk_lab.report.formats.render import FORMATS, render
+from maxk_lab.report.formats.render import render
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.report.write import figures, write_report
 
@@ -34,18 +34,19 @@ def records_of(lab, cells, change):
     return records
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize("instances", [1, 2, 8])
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("instances", [1, 8])
 def test_every_figure_is_drawn(lab, change, instances):
     cells = lab.cells(
         baselines=("none", "centred"), ns=(8,), ks=(2,), seeds=(0,), instances=instances
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        summary = summarise_records(cells, records_of(lab, cells, change), name="it")
-        for figure in figures(summary, ["heat_map", "anatomy"]):
-            assert sum(marks(figure.whole).values()) > 0
-        assert all(render(summary, format) for format in FORMATS)
+        summary = summarise_records(cells, records_of(lab, cells, CHANGES[change]), name="it")
+        drawn = list(figures(summary, ["heat_map", "anatomy"]))
+        assert all(sum(marks(figure.whole).values()) > 0 for figure in drawn)
+        assert bool(drawn) == (change not in ("no variance", "a variance of rounding"))
+        assert render(summary, "terminal")
 
 
 def flat(content, value):
@@ -82,13 +83,6 @@ def test_nor_do_other_kinds_need_numbers_that_differ(lab, value, seeds):
     assert {"objective", "effective_rewards", "max_at_k", "time"} <= names
 
 
-def test_without_any_variance_there_is_no_signal_and_no_figure(lab):
-    cells = lab.cells(baselines=("none",), ns=(8,), ks=(2,), seeds=(0, 1))
-    records = records_of(lab, cells, CHANGES["no variance"])
-    summary = summarise_records(cells, records, name="it")
-    assert list(figures(summary)) == []
-
-
 def broken(found, summary, more):
     """The charts of a kind of study: one that cannot be drawn, then a fault between two."""
     chart = alt.Chart(alt.Data(values=[{"x": 1}])).mark_point().encode(x="nothing:X")
@@ -107,9 +101,5 @@ def test_a_figure_that_fails_is_told_and_takes_nothing_with_it(lab, tmp_path, mo
     assert "variance.png" in [path.name for path in paths]
     text = (tmp_path / "out" / "report.md").read_text()
     assert "figure sad could not be drawn: " in text
-    # Nor does it where nobody asks for the line.
-    assert {path.name for path in write_report(summary, tmp_path / "quiet")} == {
-        path.name for path in paths
-    }
     with pytest.raises(KeyError, match="nothing"):
         list(figures(summary))

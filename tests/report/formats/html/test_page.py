@@ -12,8 +12,6 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from maxk_lab.report.formats.html.page import SCRIPTS, html, squeezed
 from maxk_lab.report.formats.render import render, rendered_together
@@ -85,21 +83,10 @@ def failing(lab: Any, cells: list[dict[str, Any]]) -> Any:
     )
 
 
-@settings(max_examples=30)
-@given(st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text() | st.floats(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-))  # fmt: skip
-def test_what_is_squeezed_is_letters_that_no_reader_takes_for_markup(value: Any) -> None:
-    told = squeezed({"a": value})
-    assert re.fullmatch(r"[A-Za-z0-9+/=]*", told)
-    unsqueezed(told)
-
-
 def test_numbers_have_all_digits_and_those_that_json_lacks_a_word() -> None:
-    found = unsqueezed(squeezed([1 / 3, 123456.789, math.inf, -math.inf, math.nan, 3, True]))
-    assert found == [1 / 3, 123456.789, "inf", "-inf", None, 3, True]
+    told = squeezed([1 / 3, 123456.789, math.inf, -math.inf, math.nan, 3, True, HOSTILE])
+    assert re.fullmatch(r"[A-Za-z0-9+/=]*", told)
+    assert unsqueezed(told)[:7] == [1 / 3, 123456.789, "inf", "-inf", None, 3, True]
 
 
 def test_the_page_asks_for_nothing_and_runs_its_own_scripts_alone(failing: Any) -> None:
@@ -189,13 +176,11 @@ def test_columns_that_are_asked_for_are_all_seen_in_their_order(failing: Any) ->
 def test_several_runs_are_one_page_and_the_same_records_the_same_page(
     lab: Any, cells: list[dict[str, Any]]
 ) -> None:
-    summary = summarise_records(cells, map(lab.record, cells), name="it")
+    summary = summarise_records(cells[:4], map(lab.record, cells[:4]), name="it")
     other = summarise_records(cells[:2], map(lab.record, cells[:2]), name="other")
-    text, again = (
-        rendered_together([undrawn(one) for one in (summary, other, summary)], "html")
-        for _ in range(2)
-    )
-    assert text == again
+    reports = [undrawn(one) for one in (summary, other, summary)]
+    text = rendered_together(reports, "html")
+    assert text == rendered_together(reports, "html")
     page = Read(text)
     names = ["it (1)", "other", "it (2)"]
     assert page.data["runs"] == names
