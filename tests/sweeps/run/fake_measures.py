@@ -67,11 +67,6 @@ def _last(cell: dict[str, Any]) -> Any:
     return cell["baseline"] == "centred", cell["n"]
 
 
-def _by_n(cell: dict[str, Any]) -> Any:
-    """An order in which centred at n = 4 comes first, and none at n = 4 next."""
-    return cell["n"], cell["baseline"]
-
-
 def _takes_memory() -> None:
     """Take 400 MB, page by page, and keep them for a while."""
     taken = bytearray(400 * 10**6)
@@ -91,14 +86,9 @@ def _raises(error: BaseException) -> None:
 quick = each(lambda turn: turn.event("scores", {"done": 1, "of": 1}))
 slow = each(lambda turn: time.sleep(0.3))
 stuck = each(lambda turn: turn.number and time.sleep(600))
-prints = each(lambda turn: print("a line of the user's own", flush=True))
-long_error = each(lambda turn: _raises(ValueError("x" * 10_000_000)))
 not_json = each(lambda turn: gradient_metrics(turn.cell, value=float("nan")))
 leaves_unasked = each(lambda turn: turn.number and _raises(Leaving()))
 closes_generators = each(lambda turn: turn.number and _raises(GeneratorExit("of the user's own")))
-interrupts = each(lambda turn: turn.number and _raises(KeyboardInterrupt()))
-# sys.exit(0) would end the program as if all were well.
-leaves = each(lambda turn: turn.first_of_seed_1() and sys.exit(0))
 bad_pool = each(lambda turn: turn.first_of_seed_1() and _raises(RuntimeError("no pool for seed 1")))
 deadly_pool = each(lambda turn: turn.first_of_seed_1() and os.kill(os.getpid(), signal.SIGKILL))
 # One cell ends every worker that measures it, or takes much memory; it is the last of its unit.
@@ -106,11 +96,7 @@ deadly = each(lambda turn: turn.of("centred", 8) and os._exit(9), _last)
 greedy = each(
     lambda turn: turn.of("centred", 8) and turn.cell["seed"] == 1 and _takes_memory(), _last
 )
-# The first cell of each unit ends every worker, before any other has a record.
-deadly_first = each(lambda turn: turn.of("centred", 4) and os._exit(9), _by_n)
-one_stuck = each(lambda turn: turn.of("none", 4) and _in_c(), _by_n)
-# Leaves the folder in which it was started, as a function of a user may.
-wandering = each(lambda turn: os.chdir("/"))
+one_stuck = each(lambda turn: turn.of("none", 4) and _in_c())
 
 
 def forgets(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
@@ -132,15 +118,6 @@ def edited(turn: Turn) -> None:
 
 
 @each
-def counted(turn: Turn) -> None:
-    """Slow, with a line in a file of the cache for each cell that is begun."""
-    turn.cache.mkdir(exist_ok=True)
-    with (turn.cache / "begun").open("a") as file:
-        file.write(f"{turn.cell['id']}\n")
-    time.sleep(0.15)
-
-
-@each
 def greedy_child(turn: Turn) -> None:
     """A process that the first cell starts takes much memory."""
     if turn.first_of_seed_1():
@@ -149,20 +126,18 @@ def greedy_child(turn: Turn) -> None:
 
 
 @each
+def long_error(turn: Turn) -> None:
+    """Prints a line, and fails with an endless one."""
+    print("a line of the user's own", flush=True)
+    raise ValueError("x" * 10_000_000)
+
+
+@each
 def greedy_once(turn: Turn) -> None:
     """Each unit takes much memory the first time that it is measured."""
     if not (mark := turn.marks("greedy")).exists():
         mark.touch()
         _takes_memory()
-
-
-@each
-def deadly_thrice(turn: Turn) -> None:
-    """Each unit ends the first three workers that measure it."""
-    tries = turn.marks("tries")
-    if turn.number == 0 and (before := len(tries.read_text() if tries.exists() else "")) < 3:
-        tries.write_text("." * (before + 1))
-        os._exit(9)
 
 
 @each

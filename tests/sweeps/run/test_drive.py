@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -21,41 +22,27 @@ Answer = Callable[[Task, int], list[Event]]
 
 
 class Scripted:
-    """A backend that answers each task as `answer(task, times submitted)` says."""
+    """A backend for two tasks that answers each as `answer(task, times submitted)` says."""
 
     here: ClassVar[bool] = False
     leases_itself: ClassVar[bool] = False
 
-    def __init__(self, answer: Answer, room: int = 2) -> None:
-        self._answer, self._free = answer, room
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
         self.submitted: list[Task] = []
-        self.most = 0
         self._due: list[list[Event]] = []
-        self.detached = self.asked_to_leave = False
 
     @property
     def room(self) -> int:
-        return self._free - len(self._due)
+        return 2 - len(self._due)
 
     def submit(self, task: Task) -> None:
         self.submitted.append(task)
         times = sum(one.key == task.key for one in self.submitted)
         self._due.append(self._answer(task, times))
-        self.most = max(self.most, len(self._due))
 
     def events(self, seconds: float) -> Iterator[Event]:
-        if self.asked_to_leave:
-            for told in self._due:
-                yield Event(told[-1].key, "left", {})
-            self._due = []
-        elif self._due and self._due[0]:
-            yield from self._due.pop(0)
-
-    def leave(self, seconds: float = 60.0) -> None:
-        self.asked_to_leave, self.seconds = True, seconds
-
-    def detach(self) -> None:
-        self.detached = True
+        yield from self._due.pop(0)
 
 
 @pytest.fixture
@@ -63,11 +50,14 @@ def tasks(plan: Plan, run: RunDirectory) -> list[Task]:
     return tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
 
 
+def records(task: Task, count: int) -> list[Event]:
+    lines = [Record(cell, "failed", None, "no").to_line(task.attempt) for cell in task.cells]
+    return [Event(task.key, "record", {"line": line}) for line in lines[:count]]
+
+
 def measured(task: Task, times: int) -> list[Event]:
     """Every cell done, with its record."""
-    lines = [Record(cell, "failed", None, "no").to_line(task.attempt) for cell in task.cells]
-    done = [Event(task.key, "record", {"line": line}) for line in lines]
-    return [*done, Event(task.key, "unit_finished", {})]
+    return [*records(task, 9), Event(task.key, "unit_finished", {})]
 
 
 def go(
@@ -83,47 +73,51 @@ def go(
     return told
 
 
-def test_a_lost_unit_is_submitted_again_without_the_cells_that_it_measured(
-    tasks: list[Task], run: RunDirectory, plan: Plan
-) -> None:
-    def answer(task: Task, times: int) -> list[Event]:
-        if times > 1:
-            return measured(task, times)
-        return [*measured(task, times)[:1], Event(task.key, "lost", {"why": "its node is gone"})]
-
-    backend = Scripted(answer)
-    go(tasks, run, backend)
-    sizes = {task.key: [] for task in tasks}
-    for task in backend.submitted:
-        sizes[task.key].append(len(task.cells))
-    assert list(sizes.values()) == [[4, 3], [4, 3]]
-    assert len(run.records(plan)) == 8
+LOST = {"why": "its node is gone"}
+DIED = {"why": "it died", "ending": "exit code 9"}
+SLOW = {"why": "too slow", "ending": "too slow", "may_pass": False}
 
 
-@pytest.mark.parametrize("retries", [0, 2])
-def test_a_unit_that_is_lost_too_often_fails_with_the_reason(
-    tasks: list[Task], run: RunDirectory, plan: Plan, retries: int
-) -> None:
+@pytest.mark.parametrize(
+    ("shares", "retries", "tries", "sizes", "failed", "error"),
+    [
+        (True, 1, [(1, LOST)], [4, 3], 0, ""),
+        (True, 0, [(0, LOST)], [4], 4, "its node is gone. To try again: --retry-failed"),
+        (True, 2, [(0, LOST)] * 3, [4, 4, 4], 4, "its node is gone, 3 times in all. To try"),
+        # Each that gets further is begun again; then nobody knows which cell it was.
+        (True, 1, [(1, DIED), (1, DIED), (1, DIED)], [4, 3, 2, 1], 0, ""),
+        (True, 0, [(1, DIED), (0, DIED)], [4, 1, 1, 1], 1, "it died, 2 times in all. To try"),
+        (False, 0, [(0, DIED), (0, DIED)], [4, 1, 1, 1, 1], 1, "it died, 2 times in all. To try"),
+        # What they share ends it.
+        (True, 0, [(0, DIED)], [4], 4, "it died. To try again"),
+        # What took too long takes as long again.
+        (True, 5, [(1, SLOW), (0, SLOW)], [4, 1, 1, 1], 1, "too slow. To try again"),
+    ],
+)
+def test_what_is_lost_is_begun_again_then_cell_by_cell_and_fails_with_the_reason(
+    tasks: list[Task], run: RunDirectory, shares: bool, retries: int,
+    tries: list[tuple[int, Any]], sizes: list[int], failed: int, error: str,
+) -> None:  # fmt: skip
     first = tasks[0].key
 
     def answer(task: Task, times: int) -> list[Event]:
-        if task.key == first:
-            return [Event(task.key, "lost", {"why": "its node is gone"})]
-        return measured(task, times)
+        if task.key != first or times > len(tries):
+            return measured(task, times)
+        count, how = tries[times - 1]
+        return [*records(task, count), Event(task.key, "lost", how)]
 
     backend = Scripted(answer)
-    go(tasks, run, backend, retries=retries)
-    assert sum(task.key == first for task in backend.submitted) == retries + 1
-    records = {record.cell["id"]: record for record in run.records(plan)}
-    assert {cell["id"] for cell in tasks[0].cells} <= set(records)
-    errors = {records[cell["id"]].error for cell in tasks[0].cells}
-    times = ", 3 times in all" if retries else ""
-    assert errors == {f"its node is gone{times}. To try again: --retry-failed"}
+    go([replace(task, shares=shares) for task in tasks], run, backend, retries=retries)
+    assert [len(task.cells) for task in backend.submitted if task.key == first] == sizes
+    errors = [str(record.error) for record in run.failed()]
+    assert len(errors) == 8
+    assert [one.startswith(error) for one in errors if one != "no"] == [True] * failed
 
 
 def test_what_another_driver_has_measured_is_not_measured_again(
     tasks: list[Task], run: RunDirectory, plan: Plan
 ) -> None:
+    """Nor are records that are to be replaced, once somebody has done so."""
     for cell in (*tasks[0].cells, tasks[1].cells[0]):
         run.write(Record(cell, "failed", None, "by another", {}, {}))
     backend = Scripted(measured)
@@ -132,24 +126,15 @@ def test_what_another_driver_has_measured_is_not_measured_again(
     elsewhere = [payload["cells"] for name, payload in told if name == "measured_elsewhere"]
     assert [len(cells) for cells in elsewhere] == [4, 1]
     assert [name for name, _ in told].count("unit_finished") == 2
-
-
-def test_records_that_are_to_be_replaced_are_until_somebody_has_done_so(
-    tasks: list[Task], run: RunDirectory, plan: Plan
-) -> None:
-    for task in tasks:
-        for cell in task.cells:
-            run.write(Record(cell, "failed", None, "by another", {}, {}))
-    tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
-    anew = tasks[0].cells[0]
-    run.write(Record(anew, "failed", None, "by another, later", {}, {}))
+    anew = tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
+    run.write(Record(anew[0].cells[0], "failed", None, "by another, later", {}, {}))
     backend = Scripted(measured)
-    go(tasks, run, backend)
+    go(anew, run, backend)
     assert sum(len(task.cells) for task in backend.submitted) == 7
 
 
 def test_a_unit_of_another_driver_is_waited_for_and_taken_when_it_is_given_free(
-    tasks: list[Task], run: RunDirectory, plan: Plan
+    tasks: list[Task], run: RunDirectory
 ) -> None:
     with Driver(run.root) as other:
         assert other.take(tasks[0].key)

@@ -38,16 +38,25 @@ def go(plan: Plan, run: RunDirectory) -> Go:
     return go
 
 
-def test_records_carry_their_provenance_and_what_a_clock_said_beside_the_metrics(
+def test_a_run_tells_its_events_and_its_records_carry_what_they_are_of(
     go: Go, run: RunDirectory, plan: Plan
 ) -> None:
-    go("timed", only="seed=0,n=4,baseline=none")
-    (record,) = run.records(plan)
-    assert set(record.provenance) == {"git", "project", "versions", "platform", "started"}
-    assert {"maxk_lab", "python", "torch", "rl4co"} <= set(record.provenance["versions"])
-    assert "timings" not in (record.metrics or {})
-    assert set(record.timings) == {"seconds", "finished", "evaluations_seconds"}
-    assert record.timings["seconds"] >= 0
+    """Their provenance, and what a clock said, beside the metrics."""
+    told: list[tuple[str, dict[str, Any]]] = []
+    go("timed", only="seed=1", on_event=lambda *event: told.append(event))
+    middle = ["unit_started", "progress", *["cell_done"] * 4, "unit_finished"]
+    assert [name for name, _ in told] == ["run_started", *middle, "run_finished"]
+    unit, progress = plan.units[1], told[2][1]
+    assert (progress["unit"], progress["phase"], progress["step"]) == (unit.label, "training", 1)
+    ids = [cell.id for cell in unit.cells]
+    assert told[1][1]["cell_ids"] == ids
+    assert [payload["cell"] for name, payload in told if name == "cell_done"] == ids
+    for record in run.records(plan):
+        assert set(record.provenance) == {"git", "project", "versions", "platform", "started"}
+        assert {"maxk_lab", "python", "torch", "rl4co"} <= set(record.provenance["versions"])
+        assert "timings" not in (record.metrics or {})
+        assert set(record.timings) == {"seconds", "finished", "evaluations_seconds"}
+        assert record.timings["seconds"] >= 0
     assert run.spec() == load_spec("sweep.yaml")
 
 
@@ -124,26 +133,6 @@ def test_forced_cells_find_nothing_of_theirs_in_the_cache(
     assert left_by(force=True) == {"stale"}
 
 
-def test_events_name_unit_and_cells(go: Go, run: RunDirectory, plan: Plan) -> None:
-    told: list[tuple[str, dict[str, Any]]] = []
-    go(only="seed=1", on_event=lambda *event: told.append(event))
-    names = [name for name, _ in told]
-    assert names == [
-        "run_started",
-        "unit_started",
-        "progress",
-        *["cell_done"] * 4,
-        "unit_finished",
-        "run_finished",
-    ]
-    unit = plan.units[1]
-    progress = told[2][1]
-    assert (progress["unit"], progress["phase"], progress["done"]) == (unit.label, "scores", 1)
-    ids = [cell.id for cell in unit.cells]
-    assert told[1][1]["cell_ids"] == ids
-    assert [payload["cell"] for name, payload in told if name == "cell_done"] == ids
-
-
 def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) -> None:
     go()
     told: list[tuple[str, dict[str, Any]]] = []
@@ -160,20 +149,6 @@ def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) 
 
 
 @pytest.mark.parametrize(
-    ("only", "count"),
-    [
-        (None, 8),
-        ("baseline=none", 4),
-        ("n=4,n=8", 8),
-        ("n=4, seed=1", 2),
-        ("estimator=maxk,k=2,stage=0,n=4,seed=0", 2),
-    ],
-)
-def test_only_selects(plan: Plan, only: str | None, count: int) -> None:
-    assert len(select(plan, only)) == count
-
-
-@pytest.mark.parametrize(
     ("only", "message"),
     [
         ("baselin=none", "--only: unknown axis 'baselin' (did you mean baseline?); "
@@ -186,10 +161,13 @@ def test_only_selects(plan: Plan, only: str | None, count: int) -> None:
         ("n=4,", "--only must read axis=value,axis=value, got '' in 'n=4,'"),
     ],
 )  # fmt: skip
-def test_only_says_what_is_wrong(plan: Plan, only: str, message: str) -> None:
+def test_only_selects_or_says_what_is_wrong(plan: Plan, only: str, message: str) -> None:
     with pytest.raises(LabError) as caught:
         select(plan, only)
     assert str(caught.value) == message
+    counts = {None: 8, "baseline=none": 4, "n=4,n=8": 8, "n=4, seed=1": 2}
+    counts["estimator=maxk,k=2,stage=0,n=4,seed=0"] = 2
+    assert {one: len(select(plan, one)) for one in counts} == counts
 
 
 TRAINING = """\

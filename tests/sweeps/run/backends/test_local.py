@@ -36,9 +36,7 @@ def descendants(pid: int) -> set[int]:
 # What is measured, with what settings; the cells that fail, of eight of two seeds; their reason.
 FAULTS = [
     ("bad_pool", (), "seed=1", "RuntimeError: no pool for seed 1"),
-    ("leaves", (), "seed=1", "SystemExit: 0"),
     ("closes_generators", (), "but the first", "GeneratorExit: of the user's own"),
-    ("interrupts", (), "but the first", "KeyboardInterrupt"),
     ("forgets", (), "but the first", "fake_measures:forgets gave no result for this cell"),
     ("not_json", (), None, "the metrics cannot be kept"),
     ("absent", (), None, "cannot load 'fake_measures:absent'"),
@@ -68,22 +66,12 @@ def test_what_fails_takes_no_other_cell_with_it(
 
 
 @pytest.mark.slow
-def test_cells_that_share_nothing_fail_one_by_one(
-    go: Go, plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("maxk_lab.studies.gradient.spec.GradientUnit.shares", False)
-    failed = go("deadly_first").failed
-    assert set(failed) == select(plan, "n=4,baseline=centred")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("measure", "settings", "deaths", "ending"),
     [
         ("dies", (), 3, "exit code 9"),
         ("greedy_once", (MEMORY,), 2, "took more than execution.memory, 300 MB"),
         ("forks", (), 0, ""),
-        ("wandering", (), 0, ""),
     ],
 )
 def test_nothing_is_lost(go: Go, measure: str, settings: Any, deaths: int, ending: str) -> None:
@@ -98,39 +86,14 @@ def test_nothing_is_lost(go: Go, measure: str, settings: Any, deaths: int, endin
     assert all(ending in one for one in endings)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("measure", "settings", "only", "done", "failed", "begun"),
-    [
-        # A unit that dies is begun again, then its cells one by one unless they share something.
-        ("deadly_thrice", ("execution.retries=3",), "seed=0", 4, 0, 4),
-        ("deadly_thrice", ("execution.retries=2",), "seed=0", 0, 4, 3),
-        ("deadly_pool", (), "seed=1", 0, 4, 2),
-        ("deadly", ("execution.retries=0",), "seed=0", 3, 1, 1),
-        # What would be the same again is not.
-        ("bad_cell", ("execution.retries=5",), "seed=0", 2, 2, 1),
-        ("stuck", ("execution.retries=5", "execution.timeout=2"), "seed=0,n=8,k=2", 1, 1, 1),
-    ],
-)
-def test_a_unit_is_begun_again_as_often_as_the_file_says(
-    go: Go, run: RunDirectory, measure: str, settings: Any, only: str,
-    done: int, failed: int, begun: int,
-) -> None:  # fmt: skip
-    outcome = go(measure, *settings, only=only)
-    counted = (len(outcome.done), len(outcome.failed), len(events(run, "unit_started")))
-    assert counted == (done, failed, begun)
-
-
-def test_an_endless_error_is_cut(go: Go, run: RunDirectory, plan: Plan) -> None:
+def test_an_endless_error_is_cut_and_stdout_is_not_for_what_is_measured(
+    go: Go, run: RunDirectory, plan: Plan, capfd: pytest.CaptureFixture[str]
+) -> None:
     go("long_error", only="seed=0,n=4,baseline=none")
     (record,) = run.records(plan)
     assert len(record.error or "") < 21_000
     assert "Traceback" in (record.error or "")
     assert "characters are left out" in (record.error or "")
-
-
-def test_stdout_is_not_for_what_is_measured(go: Go, capfd: pytest.CaptureFixture[str]) -> None:
-    go("prints", only="n=4,baseline=none,seed=0")
     told = capfd.readouterr()
     assert told.out == ""
     assert "a line of the user's own" in told.err
@@ -139,11 +102,7 @@ def test_stdout_is_not_for_what_is_measured(go: Go, capfd: pytest.CaptureFixture
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "frozen"),
-    [
-        (signal.SIGINT, False),
-        (signal.SIGTERM, True),
-        (signal.SIGKILL, True),
-    ],
+    [(signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGKILL, True)],
 )
 def test_nothing_outlives_a_run_that_is_ended(
     run: RunDirectory, plan: Plan, small: str, number: signal.Signals, frozen: bool
