@@ -16,7 +16,7 @@ from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.run.store import Head
 from maxk_lab.sweeps.spec.load import load_spec
-from maxk_lab.sweeps.upkeep import prunable, prune, size_of
+from maxk_lab.sweeps.upkeep import prunable, prune
 
 TRAINED = (
     "training={steps: 2, evaluate: {instances: 4, samples: 4},"
@@ -42,41 +42,29 @@ def stale(write_run: WriteRun) -> tuple[RunDirectory, Plan]:
     return run, plan
 
 
-def test_stale_records_go_and_done_ones_stay_as_they_are(
-    stale: tuple[RunDirectory, Plan],
-) -> None:
-    run, plan = stale
-    before = lines(run.root)
-    size = size_of(run.records_path)
-    gone = {cell.id for cell in plan.cells if cell.seed == 1}
-    found = prune(run)
-    assert set(found.stale) == gone
-    again = RunDirectory(run.root)
-    assert lines(run.root) == {one: line for one, line in before.items() if one not in gone}
-    assert size_of(run.records_path) < size
-    assert not prunable(again)
-
-
-def test_a_line_that_is_damaged_beyond_telling_whose_it_was_is_told_until_then(
+def test_stale_records_go_and_done_and_failed_ones_stay_as_they_are(
     write_run: WriteRun,
 ) -> None:
-    run, _ = write_run()
+    """With a line that is damaged beyond telling whose it was, which is told until then."""
+    run, plan = write_run(failed=1)
+    run.write_spec(load_spec("sweep.yaml", ["seeds=[0]"]))
     (segment,) = run.records_path.iterdir()
     segment.write_bytes(b"noise\n" + segment.read_bytes())
-    run, before = RunDirectory(run.root), lines(run.root)
+    (run.root / "old").write_text("12345")
+    run, before, size = RunDirectory(run.root), lines(run.root), segment.stat().st_size
+    gone = {cell.id for cell in plan.cells if cell.seed == 1}
     assert [*prunable(run).damaged.values()] == [6]
     assert len(run.problems) == 1
-    prune(run)
+    found = prune(run, [run.root / "old"])
+    assert (set(found.stale), found.others) == (gone, {run.root / "old": 5})
+    assert not (run.root / "old").exists()
     again = RunDirectory(run.root)
-    assert (lines(run.root), again.problems) == (before, [])
+    assert lines(run.root) == {one: line for one, line in before.items() if one not in gone}
+    assert sum(path.stat().st_size for path in run.records_path.iterdir()) == size - (
+        found.size - 5
+    )
+    assert again.problems == []
     assert not prunable(again)
-
-
-def test_failed_records_stay(write_run: WriteRun) -> None:
-    run, plan = write_run(failed=1)
-    run.write_spec(load_spec("sweep.yaml", ["gradient.grid.n=[4]"]))
-    prune(run)
-    assert set(run.ids()) == {cell.id for cell in plan.cells if cell.n == 4}
 
 
 def test_the_cache_of_finished_units_goes(write_run: WriteRun) -> None:
@@ -137,14 +125,6 @@ def test_what_is_written_beside_it_stays(stale: tuple[RunDirectory, Plan]) -> No
     later.write(record_of(other), attempt=9)
     again = RunDirectory(run.root)
     assert (again.attempt(cell.id), again.attempt(other.id)) == (7, 9)
-
-
-def test_others_go_too(write_run: WriteRun) -> None:
-    run, _ = write_run()
-    (run.root / "old").write_text("12345")
-    found = prune(run, [run.root / "old"])
-    assert (found.others, found.size) == ({run.root / "old": 5}, 5)
-    assert not (run.root / "old").exists()
 
 
 def test_a_record_whose_segment_goes_while_it_is_written_is_written_again(

@@ -125,26 +125,17 @@ def test_what_is_missing_here_and_done_elsewhere_is_found(
     assert found(plan, RunDirectory(tmp_path / "results/last")) == dict.fromkeys(ids[:2], "middle")
     absent = dict.fromkeys(ids, "missing")
     assert done_elsewhere(absent, absent, new, None) == {}
-
-
-def test_bundles_are_looked_through_too(write_run: WriteRun, new: RunDirectory) -> None:
-    run, plan = write_run("old", missing=2)
-    write_bundle(run, RESULTS / "handed.zip")
-    shutil.rmtree(run.root)
-    assert found(plan, new) == dict.fromkeys([cell.id for cell in plan.cells[2:]], "handed.zip")
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the cells of this run would be measured with."""
-    monkeypatch.setattr(reuse, "collect_provenance", lambda: HERE)
+    # Bundles are looked through, too.
+    write_bundle(RunDirectory(RESULTS / "last"), RESULTS / "handed.zip")
+    for name in ("first", "last", "middle"):
+        shutil.rmtree(RESULTS / name)
+    assert found(plan, new) == dict.fromkeys(ids[3:], "handed.zip")
 
 
 @pytest.mark.parametrize(
     ("there", "clause"),
     [
         (HERE, ""),
-        ({}, ""),
         ({"git": None, "versions": {"torch": None}}, ""),
         ({"platform": "another", "versions": {"numpy": "1"}}, ""),
         (
@@ -158,8 +149,10 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-@pytest.mark.usefixtures("here")
-def test_what_differs_is_told(write_run: WriteRun, there: Mapping[str, Any], clause: str) -> None:
+def test_what_differs_is_told(
+    write_run: WriteRun, monkeypatch: pytest.MonkeyPatch, there: Mapping[str, Any], clause: str
+) -> None:
+    monkeypatch.setattr(reuse, "collect_provenance", lambda: HERE)
     run, plan = write_run("old")
     for cell in plan.cells:
         run.write(replace(record_of(cell), provenance=dict(there)))
