@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
@@ -102,52 +100,20 @@ def ended(launched: Launched) -> tuple[int, str]:
     return code, said
 
 
-def run_once(folder: Path, reward: str, *arguments: str, **env: str) -> Path:
-    """Run the sweep where its reward is this source; returns the results."""
+def run_once(launch: Launch, folder: Path, reward: str, *arguments: str, **env: str) -> str:
+    """Run the sweep in a folder where its reward is this source; return what was said."""
+    (folder / "trapped").mkdir(parents=True)
     write_sweep(folder)
-    (folder / "trapped").mkdir()
     (folder / "trapped" / "fn.py").write_text(reward)
-    program = "from maxk_lab.cli import main\nif __name__ == '__main__':\n    main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "run", "doors.yaml", *arguments],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1"} | env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    (folder / "said.txt").write_text(done.stdout + done.stderr, encoding="utf-8")
-    assert "Traceback" not in done.stderr
-    return folder / "results"
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results with a record of every cell."""
-    results = run_once(tmp_path_factory.mktemp("measured"), REWARD)
-    assert "2 measured" in (results.parent / "said.txt").read_text("utf-8")
-    return results
-
-
-@pytest.fixture(scope="module")
-def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of failed cells, of a user with a name, a home and a secret."""
-    folder = tmp_path_factory.mktemp("failed")
-    (folder / "ada").mkdir()
-    private = {"HOME": str(folder / "ada"), "USER": "ada-the-user", "WANDB_API_KEY": "k" * 40}
-    secret = ["--set", f"tracking.project={SECRET}"]
-    results = run_once(folder, RAISING, *secret, **private)
-    assert "2 failed" in (folder / "said.txt").read_text("utf-8")
-    return results
+    return ended(launch("run", "doors.yaml", *arguments, folder=folder, env=env))[1]
 
 
 @pytest.mark.deep
-def test_reading_runs_nothing_that_lies_about(
-    measured: Path, tmp_path: Path, launch: Launch
-) -> None:
+def test_reading_runs_nothing_that_lies_about(tmp_path: Path, launch: Launch) -> None:
+    assert "2 measured" in run_once(launch, tmp_path / "mine", REWARD)
     folder = tmp_path / "somebody_elses"
     folder.mkdir()
-    shutil.copytree(measured, folder / "results")
+    shutil.copytree(tmp_path / "mine" / "results", folder / "results")
     write_sweep(folder)
     mark = set_traps(folder)
     launched = [launch(*verb, folder=folder) for verb in READING]
@@ -171,9 +137,14 @@ def test_a_run_opens_the_folder_for_what_its_sweep_names_and_takes_no_library_fr
     assert {record.status for record in all_records(tmp_path / "results" / "doors")} == {"done"}
 
 
-def test_records_tell_nothing_of_who_measured_and_where(failed: Path) -> None:
-    run = failed / "doors"
-    private = [socket.gethostname(), "ada-the-user", str(failed.parent), sys.executable, "k" * 40]
+def test_records_tell_nothing_of_who_measured_and_where(tmp_path: Path, launch: Launch) -> None:
+    home = tmp_path / "home"
+    (home / "ada").mkdir(parents=True)
+    env = {"HOME": str(home / "ada"), "USER": "ada-the-user", "WANDB_API_KEY": "k" * 40}
+    secret = ["--set", f"tracking.project={SECRET}"]
+    assert "2 failed" in run_once(launch, home / "sweep", RAISING, *secret, **env)
+    run = home / "sweep" / "results" / "doors"
+    private = [socket.gethostname(), "ada-the-user", str(home), sys.executable, "k" * 40]
     for path in (*run.glob("records/*"), run / "spec.yaml"):
         text = path.read_text("utf-8")
         assert [word for word in private if word in text] == []

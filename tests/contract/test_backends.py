@@ -103,15 +103,9 @@ def test_metrics_are_those_of_one_worker_here_byte_for_byte(
     ],
 )
 def test_a_cell_that_fails_fails_alone_with_the_reason(
-    site: Site,
-    go: Go,
-    run: RunDirectory,
-    tmp_path: Path,
-    measure: str,
-    settings: tuple[str, ...],
-    which: str,
-    why: str,
-) -> None:
+    site: Site, go: Go, run: RunDirectory, tmp_path: Path,
+    measure: str, settings: tuple[str, ...], which: str, why: str,
+) -> None:  # fmt: skip
     outcome = go(measure, *settings, only="seed=1")
     plan = plan_for(site, tmp_path)
     assert set(outcome.failed) == select(plan, f"seed=1,{which}")
@@ -138,21 +132,18 @@ def test_an_interrupted_run_goes_on_where_it_stopped(
 
 
 def test_a_node_that_is_killed_takes_no_record_with_it(
-    site: Site, go: Go, run: RunDirectory, tmp_path: Path
+    site: Site, go: Go, run: RunDirectory
 ) -> None:
     if site.kill_node is None:
         pytest.skip("this machine is the only node")
-    killed: list[str] = []
-    log = logged(run)
+    log, kill_once = logged(run), iter([site.kill_node])
 
     def kill(name: str, payload: dict[str, Any]) -> None:
         log(name, payload)
-        if name == "cell_done" and not killed:
-            killed.append(payload["cell"])
-            assert site.kill_node is not None
-            site.kill_node(run)
+        for kill_node in kill_once if name == "cell_done" else ():
+            kill_node(run)
 
     outcome = go("slow", on_event=kill)
-    assert killed
+    assert list(kill_once) == []
     assert not outcome.failed
     assert len(outcome.done) == 12

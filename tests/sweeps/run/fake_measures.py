@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ deadly = each(lambda turn: turn.of("centred", 8) and os._exit(9), _last)
 greedy = each(
     lambda turn: turn.of("centred", 8) and turn.cell["seed"] == 1 and _takes_memory(), _last
 )
-one_stuck = each(lambda turn: turn.of("none", 4) and _in_c())
+one_stuck = each(lambda turn: turn.of("none", 4) and _in_c(), itemgetter("n", "baseline"))
 
 
 def forgets(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:

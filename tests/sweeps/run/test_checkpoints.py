@@ -94,51 +94,43 @@ def test_resolved_specs_are_planned_without_the_file_and_run_only_with_the_same(
         initial_policy(make_environment(unit["environment"], unit["policy"]), unit)
 
 
+ODD = {
+    "five.pt": "does not fit the policy that environment and policy describe: the checkpoint has "
+    "logits [5], not [4]",
+    "odd.pt": "does not fit the policy that environment and policy describe: the checkpoint has no "
+    "logits; odd, which",
+    "none.pt": "holds no policy: it must have parameters under policy",
+    "text.pt": "is no checkpoint",
+    "function.pt": "is no checkpoint that can be loaded safely",
+    "gone.pt": "does not exist",
+}
+
+
 def test_what_is_no_checkpoint_of_this_policy(saved: Path, write: Write) -> None:
     torch.save({"policy": bandit_state(1.0, arms=5)}, "five.pt")
     torch.save({"weights": 1}, "none.pt")
     torch.save({"policy": {"odd": torch.zeros(1)}}, "odd.pt")
     Path("text.pt").write_text("no checkpoint", encoding="utf-8")
     torch.save(bandit_state, "function.pt")
-    path = write(HEAD + GRADIENT)
-    for name, expected in (
-        ("five.pt",
-         "five.pt does not fit the policy that environment and policy describe: the checkpoint "
-         "has logits [5], not [4]"),
-        ("odd.pt",
-         "odd.pt does not fit the policy that environment and policy describe: the checkpoint "
-         "has no logits; odd, which"),
-        ("none.pt", "none.pt holds no policy: it must have parameters under policy"),
-        ("text.pt", "text.pt is no checkpoint"),
-        ("function.pt", "function.pt is no checkpoint that can be loaded safely"),
-        ("gone.pt", "gone.pt does not exist"),
-        ("[a.pt]", "checkpoint must be the path of a file, got ['a.pt']"),
-    ):  # fmt: skip
-        (problem,) = problems(path, f"policy.checkpoint={name}")
-        assert problem.startswith(f"--set:1:19: policy.checkpoint: {expected}")
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("vary: {policy.checkpoint: [a.pt, gone.pt]}",
-         "4:34: vary.policy.checkpoint.1: gone.pt does not exist"),
-        ("vary: {policy.checkpoint: [a.pt, c.pt]}",
-         "4:34: vary.policy.checkpoint.1: must be distinct, c.pt is what a.pt is"),
-        ("vary: {policy.checkpoint: five.pt}",
-         "4:27: vary.policy.checkpoint: five.pt does not fit the policy"),
-        ("vary: {policy.checkpont: a.pt}",
-         "4:8: vary.policy.checkpont: bandit has no policy.checkpont (did you mean "
-         "policy.checkpoint?)"),
-        ("policy: {checkpoit: a.pt}",
-         "4:10: policy.checkpoit: unknown key 'checkpoit' (did you mean checkpoint?)"),
-    ],
-)  # fmt: skip
-def test_one_problem_at_its_place(saved: Path, write: Write, line: str, expected: str) -> None:
     (saved / "c.pt").write_bytes((saved / "a.pt").read_bytes())
-    torch.save({"policy": bandit_state(1.0, arms=5)}, "five.pt")
-    (problem,) = problems(write(f"{HEAD}{line}\n{GRADIENT}"))
-    assert problem.startswith(f"sweep.yaml:{expected}")
+    for name, expected in ODD.items():
+        (problem,) = problems(write(f"{HEAD}policy: {{checkpoint: {name}}}\n{GRADIENT}"))
+        assert problem.startswith(f"sweep.yaml:4:22: policy.checkpoint: {name} {expected}")
+    for line, expected in {
+        "vary: {policy.checkpoint: [a.pt, gone.pt]}":
+            "4:34: vary.policy.checkpoint.1: gone.pt does not exist",
+        "vary: {policy.checkpoint: [a.pt, c.pt]}":
+            "4:34: vary.policy.checkpoint.1: must be distinct, c.pt is what a.pt is",
+        "vary: {policy.checkpont: a.pt}":
+            "4:8: vary.policy.checkpont: bandit has no policy.checkpont (did you mean "
+            "policy.checkpoint?)",
+        "policy: {checkpoit: a.pt}":
+            "4:10: policy.checkpoit: unknown key 'checkpoit' (did you mean checkpoint?)",
+        "policy: {checkpoint: [a.pt]}":
+            "4:22: policy.checkpoint: checkpoint must be the path of a file, got ['a.pt']",
+    }.items():  # fmt: skip
+        (problem,) = problems(write(f"{HEAD}{line}\n{GRADIENT}"))
+        assert problem.startswith(f"sweep.yaml:{expected}")
 
 
 def test_every_study_begins_with_the_checkpoint(saved: Path, write: Write) -> None:

@@ -29,26 +29,26 @@ seeds: [0, 1, 2, 3]
 environment: {name: bandit, arms: 4}
 gradient: {instances: 2, pool: 32, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}
 """
-REWARDED = """\
-name: rewarded
-seeds: [0, 1, 2]
+ENDLESS = """\
+name: endless
+seeds: [0]
 environment:
   {name: toy_llm, task: modular, vocab_size: 3, max_length: 2, rewards: ["own_reward:reward"]}
-policy: {embed_dim: 8, num_layers: 1, num_heads: 1}
 gradient: {instances: 2, pool: 32, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}
+execution: {reward_timeout: 1}
 """
-# It leaves a process behind, and a line for each import.
-REWARD = """
+# A module of the user's own that leaves a process behind, and a line for each import.
+OWN = """
+import os
 import subprocess
+import threading
 from pathlib import Path
+
+from fake_measures import quick
 
 Path("beside").write_text(str(subprocess.Popen(["sleep", "600"]).pid))
 with open("imported", "a") as file:
     file.write("once\\n")
-
-
-def reward(prompts, completions, **columns):
-    return [float(len(text)) for text in completions]
 """
 ACTED = """\
 name: acted
@@ -79,16 +79,18 @@ def run_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
     count = iter(range(10))
 
-    def measured(text: str, *sets: str) -> tuple[Outcome, list[dict[str, Any]], set[int]]:
+    def measured(
+        text: str, measure: str | None = None
+    ) -> tuple[Outcome, list[dict[str, Any]], set[int]]:
         Path("sweep.yaml").write_text(text)
-        plan = make_plan(load_spec("sweep.yaml", list(sets)))
+        plan = make_plan(load_spec("sweep.yaml"))
         run, pids = RunDirectory(tmp_path / "results" / str(next(count))), set()
 
         def note(name: str, payload: dict[str, Any]) -> None:
             if name == "unit_started":
                 pids.add(payload["pid"])
 
-        outcome = execute(plan, run, on_event=note)
+        outcome = execute(plan, run, measure=measure, on_event=note)
         metrics = [record.metrics or {"error": record.error} for record in run.records(plan)]
         return outcome, metrics, pids
 
@@ -112,19 +114,17 @@ def test_units_that_share_a_process_have_the_same_metrics(
     assert spawned == shared
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "spoilt",
-    ["", "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()"],
+    "spoilt", ["", "threading.Thread(target=threading.Event().wait, daemon=True).start()"]
 )
 def test_a_module_of_the_user_is_imported_once_and_each_unit_has_a_process(
     run_of: Run, spoilt: str
 ) -> None:
     """What no copy would have each imports; what it has started ends with the run."""
-    Path("own_reward.py").write_text(REWARD + spoilt)
-    outcome, _, pids = run_of(REWARDED)
-    assert (len(outcome.done), outcome.failed, len(pids)) == (3, (), 3)
-    assert Path("imported").read_text() == "once\n" * (4 if spoilt else 1)
+    Path("own_measure.py").write_text(OWN + spoilt)
+    outcome, _, pids = run_of(SMALL, "own_measure:quick")
+    assert (len(outcome.done), outcome.failed, len(pids)) == (8, (), 2)
+    assert Path("imported").read_text() == "once\n" * (3 if spoilt else 1)
     wait_until(lambda: not alive(int(Path("beside").read_text())), 5)
 
 
@@ -143,15 +143,14 @@ def test_what_an_import_changes_is_for_the_units_that_name_the_module(run_of: Ru
 
 @pytest.mark.slow
 def test_an_import_without_end_costs_what_needs_it(run_of: Run) -> None:
-    Path("own_reward.py").write_text(f"import time\ntime.sleep(600)\n{REWARD}")
+    Path("own_reward.py").write_text("import time\ntime.sleep(600)\ndef reward(**_): ...\n")
     since = time.monotonic()
-    _, (failed,), _ = run_of(REWARDED, "execution.reward_timeout=1", "seeds=[0]")
+    _, (failed,), _ = run_of(ENDLESS)
     wanted = "the import of reward function 'own_reward:reward' took longer than"
     assert wanted in failed["error"]
     assert time.monotonic() - since < 60
 
 
-@pytest.mark.slow
 def test_a_server_that_is_killed_is_started_again(
     run_of: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,18 +165,15 @@ def test_a_server_that_is_killed_is_started_again(
             return child
 
     monkeypatch.setattr(local, "ForkServer", Killed)
-    outcome, _, _ = run_of(BANDIT)
-    assert (len(outcome.done), outcome.failed) == (4, ())
+    outcome, _, _ = run_of(SMALL, "fake_measures:quick")
+    assert (len(outcome.done), outcome.failed) == (8, ())
     wait_until(lambda: not any(map(alive, servers)), 5)
 
 
-@pytest.mark.slow
 def test_servers_that_end_at_their_first_request_have_an_end(run_of: Run) -> None:
-    Path("own_reward.py").write_text(
-        f"import os\nos.register_at_fork(before=lambda: os._exit(1))\n{REWARD}"
-    )
+    Path("own_measure.py").write_text(OWN + "os.register_at_fork(before=lambda: os._exit(1))")
     with pytest.raises(RefusedError, match="end before they begin to work"):
-        run_of(REWARDED)
+        run_of(SMALL, "own_measure:quick")
 
 
 @pytest.mark.slow
