@@ -74,21 +74,17 @@ def test_clipping_by_hand(ratio, at, weight, settings, expected):
 def test_aggregation_by_hand(aggregation, by_sequence, by_token):
     ratios = [[[1.0, 7.0, 7.0], [1.1, 1.0, 1.0]], [[1.0, 1.0, 7.0], [1.0, 1.0, 7.0]]]
     settings = {"aggregation": aggregation, "divisor": 10.0}
-    value, _, above = loss(ratios, WEIGHTS.tolist(), MASK, ratio="sequence", **settings)
-    assert value == pytest.approx(by_sequence, rel=1e-12)
-    assert above == 0
-    value, _, above = loss(ratios, WEIGHTS.tolist(), MASK, ratio="token", **settings)
-    assert value == pytest.approx(by_token, rel=1e-12)
-    assert above == 0
+    for ratio, expected in (("sequence", by_sequence), ("token", by_token)):
+        value, _, above = loss(ratios, WEIGHTS.tolist(), MASK, ratio=ratio, **settings)
+        assert (value, above) == (pytest.approx(expected, rel=1e-12), 0)
 
 
 def test_the_sequence_ratio_is_the_product_over_its_tokens():
     mask = torch.ones(1, 1, 3, dtype=torch.bool)
     settings = {"epsilon_low": 0.9, "epsilon_high": 9.0}
-    value, _, _ = loss([[[1.1, 1.2, 1.3]]], [[1.0]], mask, ratio="sequence", **settings)
-    assert value == pytest.approx(-1.1 * 1.2 * 1.3)
-    value, _, _ = loss([[[1.1, 1.2, 1.3]]], [[1.0]], mask, ratio="token", **settings)
-    assert value == pytest.approx(-3.6)
+    for ratio, expected in (("sequence", -1.1 * 1.2 * 1.3), ("token", -3.6)):
+        value, _, _ = loss([[[1.1, 1.2, 1.3]]], [[1.0]], mask, ratio=ratio, **settings)
+        assert value == pytest.approx(expected)
 
 
 def test_clip_fractions_count_the_ratios_in_the_loss():
@@ -187,56 +183,41 @@ def gradient(value, logits):
     return torch.autograd.grad(value, logits, retain_graph=True)[0]
 
 
-def test_k1_and_k3_have_the_divergence_as_their_mean_and_k2_has_not():
-    logits, anchor = policies()
-    log_policy = torch.log_softmax(logits, 0)
-    true = divergence(log_policy, anchor).item()
-    mean = {
-        k: (log_policy.exp() * kl_tokens(log_policy, anchor, k)).sum().item()
-        for k in ("k1", "k2", "k3")
-    }
-    assert mean["k1"] == pytest.approx(true, rel=1e-12)
-    assert mean["k3"] == pytest.approx(true, rel=1e-12)
-    assert abs(mean["k2"] - true) > 0.05 * true
-
-
 def test_k3_of_nearly_equal_policies_keeps_its_digits():
     tiny = torch.tensor([1e-4], dtype=torch.float32)
     assert kl_tokens(tiny, torch.zeros(1), "k3").item() == pytest.approx(5e-9, rel=1e-2)
 
 
-def test_gradients_of_the_estimates_as_a_loss():
-    """E_π ∇k1 = 0, E_π ∇k2 = ∇KL(π‖ref), E_π ∇k3 = ∇KL(ref‖π)."""
+def test_the_estimates_of_the_divergence_and_their_gradients_as_a_loss():
+    """E_π ∇k1 = 0, E_π ∇k2 = ∇KL(π‖ref), E_π ∇k3 = ∇KL(ref‖π); k2 alone has another mean."""
     logits, anchor = policies()
     log_policy = torch.log_softmax(logits, 0)
     probabilities = log_policy.exp().detach()
-
-    def in_loss(kind):
-        return gradient((probabilities * kl_tokens(log_policy, anchor, kind)).sum(), logits)
-
-    forward = gradient(divergence(log_policy, anchor), logits)
+    in_loss = {
+        kind: (probabilities * kl_tokens(log_policy, anchor, kind)).sum()
+        for kind in ("k1", "k2", "k3")
+    }
+    true = divergence(log_policy, anchor)
+    assert [in_loss[kind].item() for kind in ("k1", "k3")] == pytest.approx([true.item()] * 2)
+    assert abs(in_loss["k2"].item() - true.item()) > 0.05 * true.item()
+    forward = gradient(true, logits)
     backward = gradient((anchor.exp() * (anchor - log_policy)).sum(), logits)
-    torch.testing.assert_close(
-        in_loss("k1"), torch.zeros(5, dtype=torch.float64), rtol=0, atol=1e-14
-    )
-    torch.testing.assert_close(in_loss("k2"), forward, rtol=1e-12, atol=1e-14)
-    torch.testing.assert_close(in_loss("k3"), backward, rtol=1e-12, atol=1e-14)
     assert (forward - backward).norm() > 0.05 * forward.norm()
+    for kind, expected in (("k1", 0 * forward), ("k2", forward), ("k3", backward)):
+        torch.testing.assert_close(
+            gradient(in_loss[kind], logits), expected, rtol=1e-12, atol=1e-14
+        )
 
 
-REWARDS = torch.tensor([[2.0, -3.0], [float("nan"), 0.5]])
+NAN = float("nan")
+REWARDS = torch.tensor([[2.0, -3.0], [NAN, 0.5]])
 PENALTY = torch.tensor([[0.5, -0.25], [1.0, 0.0]])
 
 
-def shaped(order, *, clip=(-1.0, 1.0), penalty=PENALTY):
-    return shape_rewards(REWARDS, penalty=penalty, clip=clip, order=order)
-
-
-def test_the_stages_run_in_the_order_given():
-    nan = float("nan")
-    expected = {
-        ("clip", "kl"): [[0.5, -0.75], [nan, 0.5]],
-        ("kl", "clip"): [[1.0, -1.0], [nan, 0.5]],
-    }
-    for order, values in expected.items():
-        torch.testing.assert_close(shaped(order), torch.tensor(values), equal_nan=True)
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [(("clip", "kl"), [[0.5, -0.75], [NAN, 0.5]]), (("kl", "clip"), [[1.0, -1.0], [NAN, 0.5]])],
+)
+def test_the_stages_run_in_the_order_given(order, expected):
+    shaped = shape_rewards(REWARDS, penalty=PENALTY, clip=(-1.0, 1.0), order=order)
+    torch.testing.assert_close(shaped, torch.tensor(expected), equal_nan=True)

@@ -184,16 +184,12 @@ def test_without_any_other_group_the_weights_are_the_centred_ones():
     torch.testing.assert_close(found, centred, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("family", ["affine", "ladder"])
 def test_cross_fitted_weights_are_unbiased_and_those_of_the_same_batch_are_not(family):
     """Over all pairs of groups of two instances, each with its chance."""
     n, k = 3, 2
-    bandits = [
-        TinyBandit((0.3, -0.7, 0.2), (-1.0, 0.0, 2.0)),
-        TinyBandit((-0.4, 0.5, 0.1), (1.0, 3.0, 0.5)),
-    ]
-    groups = torch.cartesian_prod(*[torch.arange(3)] * n)
+    bandits = [TinyBandit((0.3, -0.7), (-1.0, 2.0)), TinyBandit((-0.4, 0.5), (1.0, 3.0))]
+    groups = torch.cartesian_prod(*[torch.arange(2)] * n)
     chances = [
         torch.softmax(torch.tensor(b.logits, dtype=torch.float64), 0)[groups].prod(1)
         for b in bandits
@@ -204,7 +200,7 @@ def test_cross_fitted_weights_are_unbiased_and_those_of_the_same_batch_are_not(f
 
     def mean(fit):
         weighting = Weighting("maxk", f"{family}[{fit}]", n, k)
-        total = [torch.zeros(3, dtype=torch.float64) for _ in bandits]
+        total = [torch.zeros(2, dtype=torch.float64) for _ in bandits]
         for pair in pairs:
             rewards = torch.stack([table[g] for table, g in zip(tables, pair, strict=True)])
             psi = torch.stack([score[g] for score, g in zip(scores, pair, strict=True)])
