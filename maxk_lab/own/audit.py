@@ -20,7 +20,7 @@ from torch import Tensor
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import maxk_curve
 from maxk_lab.estimators.method import Method
-from maxk_lab.own.check import factor_name, methods
+from maxk_lab.own.check import factor_name, row_of
 from maxk_lab.own.log import Log, open_log
 from maxk_lab.ranges import ANYWHERE, SHARES
 from maxk_lab.statistics.seeds import over_instances
@@ -245,29 +245,10 @@ def _trained_with(compared: Sequence[tuple[Tensor, Tensor]]) -> tuple[str, int, 
         return None
     binary = all(bool(((rewards == 0) | (rewards == 1)).all()) for rewards, _ in blocks)
     for k in range(1, max(rewards.shape[-1] for rewards, _ in blocks) + 1):
-        for method in methods(k, binary=binary):
-            factors = _factors(method, blocks) if method.k == k else {}
-            if factors:
-                name = f"{method.estimator.name} {method.baseline.name}".removesuffix(" none")
-                return name, k, factor_name(factors, k)
+        name, factors = row_of(k, binary, blocks, _ROUNDING)
+        if name:
+            return name, k, factor_name(factors, k)
     return None
-
-
-def _factors(method: Method, blocks: Sequence[tuple[Tensor, Tensor]]) -> dict[int, float]:
-    """The factor of advantages to a row's weights by n; none where some are others."""
-    factors: dict[int, float] = {}
-    for rewards, advantages in blocks:
-        n = rewards.shape[-1]
-        if method.refusal(n) is not None:
-            return {}
-        weights = method.weights(rewards)
-        square = float(weights.square().sum())
-        least_squares = float((weights * advantages).sum()) / square if square else 0.0
-        factor = factors.setdefault(n, least_squares)
-        error = float((advantages - factor * weights).abs().max())
-        if not factor > 0 or error > _ROUNDING * float(advantages.abs().max()):
-            return {}
-    return factors
 
 
 def _advice(rows: pd.DataFrame) -> str:

@@ -7,9 +7,9 @@ Functions are called with one group at a time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
 import torch
@@ -62,20 +62,24 @@ _FACTORS: dict[str, Callable[[int, int], float]] = {
     "(n - K)/K": lambda n, k: (n - k) / k,
     "C(n, K)": math.comb,
 }
-# What to do about a row that a function equals.
-_CHANGES = {
-    "sample_loo": "subtract K/n times the baseline: the weights have the scale K/n of the value",
-    "pkpo_sloo": "subtract K/n times the baseline, not K/(n - 1) times",
-    "group_mean": "multiply by n/(n - K), or leave the own sample out of the mean",
-}
-_ORDER, _SCALE, _WHOLE, _LARGE_GROUPS, _AT_K, _EQUAL = (
+_ORDER, _SCALE, _WHOLE, _LARGE_GROUPS, _AT_K, _EQUAL, _FINITE = (
     "the order of samples does not matter",
     "twice the rewards have twice the weights",
     "whole numbers are treated as floats",
     "large groups have finite weights",
     "groups of n = K have weights",
     "groups of equal rewards have weight 0",
+    "weights are finite",
 )
+# What to do about a row that a function equals, and where a law is broken.
+_CHANGES = {
+    "sample_loo": "subtract K/n times the baseline: the weights have the scale K/n of the value",
+    "pkpo_sloo": "subtract K/n times the baseline, not K/(n - 1) times",
+    "group_mean": "multiply by n/(n - K), or leave the own sample out of the mean",
+    _WHOLE: "turn the rewards into floats before anything is made like them",
+    _LARGE_GROUPS: "binomials overflow: take ratios of them, or maxk_lab.advantages",
+    _ORDER: "weights may depend on the rewards alone",
+}
 
 
 @dataclass(frozen=True)
@@ -163,13 +167,13 @@ def check(
         checked.weigh(_tensor([0.0, 1.0] * k))
     except LabError as error:
         return Verdict(name, k, f"does not run: it {error}")
-    equals, factor = checked.equal_row()
+    row, factors = row_of(k, binary, [checked.tried(n) for n in sizes], _ROUNDING, False)
     found = Verdict(
         name,
         k,
         "",
-        equals=equals,
-        factor=factor,
+        equals=row,
+        factor=factor_name(factors, k) if row else "",
         bias=tuple(checked.bias(n, k) for n in sizes),
         laws=tuple(checked.laws()),
     )
@@ -182,9 +186,17 @@ class _Checked:
     def __init__(self, weigh: Weigh, k: int, sizes: Sequence[int], binary: bool) -> None:
         self.weigh, self.k, self.sizes, self.binary = weigh, k, list(sizes), binary
         self._weights: dict[Group, list[float]] = {}
+        # Groups of small whole numbers, the smallest first, at the smallest two sizes.
+        self.groups: list[Group] = [
+            tuple(map(float, group))
+            for n in self.sizes[:2]
+            for top in ((1,) if binary else (1, 2))
+            for group in combinations_with_replacement(range(top + 1), n)
+            if len(set(group)) > 1
+        ]
         # Then one order of a group stands for all, which are many.
         self._any_order = False
-        self._any_order = self._law(_ORDER, self.groups(), self._in_any_order).holds
+        self._any_order = all(_close(sorted(self(g[::-1])), sorted(self(g))) for g in self.groups)
 
     def __call__(self, rewards: Sequence[float]) -> list[float]:
         """The weights of a group, NaN where the function raises."""
@@ -200,100 +212,81 @@ class _Checked:
         placed = dict(zip(order, self._weights[group], strict=True))
         return [placed[i] for i in range(len(rewards))]
 
-    def groups(self) -> list[Group]:
-        """Groups of small whole numbers, the smallest first, at the smallest two sizes."""
-        tops = (1,) if self.binary else (1, 2)
-        return [
-            tuple(map(float, group))
-            for n in self.sizes[:2]
-            for top in tops
-            for group in combinations_with_replacement(range(top + 1), n)
-            if len(set(group)) > 1
-        ]
+    def told(self, group: Group) -> str:
+        """A group with its weights."""
+        return f"R = {_listed(group)}: w = {_listed(self(group))}"
 
     def laws(self) -> Iterator[Law]:
-        """The laws of weights."""
-        groups = self.groups()
-        yield self._law("weights are finite", groups, lambda g: _finite(self(g)), needed=True)
-        yield self._law(_ORDER, groups, lambda group: self._any_order, needed=True)
-        yield self._law("equal rewards have equal weights", groups, self._treats_ties_alike)
-        yield self._integers(groups)
+        """The laws of weights: of each whether a group breaks it, or what is wrong there."""
+        groups, at_k = self.groups, (1.0, *[0.0] * (self.k - 1))
+        yield self._law(_FINITE, groups, lambda g: not _finite(self(g)), needed=True)
+        yield self._law(_ORDER, groups, lambda g: not self._any_order, needed=True)
+        yield self._law("equal rewards have equal weights", groups, self._tells_ties_apart)
+        whole = self._law(_WHOLE, groups, self._as_integers, needed=True)
+        yield replace(whole, needed=": it " not in whole.detail)
         if not self.binary:
             yield self._law(
                 "a shift of the rewards changes nothing",
                 groups,
-                lambda g: _close(self([x + 7 for x in g]), self(g)),
+                lambda g: not _close(self([x + 7 for x in g]), self(g)),
             )
             yield self._law(
-                _SCALE, groups, lambda g: _close(self([2 * x for x in g]), [2 * w for w in self(g)])
+                _SCALE,
+                groups,
+                lambda g: not _close(self([2 * x for x in g]), [2 * w for w in self(g)]),
             )
         yield self._law(
-            _EQUAL,
-            [(1.0,) * n for n in self.sizes],
-            lambda g: _close(self(g), [0.0] * len(g)),
+            _EQUAL, [(1.0,) * n for n in self.sizes], lambda g: not _close(self(g), [0.0] * len(g))
         )
-        yield self._missing()
-        yield self._at_k()
-        yield self._large()
+        missing = (math.nan, *groups[-1][1:])
+        yield self._law("a reward of NaN is no number", [missing], self._counts_missing)
+        yield self._law(
+            _AT_K,
+            [at_k],
+            lambda g: self.k > 1 and not (_finite(self(g)) and max(map(abs, self(g))) > _ROUNDING),
+        )
+        yield self._law(_LARGE_GROUPS, [()], lambda g: self._fails_at(1200), needed=True)
 
     def _law(
         self,
         name: str,
         groups: Sequence[Group],
-        holds: Callable[[Group], bool],
+        broken: Callable[[Group], bool | str],
         needed: bool = False,
     ) -> Law:
-        broken = next((group for group in groups if not holds(group)), None)
-        if broken is None:
-            return Law(name, True, needed=needed)
-        return Law(name, False, f"R = {_listed(broken)}: w = {_listed(self(broken))}", needed)
-
-    def _in_any_order(self, group: Group) -> bool:
-        return _close(sorted(self(group[::-1])), sorted(self(group)))
-
-    def _treats_ties_alike(self, group: Group) -> bool:
-        by_reward: dict[float, list[float]] = {}
-        for reward, weight in zip(group, self(group), strict=True):
-            by_reward.setdefault(reward, []).append(weight)
-        return all(_close([min(each)], [max(each)]) for each in by_reward.values())
-
-    def _integers(self, groups: Sequence[Group]) -> Law:
         for group in groups:
-            try:
-                weights = self.weigh(_tensor(group).long()).tolist()
-            except LabError as error:
-                return Law(_WHOLE, False, f"R = {_listed(group)} as integers: it {error}")
-            if not _close(sorted(weights), sorted(self(group))):
-                apart = f"w = {_listed(weights)}, as floats {_listed(self(group))}"
-                return Law(_WHOLE, False, f"R = {_listed(group)} as integers: {apart}", True)
-        return Law(_WHOLE, True, needed=True)
+            if found := broken(group):
+                return Law(name, False, found if found is not True else self.told(group), needed)
+        return Law(name, True, needed=needed)
 
-    def _missing(self) -> Law:
-        """Whether a reward that is NaN is refused, spreads, or is left out with weight 0."""
-        name, group = "a reward of NaN is no number", self.groups()[-1]
-        weights = self((math.nan, *group[1:]))
-        left_out = weights[0] == 0 and _close(weights[1:], self(group[1:]))
-        if left_out or not _finite(weights):
-            return Law(name, True)
-        return Law(name, False, f"R = {_listed((math.nan, *group[1:]))}: w = {_listed(weights)}")
+    def _tells_ties_apart(self, group: Group) -> bool:
+        pairs = sorted(zip(group, self(group), strict=True))
+        return any(a == b and not _close([v], [w]) for (a, v), (b, w) in pairwise(pairs))
 
-    def _at_k(self) -> Law:
-        """Whether groups of K samples have weights, of which the best of all can be trained."""
-        group = (1.0, *[0.0] * (self.k - 1))
-        weights = self(group)
-        holds = self.k == 1 or (_finite(weights) and any(abs(w) > _ROUNDING for w in weights))
-        return Law(_AT_K, holds, "" if holds else f"R = {_listed(group)}: w = {_listed(weights)}")
-
-    def _large(self) -> Law:
-        detail = ""
+    def _as_integers(self, group: Group) -> str:
+        place = f"R = {_listed(group)} as integers: "
         try:
-            rewards = torch.linspace(0, 1, 1200, dtype=torch.float64)
-            weights = self.weigh(rewards.round() if self.binary else rewards)
-            if not bool(weights.isfinite().all()):
-                detail = "n = 1,200: weights that are not finite"
+            weights = self.weigh(_tensor(group).long()).tolist()
         except LabError as error:
-            detail = f"n = 1,200: it {error}"
-        return Law(_LARGE_GROUPS, not detail, detail, needed=True)
+            return f"{place}it {error}"
+        if _close(sorted(weights), sorted(self(group))):
+            return ""
+        return f"{place}w = {_listed(weights)}, as floats {_listed(self(group))}"
+
+    def _counts_missing(self, group: Group) -> bool:
+        """Whether a NaN is neither refused, nor spreads, nor is left out with weight 0."""
+        weights = self(group)
+        left_out = weights[0] == 0 and _close(weights[1:], self(group[1:]))
+        return _finite(weights) and not left_out
+
+    def _fails_at(self, n: int) -> str:
+        rewards = torch.linspace(0, 1, n, dtype=torch.float64)
+        try:
+            weights = self.weigh(rewards.round() if self.binary else rewards)
+        except LabError as error:
+            return f"n = {n:,}: it {error}"
+        finite = bool(weights.isfinite().all())
+        return "" if finite else f"n = {n:,}: weights that are not finite"
 
     def bias(self, n: int, k: int) -> Bias:
         """The mean of the estimate at n against ∇J_k, on every bandit."""
@@ -304,7 +297,7 @@ class _Checked:
 
     def _against(self, bandit: TinyBandit, n: int, k: int) -> tuple[float, float, float]:
         def weights(arms: Tensor, rewards: Tensor) -> Tensor:
-            return torch.tensor([self(group) for group in rewards.tolist()], dtype=torch.float64)
+            return _tensor([self(group) for group in rewards.tolist()])
 
         mean, variance = bandit.mean_estimate(n, weights), bandit.trace_variance(n, weights)
         truth = bandit.gradient(k)
@@ -312,39 +305,40 @@ class _Checked:
         if not size > _ROUNDING * norm:  # 0 or NaN
             return 0 * size, 0 * size, math.nan
         along = float(mean @ truth) / norm
-        return along / norm, along / size, variance / size**2 / _least_variance(bandit, n, k)
+        least = min(  # of the leave-one-out rows
+            (
+                bandit.trace_variance(n, method) / norm**2
+                for method in (Method.parse("maxk", name, k) for name in ("centred", "subloo"))
+                if method.refusal(n) is None
+            ),
+            default=math.nan,
+        )
+        return along / norm, along / size, variance / size**2 / least
 
-    def equal_row(self) -> tuple[str, str]:
-        """The pair of the catalogue with the same weights up to a factor, and the factor."""
-        for method in methods(self.k, self.binary):
-            factors = {n: self._factor(method, n) for n in self.sizes if not method.refusal(n)}
-            if factors and all(factor > 0 for factor in factors.values()):
-                name = f"{method.estimator.name} {method.baseline.name}".removesuffix(" none")
-                return name, factor_name(factors, self.k)
-        return "", ""
-
-    def _factor(self, method: Method, n: int) -> float:
-        """The factor to the weights of a pair at n; NaN where they are others."""
-        groups = self.tried(n)
-        theirs = method.weights(_tensor(groups))
-        mine = _tensor([self(group) for group in groups])
-        factor = float((mine * theirs).sum() / theirs.square().sum())
-        error, largest = float((mine - factor * theirs).abs().max()), float(mine.abs().max())
-        return factor if error <= _ROUNDING * largest else math.nan
-
-    def tried(self, n: int) -> list[Group]:
-        """Groups of n: one success, ties, distinct rewards, and some far from 0."""
-        found = [tuple(float(i == 1) for i in range(n)), tuple(float(i % 3 == 0) for i in range(n))]
+    def tried(self, n: int) -> tuple[Tensor, Tensor]:
+        """Groups of n: one success, ties, distinct rewards, some far from 0; and their weights."""
+        found = [[float(i == 1) for i in range(n)], [float(i % 3 == 0) for i in range(n)]]
         if not self.binary:
             found += [
-                tuple(float(i * i % 7) + 0.1 * i for i in range(n)),
-                tuple(0.3 * (i % 4) - 5 for i in range(n)),
+                [float(i * i % 7) + 0.1 * i for i in range(n)],
+                [0.3 * (i % 4) - 5 for i in range(n)],
             ]
-        return found
+        return _tensor(found), _tensor([self(group) for group in found])
 
 
-def methods(k: int, binary: bool) -> list[Method]:
-    """The pairs that need nothing but rewards, unbiased ones and those of maxk first."""
+def row_of(
+    k: int,
+    binary: bool,
+    blocks: Sequence[tuple[Tensor, Tensor]],
+    rounding: float,
+    everywhere: bool = True,
+) -> tuple[str, dict[int, float]]:
+    """The pair of the catalogue with the same weights up to a factor by n, and the factors.
+
+    Of blocks of groups [groups, n], rewards and weights; it is defined at every n, or where it is.
+    Pairs are those that need nothing but rewards, unbiased ones and those of maxk first; empty
+    where it is none.
+    """
     found = [
         Method.parse(estimator, baseline, k)
         for estimator in ESTIMATORS.names()
@@ -359,10 +353,30 @@ def methods(k: int, binary: bool) -> list[Method]:
         and (binary or not method.needs_binary_rewards)
         and (method.takes_baseline or method.baseline.name == "none")
     ]
-    return sorted(usable, key=lambda method: not method.is_unbiased)
+    for method in sorted(usable, key=lambda method: not method.is_unbiased):
+        factors: dict[int, float] = {}
+        defined = [block for block in blocks if method.refusal(block[0].shape[-1]) is None]
+        if everywhere and len(defined) < len(blocks):
+            continue
+        if all(_is_of(method, *block, factors, rounding) for block in defined) and factors:
+            return f"{method.estimator.name} {method.baseline.name}".removesuffix(" none"), factors
+    return "", {}
+
+
+def _is_of(
+    method: Method, rewards: Tensor, weights: Tensor, factors: dict[int, float], rounding: float
+) -> bool:
+    """Whether weights are a pair's times the factor at n, which is noted."""
+    theirs = method.weights(rewards)
+    factor = factors.setdefault(
+        rewards.shape[-1], float((weights * theirs).sum() / theirs.square().sum())
+    )
+    error, largest = (weights - factor * theirs).abs().max(), weights.abs().max()
+    return factor > 0 and bool(error <= rounding * largest)
 
 
 def factor_name(factors: dict[int, float], k: int) -> str:
+    """The name of what the factors are at every n, or the factors themselves."""
     for name, value in _FACTORS.items():
         if all(math.isclose(c, value(n, k), rel_tol=_ROUNDING) for n, c in factors.items()):
             return name
@@ -371,60 +385,50 @@ def factor_name(factors: dict[int, float], k: int) -> str:
     return ", ".join(f"{factor:.4g} at n = {n}" for n, factor in factors.items())
 
 
-def _least_variance(bandit: TinyBandit, n: int, k: int) -> float:
-    """The least relative variance of the leave-one-out rows at (n, k)."""
-    found = []
-    for baseline in ("centred", "subloo"):
-        method = Method.parse("maxk", baseline, k)
-        if method.refusal(n) is None:
-            size = float(bandit.gradient(k).square().sum())
-            found.append(bandit.trace_variance(n, method) / size)
-    return min(found, default=math.nan)
-
-
 def _judged(checked: _Checked, found: Verdict) -> Verdict:
     """The verdict with its line, an example, and what to change."""
     k, biases = found.k, found.bias
     exact = all(bias.is_exact for bias in biases)
-    factors = {bias.n: bias.factors[0] for bias in biases}
-    scale = factor_name(factors, k) if exact else ""
+    scale = factor_name({bias.n: bias.factors[0] for bias in biases}, k) if exact else ""
     vanishing = scale in ("1 - K/n", "n - K", "n (n - K)/K", "(n - K)/K")
-    broken = [law for law in found.laws if law.needed and not law.holds]
-    row = f"{found.equals} times {found.factor}" if found.factor not in ("", "1") else found.equals
-    is_row = f"it is {row}: " if row else ""
-    broken_by = {law.name: law.detail for law in found.laws if not law.holds}
+    broken = {law.name: law for law in found.laws if not law.holds}
+    wrong = [law for law in broken.values() if law.needed]
+    detail = {name: law.detail for name, law in broken.items()}
     example, change = "", ""
     if vanishing:
         line = f"right in direction, short by {scale}: nothing is left at n = K"
-        example, change = broken_by.get(_AT_K, ""), _CHANGES["group_mean"]
+        example, change = detail.get(_AT_K, ""), _CHANGES["group_mean"]
     elif exact:
         line = f"unbiased for the gradient of J_{k}, times {scale}".removesuffix(", times 1")
         worst = max(biases, key=lambda bias: bias.variance)
         if worst.variance > _LARGE:
-            example = broken_by.get(_EQUAL, "")
+            example = detail.get(_EQUAL, "")
             line += f"; at n = {worst.n} its variance is {worst.variance:.3g} times the best row's"
             change = next((each for name, each in _CHANGES.items() if name in found.equals), "")
-            change = change or _use(k, "subloo", math.inf if scale == "n" else 1.0)
+            change = change or _use(k, "subloo", scale == "n")
     else:
-        line, example, change = _biased(checked, found)
-    if broken and exact:
-        example, change = broken[0].detail, _change_of(broken[0])
-    if broken:
-        line += "; but it does not hold that " + ", nor that ".join(law.name for law in broken)
+        line, example, change = _biased(checked, biases, broken)
+    if wrong and exact:
+        example, change = wrong[0].detail, _CHANGES.get(wrong[0].name, "")
+    if wrong:
+        line += "; but it does not hold that " + ", nor that ".join(law.name for law in wrong)
+    row = f"{found.equals} times {found.factor}" if found.factor not in ("", "1") else found.equals
     unbiased = exact and not vanishing
     return replace(
         found,
-        verdict=is_row + line,
+        verdict=f"it is {row}: {line}" if row else line,
         unbiased=unbiased,
-        ok=unbiased and not broken,
+        ok=unbiased and not wrong,
         example=example,
         change=change,
     )
 
 
-def _biased(checked: _Checked, found: Verdict) -> tuple[str, str, str]:
+def _biased(
+    checked: _Checked, biases: Sequence[Bias], broken: Mapping[str, Law]
+) -> tuple[str, str, str]:
     """The line, the example and the change of a function whose mean is not the gradient."""
-    k = found.k
+    k = checked.k
     if all(checked.bias(n, n).is_exact for n in checked.sizes):
         line = f"it is for the best of all n samples, not of {k}"
         return line, "", "give it groups of K samples, or use subloo, which takes any n"
@@ -432,77 +436,67 @@ def _biased(checked: _Checked, found: Verdict) -> tuple[str, str, str]:
         sizes = [n for n in checked.sizes if n >= other]
         if other != k and sizes and all(checked.bias(n, other).is_exact for n in sizes):
             what = "the mean" if other == 1 else f"the best of {other}"
-            return f"it is for J_{other}, {what}, not for J_{k}", "", _use(k, "subloo", 1.0)
-    worst = min(found.bias, key=lambda bias: min(bias.cosines))
+            return f"it is for J_{other}, {what}, not for J_{k}", "", _use(k, "subloo", False)
+    worst = min(biases, key=lambda bias: min(bias.cosines))
     cosine = min(worst.cosines)
-    line = f"biased for the gradient of J_{k}: cosine {cosine:.3g} at n = {worst.n}"
-    if cosine > 1 - _SEEN:
-        low, high = min(worst.factors), max(worst.factors)
-        line = (
-            f"biased for the gradient of J_{k}: {low:.4g} to {high:.4g} times it at n = {worst.n}"
-        )
-    if not _finite([cosine for bias in found.bias for cosine in bias.cosines]):
-        line = f"undefined: its weights are not finite at n = {worst.n}"
+    line = f"biased for the gradient of J_{k}: "
+    if not _finite([cosine for bias in biases for cosine in bias.cosines]):
+        line = "undefined: its weights are not finite"
     elif worst.is_zero:
-        line = f"nothing: the mean of its estimate is 0 at n = {worst.n}"
-    baseline, example, factor = _nearest(checked)
-    change = _use(k, baseline, factor)
-    laws = {law.name: law for law in found.laws}
-    same = all(_close(checked(g), [checked(g)[0]] * len(g)) for g in checked.groups())
-    if same:
+        line = "nothing: the mean of its estimate is 0"
+    elif cosine > 1 - _SEEN:
+        line += f"{min(worst.factors):.4g} to {max(worst.factors):.4g} times it"
+    else:
+        line += f"cosine {cosine:.3g}"
+    example, change = _nearest(checked)
+    if all(_close(checked(g), [checked(g)[0]] * len(g)) for g in checked.groups):
         change = f"give each sample a weight of its own: {change}"
-    elif _SCALE in laws and not laws[_SCALE].holds and laws["weights are finite"].holds:
+    elif _SCALE in broken and _FINITE not in broken:
         change = f"do not divide by the spread of each group, which bends the direction: {change}"
-    return line, example, change
+    return f"{line} at n = {worst.n}", example, change
 
 
-def _nearest(checked: _Checked) -> tuple[str, str, float]:
-    """The unbiased baseline whose weights are most alike, the smallest group where they differ."""
-    best, found = -math.inf, ("subloo", "", 1.0)
+def _nearest(checked: _Checked) -> tuple[str, str]:
+    """The smallest group where the most similar unbiased baseline differs; and to use that."""
+    best, found = -math.inf, ("", _use(checked.k, "subloo", False))
     for baseline in ("none", "centred", "subloo", "sample_loo", "pkpo_sloo"):
         method = Method.parse("maxk", baseline, checked.k)
-        groups = [g for g in checked.groups() if method.refusal(len(g)) is None]
+        groups = [g for g in checked.groups if method.refusal(len(g)) is None]
         groups = [g for g in groups if _finite(checked(g))]
         if not groups:
             continue
-        theirs = {group: method.weights(_tensor(group)).tolist() for group in groups}
-        dots = [sum(a * b for a, b in zip(checked(g), theirs[g], strict=True)) for g in groups]
-        square = sum(b * b for g in groups for b in theirs[g])
-        own = sum(a * a for g in groups for a in checked(g))
-        alike = sum(dots) / math.sqrt(square * own) if square * own > 0 else 0.0
+        theirs = {group: method.weights(_tensor(group)) for group in groups}
+        mine = _tensor([w for group in groups for w in checked(group)])
+        all_theirs = torch.cat([theirs[group] for group in groups])
+        dot, square = float(mine @ all_theirs), float(all_theirs.square().sum())
+        norm = math.sqrt(square * float(mine.square().sum()))
+        alike = dot / norm if norm > 0 else 0.0
         if alike <= best:
             continue
-        factor = 1.0 if sum(dots) <= 0 else float(len(groups[0]))
-        if abs(sum(dots) / square - 1) < abs(sum(dots) / square - factor):
-            factor = 1.0
-        scaled = {g: [(len(g) if factor > 1 else 1) * b for b in theirs[g]] for g in groups}
+        n = len(groups[0])
+        times_n = dot > 0 and abs(dot / square - n) <= abs(dot / square - 1)
+        scaled = {g: ((len(g) if times_n else 1) * theirs[g]).tolist() for g in groups}
         wrong = next((g for g in groups if not _close(checked(g), scaled[g])), None)
         example = (
             ""
             if wrong is None
-            else f"R = {_listed(wrong)}: w = {_listed(checked(wrong))}, and `{baseline}` has "
-            f"{_listed(scaled[wrong])}" + (" (times n)" if factor > 1 else "")
+            else (
+                f"{checked.told(wrong)}, and `{baseline}` has {_listed(scaled[wrong])}"
+                + (" (times n)" if times_n else "")
+            )
         )
-        best, found = alike, (baseline, example, factor)
+        best, found = alike, (example, _use(checked.k, baseline, times_n))
     return found
 
 
-def _use(k: int, baseline: str, factor: float) -> str:
+def _use(k: int, baseline: str, times_n: bool) -> str:
     baseline = baseline if baseline in ("centred", "subloo") else "subloo"
-    times = "n * " if factor > 1 else ""
+    times = "n * " if times_n else ""
     return f'{times}maxk_lab.advantages(rewards, k={k}, baseline="{baseline}") is unbiased'
 
 
-def _change_of(law: Law) -> str:
-    return {
-        _WHOLE: "turn the rewards into floats before anything is made like them",
-        _LARGE_GROUPS: "binomials overflow: take ratios of them, or maxk_lab.advantages",
-        _ORDER: "weights may depend on the rewards alone",
-    }.get(law.name, "")
-
-
 def _tensor(numbers: Sequence[Any]) -> Tensor:
-    return torch.tensor(list(numbers), dtype=torch.float64)
+    return torch.tensor(numbers, dtype=torch.float64)
 
 
 def _close(mine: Sequence[float], theirs: Sequence[float]) -> bool:

@@ -38,7 +38,18 @@ def measured(
     baselines: Sequence[str] = BASELINES,
     name: str = "measured",
 ) -> Summary | Audit:
-    """Measure which estimator and baseline these samples call for; see `maxk_lab.measure`."""
+    """Measure which estimator and baseline the samples of a training call for.
+
+    `rewards` [P, M]: M i.i.d. samples of each of P prompts. Of their gradients ψ = ∇ log π one of:
+    `scores` [P, M, D], the gradients or `GradientSketch`es of them; `gram` [P, M, M], their
+    products ψ·ψ; or `log_probs` [P, M] with a graph, and the `parameters` that gradients are taken
+    in (a backward pass for each sample). Groups of `n` samples are cut out of the M, for each K of
+    `k`; by default the largest power of 2 that M holds four times, and the powers of 2 below it.
+
+    Returns the report of a gradient study, its bias judged against a reference estimator. Without
+    gradients it returns an `Audit`: what rewards alone say. Raises `LabError` for wrong shapes,
+    numbers that are not finite, and samples too few for two groups.
+    """
     values = _numbers(rewards, "rewards", 2)
     if scores is None and gram is None and log_probs is None:
         return audit_rewards(values, ks=_several(k))
