@@ -122,15 +122,16 @@ def test_nothing_is_written_into_a_bundle_and_flipped_bits_never_pass(
         ({"bundle.json": '{"format": 2}'}, "no item named 'spec.yaml'"),
     ],
 )
-def test_a_file_that_is_no_bundle_is_told(files: dict[str, str], why: str) -> None:
-    with zipfile.ZipFile("other.zip", "w") as archive:
+def test_a_file_that_is_no_bundle_is_told(tmp_path: Path, files: dict[str, str], why: str) -> None:
+    path = tmp_path / "other.zip"
+    with zipfile.ZipFile(path, "w") as archive:
         for name, text in files.items():
             archive.writestr(name, text)
     with pytest.raises(LabError, match=f"other.zip is no bundle of maxk-lab.*{why}|{why}"):
-        Bundle("other.zip").spec()
-    Path("other.zip").write_bytes(b"no zip file")
+        Bundle(path).spec()
+    path.write_bytes(b"no zip file")
     with pytest.raises(LabError, match="File is not a zip file"):
-        Bundle("other.zip").spec()
+        Bundle(path).spec()
 
 
 def test_no_name_in_a_bundle_leads_out_of_its_folder(file: Path, tmp_path: Path) -> None:
