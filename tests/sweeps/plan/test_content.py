@@ -11,6 +11,7 @@ import pytest
 from model_folders import stand_in_model
 from own_code import REWARD, SWEEP, install_plugin, planned
 
+from maxk_lab import installed
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.changes import ELSE, KEEP, changed_since, changes, stale_lines
 from maxk_lab.sweeps.plan.content import check_content, source_files
@@ -55,31 +56,23 @@ def test_the_cells_of_what_is_our_own_have_no_content(project: Path) -> None:
 
 
 def test_a_plugin_is_part_of_the_cells_that_use_it(project: Path, site: Path) -> None:
-    from maxk_lab import installed
-
-    text = SWEEP % ("exact_match", "half")
-
     def cells_by_baseline() -> dict[str, tuple[str, dict]]:
         installed.forget()
-        cells = planned(text).cells
+        cells = planned(SWEEP % ("exact_match", "half")).cells
         return {one.baseline: (one.id, one.as_dict().get("content")) for one in cells}
 
     first = cells_by_baseline()
     assert first["none"][1] is None
     entry = first["half"][1]["baseline half"]
-    assert {key: entry[key] for key in ("package", "version")} == {
-        "package": "half-centred",
-        "version": "1.0",
-    }
+    assert (entry["package"], entry["version"]) == ("half-centred", "1.0")
     install_plugin(site, "1.1")
     second = cells_by_baseline()
-    assert second["none"] == first["none"]
     assert second["half"][1]["baseline half"] == entry | {"version": "1.1"}
-    assert second["half"][0] != first["half"][0]
     install_plugin(site, "1.1", "def half(): return 2\n")
     third = cells_by_baseline()
-    assert third["none"] == first["none"]
     assert third["half"][1]["baseline half"]["sha256"] != entry["sha256"]
+    assert third["none"] == second["none"] == first["none"]
+    assert len({cells["half"][0] for cells in (first, second, third)}) == 3
 
 
 def test_a_model_is_told_by_its_files_wherever_it_lies(project: Path) -> None:
@@ -103,33 +96,29 @@ def test_a_model_is_told_by_its_files_wherever_it_lies(project: Path) -> None:
 
 
 def test_what_has_changed_is_told_by_its_name(project: Path, site: Path) -> None:
-    from maxk_lab import installed
-
     text = SWEEP % ('own_rewards:short"', "half")
     text = text.replace("[own_rewards:short", '["own_rewards:short')
 
-    def cells(text: str) -> tuple[Plan, list[dict]]:
+    def plan_of(text: str) -> Plan:
         installed.forget()
-        plan = planned(text)
-        return plan, [cell.as_dict() for cell in plan.cells]
+        return planned(text)
 
-    plan, old = cells(text)
+    old = [cell.as_dict() for cell in plan_of(text).cells]
     (project / "helper.py").write_text("def zero():\n    return 1.0\n")
     install_plugin(site, "1.1")
-    (plan, _), ids = cells(text), {cell["baseline"]: cell["id"] for cell in old}
+    plan, named = plan_of(text), {cell["baseline"]: cell["id"] for cell in old}
     code, plugin = "code of own_rewards:short changed", "plugin half-centred 1.0 -> 1.1"
-    reasons = {ids["none"]: code, ids["half"]: f"{code}, {plugin}"}
+    reasons = {named["none"]: code, named["half"]: f"{code}, {plugin}"}
     assert changes(old, plan) == reasons
-    assert stale_lines(reasons)[0] == f"stale: {code} (1 record is not used)"
-    assert stale_lines(reasons)[-1] == KEEP
-    other, _ = cells(text.replace("pool: 16", "pool: 32").replace("instances: 2", "instances: 3"))
+    told = stale_lines(reasons)
+    assert (told[0], told[-1]) == (f"stale: {code} (1 record is not used)", KEEP)
+    other = plan_of(text.replace("pool: 16", "pool: 32").replace("instances: 2", "instances: 3"))
     reason = f"{code}, gradient.instances 2 → 3, gradient.pool 16 → 32"
-    assert changes(old, other)[ids["none"]] == reason
-    other, _ = cells(text.replace("seeds: [0]", "seeds: [1]"))
+    assert changes(old, other)[named["none"]] == reason
+    other = plan_of(text.replace("seeds: [0]", "seeds: [1]"))
     assert set(changes(old, other).values()) == {ELSE}
-    assert changes([one | {"identity_version": 0} for one in old], plan) == dict.fromkeys(
-        ids.values(), ELSE
-    )
+    earlier = [one | {"identity_version": 0} for one in old]
+    assert set(changes(earlier, plan).values()) == {ELSE}
 
 
 def test_other_weights_and_instances_are_told_by_where_they_lie(project: Path) -> None:
@@ -169,15 +158,16 @@ def test_what_changes_after_the_plan_is_not_measured_and_told_by_a_report(projec
     assert changed_since(plan.spec) == []
 
 
+def written(project: Path, files: dict[str, str]) -> None:
+    for name, code in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(code)
+
+
 def test_folders_without_an_init_are_followed(project: Path) -> None:
     """A folder of results is no module of the package that has its name."""
-    for name, code in {
-        "parts/mine.py": "import other.words, wandb\n\ndef short(): ...\n",
-        "other/words.py": "A = 1\n",
-        "wandb/run.py": "",
-    }.items():
-        (project / name).parent.mkdir()
-        (project / name).write_text(code)
+    code = "import other.words, wandb\n\ndef short(): ...\n"
+    written(project, {"parts/mine.py": code, "other/words.py": "A = 1\n", "wandb/run.py": ""})
     assert source_files(["parts.mine"]).keys() == {"parts/mine.py", "other/words.py"}
 
 
@@ -187,20 +177,14 @@ def test_folders_without_an_init_are_followed(project: Path) -> None:
 )
 def test_what_a_module_imports_beside_it_is_its_source(project: Path, imports: str) -> None:
     """Of a package it is all, and what that imports in its turn; nothing is imported."""
-    files = {
+    counted = {
         "lib/__init__.py": "",
         "lib/h.py": "from . import sub\nimport beyond, numpy, json\nx = 0\n",
-        "lib/sub/text.md": "",
-        "own_rewards/data.py": "",
         "lib/sub/h.py": "raise RuntimeError",
         "beyond.py": "def broken(",
-        "other.py": "",
         "own_rewards.py": f"try:\n    {imports}\nexcept ImportError:\n    import nowhere\n",
     }
-    for name, code in files.items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(code)
-    uncounted = ("other.py", "lib/sub/text.md", "own_rewards/data.py")
-    counted = {name for name in files if name not in uncounted}
-    assert source_files(["own_rewards"]).keys() == counted
+    others = dict.fromkeys(("lib/sub/text.md", "own_rewards/data.py", "other.py"), "")
+    written(project, counted | others)
+    assert source_files(["own_rewards"]).keys() == counted.keys()
     assert source_files(["json", "maxk_lab.cli", "nowhere"]) == {}

@@ -19,46 +19,29 @@ from maxk_lab.sweeps.run.records import RunDirectory
 NEEDED = "to read the run, install what it was measured with and is missing here: baseline half"
 
 
-def stored_with_half(project: Path) -> RunDirectory:
-    """A run, not measured yet, whose resolved spec names the baseline of the package."""
+def test_every_verb_that_reads_names_the_missing_package(project: Path, site: Path) -> None:
     installed.forget()
     run = RunDirectory(project / "results" / "named")
     run.root.mkdir(parents=True)
     run.write_spec(planned(SWEEP % ("exact_match", "half")).spec)
     assert run.spec().content["baseline half"]["package"] == "half-centred"
-    return run
-
-
-def uninstall(site: Path) -> None:
-    for about in site.glob("*.dist-info"):
-        shutil.rmtree(about)
-    importlib.invalidate_caches()
-    installed.forget()
-
-
-def test_an_installed_package_whose_row_is_broken_says_why(project: Path, site: Path) -> None:
-    run = stored_with_half(project)
+    folder, bundle = str(run.root), project / "named.zip"
+    write_bundle(run, bundle)
+    # An installed package whose row is broken says why besides.
     (site / "half_package" / "rows.py").write_text("raise RuntimeError('no licence')\n")
     installed.forget()
     with pytest.warns(UserWarning, match="no licence"), pytest.raises(LabError, match=NEEDED):
         run.spec()
-
-
-@pytest.mark.parametrize("stored", ["folder", "bundle"])
-def test_every_verb_that_reads_names_the_missing_package(
-    project: Path, site: Path, stored: str
-) -> None:
-    run = stored_with_half(project)
-    where = str(run.root)
-    if stored == "bundle":
-        where = str(project / "named.zip")
-        write_bundle(run, Path(where))
-    uninstall(site)
-    # A bundle is not bundled again.
-    verbs = [("report", where), ("compare", where, where), ("show", where)]
-    verbs += [("bundle", where)] if stored == "folder" else []
-    for verb in verbs:
-        done = CliRunner().invoke(app, list(verb))
+    for about in site.glob("*.dist-info"):
+        shutil.rmtree(about)
+    importlib.invalidate_caches()
+    installed.forget()
+    verbs = [["report"], ["compare", folder], ["show"]]
+    for verb in [
+        ["bundle", folder],
+        *([*verb, where] for verb in verbs for where in (folder, bundle)),
+    ]:
+        done = CliRunner().invoke(app, list(map(str, verb)))
         told = " ".join(done.output.split())
         # `show` lists what it can of a run that cannot be read, with what is wrong.
         assert done.exit_code == (0 if verb[0] == "show" else 2), (verb, told)

@@ -1,95 +1,68 @@
-"""Refusals of the environment's own row, at the place in the sweep file that they speak of."""
+"""The environment of a sweep file and its policy: resolved, with what came later left out."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from sweep_files import Write
+from sweep_files import SMALL, Write
 
 from maxk_lab.seeds import derive_seed
 from maxk_lab.sweeps.spec.environment import telling_parameters
 from maxk_lab.sweeps.spec.load import load_spec
 
-SWEEP = """\
-name: language
-seeds: [0]
-environment:
-  name: toy_llm
-  task: edit
-  vocab_size: 5
-  max_length: 3
-  prompt_length: 3
-  rewards: [exact_match, brevity]
-  reward_weights: [1, 0.5]
-policy:
-  embed_dim: 16
-  num_heads: 2
-gradient: {instances: 2, pool: 16, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}
-"""
+LANGUAGE = SMALL.replace(
+    "bandit, arms: 4", "toy_llm, task: edit, vocab_size: 5, max_length: 3, prompt_length: 3"
+).replace("pool: 16", "pool: 64\n  complete: false")
+VARIED = SMALL + "vary: {environment.arms: [8, 4], policy.init_std: [1, 0.5]}\n"
+TWO = ["environment.rewards=[exact_match, brevity]", "environment.reward_weights=[1, 0.5]"]
+BANDIT = {"name": "bandit", "arms": 4, "reward_shift": 0.0}
+ARMS, STDS = {"environment.arms": (8, 4)}, {"policy.init_std": (1.0, 0.5)}
 
 
-def test_lists_are_parsed_and_filled_in(write: Write) -> None:
-    environment = load_spec(write(SWEEP)).environment
-    assert environment["rewards"] == ["exact_match", "brevity"]
-    assert environment["reward_weights"] == [1.0, 0.5]
-    bare = load_spec(
-        write(SWEEP.replace("  rewards: [exact_match, brevity]\n  reward_weights: [1, 0.5]\n", ""))
-    )
-    assert bare.environment["rewards"] == []
-
-
-@pytest.mark.parametrize("rewards", ["rewards: [exact_match]", "rewards: [math:comb]"])
-def test_estimators_for_binary_rewards_run_where_rewards_may_be_0_and_1(
-    write: Write, rewards: str
+@pytest.mark.parametrize(
+    ("text", "options", "resolved"),
+    [
+        (LANGUAGE, TWO, {"rewards": ["exact_match", "brevity"], "reward_weights": [1.0, 0.5]}),
+        (LANGUAGE, [], {"rewards": []}),
+        (SMALL, ["environment.rewards=gaussian", "policy.success_probability=0"],
+         {"environment": BANDIT, "policy": {"init_std": 1.0, "dtype": "float64"}}),
+        (SMALL, ["environment.rewards=linear", "policy.success_probability=0.25"],
+         {"rewards": "linear", "success_probability": 0.25}),
+        (SMALL.replace("bandit, arms: 4", "gaussian"), ["policy.mean=1"],
+         {"environment": {"name": "gaussian", "dim": 1, "reward": "square_on_unit"},
+          "policy": {"mean": 1.0, "scale": 0.1, "learn_scale": False}}),
+        (VARIED, ["vary.environment.arms=[3, 5]"], {"vary": {"environment.arms": (3, 5)} | STDS}),
+        (VARIED, ["vary.environment.arms.1=5"], {"vary": {"environment.arms": (8, 5)} | STDS}),
+        (VARIED, ["vary.policy.init_std=2"], {"vary": ARMS | {"policy.init_std": (2.0,)}}),
+        (VARIED, ["vary.environment.reward_shift=[0, 1]"],
+         {"vary": ARMS | STDS | {"environment.reward_shift": (0.0, 1.0)}}),
+        # What an environment can do is not refused: of a function of the user's own only the run
+        # can tell whether it gives 0 and 1.
+        (LANGUAGE, ["environment.rewards=[exact_match]", "gradient.grid.estimator=[maxrl, maxk]"],
+         None),
+        (LANGUAGE, ["environment.rewards=['math:comb']", "gradient.grid.estimator=[maxrl, maxk]"],
+         None),
+        (LANGUAGE, ["gradient.complete=true"], None),
+        *((SMALL.replace("bandit, arms: 4", f"tsp, num_loc: {size}"),
+           [f"gradient.grid.estimator={name}", f"gradient.behaviour.distance={distance}"], None)
+          for name, distance, size in [
+              ("median", "[0, 0.5]", 5), ("median", "0", 20),
+              ("[maxk, 'top_m[1]', off_policy_maxk]", "0.5", 20)]),
+    ],
+)  # fmt: skip
+def test_what_is_resolved(
+    write: Write, text: str, options: list[str], resolved: dict[str, Any] | None
 ) -> None:
-    """A function of the user's own may give them: only the run can tell."""
-    text = SWEEP.replace("rewards: [exact_match, brevity]\n  reward_weights: [1, 0.5]", rewards)
-    assert load_spec(write(text.replace("estimator: maxk", "estimator: [maxrl, maxk]")))
+    spec = load_spec(write(text), options)
+    said = {**spec.environment, **spec.policy, "vary": spec.vary}
+    said |= {"environment": spec.environment, "policy": spec.policy}
+    assert {key: said[key] for key in resolved or ()} == (resolved or {})
 
 
-@pytest.mark.parametrize("change", ["pool: 16, complete: true", "pool: 20"])
-def test_what_the_environment_can_do_is_not_refused(write: Write, change: str) -> None:
-    assert load_spec(write(SWEEP.replace("pool: 16", change)))
-
-
-BANDIT = """\
-name: s
-seeds: [0]
-environment: {environment}
-policy: {policy}
-gradient: {{instances: 2, pool: 8, grid: {{estimator: maxk, baseline: none, n: 4, k: 2}}}}
-"""
-
-
-def test_an_optional_parameter_at_its_default_leaves_cells_and_seeds_as_they_were(
-    write: Write,
-) -> None:
-    before = {"name": "bandit", "arms": 4, "reward_shift": 0.0}
-    for environment, policy in (
-        ("{name: bandit, arms: 4}", "{}"),
-        ("{name: bandit, arms: 4, rewards: gaussian}", "{success_probability: 0}"),
-    ):
-        spec = load_spec(write(BANDIT.format(environment=environment, policy=policy)))
-        assert spec.environment == before
-        assert spec.policy == {"init_std": 1.0, "dtype": "float64"}
-        assert derive_seed("study", spec.environment, 0) == 5623852341953356506
-        assert derive_seed("policy", spec.environment, spec.policy, 0) == 118727569202900511
-
-
-def test_an_optional_parameter_is_kept_where_it_says_something(write: Write) -> None:
-    spec = load_spec(
-        write(
-            BANDIT.format(
-                environment="{name: bandit, arms: 4, rewards: linear}",
-                policy="{success_probability: 0.25}",
-            )
-        )
-    )
-    assert spec.environment["rewards"] == "linear"
-    assert spec.policy["success_probability"] == 0.25
-    assert telling_parameters(spec.environment) == {"arms": 4, "rewards": "linear"}
-
-
-def test_a_gaussian_environment_is_resolved(write: Write) -> None:
-    spec = load_spec(write(BANDIT.format(environment="{name: gaussian}", policy="{mean: 1}")))
-    assert spec.environment == {"name": "gaussian", "dim": 1, "reward": "square_on_unit"}
-    assert spec.policy == {"mean": 1.0, "scale": 0.1, "learn_scale": False}
+def test_seeds_derive_from_what_is_resolved(write: Write) -> None:
+    spec = load_spec(write(SMALL), ["policy.success_probability=0"])
+    assert derive_seed("study", spec.environment, 0) == 5623852341953356506
+    assert derive_seed("policy", spec.environment, spec.policy, 0) == 118727569202900511
+    linear = load_spec(write(SMALL), ["environment.rewards=linear"]).environment
+    assert telling_parameters(linear) == {"arms": 4, "rewards": "linear"}

@@ -71,12 +71,6 @@ def refused(resolve: Resolve, *arguments: Any, **options: Any) -> list[str]:
     return str(caught.value).splitlines()
 
 
-def test_a_sweep_that_says_nothing_runs_here(resolve: Resolve) -> None:
-    assert resolve() == Execution() == resolve(config="# nothing yet\n")
-    assert (resolve().backend, resolve().retries, resolve().cpus) == ("local", 1, 1)
-    assert (resolve().memory, resolve().gpus, dict(resolve().parameters)) == (None, None, {})
-
-
 DEFAULTS = "execution: {timeout: 1h, retries: 5, memory: 1GB}\n"
 CAREFUL = f"{DEFAULTS}profiles: {{careful: {{retries: 7, memory: 2GB}}}}"
 SLURM = """
@@ -91,6 +85,8 @@ MAPPINGS = "profiles: {c: {backend: slurm, options: {mem: 1G, nice: 5}}}"
 @pytest.mark.parametrize(
     ("block", "options", "elsewhere", "found"),
     [
+        ("", [], {}, Execution().model_dump()),
+        ("", [], {"config": "# nothing yet\n"}, Execution().model_dump()),
         ("{memory: 4GB, timeout: 1h}", [], {}, {"memory": 4 * 10**9, "timeout": 3600.0}),
         ("", [], {"config": DEFAULTS}, {"retries": 5}),
         ("{retries: 6}", [], {"config": CAREFUL}, {"retries": 6, "memory": 10**9}),
@@ -131,52 +127,40 @@ def test_a_later_layer_goes_before_an_earlier_one(
     assert {key: said[key] for key in found} == found
 
 
-def test_parameters_of_another_backend_are_refused_where_they_are_given(resolve: Resolve) -> None:
-    told = "execution.partition: is of backend slurm, and this run's is local"
-    assert refused(resolve, "{}", "execution.partition=x", backend="local") == [
-        f"--set:1:1: {told}"
-    ]
-    assert told in refused(resolve, "{backend: null, partition: x}")[0]
+MAPPING = "must be a mapping of keys to values"
+ABSENT = "has no profile 'clutser' (did you mean cluster?); known: cluster, laptop"
+OF_SLURM = "execution.partition: is of backend slurm, and this run's is local"
 
 
 @pytest.mark.parametrize(
-    ("config", "expected"),
+    ("elsewhere", "expected"),
     [
-        ("execution: {timeot: 1h}", "config.yaml:1:13: execution.timeot: unknown key 'timeot'"),
-        ("execution: {timeout: soon}", "config.yaml:1:22: execution.timeout: must be a time"),
-        ("execution:\n  array: 0\n  backend: slurm", "config.yaml:2:10: execution.array: must be"),
-        ("executoin: {}", "config.yaml:1:1: executoin: unknown key 'executoin' (did you mean exec"),
-        ("execution: 3", "config.yaml:1:12: execution: must be a mapping of keys to values, got 3"),
-        ("profiles: [a]", "config.yaml:1:11: profiles: must be a mapping of keys to values"),
-        ("profiles: {a: 1}", "config.yaml:1:15: profiles.a: must be a mapping of keys to values"),
-        ("- a", "config.yaml:1:1: (file): must be a mapping of keys to values"),
-        ("a: [", "config.yaml:1:5: (file): not YAML"),
-        ("a: &a [*a]", "is nested too deeply"),
-        ("a: 1\na: 2", "key 'a' is given twice, first on line 1"),
+        ({"config": config}, expected)
+        for config, expected in {
+            "execution: {timeot: 1h}": "config.yaml:1:13: execution.timeot: unknown key 'timeot'",
+            "execution: {timeout: soon}": "config.yaml:1:22: execution.timeout: must be a time",
+            "execution:\n  array: 0\n  backend: slurm": "config.yaml:2:10: execution.array: must",
+            "executoin: {}": "config.yaml:1:1: executoin: unknown key 'executoin' (did you mean e",
+            "execution: 3": f"config.yaml:1:12: execution: {MAPPING}, got 3",
+            "profiles: [a]": f"config.yaml:1:11: profiles: {MAPPING}",
+            "profiles: {a: 1}": f"config.yaml:1:15: profiles.a: {MAPPING}",
+            "- a": f"config.yaml:1:1: (file): {MAPPING}",
+            "a: [": "config.yaml:1:5: (file): not YAML",
+        }.items()
+    ]
+    + [
+        ({"profile": "cluster"}, "there is no profile 'cluster': you have no configuration"),
+        ({"profile": "clutser", "config": "profiles: {cluster: {}, laptop: {}}"}, ABSENT),
+        ({"profile": "a", "config": "{}"}, "it has none"),
+        ({"block": "{backend: null, partition: x}"}, OF_SLURM),
+        ({"overrides": ["execution.partition=x"], "backend": "local"}, f"--set:1:1: {OF_SLURM}"),
     ],
 )
-def test_what_is_wrong_with_a_configuration_is_told(
-    resolve: Resolve, config: str, expected: str
+def test_what_is_wrong_with_a_layer_is_told(
+    resolve: Resolve, elsewhere: dict[str, Any], expected: str
 ) -> None:
-    assert expected in refused(resolve, config=config)[0]
-
-
-def refusal_of(path: str) -> SpecError:
-    with pytest.raises(SpecError) as caught:
-        load_spec(path)
-    return caught.value
-
-
-def test_a_device_that_no_unit_may_see(write: Write) -> None:
-    text = SMALL.replace("{name: bandit, arms: 4}", "{name: tsp}") + (
-        "execution: {gpus: 0}\n"
-        "training: {device: cuda, grid: {estimator: maxk, baseline: none, n: 4, k: 1}}\n"
-    )
-    assert "must be a mapping" in str(refusal_of(write(text.replace("{gpus: 0}", "0"))))
-    why = "9:20: training.device: cuda: execution.gpus is 0, so that no unit sees a device"
-    assert str(refusal_of(write(text))) == f"sweep.yaml:{why}"
-    assert load_spec(write(text), ["execution.gpus=1"]).execution.gpus == 1
-    assert load_spec(write(text), ["training.device=auto"]).execution.gpus == 0
+    block, options = elsewhere.pop("block", ""), elsewhere.pop("overrides", [])
+    assert expected in refused(resolve, block, *options, **elsewhere)[0]
 
 
 def test_all_problems_are_told_at_once(resolve: Resolve) -> None:
@@ -187,70 +171,40 @@ def test_all_problems_are_told_at_once(resolve: Resolve) -> None:
     assert places == ["sweep.yaml:8:21", "config.yaml:1:22", "config.yaml:1:28", "--set:1:16"]
 
 
-def test_a_profile_that_is_not_there(resolve: Resolve) -> None:
-    assert (
-        "there is no profile 'cluster': you have no configuration"
-        in refused(resolve, profile="cluster")[0]
-    )
-    config = "profiles: {cluster: {}, laptop: {}}"
-    (told,) = refused(resolve, config=config, profile="clutser")
-    assert told.endswith("has no profile 'clutser' (did you mean cluster?); known: cluster, laptop")
-    assert refused(resolve, config="{}", profile="a")[0].endswith("it has none")
-
-
 def test_a_file_that_is_no_configuration(small: str, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    told = []
-
-    def note() -> None:
-        with pytest.raises(LabError) as caught:
+    for make, told in [
+        (lambda: None, "No such file or directory"),
+        (path.mkdir, "Is a directory"),
+        (lambda: (path.rmdir(), path.write_bytes(b"a: \xff")), r"text file in UTF-8 \(byte 4\)"),
+    ]:
+        make()
+        with pytest.raises(LabError, match=f"{told}$"):
             load_spec(small, choice=Choice(path))
-        told.append(str(caught.value).removeprefix(f"your configuration {path} cannot be read: "))
-
-    note()
-    path.mkdir()
-    note()
-    path.rmdir()
-    assert told == ["No such file or directory", "Is a directory"]
-    path.write_bytes(b"a: \xff")
-    note()
-    assert told[-1] == f"{path} is not a text file in UTF-8 (byte 4)"
 
 
 def test_no_key_of_it_is_in_the_identity_of_a_cell(write: Write) -> None:
-    known = {*Execution.model_fields, *BACKENDS.get("slurm").settings.model_fields}
-    assert set(KEYS) == known
+    assert set(KEYS) == {*Execution.model_fields, *BACKENDS.get("slurm").settings.model_fields}
     before = load_spec(write(SMALL))
     for backend, more in [("slurm", {}), ("ray", {"address": "auto", "slots": 3})]:
-        names = set(BACKENDS.get(backend).settings.model_fields)
-        given = {k: v for k, v in KEYS.items() if k in names or k in Execution.model_fields}
-        given |= {"backend": backend} | more
+        names = {*BACKENDS.get(backend).settings.model_fields, *Execution.model_fields}
+        given = {k: v for k, v in KEYS.items() if k in names} | {"backend": backend} | more
         spec = load_spec(write(SMALL + f"execution: {given}\n"))
-        changed = {
-            name for name, value in spec.execution if value != getattr(Execution(), name, ())
-        }
+        assert load_spec(write(spec_to_yaml(spec))) == spec
+        changed = {name for name, one in spec.execution if one != getattr(Execution(), name, ())}
         assert changed >= set(given)
-        assert make_plan(spec).cells == make_plan(before).cells
         assert spec_hash_without_execution(spec) == spec_hash_without_execution(before)
-        units = [unit.as_dict() for unit in make_plan(spec).units]
-        assert units == [unit.as_dict() for unit in make_plan(before).units]
+        units = [(unit.as_dict(), unit.cells) for unit in make_plan(spec).units]
+        assert units == [(unit.as_dict(), unit.cells) for unit in make_plan(before).units]
     another = load_spec(write(SMALL), ["seeds=[0, 1, 2]"])
     assert spec_hash_without_execution(another) != spec_hash_without_execution(before)
 
 
-def test_a_resolved_spec_keeps_it(write: Write) -> None:
-    spec = load_spec(write(SMALL + f"execution: {KEYS}\n"))
-    assert load_spec(write(spec_to_yaml(spec))) == spec
-
-
 def test_a_run_is_read_where_its_backend_is_not_installed(write: Write) -> None:
-    spec = read_spec(
-        write(
-            spec_to_yaml(load_spec(write(SMALL))).replace(
-                "backend: local", "backend: kubernetes\n  namespace: maxk"
-            )
-        )
+    elsewhere = spec_to_yaml(load_spec(write(SMALL))).replace(
+        "backend: local", "backend: kubernetes\n  namespace: maxk"
     )
+    spec = read_spec(write(elsewhere))
     assert spec.execution.backend == "kubernetes"
     with pytest.raises(SpecError, match="unknown backend 'kubernetes'"):
         load_spec(write(spec_to_yaml(spec)))
