@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,11 +164,8 @@ def _as_plain(value: Any) -> Any:
         return dict(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if isinstance(value, range | Set):
-        return sorted(value)
-    if hasattr(value, "tolist"):  # an array or a number of NumPy or torch
-        return value.tolist()
-    raise TypeError(f"{shown(value)} is none")
+    # An array or a number of NumPy or torch; else a set or a range.
+    return value.tolist() if hasattr(value, "tolist") else sorted(value)
 
 
 def parse_text(source: Source, text: str) -> None:
@@ -178,14 +175,10 @@ def parse_text(source: Source, text: str) -> None:
     """
     try:
         source.tree = parse_value(source, text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         place = Mark(source.file, *((mark.line + 1, mark.column + 1) if mark else (1, 1)))
         raise SpecError([problem_at(place, (), yaml_reason(error))]) from None
-    except yaml.reader.ReaderError as error:
-        place = Mark(source.file, text.count("\n", 0, error.position) + 1, 1)
-        reason = f"not YAML: character {chr(error.character)!r} is not allowed"
-        raise SpecError([problem_at(place, (), reason)]) from None
     if source.tree is not None and not isinstance(source.tree, dict):
         source.add((), f"must be a mapping of keys to values, got {shown(source.tree)}")
         raise SpecError(source.problems)
@@ -200,8 +193,6 @@ def parse_value(source: Source, text: str) -> Any:
     try:
         node = loader.get_single_node()
         return None if node is None else _built(loader, node, (), source)
-    except RecursionError:
-        raise WrittenError("is nested too deeply", None) from None
     finally:
         loader.dispose()
 
@@ -209,22 +200,19 @@ def parse_value(source: Source, text: str) -> Any:
 class WrittenError(yaml.MarkedYAMLError):
     """YAML that is no value of a sweep file."""
 
-    def __init__(self, problem: str, mark: yaml.Mark | None) -> None:
-        super().__init__(problem=problem, problem_mark=mark)
-
 
 def yaml_reason(error: yaml.YAMLError) -> str:
     """Return what is wrong with a text, in one line."""
     parts = (getattr(error, name, None) for name in ("context", "problem"))
-    reason = shortened(", ".join(filter(None, parts)) or str(error), 400)
-    return reason if isinstance(error, WrittenError) else f"not YAML: {reason}"
+    reason = ", ".join(filter(None, parts)) or " ".join(str(error).split())
+    return f"{'' if isinstance(error, WrittenError) else 'not YAML: '}{shortened(reason, 400)}"
 
 
 def _built(loader: Loader, node: yaml.Node, path: TreePath, source: Source) -> Any:
     """Return the value of `node`; its marks and its repeated keys are noted in `source`."""
     source.values[path] = _mark(source, node)
     if len(path) > _DEEPEST:  # as where an alias names what it is in
-        raise WrittenError("is nested too deeply", node.start_mark)
+        raise WrittenError(problem="is nested too deeply", problem_mark=node.start_mark)
     if isinstance(node, yaml.SequenceNode):
         items = enumerate(node.value)
         return [_built(loader, item, (*path, str(i)), source) for i, item in items]
@@ -249,13 +237,11 @@ def _built(loader: Loader, node: yaml.Node, path: TreePath, source: Source) -> A
 def _scalar(loader: Loader, node: yaml.Node) -> Any:
     try:
         value = loader.construct_object(node)
-        if isinstance(value, str):
-            value.encode()  # half a character, as in "\ud800", can be written nowhere
     except (ValueError, KeyError, AttributeError):
-        tag = node.tag.rpartition(":")[2]
-        raise WrittenError(f"cannot be read as {tag}", node.start_mark) from None
+        words = f"cannot be read as {node.tag.rpartition(':')[2]}"
+        raise WrittenError(problem=words, problem_mark=node.start_mark) from None
     if isinstance(value, str) and "${" in value:
-        raise WrittenError(_NO_INTERPOLATION, node.start_mark)
+        raise WrittenError(problem=_NO_INTERPOLATION, problem_mark=node.start_mark)
     return value
 
 
@@ -265,7 +251,7 @@ def _mark(source: Source, node: yaml.Node) -> Mark:
 
 def _key(loader: Loader, node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
-        raise yaml.constructor.ConstructorError(
-            None, None, "a key must be a plain text", node.start_mark
+        raise yaml.MarkedYAMLError(
+            problem="a key must be a plain text", problem_mark=node.start_mark
         )
     return str(_scalar(loader, node))
