@@ -178,7 +178,7 @@ def message(finding: Mapping[str, Any]) -> str:
     if kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
         return f"must be {words} {context[bound]:g}, got {_shown(given)}"
-    return f"{finding['msg']}, got {_shown(given)}"
+    return f"{finding['msg'].replace('String should', 'must')}, got {_shown(given)}"
 
 
 def one_of(given: Any, words: Iterable[str]) -> str:

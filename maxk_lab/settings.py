@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -17,6 +17,8 @@ from maxk_lab.errors import LabError, shown
 from maxk_lab.fields import Model, message
 from maxk_lab.files import resolved_file
 
+# The types of settings by their names in JSON's schemas.
+_TYPES = {"integer": int, "number": float, "string": str, "boolean": bool, "array": list}
 # No setting is infinite, and none is undefined.
 _FINITE = ConfigDict(allow_inf_nan=False)
 
@@ -90,50 +92,42 @@ class Setting:
             finding = error.errors(include_url=False)[0]
             raise LabError(f"{self.name} {message(finding)}") from None
 
+    @cached_property
+    def _schema(self) -> dict[str, Any]:
+        return self._adapter.json_schema()
+
     @property
     def type(self) -> Any:
         """Return the plain type, such as `float` or `list`."""
-        plain = _plain(self.kind)
-        return str if self.choices else get_origin(plain) or plain
+        return _TYPES.get(self._schema.get("type", ""), Any)
 
     @property
     def type_name(self) -> str:
         """Return the type as a sweep's writer knows it, e.g. `int` or `list of str`."""
         if self.spelling:
             return self.spelling
-        if self.type is list:
-            return f"list of {_plain(get_args(_plain(self.kind))[0]).__name__}"
-        return str(self.type.__name__)
+        of = f" of {_TYPES[self._schema['items']['type']].__name__}" if self.type is list else ""
+        return f"{self.type.__name__}{of}"
 
     @property
     def choices(self) -> tuple[str, ...]:
         """Return the words that it may be; none where it may be any."""
-        plain = _plain(self.kind)
-        return get_args(plain) if get_origin(plain) is Literal else ()
+        only = [self._schema["const"]] if "const" in self._schema else []
+        return tuple(self._schema.get("enum", only))
 
     @property
     def low(self) -> float | None:
         """Return the least that it may be; None where nothing says so."""
-        return self._bound("ge")
+        return _told(self._schema.get("minimum"))
 
     @property
     def high(self) -> float | None:
         """Return the most that it may be; None where nothing says so."""
-        return self._bound("le")
-
-    def _bound(self, name: str) -> float | None:
-        for part in getattr(self.kind, "__metadata__", ()):
-            # A bound in a `Field` stands one level further down.
-            for constraint in getattr(part, "metadata", [part]):
-                bound: float | None = getattr(constraint, name, None)
-                if bound is not None and abs(bound) != MOST:
-                    return bound
-        return None
+        return _told(self._schema.get("maximum"))
 
 
-def _plain(kind: Any) -> Any:
-    """Return a type without what is annotated to it."""
-    return kind.__origin__ if hasattr(kind, "__metadata__") else kind
+def _told(bound: float | None) -> float | None:
+    return None if bound is None or abs(bound) == MOST else bound
 
 
 class Settings(Model):

@@ -31,9 +31,10 @@ from maxk_lab.results.compare.document import FORMATS as COMPARISON_FORMATS
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.backends import BACKENDS
 from maxk_lab.sweeps.spec.claims import CLAIM_KINDS
+from maxk_lab.sweeps.spec.environment import NAME
 from maxk_lab.sweeps.spec.layers import BLOCK, PROFILES
 from maxk_lab.sweeps.spec.schema import SweepSpec
-from maxk_lab.sweeps.spec.variation import CHECKPOINT, NAME, POLICY_NAME
+from maxk_lab.sweeps.spec.variation import CHECKPOINT
 from maxk_lab.sweeps.studies import STUDIES
 
 Line = tuple[str, str]
@@ -75,7 +76,7 @@ def keys() -> Iterator[Line]:
     for kind in STUDIES:
         yield "key", kind.name
         yield from keys_of(kind.part("spec").Study, f"{kind.name}.")
-    yield from (("key", key) for key in (NAME, POLICY_NAME, CHECKPOINT))
+    yield from (("key", key) for key in (NAME, "policy.name", CHECKPOINT))
     yield from (("configuration key", key) for key in (BLOCK, PROFILES))
 
 

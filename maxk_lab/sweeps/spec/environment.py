@@ -21,9 +21,8 @@ from maxk_lab.sweeps.spec.blocks import note_problems
 from maxk_lab.sweeps.spec.source import Source, TreePath, at_path
 from maxk_lab.sweeps.studies import STUDIES
 
-# The key by which a sweep varies the environment itself, and the one that names the policy.
+# The key by which a sweep varies the environment itself.
 NAME = "environment.name"
-POLICY_NAME = "policy.name"
 Block = Mapping[str, Any]
 
 
@@ -123,19 +122,18 @@ def is_known(environment: str, policy: Block) -> bool:
 def completed(environment: Block, policy: Block) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return an environment and policy with the defaults of what is not given.
 
-    They stay as they are where they are not known. Raises `LabError` for a value or a
-    policy that the environment of this name does not take.
+    They stay as they are where they are not known. Raises `LabError` for a value, a key or a policy
+    that the environment of this name does not take.
     """
     if not is_known(environment["name"], policy):
         return dict(environment), dict(policy)
-    row = ENVIRONMENTS.get(environment["name"])
 
     def filled(given: Block, settings: type[Settings]) -> dict[str, Any]:
-        parsed = {one.name: one.parse(given.get(one.name, one.default)) for one in settings.each()}
-        return dict(given) | settings.without_later(parsed)
+        own = {key: value for key, value in given.items() if key not in ("name", "checkpoint")}
+        return dict(given) | settings.without_later(settings.from_mapping(own).model_dump())
 
-    settings = row.settings_of(policy)
-    return filled(environment, row.settings), row.written(filled(policy, settings))
+    row = ENVIRONMENTS.get(environment["name"])
+    return filled(environment, row.settings), row.written(filled(policy, row.settings_of(policy)))
 
 
 def moved(

@@ -97,11 +97,9 @@ def _apply(source: Source, path: TreePath, text: str, number: int) -> None:
     source.tree = OmegaConf.to_container(config)
     for one in option.problems:
         note(value_at, one.message)
-    for end in range(1, len(path) + 1):
-        if path[:end] not in source.values or end == len(path):
-            source.values[path[:end]], source.keys[path[:end]] = value_at, key_at
-    if not isinstance(value, dict):
-        source.forget(path)
+    above = [path[:end] for end in range(1, len(path)) if path[:end] not in source.values]
+    for at in (*above, path):
+        source.values[at], source.keys[at] = value_at, key_at
     for inside in option.keys:
         source.values[*path, *inside] = source.keys[*path, *inside] = value_at
 
@@ -179,7 +177,6 @@ def _merged(
         for marks, of_layer in ((values, one.values), (keys, one.keys)):
             inside = {at: mark for at, mark in of_layer.items() if at[: len(path)] == path}
             marks |= {(BLOCK, *at[len(path) :]): mark for at, mark in inside.items()}
-    source.forget((BLOCK,))
     source.values |= values
     source.keys |= keys
     merged: Any = next(iter(blocks), {})

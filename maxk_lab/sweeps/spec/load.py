@@ -25,7 +25,7 @@ from maxk_lab.sweeps.spec.source import (
     read_source,
     source_of_mapping,
 )
-from maxk_lab.sweeps.spec.variation import resolve_vary, variants
+from maxk_lab.sweeps.spec.variation import resolve_vary
 
 __all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]
 
@@ -63,8 +63,8 @@ def load_spec(
     of_shape = {problem.path for problem in source.problems}
     check_counts(spec, source)
     resolved = resolve_environment(source)
-    vary = None if resolved is None else resolve_vary(source, resolved)
-    found = None if resolved is None or vary is None else list(variants(*resolved, vary))
+    varied = None if resolved is None else resolve_vary(source, resolved)
+    vary, found = varied or (None, None)
     before = len(source.problems)
     check_studies(spec, resolved, found, source)
     # Of a value that is of no right shape a default was looked at in its place.

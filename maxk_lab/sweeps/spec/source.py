@@ -86,12 +86,6 @@ class Source:
         except LabError as error:
             self.add(path, str(error))
 
-    def forget(self, path: TreePath) -> None:
-        """Drop the marks under `path`, whose value is replaced."""
-        for marks in (self.values, self.keys):
-            for inside in [k for k in marks if len(k) > len(path) and k[: len(path)] == path]:
-                del marks[inside]
-
 
 def at_path(tree: Any, path: TreePath) -> Any:
     """Return what is at a place of mappings; None where nothing is."""

@@ -17,7 +17,6 @@ from maxk_lab.settings import Setting
 from maxk_lab.sweeps.places import short_names
 from maxk_lab.sweeps.spec.environment import (
     NAME,
-    POLICY_NAME,
     completed,
     refusal_of,
     settings_by_key,
@@ -82,15 +81,16 @@ def _path(value: Any) -> str:
     return str(value["path"] if isinstance(value, Mapping) else value)
 
 
-def resolve_vary(source: Source, resolved: Resolved) -> dict[str, tuple[Any, ...]] | None:
-    """Return `vary` with every value parsed; None if it has problems, which are noted."""
+def resolve_vary(
+    source: Source, resolved: Resolved
+) -> tuple[dict[str, tuple[Any, ...]], list[Variant]] | None:
+    """Return `vary` with every value parsed, and all variants; None for problems, noted."""
     written = source.tree.get("vary", {})
     if not isinstance(written, Mapping):
         return None
-    before = len(source.problems)
-    own = resolved[0]["name"]
-    names = _names(written[NAME], resolved, source) if NAME in written else (own,)
-    rows = [settings_by_key(name, resolved[1]) for name in names]
+    before, environment, policy = len(source.problems), *resolved
+    names = _names(written[NAME], resolved, source) if NAME in written else (environment["name"],)
+    rows = [settings_by_key(name, policy) for name in names]
     # The settings that environments of all these names have, as each of them declares it.
     shared = {key: [row[key] for row in rows] for key in rows[0] if all(key in row for row in rows)}
     # In the order of the file, the last key running fastest.
@@ -104,7 +104,7 @@ def resolve_vary(source: Source, resolved: Resolved) -> dict[str, tuple[Any, ...
         elif key not in shared:
             keys = [NAME, *shared, CHECKPOINT]
             lacking = [name for name, row in zip(names, rows, strict=True) if key not in row]
-            lacks = f"{[*lacking, own][0]} has no {key}{did_you_mean(key, keys)}"
+            lacks = f"{lacking[0]} has no {key}{did_you_mean(key, keys)}"
             source.add(path, f"{lacks}; known: {', '.join(keys)}", key=True)
         elif shared[key][0].type is list:
             words = f"{shared[key][0].name} is a list; a sweep varies single values"
@@ -118,36 +118,19 @@ def resolve_vary(source: Source, resolved: Resolved) -> dict[str, tuple[Any, ...
         reason = f"none of its {len(found)} combinations can run: {found[0].refusal}"
         source.add(("vary",), reason)
         return None
-    return parsed
+    return parsed, found
 
 
 def _names(values: Any, resolved: Resolved, source: Source) -> tuple[str, ...]:
     """The names of varied environments; what is given of their parameters must fit each of them."""
-    names = _parsed(
-        [Setting(NAME, Literal[ENVIRONMENTS.names()], "")], values, ("vary", NAME), source
-    )
+    known = Setting(NAME, Literal[ENVIRONMENTS.names()], "")
     fitting = []
-    blocks = zip(("environment", "policy"), resolved, strict=True)
-    given = {(block, key): value for block, parts in blocks for key, value in parts.items()}
-    for name in names:
-        too = f"{name}, which {NAME} takes too"
+    for name in _parsed([known], values, ("vary", NAME), source):
         try:
-            known = settings_by_key(name, resolved[1])
+            completed({**resolved[0], "name": name}, resolved[1])
+            fitting.append(name)
         except LabError as error:
-            source.add(("policy", "name"), f"{error}, and {NAME} takes {name} too")
-            continue
-        fitting.append(name)
-        for path, value in given.items():
-            setting, key = known.get(".".join(path)), path[1]
-            if ".".join(path) in (NAME, POLICY_NAME, CHECKPOINT):
-                continue
-            if setting is None:
-                source.add(path, f"{too}, has no {key}", key=True)
-                continue
-            try:
-                setting.parse(value)
-            except LabError as error:
-                source.add(path, f"{too}: {error}")
+            source.add(("vary", NAME), f"{name} does not take what is given: {error}")
     return tuple(fitting) or (resolved[0]["name"],)
 
 
