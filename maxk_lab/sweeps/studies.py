@@ -2,13 +2,17 @@
 
 A kind is a package of at most eight files under the same names. Nothing outside imports them: they
 are found through the row and loaded when they are used, so that planning imports no torch and
-reporting no trainer. What plans and measures has its signatures in the protocols below.
+reporting no trainer. What plans has its signatures in the protocol below.
 
 | file           | what the frame looks up in it                                                   |
 |----------------|---------------------------------------------------------------------------------|
-| `spec`         | `Study`, the model of the block in a sweep file; `check(study, ...)`; `units`   |
-|                | and `left_out`: the plan; `kept`, `evaluation`, `spent`, `SHAPES`: cached files |
-| `work`         | `measure(unit, cells, *, cache, event)`: metrics or exception of every cell     |
+| `spec`         | what `Spec` has; where units keep files in the cache of a run, their patterns,  |
+|                | too: `SHAPES`, of which pruning removes what no unit of a plan has; for a unit  |
+|                | and cells `kept`, all that it can use, which goes along to a machine that does  |
+|                | not see the cache; `evaluation`, what its results are about, for bundles; and   |
+|                | `spent`, what only spares time, which pruning removes once the unit is done     |
+| `work`         | `measure(unit, cells, *, cache, event)`: the `Measured` of every cell, in a     |
+|                | worker; `cache` is a folder for what others can use                             |
 | `record`       | `Metrics`, the model of a finished record                                       |
 | `pool`         | `key(cell)`: its row, whose name is the `path` of the key;                      |
 |                | `pool(cells, done, *, level, alpha)`: `Pooled` rows of the planned cells, whose |
@@ -30,7 +34,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from maxk_lab.catalogue import Catalogue, Row, imported
@@ -115,35 +118,6 @@ class Spec(Protocol):
         `resolved` is the environment with its policy, `found` the variants of what the sweep
         varies; each is None where there is something wrong with it.
         """
-
-
-class Kept(Protocol):
-    """The functions that `spec` may have, too, where units keep files in the cache of a run.
-
-    Each returns patterns of files. `SHAPES` are those of what it keeps of any unit: pruning removes
-    what no unit of a plan has.
-    """
-
-    @property
-    def SHAPES(self) -> Sequence[str]: ...  # noqa: N802
-
-    def kept(self, unit: Told, cells: Sequence[Told]) -> Iterable[str]:
-        """All that the unit can use, which goes along to a machine that does not see the cache."""
-
-    def evaluation(self, unit: Told, cells: Sequence[Told]) -> Iterable[str]:
-        """Those that its results are about, such as held-out instances: they are in bundles."""
-
-    def spent(self, unit: Told, cells: Sequence[Told]) -> Iterable[str]:
-        """Those that only spare time, which pruning removes once all of the unit is done."""
-
-
-class Work(Protocol):
-    """The module `work`: the work of a unit, done in a worker process."""
-
-    def measure(
-        self, unit: Told, cells: Sequence[Told], *, cache: Path | None, event: Event
-    ) -> Iterable[Measured]:
-        """Yield the result of every cell of a unit; `cache` is a folder for what others can use."""
 
 
 STUDIES: Catalogue[StudyRow] = Catalogue(

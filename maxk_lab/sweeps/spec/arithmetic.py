@@ -1,25 +1,20 @@
-"""The values of claims: numbers, or arithmetic in n, k and varied settings; no code is run."""
+"""The values of claims: numbers, or arithmetic in n, k and varied settings."""
 
 from __future__ import annotations
 
 import ast
 import math
-import operator
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from types import CodeType
+from typing import Any, TypeGuard
 
 from maxk_lab.errors import LONGEST, LabError, shown
 
-_OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    # Of floats: a tower of whole numbers would not end.
-    ast.Pow: lambda base, exponent: float(base) ** float(exponent),
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-}
+# All that arithmetic is made of, besides numbers: no call, no attribute, no text.
+_PARTS = (
+    *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Name, ast.Load),
+    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.USub, ast.UAdd),
+)
 
 
 def evaluate_value(
@@ -32,16 +27,17 @@ def evaluate_value(
     for a division by zero and for a result that is not a finite real number.
     """
     varied = {key.rpartition(".")[2]: one for key, one in dict(setting).items()}
-    numbers = {name: one for name, one in varied.items() if type(one) in (int, float)}
+    numbers = {name: one for name, one in varied.items() if _is_number(one)}
     names = {"n": n, "k": k} | numbers | {"n": n, "k": k}
     place = ", ".join(f"{name} = {number}" for name, number in names.items())
     try:
-        result = _evaluate(_parse(value), names)
+        arithmetic = _compiled(value)
+        result = eval(arithmetic, {"__builtins__": {}}, {n: float(one) for n, one in names.items()})
     except ZeroDivisionError:
         raise LabError(f"{shown(value)} divides by zero at {place}") from None
     except OverflowError:
         result = math.inf
-    except (ValueError, RecursionError):
+    except (ValueError, NameError):
         raise LabError(_words(value, names)) from None
     if isinstance(result, complex):
         raise LabError(f"{shown(value)} is not a real number at {place}")
@@ -52,14 +48,9 @@ def evaluate_value(
 
 def check_arithmetic(value: Any) -> Any:
     """Return `value`. Raises `ValueError` where it is no number and no arithmetic in some names."""
-    known = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, *_OPERATORS)
     try:
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise ValueError("no number and no text")
-        for part in ast.walk(_parse(value)):
-            if not isinstance(part, known) and not _is_number(part):
-                raise ValueError("not arithmetic")
-    except (ValueError, RecursionError):
+        _compiled(value)
+    except ValueError:
         raise ValueError(_words(value, ())) from None
     return value
 
@@ -70,27 +61,21 @@ def _words(value: Any, names: Iterable[str]) -> str:
     return f"must be a number or arithmetic in {known} such as '1 - k/n', got {shown(value)}"
 
 
-def _parse(value: float | str) -> ast.AST:
-    text = value.strip() if isinstance(value, str) else repr(float(value))
-    if len(text) > LONGEST:
-        raise ValueError("too long for arithmetic")
+def _is_number(value: Any) -> TypeGuard[int | float]:
+    return type(value) in (int, float)
+
+
+def _compiled(value: Any) -> CodeType:
+    """Return the arithmetic that a text is, and a number as such. Raises `ValueError`."""
+    text = value.strip() if isinstance(value, str) else ""
     try:
-        return ast.parse(text, mode="eval").body
-    except (SyntaxError, MemoryError):
+        text = repr(float(value)) if _is_number(value) else text
+        tree = ast.parse(text if len(text) <= LONGEST else "", mode="eval")
+        for part in ast.walk(tree):
+            if isinstance(part, ast.Constant) and _is_number(part.value):
+                part.value = float(part.value)  # a tower of powers of whole numbers would not end
+            elif not isinstance(part, _PARTS):
+                raise ValueError("not arithmetic")
+        return compile(tree, "claim", "eval")
+    except (SyntaxError, MemoryError, RecursionError, OverflowError):
         raise ValueError("not arithmetic") from None
-
-
-def _is_number(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
-
-
-def _evaluate(node: ast.AST, names: Mapping[str, float]) -> Any:
-    if isinstance(node, ast.Constant) and _is_number(node):
-        return node.value
-    if isinstance(node, ast.Name) and node.id in names:
-        return names[node.id]
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](_evaluate(node.left, names), _evaluate(node.right, names))
-    if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
-        return _OPERATORS[type(node.op)](_evaluate(node.operand, names))
-    raise ValueError("not arithmetic")
