@@ -5,8 +5,7 @@ And the device that this, and a training, runs on: the CPU, or a CUDA device whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +14,7 @@ from maxk_lab.environments.environment import Environment, Instances, supports
 from maxk_lab.environments.rollouts import Rollouts, checked
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import maxk_curve
-from maxk_lab.training.settings import AUGMENTATIONS, WAYS, EvaluationSettings
+from maxk_lab.training.settings import WAYS, EvaluationSettings
 
 
 def resolve_device(name: str, environment: Environment | None = None) -> torch.device:
@@ -89,19 +88,11 @@ def reward_quantiles(rewards: Tensor, fraction: float) -> Tensor:
     return rewards.nanquantile(fraction, dim=1, interpolation="linear")
 
 
-@dataclass(frozen=True)
-class Decoded:
-    """The rewards of a policy on the same I instances, by way of decoding.
-
-    `tempered`: [I, samples] of i.i.d. samples at each temperature, each of a policy of its own,
-    whose Max@K they estimate. `extras`: [I] float64 by the names of the ways, or why there are
-    none; none estimates a Max@K. `forced`: [I, samples] with forced starts, which estimate
-    J_K^starts, the mean over the K-subsets of these starts of E[max]; None where not asked for.
-    """
-
-    tempered: Mapping[float, Tensor]
-    extras: Mapping[str, Tensor | str]
-    forced: Tensor | None = None
+# Rewards of a policy on I instances by way of decoding, or why there are none. At a temperature
+# [I, samples] of i.i.d. samples of a policy of its own, whose Max@K they estimate. `forced`:
+# [I, samples] with forced starts, which estimate J_K^starts, the mean over the K-subsets of these
+# starts of E[max]. Of an extra [I], which estimates no Max@K.
+Decoded = dict[float | str, Tensor | str]
 
 
 def decoded(
@@ -114,7 +105,7 @@ def decoded(
     seed: int,
     extras_seed: int,
 ) -> Decoded:
-    """Decode at these of the temperatures, and in all ways of `evaluate.extras`.
+    """Decode at these of the temperatures, and in all ways of `evaluate.extras`, float64.
 
     All temperatures share `seed`, so that they differ by as little chance as can be. A sweep file
     is refused where the environment has no such way. The extras:
@@ -128,41 +119,25 @@ def decoded(
                   greedy_multistart_augmented: the best greedy reward over the forced first actions
                   on each of the eight copies, as POMO is decoded in its paper
     """
-    tempered, samples = {}, evaluate.samples
+    found: Decoded = {}
     for temperature in temperatures:
         drawn_from = environment
         if temperature != 1:
             assert supports(environment, "tempered")
             drawn_from = environment.tempered(temperature)
-        tempered[temperature] = sample_rewards(drawn_from, policy, instances, samples, seed)
+        found[temperature] = sample_rewards(drawn_from, policy, instances, evaluate.samples, seed)
     instances = placed(environment, instances, device_of(policy))
-    measured: dict[str, Tensor | str] = {}
-    forced = None
     for way in (way for extra, ways in WAYS.items() if extra in evaluate.extras for way in ways):
         try:
             if way == "multistart_sampling":
                 assert supports(environment, "forced_starts")
-                starts = environment.forced_starts()
-                forced = sample_rewards(starts, policy, instances, samples, extras_seed)
-                measured[way] = forced.amax(1)
+                where = environment.forced_starts(), policy, instances
+                found["forced"] = forced = sample_rewards(*where, evaluate.samples, extras_seed)
+                found[way] = forced.amax(1)
             else:
                 assert supports(environment, "greedy")
                 asked = {name: name in way for name in ("augmented", "multistart")}
-                measured[way] = environment.greedy(policy, instances, **asked).cpu().double()
+                found[way] = environment.greedy(policy, instances, **asked).cpu().double()
         except LabError as error:
-            measured[way] = str(error)
-    return Decoded(tempered, measured, forced)
-
-
-def trajectories_of_extras(
-    environment: Environment, instances: Instances, samples: int
-) -> dict[str, int]:
-    """Return the number of trajectories that each way of decoding costs on every instance."""
-    starts = environment.start_count(instances) if supports(environment, "forced_starts") else 1
-    return {
-        "greedy": 1,
-        "greedy_augmented": AUGMENTATIONS,
-        "greedy_multistart": starts,
-        "multistart_sampling": samples,
-        "greedy_multistart_augmented": starts * AUGMENTATIONS,
-    }
+            found[way] = str(error)
+    return found

@@ -112,15 +112,6 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
         else:
             log.warning("start multistart trains for another objective, J_K^starts")
 
-    @property
-    def unbiased(self) -> bool:
-        """Whether a step follows an unbiased estimate of the gradient, clipping left aside."""
-        settings, scale = self.settings, self.advantage_scaler.scale
-        plain = settings.weight_normalization == "none" and settings.min_gap_scale is None
-        plain = plain and settings.entropy_bonus == 0 and settings.start == "iid"
-        unbiased = settings.method(settings.k, settings.k).is_unbiased
-        return plain and not isinstance(scale, str) and unbiased
-
     def calculate_loss(
         self,
         td: TensorDict,

@@ -71,6 +71,15 @@ WAYS: dict[str, tuple[str, ...]] = {
     "multistart": ("greedy_multistart", "multistart_sampling"),
     "multistart_augmentation": ("greedy_multistart_augmented",),
 }
+EXTRAS = tuple(way for ways in WAYS.values() for way in ways)
+
+
+def trajectories_of_extras(starts: float, samples: int) -> dict[str, float]:
+    """The number of trajectories that each way of decoding costs on every instance."""
+    costs = (1, AUGMENTATIONS, starts, samples, starts * AUGMENTATIONS)
+    return dict(zip(EXTRAS, costs, strict=True))
+
+
 WeightNormalization = Literal["none", "zscore", "sum_to_zero"]
 
 

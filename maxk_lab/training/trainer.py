@@ -26,14 +26,14 @@ from maxk_lab.training.step import Step
 class HeldOutRewards:
     """The rewards [I, samples] of held-out samples after `step` steps, `seconds` of training.
 
-    `decoded` are those of the other ways of decoding, by set of instances, where they were asked
-    for at this step.
+    `ways` are those of the other ways of decoding, by set of instances, where they were asked for
+    at this step.
     """
 
     step: int
     seconds: float
     rewards: Tensor
-    decoded: Mapping[str, Decoded] = field(default_factory=dict)
+    ways: Mapping[str, Decoded] = field(default_factory=dict)
 
     @cached_property
     def curves(self) -> Tensor:
@@ -129,13 +129,7 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.steps, self.seconds = state["steps"], state["seconds"]
         self.log = {name: list(values) for name, values in state["log"].items()}
-        self.evaluations = [
-            HeldOutRewards(
-                **evaluation
-                | {"decoded": {name: Decoded(**x) for name, x in evaluation["decoded"].items()}}
-            )
-            for evaluation in state["evaluations"]
-        ]
+        self.evaluations = [HeldOutRewards(**evaluation) for evaluation in state["evaluations"]]
 
     @property
     def at_the_end(self) -> list[HeldOutRewards]:

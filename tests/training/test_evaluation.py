@@ -13,7 +13,7 @@ from maxk_lab.training.evaluation import (
     reward_quantiles,
     sample_rewards,
 )
-from maxk_lab.training.settings import EvaluationSettings
+from maxk_lab.training.settings import EXTRAS, EvaluationSettings
 
 
 def test_the_curve_of_binary_rewards_is_pass_at_k(sequences):
@@ -69,7 +69,7 @@ def measured(environment, instances, names=ALL):
     policy = environment.policy(0)
     evaluate = EvaluationSettings(extras=names, samples=6)
     where = environment, policy, instances, evaluate
-    return decoded(*where, temperatures=(), seed=1, extras_seed=2).extras
+    return decoded(*where, temperatures=(), seed=1, extras_seed=2)
 
 
 def test_an_environment_that_cannot_be_turned_says_so():
@@ -83,8 +83,9 @@ def test_the_extras_of_a_routing_problem():
     environment = make("tsp", "float32", num_loc=6)
     instances = environment.instances(4, 1)
     found = measured(environment, instances)
-    assert all(
-        rewards.shape == (4,) and rewards.dtype == torch.float64 for rewards in found.values()
+    assert {rewards.dtype for rewards in found.values()} == {torch.float64}
+    assert {way: tuple(rewards.shape) for way, rewards in found.items()} == (
+        dict.fromkeys(EXTRAS, (4,)) | {"forced": (4, 6)}
     )
     # The unturned copy is one of the eight.
     assert (found["greedy_augmented"] >= found["greedy"] - 1e-6).all()

@@ -82,7 +82,7 @@ def test_all_that_is_wrong_is_told_at_once(weighting, mapping, messages):
     ],
 )  # fmt: skip
 def test_what_fits_is_not_refused(weighting, mapping):
-    check(Settings.from_mapping(mapping), weighting)
+    assert check(Settings.from_mapping(mapping), weighting) is None
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ from maxk_lab.sweeps.plan.needs import Need
 from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
 from maxk_lab.sweeps.spec.variation import Variant
 from maxk_lab.training.settings import (
-    AUGMENTATIONS,
     WAYS,
     KScheduleSettings,
     Settings,
@@ -36,6 +35,7 @@ from maxk_lab.training.settings import (
     Weighting,
     fit_refusal,
     schedule_refusal,
+    trajectories_of_extras,
 )
 
 # Settings that came later than the first records: see `without_defaults`.
@@ -287,13 +287,8 @@ class TrainingUnit(Unit):
         settings, decisions = self.training, self.decisions
         evaluate = settings["evaluate"]
         times = 1 + math.ceil(settings["steps"] / evaluate["every"])
-        extra = {
-            "greedy": 1,
-            "augmentation": AUGMENTATIONS,
-            "multistart": decisions + evaluate["samples"],
-            "multistart_augmentation": decisions * AUGMENTATIONS,
-        }
-        extras = sum(extra[name] for name in evaluate.get("extras", ()))
+        costs = trajectories_of_extras(decisions, evaluate["samples"])
+        extras = sum(costs[way] for name in evaluate.get("extras", ()) for way in WAYS[name])
         tempered = len(evaluate.get("temperatures", (1.0,))) * evaluate["samples"]
         # Held-out samples at temperature 1 are there anyway.
         ending = evaluate["instances"] * (extras + tempered - evaluate["samples"])

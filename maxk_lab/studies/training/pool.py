@@ -43,21 +43,13 @@ from maxk_lab.studies.training.row import (
     sampled_at,
 )
 from maxk_lab.sweeps.spec.environment import plain_words
-from maxk_lab.training.settings import Settings
+from maxk_lab.training.settings import EXTRAS, Settings
 from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
 
-# The extras of a record in reading order, which estimate no Max@K. The last is the one in which
-# POMO's authors decode (arXiv 2010.16011, section 4).
-EXTRAS = (
-    "greedy",
-    "greedy_augmented",
-    "greedy_multistart",
-    "multistart_sampling",
-    "greedy_multistart_augmented",
-)
+# The extra in which POMO's authors decode (arXiv 2010.16011, section 4).
 POMO_WAY = EXTRAS[-1]
 # Rewards are sums in single precision; the same tour from another city differs in its last bits:
 # values that are so near to each other, relative to their size, are the same.

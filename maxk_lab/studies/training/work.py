@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from maxk_lab.calls import leaving
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.environment import Environment, make_environment
+from maxk_lab.environments.environment import Environment, make_environment, supports
 from maxk_lab.gradients.scores.sampler import check_drawn
 from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.ranges import Range
@@ -34,9 +34,8 @@ from maxk_lab.training.evaluation import (
     max_curves,
     reward_quantiles,
     sampled,
-    trajectories_of_extras,
 )
-from maxk_lab.training.settings import Settings, Weighting
+from maxk_lab.training.settings import Settings, Weighting, trajectories_of_extras
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
@@ -122,7 +121,8 @@ def _measure(
         on_step=lambda step, steps: event("training", {"step": step, "steps": steps}),
         leaving=leaving,
     )
-    costs = trajectories_of_extras(environment, held_out, settings.evaluate.samples)
+    starts = environment.start_count(held_out) if supports(environment, "forced_starts") else 1
+    costs = trajectories_of_extras(starts, settings.evaluate.samples)
     within = ENVIRONMENTS.get(unit["environment"]["name"]).reward_range(unit["environment"])
     found = training_metrics(trainer, cell["k"], costs, within)
     return found | {"reference": optima, "data": data}
@@ -166,7 +166,7 @@ def _resumed(
 
 
 def training_metrics(
-    trainer: Trainer, k: int, costs: Mapping[str, int], within: Range
+    trainer: Trainer, k: int, costs: Mapping[str, float], within: Range
 ) -> dict[str, Any]:
     """Return the measures of a finished training for K = k; `costs` are trajectories by extra.
 
@@ -196,7 +196,7 @@ def training_metrics(
         "last": [evaluation.step for evaluation in last],
         "final": final,
         "quantiles": {name: _ends(_mean(each, within)) for name, each in quantiles.items()},
-        **_of_ways([each.decoded for each in last], ks, costs, within, reasons),
+        **_of_ways([each.ways for each in last], ks, costs, within, reasons),
         "log": _thinned(trainer.log, trainer.steps),
         "undefined": reasons,
         "timings": {"evaluations_seconds": [round(e.seconds, 6) for e in trainer.evaluations]},
@@ -220,54 +220,48 @@ def _final(
 def _of_ways(
     last: Sequence[Mapping[str, Decoded]],
     ks: Sequence[int],
-    costs: Mapping[str, int],
+    costs: Mapping[str, float],
     within: Range,
     reasons: dict[str, str],
 ) -> dict[str, Any]:
     """Return the other ways of decoding, and the means of all ways on the tuning instances."""
-    curves, extras = _averages([each["held_out"] for each in last])
-    found: dict[str, Any] = {
-        "tempered": {str(t): _final(each, ks, within, reasons) for t, each in curves.items()},
-        "extras": {
-            name: {"value": None, "reason": rewards}
-            if isinstance(rewards, str)
-            else _ends(_mean(rewards, within))
-            | {"per_instance": _plain(rewards), "trajectories": costs[name]}
-            for name, rewards in extras.items()
-        },
-    }
-    forced = [each["held_out"].forced for each in last]
-    if forced[0] is not None:
-        of_starts = _average([max_curves(each) for each in forced if each is not None])
-        found["forced"] = _final(of_starts, ks, within, reasons)
+    found: dict[str, Any] = {"tempered": {}, "extras": {}}
+    for way, rewards in _averages([each["held_out"] for each in last]).items():
+        if isinstance(rewards, str):
+            found["extras"][way] = {"value": None, "reason": rewards}
+        elif isinstance(way, float):
+            found["tempered"][str(way)] = _final(rewards, ks, within, reasons)
+        elif way in costs:
+            per_instance = {"per_instance": _plain(rewards), "trajectories": int(costs[way])}
+            found["extras"][way] = _ends(_mean(rewards, within)) | per_instance
+        else:
+            found[way] = _final(rewards, ks, within, reasons)
     if "tuning" in last[0]:
-        curves, extras = _averages([each["tuning"] for each in last])
-        found["tuning"] = {
-            "tempered": {str(t): _plain(each.nanmean(0)) for t, each in curves.items()},
-            "extras": {
-                name: _plain(rewards.nanmean(0, keepdim=True))[0]
-                for name, rewards in extras.items()
-                if not isinstance(rewards, str)
-            },
-        }
+        tuning: dict[str, dict[str, Any]] = {"tempered": {}, "extras": {}}
+        found["tuning"] = tuning
+        for way, rewards in _averages([each["tuning"] for each in last]).items():
+            if isinstance(rewards, str):
+                continue
+            if isinstance(way, float):
+                tuning["tempered"][str(way)] = _plain(rewards.nanmean(0))
+            elif way in costs:
+                (tuning["extras"][way],) = _plain(rewards.nanmean(0, keepdim=True))
     return found
 
 
-def _averages(
-    found: Sequence[Decoded],
-) -> tuple[dict[float, Tensor], dict[str, Tensor | str]]:
-    """Return Max@K [I, samples] by temperature and the rewards [I] of the extras, or a reason."""
-    curves = {
-        temperature: _average([max_curves(each.tempered[temperature]) for each in found])
-        for temperature in found[0].tempered
-    }
-    extras: dict[str, Tensor | str] = {}
-    for name in found[0].extras:
-        parts = [each.extras[name] for each in found]
-        values = [part for part in parts if isinstance(part, Tensor)]
+def _averages(found: Sequence[Decoded]) -> Decoded:
+    """Return Max@K [I, samples] of samples and the rewards [I] of the extras, or a reason."""
+    averages: Decoded = {}
+    for way in found[0]:
+        parts = [each[way] for each in found if way in each]
+        curves = [
+            max_curves(part) if part.dim() == 2 else part
+            for part in parts
+            if not isinstance(part, str)
+        ]
         reasons = [part for part in parts if isinstance(part, str)]
-        extras[name] = reasons[0] if reasons else _average(values)
-    return curves, extras
+        averages[way] = reasons[0] if reasons else _average(curves)
+    return averages
 
 
 def _of_curve(curves: Tensor, k: int, within: Range, reasons: dict[str, str]) -> Interval:

@@ -302,7 +302,7 @@ def test_the_end_is_the_mean_over_the_last_checkpoints(tmp_path):
     state = torch.load(tmp_path / f"training-{one['id']}.pt", weights_only=True)
     last = state["evaluations"][-2:]
     assert [each["step"] for each in last] == found["last"] == [6, 7]
-    assert all(not each["decoded"] for each in state["evaluations"][:-2])
+    assert all(not each["ways"] for each in state["evaluations"][:-2])
 
     def mean(*values):
         return np.mean([value.numpy() for value in values], axis=0)
@@ -314,23 +314,21 @@ def test_the_end_is_the_mean_over_the_last_checkpoints(tmp_path):
     assert at_the_end != [found["final"]["value"][k - 1] for k in found["evaluations"]["ks"]]
     quantiles = [np.quantile(each["rewards"].numpy(), 0.9, axis=1).mean() for each in last]
     assert found["quantiles"]["p90"]["value"] == pytest.approx(np.mean(quantiles))
-    of_sets = {name: [each["decoded"][name] for each in last] for name in ("held_out", "tuning")}
+    of_sets = {name: [each["ways"][name] for each in last] for name in ("held_out", "tuning")}
     assert set(found["tempered"]) == {"0.5", "2.0"}
     for temperature in (0.5, 2.0):
-        curves = mean(*(max_curves(each["tempered"][temperature]) for each in of_sets["held_out"]))
+        curves = mean(*(max_curves(each[temperature]) for each in of_sets["held_out"]))
         told = found["tempered"][str(temperature)]
         assert told["value"] == pytest.approx(curves.mean(0).tolist())
         assert told["per_instance"][-1] == pytest.approx(curves[:, -1].tolist())
     assert set(found["tuning"]["tempered"]) == {"0.5", "1.0", "2.0"}
     for temperature in (0.5, 1.0, 2.0):
-        curves = mean(*(max_curves(each["tempered"][temperature]) for each in of_sets["tuning"]))
+        curves = mean(*(max_curves(each[temperature]) for each in of_sets["tuning"]))
         assert curves.shape == (3, 6)
         told = found["tuning"]["tempered"][str(temperature)]
         assert told == pytest.approx(curves.mean(0).tolist())
     for name, extra in found["extras"].items():
-        held_out, tuning = (
-            mean(*(each["extras"][name] for each in of_sets[which])) for which in of_sets
-        )
+        held_out, tuning = (mean(*(each[name] for each in of_sets[which])) for which in of_sets)
         assert extra["per_instance"] == pytest.approx(held_out.tolist())
         assert found["tuning"]["extras"][name] == pytest.approx(tuning.mean())
     of_starts = mean(*(max_curves(each["forced"]) for each in of_sets["held_out"]))
