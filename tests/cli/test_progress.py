@@ -28,10 +28,9 @@ def last_work(plan: Plan) -> float:
 
 
 def test_the_time_left_is_that_of_the_work_and_not_of_the_start(tmp_path: Path) -> None:
-    plan = planned(tmp_path)
-    (unit, *_) = units = [unit for unit in plan.units if unit.study == "training"]
+    (unit, *_) = units = [one for one in planned(tmp_path).units if one.study == "training"]
     now = [0.0]
-    display = Display(plan, lambda: now[0])
+    display = Display(planned(tmp_path), lambda: now[0])
     display("run_started", {"cell_ids": [cell.id for unit in units for cell in unit.cells]})
     now[0] = 1000.0
     display("unit_started", {"unit": unit.label})
@@ -64,10 +63,8 @@ def test_a_training_takes_the_time_of_what_it_decodes(
     tmp_path: Path, settings: str, trajectories: int
 ) -> None:
     text = TAUGHT.replace("{name: bandit, arms: 4}", "{name: tsp, num_loc: 6}")
-    before, after = (
-        last_work(planned(tmp_path, *overrides, text=text))
-        for overrides in ([], [f"training.{settings}"])
-    )
+    before = last_work(planned(tmp_path, text=text))
+    after = last_work(planned(tmp_path, f"training.{settings}", text=text))
     assert after - before == pytest.approx(EVALUATION_COST * 6 * trajectories)
 
 
@@ -81,10 +78,8 @@ def test_effort_here_is_that_of_the_processes_and_on_ray_that_of_its_slots(tmp_p
     one, three = effort(tmp_path), effort(tmp_path, jobs=3)
     assert one.seconds == pytest.approx(3 * three.seconds)
     assert one.node_hours * 3600 == pytest.approx(one.seconds)
-    words = "less than a minute with {} here (nothing has been timed yet)"
-    assert [three.sentence(), one.sentence()] == [
-        words.format(count) for count in ("3 processes", "1 process")
-    ]
+    words = "less than a minute with 3 processes here (nothing has been timed yet)"
+    assert three.sentence() == words
     ray = effort(tmp_path, "execution.backend=ray", "execution.slots=3", jobs=2)
     assert (ray.workers, ray.packs) == (3, None)
     assert "on ray with 3 units at once; " in ray.sentence()
@@ -103,38 +98,29 @@ def test_effort_on_a_cluster_tells_how_units_are_packed(tmp_path: Path) -> None:
     found = effort(tmp_path, long, *slurm, "execution.pack=5", "execution.array=1")
     assert found.packs == (3, 3)
     assert found.seconds == pytest.approx(found.node_hours * 3600)
-    found = effort(tmp_path, *slurm, "execution.array=4")
-    assert found.packs == (6,)
+    assert effort(tmp_path, *slurm, "execution.array=4").packs == (6,)
 
 
-# Seconds of processor time of one cell, without the start of the program.
-MEASURED = {
-    45: (
-        "{name: tsp, num_loc: 20}",
-        "steps: 800, batch: 512",
-        "every: 100, instances: 128, samples: 64",
-    ),
-    8: (
-        "{name: tsp, num_loc: 12}",
-        "steps: 300, batch: 256",
-        "every: 100, instances: 64, samples: 64",
-    ),
-}
-
-
-@pytest.mark.parametrize("seconds", MEASURED)
-def test_the_first_guess_is_near_what_was_measured(tmp_path: Path, seconds: int) -> None:
-    environment, steps, evaluate = MEASURED[seconds]
-    grid = "{estimator: maxk, baseline: centred, n: 16, k: 8}"
-    extras = "extras: [greedy, augmentation, multistart]"
-    text = (
-        f"name: one\nseeds: [0]\nenvironment: {environment}\n"
-        f"training: {{{steps}, evaluate: {{{evaluate}, {extras}}}, grid: {grid}}}\n"
-    )
-    plan = planned(tmp_path, text=text)
-    assert len(plan.units) == 1
-    guess = SECONDS * last_work(plan)
-    assert 0.6 * seconds < guess < 1.6 * seconds
+@pytest.mark.parametrize(
+    ("seconds", "cities", "steps", "batch", "instances"),
+    [(45, 20, 800, 512, 128), (8, 12, 300, 256, 64)],
+)
+def test_the_first_guess_is_near_what_was_measured(
+    tmp_path: Path, seconds: int, cities: int, steps: int, batch: int, instances: int
+) -> None:
+    """Seconds of processor time of one cell, without the start of the program."""
+    text = f"""\
+name: one
+seeds: [0]
+environment: {{name: tsp, num_loc: {cities}}}
+training:
+  steps: {steps}
+  batch: {batch}
+  evaluate:
+    {{every: 100, instances: {instances}, samples: 64, extras: [greedy, augmentation, multistart]}}
+  grid: {{estimator: maxk, baseline: centred, n: 16, k: 8}}
+"""
+    assert 0.6 * seconds < SECONDS * last_work(planned(tmp_path, text=text)) < 1.6 * seconds
 
 
 @pytest.fixture
@@ -150,17 +136,16 @@ def test_lines_say_why_jobs_wait_when_that_changes(
     plan: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Display(plan) as lines:
-        lines("jobs", jobs({"": 3}))
-        lines("jobs", jobs({"Priority": 3}))
-        lines("jobs", jobs({"Priority": 2}))
-        lines("jobs", jobs({"Priority": 1}, running=1))
-        lines("jobs", jobs({"JobHeldUser": 1}, running=1))
+        for said in (jobs({"": 3}), jobs({"Priority": 3}), jobs({"Priority": 2})):
+            lines("jobs", said)
+        for why in ("Priority", "JobHeldUser"):
+            lines("jobs", jobs({why: 1}, running=1))
     told = capsys.readouterr().err.splitlines()
-    assert [line.partition("; ")[2] for line in told if "; jobs" in line] == [
-        "jobs: 3 queued",
-        "jobs: 3 queued (Priority)",
-        "jobs: 1 queued (Priority), 1 running",
-        "jobs: 1 queued (JobHeldUser), 1 running",
+    assert [line.partition("; jobs: ")[2] for line in told] == [
+        "3 queued",
+        "3 queued (Priority)",
+        "1 queued (Priority), 1 running",
+        "1 queued (JobHeldUser), 1 running",
     ]
 
 
@@ -169,25 +154,22 @@ def test_a_bar_says_what_jobs_wait_for_until_they_are_at_work(
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     label = plan.units[0].label
-
-    def shown() -> str:
-        task = bar._bar.tasks[0]
-        return f"{task.description}; {task.fields['current']}"
-
     with Display(plan) as bar:
-        bar("run_started", {"cell_ids": [cell.id for cell in plan.cells]})
-        assert shown() == "0/20 cells; starting the workers"
-        bar("jobs", jobs({"Priority": 2}))
-        assert shown() == "0/20 cells; jobs: 2 queued (Priority)"
-        bar("progress", {"unit": label, "phase": "cells", "done": 1, "of": 2})
-        assert shown() == f"0/20 cells; {label}: cells 1/2"
+        task = bar._bar.tasks[0]
+        for name, event, shown in (
+            ("run_started", {"cell_ids": [cell.id for cell in plan.cells]}, "starting the workers"),
+            ("jobs", jobs({"Priority": 2}), "jobs: 2 queued (Priority)"),
+            ("progress", {"unit": label, "phase": "cells", "done": 1, "of": 2},
+             f"{label}: cells 1/2"),
+        ):  # fmt: skip
+            bar(name, event)
+            assert (task.description, task.fields["current"]) == ("0/20 cells", shown)
 
 
 def test_an_error_that_cells_repeat_is_said_once_and_counted(
     plan: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Display(plan) as lines:
-        lines("run_started", {"cell_ids": [cell.id for cell in plan.cells]})
         for cell, error in [("a", "one"), ("b", "one"), ("c", "another"), ("d", "one")]:
             lines("cell_failed", {"cell": cell, "error": error})
     assert capsys.readouterr().err.splitlines() == [

@@ -73,6 +73,13 @@ def folder(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (copy / name).write_text(text, encoding="utf-8")
     (copy / "empty").mkdir()
     write_bundle(RunDirectory(copy / "results" / "tiny"), copy / "carried.zip")
+    shutil.copytree(copy / "results", copy / "claimed")
+    claim = (
+        "{name: c, kind: equals, metric: scale, where: {baseline: none}, value: 50, tolerance: 1}"
+    )
+    RunDirectory(copy / "claimed/tiny").write_spec(
+        load_spec(copy / "tiny.yaml", [f"claims=[{claim}]"])
+    )
     made(copy, "old", 0, 1, "claims=[{name: c, kind: unbiased, detectable: 9, where: {n: 4}}]")
     made(copy, "new", 3, 0)
     hurt = made(copy, "hurt", 0, 0, where="damaged")

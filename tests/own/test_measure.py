@@ -59,6 +59,8 @@ def test_a_report_says_which_baseline_to_use():
     assert "Use " in report.text
     assert "sample_loo" in report.text
     assert report.chart("variance").to_dict()["datasets"]
+    with pytest.raises(LabError, match="no chart 'varience'; this run has variance"):
+        report.chart("varience")
 
 
 def test_rewards_alone_are_audited():
