@@ -26,28 +26,18 @@ pytestmark = pytest.mark.slow
 Lab = Callable[..., Result]
 
 
-@pytest.fixture(scope="module")
-def carried(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the bundle of a run lies that lacks one record, and nothing else."""
-    home, folder = (tmp_path_factory.mktemp(name) for name in ("home", "elsewhere"))
-    shutil.copytree(finished / "results", home / "results")
-    forget(home / "results/tiny", max(RunDirectory(home / "results/tiny").ids()))
-    done = program(["bundle", "tiny", "--out", str(folder)], home)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{folder}/tiny.zip  0.0")
+def test_it_reads_and_resumes_in_an_empty_folder(
+    finished: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process of its own, with nothing of the machine that it comes from; one record is \
+missing."""
+    shutil.copytree(finished / "results", tmp_path / "home")
+    forget(tmp_path / "home/tiny", max(RunDirectory(tmp_path / "home/tiny").ids()))
+    there = tmp_path / "elsewhere"
+    there.mkdir()
+    done = lab("bundle", "tiny", "--results", str(tmp_path / "home"), "--out", str(there))
+    assert done.stdout.startswith(f"{there}/tiny.zip  0.0")
     assert "19 of 20 records" in done.stdout
-    return folder
-
-
-@pytest.fixture
-def there(carried: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copy(carried / "tiny.zip", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def test_it_reads_and_resumes_in_an_empty_folder(there: Path, finished: Path) -> None:
-    """In a process of its own, with nothing of the machine that it comes from."""
     report = program(["report", "tiny.zip", "--format", "json"], there)
     assert report.returncode == 0, report.stderr
     assert json.loads(report.stdout)["counts"]["done"] == 19
@@ -61,11 +51,9 @@ def test_it_reads_and_resumes_in_an_empty_folder(there: Path, finished: Path) ->
     assert ours is not None
     assert theirs is not None
     assert ours.metrics == theirs.metrics
-
-
-def test_what_was_unpacked_goes_on_with_other_settings(there: Path, lab: Lab) -> None:
-    first = lab("run", "tiny.zip", "--set", "seeds=[0]", "--only", "k=1")
-    assert first.exit_code == 0, first.output
+    # What was unpacked goes on with other settings, and is another run then.
+    monkeypatch.chdir(there)
+    assert lab("run", "tiny.zip", "--set", "seeds=[0]").exit_code == 0
     refused = lab("run", "tiny.zip")
     assert refused.exit_code == 2
     assert "they differ in seeds" in refused.output
@@ -73,22 +61,21 @@ def test_what_was_unpacked_goes_on_with_other_settings(there: Path, lab: Lab) ->
 
 
 def test_figures_and_checkpoints_are_in_it_on_request(
-    finished: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished: Path, lab: Lab, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(finished)
-    words = ("bundle", "tiny", "--with", "figures", "--with", "checkpoints", "--json")
-    told = json.loads(lab(*words, "--out", str(tmp_path / "all.zip")).stdout)
-    found = zipfile.ZipFile(tmp_path / "all.zip").namelist()
-    assert told["bytes"] == (tmp_path / "all.zip").stat().st_size
+    words = ("bundle", "tiny", "--results", str(finished / "results"), "--out")
+    all_of_it, some = tmp_path / "all.zip", tmp_path / "some.zip"
+    told = lab(*words, str(all_of_it), "--with", "figures", "--with", "checkpoints", "--json")
+    found = zipfile.ZipFile(all_of_it).namelist()
+    assert json.loads(told.stdout)["bytes"] == all_of_it.stat().st_size
     assert "report/figures/variance.png" in found
     assert sum(name.startswith("report/") for name in found) > 5
     assert any(name.startswith("cache/pool-") for name in found)
-    assert lab("bundle", "tiny", "--out", str(tmp_path / "some.zip")).exit_code == 0
-    some = zipfile.ZipFile(tmp_path / "some.zip").namelist()
-    assert [name for name in some if name.startswith(("report/", "cache/"))] == [
-        "report/report.md",
-        "report/table.csv",
+    assert lab(*words, str(some)).exit_code == 0
+    found = [
+        name for name in zipfile.ZipFile(some).namelist() if name.startswith(("report/", "cache/"))
     ]
+    assert found == ["report/report.md", "report/table.csv"]
 
 
 OWN = """\

@@ -75,10 +75,7 @@ def test_fields_that_say_nothing_are_left_out(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (
-            PermissionError(errno.EACCES, "Permission denied", "results/x"),
-            "results/x: Permission denied",
-        ),
+        (PermissionError(errno.EACCES, "Permission denied", "x/y"), "x/y: Permission denied"),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
         (MemoryError(), "out of memory"),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "x"), None),

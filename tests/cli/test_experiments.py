@@ -10,13 +10,7 @@ from typer.testing import CliRunner
 
 from maxk_lab.cli import app
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-SWEEPS = sorted(EXPERIMENTS.rglob("*.yaml"))
-
-
-def test_there_are_sweeps_to_reproduce() -> None:
-    assert EXPERIMENTS / "tsp_sweep.yaml" in SWEEPS
-    assert list((EXPERIMENTS / "ci").glob("*.yaml"))
+SWEEPS = sorted((Path(__file__).parents[2] / "experiments").rglob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)

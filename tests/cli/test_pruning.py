@@ -13,41 +13,29 @@ from written_runs import WriteRun
 from maxk_lab.report.summarise import summarise
 from maxk_lab.report.view import View
 from maxk_lab.report.write import write_report
-from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
 Lab = Callable[..., Result]
 PRUNE = ("show", "small", "--prune")
 
 
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody sits there, and can be asked."""
-    monkeypatch.setattr("maxk_lab.cli.verbs.show.sys", SimpleNamespace(stdin=Mock()))
-
-
-@pytest.fixture
-def outdated(write_run: WriteRun) -> RunDirectory:
-    """A run with four stale records, and a report that is older than its records."""
+def test_prune_asks_and_leaves_what_is_not_its_own(
+    write_run: WriteRun, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four records are stale, and a report is older than its records."""
     run, _ = write_run()
-    folder = run.report_path
-    write_report(summarise(run), folder, ["markdown", "json"], view=View(sort="variance"))
-    (folder / "notes.txt").write_text("mine")
+    write_report(summarise(run), run.report_path, ["markdown", "json"], view=View(sort="variance"))
+    (run.report_path / "notes.txt").write_text("mine")
     run.write_spec(load_spec("sweep.yaml", ["seeds=[0]"]))
-    return run
-
-
-def test_prune_takes_no_for_an_answer(outdated: RunDirectory, lab: Lab, terminal: None) -> None:
-    refused = lab(*PRUNE, input="n\n")
+    with monkeypatch.context() as patch:  # somebody sits there, and can be asked
+        patch.setattr("maxk_lab.cli.verbs.show.sys", SimpleNamespace(stdin=Mock()))
+        refused = lab(*PRUNE, input="n\n")
     assert refused.exit_code == 1
     assert "Nothing was removed" in refused.stderr
-    assert len(outdated.ids()) == 8
-
-
-def test_prune_removes_that_and_leaves_notes_alone(outdated: RunDirectory, lab: Lab) -> None:
+    assert len(run.ids()) == 8
     assert lab(*PRUNE, "--yes").exit_code == 0
-    assert len(outdated.ids()) == 4
-    assert [path.name for path in outdated.report_path.iterdir()] == ["notes.txt"]
+    assert len(run.ids()) == 4
+    assert [path.name for path in run.report_path.iterdir()] == ["notes.txt"]
     again = lab(*PRUNE)
     assert (again.stdout, "0 bytes in small can go" in again.stderr) == ("", True)
 
