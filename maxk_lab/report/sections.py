@@ -207,19 +207,19 @@ def chapter(kind: StudyRow, pooled: Pooled[PooledRow], summary: Summary) -> Chap
 
 
 def _short(facts: Any, notes: Sequence[str]) -> Iterator[Block]:
-    """The short table of the facts: a column for each field of its lines that any line has."""
+    """The short table of the facts: a column for each titled field that any of its lines has."""
     if not getattr(facts, "table", ()):
         return
     columns = [
         (
             Column(
-                about.title or name,
+                about.title,
                 not all(isinstance(getattr(one, name), str) for one in facts.table),
             ),
             partial(_field, name),
         )
         for name, about in type(facts.table[0]).model_fields.items()
-        if any(getattr(line, name) not in (None, "", 0) for line in facts.table)
+        if about.title and any(getattr(one, name) not in (None, "", 0) for one in facts.table)
     ]
     more = len(facts.table) - _LINES
     left = (f"{more} more methods stand in the tables further down.",) if more > 0 else ()

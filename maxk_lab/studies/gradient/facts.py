@@ -64,21 +64,6 @@ class Use(BaseModel):
     others: list[Count]
 
 
-class Avoid(BaseModel):
-    """A method far above the lowest: its variance relative to that, `most` where it is largest.
-
-    `significant` counts the settings in which it is above, corrected; `worse_than_none` those in
-    which it has significantly more variance than no baseline.
-    """
-
-    name: str
-    times: float
-    most: float
-    significant: int
-    worse_than_none: int
-    of: int
-
-
 class Biased(BaseModel):
     """A method that was found biased in some rows: in its direction, or in its length alone."""
 
@@ -119,7 +104,12 @@ class Next(BaseModel):
 
 
 class Line(BaseModel):
-    """A method in the short table: in how many settings it is lowest, tied with it, or above."""
+    """A method in the short table: in how many settings it is lowest, tied with it, or above.
+
+    `times` is its variance relative to the lowest, `significant` counts the settings in which it is
+    above, corrected. It competes in `of` settings, and has in `worse_than_none` of these
+    significantly more variance than no baseline.
+    """
 
     method: str = Field(title="method")
     lowest: int = Field(title="lowest")
@@ -132,6 +122,8 @@ class Line(BaseModel):
     high: float | None = Field(title="largest")
     possible: float | None = Field(title="over best possible")
     bias: str = Field(title="bias")
+    of: int
+    worse_than_none: int
 
 
 class Facts(BaseModel):
@@ -144,7 +136,7 @@ class Facts(BaseModel):
     unbiased_methods: int
     uses: list[Use]
     estimators: list[Count]
-    avoid: list[Avoid]
+    avoid: list[Line]
     bias: Bias
     next: Next | None
     open: int
@@ -169,7 +161,7 @@ def facts(pooled: Pooled[GradientRow], summary: Summary) -> Facts:
     found = [one for one in everything if one.least is not None]
     decided = [one for one in found if not one.one]
     of_family = grouped(pooled.comparisons, lambda line: line.family)
-    lines = _table(known, found, names, of_family.get("best", []))
+    lines = _table(known, found, names, of_family)
     silent = grouped((row for row in rows if row.no_signal), lambda row: row.no_signal)
     of_estimators = grouped(decided, lambda one: one.rows[0].key.estimator)
     uses = [_use(several) for several in of_estimators.values()]
@@ -182,12 +174,7 @@ def facts(pooled: Pooled[GradientRow], summary: Summary) -> Facts:
         unbiased_methods=len({names[row.key] for row in rows if row.catalogued_unbiased}),
         uses=uses,
         estimators=_estimators(rows, of_family.get("best estimator", [])),
-        avoid=_avoid(
-            [line for line in lines if line.method not in used],
-            decided,
-            of_family.get("reference", []),
-            names,
-        ),
+        avoid=_avoid([line for line in lines if line.method not in used]),
         bias=_bias(known, names),
         next=_next(decided, summary),
         open=sum(not one.clear for one in decided),
@@ -257,10 +244,12 @@ def _table(
     rows: Sequence[GradientRow],
     found: Sequence[Contest],
     names: _Named,
-    against_best: Sequence[Comparison],
+    of_family: Mapping[str, Sequence[Comparison]],
 ) -> list[Line]:
     """A line for each method: the unbiased ones by their median ratio, then the biased ones."""
-    verdicts = {line.row: line.verdict for line in against_best}
+    verdicts = {line.row: line.verdict for line in of_family.get("best", [])}
+    harm = Counter(line.row for line in of_family.get("reference", []) if line.verdict == "worse")
+    competing = {row.key.path for one in found if not one.one for row in one.rows}
     tied = {row.key for one in found for row in one.tied}
     lowest = {one.least.key: one.clear for one in found if one.least is not None}
     lines = []
@@ -272,6 +261,7 @@ def _table(
         rest = [row for row in members if row.key not in lowest]
         if is_oracle(first) or not first.catalogued_unbiased:
             ratios = []
+        paths = [row.key.path for row in members if row.key.path in competing]
         possible = [row.over_best.value for row in members if row.over_best and row.over_best.known]
         compared = [row for row in rest if row.key.path in verdicts and row.key not in tied]
         lines.append(
@@ -287,6 +277,8 @@ def _table(
                 high=max(ratios, default=None),
                 possible=median(possible) if possible else None,
                 bias=_verdict(members),
+                of=len(paths),
+                worse_than_none=sum(harm[path] for path in paths),
             )
         )
     return sorted(lines, key=lambda line: (line.times is None, line.times or 0.0))
@@ -311,34 +303,15 @@ def _verdict(rows: Sequence[GradientRow]) -> str:
     return f"{_NOT_BIASED[first]}{count}"
 
 
-def _avoid(
-    lines: Sequence[Line], found: Sequence[Contest], against: Sequence[Comparison], names: _Named
-) -> list[Avoid]:
+def _avoid(lines: Sequence[Line]) -> list[Line]:
     """The two methods that are farthest above the lowest, and no baseline where it is far.
 
     None of them is the lowest itself in a quarter of its settings.
     """
-    methods = {row.key.path: names[row.key] for one in found for row in one.rows}
-    harm = Counter(methods.get(line.row) for line in against if line.verdict == "worse")
-    settings = Counter(methods.values())
-    far = [
-        line
-        for line in lines
-        if (line.times or 0.0) >= _FAR and 4 * line.lowest < settings[line.method]
-    ]
+    far = [line for line in lines if (line.times or 0.0) >= _FAR and 4 * line.lowest < line.of]
     worst = far[-2:]
     worst += [line for line in far if "no baseline" in line.method and line not in worst][:1]
-    return [
-        Avoid(
-            name=line.method,
-            times=line.times or math.nan,
-            most=line.high or math.nan,
-            significant=line.significant,
-            worse_than_none=harm[line.method],
-            of=settings[line.method],
-        )
-        for line in reversed(worst)
-    ]
+    return worst[::-1]
 
 
 def _bias(rows: Sequence[GradientRow], names: _Named) -> Bias:

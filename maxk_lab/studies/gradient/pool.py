@@ -17,7 +17,7 @@ from maxk_lab.statistics.estimates import stratified_mean
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import TypicalRatio, typical_relative_variance
-from maxk_lab.statistics.measures import MEASURES, THESE, in_group, measures_of
+from maxk_lab.statistics.measures import MEASURES, THESE, MeasureRow, in_group, measures_of
 from maxk_lab.statistics.seeds import skewed_mean
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.record import Metrics
@@ -38,7 +38,6 @@ SOMETIMES = (*OF_WEIGHTS, *OF_RATIOS)
 # The parts of the variance, in the order in which they are added up.
 ANATOMY = in_group("gradient", "anatomy")
 FOUND_BIASED = ("biased", "scale bias")
-_TYPICAL = MEASURES.get("relative_variance")
 # Said of the estimators that take no baseline: they are compared as one group.
 ALONE = "without baseline"
 # Two ways to write one estimator differ by rounding alone, in the same direction on every instance
@@ -142,12 +141,11 @@ class GradientRow(PooledRow):
     @property
     def ratios(self) -> Mapping[str, Interval]:
         """Those of its variance to the variance of other rows."""
-        found = {} if self.over_best is None else {"over_best": self.over_best}
-        if self.over_least is not None:
-            found["over_least"] = self.over_least.mean
-            if self.over_least.typical is not None:
-                found["typical_over_least"] = self.over_least.typical.median
-        return found
+        over = self.over_least
+        typical = over.typical.median if over is not None and over.typical is not None else None
+        mean = None if over is None else over.mean
+        found = {"over_best": self.over_best, "over_least": mean, "typical_over_least": typical}
+        return {name: one for name, one in found.items() if one is not None}
 
     @property
     def attributes(self) -> Mapping[str, Any]:
@@ -289,8 +287,9 @@ def _pooled(
         # Near the limit of enumeration some of their groups are enumerated and some sampled.
         against="exact" if ways == {"complete", "exact"} else " and ".join(sorted(ways)),
     )
-    reason = _why_not_pooled(row, metrics)
-    if reason:
+    apart = " and " in row.against
+    reason = "the seeds were measured in different ways and cannot be pooled" if apart else ""
+    if reason := row.unfinished or reason:
         return replace(
             row,
             intervals={measure: undefined(level, reason) for measure in ALWAYS},
@@ -352,22 +351,7 @@ def _anatomy(units: Units) -> dict[str, float]:
     return {} if np.isnan(parts).any() else dict(zip(ANATOMY, parts.tolist(), strict=True))
 
 
-def _why_not_pooled(row: GradientRow, metrics: Sequence[Metrics]) -> str:
-    if row.unfinished:
-        return row.unfinished
-    if " and " in row.against:
-        return "the seeds were measured in different ways and cannot be pooled"
-    if not all(m.units.m2 for m in metrics):
-        return (
-            "; ".join(sorted({text for m in metrics for text in m.undefined.values()}))
-            or "no units"
-        )
-    return ""
-
-
 def _measure(units: Units, name: str, level: float) -> Interval:
-    if name in ALWAYS and (np.isnan(units.m2).any() or np.isnan(units.mean_square).any()):
-        return undefined(level, "fewer than two replicates: no unbiased estimate of the variance")
     found = interval(units, name, level=level)
     never_varied = name in ALWAYS or (name in in_group("gradient", "value") and found.width == 0)
     return undefined(level, units.no_signal) if units.no_signal and never_varied else found
@@ -377,25 +361,19 @@ def estimates(row: GradientRow | ProxyRow) -> dict[str, Estimate]:
     """Its measures, the parts of its variance where they were enumerated, and its ratios."""
     if isinstance(row, ProxyRow):
         return {"correlation": Estimate(_with_ends(row.correlation))}
-    found = {}
-    for name, interval_of in row.intervals.items():
-        measure = MEASURES.get(name)
-        found[name] = Estimate(
-            _with_ends(interval_of),
-            measure.unit,
-            measure.better,
-            as_ratio=True,
-            rounding=_rounding(row.units, name),
-        )
+    found = dict(row.intervals)
     if row.typical is not None:
-        found["typical_relative_variance"] = Estimate(
-            _with_ends(row.typical), _TYPICAL.unit, _TYPICAL.better, as_ratio=True
-        )
+        found["typical_relative_variance"] = row.typical
     for name, value in row.anatomy.items():
-        part = Interval(value, value, value, 1.0, question=THESE)
-        rounding = _rounding(row.units, name)
-        found[name] = Estimate(part, MEASURES.get(name).unit, as_ratio=True, rounding=rounding)
-    return found | {
+        found[name] = Interval(value, value, value, 1.0, question=THESE)
+    made = {}
+    for name, one in found.items():
+        measure = MEASURES.get(name.removeprefix("typical_"))
+        rounding = _rounding(row.units, measure)
+        made[name] = Estimate(
+            _with_ends(one), measure.unit, measure.better, as_ratio=True, rounding=rounding
+        )
+    return made | {
         name: Estimate(_with_ends(ratio), "1", "lower", of_pair=True)
         for name, ratio in row.ratios.items()
     }
@@ -406,19 +384,19 @@ def _with_ends(found: Interval) -> Interval:
     return found if found.known else undefined(found.level, found.reason or "no interval")
 
 
-def _rounding(units: Units | None, name: str) -> float:
+def _rounding(units: Units | None, measure: MeasureRow) -> float:
     """How far rounding may move a squared norm, which can be a small difference of large ones.
 
     Of a bias and of the parts of a variance that were enumerated, what the policy's own precision
     explains counts, as in the verdict on bias.
     """
-    if units is None or MEASURES.get(name).unit != MEASURES.get("variance").unit:
+    if units is None or measure.unit != MEASURES.get("variance").unit:
         return 0.0
     share, size = ROUNDING, units.m2
-    if units.tolerance is not None and name == "squared_bias":
+    if units.tolerance is not None and measure.name == "squared_bias":
         share = units.tolerance**2
         size = np.maximum(units.truth, LEAST_SIGNAL**2 * units.m2)
-    elif units.tolerance is not None and name in ANATOMY:
+    elif units.tolerance is not None and measure.name in ANATOMY:
         share = units.tolerance
     return float(share * np.nan_to_num(stratified_mean(size[np.newaxis], units.stratum)[0]))
 
@@ -433,22 +411,20 @@ def _proxy_rows(
     All cells of a stage and seed share one pool, so any of them tells its correlations.
     """
     for (environment, setting, stage), cells in places.items():
-        by_seed: dict[int, tuple[str, Mapping[str, Sequence[float | None]]] | None] = {}
+        seeds: dict[int, str] = {}
         for cell in sorted(cells, key=lambda cell: int(cell["seed"])):
-            own = read.get(cell["id"])
-            found = None if own is None or not own.proxies else (cell["id"], own.proxies)
-            by_seed[cell["seed"]] = by_seed.get(cell["seed"]) or found
-        known = [found for found in by_seed.values() if found is not None]
-        for proxy in dict.fromkeys(name for _, proxies in known for name in proxies):
-            values = [proxies[proxy] for _, proxies in known if proxy in proxies]
+            told = cell["id"] in read and bool(read[cell["id"]].proxies)
+            seeds[cell["seed"]] = seeds.get(cell["seed"]) or (cell["id"] if told else "")
+        known = [read[cell].proxies for cell in seeds.values() if cell]
+        for proxy in dict.fromkeys(name for proxies in known for name in proxies):
+            values = [proxies[proxy] for proxies in known if proxy in proxies]
             defined = [[value for value in each if value is not None] for each in values]
             total = sum(map(len, values))
-            cells_of = {seed: "" if found is None else found[0] for seed, found in by_seed.items()}
             yield ProxyRow(
                 key=ProxyKey(environment, setting, stage, proxy),
-                cells=cells_of,
-                finished=tuple(seed for seed, cell in cells_of.items() if cell),
-                correlation=_correlation(defined, len(by_seed), level),
+                cells=seeds,
+                finished=tuple(seed for seed, cell in seeds.items() if cell),
+                correlation=_correlation(defined, len(seeds), level),
                 instances=total,
                 without=total - sum(map(len, defined)),
             )

@@ -24,7 +24,7 @@ from maxk_lab.studies.gradient.spec import policy_file, policy_stem, pool_file, 
 from maxk_lab.sweeps.plan.identity import without_paths
 from maxk_lab.sweeps.run.checkpoints import initial_policy
 from maxk_lab.sweeps.studies import Event, Measured
-from maxk_lab.training.trainer import Trainer, train, warm_up
+from maxk_lab.training.trainer import train, warm_up
 
 
 def measure(
@@ -67,9 +67,10 @@ def _pool(
 ) -> ScorePool:
     objectives = _objectives(cells)
     path = None if cache is None else cache / pool_file(unit)
-    cached = _read_pool(path)
-    if cached is not None and (not cached.exact or set(objectives) <= set(cached.objectives)):
-        return cached
+    if path is not None and path.exists():
+        cached = ScorePool.of_state(torch.load(path, weights_only=True))
+        if not cached.exact or set(objectives) <= set(cached.objectives):
+            return cached
     # Only now: an environment may take seconds to import.
     environment = make_environment(unit["environment"], unit["policy"])
     policy = _policy_at_stage(unit, environment, cache, event)
@@ -100,13 +101,12 @@ def _pool(
 
 def _freeze_others(policy: nn.Module, pattern: str) -> None:
     """Take no gradient in the parameters whose names the pattern does not match."""
-    matching = 0
-    for name, parameter in policy.named_parameters():
-        matching += bool(re.search(pattern, name))
-        parameter.requires_grad_(bool(re.search(pattern, name)))
+    named = dict(policy.named_parameters())
+    matching = [name for name in named if re.search(pattern, name)]
     if not matching:
-        names = ", ".join(name for name, _ in policy.named_parameters())
-        raise LabError(f"scores.parameters {pattern!r} matches none of {names}")
+        raise LabError(f"scores.parameters {pattern!r} matches none of {', '.join(named)}")
+    for name, parameter in named.items():
+        parameter.requires_grad_(name in matching)
 
 
 def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:
@@ -133,45 +133,23 @@ def _policy_at_stage(
     stage = unit["stage"]
     if stage == 0:
         return policy
-
-    def start(policy: nn.Module) -> Trainer:
-        seed = derive_seed("training", unit["environment"], unit["seed"])
-        return warm_up(environment, policy, steps=stage, seed=seed, **unit["warmup"])
-
-    trainer = start(policy)
+    seed = derive_seed("training", unit["environment"], unit["seed"])
+    trainer = warm_up(environment, policy, steps=stage, seed=seed, **unit["warmup"])
     files = [] if cache is None else cache.glob(f"{policy_stem(unit)}-*.pt")
-    for path in sorted(files, key=stage_of, reverse=True):
-        if stage_of(path) <= stage:
-            try:
-                trainer.load(torch.load(path, weights_only=True))
-                break
-            except Exception:  # a damaged file is no reason to fail: train again
-                path.unlink(missing_ok=True)
-                trainer = start(initial_policy(environment, unit))
+    earlier = [path for path in files if stage_of(path) <= stage]
+    if earlier:
+        trainer.load(torch.load(max(earlier, key=stage_of), weights_only=True))
+    left: Leaving | None = None
     try:
         train(
             trainer,
             on_step=lambda step, steps: event("warmup", {"step": step, "steps": steps}),
             leaving=leaving,
         )
-    except Leaving:
-        # It goes on from here, as from an earlier stage.
-        _keep(unit, trainer, cache)
-        raise
-    _keep(unit, trainer, cache)
-    return trainer.policy
-
-
-def _keep(unit: Mapping[str, Any], trainer: Trainer, cache: Path | None) -> None:
+    except Leaving as asked:
+        left = asked  # it goes on from here, as from an earlier stage
     if cache is not None:
         trainer.save(cache / policy_file(unit, trainer.steps))
-
-
-def _read_pool(path: Path | None) -> ScorePool | None:
-    if path is None or not path.exists():
-        return None
-    try:
-        return ScorePool.of_state(torch.load(path, weights_only=True))
-    except Exception:  # a damaged file is no reason to fail: draw again
-        path.unlink(missing_ok=True)
-        return None
+    if left is not None:
+        raise left
+    return trainer.policy

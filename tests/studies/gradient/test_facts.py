@@ -45,7 +45,7 @@ def test_the_lowest_is_used_where_it_is_significant(lab):
     assert [line.method for line in one.table] == ["subloo", "centred", "no baseline"]
     assert (lines(one)["centred"].significant, lines(one)["centred"].above) == (4, 4)
     assert one.table[0].times == one.table[0].low == one.table[0].high == 1.0
-    assert [avoid.name for avoid in one.avoid] == ["no baseline", "centred"]
+    assert [avoid.method for avoid in one.avoid] == ["no baseline", "centred"]
     assert one.avoid[0].significant == 4
     assert one.next is None
 
@@ -135,7 +135,7 @@ def test_harm_is_counted(lab):
     one = found(
         lab, baselines=("none", "centred", "sample_loo"), ns=(16, 32), ks=(2,), stages=(0, 200)
     )
-    harm = {avoid.name: avoid.worse_than_none for avoid in one.avoid}
+    harm = {avoid.method: avoid.worse_than_none for avoid in one.avoid}
     assert (harm["sample_loo"], harm["no baseline"]) == (4, 0)
     assert all(avoid.worse_than_none == 0 for avoid in found(lab, noise=ALIKE).avoid)
 
