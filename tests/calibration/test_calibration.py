@@ -5,16 +5,14 @@ Student's t or a bootstrap over instances, plain t of gaps and shares, a quantil
 winners without a correction miss the truth in 12 % to 40 % of some of these studies, and fail.
 """
 
-import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from calibration import intervals, pools, trainings
-from calibration.populations import HEAVY, MILD, PARETO, Cell, Design, draw
-from calibration.rows import ALPHA, counted
+from calibration.populations import HEAVY, MILD, PARETO, Design
+from calibration.rows import ALPHA
 from scipy import stats
-
-from maxk_lab.statistics.bias import bias_verdicts
 
 pytestmark = pytest.mark.slow
 # Errors of the size that one test of ten thousand makes by chance.
@@ -36,33 +34,16 @@ def at_least(share, of):
     return stats.binom.ppf(CHANCE, of, share) / of
 
 
-def gradient_rows(repetitions, population):
-    if population is None:
-        return pools.heavy_tails(repetitions, [1.5], [16])
-    return intervals.coverage(repetitions, [population], [Design(1, 16, 16)])
-
-
-@pytest.mark.parametrize(
-    ("population", "repetitions"),
-    [(MILD, 160), (HEAVY, 160), (PARETO, 160), (None, 40)],
-    ids=["mild", "heavy", "pareto", "heavy rewards"],
-)
-def test_intervals_cover_or_are_withheld(population, repetitions):
-    of_these = 0
-    for row in gradient_rows(repetitions, population):
+@pytest.mark.parametrize("population", [MILD, HEAVY, PARETO], ids=["mild", "heavy", "pareto"])
+def test_intervals_cover_or_are_withheld(population):
+    of_these, repetitions = 0, 160
+    for row in intervals.coverage(repetitions, [population], [Design(1, 16, 16)]):
         if row.statistic.endswith(", these"):
             of_these += 1
             assert row.covered >= at_least(COVERED, round(row.shown * repetitions)), row
         else:
             assert row.wrong <= at_most(1 - COVERED_OF_FEW, repetitions), row
     assert of_these >= 8
-
-
-def test_below_sixteen_instances_an_interval_is_about_these():
-    rows = intervals.coverage(3, [MILD], [Design(1, 8, 16)])
-    about_others = [row for row in rows if row.statistic.endswith("like these")]
-    assert {row.statistic for row in about_others if row.shown} == {"median ratio, like these"}
-    assert len(about_others) == 6
 
 
 @pytest.mark.parametrize(
@@ -84,56 +65,30 @@ def test_of_twelve_unbiased_cells_any_is_called_biased_at_most_as_often_as_said(
     assert row.covered <= at_most(ALPHA, repetitions), row
 
 
-def test_errors_from_residuals_across_instances_are_found_out_by_the_same_bound():
-    repetitions, wrong = 120, []
-    for repetition in range(repetitions):
-        report = draw(NORMS_APART, Design(1, 16, 16), {"a": Cell()}, [0, repetition])
-        units = report.units["a"]
-        scale = units.inner.sum() / units.truth.sum()
-        residuals = units.inner - scale * units.truth
-        t = (scale - 1) * units.truth.sum() / math.sqrt((residuals**2).sum())
-        wrong.append(bool(2 * stats.t.sf(abs(t), 15) < ALPHA))
-    row = counted("residuals", "false verdict", ALPHA, wrong, repetitions)
-    assert row.covered > at_most(ALPHA, repetitions), row
-
-
-@pytest.mark.parametrize("population", [MILD, NORMS_APART], ids=["alike", "apart"])
-def test_a_bias_is_found_as_often_as_is_printed(population):
+def test_a_bias_is_found_as_often_as_is_printed():
     repetitions = 50
-    half, printed, _ = intervals.power(repetitions, [population], [Design(1, 16, 64)])
+    half, printed, _ = intervals.power(repetitions, [NORMS_APART], [Design(1, 16, 64)])
     assert half.covered >= at_least(0.95, repetitions), half
     assert printed.shown == 1
     assert at_least(0.75, repetitions) <= printed.covered <= at_most(0.85, repetitions), printed
 
 
-def test_a_bias_on_one_instance_of_small_gradient_is_named():
-    *_, alone = intervals.power(30, [MILD], [Design(1, 4, 256)])
-    assert alone.covered >= at_least(0.8, 30), alone
-
-
-def test_of_few_groups_it_is_not_told_what_could_be_seen():
-    report = draw(MILD, Design(1, 16, 8), intervals.UNBIASED, [0])
-    for verdict in bias_verdicts(report.units).values():
-        assert math.isnan(verdict.detectable)
-        assert verdict.reason.startswith("fewer than 16 groups an instance")
-
-
 def test_a_star_is_seldom_on_the_wrong_side_and_mostly_on_the_right_one():
-    repetitions = 200
-    designs = [Design(1, 64, 16), Design(2, 16, 64)]
-    rows = list(intervals.stars(repetitions, [MILD], designs, differs=[1.0, 2.0]))
+    repetitions = 120
+    rows = list(intervals.stars(repetitions, [MILD], [Design(1, 64, 16)], differs=[1.0, 2.0]))
     wrong = [row for row in rows if row.statistic == "wrong star"]
     right = [row for row in rows if row.statistic == "right star"]
-    assert len(wrong) == len(right) == 4
+    assert len(wrong) == len(right) == 2
     for row in wrong:
         assert row.covered <= at_most(intervals.WRONG, repetitions), row
     assert right[0].covered >= at_least(0.65, repetitions), right[0]
 
 
 def test_estimators_unbiased_by_proof_seldom_look_biased_in_pools_of_real_policies():
+    tasks = [replace(task, n=(8,), k=(2, 4)) for task in (pools.BANDIT, pools.TOY_LLM)]
     rows = [
         row
-        for row in pools.false_verdicts(2, tasks=[pools.BANDIT, pools.TOY_LLM])
+        for row in pools.false_verdicts(2, tasks=tasks)
         if row.statistic == "any false verdict, one seed"
     ]
     assert len(rows) == 2
@@ -172,17 +127,6 @@ def test_intervals_of_trainings_cover(what):
             assert row.covered <= (0.97 if what == "gaps" else 0.975) + 4 * row.se, row
 
 
-def test_what_nothing_tells_of_five_seeds_is_not_covered():
-    """The limits that the method page states: a rare failure that no seed shows."""
-    rows = {
-        row.regime.removeprefix("5 seeds, "): row
-        for row in trainings.means_of_seeds(1000, (5,))
-        if row.statistic == "mean, none apart"
-    }
-    for regime in UNCOVERED:
-        assert rows[regime].wrong >= 0.1, rows[regime]
-
-
 def test_seeds_are_named_as_apart_as_often_as_said():
     rows = {row.regime: row for row in trainings.seeds_apart(1000, (3, 5))}
     for count, power in ((3, 0.14), (5, 0.77)):
@@ -193,9 +137,9 @@ def test_seeds_are_named_as_apart_as_often_as_said():
 
 def test_winners_are_named_by_chance_no_more_often_than_said():
     """Of rows whose seeds are bell-shaped; where one has another shape, as a list itself says."""
-    for row in trainings.of_winners(300):
+    for row in trainings.of_winners(150):
         alike = row.regime.endswith("2 K")
-        assert row.covered <= at_most(row.nominal if alike else 0.13, 300), row
+        assert row.covered <= at_most(row.nominal if alike else 0.13, 150), row
 
 
 def test_seeds_alone_make_two_runs_seldom_better_or_worse():
