@@ -10,10 +10,8 @@ and the page gets their summary.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -22,58 +20,46 @@ from pathlib import Path
 from calibration import intervals, pools, trainings
 from calibration.populations import HEAVY, MILD
 from calibration.rows import LEVEL, Row
-from timing import print_or_put
+from timing import options, print_or_put
 
 from maxk_lab.files import write_atomically
 
 ROOT = Path(__file__).parents[1]
 # The least and the greatest are over the regimes in which at least this share has an interval.
 SOLID = 0.2
-# A part → its rows from so many repetitions, the repetitions, and its minutes on one core.
-PARTS: Mapping[str, tuple[Callable[[int], Iterator[Row]], int, float]] = {
-    "training": (trainings.everything, 1000, 1.0),
-    "stars": (intervals.stars, 200, 2.0),
-    "family": (intervals.family_wise_error, 300, 5.0),
-    "family-against-a-reference": (
-        partial(
-            intervals.family_wise_error,
-            populations=(MILD, HEAVY, intervals.NORMS[0]),
-            designs=intervals.JUDGED[2:4],
-            judge="cell 1",
-        ),
-        300,
-        1.0,
-    ),
-    "power": (intervals.power, 100, 4.0),
-    "intervals": (intervals.coverage, 200, 4.0),
-    "tails": (pools.heavy_tails, 200, 13.0),
-    "pools": (pools.false_verdicts, 8, 3.0),
-    # Not from seed 0, with which it was chosen what can be tested.
-    "pools-nearly-deterministic": (
-        partial(pools.false_verdicts, tasks=pools.PEAKED, seed=100),
-        4,
-        4.0,
-    ),
-    "pools-against-a-reference": (partial(pools.false_verdicts, tasks=pools.UNLISTED), 4, 2.0),
+_REFERENCES = partial(
+    intervals.family_wise_error,
+    populations=(MILD, HEAVY, intervals.NORMS[0]),
+    designs=intervals.JUDGED[2:4],
+    judge="cell 1",
+)
+# Not from seed 0, with which it was chosen what can be tested.
+_PEAKED = partial(pools.false_verdicts, tasks=pools.PEAKED, seed=100)
+# A part → its rows from so many repetitions, and these; on one core they take 40 minutes.
+PARTS: Mapping[str, tuple[Callable[[int], Iterator[Row]], int]] = {
+    "training": (trainings.everything, 1000),
+    "stars": (intervals.stars, 200),
+    "family": (intervals.family_wise_error, 300),
+    "family-against-a-reference": (_REFERENCES, 300),
+    "power": (intervals.power, 100),
+    "intervals": (intervals.coverage, 200),
+    "tails": (pools.heavy_tails, 200),
+    "pools": (pools.false_verdicts, 8),
+    "pools-nearly-deterministic": (_PEAKED, 4),
+    "pools-against-a-reference": (partial(pools.false_verdicts, tasks=pools.UNLISTED), 4),
 }
 
 
-def measure(name: str, scale: float, out: Path, told: Callable[[str], None]) -> None:
+def measure(name: str, scale: float, path: Path) -> None:
     """Write the rows of a part, unless its file has enough repetitions."""
-    of, repetitions, _ = PARTS[name]
-    repetitions, path = max(2, round(scale * repetitions)), out / f"{name}.json"
+    of, repetitions = PARTS[name]
+    repetitions = max(2, round(scale * repetitions))
     if path.exists() and json.loads(path.read_text("utf-8"))["repetitions"] >= repetitions:
         return
     rows = []
     for row in of(repetitions):
-        # With the digits that it has.
-        rows.append(
-            {
-                name: round(value, 4) if isinstance(value, float) and value == value else value
-                for name, value in row._asdict().items()
-            }
-        )
-        told(f"{name}: {row.regime}, {row.statistic}")
+        rows.append(row._asdict())
+        print(f"{name}: {row.regime}, {row.statistic}", flush=True)
     content = {"repetitions": repetitions, "rows": rows}
     write_atomically(path, json.dumps(content, indent=1, ensure_ascii=False).encode())
 
@@ -104,52 +90,46 @@ def summary(parts: Mapping[str, Sequence[Row]]) -> list[str]:
         "| statistic | nominal | regimes | least | greatest | wrong of all, at most | shown |",
         "|---|--:|--:|---|---|--:|--:|",
     ]
+    by_statistic = defaultdict(list)
     for name, rows in parts.items():
         against = ", against a reference" if name.endswith("reference") else ""
-        by_statistic = defaultdict(list)
         for row in rows:
-            by_statistic[row.statistic].append(row)
-        for statistic, found in by_statistic.items():
-            known = [row for row in found if not math.isnan(row.covered)]
-            # Of the few reports that show it elsewhere, a share tells nothing.
-            solid = sorted((row for row in known if row.shown >= SOLID), key=lambda r: r.covered)
-            if not solid:
-                continue
-            most = next(row for row in solid if row.covered == solid[-1].covered)
-            ends = [f"{r.covered:.1%} ± {r.se:.1%} ({r.regime})" for r in (solid[0], most)]
-            wrong = _wrong(max(known, key=lambda row: row.wrong))
-            shown = sorted({round(100 * row.shown) for row in found})
-            few = f"{shown[0]}%" + (f" to {shown[-1]}%" if len(shown) > 1 else "")
-            columns = [f"{statistic}{against}", f"{solid[0].nominal:.3g}", str(len(found)), *ends]
-            lines.append(f"| {' | '.join(columns)} | {wrong} | {few} |")
+            by_statistic[name, f"{row.statistic}{against}"].append(row)
+    for (_, statistic), found in by_statistic.items():
+        known = [row for row in found if not math.isnan(row.covered)]
+        # Of the few reports that show it elsewhere, a share tells nothing.
+        solid = sorted((row for row in known if row.shown >= SOLID), key=lambda r: r.covered)
+        if not solid:
+            continue
+        most = next(row for row in solid if row.covered == solid[-1].covered)
+        ends = [f"{r.covered:.1%} ± {r.se:.1%} ({r.regime})" for r in (solid[0], most)]
+        shown = sorted({round(100 * row.shown) for row in found})
+        few = f"{shown[0]}%" + (f" to {shown[-1]}%" if len(shown) > 1 else "")
+        columns = [statistic, f"{solid[0].nominal:.3g}", str(len(found)), *ends]
+        wrong = _wrong(max(known, key=lambda row: row.wrong))
+        lines.append(f"| {' | '.join(columns)} | {wrong} | {few} |")
     return lines
 
 
 def main() -> None:
     """Measure the parts that are asked for, and write the tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = options(__doc__)
+    parser.set_defaults(into=ROOT / "docs/method.md")
     parser.add_argument("--scale", type=float, default=1.0, help="times the repetitions")
     parser.add_argument("--out", type=Path, default=ROOT / "results/golden/calibration")
-    parser.add_argument("--into", type=Path, default=ROOT / "docs/method.md")
-    parser.add_argument("--only", nargs="+", choices=PARTS, help="measure these parts")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="these parts")
     arguments = parser.parse_args()
-    names = arguments.only or list(PARTS)
-    total = sum(PARTS[name][2] for name in names) * arguments.scale
-    started = time.monotonic()
-
-    def told(of: str) -> None:
-        passed = (time.monotonic() - started) / 60
-        print(f"{passed:5.1f} of about {total:.0f} min  {of}", flush=True)
-
-    for name in names:
-        measure(name, arguments.scale, arguments.out, told)
+    files = {name: arguments.out / f"{name}.json" for name in PARTS}
+    for name in arguments.only:
+        measure(name, arguments.scale, files[name])
     found = {
         name: [Row(**row) for row in json.loads(path.read_text("utf-8"))["rows"]]
-        for name in PARTS
-        if (path := arguments.out / f"{name}.json").exists()
+        for name, path in files.items()
+        if path.exists()
     }
-    every = [row for rows in found.values() for row in rows]
-    text = "\n".join(["# Calibration", "", *table(every), ""])
+    text = "\n".join(
+        ["# Calibration", "", *table(row for rows in found.values() for row in rows), ""]
+    )
     write_atomically(arguments.out / "table.md", text.encode())
     print_or_put(summary(found), arguments.into, "calibration")
 

@@ -38,7 +38,9 @@ def counted(regime: str, statistic: str, nominal: float, hits: Sequence[bool], o
     # With a count more on either side: where all are hits, the error is not 0.
     share = (sum(hits) + 1) / (len(hits) + 2)
     se = math.sqrt(share * (1 - share) / len(hits)) if hits else math.nan
-    return Row(regime, statistic, nominal, covered, se, len(hits) / of)
+    # With the digits that they have.
+    numbers = (round(value, 4) for value in (nominal, covered, se, len(hits) / of))
+    return Row(regime, statistic, *numbers)
 
 
 def rated(regime: str, statistic: str, truth: float, found: Iterable[Interval]) -> Row:
