@@ -11,11 +11,9 @@ from maxk_lab.ranges import NOT_NEGATIVE, SHARES, Range
 from maxk_lab.statistics.estimates import (
     MORE_SKEWNESS,
     NO_ERROR,
-    Estimate,
     Sample,
     Spread,
     Tangent,
-    combined,
     effective_number,
     over_blocks,
     over_instances,
@@ -102,17 +100,6 @@ def test_where_too_little_varies_there_is_no_error():
     assert np.isnan(over_instances(VALUES, alone).spread(OF).error)
 
 
-def test_what_a_combination_leaves_out_may_be_unknown():
-    far, leaving_out = by_block(), np.array([1.0, 0.0, 2.0])
-    far[1] = np.nan
-    rest = over_blocks(VALUES[[0, 2]], far[[0, 2]], STRATUM).spread(np.array([1.0, 2.0]))
-    estimate = over_blocks(VALUES, far, STRATUM)
-    assert estimate.spread(leaving_out).error == pytest.approx(rest.error)
-    assert np.isnan(estimate.spread(OF).error)
-    assert combined(leaving_out, far) == pytest.approx(far[0] + 2 * far[2])
-    assert combined(np.zeros(3), far).tolist() == np.zeros((12, 6)).tolist()
-
-
 @pytest.mark.parametrize(
     ("values", "noise", "number"),
     [
@@ -128,12 +115,6 @@ def test_what_a_combination_leaves_out_may_be_unknown():
 )
 def test_the_effective_number_of_instances(values, noise, number):
     assert effective_number(np.array(values), noise) == pytest.approx(number, nan_ok=True)
-
-
-def test_noise_does_not_lower_the_effective_number():
-    noisy = 1 + np.random.default_rng(5).normal(0, 0.5, 400)
-    assert effective_number(noisy) < 330
-    assert effective_number(noisy, np.full(400, 0.25)) == pytest.approx(400, rel=0.06)
 
 
 @pytest.mark.parametrize("skewness", SKEWNESSES)
@@ -160,13 +141,11 @@ def test_without_skewness_they_are_students():
     assert (found.p_apart(), found.p_above()) == pytest.approx((wanted.pvalue, above))
     assert found.ends(0.9) == pytest.approx(tuple(wanted.confidence_interval(0.9)))
     assert reach_of_t(40.5, 0.025) == stats.t.isf(0.025, 40.5)
-
-
-@pytest.mark.parametrize(("error", "ends"), [(0.0, (2.0, 2.0)), (math.nan, (math.nan,) * 2)])
-def test_what_does_not_vary_is_known_or_not_at_all(error, ends):
-    found = Spread(2.0, error, 0.0, 5)
-    assert found.ends(0.95) == pytest.approx(ends, nan_ok=True)
-    assert (found.p_apart(), found.p_above()) == (1.0, 1.0)
+    # What does not vary is known, or not at all.
+    for error, ends in ((0.0, (2.0, 2.0)), (math.nan, (math.nan, math.nan))):
+        found = Spread(2.0, error, 0.0, 5)
+        assert found.ends(0.95) == pytest.approx(ends, nan_ok=True)
+        assert (found.p_apart(), found.p_above()) == (1.0, 1.0)
 
 
 def test_a_transformed_statistic_is_never_farther_from_zero_nor_on_its_other_side():
@@ -189,7 +168,7 @@ def drawn(seed, question, noise=0.4):
 
 
 @each_question
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.998])
 def test_the_interval_of_a_quotient_is_what_a_test_of_each_value_does_not_reject(
     question, seed, level
@@ -208,15 +187,6 @@ def test_the_interval_of_a_quotient_is_what_a_test_of_each_value_does_not_reject
     assert found.question == question
 
 
-@each_question
-@pytest.mark.parametrize("seed", range(4))
-def test_over_a_number_that_is_known_it_is_the_interval_of_the_mean(question, seed):
-    estimate, top, _ = drawn(seed, question)
-    found = ratio(estimate, top, Tangent(2.0, np.zeros(2)), 0.95)
-    low, high = estimate.spread(FIRST).ends(0.95)
-    assert (found.low, found.high) == pytest.approx((low / 2, high / 2), rel=1e-7)
-
-
 def test_a_quotient_that_does_not_vary_is_a_point():
     """The first number is twice the second on every instance, whatever these are."""
     estimate, _, bottom = drawn(0, LIKE_THESE)
@@ -226,18 +196,15 @@ def test_a_quotient_that_does_not_vary_is_a_point():
     assert (found.value, found.low, found.high, found.reason) == (2.0, 2.0, 2.0, "")
 
 
-def test_without_errors_there_is_a_value_and_a_reason():
+def test_without_errors_or_a_positive_denominator_there_is_a_reason():
     estimate = over_blocks(np.ones((2, 20)), np.full((2, 20, 2), np.nan), np.zeros(20, np.int64))
     found = ratio(estimate, Tangent(1.0, FIRST), Tangent(1.0, SECOND), 0.95)
     assert (found.value, found.reason, found.known) == (1.0, NO_ERROR, False)
-
-
-@pytest.mark.parametrize("bottom", [0.0, -1.0, math.nan])
-def test_nothing_is_divided_by_what_is_not_positive(bottom):
     estimate, top, _ = drawn(0, LIKE_THESE)
-    found = ratio(estimate, top, Tangent(bottom, SECOND), 0.95)
-    assert math.isnan(found.value)
-    assert "not positive" in found.reason
+    for bottom in (0.0, -1.0, math.nan):
+        found = ratio(estimate, top, Tangent(bottom, SECOND), 0.95)
+        assert math.isnan(found.value)
+        assert "not positive" in found.reason
 
 
 def test_an_end_is_infinite_where_the_denominator_cannot_be_told_from_zero():
@@ -249,15 +216,6 @@ def test_an_end_is_infinite_where_the_denominator_cannot_be_told_from_zero():
     found = ratio(estimate, *tangents, 0.95)
     assert 0 < found.low < found.value < found.high == math.inf
     assert ratio(estimate, *tangents, 0.01).high < math.inf
-
-
-def test_numbers_with_an_error_of_their_own_are_one_block_each():
-    errors = np.random.default_rng(3).gamma(1, 1, 12)
-    parts = (stratum_weights(STRATUM) * errors)[None, :, None]
-    found = Estimate(VALUES[:1].mean(1), parts, np.zeros(12), 4, THESE).spread(np.ones(1))
-    variances = (np.array([1 / 10] * 5 + [1 / 14] * 7) * errors) ** 2
-    assert found.error == pytest.approx(variances.sum() ** 0.5)
-    assert found.freedom == pytest.approx(4 * variances.sum() ** 2 / (variances**2).sum())
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
@@ -308,15 +266,13 @@ def test_a_mean_that_one_value_carries_has_a_reason_and_no_interval(values, valu
     assert found.value == pytest.approx(value, nan_ok=True)
 
 
-@pytest.mark.parametrize(("ones", "of"), [(1, 50), (50, 50)])
-def test_bounded_values_still_have_the_interval_of_a_count(ones, of):
-    values, wanted = np.arange(of) < ones, stats.binomtest(ones, of).proportion_ci()
-    found = skewed_mean(values, 0.95, within=SHARES)
-    low = wanted.low if ones == of else 0.0
-    assert (found.low, found.high) == pytest.approx((low, wanted.high))
-
-
-def test_bounded_values_that_are_the_same_may_differ_as_far_as_the_range_goes():
+def test_bounded_values_still_have_the_interval_of_a_count():
+    """Where all are the same they may differ as far as the range goes."""
+    for ones in (1, 50):
+        wanted = stats.binomtest(ones, 50).proportion_ci()
+        found = skewed_mean(np.arange(50) < ones, 0.95, within=SHARES)
+        low = wanted.low if ones == 50 else 0.0
+        assert (found.low, found.high) == pytest.approx((low, wanted.high))
     unseen = stats.binomtest(0, 50).proportion_ci().high
     found = skewed_mean(np.full(50, 3.0), 0.95, within=Range(2, 6))
     assert (found.low, found.high) == pytest.approx((3 - unseen, 3 + 3 * unseen))
@@ -338,11 +294,10 @@ def test_bounded_values_with_one_far_off_are_no_surer_than_zeros_and_ones():
     assert (found.low, found.high) == pytest.approx(tuple(wanted))
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_no_interval_of_a_mean_leaves_the_range(seed):
-    draws = np.random.default_rng(seed)
-    ones = (draws.random(12) < draws.choice([0.05, 0.5, 0.95])).astype(float)
-    found = skewed_mean(ones, 0.95, within=SHARES)
-    assert 0 <= found.low <= found.value <= found.high <= 1
-    gaps = skewed_mean(draws.exponential(size=8) ** 3, 0.999, within=NOT_NEGATIVE)
-    assert not gaps.known or 0 <= gaps.low <= gaps.value <= gaps.high
+def test_no_interval_of_a_mean_leaves_the_range():
+    draws = np.random.default_rng(0)
+    for chance in (0.05, 0.5, 0.95) * 7:
+        found = skewed_mean(draws.random(12) < chance, 0.95, within=SHARES)
+        assert 0 <= found.low <= found.value <= found.high <= 1
+        gaps = skewed_mean(draws.exponential(size=8) ** 3, 0.999, within=NOT_NEGATIVE)
+        assert not gaps.known or 0 <= gaps.low <= gaps.value <= gaps.high

@@ -16,10 +16,8 @@ from maxk_lab.statistics.moments import of_moments
 from maxk_lab.statistics.units import FIELDS
 from maxk_lab.sweeps.studies import STUDIES
 
-each_measure = pytest.mark.parametrize("row", list(MEASURES), ids=lambda row: row.name)
 
-
-@each_measure
+@pytest.mark.parametrize("row", list(MEASURES), ids=lambda row: row.name)
 def test_a_row_tells_what_it_must(row):
     assert row.meaning
     assert row.unit
@@ -28,10 +26,6 @@ def test_a_row_tells_what_it_must(row):
     assert row.heading or not row.claims
     assert not row.group or row.heading
     assert row.source == "moments" or not (row.divides_by or row.judged or row.inverse_of)
-
-
-@each_measure
-def test_a_function_is_named_where_there_is_one(row):
     counted_by_the_worker = row.source not in ("moments", "groups")
     assert counted_by_the_worker or bool(row.implementation) != bool(row.inverse_of)
     assert not row.implementation or inspect.isfunction(load(row.implementation))
@@ -78,6 +72,8 @@ def test_holm_agrees_with_the_textbook():
         {"a": 0.03, "c": 0.06, "b": 0.06}
     )
     assert Family("it", 0, correction="holm").adjusted({}) == {}
+    assert Family("it", 5, alpha=0.1).level == pytest.approx(0.98)
+    assert Family("it", 0).level == pytest.approx(0.95)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
@@ -88,8 +84,3 @@ def test_holm_rejects_what_bonferroni_does_and_more(p_values):
     bonferroni = Family("it", size).adjusted(asked)
     assert all(asked[key] <= holm[key] <= bonferroni[key] + 1e-12 for key in asked)
     assert min(holm.values()) == pytest.approx(min(bonferroni.values()))
-
-
-def test_intervals_share_the_level():
-    assert Family("it", 5, alpha=0.1).level == pytest.approx(0.98)
-    assert Family("it", 0).level == pytest.approx(0.95)
