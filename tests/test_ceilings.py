@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 from pathlib import Path
 
+import ceilings
 import pytest
-
-ROOT = Path(__file__).parents[1]
-_SPEC = importlib.util.spec_from_file_location("ceilings", ROOT / ".ci/ceilings.py")
-assert _SPEC is not None
-assert _SPEC.loader is not None
-ceilings = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(ceilings)
 
 FILES = {
     "maxk_lab/one.py": 2,

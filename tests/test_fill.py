@@ -132,9 +132,7 @@ def test_a_template_that_asks_for_too_much_fails_with_its_line(
 
 
 def test_links_lead_to_the_repository_as_soon_as_there_is_one() -> None:
-    bare = fill.links({})
     there = fill.links({"urls": {"Repository": "https://forge.org/lab/"}})
-    assert bare("docs/a.md") == "docs/a.md"
     assert there("docs/a.md") == "https://forge.org/lab/blob/main/docs/a.md"
     assert there("results/a.png") == "https://forge.org/lab/raw/main/results/a.png"
 

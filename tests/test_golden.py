@@ -13,7 +13,6 @@ from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.bundle import find_run
 
 pytestmark = pytest.mark.slow
-ROOT = golden.ROOT
 
 
 @pytest.mark.parametrize("name", golden.SWEEPS)
@@ -25,11 +24,6 @@ def test_the_report_and_the_figures_are_those_of_the_records(name: str) -> None:
     linked = set(re.findall(r"\]\((figures/[^)]+)\)", report))
     drawn = {path.relative_to(folder).as_posix() for path in folder.glob("figures/*")}
     assert drawn == linked == {f"figures/{figure}.png" for figure in figures}
-
-
-@pytest.mark.parametrize("name", golden.SWEEPS)
-def test_no_answer_has_more_than_150_words(name: str) -> None:
-    report = (golden.GOLDEN / name / "report.md").read_text(encoding="utf-8")
     (answer,) = re.findall(r"## Answer\n(.*?)\n## ", report, re.DOTALL)
     assert len(answer.split()) <= 150
 
@@ -50,22 +44,6 @@ def test_every_golden_result_has_its_bundle_and_its_sweep() -> None:
     assert there == set(golden.SWEEPS)
     assert all(golden.sweep_file(name).is_file() for name in golden.SWEEPS)
     assert all(golden.bundle_of(name).is_file() for name in golden.SWEEPS)
-
-
-LINK = re.compile(r"\]\(([^)#\s]*results/golden/[^)#\s]+)\)")
-
-
-def test_the_pages_link_to_files_of_golden_results_that_are_there() -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    links = {
-        (page.parent / target).resolve()
-        for page in pages
-        for target in re.findall(
-            r"\]\(([^)#\s]*results/golden/[^)#\s]+)\)", page.read_text("utf-8")
-        )
-    }
-    assert len(links) > 15
-    assert [path for path in links if not path.exists()] == []
 
 
 def test_a_figure_is_known_by_its_spec() -> None:

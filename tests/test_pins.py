@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+import resolve_pins
 
 ROOT = Path(__file__).parents[1]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
@@ -20,17 +20,12 @@ NO_WHEEL = "ERROR: No matching distribution found for ray==1.0.0"
 @pytest.fixture
 def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The script that resolves the pins, which keeps what it finds elsewhere."""
-    spec = importlib.util.spec_from_file_location("resolve_pins", ROOT / ".ci" / "resolve_pins.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     kept = tmp_path / ".ci"
     kept.mkdir()
-    shutil.copy(module.RESOLVED, kept)
-    monkeypatch.setattr(module, "HERE", kept)
-    monkeypatch.setattr(module, "RESOLVED", kept / "resolved_pins.txt")
-    return module
+    shutil.copy(resolve_pins.RESOLVED, kept)
+    monkeypatch.setattr(resolve_pins, "HERE", kept)
+    monkeypatch.setattr(resolve_pins, "RESOLVED", kept / "resolved_pins.txt")
+    return resolve_pins
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, pins: ModuleType, bad: str, stderr: str) -> list[str]:
