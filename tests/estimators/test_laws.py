@@ -36,6 +36,8 @@ PAIRS = [
     for baseline in SPELLINGS
     if Method.parse(estimator, baseline).pair_refusal is None
     and not Method.parse(estimator, baseline).is_token_level
+    # Those that the others are sums of.
+    and (estimator not in FORMS[1:] or baseline in ("none", "centred", "subloo"))
     and (estimator != "reinforce" or BASELINES.get(baseline.split("[")[0]).objective == "J_1")
 ]
 METHODS = pytest.mark.parametrize(("estimator", "baseline"), PAIRS)
@@ -72,7 +74,7 @@ def test_laws(estimator: str, baseline: str) -> None:
     if Method.parse(estimator, baseline).is_ordered:
         pytest.skip("what is drawn first matters: see test_heuristics")
 
-    @settings(max_examples=12)
+    @settings(max_examples=8)
     @given(groups(estimator, baseline), EXTREMES, st.randoms(use_true_random=False))
     def law(
         case: tuple[Method, Tensor, dict[str, Any]], extreme: tuple[float, float], rng: Any

@@ -44,7 +44,7 @@ def far_apart(n: int, spread: float | str) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("spread", SPREADS)
 def test_weights_are_exact_at_any_spread(spread: float | str, baseline: str) -> None:
     """Within 1e-14 of the largest weight of each group, for every K."""
-    for n in (2, 3, 5, 8):
+    for n in (2, 3, 6):
         rewards, ratios = far_apart(n, spread)
         for k in ks(n, baseline):
             right = exact(rewards, ratios, k, baseline)
@@ -91,7 +91,7 @@ def test_centred_sees_gaps_alone_at_ratios_of_one_and_little_else_near_them() ->
 def test_products_next_to_zero_are_exact_or_an_error(log10: float, baseline: str) -> None:
     """Never a number that has lost its digits."""
     right = refused = asked = 0
-    for n in (2, 8):
+    for n in (2, 6):
         generator = torch.Generator().manual_seed(n)
         rewards, near = torch.rand(2, 2, n, generator=generator, dtype=torch.float64)
         ratios = 10.0**log10 * (0.5 + near)
@@ -108,7 +108,7 @@ def test_products_next_to_zero_are_exact_or_an_error(log10: float, baseline: str
                 assert bool(((found - slow).abs() <= 1e-14 * largest).all()), k
                 right += 1
     assert right + refused == asked
-    assert refused or 7 * log10 > -300
+    assert refused or 5 * log10 > -300
 
 
 @BASELINES
@@ -140,7 +140,7 @@ def test_ratios_of_one_give_the_on_policy_weights(form: str, n: int, k: int) -> 
             torch.testing.assert_close(found, expected, rtol=0.0, atol=tolerance)
 
 
-@pytest.mark.parametrize(("n", "k"), [(6, 3), (64, 63), (400, 200), (1_024, 500)])
+@pytest.mark.parametrize(("n", "k"), [(6, 3), (64, 63), (1_024, 500)])
 def test_value_is_own_weight_plus_the_value_of_the_others(n: int, k: int) -> None:
     """I2 off-policy: value = s_i + (n-K)/n * (value of the others); sums of 300 digits included."""
     generator = torch.Generator().manual_seed(n)

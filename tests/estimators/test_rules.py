@@ -125,8 +125,8 @@ def test_subloo_at_65536_against_exact_integers(k: int) -> None:
         assert float(found[j]) == pytest.approx(float(exact), rel=1e-10, abs=1e-300)
 
 
-@pytest.mark.parametrize("k", [2, 64, 1024, 4096])
-@pytest.mark.parametrize("form", ["maxk", "median", "trimmed_mean[0.2]", "cvar_upper[0.9]"])
+@pytest.mark.parametrize("k", [2, 1024, 4096])
+@pytest.mark.parametrize("form", ["maxk", "trimmed_mean[0.2]"])
 def test_large_groups_are_finite_and_consistent(form: str, k: int) -> None:
     n, method = 4096, Method.parse(form, "none", k)
     rewards = draw(n, seed=k) - 6.0

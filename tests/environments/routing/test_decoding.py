@@ -213,20 +213,6 @@ def test_lean_steps_lead_through_the_states_of_rl4co(name, size, dtype):
     assert lean["done"].all()
 
 
-def states_of(environment, policy):
-    """The kind of states that actions are chosen in."""
-    kinds = set()
-    replay = decoding.replayed(sampled(begun(environment, policy))[0].actions)
-
-    def act(state):
-        kinds.add(type(state))
-        return replay(state)
-
-    begun(environment, policy).decode(act)
-    (kind,) = kinds
-    return kind
-
-
 def on_pointer(**changes):
     """Attributes of a policy's pointer."""
     return lambda policy: vars(policy.decoder.pointer).update(changes)
@@ -252,10 +238,9 @@ def with_a_bias(policy):
 def test_other_decoders_are_called_themselves(change):
     environment = make("tsp", "float32")
     policy = environment.policy(0)
-    assert states_of(environment, policy) is dict
+    assert begun(environment, policy).pointer.plain
     change(policy)
     assert begun(environment, policy).pointer is None
-    assert states_of(environment, policy) is TensorDict
     called = []
     policy.decoder.pointer.register_forward_hook(lambda *_: called.append(1))
     instances = environment.instances(B, 1)
@@ -263,6 +248,12 @@ def test_other_decoders_are_called_themselves(change):
     assert len(called) >= 6
     assert torch.equal(tokens.log_probs.sum(-1), rollouts.log_probs)
     assert tokens.log_probs.requires_grad
+
+
+def kinds_of_states(environment, policy):
+    kinds, replay = set(), decoding.replayed(torch.arange(6).expand(B * N, -1))
+    begun(environment, policy).decode(lambda state: kinds.add(type(state)) or replay(state))
+    return kinds
 
 
 def test_what_is_another_is_asked_itself():
@@ -273,11 +264,11 @@ def test_what_is_another_is_asked_itself():
     embedding = policy.decoder.context_embedding
     embedding.__class__ = type("Other", (type(embedding),), {})
     assert_agrees(environment, policy, "float64")
-    assert states_of(environment, policy) is TensorDict
-    environment.env = type("Detour", (TSPEnv,), {})(
-        generator_params={"num_loc": 6}, check_solution=False
-    )
-    assert states_of(environment, environment.policy(0)) is TensorDict
+    assert not begun(environment, policy).pointer.plain
+    policy = environment.policy(0)
+    for kind, states in ((TSPEnv, dict), (type("Detour", (TSPEnv,), {}), TensorDict)):
+        environment.env = kind(generator_params={"num_loc": 6}, check_solution=False)
+        assert kinds_of_states(environment, policy) == {states}
 
 
 @every_started_row
