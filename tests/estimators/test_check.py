@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 
 from maxk_lab.catalogue import Catalogue
-from maxk_lab.errors import LabError
 from maxk_lab.estimators import catalogue
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline
 from maxk_lab.estimators.check.run import check_pair, run_checks
@@ -33,11 +32,8 @@ def test_what_is_checked_of_one_estimator_or_one_baseline(monkeypatch: pytest.Mo
         pairs.clear()
         (shared,) = run_checks(**names)
         assert (shared.ok, shared.name, shared.row) == (True, "bias seen", "reinforce / otb_token")
-        assert len(set(pairs)) == len(pairs)
         return set(pairs)
 
-    assert ("reinforce", "centred") in checked(estimator="reinforce")
-    assert {estimator for estimator, _ in pairs} == {"reinforce"}
     # The examples of a form of objective are checked with what the others are sums of.
     basic = {("top_m[3]", baseline) for baseline in ("none", "centred", "subloo")}
     assert checked(estimator="top_m[3]") == basic
@@ -48,10 +44,6 @@ def test_what_is_checked_of_one_estimator_or_one_baseline(monkeypatch: pytest.Mo
     assert {("maxk", "subloo"), ("median", "subloo")} <= checked(baseline="subloo")
     assert ("reinforce", "subloo") not in pairs
     assert {baseline for _, baseline in pairs} == {"subloo"}
-    with pytest.raises(LabError, match="did you mean reinforce"):
-        run_checks("reinforc")
-    with pytest.raises(LabError, match="did you mean subloo"):
-        run_checks(baseline="sublo")
 
 
 def raises(*_: object, **__: object) -> None:

@@ -97,19 +97,6 @@ def test_lengths_count_the_end_and_cut_completions_are_told():
     assert 0 < rollouts.truncated.double().mean() < 1
 
 
-def test_the_entropy_of_a_token_is_that_of_its_distribution():
-    environment = toy(temperature=0.7)
-    policy, instances = environment.policy(0), environment.instances(1, 1)
-    listed, _ = environment.enumerate(instances)
-    tokens = environment.tokens(policy, instances, listed.unsqueeze(0))
-    probabilities = tokens.log_probs.sum(-1)[0].exp()
-    # The entropy of whole completions is the expected sum of the entropies of their tokens (chain
-    # rule).
-    assert (probabilities * tokens.entropy.sum(-1)[0]).sum().item() == pytest.approx(
-        -(probabilities * probabilities.log()).sum().item(), abs=1e-12
-    )
-
-
 def test_the_weights_of_a_seed_do_not_depend_on_the_floating_point_type():
     single, double = toy(dtype="float32").policy(3), toy(dtype="float64").policy(3)
     for a, b in zip(single.parameters(), double.parameters()):

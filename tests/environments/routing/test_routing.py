@@ -40,20 +40,6 @@ def test_every_trajectory_belongs_to_its_own_instance_as_in_rl4co(tsp5):
     assert all(torch.equal(instances[key], copy[key]) for key in set(copy.keys()))
 
 
-def test_the_score_of_one_instance_does_not_depend_on_the_others(tsp5):
-    policy, instances = tsp5.policy(0), tsp5.instances(3, 1)
-    actions = tsp5.rollout(policy, instances, 2, seed=2).actions
-    parameters = list(policy.parameters())
-
-    def score(values):
-        how = {"allow_unused": True, "materialize_grads": True}
-        return torch.cat([g.ravel() for g in torch.autograd.grad(values[0, 0], parameters, **how)])
-
-    together = score(tsp5.log_probs(policy, instances, actions))
-    alone = score(tsp5.log_probs(policy, instances[:1], actions[:1]))
-    torch.testing.assert_close(together, alone, rtol=1e-9, atol=1e-11)
-
-
 def largest(row):
     """Parameters of the largest setting that the row calls enumerable."""
     fewer = {"n_sets_to_choose": 2} if row.name == "mcp" else {}
