@@ -79,11 +79,19 @@ def show(found: Audit) -> None:
     value = "pass@K" if found.binary else "Max@K"
     tell("")
     tell(f"{value}, with 95 % intervals over prompts", bold=True)
-    _print_curve(found.curve)
+    curve, rows = found.curve, found.rows
+    steps = [step for step in dict.fromkeys(curve.step) if step != -1] or [-1]
+    some = {steps[round(at * (len(steps) - 1) / (_STEPS - 1))] for at in range(_STEPS)}
+    curve = curve[curve.step.isin(some | {-1})].sort_values("step", kind="stable")
+    points = zip(curve.value, curve.low, curve.high, strict=True)
+    texts = [_told(*point) for point in points]
+    names = ["all" if step == -1 else step for step in curve.step]
+    _print_by_k(curve.assign(step=names), "step", texts)
     tell("")
     norms = "taken to be equal" if found.equal_norms else "as logged"
     tell(f"Groups with a signal, and noise over the lowest (score norms {norms})", bold=True)
-    _print_rows(found.rows)
+    shares = zip(rows.signal, rows.relative, strict=True)
+    _print_by_k(rows, "baseline", [f"{signal:.0%}  {noise:.3g} x" for signal, noise in shares])
     tell("")
     if found.trained is not None:
         row, k, factor = found.trained
@@ -92,34 +100,11 @@ def show(found: Audit) -> None:
     tell(f"Take: {found.advice}")
 
 
-def _print_curve(curve: pd.DataFrame) -> None:
-    steps = [step for step in dict.fromkeys(curve.step) if step != -1] or [-1]
-    told = [steps[round(i * (len(steps) - 1) / (_STEPS - 1))] for i in range(_STEPS)]
-    ks = sorted(set(curve.k))
-    lines = []
-    for step in dict.fromkeys([-1, *told]):
-        rows = curve[curve.step == step].set_index("k")
-        cells = [
-            _told(rows.value[k], rows.low[k], rows.high[k]) if k in rows.index else "" for k in ks
-        ]
-        lines.append(["all" if step == -1 else f"{step}", *cells])
-    print_table(["step", *(f"K = {k}" for k in ks)], lines)
-
-
-def _print_rows(rows: pd.DataFrame) -> None:
-    ks = sorted(set(rows.k))
-    by_place = rows.set_index(["baseline", "k"])
-    lines = []
-    for baseline in dict.fromkeys(rows.baseline):
-        cells = []
-        for k in ks:
-            if (baseline, k) in by_place.index:
-                row = by_place.loc[(baseline, k)]
-                cells.append(f"{row.signal:.0%}  {row.relative:.3g} x")
-            else:
-                cells.append("")
-        lines.append([str(baseline), *cells])
-    print_table(["baseline", *(f"K = {k}" for k in ks)], lines)
+def _print_by_k(frame: pd.DataFrame, by: str, texts: list[str]) -> None:
+    """Print a text of each line in a table with a column for every K."""
+    table = frame.assign(text=texts).pivot(index=by, columns="k", values="text").fillna("")
+    rows = ([name, *table.loc[name]] for name in dict.fromkeys(frame[by]))
+    print_table([by, *(f"K = {k}" for k in table)], rows)
 
 
 def _told(value: float, low: float, high: float) -> str:

@@ -14,7 +14,7 @@ from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell, wa
 from maxk_lab.cli.runs import choice, planned, skipped_as_json
 from maxk_lab.sweeps.plan.cells import Unit
 from maxk_lab.sweeps.plan.changes import stale_lines
-from maxk_lab.sweeps.plan.needs import MOST_JOBS, packs, short_of_memory
+from maxk_lab.sweeps.plan.needs import packs, short_of_memory
 from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -198,8 +198,7 @@ def effort_left(plan: Plan, run: RunDirectory, state: Mapping[str, str], jobs: i
     if "pack" not in parameters or not times:
         hours = (work / workers if backend == "local" else work) / 3600
         return Effort(backend, workers, work / workers, hours, measured)
-    each = None if parameters["pack"] == "auto" else parameters["pack"]
-    packed = packs([*times], [*times.values()], MOST_JOBS, at_once=workers, each=each)
+    packed = packs([*times], [*times.values()], at_once=workers, each=parameters["pack"])
     workers = min(workers, len(packed))
     work += START_SECONDS * len(packed)
     longest = START_SECONDS + max(sum(times[unit] for unit in pack) for pack in packed)

@@ -114,10 +114,10 @@ def size(count: float) -> str:
 def packs(
     units: Sequence[Packed],
     seconds: Sequence[float],
-    most: int,
+    most: int = MOST_JOBS,
     *,
     at_once: int = 1,
-    each: int | None = None,
+    each: int | str = "auto",
 ) -> list[list[Packed]]:
     """Return units in at most `most` packs of about the same time, each in the given order.
 
@@ -126,7 +126,7 @@ def packs(
     is the number of units of a pack, whatever they take; more where there were too many packs.
     """
     count = len(units)
-    if each is not None:
+    if isinstance(each, int):
         wanted = -(-count // each)
     elif count > at_once:
         wanted = int(sum(seconds) // WORTH_A_START)

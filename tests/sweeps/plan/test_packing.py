@@ -11,16 +11,18 @@ from maxk_lab.sweeps.plan.needs import WORTH_A_START, packs
 TIMES = st.lists(st.floats(0, 1e5, allow_nan=False), max_size=60)
 
 
-@given(TIMES, st.integers(1, 40), st.integers(1, 40), st.one_of(st.none(), st.integers(1, 20)))
+@given(
+    TIMES, st.integers(1, 40), st.integers(1, 40), st.one_of(st.just("auto"), st.integers(1, 20))
+)
 def test_every_unit_is_in_one_pack(
-    seconds: list[float], most: int, at_once: int, each: int | None
+    seconds: list[float], most: int, at_once: int, each: int | str
 ) -> None:
     units = list(range(len(seconds)))
     found = packs(units, seconds, most, at_once=at_once, each=each)
     assert sorted(unit for pack in found for unit in pack) == units
     assert all(pack == sorted(pack) and pack for pack in found)
     assert len(found) <= most
-    if each is None and units:
+    if each == "auto" and units:
         # The longest is at most a unit longer than the mean.
         loads = [sum(seconds[unit] for unit in pack) for pack in found]
         assert max(loads) <= sum(seconds) / len(found) + max(seconds) + 1e-6

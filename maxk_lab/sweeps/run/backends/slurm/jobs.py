@@ -26,7 +26,7 @@ from typing import Any
 from maxk_lab.errors import LabError, RefusedError
 from maxk_lab.files import write_atomically
 from maxk_lab.sweeps.backends import slurm_seconds
-from maxk_lab.sweeps.plan.needs import MOST_JOBS, guessed_seconds, packs
+from maxk_lab.sweeps.plan.needs import guessed_seconds, packs
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.backends.backend import Job, Jobs, State, Task
 from maxk_lab.sweeps.run.backends.slurm.pack import Pack, seconds_to_leave, workers_of
@@ -163,14 +163,9 @@ def packed(run: RunDirectory, tasks: Sequence[Task], execution: Execution) -> li
     """Return tasks in packs, as `maxk-lab plan` shows them."""
     plan = make_plan(run.spec())
     times, _ = seconds_of_units(plan, run, statuses(plan, run))
-    pack = execution.parameters["pack"]
-    return packs(
-        tasks,
-        [times.get(task.key, guessed_seconds(task.work, len(task.cells))) for task in tasks],
-        MOST_JOBS,
-        at_once=execution.parameters["array"],
-        each=None if pack == "auto" else pack,
-    )
+    seconds = [times.get(task.key, guessed_seconds(task.work, len(task.cells))) for task in tasks]
+    slurm = execution.parameters
+    return packs(tasks, seconds, at_once=slurm["array"], each=slurm["pack"])
 
 
 def _submit(run: RunDirectory, array: Sequence[Sequence[Task]], execution: Execution) -> list[Job]:
