@@ -80,13 +80,13 @@ def show(found: Audit) -> None:
     tell("")
     tell(f"{value}, with 95 % intervals over prompts", bold=True)
     curve, rows = found.curve, found.rows
-    steps = [step for step in dict.fromkeys(curve.step) if step != -1] or [-1]
-    some = {steps[round(at * (len(steps) - 1) / (_STEPS - 1))] for at in range(_STEPS)}
+    known = [step for step in dict.fromkeys(curve.step) if step != -1] or [-1]
+    some = {known[round(at * (len(known) - 1) / (_STEPS - 1))] for at in range(_STEPS)}
     curve = curve[curve.step.isin(some | {-1})].sort_values("step", kind="stable")
     points = zip(curve.value, curve.low, curve.high, strict=True)
     texts = [_told(*point) for point in points]
-    names = ["all" if step == -1 else step for step in curve.step]
-    _print_by_k(curve.assign(step=names), "step", texts)
+    labels = ["all" if step == -1 else step for step in curve.step]
+    _print_by_k(curve.assign(step=labels), "step", texts)
     tell("")
     norms = "taken to be equal" if found.equal_norms else "as logged"
     tell(f"Groups with a signal, and noise over the lowest (score norms {norms})", bold=True)
