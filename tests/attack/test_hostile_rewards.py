@@ -1,22 +1,28 @@
-"""A reward function can spoil its own cells, and nothing else, whatever it does."""
+"""A reward function can spoil its own cells, and nothing else, whatever it does.
+
+Each is the body of a function of what is `given`, and what must become of its cells. What one does
+beside the right `answer` changes nothing: its metrics are those of a function that only answers.
+"""
 
 from __future__ import annotations
 
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from attacked_runs import SECONDS_TO_END, complaints
-from hostile_rewards import HOSTILE, Hostile, module_of
-from launched import HangError, Launch, Launched
+from launched import HangError, Launch
 from stored import all_records
 
-HEAD = """\
+SWEEP = """\
 name: hostile
 seeds: [0]
+environment: {{name: gaussian}}
+policy: {{mean: 0.5, scale: 0.2}}
+vary: {{environment.reward: {rewards}}}
 gradient:
   instances: 2
   pool: 16
@@ -24,65 +30,120 @@ gradient:
 execution: {{timeout: {timeout}, reward_timeout: {reward_timeout}}}
 tracking: {{wandb: disabled}}
 """
-GAUSSIAN = """\
-environment: {{name: gaussian}}
-policy: {{mean: 0.5, scale: 0.2}}
-vary: {{environment.reward: {rewards}}}
+HEAD = """\
+import ctypes, itertools, os, random, re, signal, subprocess, sys, threading, time
+
+def answer(given):
+    return given.sum(-1) if hasattr(given, "sum") else [float(len(text)) for text in given]
+
+class NeedsTwo(Exception):
+    def __init__(self, first, second):
+        self.both = first, second
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
 """
+CALM = "return answer(given)"
 # So much address space has a worker, far more than it needs.
 LIMITED = ["bash", "-c", 'ulimit -v 16000000; exec "$@"', "bash"]
-# So many at scale 1, in each family: of those that take a worker with them, and of all others.
+# So many at scale 1: of those that take a worker with them, and of all others.
 COSTLY, CHEAP = 1, 8
 
 
-def written(folder: Path, hostile: list[Hostile], timeout: float, *, calm: bool = False) -> Path:
-    """Write a sweep with a unit for each function, and return the folder of its run."""
+@dataclass(frozen=True)
+class Hostile:
+    """A reward function: its body, and words in the reason why its cells fail; None: they do not.
+
+    One that ends or blocks the worker is `costly`, and one that may do either has `any` end.
+    """
+
+    name: str
+    body: str
+    says: str | None = ""
+    costly: bool = False
+    at_import: bool = False
+    any: bool = False
+
+    def module(self, *, calm: bool) -> str:
+        """The text of a module with the function, which only answers if it is to be calm."""
+        body = f"{self.body}; {CALM}" if self.says is None or self.any else self.body
+        at_import, body = (body, CALM) if self.at_import else ("", body)
+        at_import, body = ("", CALM) if calm else (at_import, body)
+        return f"{HEAD}{at_import}\n\ndef {self.name}(given):\n    {body}\n"
+
+
+HOSTILE = [
+    # It raises, or gives what is no reward.
+    Hostile("exits", "sys.exit(0)", "SystemExit"),
+    Hostile("interrupts", "raise KeyboardInterrupt", "KeyboardInterrupt"),
+    Hostile("raises_unpicklable", "raise NeedsTwo(1, lambda: 2)", "NeedsTwo"),
+    Hostile("raises_mute", "raise Mute", "Mute"),
+    Hostile("raises_surrogate", r"raise ValueError('bad \ud800 text')", "bad"),
+    Hostile("raises_much", "raise ValueError('much' * 1_000_000)", "much"),
+    Hostile("recurses", "return recurses(given)", "RecursionError"),
+    Hostile("gives_nan", "return [float('nan')] * len(given)"),
+    Hostile("gives_lambdas", "return [lambda: 1] * len(given)"),
+    Hostile("gives_nothing", "return None"),
+    Hostile("bursts_memory", "return [bytearray(10**12)]", "MemoryError"),
+    # It gives the right answer, and does something beside.
+    Hostile("prints_much", "print('x' * 10_000_000); os.write(1, b'y' * 100_000)", None),
+    Hostile("moves_away", "os.chdir('/')", None),
+    Hostile("changes_randomness", "import torch; torch.manual_seed(1); random.seed(1)", None),
+    Hostile("ignores_signals", "signal.signal(signal.SIGTERM, signal.SIG_IGN)", None),
+    Hostile("starts_process", "subprocess.Popen(['sleep', '900'])", None),
+    Hostile("forks", "os.fork() or time.sleep(900)", None),
+    # The worker does not survive it, or does not come back.
+    Hostile("leaves", "os._exit(0)", costly=True),
+    Hostile("is_killed", "os.kill(os.getpid(), signal.SIGKILL)", costly=True),
+    Hostile("crashes", "ctypes.string_at(0)", costly=True),
+    Hostile("forks_twice", "os.fork()", costly=True, any=True),
+    Hostile("sleeps", "time.sleep(900)", costly=True),
+    # A match that takes longer than the world lasts.
+    Hostile("waits_in_c", "re.match('(a+)+$', 'a' * 60 + 'b')", costly=True),
+    Hostile("stops_itself", "os.kill(os.getpid(), signal.SIGSTOP)", costly=True),
+    Hostile("import_exits", "sys.exit(0)", "SystemExit", at_import=True),
+    Hostile("import_raises", "raise RuntimeError('not today')", "today", at_import=True),
+    Hostile("import_leaves", "os._exit(0)", costly=True, at_import=True),
+    Hostile("import_waits", "time.sleep(900)", costly=True, at_import=True),
+]
+
+
+def written(folder: Path, hostile: list[Hostile], timeout: float, *, calm: bool = False) -> None:
+    """Write a sweep with a unit for each function."""
     folder.mkdir(exist_ok=True)
-    names = [each.name for each in hostile]
     for each in hostile:
-        text = module_of(each, calm=calm)
+        text = each.module(calm=calm)
         (folder / f"hostile_{each.name}.py").write_text(text, encoding="utf-8")
-    rewards = [f"hostile_{name}:{name}" for name in names]
-    sweep = GAUSSIAN.format(rewards=rewards) + HEAD.format(
-        timeout=20 * timeout, reward_timeout=timeout
-    )
-    (folder / "hostile.yaml").write_text(sweep, encoding="utf-8")
-    return folder / "results" / "hostile"
+    rewards = [f"hostile_{each.name}:{each.name}" for each in hostile]
+    text = SWEEP.format(rewards=rewards, timeout=20 * timeout, reward_timeout=timeout)
+    (folder / "hostile.yaml").write_text(text, encoding="utf-8")
 
 
-def by_name(run: Path) -> dict[str, dict[str, Any]]:
-    """Return the record of each function's one cell."""
-    records = map(asdict, all_records(run))
-    return {one["cell"]["environment"]["reward"].partition(":")[2]: one for one in records}
+def by_name(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the record of each function's one cell, without its id, which holds a hash of code."""
+    records = map(asdict, all_records(folder / "results" / "hostile"))
+    found = {one["cell"]["environment"]["reward"].partition(":")[2]: one for one in records}
+    for record in found.values():
+        (record["metrics"] or {}).pop("cell", None)
+    return found
 
 
-def measured(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the metrics of a record without the id of its cell, which holds the code's hash."""
-    return {name: value for name, value in record["metrics"].items() if name != "cell"}
-
-
-def judged(run: Path, calm: Path, hostile: list[Hostile]) -> Iterator[str]:
+def judged(found: dict[str, Any], right: dict[str, Any], hostile: list[Hostile]) -> Iterator[str]:
     """Yield what is wrong with the records of hostile functions."""
-    found, right = by_name(run), by_name(calm)
     for each in hostile:
         if (record := found.get(each.name)) is None:
             yield f"lost: {each.name} has no record"
             continue
         error = str(record["error"])
-        if record["status"] not in each.status:
+        if record["status"] != ("done" if each.says is None else "failed") and not each.any:
             yield f"wrong: {each.name} is {record['status']}: {error[-1000:]}"
         elif record["status"] == "failed":
-            if each.says not in error or not error.strip():
+            if (each.says or "") not in error or not error.strip():
                 yield f"silent: {each.name} failed with {error[-1000:]!r}, without {each.says!r}"
-        elif measured(record) != measured(right[each.name]):
+        elif record["metrics"] != right[each.name]["metrics"]:
             yield f"wrong: {each.name} changed the metrics"
-
-
-def left(launched: Launched) -> Iterator[str]:
-    """Yield what is wrong with what a run has said and left, whatever its end."""
-    yield from complaints(launched)
-    if launched.gone_after(SECONDS_TO_END) > SECONDS_TO_END:
-        yield f"leftover: {len(launched.started())} processes"
 
 
 def test_rewards(launch: Launch, tmp_path: Path, dice: random.Random, attack_scale: int) -> None:
@@ -96,25 +157,25 @@ def test_rewards(launch: Launch, tmp_path: Path, dice: random.Random, attack_sca
 
 
 def struck(launch: Launch, folder: Path, hostile: list[Hostile], jobs: str) -> Iterator[str]:
-    """Run a sweep of hostile functions, and yield what is wrong with it."""
-    calm = written(folder / "calm", hostile, timeout=30, calm=True)
-    in_peace = launch("run", "hostile.yaml", folder=folder / "calm", limit=200)
+    """Run a sweep of hostile functions, and yield what is wrong with it and what it leaves."""
+    calm, wild = folder / "calm", folder / "hostile"
+    written(calm, hostile, timeout=30, calm=True)
+    in_peace = launch("run", "hostile.yaml", folder=calm, limit=200)
     if in_peace.wait() != 0:
         yield f"exit code: {in_peace.process.returncode} in peace: {in_peace.err[-2000:]}"
-    run = written(folder / "hostile", hostile, timeout=2)
-    launched = launch(
-        *["run", "hostile.yaml", "--jobs", jobs, "--json"],
-        folder=folder / "hostile",
-        before=LIMITED,
-        limit=280,
-    )
+    written(wild, hostile, timeout=2)
+    words = ("run", "hostile.yaml", "--jobs", jobs, "--json")
+    launched = launch(*words, folder=wild, before=LIMITED, limit=280)
     try:
         if (code := launched.wait()) != 1:
             yield f"exit code: {code}, {launched.err[-2000:]}"
-        yield from left(launched)
-        yield from judged(run, calm, hostile)
-        told, failed = json.loads(launched.out)["failed"], by_name(run).values()
-        if len(told) != sum(record["status"] == "failed" for record in failed):
+        yield from complaints(launched)
+        if launched.gone_after(SECONDS_TO_END) > SECONDS_TO_END:
+            yield f"leftover: {len(launched.started())} processes"
+        found = by_name(wild)
+        yield from judged(found, by_name(calm), hostile)
+        told = json.loads(launched.out)["failed"]
+        if len(told) != sum(record["status"] == "failed" for record in found.values()):
             yield f"wrong: {len(told)} cells are said to have failed"
     except HangError as error:
         yield f"hang: {error}"

@@ -68,18 +68,16 @@ def of_group(number: signal.Signals) -> Blow:
     return lambda launched, dice: launched.send_group(number)
 
 
-def to_one_worker(launched: Launched, dice: random.Random, number: signal.Signals) -> None:
+def killed_worker(
+    launched: Launched, dice: random.Random, number: signal.Signals = signal.SIGKILL
+) -> None:
     """Strike a worker or their fork server."""
     if workers := launched.started():
         launched.send(number, dice.choice(workers))
 
 
-def killed_worker(launched: Launched, dice: random.Random) -> None:
-    to_one_worker(launched, dice, signal.SIGKILL)
-
-
 def frozen_worker(launched: Launched, dice: random.Random) -> None:
-    to_one_worker(launched, dice, signal.SIGSTOP)
+    killed_worker(launched, dice, signal.SIGSTOP)
     time.sleep(0.1)
     launched.send_group(signal.SIGINT)
 
@@ -93,56 +91,44 @@ def impatient(launched: Launched, dice: random.Random) -> None:
 MOMENTS: list[Moment] = [starting, working, recording, writing]
 # Each with the exit codes that it may end with; 0 where the run was at its end already. Before the
 # program has begun, a signal is Python's: it ends with the signal.
+KILLED = {0, -signal.SIGKILL}
+TERMINATED, HUNG_UP, STRUCK = (
+    {0, INTERRUPTED, -number} for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+)
 BLOWS: dict[str, tuple[Blow, set[int]]] = {
-    "killed": (of_process(signal.SIGKILL), {0, -signal.SIGKILL}),
-    "group killed": (of_group(signal.SIGKILL), {0, -signal.SIGKILL}),
+    "killed": (of_process(signal.SIGKILL), KILLED),
+    "group killed": (of_group(signal.SIGKILL), KILLED),
     "worker killed": (killed_worker, {0}),
-    "terminated": (of_process(signal.SIGTERM), {0, INTERRUPTED, -signal.SIGTERM}),
-    "group terminated": (of_group(signal.SIGTERM), {0, INTERRUPTED, -signal.SIGTERM}),
-    "interrupted": (of_group(signal.SIGINT), {0, INTERRUPTED, -signal.SIGINT}),
-    "process interrupted": (of_process(signal.SIGINT), {0, INTERRUPTED, -signal.SIGINT}),
-    "interrupted thrice": (impatient, {0, INTERRUPTED, -signal.SIGINT}),
-    "hung up": (of_group(signal.SIGHUP), {0, INTERRUPTED, -signal.SIGHUP}),
-    "process hung up": (of_process(signal.SIGHUP), {0, INTERRUPTED, -signal.SIGHUP}),
-    "frozen worker": (frozen_worker, {0, INTERRUPTED, -signal.SIGINT}),
+    "terminated": (of_process(signal.SIGTERM), TERMINATED),
+    "group terminated": (of_group(signal.SIGTERM), TERMINATED),
+    "interrupted": (of_group(signal.SIGINT), STRUCK),
+    "process interrupted": (of_process(signal.SIGINT), STRUCK),
+    "interrupted thrice": (impatient, STRUCK),
+    "hung up": (of_group(signal.SIGHUP), HUNG_UP),
+    "process hung up": (of_process(signal.SIGHUP), HUNG_UP),
+    "frozen worker": (frozen_worker, STRUCK),
 }
 
 
 ONE_OF_TWO = ["killed", "group killed", "terminated", "interrupted"]
 
 
-class Killer:
-    """Strikes runs of one sweep, and keeps count."""
-
-    def __init__(self, launch: Launch, dice: random.Random) -> None:
-        self._launch, self._dice = launch, dice
-        self.problems: list[str] = []
-        self._blows: list[str] = []
-
-    def next_blow(self) -> str:
-        """Each as often as any other, in any order."""
-        if not self._blows:
-            self._blows = self._dice.sample(list(BLOWS), len(BLOWS))
-        return self._blows.pop()
-
-    def strike(self, run: Path) -> None:
-        """Start or resume the run, and strike it once."""
-        moment, name = self._dice.choice(MOMENTS), self.next_blow()
-        blow, codes = BLOWS[name]
-        jobs = str(self._dice.choice([1, 2]))
-        launched = self._launch("run", FILE, "--jobs", jobs, folder=run.parents[1])
-        try:
-            moment(launched, run, self._dice)
-            before = metrics(run)
-            blow(launched, self._dice)
-            # A run whose worker was killed goes on.
-            launched.wait(None if codes == {0} else LIMIT)
-            launched.gone_after(LIMIT)
-            found = list(judged(launched, codes, before, metrics(run)))
-        except HangError as error:
-            found = [f"hang: {error}"]
-            launched.end()
-        self.problems += [f"{problem} ({name}, {moment.__name__})" for problem in found]
+def strike(launch: Launch, run: Path, dice: random.Random, name: str) -> list[str]:
+    """Start or resume the run, strike it once, and return what is wrong."""
+    moment, (blow, codes) = dice.choice(MOMENTS), BLOWS[name]
+    launched = launch("run", FILE, "--jobs", dice.choice("12"), folder=run.parents[1])
+    try:
+        moment(launched, run, dice)
+        before = metrics(run)
+        blow(launched, dice)
+        # A run whose worker was killed goes on.
+        launched.wait(None if codes == {0} else LIMIT)
+        launched.gone_after(LIMIT)
+        found = list(judged(launched, codes, before, metrics(run)))
+    except HangError as error:
+        found = [f"hang: {error}"]
+        launched.end()
+    return [f"{problem} ({name}, {moment.__name__})" for problem in found]
 
 
 def judged(
@@ -164,30 +150,24 @@ def judged(
 
 
 def test_runs(
-    launch: Launch,
-    undisturbed: Path,
-    tmp_path: Path,
-    dice: random.Random,
-    attack_scale: int,
+    launch: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
 ) -> None:
-    killer, resumed, kills = Killer(launch, dice), 0, KILLS * attack_scale
-    while kills:
+    problems: list[str] = []
+    # Each blow as often as any other, in any order.
+    rounds = -(-KILLS * attack_scale // len(BLOWS))
+    blows = [name for _ in range(rounds) for name in dice.sample(list(BLOWS), len(BLOWS))]
+    blows = blows[: KILLS * attack_scale]
+    while blows:
         # The same run is struck some times, and then goes on to its end.
-        run = laid_out(tmp_path / str(resumed))
-        for _ in range(min(kills, dice.randint(3, 5))):
-            killer.strike(run)
-            kills -= 1
-        killer.problems += finishing(launch, run=run, undisturbed=undisturbed)
-        resumed += 1
-    assert not killer.problems, "\n".join(killer.problems)
+        run = laid_out(tmp_path / str(len(blows)))
+        for _ in range(min(len(blows), dice.randint(3, 5))):
+            problems += strike(launch, run, dice, blows.pop())
+        problems += finishing(launch, run=run, undisturbed=undisturbed)
+    assert not problems, "\n".join(problems)
 
 
 def test_one_of_two_is_struck(
-    launch: Launch,
-    undisturbed: Path,
-    tmp_path: Path,
-    dice: random.Random,
-    attack_scale: int,
+    launch: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
 ) -> None:
     problems = []
     for index in range(PAIRS * attack_scale):

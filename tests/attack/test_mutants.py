@@ -5,14 +5,15 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mutants import Mutant, mutants
+import yaml
 
 from maxk_lab.errors import LabError, SpecError
 from maxk_lab.sweeps.plan.needs import SECONDS, largest_need
@@ -30,6 +31,138 @@ RIGHT_LINE = 0.99
 # Seconds that a validation may take, and after which anything is stopped.
 SLOW, HANGS = 5.0, 60.0
 LONGEST_LINE, MOST_LINES = 2000, 21
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A sweep file that was changed; `lines` are those of its one fault, where it has one.
+
+    A value that is wrong whatever stands elsewhere is one fault, and so is a key that nothing
+    reads. Of what is left out, swapped, or merely another value, another line may be to blame.
+    """
+
+    seed: Path
+    what: str
+    text: str
+    lines: tuple[int, ...] = ()
+
+
+# Values that no setting takes, but for those that take any text or list.
+WRONG = (
+    *("null", "x y", "[]", "{}", "[[1]]", "{a: {b: 1}}", "[null]", "''", "'naïve ∞ 漢字 \\'"),
+    *("1e300", "-1e300", ".inf", "-.inf", ".nan", "4000000000000000000", "-1000000000000000000"),
+    *("[.inf]", "[.nan, 1]", "[-5]", "{.inf: 1}", "2001-12-14", "!!binary aGk=", "!!set {a}"),
+    *("!!python/object/apply:os.getcwd []", "*nowhere", "${oc.env:HOME}", "${nowhere}", "${"),
+    *("'${oc.decode:1}'", "[" * 60 + "]" * 60, "x" * 5_000, '"\\ud800"', "!!int x"),
+    *("[*nowhere]", "&a [*a]", "@x", "`x`", "%x", "? x", "|\n", "true", "[yes, no]"),
+)
+# Values that a setting may well take, alone or with the others.
+OTHER = ("0", "1", "-1", "2", "3", "0.5", "1.5", "7", "64", "1000", "10000000", "none", "auto", "~")
+JUNK = ("}\n", "]\n", "x\n", "- x\n", "? x\n", "\t\n", "...\nx: 1\n", "---\na: 1\n", "x: &x\n")
+LETTERS = "\0\xff:{}[],&*#?|-<>=!%@`'\"\\ \n\t0aZ~\x80é"
+
+# What was changed, the text that it made, and the lines of its fault.
+Made = tuple[str, str, tuple[int, ...]]
+Kind = Callable[[random.Random, str, "Place"], Made]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A key and its value in a seed: where their text begins and ends."""
+
+    key: yaml.ScalarNode
+    value: yaml.Node
+    block: bool
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        return self.key.start_mark.line + 1, self.value.start_mark.line + 1
+
+
+def places(node: yaml.Node) -> Iterator[Place]:
+    """Yield every key of a sweep file with its value, the lists of mappings looked into."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield Place(key, value, not node.flow_style)
+            yield from places(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from places(value)
+
+
+def mutants(dice: random.Random, seeds: list[Path]) -> Iterator[Mutant]:
+    """Yield mutants without end, of one seed after the other."""
+    texts = {seed: seed.read_text(encoding="utf-8") for seed in seeds}
+    known = {seed: [*places(yaml.compose(text, yaml.SafeLoader))] for seed, text in texts.items()}
+    while True:
+        for seed, text in texts.items():
+            yield Mutant(seed, *dice.choice(KINDS)(dice, text, dice.choice(known[seed])))
+
+
+def _replaced(text: str, node: yaml.Node, new: str) -> str:
+    start, end = node.start_mark.index, node.end_mark.index
+    # A block ends with the line that it ends on.
+    tail = "\n" if text[start:end].endswith("\n") else ""
+    return text[:start] + new + tail + text[end:]
+
+
+def _wrong_value(dice: random.Random, text: str, place: Place) -> Made:
+    value = dice.choice(WRONG)
+    what = f"{place.key.value}: {value[:40]}"
+    return what, _replaced(text, place.value, value), place.lines
+
+
+def _other_value(dice: random.Random, text: str, place: Place) -> Made:
+    value = dice.choice(OTHER)
+    return f"{place.key.value}: {value}", _replaced(text, place.value, value), ()
+
+
+def _renamed(dice: random.Random, text: str, place: Place) -> Made:
+    name = dice.choice([f"{place.key.value}x", f"x{place.key.value}", "ключ", "a b", "1", "null"])
+    what = f"{place.key.value} called {name}"
+    return what, _replaced(text, place.key, name), place.lines[:1]
+
+
+def _left_out(dice: random.Random, text: str, place: Place) -> Made:
+    start, end = place.key.start_mark.index, place.value.end_mark.index
+    rest = text[end:].lstrip(" ,") if not place.block else text[end:]
+    return f"without {place.key.value}", text[:start] + rest, ()
+
+
+def _doubled(dice: random.Random, text: str, place: Place) -> Made:
+    start, end = place.key.start_mark.index, place.value.end_mark.index
+    pair = text[start:end].rstrip()
+    between = "\n" + " " * place.key.start_mark.column if place.block else ", "
+    changed = text[:start] + pair + between + pair + text[start + len(pair) :]
+    line = place.lines[0] + pair.count("\n") + place.block
+    return f"{place.key.value} twice", changed, (line,)
+
+
+def _nested(dice: random.Random, text: str, place: Place) -> Made:
+    own = text[place.value.start_mark.index : place.value.end_mark.index]
+    if "\n" in own.strip():
+        return _wrong_value(dice, text, place)
+    form = dice.choice(["{{inside: {}}}", "[[{}]]", "{{{}: 1}}"])
+    return f"{place.key.value} nested", _replaced(text, place.value, form.format(own)), place.lines
+
+
+def _with_junk(dice: random.Random, text: str, place: Place) -> Made:
+    junk = dice.choice(JUNK)
+    return f"with {junk!r}", text + junk, ()
+
+
+def _scrambled(dice: random.Random, text: str, place: Place) -> Made:
+    for _ in range(dice.choice([1, 1, 2, 5, 50])):
+        at, letter = dice.randrange(len(text)), dice.choice(LETTERS)
+        gone = dice.choice([0, 1, 1, 20])
+        text = text[:at] + (letter if gone < 2 else "") + text[at + gone :]
+    return "scrambled", text, ()
+
+
+KINDS: tuple[Kind, ...] = (
+    *(_wrong_value, _wrong_value, _wrong_value, _wrong_value, _other_value, _other_value),
+    *(_renamed, _left_out, _doubled, _nested, _with_junk, _scrambled),
+)
 
 
 class TooLongError(BaseException):
@@ -97,11 +230,8 @@ def measured(plan: Plan) -> Iterator[Any]:
                 continue
             cells = [cell.as_dict() for cell in unit.cells[:20]]
             measure = STUDIES.get(kind).part("work").measure
-            yield from dict(measure(unit.as_dict(), cells, cache=None, event=_ignored)).values()
-
-
-def _ignored(*_: Any) -> None:
-    """Take no note of an event."""
+            found = measure(unit.as_dict(), cells, cache=None, event=lambda *_: None)
+            yield from dict(found).values()
 
 
 @pytest.mark.timeout(3600)

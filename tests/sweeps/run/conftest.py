@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from run_processes import logged
 
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
 
@@ -23,3 +27,15 @@ def plan(small: str) -> Plan:
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
     return RunDirectory(tmp_path / "results" / "small")
+
+
+@pytest.fixture
+def go(small: str, run: RunDirectory) -> Callable[..., Outcome]:
+    """Measures the sweep, with overrides, by a stand-in."""
+
+    def go(measure: str = "quick", *overrides: str, **options: Any) -> Outcome:
+        plan, where = make_plan(load_spec(small, overrides)), options.pop("run", run)
+        told = {"on_event": logged(run), **options}
+        return execute(plan, where, measure=f"fake_measures:{measure}", **told)
+
+    return go

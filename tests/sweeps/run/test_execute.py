@@ -30,14 +30,6 @@ gradient:
 Go = Callable[..., Outcome]
 
 
-@pytest.fixture
-def go(plan: Plan, run: RunDirectory) -> Go:
-    def go(measure: str = "quick", **options: Any) -> Outcome:
-        return execute(plan, options.pop("run", run), measure=f"fake_measures:{measure}", **options)
-
-    return go
-
-
 def test_a_run_tells_its_events_and_its_records_carry_what_they_are_of(
     go: Go, run: RunDirectory, plan: Plan
 ) -> None:
@@ -136,16 +128,10 @@ def test_forced_cells_find_nothing_of_theirs_in_the_cache(
 def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) -> None:
     go()
     told: list[tuple[str, dict[str, Any]]] = []
-    changed = load_spec(small, ["gradient.pool=32"])
-    outcome = execute(
-        make_plan(changed),
-        run,
-        measure="fake_measures:quick",
-        on_event=lambda *event: told.append(event),
-    )
+    outcome = go("quick", "gradient.pool=32", on_event=lambda *event: told.append(event))
     assert (len(outcome.done), len(outcome.stale), len(run.ids())) == (8, 8, 16)
     assert len(next(payload for name, payload in told if name == "stale")["cell_ids"]) == 8
-    assert run.spec() == changed
+    assert run.spec() == load_spec(small, ["gradient.pool=32"])
 
 
 @pytest.mark.parametrize(
