@@ -51,22 +51,23 @@ def _git(package: Path) -> dict[str, Any] | None:
     # A copy installed inside somebody's own repository is not tracked by it.
     if _run_git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return None
-    commit = _run_git(package, "rev-parse", "HEAD")
     # What was measured is no code: a report that is written again changes nothing that measures.
-    status = _run_git(package, "status", "--porcelain", "--", ":(top)", ":(top,exclude)results")
-    return {"commit": commit, "dirty": bool(status)} if commit else None
+    return _state_of(package, "--", ":(top)", ":(top,exclude)results")
 
 
 def _project() -> dict[str, Any] | None:
     """Return the same of the current folder's repository; None for the lab's own, and without."""
-    here = Path()
-    top = _run_git(here, "rev-parse", "--show-toplevel")
-    commit = _run_git(here, "rev-parse", "HEAD") if top else None
-    if not top or not commit or Path(maxk_lab.__file__).parent.parent == Path(top):
+    top = _run_git(Path(), "rev-parse", "--show-toplevel")
+    if not top or Path(maxk_lab.__file__).parent.parent == Path(top):
         return None
     # Results and other new files make no other code; what a sweep names of them is hashed.
-    changed = _run_git(here, "status", "--porcelain", "--untracked-files=no")
-    return {"commit": commit, "dirty": bool(changed)}
+    return _state_of(Path(), "--untracked-files=no")
+
+
+def _state_of(folder: Path, *changes: str) -> dict[str, Any] | None:
+    commit = _run_git(folder, "rev-parse", "HEAD")
+    changed = _run_git(folder, "status", "--porcelain", *changes)
+    return {"commit": commit, "dirty": bool(changed)} if commit else None
 
 
 def _run_git(folder: Path, *arguments: str) -> str | None:

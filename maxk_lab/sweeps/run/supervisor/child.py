@@ -62,14 +62,13 @@ def run_unit(task: Task, line: socket, *, calls: bool) -> None:
     """
     work = _Work(task, line, calls=calls)
     watch(work)
-    # No cell's time pays for an import. What this raises is raised again below.
-    with suppress(BaseException):
-        load(task.measure)
-    work.tell("unit_started", pid=os.getpid())
-    work.since = time.monotonic()
     try:
         try:
-            measure = load(task.measure)
+            try:
+                measure = load(task.measure)
+            finally:  # no cell's time pays for an import
+                work.tell("unit_started", pid=os.getpid())
+                work.since = time.monotonic()
             # For the functions of the user: the lab draws from generators of its own. Neither
             # places nor the content of code change the seed.
             told = {name: value for name, value in task.unit.items() if name != "content"}

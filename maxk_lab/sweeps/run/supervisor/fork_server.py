@@ -1,7 +1,8 @@
 """A fork server: a process that has imported what units need, and whose copies measure them.
 
 It is a program of its own at the end of a socket pair. With each request comes the line to a child,
-and the answer is the number of the process that was forked, which has a process group of its own.
+and the first words on that are the number of the process that was forked, which has a process group
+of its own.
 When the driver's end closes, because the driver has ended or died, the server kills the groups of
 all its children. `ForkServer` and `Child` are the driver's ends; `main` is the program.
 """
@@ -137,22 +138,32 @@ class ForkServer:
         ours, theirs = socket.socketpair()
         with theirs, suppress(BrokenPipeError):  # it has ended, as the end of the line tells
             socket.send_fds(self.line, [json.dumps(devices).encode()], [theirs.fileno()])
-        pid = None
-        while pid is None and not self.ended:
-            if wait([self.line], _PATIENCE):
-                pid = self._told()
-            else:
-                self._lose()
-        if pid is None or pid < 0:
+        answer = b""
+        ours.settimeout(_PATIENCE)
+        with suppress(OSError):
+            answer = ours.recv(_PART)
+        if not answer:
+            self._lose()
+        if (pid := int(answer or -errno.ECHILD)) < 0:
             ours.close()
-            raise OSError(-(pid or -errno.ECHILD), os.strerror(-(pid or -errno.ECHILD)))
+            raise OSError(-pid, os.strerror(-pid))
         child = self._children[pid] = Child(pid, ours, devices)
         return child
 
     def listen(self) -> None:
         """Take in, without waiting, what it has told: how far it is, and who has ended."""
         while not self.ended and wait([self.line], 0):
-            self._told()
+            part = b""
+            with suppress(OSError):
+                part = self.line.recv(_PART)
+            if not part:
+                self._lose()
+            *lines, self._unread = (self._unread + part).split(b"\n")
+            for pid, code in map(json.loads, lines):
+                if pid == self.pid:
+                    self.ready = True
+                elif (child := self._children.pop(pid, None)) is not None:
+                    child.code = code
         # What a module has forked may hold the other end of the line.
         if self._process.poll() is not None:
             self._lose()
@@ -164,25 +175,6 @@ class ForkServer:
             self._process.wait(_GRACE)
         self._lose()
         self._process.wait()
-
-    def _told(self) -> int | None:
-        """Take in the next words. Return the answer to a request, if that is among them."""
-        answer = None
-        try:
-            part = self.line.recv(_PART)
-        except OSError:
-            part = b""
-        if not part:
-            self._lose()
-        *lines, self._unread = (self._unread + part).split(b"\n")
-        for name, *numbers in map(json.loads, lines):
-            if name == "ready":
-                self.ready = True
-            elif name == "started":
-                answer = int(numbers[0])
-            elif (child := self._children.pop(numbers[0], None)) is not None:
-                child.code = numbers[1]
-        return answer
 
     def _lose(self) -> None:
         """Take note of its end. What is left of it goes with it, and so do its children."""
@@ -230,7 +222,7 @@ def main(number: int, argument: str) -> None:
         # Whatever a module has made of it.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if going:
-            _tell(line, "ready")
+            _tell(line, os.getpid(), 0)
         while going:
             if select.select([line], [], [], _TICK if running else None)[0]:
                 going = _answered(line, running, forks=asked["forks"])
@@ -301,7 +293,8 @@ def _answered(line: socket.socket, running: set[int], *, forks: bool) -> bool:
             running.add(pid)
         except OSError as error:
             pid = -(error.errno or errno.EAGAIN)
-    _tell(line, "started", pid)
+        with suppress(OSError):  # the driver is gone
+            end.sendall(b"%d" % pid)
     return True
 
 
@@ -334,9 +327,10 @@ def _end_with_parent(number: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
 
 
-def _tell(line: socket.socket, name: str, *numbers: int) -> None:
+def _tell(line: socket.socket, pid: int, code: int) -> None:
+    """Tell that this process is ready, by its own number, or how a child has ended."""
     with suppress(OSError):  # the driver is gone, which the next look at the line tells
-        line.sendall(json.dumps([name, *numbers]).encode() + b"\n")
+        line.sendall(json.dumps([pid, code]).encode() + b"\n")
 
 
 def _collect(line: socket.socket, running: set[int]) -> None:
@@ -348,4 +342,4 @@ def _collect(line: socket.socket, running: set[int]) -> None:
         if pid in running:
             kill_group(pid)
             running.remove(pid)
-            _tell(line, "ended", pid, os.waitstatus_to_exitcode(status))
+            _tell(line, pid, os.waitstatus_to_exitcode(status))
