@@ -19,13 +19,13 @@ from maxk_lab.errors import RefusedError
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.supervisor import local
+from maxk_lab.sweeps.run.supervisor import fork_server, local
 from maxk_lab.sweeps.run.supervisor.fork_server import ForkServer
 from maxk_lab.sweeps.spec.load import load_spec
 
 BANDIT = """\
 name: quickly
-seeds: [0, 1, 2, 3]
+seeds: [0, 1]
 environment: {name: bandit, arms: 4}
 gradient: {instances: 2, pool: 32, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}
 """
@@ -105,13 +105,17 @@ def test_units_that_share_a_process_have_the_same_metrics(
     _, shared, one = run_of(BANDIT)
     monkeypatch.setattr(local, "SHARED_SECONDS", -1.0)
     _, apart, several = run_of(BANDIT)
-    assert (len(one), len(several)) == (1, 4)
+    assert (len(one), len(several)) == (1, 2)
     assert shared == apart
-    monkeypatch.setattr(local, "FORKS", False)
-    monkeypatch.setattr("maxk_lab.sweeps.run.supervisor.fork_server.FORKS", False)
-    _, spawned, slots = run_of(BANDIT)
-    assert len(slots) == 1
-    assert spawned == shared
+
+
+def test_where_nothing_forks_a_program_measures_all(
+    run_of: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (local, fork_server):
+        monkeypatch.setattr(module, "FORKS", False)
+    outcome, _, pids = run_of(SMALL, "fake_measures:quick")
+    assert (len(outcome.done), len(pids)) == (8, 1)
 
 
 @pytest.mark.parametrize(
