@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,21 +27,27 @@ def rates(name: str) -> dict[Method, float]:
     }
 
 
+@cache
+def tuned() -> list[dict]:
+    """The rows of the tuning."""
+    bundle = ROOT / "results/golden/tsp_tuning/tsp_tuning.zip"
+    rows: list[dict] = json.loads(maxk_lab.report(bundle).to("json"))["training"]
+    return rows
+
+
 @pytest.mark.parametrize(
     ("name", "steps"), [("tsp_training_tuned_800", 800), ("tsp_training_tuned", 3200)]
 )
 def test_each_method_has_the_rate_that_was_best_on_seeds_of_its_own(name: str, steps: int) -> None:
     """By the mean Max@64 over the seeds and the last two evaluations until so many steps."""
-    bundle = ROOT / "results/golden/tsp_tuning/tsp_tuning.zip"
-    tuned: dict[Method, dict[float, float]] = {}
-    seeds = set()
-    for row in json.loads(maxk_lab.report(bundle).to("json"))["training"]:
+    values: dict[Method, dict[float, float]] = {}
+    for row in tuned():
         told = {each["step"]: each["value"] for each in row["evaluations"] if each["k"] == 64}
-        value = (told[steps] + told[steps - 200]) / 2
         method = row["estimator"], row["baseline"], row["k"], row["start"]
-        tuned.setdefault(method, {})[row["learning_rate"]] = value
-        seeds |= {int(seed) for seed in row["cells"]}
-    assert all(len(of_rate) >= 4 for of_rate in tuned.values())
-    best = {method: max(of_rate, key=of_rate.__getitem__) for method, of_rate in tuned.items()}
+        value = (told[steps] + told[steps - 200]) / 2
+        values.setdefault(method, {})[row["learning_rate"]] = value
+    assert all(len(of_rate) >= 4 for of_rate in values.values())
+    best = {method: max(of_rate, key=of_rate.__getitem__) for method, of_rate in values.items()}
     assert rates(name) == best
+    seeds = {int(seed) for row in tuned() for seed in row["cells"]}
     assert not seeds & set(load_spec(ROOT / f"experiments/{name}.yaml").seeds)

@@ -35,12 +35,13 @@ def test_who_writes_a_block_tracking_asks_for_it(small: str) -> None:
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
-def test_a_resolved_spec_reads_back_to_itself(
+def test_every_experiment_is_valid_and_reads_back_to_itself(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(path.parents[path.parts[::-1].index("experiments")])
     monkeypatch.syspath_prepend(path.parent)  # of a module that lies beside a sweep file
     spec, resolved = load_spec(path), tmp_path / "spec.yaml"
+    assert spec.name == path.stem
     resolved.write_text(spec_to_yaml(spec), encoding="utf-8")
     assert load_spec(resolved) == read_spec(resolved) == spec
     assert make_plan(read_spec(resolved)).cells == make_plan(spec).cells
