@@ -11,7 +11,9 @@ import yaml
 from maxk_lab.sweeps.places import short_names, without_places
 
 
-def test_files_are_named_from_where_modules_are_found(tmp_path: Path) -> None:
+def test_files_are_named_from_where_they_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     try:
         yaml.safe_load("a: [")
     except yaml.YAMLError:
@@ -19,20 +21,12 @@ def test_files_are_named_from_where_modules_are_found(tmp_path: Path) -> None:
     assert 'File "yaml/__init__.py", line' in told
     assert str(Path(yaml.__file__).parents[1]) not in told
     assert "expected the node content" in told
-
-
-def test_own_files_and_home_are_named_from_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home, work = tmp_path / "home" / "ada", tmp_path / "home" / "ada" / "work"
-    work.mkdir(parents=True)
+    home = tmp_path / "home" / "ada"
+    (home / "work").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
-    monkeypatch.chdir(work)
-    told = without_places(f'File "{work}/fn.py", line 3\nno {home}/data.npz, no /usr/x')
+    monkeypatch.chdir(home / "work")
+    told = without_places(f'File "{home}/work/fn.py", line 3\nno {home}/data.npz, no /usr/x')
     assert told == 'File "fn.py", line 3\nno ~/data.npz, no /usr/x'
-
-
-def test_other_files_are_named_by_their_own_names() -> None:
     told = without_places("no /scratch/ada/x/data.npz; see https://a.org/b/c/d, /usr/lib/x/y.so")
     assert told == "no data.npz; see https://a.org/b/c/d, /usr/lib/x/y.so"
 
