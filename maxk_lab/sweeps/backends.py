@@ -81,9 +81,8 @@ def slurm_seconds(text: str) -> float:
 
 def _slurm_time(value: Any) -> str:
     """Return a time for a job of Slurm, as it is written; empty for the partition's own."""
-    allowed = 'must be a time such as "4:00:00", "1-12:00:00" or 4h'
-    # YAML 1.1 reads 4:00:00 without quotes as the number 14400, and Slurm 30 as minutes.
-    _check(isinstance(value, str), f"{allowed}, with quotes where it has colons", value)
+    allowed = "must be a time such as 4:00:00, 1-12:00:00 or 4h"
+    _check(isinstance(value, str), allowed, value)  # Slurm reads 30 as minutes
     try:
         count = slurm_seconds(value) if value else 60
     except ValueError:

@@ -39,7 +39,6 @@ def test_times_of_slurm(written: str, seconds: int) -> None:
     assert slurm_seconds(written) == seconds
 
 
-# 14400 is what YAML 1.1 makes of 4:00:00 without quotes.
 @pytest.mark.parametrize("written", [14_400, "30", "4:77:00", "soon", True, None, ["4h"], "1-2-3"])
 def test_other_times_of_slurm_are_refused(written: Any) -> None:
     with pytest.raises(LabError, match="time must be a time such as"):

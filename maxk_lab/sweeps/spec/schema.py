@@ -41,15 +41,6 @@ def _is_mapping(value: Any) -> Any:
     return value
 
 
-def _mode(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError(
-            f"must be one of {', '.join(WANDB_MODES)}; YAML reads on, off, yes and no as true and "
-            f"false, write {'online or offline' if value else 'disabled'} instead"
-        )
-    return value
-
-
 # What W&B takes as a name.
 _Name = Annotated[str, Field(min_length=1, max_length=128)]
 _OfPath = Annotated[_Name, Field(pattern=r"^[^/\\#?%:]*$")]
@@ -63,7 +54,7 @@ class Tracking(Model):
     the sweep, by its name unless given; `tags` come to those that every run has.
     """
 
-    wandb: Annotated[WandbMode, BeforeValidator(_mode)] = "offline"
+    wandb: WandbMode = "offline"
     project: _OfPath = "maxk-lab"
     entity: _OfPath | None = None
     group: _Name | None = None

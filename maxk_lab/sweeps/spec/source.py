@@ -27,22 +27,26 @@ _NO_INTERPOLATION = (
     "a text may not hold ${: a sweep file is read as it is written and means the same everywhere; "
     "write the value itself, or give it with --set"
 )
-_FLOAT = "tag:yaml.org,2002:float"
-_NUMBER = re.compile(
-    r"^(?:[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+"
-    r"|[-+]?\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
-)
+# The plain scalars that are no texts, by their tags: as in YAML 1.2, but for 017 and 1_000.
+_SCALARS = {
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)",
+    "float": r"[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+"
+    r"|[-+]?\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+}
+_ABOVE = "tag:yaml.org,2002:"
 
 
 class Loader(yaml.SafeLoader):
-    """YAML 1.1, but 1e-3 is a number, and a date is only text."""
+    """YAML in which 1e-3 is a number, and a date, 4:00:00, on, off, yes and no are texts."""
 
 
 Loader.yaml_implicit_resolvers = {
-    first: [pair for pair in pairs if pair[0] not in ("tag:yaml.org,2002:timestamp", _FLOAT)]
+    first: [pair for pair in pairs if pair[0] in (f"{_ABOVE}null", f"{_ABOVE}merge")]
     for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-Loader.add_implicit_resolver(_FLOAT, _NUMBER, list("-+0123456789."))
+for _tag, _form in _SCALARS.items():
+    Loader.add_implicit_resolver(f"{_ABOVE}{_tag}", re.compile(f"^(?:{_form})$"), None)
 
 
 class Mark(NamedTuple):
