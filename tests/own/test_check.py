@@ -122,8 +122,9 @@ def test_binary_functions_are_tried_with_zeros_and_ones_alone():
         assert set(rewards.tolist()) <= {0.0, 1.0}
         return weighted("subloo")(rewards, k)
 
-    assert check(passes, k=2, binary=True).ok
-    assert "does not" not in check(passes, k=2, binary=True).verdict
+    found = check(passes, k=2, binary=True)
+    assert found.ok
+    assert "does not" not in found.verdict
 
 
 def test_weights_that_take_nan_for_a_number_are_told():
@@ -149,15 +150,8 @@ def test_refusals(options, message):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"k": 8}, {"k": 4, "binary": True}, {"k": 1, "binary": True}])
-def test_no_division_by_the_spread_is_called_unbiased(options):
-    """Neither where few groups can be listed nor where every direction is right."""
-    found = check(wrong.divided_by_the_deviation, **options)
-    assert not found.unbiased
-    assert not found.ok
-
-
-@pytest.mark.parametrize("options", [{"k": 8}, {"k": 4, "binary": True}, {"k": 1, "binary": True}])
-def test_what_is_unbiased_is_called_so_at_the_largest_k_and_with_zeros_and_ones(options):
-    found = check(weighted("centred"), **options)
-    assert found.unbiased
-    assert found.ok
+def test_few_groups_or_zeros_and_ones_are_enough_to_tell_what_is_unbiased(options):
+    """Where few groups can be listed, and where every direction is right."""
+    for function, right in ((weighted("centred"), True), (wrong.divided_by_the_deviation, False)):
+        found = check(function, **options)
+        assert (found.unbiased, found.ok) == (right, right)
