@@ -45,7 +45,6 @@ CATALOGUES: dict[str, Catalogue] = {
     **{one.kind: one for one in (ESTIMATORS, BASELINES, ENVIRONMENTS, POLICIES, TASKS, REWARDS)},
     **{one.kind: one for one in (GAUSSIAN_REWARDS, STUDIES, BACKENDS, MEASURES)},
     "report format": REPORT_FORMATS,
-    "comparison format": COMPARISON_FORMATS,
 }
 
 
@@ -82,6 +81,7 @@ def keys() -> Iterator[Line]:
 
 def rows() -> Iterator[Line]:
     """Yield the rows of every catalogue that a user can name, each with its parameters."""
+    yield from (("comparison format", name) for name in COMPARISON_FORMATS)
     for kind, catalogue in CATALOGUES.items():
         # Those that installed packages add are not ours to list.
         for row in (row for row in catalogue if catalogue.origin(row.name) is None):

@@ -17,9 +17,7 @@ from maxk_lab.sweeps.plan.identity import content_hash
 from maxk_lab.tracking.payload import (
     Metrics,
     Payload,
-    PayloadTable,
     provenance,
-    table_of,
     tables_of_single_cells,
 )
 
@@ -41,6 +39,8 @@ def of_sweep(
     tags: Sequence[str],
 ) -> tuple[Payload, Fill]:
     """Return the payload of the sweep as a whole, and what adds its figures and artifacts."""
+    import pandas as pd
+
     summary, name = summarise(run, plan), run.title(plan.spec)
     counts = summary.counts
     metrics: Metrics = {
@@ -51,17 +51,18 @@ def of_sweep(
     metrics |= {f"claims/{claim.name}": claim.verdict for claim in summary.claims}
     metrics |= dict(_best(summary))
     tables = tables_of_single_cells(records)
-    claims = [[claim.name, claim.verdict, claim.text, claim.detail] for claim in summary.claims]
+    claims = [(claim.name, claim.verdict, claim.text, claim.detail) for claim in summary.claims]
     if claims:
-        tables["verdicts"] = PayloadTable(("claim", "verdict", "says", "measured"), claims)
-    tables["estimates"] = table_of(frame(list(estimates(summary.studies)), OF_ROWS))
+        columns = ["claim", "verdict", "says", "measured"]
+        tables["verdicts"] = pd.DataFrame(claims, columns=columns)
+    tables["estimates"] = frame(list(estimates(summary.studies)), OF_ROWS)
     lines = [
         {"study": study, **line.as_dict()}
         for study, pooled in summary.studies.items()
         for line in pooled.comparisons
     ]
     if lines:
-        tables["comparisons"] = PayloadTable([*lines[0]], [[*line.values()] for line in lines])
+        tables["comparisons"] = pd.DataFrame(lines, dtype=object)
     payload = Payload(
         run_id=content_hash({"sweep": name, "run": JOB_TYPE}),
         name=f"{name} {JOB_TYPE}",

@@ -8,13 +8,12 @@ own, besides the seed (`("id",)` for a run per cell); and `history(records)`, th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from maxk_lab.errors import error_line
-from maxk_lab.fields import Recorded
 from maxk_lab.report.naming import setting_of, setting_words
 from maxk_lab.report.tables import PooledRow, axes, grouped, numbers, rows_of_cells
 from maxk_lab.statistics.measures import MEASURES
@@ -24,16 +23,16 @@ from maxk_lab.sweeps.spec.schema import MOST_OF_TAG
 from maxk_lab.sweeps.studies import STUDIES
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from maxk_lab.sweeps.run.records import Record
 
 Metrics = dict[str, float | int | str]
-Kind = TypeVar("Kind", bound=Recorded)
-# The names of a mean and of the ends of its interval.
-ENDS = ("value", "low", "high")
+Rows = Mapping[str, PooledRow]
 # Parts of a cell that are told otherwise, or say nothing to whoever looks at a run.
 _NOT_TOLD = ("id", "setting", "content")
 _VERSION = "_version"
-_ONE_CELL = "id"
+_ONE_CELL = ("id",)
 
 
 @dataclass(frozen=True)
@@ -62,14 +61,6 @@ class History:
 
 
 @dataclass(frozen=True)
-class PayloadTable:
-    """One table: the names of its columns and its lines."""
-
-    columns: Sequence[str]
-    lines: Sequence[Sequence[Any]]
-
-
-@dataclass(frozen=True)
 class Payload:
     """One W&B run. Its id depends on what was studied, not on when: sending again replaces it.
 
@@ -83,7 +74,7 @@ class Payload:
     notes: str
     config: Mapping[str, Any]
     metrics: Metrics
-    tables: Mapping[str, PayloadTable] = field(default_factory=dict)
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     history: History = field(default_factory=History)
     failed: bool = False
 
@@ -108,19 +99,16 @@ def payloads(
 def _payload(
     sweep: str, spec: Mapping[str, Any], records: Sequence[Record], tags: Sequence[str]
 ) -> Payload:
-    cell = records[0].cell
-    part, per = _part(cell["study"]), _one_run_per(cell)
+    cell, part = records[0].cell, _part(records[0].cell["study"])
+    per, rows = _one_run_per(cell), rows_of_cells(records, 0.95)
     # Not of the records themselves: more of them come as a sweep goes on.
     meaning = {block: spec.get(block) for block in ("environment", "policy")}
-    failed = [record for record in records if record.status == "failed"]
-    metrics: Metrics = {"cells_done": len(records) - len(failed), "cells_failed": len(failed)}
-    if per == (_ONE_CELL,):
-        seconds = records[0].timings.get("seconds")
-        metrics = {"status": records[0].status}
-        metrics |= {} if seconds is None else {"seconds": seconds}
-        metrics |= {"error": error_line(failed[0].error)} if failed else {}
-    if per in ((), (_ONE_CELL,)):
-        metrics |= _summary(records, per)
+    failed = sum(record.status == "failed" for record in records)
+    metrics: Metrics = {"cells_done": len(records) - failed, "cells_failed": failed}
+    if per == _ONE_CELL:
+        metrics = dict(_of_cell(records[0], rows))
+    elif not per:
+        metrics |= dict(_of_cells(records, rows))
     return Payload(
         run_id=content_hash({"sweep": sweep, "run": group_key(cell), **meaning}),
         name=_name(cell, per),
@@ -129,20 +117,20 @@ def _payload(
         notes=str(spec.get("description") or ""),
         config=_config(sweep, spec, records, per),
         metrics=metrics,
-        tables={} if per == (_ONE_CELL,) else _tables(records),
+        tables={} if per == _ONE_CELL else _tables(records, rows),
         history=part.history(records) if hasattr(part, "history") else History(),
-        failed=per == (_ONE_CELL,) and bool(failed),
+        failed=per == _ONE_CELL and bool(failed),
     )
 
 
-def tables_of_single_cells(records: Iterable[Record]) -> dict[str, PayloadTable]:
+def tables_of_single_cells(records: Iterable[Record]) -> dict[str, pd.DataFrame]:
     """Return the tables of kinds whose cells have a run each, of all their cells together."""
     kinds = grouped(records, lambda record: str(record.cell["study"]))
     return {
         f"{study}/{name}": table
         for study, several in sorted(kinds.items())
-        if _one_run_per(several[0].cell) == (_ONE_CELL,)
-        for name, table in _tables(several).items()
+        if _one_run_per(several[0].cell) == _ONE_CELL
+        for name, table in _tables(several, rows_of_cells(several, 0.95)).items()
     }
 
 
@@ -164,35 +152,41 @@ def _one_run_per(cell: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(getattr(_part(cell["study"]), "ONE_RUN_PER", ()))
 
 
-def _summary(records: Sequence[Record], per: Sequence[str]) -> Metrics:
-    """`weights/maxk/centred/n16/k8/zero_share` and the like; a failed cell has its status.
+def _of_cell(record: Record, rows: Rows) -> Iterator[tuple[str, float | int | str]]:
+    """The status of a cell, its counts and `final/max@8` with its ends, `final/max@8/low`."""
+    yield "status", record.status
+    if (seconds := record.timings.get("seconds")) is not None:
+        yield "seconds", seconds
+    if record.status == "failed":
+        yield "error", error_line(record.error)
+    row = rows.get(record.cell["id"])
+    if row is None:
+        return
+    yield from ((name, value) for name, value in row.attributes.items() if type(value) is int)
+    for name, one in numbers(record.cell["study"], row).items():
+        found = one.interval
+        for end, value in (("", found.value), ("/low", found.low), ("/high", found.high)):
+            if not isnan(value):
+                yield f"final/{name}{end}", value
 
-    Of a cell that has its run, `final/max@8` with the ends of its interval, `final/max@8/low`.
-    """
-    rows = rows_of_cells(records, 0.95)
-    found: dict[str, float | str | None] = {}
+
+def _of_cells(records: Sequence[Record], rows: Rows) -> Iterator[tuple[str, float | int | str]]:
+    """`weights/maxk/centred/n16/k8/zero_share` and the like; every cell has its status."""
     for record in records:
-        study, row = record.cell["study"], rows.get(record.cell["id"])
-        if per:
-            said = {} if row is None else row.attributes
-            found |= {name: value for name, value in said.items() if type(value) is int}
-            for name, one in ({} if row is None else numbers(study, row)).items():
-                ends = (f"final/{name}", f"final/{name}/low", f"final/{name}/high")
-                values = (one.interval.value, one.interval.low, one.interval.high)
-                found |= {end: None if isnan(x) else x for end, x in zip(ends, values, strict=True)}
-            continue
+        study = record.cell["study"]
         path = STUDIES.get(study).part("pool").key(record.cell).path
-        found |= {f"{path}/status": record.status}
-        found |= {f"{path}/{name}": value for name, value in _values(study, row).items()}
-    return {name: value for name, value in found.items() if value is not None}
+        yield f"{path}/status", record.status
+        for name, value in _values(study, rows.get(record.cell["id"])).items():
+            if value is not None:
+                yield f"{path}/{name}", value
 
 
-def _tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
+def _tables(records: Sequence[Record], rows: Rows) -> dict[str, pd.DataFrame]:
     """A table with a line for each cell, and those of a row's details."""
     import pandas as pd
 
     study = records[0].cell["study"]
-    pool, rows = STUDIES.get(study).part("pool"), rows_of_cells(records, 0.95)
+    pool = STUDIES.get(study).part("pool")
     lines: dict[str, list[dict[str, Any]]] = {"cells": []}
     for record in records:
         row = rows.get(record.cell["id"])
@@ -208,14 +202,8 @@ def _tables(records: Sequence[Record]) -> dict[str, PayloadTable]:
     for name, several in lines.items():
         frame = pd.DataFrame(several, dtype=object)
         lists = [key for key in several[0] if isinstance(several[0][key], list | tuple)]
-        found[name] = table_of(frame.explode(lists) if lists else frame)
+        found[name] = frame.explode(lists) if lists else frame
     return found
-
-
-def table_of(frame: Any) -> PayloadTable:
-    """A `pandas.DataFrame` as a table, with None for what is not there."""
-    plain = frame.astype(object).where(frame.notna(), None)
-    return PayloadTable(list(plain.columns), plain.to_numpy().tolist())
 
 
 def _values(study: str, row: PooledRow | None) -> dict[str, float | None]:
@@ -230,9 +218,9 @@ def _values(study: str, row: PooledRow | None) -> dict[str, float | None]:
 def _name(cell: Mapping[str, Any], per: Sequence[str]) -> str:
     """Return `maxk/centred n=8 k=2 seed 0` or `gradient stage 200 seed 0`, with what varies."""
     words = [cell["study"], *(f"{axis} {cell[axis]}" for axis in per if axis != "setting")]
-    if _ONE_CELL in per:
+    if per == _ONE_CELL:
         words = [f"{cell['estimator']}/{cell['baseline']} n={cell['n']} k={cell['k']}"]
-    if _ONE_CELL in per or "setting" in per:
+    if per == _ONE_CELL or "setting" in per:
         words.append(setting_words(setting_of(cell)))
     return " ".join(filter(None, [*words, f"seed {cell['seed']}"]))
 
@@ -261,20 +249,6 @@ def _config(
     settings = {setting_words(setting_of(cell)) for cell in cells}
     if len(settings) == 1 and any(settings):
         shared["setting"] = settings.pop()
-    which = {"cell": first["id"]} if _ONE_CELL in per else {"cells": len(cells)}
+    which = {"cell": first["id"]} if per == _ONE_CELL else {"cells": len(cells)}
     part = {"spec": {first["study"]: spec.get(first["study"])}}
     return {"sweep": sweep, **shared, **which, **part, **provenance(records[-1])}
-
-
-def finished(record: Record, kind: type[Kind]) -> Kind | None:
-    """The content of a record that is done; None for any other."""
-    return kind.of(record) if record.status == "done" else None
-
-
-def merged(parts: Iterable[tuple[float, Mapping[str, float | None]]]) -> list[dict[str, float]]:
-    """Return one line for each place on the axis, in order, of all that is defined there."""
-    lines: dict[float, dict[str, float]] = {}
-    for place, values in parts:
-        there = {name: value for name, value in values.items() if value is not None}
-        lines.setdefault(place, {}).update(there)
-    return [lines[place] for place in sorted(lines)]

@@ -96,8 +96,8 @@ class Sender:
                 _log_curves(run, payload.history)
                 run.summary.update(dict(payload.metrics))
                 for name, table in payload.tables.items():
-                    lines: list[Iterable[Any]] = [list(line) for line in table.lines]
-                    run.log({name: wandb.Table([*table.columns], lines, allow_mixed_types=True)})
+                    plain = table.astype(object).where(table.notna(), None)
+                    run.log({name: wandb.Table(dataframe=plain, allow_mixed_types=True)})
                 if fill is not None:
                     fill(run, written / "sent")
         finally:

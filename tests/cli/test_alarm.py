@@ -99,10 +99,7 @@ def test_what_is_sent_to_wandb_has_the_reason_and_leaves_the_row_among_the_metho
     records = alarmed.records(plan)
     whole, _ = of_sweep(alarmed, plan, {}, records, ())
     assert whole.metrics["claims/centring is unbiased"] == "undecided"
-    (line,) = whole.tables["verdicts"].lines
-    assert line[-1] == f"{ROW}: alarm ({ALARM})"
+    assert whole.tables["verdicts"].measured.tolist() == [f"{ROW}: alarm ({ALARM})"]
     for payload in payloads("rejected", {}, records):
-        table = payload.tables["cells"]
-        at = [table.columns.index(name) for name in ("baseline", "snr")]
-        snr = {line[at[0]]: line[at[1]] for line in table.lines}
-        assert max(snr, key=lambda name: snr[name]) == "centred"
+        snr = payload.tables["cells"].set_index("baseline").snr.astype(float)
+        assert snr.idxmax() == "centred"

@@ -384,7 +384,7 @@ def test_every_format_tells_the_same_and_is_written(before, after, tmp_path):
     done = lab(before.root, run.root, "--out", tmp_path / "told")
     assert done.exit_code == 0
     text = {path.name: path.read_text() for path in (tmp_path / "told").iterdir()}
-    assert set(text) == {row.file for row in FORMATS if row.file}
+    assert set(text) == {file for _, file in FORMATS.values() if file}
     lines = list(csv.DictReader(io.StringIO(text["comparison.csv"])))
     (line,) = (one for one in lines if (one["measure"], one["verdict"]) == ("variance", "worse"))
     assert (float(line["change"]), line["change_of"]) == (pytest.approx(2), "ratio")

@@ -167,4 +167,4 @@ def test_a_tracker_is_told_of_it(sweep: Path, tmp_path: Path) -> None:
     assert (metrics["cells_done"], metrics["cells_failed"]) == (4, 4)
     assert metrics["dice/arms=2/maxk/none/n7/k1/status"] == "failed"
     assert 3 < metrics["dice/arms=2/maxk/none/n4/k1/largest"] < 4
-    assert len(told[0].tables["cells"].lines) == 8
+    assert len(told[0].tables["cells"]) == 8

@@ -18,7 +18,7 @@ from maxk_lab.studies.gradient import charts
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
-from maxk_lab.tracking.payload import payloads, tables_of_single_cells
+from maxk_lab.tracking.payload import payloads
 from maxk_lab.tracking.wandb_tracker import (
     NoKeyError,
     Sender,
@@ -139,115 +139,36 @@ def test_the_sweep_as_a_whole_has_verdicts_figures_and_the_report_and_is_replace
 
 
 @pytest.mark.slow
-def test_a_training_is_a_run_whose_curves_are_steps(run):
+def test_a_training_is_a_run_whose_curves_are_steps(run, lab):
     """Log and evaluations of a step are one line; failed cells are failed runs."""
     sender = Sender(run, make_plan(run.spec()), "offline")
-    done, lost = payloads("small", {}, [trained(0, 2), trained(0, 4, status="failed")])
+    cells = lab.training_cells(points=[("maxk", "centred", 8, 8)], seeds=(0, 1))
+    records = [lab.training_record(cells[0]), lab.training_record(cells[1], status="failed")]
+    done, lost = payloads("small", {}, records)
     set_up()
     one, failed = (offline_run(sender.send(payload)) for payload in (done, lost))
-    assert one.about.display_name == "maxk/centred n=8 k=2 seed 0"
-    assert [line["_step"] for line in one.lines] == [0, 9, 10]
-    start = {"step": 0, "rollouts": 0, "train/loss": 0.5, "eval/max@1": 0.1, "eval/max@2": 0.2}
+    assert one.about.display_name == "maxk/centred n=8 k=8 seed 0"
+    assert [line["_step"] for line in one.lines] == [*range(0, 100, 5), 100]
+    metrics = records[0].metrics
+    start = {"step": 0, "rollouts": 0, "train/loss": metrics["log"]["loss"][0]}
+    start |= {"eval/max@2": metrics["evaluations"]["value"][0][1], "seconds": 0.0}
     assert start.items() <= one.lines[0].items()
-    assert (one.lines[1]["train/kl/token"], one.lines[1]["rollouts"]) == (0.1, 576)
+    assert (one.lines[1]["train/length/mean"], one.lines[1]["rollouts"]) == (4.0, 320)
     assert "train/kl/token" not in one.lines[0]
-    assert "eval/max@2" not in one.lines[2]
+    assert "eval/max@2" not in one.lines[1]
     of_k, loss = one.defined["eval/max@1"], one.defined["train/loss"]
     assert (of_k.step_metric, of_k.summary.max, of_k.summary.last) == ("rollouts", True, True)
     assert (loss.step_metric, loss.summary.max, loss.summary.last) == ("step", False, True)
     hidden = {name for name, metric in one.defined.items() if metric.options.hidden}
     assert {"step", "rollouts", "seconds", "eval/max@1/low"} <= hidden
-    assert one.summary["eval/max@1"] == {"max": 0.3, "last": 0.3}
-    assert (one.summary["final/max@3"], one.summary["final/max@3/low"]) == (0.5, 0.4)
-    assert (one.config["k"], one.config["baseline"], one.config["cell"]) == (2, "centred", "0-2")
+    values = [line[0] for line in metrics["evaluations"]["value"]]
+    assert one.summary["eval/max@1"] == {"max": max(values), "last": values[-1]}
+    assert one.summary["final/max@4"] == pytest.approx(metrics["final"]["value"][3])
+    assert (one.config["k"], one.config["baseline"]) == (8, "centred")
+    assert one.config["cell"] == cells[0]["id"]
     assert (one.exit_code, one.summary["status"]) == (0, "done")
     assert (failed.exit_code, failed.summary["status"]) == (1, "failed")
-    assert failed.summary["error"] == "MemoryError: no room"
-
-
-def test_the_run_id_says_what_was_studied(run):
-    spec = run.spec()
-    records = run.records(make_plan(spec))
-    ids = [payload.run_id for payload in payloads("small", {}, records)]
-    assert ids == [payload.run_id for payload in payloads("small", {"more": 1}, records[::-1])]
-    assert len(set(ids)) == 2
-    assert not set(ids) & {payload.run_id for payload in payloads("other", {}, records)}
-
-
-def trained(seed, k, status="done"):
-    """A record of a training cell: two evaluations at K = 1, 2 and 3 samples each."""
-    cell = {
-        "id": f"{seed}-{k}",
-        "identity_version": 1,
-        "study": "training",
-        "seed": seed,
-        "environment": {"name": "toy_llm"},
-        "policy": {},
-        "training": {"steps": 10, "evaluate": {}},
-        "estimator": "maxk",
-        "baseline": "centred",
-        "n": 8,
-        "k": k,
-    }
-    metrics = {
-        "steps": 10,
-        "rollouts": 640,
-        "evaluations": {
-            "step": [0, 10],
-            "rollouts": [0, 640],
-            "ks": [1, 2],
-            "value": [[0.1, 0.2], [0.3, None]],
-            "low": [[0.0, 0.1], [0.2, None]],
-            "high": [[0.2, 0.3], [0.4, None]],
-        },
-        "final": {"value": [0.3, None, 0.5], "low": [0.2, None, 0.4], "high": [0.4, None, 0.6],
-                  "ks": [1, 2, 3], "per_instance": [[0.2, 0.4]] * 3},
-        "log": {"step": [0, 9], "loss": [0.5, 0.25], "kl/token": [None, 0.1]},
-    }  # fmt: skip
-    return Record(
-        cell, status, metrics, error=None if status == "done" else "Traceback\nMemoryError: no room"
-    )
-
-
-def test_a_training_study_has_a_run_per_cell():
-    """They have no tables; the sweep as a whole has those of all. Failed, a run has its status."""
-    records = [trained(0, 2), trained(1, 2), trained(1, 4, status="failed")]
-    first, second, failed = payloads("small", {}, records, ["mine"])
-    assert [one.name.partition(" ")[2] for one in (first, second, failed)] == [
-        "n=8 k=2 seed 0",
-        "n=8 k=2 seed 1",
-        "n=8 k=4 seed 1",
-    ]
-    assert first.tags == ("maxk", "centred", "toy_llm", "mine")
-    assert (first.tables, first.job_type) == ({}, "training")
-    assert first.metrics["final/max@1"] == 0.3
-    assert "final/max@2" not in first.metrics
-    assert failed.metrics == {"status": "failed", "error": "MemoryError: no room"}
-    assert failed.history.lines == ()
-    tables = tables_of_single_cells(records)
-    assert {name: len(table.lines) for name, table in tables.items()} == {
-        "training/cells": 3,
-        "training/evaluations": 2 * 2 * 2,
-    }
-
-
-def test_lines_of_a_training_have_what_is_there():
-    timed, bare = trained(0, 2), trained(0, 4)
-    timed.metrics["log"] = {"step": [5], "loss": [0.75]}
-    timed.timings["evaluations_seconds"] = [0.0, 1.5]
-    del bare.metrics["log"]
-    lines, others = (payload.history.lines for payload in payloads("small", {}, [timed, bare]))
-    steps = [(line["step"], line["rollouts"], line.get("seconds")) for line in lines]
-    assert steps == [(0, 0, 0.0), (5, 320, None), (10, 640, 1.5)]
-    assert [line.get("train/loss") for line in lines] == [None, 0.75, None]
-    assert [line["step"] for line in others] == [0, 10]
-
-
-def test_two_studies_of_one_seed_have_runs_of_their_own(run):
-    gradient = run.records(make_plan(run.spec()))
-    found = payloads("small", {}, [*gradient, trained(0, 2)])
-    assert [payload.job_type for payload in found] == ["gradient", "gradient", "training"]
-    assert len({payload.run_id for payload in found}) == 3
+    assert failed.summary["error"] == "FloatingPointError: loss at step 3"
 
 
 @pytest.mark.parametrize("error", [RuntimeError("server on fire"), SystemExit(1)])

@@ -13,7 +13,7 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say
 from maxk_lab.files import write_atomically
 from maxk_lab.results.compare import comparison
-from maxk_lab.results.compare.document import FORMATS, Document, rendered
+from maxk_lab.results.compare.document import FORMATS, Document, format_of
 
 FailOn = StrEnum("FailOn", ["worse", "changed", "missing"])
 
@@ -22,7 +22,7 @@ def main(
     a: Annotated[str, typer.Argument(metavar="A", help="A run: its name, folder or bundle.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The run that is judged by A.")],
     format: Annotated[
-        str, typer.Option(metavar="|".join(FORMATS.names()), help="How it is printed.")
+        str, typer.Option(metavar="|".join(FORMATS), help="How it is printed.")
     ] = "terminal",
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write every format into this folder.")
@@ -58,18 +58,18 @@ def main(
     [bold]maxk-lab compare golden.zip tsp_sweep --fail-on worse --fail-on missing[/bold]   in CI
     [bold]maxk-lab compare A B --measure variance --where k=8 --format markdown[/bold]
     """
-    FORMATS.get(format)
+    make = format_of(format)
     compared = comparison.compare(
         a, b, where=where, measures=measures or (), tie=tie, results=results
     )
     terminal = sys.stdout.isatty()
     document = Document(compared, colour=terminal, width=console().width if terminal else 120)
     if out is not None:
-        files = [(row.name, out / row.file) for row in FORMATS if row.file is not None]
+        files = [(name, out / file) for name, (_, file) in FORMATS.items() if file]
         for name, path in files:
-            write_atomically(path, rendered(document, name).encode())
+            write_atomically(path, format_of(name)(document).encode())
         say(f"Wrote {', '.join(str(path) for _, path in files)}")
-    emit(rendered(document, format))
+    emit(make(document))
     failed = [one for one in fail_on or () if getattr(compared, one)]
     if fail_on and not compared.numbers:
         say("No row has all of its results in both runs: nothing could be compared, or be worse")

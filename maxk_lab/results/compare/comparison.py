@@ -119,9 +119,9 @@ class Comparison:
 
         Raises `LabError` for another format.
         """
-        from maxk_lab.results.compare.document import Document, rendered
+        from maxk_lab.results.compare.document import Document, format_of
 
-        return rendered(Document(self), format)
+        return format_of(format)(Document(self))
 
     @property
     def verdicts(self) -> dict[Verdict, int]:

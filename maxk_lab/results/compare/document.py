@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from maxk_lab.catalogue import Catalogue, load
+from maxk_lab.catalogue import did_you_mean
+from maxk_lab.errors import MistakeError, shown
 from maxk_lab.report.document import Block, Column, compact, number, sheet
 from maxk_lab.report.formats.data import csv_of, safe_text
-from maxk_lab.report.formats.render import FormatRow
+from maxk_lab.report.formats.markdown import markdown
+from maxk_lab.report.formats.terminal import terminal
 from maxk_lab.report.tables import Effect, Estimate, axes, grouped
 from maxk_lab.results.compare.comparison import STATES, ClaimChange, Comparison
 from maxk_lab.results.compare.numbers import VERDICTS, Number
@@ -176,23 +178,18 @@ _COLUMNS = (
 )
 
 
-_ROWS = {
-    "terminal": ("report.formats.terminal:terminal", "tables within a given width", None),
-    "markdown": ("report.formats.markdown:markdown", "the same for a page", "comparison.md"),
-    "csv": ("results.compare.document:as_csv", "a line per row and measure", "comparison.csv"),
-    "json": ("results.compare.document:as_json", "everything", "comparison.json"),
+# What makes the text of each format, and the file that it is written to.
+FORMATS: dict[str, tuple[Callable[[Any], str], str]] = {
+    "terminal": (terminal, ""),
+    "markdown": (markdown, "comparison.md"),
+    "csv": (as_csv, "comparison.csv"),
+    "json": (as_json, "comparison.json"),
 }
-# Their implementations take a `Document`.
-FORMATS: Catalogue[FormatRow] = Catalogue(
-    "format",
-    [
-        FormatRow(name=name, meaning=meaning, implementation=f"maxk_lab.{path}", file=file)
-        for name, (path, meaning, file) in _ROWS.items()
-    ],
-    "maxk_lab.comparison_formats",
-)
 
 
-def rendered(document: Document, format: str) -> str:
-    """The comparison in one of `FORMATS`. Raises `LabError` for any other."""
-    return str(load(FORMATS.get(format).implementation)(document))
+def format_of(name: str) -> Callable[[Document], str]:
+    """What makes the text of a format. Raises `LabError` where there is none of this name."""
+    if name not in FORMATS:
+        also = did_you_mean(name, FORMATS)
+        raise MistakeError(f"unknown format {shown(name)}{also}; known: {', '.join(FORMATS)}")
+    return FORMATS[name][0]

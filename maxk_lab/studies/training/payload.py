@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from maxk_lab.studies.training import record as content
-from maxk_lab.tracking.payload import ENDS, Curve, History, finished, merged
+from maxk_lab.tracking.payload import Curve, History
 
 if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import Record
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 # One run per cell: its curves are those of the training.
 ONE_RUN_PER = ("id",)
 _AXES_OF_CURVES = ("step", "rollouts", "seconds")
+# Of a mean and its interval, below the name of the mean.
+_ENDS = ("", "/low", "/high")
 
 
 def history(records: Sequence[Record]) -> History:
@@ -22,34 +24,29 @@ def history(records: Sequence[Record]) -> History:
     Max@K has the ends of its interval beside it, and the seconds of training.
     """
     (record,) = records
-    cell = finished(record, content.Metrics)
-    if cell is None:
+    if record.status != "done":
         return History()
+    cell = content.Metrics.of(record)
+    lines: dict[int, dict[str, float | None]] = {}
     logged = {f"train/{name}": values for name, values in cell.log.series.items()}
-    parts: list[tuple[float, Mapping[str, float | None]]] = [
-        (
-            step,
-            {"step": step, "rollouts": step * cell.rollouts // cell.steps}
-            | {name: values[i] for name, values in logged.items()},
-        )
-        for i, step in enumerate(cell.log.step)
-    ]
+    for i, step in enumerate(cell.log.step):
+        place = {"step": step, "rollouts": step * cell.rollouts // cell.steps}
+        lines[step] = place | {name: values[i] for name, values in logged.items()}
+    curves = {name: Curve(against="step") for name in logged}
     found = cell.evaluations
     seconds = record.timings.get("evaluations_seconds", [None] * len(found.step))
-    for i, place in enumerate(zip(found.step, found.rollouts, seconds, strict=True)):
-        values: dict[str, float | None] = dict(zip(_AXES_OF_CURVES, place, strict=True))
-        for k, mean in found.means(i).items():
-            values |= _with_ends(f"eval/max@{k}", dict(zip(ENDS, mean, strict=True)))
-        parts.append((found.step[i], values))
-    curves = {name: Curve(against="step") for name in logged}
+    for i, at in enumerate(zip(found.step, found.rollouts, seconds, strict=True)):
+        line = lines.setdefault(found.step[i], {})
+        line |= dict(zip(_AXES_OF_CURVES, at, strict=True))
+        for k, ends in found.means(i).items():
+            line |= {f"eval/max@{k}{end}": one for end, one in zip(_ENDS, ends, strict=True)}
     for k in found.ks:
-        value, *ends = _with_ends(f"eval/max@{k}", dict.fromkeys(ENDS))
-        curves[value] = Curve(against="rollouts", summary="max,last")
-        beside = Curve(against="rollouts", summary="none", hidden=True)
-        curves |= dict.fromkeys(ends, beside)
-    return History(_AXES_OF_CURVES, curves, merged(parts))
-
-
-def _with_ends(name: str, line: Mapping[str, float | None]) -> dict[str, float | None]:
-    """A mean under this name, and the ends of its interval under their own below it."""
-    return {name: line["value"], f"{name}/low": line["low"], f"{name}/high": line["high"]}
+        curves[f"eval/max@{k}"] = Curve(against="rollouts", summary="max,last")
+        for end in _ENDS[1:]:
+            beside = Curve(against="rollouts", summary="none", hidden=True)
+            curves[f"eval/max@{k}{end}"] = beside
+    told = [
+        {name: value for name, value in lines[step].items() if value is not None}
+        for step in sorted(lines)
+    ]
+    return History(_AXES_OF_CURVES, curves, told)
