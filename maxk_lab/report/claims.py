@@ -115,21 +115,19 @@ def shown(found: Interval) -> str:
 
 def verdict_lines(claims: Sequence[ClaimVerdict]) -> list[str]:
     """How many of the claims have which verdict, in a sentence; none without claims."""
-    if not claims:
-        return []
     counts = Counter(claim.verdict for claim in claims)
-    several = len(claims) > 1
-    of = f"Of the {len(claims)} claims of the sweep" if several else "The claim of the sweep"
     told = [
         f"{counts[one]} {'is' if counts[one] == 1 else 'are'} {one}"
         for one in VERDICTS
         if counts[one]
     ]
-    if len(told) == 1:
-        every = "Both claims" if len(claims) == 2 else f"All {len(claims)} claims"
-        only = next(iter(counts))
-        return [f"{every} of the sweep are {only}." if several else f"{of} is {only}."]
-    return [f"{of} {', '.join(told[:-1])} and {told[-1]}."]
+    if len(told) > 1:
+        return [f"Of the {len(claims)} claims of the sweep {', '.join(told[:-1])} and {told[-1]}."]
+    every = {1: "The claim of the sweep is", 2: "Both claims of the sweep are"}
+    return [
+        f"{every.get(len(claims), f'All {len(claims)} claims of the sweep are')} {one}."
+        for one in counts
+    ]
 
 
 def judge_claims(

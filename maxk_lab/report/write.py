@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +36,9 @@ def figures(
         part = kind.part("charts")
         with told(failed, f"the figures of the {kind.name} study"):
             for figure in part.charts(summary.studies[kind.name], summary, more):
-                names.append(_unused(figure.name, names))
+                safe = re.sub(r"[^\w.-]", "-", figure.name)
+                numbered = (f"{safe}-{number}" for number in count(2))
+                names.append(next(one for one in chain([safe], numbered) if one not in names))
                 yield replace(figure, name=names[-1])
 
 
@@ -48,12 +52,6 @@ def told(failed: Callable[[str], None] | None, what: str) -> Iterator[None]:
         if failed is None or isinstance(error, OSError):
             raise
         failed(f"{what} could not be drawn: {type(error).__name__}: {first_line(error)}")
-
-
-def _unused(name: str, taken: Collection[str]) -> str:
-    safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
-    numbered = (safe, *(f"{safe}-{number}" for number in range(2, 1000)))
-    return next(each for each in numbered if each not in taken)
 
 
 def write_report(
@@ -76,11 +74,9 @@ def write_report(
     """
     files = {row.name: row.file for row in CATALOGUE if row.file is not None}
     chosen = list(files) if formats is None else [CATALOGUE.get(name).name for name in formats]
-    for format in chosen:
-        if format not in files:
-            raise LabError(
-                f"format {format} is not written to a file; choose from {', '.join(files)}"
-            )
+    if printed := [name for name in chosen if name not in files]:
+        choices = ", ".join(files)
+        raise LabError(f"format {printed[0]} is not written to a file; choose from {choices}")
     undrawn: list[str] = []
 
     def note(line: str) -> None:
@@ -97,15 +93,16 @@ def write_report(
         undrawn.append("Without figures, which are of the whole run.")
     report = Report(summary, pictures=[figure for figure, _ in drawn], undrawn=undrawn, view=view)
     texts = {out / files[format]: rendered(report, format) for format in chosen}
-    for path, text in texts.items():
-        write_atomically(path, text.encode())
-    return [*texts, *(path for _, files in drawn for path in files)]
+    return [*_written(texts), *(path for _, files in drawn for path in files)]
 
 
 def write_together(reports: Sequence[Report], out: Path) -> list[Path]:
     """Write the formats that can show several runs side by side to `out`; return the files."""
     rows = [row for row in CATALOGUE if row.file is not None and row.together]
-    texts = {out / str(row.file): rendered_together(reports, row.name) for row in rows}
+    return _written({out / str(row.file): rendered_together(reports, row.name) for row in rows})
+
+
+def _written(texts: Mapping[Path, str]) -> list[Path]:
     for path, text in texts.items():
         write_atomically(path, text.encode())
     return list(texts)

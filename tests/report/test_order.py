@@ -81,12 +81,6 @@ def test_latex_has_figures_where_they_are_there_and_an_appendix(summary: Summary
     assert "maxklabfigures" not in render(summary, "latex")
 
 
-def test_without_a_measured_cell_there_is_no_answer(lab: Any) -> None:
-    cells = lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,))
-    empty = summarise_records(cells, [], name="empty")
-    assert Report(replace(empty, claims=(claim("undecided"),))).answer == []
-
-
 @pytest.mark.parametrize(
     ("verdicts", "said"),
     [

@@ -1,7 +1,6 @@
 """Studies that vary settings: each stands for itself in rows, tables, figures and claims."""
 
 import pytest
-from compiled_charts import rows
 
 from maxk_lab.report.naming import environment_label, setting_of, setting_words, short_names
 from maxk_lab.report.summarise import summarise_records
@@ -33,15 +32,6 @@ def test_the_best_is_the_best_of_its_setting(summary):
         if row.best
     }
     assert best == {(8, "none"), (4, "centred")}
-
-
-@pytest.mark.slow
-def test_settings_stand_beside_each_other_in_figures(summary):
-    found = {figure.name: figure for figure in figures(summary)}
-    assert set(found) == {"variance", "snr"}
-    for figure in found.values():
-        words = {row["panel"] for row in rows(figure.whole)}
-        assert {word.partition(", ")[2] for word in words} == {"num loc 8", "num loc 4"}
 
 
 @pytest.mark.slow

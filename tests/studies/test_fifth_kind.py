@@ -32,27 +32,43 @@ dice:
   grid: {estimator: [maxk, reinforce], baseline: none, n: [4, 8], k: [1, 2]}
 weights:
   grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
+claims:
+- {name: one, kind: equals, metric: largest, value: 3.5, tolerance: .5, where: {k: 1, n: 4}}
+- {name: two, kind: equals, metric: largest, value: 3.5, tolerance: .5, where: {k: 2, n: 4}}
+- {name: sum, kind: equals, metric: largest, value: 2 + k + 0 * arms, tolerance: 1, where: {n: 4}}
+- {name: all, kind: equals, metric: largest, value: 4, tolerance: 1}
 """
 
 
-@pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Install the package for one test; catalogues look their entry points up once."""
-    monkeypatch.syspath_prepend(str(SITE))
-    for catalogue in (STUDIES, MEASURES):
-        catalogue.__dict__.pop("_rows", None)
-    yield
+@pytest.fixture(autouse=True, scope="module")
+def installed() -> Iterator[None]:
+    """Install the package for these tests; catalogues look their entry points up once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SITE))
+        for catalogue in (STUDIES, MEASURES):
+            catalogue.__dict__.pop("_rows", None)
+        yield
     for catalogue in (STUDIES, MEASURES):
         catalogue.__dict__.pop("_rows", None)
     for name in [name for name in sys.modules if name.partition(".")[0] == "dice_study"]:
         del sys.modules[name]
 
 
-@pytest.fixture
-def sweep(tmp_path: Path) -> Path:
-    path = tmp_path / "games.yaml"
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sweep") / "games.yaml"
     path.write_text(SWEEP, encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="module")
+def played(sweep: Path) -> RunDirectory:
+    """A run in which seven dice roll off the table."""
+    plan = make_plan(load_spec(sweep, ["dice.grid.n=[4, 7]", "dice.grid.estimator=maxk"]))
+    run = RunDirectory(sweep.parent / "results" / "games")
+    outcome = execute(plan, run, only="study=dice", jobs=2)
+    assert (len(outcome.done), len(outcome.failed)) == (8, 8)
+    return run
 
 
 def test_a_sweep_file_may_have_its_block(sweep: Path, tmp_path: Path) -> None:
@@ -103,65 +119,40 @@ def test_it_is_planned_after_the_kinds_of_the_package(sweep: Path) -> None:
     assert [sum(unit.work().values()) for unit in plan.units][-1] == 400.0
 
 
-def test_its_cells_are_measured_and_its_failures_are_data(sweep: Path, tmp_path: Path) -> None:
-    plan = make_plan(load_spec(sweep, ["dice.grid.n=[4, 7]", "dice.grid.estimator=maxk"]))
-    run = RunDirectory(tmp_path / "results" / "games")
-    outcome = execute(plan, run, only="study=dice", jobs=2)
-    assert (len(outcome.done), len(outcome.failed)) == (8, 8)
-    records = {record.cell["id"]: record for record in run.records(plan)}
+def test_its_cells_are_measured_and_its_failures_are_data(played: RunDirectory) -> None:
+    plan = make_plan(played.spec())
+    records = {record.cell["id"]: record for record in played.records(plan)}
     for cell in plan.cells:
         if cell.study == "dice" and cell.n == 4:
             assert 3 < records[cell.id].metrics["largest"] < 5
         elif cell.study == "dice":
             assert "7 dice roll off the table" in records[cell.id].error
-    again = execute(plan, run, only="study=dice", retry_failed=False)
+    again = execute(plan, played, only="study=dice", retry_failed=False)
     assert (again.done, len(again.reused)) == ((), 8)
-    assert run.spec() == plan.spec
-
-
-CLAIMS = """\
-claims:
-- {name: one die, kind: equals, metric: largest, value: 3.5, tolerance: 0.5, where: {k: 1}}
-- {name: two dice, kind: equals, metric: largest, value: 3.5, tolerance: 0.5, where: {k: 2}}
-- {name: arithmetic, kind: equals, metric: largest, value: 2 + k + arms - arms, tolerance: 1}
-"""
+    assert played.spec() == plan.spec
 
 
 def test_its_report_and_its_verdicts_are_like_those_of_the_others(
-    sweep: Path, tmp_path: Path
+    played: RunDirectory, tmp_path: Path
 ) -> None:
-    sweep.write_text(SWEEP + CLAIMS, encoding="utf-8")
-    plan = make_plan(load_spec(sweep, ["dice.grid.n=[4, 7]", "dice.grid.estimator=maxk"]))
-    run = RunDirectory(tmp_path / "results" / "games")
-    execute(plan, run, only="study=dice", jobs=2)
-    summary = summarise(run, plan)
-    assert [claim.verdict for claim in summary.claims] == ["undecided"] * 3
-    assert "0 of 2 seeds finished" in summary.claims[0].detail
-    assert summary.failed[0].path == "dice/arms=2/maxk/none/n7/k1"
-
-    plan = make_plan(load_spec(sweep, ["dice.grid.estimator=maxk"]))
-    execute(plan, run, only="study=dice", jobs=2)
-    summary = summarise(run)
+    summary = summarise(played)
     verdicts = {claim.name: (claim.verdict, claim.detail) for claim in summary.claims}
-    assert [verdict for verdict, _ in verdicts.values()] == ["supported", "refuted", "supported"]
-    assert (
-        "8 of 8 exact numbers, e.g. dice/arms=2/maxk/none/n4/k2 seed 0: " in verdicts["two dice"][1]
-    )
-    files = write_report(summary, tmp_path / "report", failed=pytest.fail)
-    names = {str(path.relative_to(tmp_path / "report")) for path in files}
+    told = [verdict for verdict, _ in verdicts.values()]
+    assert told == ["supported", "refuted", "supported", "undecided"]
+    assert "4 of 4 exact numbers, e.g. dice/arms=2/maxk/none/n4/k2 seed 0: " in verdicts["two"][1]
+    assert "0 of 2 seeds finished" in verdicts["all"][1]
+    assert summary.failed[0].path == "dice/arms=2/maxk/none/n7/k1"
+    files = write_report(summary, tmp_path, failed=pytest.fail)
+    names = {str(path.relative_to(tmp_path)) for path in files}
     assert {"report.md", "report.json", "figures/dice.png", "figures/dice.svg"} <= names
-    markdown = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "**Best** 4." in markdown
     assert "## Dice: bandit, maxk, none" in markdown
-    assert "| 2 | 4 | 1 | 3." in markdown
     assert re.search(r"^Best +4\.", render(summary, "terminal"), re.MULTILINE)
 
 
-def test_a_tracker_is_told_of_it(sweep: Path, tmp_path: Path) -> None:
-    plan = make_plan(load_spec(sweep, ["dice.grid.n=[4, 7]", "dice.grid.estimator=maxk"]))
-    run = RunDirectory(tmp_path / "results" / "games")
-    execute(plan, run, only="study=dice", jobs=2)
-    told = payloads("games", {}, run.records(plan))
+def test_a_tracker_is_told_of_it(played: RunDirectory) -> None:
+    told = payloads("games", {}, played.records(make_plan(played.spec())))
     assert [payload.name for payload in told] == ["dice seed 0", "dice seed 1"]
     metrics = told[0].metrics
     assert (metrics["cells_done"], metrics["cells_failed"]) == (4, 4)

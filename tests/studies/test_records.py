@@ -1,6 +1,7 @@
 """Every kind of study reads back all that it writes: the model of a record and its writer agree."""
 
 import json
+from fnmatch import fnmatch
 from types import SimpleNamespace
 
 import pytest
@@ -30,8 +31,8 @@ EVALUATE = "evaluate: {instances: 2, samples: 4"
 SWEEPS = {
     "sampled": f"{BANDIT}{GRADIENT}grid: {{estimator: [maxk, reinforce], "
     "baseline: [none, centred, 'affine[cross_fit]'], n: 4, k: [1, 2]}}",
-    "sampled, judged by a stand-in": f"{TSP}{GRADIENT}"
-    "grid: {estimator: maxk, baseline: [centred, none], n: 4, k: 2}}",
+    "sampled, judged by a stand-in": f"{TSP}{GRADIENT}stages: [0, 1, 2], "
+    "warmup: {batch: 2, n: 2}, grid: {estimator: maxk, baseline: [centred, none], n: 4, k: 2}}",
     "sampled, from a behaviour policy": f"{BANDIT}{GRADIENT}{BOTH_POLICIES}"
     f"grid: {{{OFF_POLICY}, baseline: none, n: 4, k: 2}}}}",
     "enumerated": f"{COMPLETE}{BOTH_POLICIES}"
@@ -40,7 +41,7 @@ SWEEPS = {
     "grid: {estimator: maxk, baseline: ['affine[oracle]', 'ladder[same_batch]'], n: 3, k: 2}}",
     "trained": f"{TOY_LLM}{TRAINING}{EVALUATE}}}}}",
     "trained, with extras and optima": f"{TSP}{TRAINING}{EVALUATE}, "
-    "reference: exact, extras: [greedy, augmentation, multistart]}}",
+    "reference: exact, extras: [greedy, augmentation, multistart]}, snapshots: [1]}",
     "trained, with other ways of decoding, over several evaluations": f"{TSP}{TRAINING}{EVALUATE}, "
     "every: 1, last: 2, tuning: 2, temperatures: [0.5, 1, 2], extras: greedy}}",
     "objective": f"{GAUSSIAN}objective: {{parameter: policy.mean, from: -1, to: 3, points: 5, "
@@ -57,18 +58,25 @@ def records(request, tmp_path_factory):
     """The records of a small sweep as they come back from a file: (study, cell, metrics)."""
     path = tmp_path_factory.mktemp("sweep") / "sweep.yaml"
     path.write_text(f"name: small\nseeds: [0]\n{SWEEPS[request.param]}\n")
-    found = []
+    found, cache = [], path.parent / "cache"
     for unit in make_plan(load_spec(path)).units:
         cells = [cell.as_dict() for cell in unit.cells]
         by_id = {cell["id"]: cell for cell in cells}
-        measure = STUDIES.get(unit.study).part("work").measure
-        for cell, metrics in measure(unit.as_dict(), cells, cache=None, event=lambda *_: None):
+        kind, told = STUDIES.get(unit.study), unit.as_dict()
+        measure = kind.part("work").measure
+        before = {path.name for path in cache.glob("*")}
+        for cell, metrics in measure(told, cells, cache=cache, event=lambda *_: None):
             if isinstance(metrics, Exception):
                 raise metrics
             metrics.pop("timings", None)  # a worker puts them beside the metrics
             found.append(
                 (unit.study, by_id[cell], json.loads(json.dumps(metrics, allow_nan=False)))
             )
+        # Whoever carries a unit elsewhere knows each of the files that it keeps beforehand.
+        kept = {path.name for path in cache.glob("*")} - before
+        patterns = kind.part("spec").kept(told, cells) if kept else []
+        assert bool(kept) == (unit.study in ("gradient", "training"))
+        assert not [name for name in kept if not any(fnmatch(name, each) for each in patterns)]
     assert found
     return found
 

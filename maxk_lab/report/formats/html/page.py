@@ -204,10 +204,10 @@ def _columns(sections: Sequence[Section]) -> list[dict[str, Any]]:
     """
     records = [record for section in sections for record in section.records]
     chosen = dict.fromkeys(name for section in sections for name in section.chosen)
-    names = dict.fromkeys(name for one in sections for name in one.names if name != "cells")
-    if chosen:
-        names = {name: None for record in records for name in record if name != "cells"}
-        names = dict.fromkeys((*(one for one in chosen if one in names), *names))
+    every = (name for one in sections for name in one.names)
+    given = (name for record in records for name in record)
+    names = dict.fromkeys((*chosen, *given) if chosen else every)
+    names.pop("cells", None)
     ends = {name + end for name in names for end in BESIDE} - chosen.keys()
     short = short_names([name for name in names if "." in name and is_axis(name)])
     values = {name: [record.get(name) for record in records] for name in names}
@@ -215,10 +215,9 @@ def _columns(sections: Sequence[Section]) -> list[dict[str, Any]]:
     differing = {name for name in axes if len(set(map(repr, values[name]))) > 1}
     told = {name: described(name) for name in names if name not in ends}
     others = [name for name in told if name not in axes and name not in HOW_MUCH]
-    first = differing | ({name for name in others if (one := told[name]) and one.first}
-                         or set(others[:_FIRST]))  # fmt: skip
-    if False in values.get("complete", ()):
-        first.add("seeds_finished")
+    important = {name for name in others if (one := told[name]) and one.first}
+    first = differing | (important or set(others[:_FIRST]))
+    first |= {"seeds_finished"} if False in values.get("complete", ()) else set()
     return [
         {
             "key": name,
@@ -293,12 +292,13 @@ def _table(section: Section, run: str, summary: Summary) -> dict[str, Any]:
     texts: dict[str, list[str]] = {}
     for name in names:
         column = [record.get(name) for record in section.records]
-        if any(isinstance(value, list | dict) for value in column):
+        types = set(map(type, column))
+        if types & {list, dict}:
             continue
-        if any(isinstance(value, bool | str) for value in column):
-            column = [None if value is None else line.text(name) for value, line in
-                      zip(column, section.lines, strict=True)]  # fmt: skip
-        elif any(isinstance(value, float) for value in column) and not name.endswith(BESIDE):
+        if types & {bool, str}:
+            told = zip(column, section.lines, strict=True)
+            column = [None if value is None else line.text(name) for value, line in told]
+        elif float in types and not name.endswith(BESIDE):
             texts[name] = [line.text(name) or UNDEFINED for line in section.lines]
         values[name] = column
     origins = summary.origins

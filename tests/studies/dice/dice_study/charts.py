@@ -4,8 +4,8 @@ from maxk_lab.report.charts import Figure, finished
 
 
 def charts(found, summary, more):
-    if found.rows:
-        values = [{"k": row.key.k, "value": row.by_seed[0].largest} for row in found.rows]
+    if rows := [row for row in found.rows if row.all_finished]:
+        values = [{"k": row.key.k, "value": row.by_seed[0].largest} for row in rows]
         chart = alt.Chart(alt.Data(values=values)).mark_line().encode(x="k:Q", y="value:Q")
         title = "The largest of k dice"
         yield Figure("dice", title, "", finished(chart, title))
