@@ -129,6 +129,8 @@ _WORDS = {
     "float_parsing": "must be a number",
     "bool_type": "must be true or false",
     "finite_number": "must be a finite number",
+    "byte_size": "must be a size such as 4GB, 512MB or 8GiB",
+    "byte_size_unit": "must be a size such as 4GB, 512MB or 8GiB",
     "string_type": "must be a text",
     "string_too_short": "must not be empty",
     "tuple_type": "must be a list",

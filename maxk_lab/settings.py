@@ -130,6 +130,19 @@ def _told(bound: float | None) -> float | None:
     return None if bound is None or abs(bound) == MOST else bound
 
 
+def without_defaults(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `settings` without those that are as in `defaults`.
+
+    A setting that came later than the first records is left out of the identity in this way while
+    it is at its default, so that the cells that were there before it keep their ids and seeds.
+    """
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in defaults or value != defaults[name]
+    }
+
+
 class Settings(Model):
     """The settings of a row, by their names in a sweep file; every one has a default.
 
@@ -152,12 +165,9 @@ class Settings(Model):
     @classmethod
     def without_later(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return `settings` without those that came later than the first records, at defaults."""
-        defaults = {one.name: one.default for one in cls.each() if one.later}
-        return {
-            name: value
-            for name, value in settings.items()
-            if name not in defaults or value != defaults[name]
-        }
+        return without_defaults(
+            settings, {one.name: one.default for one in cls.each() if one.later}
+        )
 
 
 @cache

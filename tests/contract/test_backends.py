@@ -98,7 +98,7 @@ def test_metrics_are_those_of_one_worker_here_byte_for_byte(
         ),
         (
             *("greedy", ("execution.memory=300MB", "execution.retries=0"), "baseline=centred,n=8"),
-            "took more than execution.memory, 300 MB. To try again: --retry-failed",
+            "took more than execution.memory, 300.0MB. To try again: --retry-failed",
         ),
     ],
 )

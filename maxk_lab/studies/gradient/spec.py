@@ -18,6 +18,7 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS, capability_refusal
 from maxk_lab.errors import shown
 from maxk_lab.estimators.method import Method
 from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive, Start, distinct
+from maxk_lab.settings import without_defaults
 from maxk_lab.statistics.measures import GROUPS_TO_SEE, LEAST_GROUPS, MEASURES
 from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import (
@@ -32,7 +33,6 @@ from maxk_lab.sweeps.plan.grid import (
 from maxk_lab.sweeps.plan.identity import (
     IDENTITY_VERSION,
     content_hash,
-    without_defaults,
     without_paths,
 )
 from maxk_lab.sweeps.plan.needs import Need

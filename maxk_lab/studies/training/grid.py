@@ -14,6 +14,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.fields import OneOrMore
+from maxk_lab.settings import without_defaults
 from maxk_lab.sweeps.plan.cells import Point, Unit
 from maxk_lab.sweeps.plan.grid import (
     Conditions,
@@ -23,7 +24,7 @@ from maxk_lab.sweeps.plan.grid import (
     refused_weight,
     repeated,
 )
-from maxk_lab.sweeps.plan.identity import canonical_json, without_defaults, without_paths
+from maxk_lab.sweeps.plan.identity import canonical_json, without_paths
 from maxk_lab.sweeps.plan.needs import Need
 from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
 from maxk_lab.sweeps.spec.variation import Variant

@@ -33,19 +33,6 @@ def content_hash(obj: Any) -> str:
     return hashlib.sha256(canonical_json(obj).encode()).hexdigest()[:16]
 
 
-def without_defaults(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `settings` without those that are as in `defaults`.
-
-    A setting that came later than the first records is left out of the identity in this way while
-    it is at its default, so that the cells that were there before it keep their ids and seeds.
-    """
-    return {
-        name: value
-        for name, value in settings.items()
-        if name not in defaults or value != defaults[name]
-    }
-
-
 def without_paths(obj: Any) -> Any:
     """Return `obj` with the hash alone of every file in it: its content tells a file apart.
 

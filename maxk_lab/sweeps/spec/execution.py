@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ByteSize, ConfigDict, Field
 
 from maxk_lab.errors import shown
 from maxk_lab.fields import Model
 from maxk_lab.sweeps.backends import BACKENDS, LOCAL
-from maxk_lab.sweeps.quantities import bytes_of, seconds, spelled, spelled_size
+from maxk_lab.sweeps.quantities import seconds, spelled, spelled_size
 
 __all__ = ["Execution", "spelled"]
 
 
-def _written(read: Callable[[str], Any]) -> BeforeValidator:
-    return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
+def _in_seconds(value: Any) -> Any:
+    return seconds(value) if isinstance(value, str) else value
 
 
-def _sensible(count: int) -> int:
+def _sensible(count: ByteSize) -> ByteSize:
     # No process of Python is smaller, and no machine larger.
     if not 10**7 <= count <= 2**50:
         raise ValueError(f"must be between 10 MB and 1024 TiB, got {spelled_size(count)}")
@@ -35,8 +35,8 @@ def _whole_or_less_than_one(value: float) -> float:
 
 
 # Limits of less make no sense: the parent looks ten times a second.
-Seconds = Annotated[float, _written(seconds), Field(ge=0.5, le=3e7, allow_inf_nan=False)]
-Bytes = Annotated[int, _written(bytes_of), AfterValidator(_sensible)]
+Seconds = Annotated[float, BeforeValidator(_in_seconds), Field(ge=0.5, le=3e7, allow_inf_nan=False)]
+Bytes = Annotated[ByteSize, AfterValidator(_sensible)]
 Devices = Annotated[
     float, Field(ge=0, le=1024, allow_inf_nan=False), AfterValidator(_whole_or_less_than_one)
 ]

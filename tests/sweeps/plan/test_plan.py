@@ -11,8 +11,9 @@ from model_folders import stand_in_model
 from sweep_files import SMALL, Write, ids_of, plan_of
 
 from maxk_lab.errors import LabError
+from maxk_lab.settings import without_defaults
 from maxk_lab.sweeps.plan.grid import describe
-from maxk_lab.sweeps.plan.identity import content_hash, without_defaults, without_paths
+from maxk_lab.sweeps.plan.identity import content_hash, without_paths
 from maxk_lab.sweeps.plan.plan import make_plan, select
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
