@@ -196,18 +196,14 @@ class ScoreGroups(Groups):
         scores = [part.scores for part in self.pool.parts if part.scores is not None]
         return torch.stack([s[rows] for s, rows in zip(scores, self.rows, strict=True)])
 
-    def estimates(self, weights: Tensor) -> Tensor:
-        """ĝ = Σ_i w_i ψ_i of every group, [I, S, B, Rep, P]."""
-        return (weights.unsqueeze(-2) @ self.scores).squeeze(-2)
-
     def products(self, a: Tensor, b: Tensor) -> Tensor:
         return (a.mT @ self.scores) @ (b.mT @ self.scores).mT
 
     def squares(self, weights: Tensor) -> Tensor:
-        return self.estimates(weights).square().sum(-1)
+        return (weights.unsqueeze(-2) @ self.scores).square().sum((-2, -1))
 
     def means(self, weights: Tensor) -> Tensor:
-        return self.estimates(weights).mean((1, 3))
+        return (weights.unsqueeze(-2) @ self.scores).squeeze(-2).mean((1, 3))
 
     def across(self, a: Tensor, b: Tensor) -> Tensor:
         return a @ b.mT
