@@ -11,7 +11,6 @@ from score_tables import bandit, cell, every_group, measured, pool_of, table
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.baselines.least_squares import family_terms
-from maxk_lab.gradients.enumerated.exact import exact_gradient_weights
 from maxk_lab.gradients.enumerated.moments import Outcomes
 from maxk_lab.gradients.enumerated.oracle import joint_optimum
 from maxk_lab.gradients.fitting import cross_fit, oracle_coefficients, same_batch
@@ -86,39 +85,6 @@ def test_the_oracle_is_the_least_squares_over_every_ordered_group(rewards, famil
         torch.testing.assert_close(found, best, rtol=1e-7, atol=1e-8)
 
 
-@pytest.mark.parametrize(("family", "n", "k"), [("affine", 3, 2), ("ladder", 4, 3)])
-def test_a_cross_fit_is_unbiased_whatever_the_other_group_and_a_same_batch_fit_is_not(family, n, k):
-    """All pairs of a group of one instance, fitted on, and one of another, weighted."""
-    fitted_on, _ = table(DISTINCT, seed=1)
-    used_on, _ = table([-0.4, 1.5, 0.2], seed=2)
-    truth = used_on.centred(exact_gradient_weights(used_on.probabilities, used_on.rewards, k))
-    first, chance_of_first = every_group(fitted_on, n)
-    second, chance = every_group(used_on, n)
-    rewards = used_on.rewards[second]
-
-    def mean(coefficients):
-        """The coefficients c [A] of E ĝ = Σ_a c_a ψ_a, for α of each group or of all."""
-        weights = advantages(
-            rewards, baseline=f"{family}[cross_fit]", k=k, coefficients=coefficients
-        )
-        weighted = (chance.unsqueeze(1) * weights).flatten()
-        return used_on.centred(torch.zeros(3).double().index_add_(0, second.flatten(), weighted))
-
-    def size(off):
-        return math.sqrt(max(0.0, used_on.inner(off, off) / used_on.inner(truth, truth)))
-
-    gram = fitted_on.gram[first.unsqueeze(-1), first.unsqueeze(-2)]
-    used_gram = used_on.gram[second.unsqueeze(-1), second.unsqueeze(-2)]
-    overall = torch.zeros(3).double()
-    for rows, products, share in zip(first, gram, chance_of_first, strict=True):
-        both = torch.stack([fitted_on.rewards[rows], rewards[0]]).unsqueeze(1)
-        alpha = cross_fit(both, torch.stack([products, used_gram[0]]).unsqueeze(1), k, family)[1]
-        assert size(mean(alpha) - truth) < 1e-12
-        overall += share * mean(alpha)
-    assert size(overall - truth) < 1e-12
-    assert size(mean(same_batch(rewards, used_gram, k, family)) - truth) > 0.01
-
-
 def test_an_enumerated_cross_fit_has_the_coefficients_of_the_sampled_one():
     pool, key = pool_of(bandit(), size=400, objectives=[3]), ("maxk", "ladder[cross_fit]", 4, 3)
     (exact,) = measured(pool, cell(*key, partitions=2)).values()
@@ -164,17 +130,6 @@ def least_second_moment(outcomes, scores, n, k):
     return (right - matrix @ best).square().sum().item()
 
 
-def second_moment(outcomes, scores, n, weigh):
-    """E‖ĝ‖² and E ĝ over every ordered group, of weights by rewards and rows [S, n]."""
-    rows, chance = every_group(outcomes, n)
-    estimates = torch.einsum("sn,snp->sp", weigh(outcomes.rewards[rows], rows), scores[rows])
-    return (chance @ estimates.square().sum(1)).item(), chance @ estimates
-
-
-def named(baseline, k, **rest):
-    return lambda rewards, rows: advantages(rewards, baseline=baseline, k=k, **rest)
-
-
 @pytest.mark.parametrize(
     ("rewards", "n", "k"),
     [(DISTINCT, n, k) for n, k in ((3, 1), (3, 2), (3, 3), (2, 1), (2, 2))]
@@ -194,45 +149,6 @@ def test_the_joint_optimum_is_the_least_squares_over_every_ordered_group(rewards
     order = torch.arange(n).roll(1)
     moved = best.weights(outcomes.rewards[rows][:, order], rows[:, order])
     torch.testing.assert_close(moved, weights[:, order], rtol=0, atol=1e-14)
-
-
-def rivals(outcomes, n, k):
-    """Every other unbiased baseline, with oracle coefficients if any: (rewards, rows) → weights."""
-    level = oracle_coefficients(outcomes, n, k, "constant")
-    found = {"none": named("none", k), "constant": named("constant[oracle]", k, coefficients=level)}
-    if k >= 2:
-        found["subloo"] = named("subloo", k)
-    if k < n:
-        found["centred"] = named("centred", k)
-        norms = outcomes.gram.diagonal()
-        found["optimal"] = lambda rewards, rows: advantages(
-            rewards,
-            baseline="optimal[grad_norm]",
-            k=k,
-            trajectory_weights={"grad_norm": norms[rows]},
-        )
-    for family in ("affine", "ladder") if 2 <= k < n else ():
-        coefficients = oracle_coefficients(outcomes, n, k, family)
-        found[family] = named(f"{family}[oracle]", k, coefficients=coefficients)
-    return found
-
-
-@pytest.mark.parametrize("shift", [0.0, 1000.0])
-@pytest.mark.parametrize(("n", "k"), [(2, 1), (2, 2), (4, 1), (4, 2), (4, 3), (4, 4), (6, 3)])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_joint_optimum_is_unbiased_and_no_unbiased_baseline_has_less_variance(
-    n, k, shift, seed
-):
-    generator = torch.Generator().manual_seed(seed)
-    p = torch.softmax(torch.randn(4, generator=generator).double(), 0)
-    scores, rewards = torch.eye(4).double() - p, torch.randn(4, generator=generator).double()
-    outcomes = Outcomes(p, rewards + shift, torch.arange(4).double(), scores @ scores.T)
-    best = joint_optimum(outcomes, n, k)
-    least, mean = second_moment(outcomes, scores, n, best.weights)
-    truth = exact_gradient_weights(outcomes.probabilities, outcomes.rewards, k) @ scores
-    torch.testing.assert_close(mean, truth, rtol=1e-9, atol=1e-11)
-    for name, weigh in rivals(outcomes, n, k).items():
-        assert least <= second_moment(outcomes, scores, n, weigh)[0] * (1 + 1e-12), name
 
 
 def test_multisets_of_vanishing_chance_are_no_obstacle_to_the_joint_optimum():

@@ -14,6 +14,7 @@ from maxk_lab.environments.environment import make_environment
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.sampled.groups import group_order, groups_of
 from maxk_lab.gradients.scores.draw import draw_pool
+from maxk_lab.gradients.scores.trajectories import instance_scores
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.gradient import recommend
 
@@ -91,7 +92,11 @@ def test_estimates_have_the_exact_gradient_as_their_mean(n: int, baseline: str) 
     seed = derive_seed("rollouts", 1, 0)
     actions = forced.rollout(policy, instance, STARTS * 800, seed=seed).actions
     assert torch.equal(actions[0, :, 0], torch.arange(STARTS * 800) % STARTS)
-    along = _along(forced, policy, instance, actions, truth)
+    scores = instance_scores(forced, policy, instance, actions[0])
+    parameters = [p for p in policy.parameters() if p.requires_grad]
+    starts = range(0, len(actions[0]), 50)
+    made = torch.cat([torch.cat(scores(i, i + 50, parameters), 1) for i in starts])
+    along = made @ truth
     estimates = (weights * groups.gathered(along.unsqueeze(0))).sum(-1).flatten()
     norm = float(truth.square().sum())
     error = float(estimates.std() / len(estimates) ** 0.5)
@@ -101,21 +106,6 @@ def test_estimates_have_the_exact_gradient_as_their_mean(n: int, baseline: str) 
     for starts in ([3, 3], [0, 1]):
         wrong = exact_gradient(forced, policy, instance, starts, 2)
         assert abs(float(wrong @ truth) - norm) > 4 * error
-
-
-def _along(environment, policy, instance, actions, direction) -> torch.Tensor:
-    """The product of every trajectory's score with a direction, by a central difference."""
-    parameters = [p for p in policy.parameters() if p.requires_grad]
-    step, at = 1e-5 / float(direction.norm()), []
-    with torch.no_grad():
-        for sign in (1, -2):
-            moves = torch.split(sign * step * direction, [p.numel() for p in parameters])
-            for parameter, move in zip(parameters, moves, strict=True):
-                parameter += move.view_as(parameter)
-            at.append(environment.log_probs(policy, instance, actions)[0])
-        for parameter, move in zip(parameters, moves, strict=True):
-            parameter -= move.view_as(parameter) / 2
-    return (at[0] - at[1]) / (2 * step)
 
 
 def test_a_study_of_both_starts_tells_them_apart(
