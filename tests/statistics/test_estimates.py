@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import stats
 
 from maxk_lab.ranges import NOT_NEGATIVE, SHARES, Range
 from maxk_lab.statistics.estimates import (
@@ -216,26 +216,6 @@ def test_an_end_is_infinite_where_the_denominator_cannot_be_told_from_zero():
     found = ratio(estimate, *tangents, 0.95)
     assert 0 < found.low < found.value < found.high == math.inf
     assert ratio(estimate, *tangents, 0.01).high < math.inf
-
-
-@pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_each_end_of_a_mean_is_the_further_of_hall_s_and_student_s(level, sign):
-    values, root = sign * SKEWED, math.sqrt(40)
-    skewness = MORE_SKEWNESS * stats.skew(values, bias=False) / root
-
-    def hall(at):
-        t = (values.mean() - at) / stats.sem(values)
-        return t + skewness * (t**2 / 3 + 1 / 6) + skewness**2 * t**3 / 27
-
-    found, point = skewed_mean(values, level), stats.t.isf((1 - level) / 2, 39)
-    low, high = (
-        optimize.brentq(lambda at, end=end: hall(at) - end, -9, 9) for end in (point, -point)
-    )
-    half = point * stats.sem(values)
-    assert found.value == pytest.approx(values.mean())
-    assert found.low == pytest.approx(min(low, values.mean() - half), abs=1e-9)
-    assert found.high == pytest.approx(max(high, values.mean() + half), abs=1e-9)
 
 
 def test_a_mean_over_strata_has_welch_s_freedom():

@@ -30,6 +30,12 @@ def units(m2, mean_square=None, inner=None, truth=None, stratum=None, blocks=0):
     )
 
 
+def parts(units):
+    """The three deviations of units."""
+    found = units.deviations
+    return found.along, found.anywhere, found.beside
+
+
 def test_points_follow_the_formulas():
     half = MANY // 2
     u = units([3.0, 5.0] * half, [1.0, 2.0] * half, [0.5, 1.5] * half, [2.0, 2.5] * half, blocks=8)
@@ -47,6 +53,8 @@ def test_points_follow_the_formulas():
     assert all(
         interval(u, name).low < value < interval(u, name).high for name, value in expected.items()
     )
+    snr, relative = interval(u, "snr"), interval(u, "relative_variance")
+    assert (relative.low, relative.high) == pytest.approx((1 / snr.high, 1 / snr.low))
     about = {name: interval(u, name).question for name in expected}
     assert about == {
         **dict.fromkeys(("variance", "relative_variance", "snr"), LIKE_THESE),
@@ -142,15 +150,6 @@ def test_a_norm_that_is_known_exactly_needs_no_blocks_for_the_others():
     assert np.isnan(interval(two_groups, "cosine").low)
 
 
-def test_an_inverse_turns_its_ends_round():
-    u = units(np.linspace(4, 5, MANY), np.linspace(0.9, 1.1, MANY), blocks=8)
-    snr, relative = interval(u, "snr"), interval(u, "relative_variance")
-    assert (relative.value, relative.low, relative.high) == pytest.approx(
-        (1 / snr.value, 1 / snr.high, 1 / snr.low)
-    )
-    assert relative.question == snr.question == LIKE_THESE
-
-
 def test_no_interval_leaves_the_values_that_there_are():
     rng = np.random.default_rng(0)
     far = rng.normal(0, 3.0, (4, 4, 8))
@@ -168,6 +167,10 @@ def test_no_interval_leaves_the_values_that_there_are():
 
 
 def test_pooled_units_are_enumerated_only_if_all_parts_are():
+    """Their squared bias is no difference of large numbers."""
+    tiny = interval(enumerated([1e-30, 3e-30] * 8, truth=[1e6, 4e6] * 8), "squared_bias")
+    assert tiny.value == pytest.approx(2e-30, rel=1e-12, abs=0)
+    assert (tiny.low, tiny.high, tiny.question) == (tiny.value, tiny.value, THESE)
     part = enumerated([1.0, 2.0], truth=[1.0, 4.0])
     both = Units.pool([part, replace(part, tolerance=1e-4)])
     assert both.squared_bias.tolist() == [1.0, 2.0, 1.0, 2.0]
@@ -194,13 +197,9 @@ def test_enumerated_units_have_no_error_among_sampled_ones(drawn):
     assert not mixed.within[:, :2].any()
     assert (mixed.within[:, 2:] == sampled.within).all()
     assert mixed.errors["kl"].tolist() == [0.0, 0.0, 0.01, 0.02, 0.03]
-    for name, exactly in (
-        ("along", part.inner - part.truth),
-        ("anywhere", part.squared_bias),
-        ("beside", part.off_direction),
-    ):
-        found, own = getattr(mixed.deviations, name), getattr(sampled.deviations, name)
-        assert found.mean.tolist() == [*exactly, *own.mean]
+    exactly = (part.inner - part.truth, part.squared_bias, part.off_direction)
+    for found, own, mean in zip(parts(mixed), parts(sampled), exactly, strict=True):
+        assert found.mean.tolist() == [*mean, *own.mean]
         assert found.variance.tolist() == [0.0, 0.0, *own.variance]
         assert found.freedom == own.freedom
     assert mixed.deviations.trusted.tolist() == [False] * 2 + [True] * 3
@@ -220,19 +219,11 @@ def test_a_record_gives_back_the_units(drawn):
     assert again.within == pytest.approx(units.within, rel=1e-5)
     np.testing.assert_allclose(again.measures["kl"], units.measures["kl"])
     np.testing.assert_allclose(again.errors["kl"], units.errors["kl"], rtol=1e-5)
-    for name in ("along", "anywhere", "beside"):
-        found, own = getattr(again.deviations, name), getattr(units.deviations, name)
+    for found, own in zip(parts(again), parts(units), strict=True):
         assert found.freedom == own.freedom
         for column in ("mean", "variance", "third", "carrying"):
             assert getattr(found, column) == pytest.approx(getattr(own, column), rel=1e-5)
     assert again.deviations.trusted.tolist() == [True] * 3
-
-
-def test_an_enumerated_squared_bias_is_not_a_difference_of_large_numbers():
-    squared = [1e-30, 3e-30] * 8
-    found = interval(enumerated(squared, truth=[1e6, 4e6] * 8), "squared_bias")
-    assert found.value == pytest.approx(2e-30, rel=1e-12, abs=0)
-    assert (found.low, found.high, found.question) == (found.value, found.value, THESE)
 
 
 def test_a_measure_of_units_has_the_interval_of_its_mean_over_units_that_have_it():
