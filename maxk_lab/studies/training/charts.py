@@ -73,7 +73,7 @@ def estimates(rows: Sequence[TrainingRow], level: float) -> Table:
                 "place": place.where,
                 "row": row.key.path,
                 "reference": row is reference,
-                "against": "" if reference is None else place.names[reference.key],
+                "against": "" if reference is None else place.names[reference.key.path],
                 "minus": "",
                 "method": row.method,
                 "k_train": row.key.k,
@@ -86,7 +86,7 @@ def estimates(rows: Sequence[TrainingRow], level: float) -> Table:
             }
             other = next((one for one in place.rows if one.key.path == row.compared_with), None)
             if other not in (None, reference):
-                same["minus"] = place.names[other.key]
+                same["minus"] = place.names[row.compared_with]
             for name, one, where in (*_at_the_end(row), *_during(row, other, level)):
                 if math.isfinite(one.value):
                     ends = {"value": one.value, "low": one.low, "high": one.high, "level": level}

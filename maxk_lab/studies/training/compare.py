@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -358,10 +358,14 @@ class Place:
     places: int = 1
 
     @cached_property
-    def names(self) -> Mapping[TrainingKey, str]:
-        """The names of its rows in sentences."""
+    def names(self) -> Mapping[str, str]:
+        """The names of its rows in sentences, by their paths."""
         several = len({row.key.k for row in self.rows}) > 1
-        return {row.key: row.method_for_k if several else row.method for row in self.rows}
+        return {row.key.path: row.method_for_k if several else row.method for row in self.rows}
+
+    def named(self, rows: Iterable[TrainingRow]) -> list[str]:
+        """The names of these rows in sentences."""
+        return [self.names[row.key.path] for row in rows]
 
     @cached_property
     def known(self) -> tuple[TrainingRow, ...]:
@@ -410,10 +414,6 @@ class Place:
         most = max((value for _, value in values), default=0.0)
         alike = [row for row, value in values if most - value <= _SAME * abs(most)]
         return sorted(alike, key=lambda row: row is not self.reference)
-
-    def all_equal(self, k: int) -> bool:
-        """Whether several methods have a value at k, all the same."""
-        return len(self.best(k)) == len(self.known) > 1
 
     def may_be_best(self, k: int, lists: int = 1) -> list[TrainingRow]:
         """The rows that no row is significantly better than at k.

@@ -145,34 +145,31 @@ def facts(pooled: Pooled[TrainingRow], summary: Summary) -> Facts:
 
 
 def _answer(place: Place, at_own: Tested, *, alone: bool) -> Answer:
+    where = "" if alone else place.where
     if not place.known:
-        return Answer(where="" if alone else place.where, state="nothing")
-    top, best = place.top, place.best(place.top)
+        return Answer(where=where, state="nothing")
+    top, best, among = place.top, place.best(place.top), place.tested
     # Far below 0, and not significant after correction.
-    open_rows = [row for row in place.compared if place.tested.sign(row, top) == 0]
-    ends = [(row, row.differences[top]) for row in open_rows]
+    ends = [(row, row.differences[top]) for row in place.compared if among.sign(row, top) == 0]
     far = [row for row, one in ends if one.known and one.value < -_FAR * one.width / 2]
+    tied = [row for row in place.may_be_best(top) if row not in best and row not in far]
     reference = place.reference
     answer = Answer(
-        where="" if alone else place.where,
+        where=where,
         state=_state(place),
         objective=place.objective,
         top=top,
-        reference="" if reference is None else place.names[reference.key],
+        reference="" if reference is None else place.names[reference.key.path],
         value=best[0].curve[top - 1].value,
-        highest=[place.names[row.key] for row in best],
+        highest=place.named(best),
         reference_is_highest=best[0] is reference,
         compared=len(place.compared),
-        apart=[place.names[row.key] for row in place.known if row.sampled.apart],
-        tied=[
-            place.names[row.key]
-            for row in place.may_be_best(top)
-            if row not in best and row not in far and place.tested.sign(row, top) >= 0
-        ],
+        apart=place.named(row for row in place.known if row.sampled.apart),
+        tied=place.named(row for row in tied if among.sign(row, top) >= 0),
     )
     if answer.state != "compared":
         return answer
-    better, among = place.significant(1, top), place.tested
+    better = place.significant(1, top)
     answer.better = [_of(place, row, top, among) for row in better]
     answer.worse = [_of(place, row, top, among) for row in reversed(place.significant(-1, top))]
     answer.far = [_of(place, row, top, among) for row in far]
@@ -195,17 +192,20 @@ def _answer(place: Place, at_own: Tested, *, alone: bool) -> Answer:
 def _state(place: Place) -> Literal["alone", "equal", "unpaired", "compared"]:
     if len(place.known) == 1:
         return "alone"
-    if place.all_equal(place.top):
+    if len(place.best(place.top)) == len(place.known):
         return "equal"
     return "compared" if place.compared else "unpaired"
 
 
 def _of(place: Place, row: TrainingRow, k: int, among: Tested) -> Difference:
     """The difference of a row to the one that it is compared with, tested `among` others."""
-    found, sign = row.decoded[among.decoding].differences[k], among.sign(row, k)
-    name, than = place.names[row.key], place.names[place.at(row.compared_with).key]
-    ends = {"value": found.value, "low": found.low, "high": found.high}
-    return Difference(name=name, than=than, sign=sign, **ends)
+    found = row.decoded[among.decoding].differences[k]
+    return Difference(
+        name=place.names[row.key.path],
+        than=place.names[row.compared_with],
+        sign=among.sign(row, k),
+        **{end: getattr(found, end) for end in ("value", "low", "high")},
+    )
 
 
 def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
@@ -317,7 +317,7 @@ def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
             values = row.differences if compared else dict(enumerate(row.curve, start=1))
             yield line(
                 environment=place.where if len(shown) > 1 else "",
-                method=place.names[row.key] + _beside(place, row),
+                method=place.names[row.key.path] + _beside(place, row),
                 better=", ".join(map(str, place.tested.at(row, 1))),
                 worse=", ".join(map(str, place.tested.at(row, -1))),
                 gap=one if has_value(one := row.sampled.gaps.get(place.top)) else None,
@@ -331,4 +331,4 @@ def _beside(place: Place, row: TrainingRow) -> str:
         return "" if place.reference is None else " (reference)"
     if row.compared_with in ("", place.reference.key.path):
         return ""
-    return f" (minus {place.names[place.at(row.compared_with).key]})"
+    return f" (minus {place.names[row.compared_with]})"

@@ -107,10 +107,9 @@ class Study(Settings, AnyStudy):
             return None if measure in ways else f"must be mean or max@K{among}; got {measure}"
         at = 1 if measure == "mean" else int(measure.removeprefix("max@"))
         for pair in points:
-            known = [evaluated_ks(self.evaluate.samples, point["k"]) for point in pair]
-            if any(at not in ks for ks in known):
-                common = sorted(set(known[0]).intersection(*known[1:]))
-                among = ", ".join(map(str, common))
+            known = [set(evaluated_ks(self.evaluate.samples, point["k"])) for point in pair]
+            if at not in (common := set.intersection(*known)):
+                among = ", ".join(map(str, sorted(common)))
                 return f"must be mean or max@K with K one of {among}, got {measure}"
         return None
 

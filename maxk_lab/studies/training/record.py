@@ -104,30 +104,24 @@ class Metrics(Recorded):
     @property
     def shown(self) -> Mapping[str, Any]:
         """The final Max@K with its interval, at the K that the report has."""
-        ends = {name: getattr(self.final, name) for name in ("value", "low", "high")}
-        curve = {
-            f"max@{k}": {name: values[k - 1] for name, values in ends.items()}
-            for k in self.final.ks
-        }
-        return {"final": curve}
+        names, means = ("value", "low", "high"), self.final.means
+        ends = {f"max@{k}": dict(zip(names, means[k - 1], strict=True)) for k in self.final.ks}
+        return {"final": ends}
 
     def check(self, cell: Mapping[str, Any]) -> None:
         """Raise `ValueError` where this cannot have been measured of the cell."""
         samples, instances = len(self.final.value), self.final.instances
         finals = {f"tempered.{temperature}": final for temperature, final in self.tempered.items()}
-        for name, final in (finals | ({"forced": self.forced} if self.forced else {})).items():
-            check_lengths(samples, {name: final.value})
-            check_lengths(instances, {name: final.per_instance[0]})
+        finals |= {"forced": self.forced} if self.forced else {}
+        check_lengths(samples, {name: final.value for name, final in finals.items()})
         check_lengths(samples, self.tuning.tempered)
         if not self.tuning.tempered.keys() <= {"1.0", *self.tempered}:
             raise ValueError("tuning has a temperature that nothing else has")
-        each = {
-            name: extra.per_instance
-            for name, extra in self.extras.items()
-            if extra.value is not None
+        each = {name: final.per_instance[0] for name, final in finals.items()}
+        each |= {
+            name: one.per_instance for name, one in self.extras.items() if one.value is not None
         }
-        if self.optima.kind != "none":
-            each["reference"] = self.optima.per_instance
+        each |= {"reference": self.optima.per_instance} if self.optima.kind != "none" else {}
         check_lengths(instances, each)
         evaluate = cell["training"]["evaluate"]
         check_lengths(evaluate["samples"], {"final": self.final.value})
@@ -135,15 +129,11 @@ class Metrics(Recorded):
         fewest = 1 if evaluate.get("data") is not None else evaluate["instances"]
         if not fewest <= instances <= evaluate["instances"]:
             raise ValueError(f"it was evaluated on {instances} instances")
-        # Functions of the user's own may give the same trajectory another reward.
-        if self.optima.exact and not cell["environment"].get("rewards"):
-            self._check_optima()
-
-    def _check_optima(self) -> None:
-        """Raise `ValueError` for a reward above an optimum: the solver or the reward is wrong."""
-        for optimum, best in zip(
-            self.optima.per_instance, self.final.per_instance[-1], strict=True
-        ):
+        # A reward above an optimum: the solver or the reward is wrong. Functions of the user's own
+        # may give the same trajectory another reward.
+        exact = self.optima.exact and not cell["environment"].get("rewards")
+        pairs = zip(self.optima.per_instance, self.final.per_instance[-1], strict=False)
+        for optimum, best in pairs if exact else ():
             # Rewards are often of single precision, their sums far less exact than a mean.
             if optimum is not None and best is not None and best > optimum + 1e-4 * abs(optimum):
                 raise ValueError(f"a reward of {best} is above the optimum, {optimum}")
