@@ -263,24 +263,25 @@ def zero(actions):
     return torch.zeros(actions.shape[:-1], dtype=torch.float64)
 
 
-def test_the_entropy_bonus_climbs_the_entropy(sequences):
-    environment = sequences(reward=zero)
-    policy = environment.policy(0)
+def beside(environment):
+    """The policy, an anchor, the batch that the step draws, and its tokens under both."""
+    policy, anchor = environment.policy(0), environment.policy(5)
     instances, rollouts = drawn(environment, policy)
     tokens = environment.tokens(policy, instances, rollouts.actions)
+    other = environment.tokens(anchor, instances, rollouts.actions).log_probs.detach()
+    return policy, anchor, rollouts, tokens, other
+
+
+def test_the_entropy_bonus_climbs_the_entropy(sequences):
+    policy, _, _, tokens, _ = beside(environment := sequences(reward=zero))
     found, metrics = take(environment, entropy_bonus=0.3)
-    expected = gradient(-0.3 * tokens.entropy.sum() / BATCH, policy)
-    close(found, expected)
+    close(found, gradient(-0.3 * tokens.entropy.sum() / BATCH, policy))
     assert metrics["entropy"] == pytest.approx(tokens.entropy.sum().item() / BATCH)
 
 
 @pytest.mark.parametrize("kind", ["k1", "k2", "k3"])
 def test_kl_in_the_loss_is_the_token_mean_with_its_gradient(sequences, kind):
-    environment = sequences(reward=zero)
-    policy, anchor = environment.policy(0), environment.policy(5)
-    instances, rollouts = drawn(environment, policy)
-    tokens = environment.tokens(policy, instances, rollouts.actions)
-    other = environment.tokens(anchor, instances, rollouts.actions).log_probs.detach()
+    policy, anchor, _, tokens, other = beside(environment := sequences(reward=zero))
     kl = kl_tokens(tokens.log_probs, other, kind)[tokens.mask]
     options = {"kl": {"place": "loss", "type": kind, "beta": 0.7}}
     found, metrics = take(environment, anchor=anchor, **options)
@@ -291,40 +292,36 @@ def test_kl_in_the_loss_is_the_token_mean_with_its_gradient(sequences, kind):
 
 
 def test_kl_in_the_reward_is_a_constant_of_the_sequence(sequences):
-    environment = sequences()
-    policy, anchor = environment.policy(0), environment.policy(5)
-    instances, rollouts = drawn(environment, policy)
-    other = environment.log_probs(anchor, instances, rollouts.actions).detach()
-    weights = advantages(rollouts.rewards - 0.7 * (rollouts.log_probs - other), k=1)
+    _, anchor, rollouts, _, other = beside(environment := sequences())
+    weights = advantages(rollouts.rewards - 0.7 * (rollouts.log_probs - other.sum(-1)), k=1)
     found, metrics = take(environment, anchor=anchor, kl={"place": "reward", "beta": 0.7})
     close(found, expected_gradient(environment, weights))
     assert metrics["reward_with_kl/mean"] != pytest.approx(metrics["reward/mean"])
 
 
-def test_an_anchor_that_excludes_a_drawn_token_is_an_error(sequences):
+@pytest.mark.parametrize("place", ["reward", "loss"])
+def test_a_token_without_a_chance_is_an_error(sequences, place):
+    """Under the anchor, or under the policy after an inner epoch."""
     environment = sequences()
-    anchor = environment.policy(5)
-    with torch.no_grad():
-        anchor.logits[0, :, 1] = -torch.inf
-    with pytest.raises(FloatingPointError, match="KL estimate of a token is not finite"):
-        take(environment, anchor=anchor, kl={"place": "reward"})
-
-
-def test_a_policy_that_excludes_a_drawn_token_after_an_inner_epoch_is_an_error(sequences):
-    environment = sequences()
-    policy = environment.policy(0)
+    policy, anchor = environment.policy(0), environment.policy(5)
+    settings = Settings.from_mapping({"batch": BATCH, "inner_epochs": 2, "kl": {"place": place}})
 
     class Excluding(torch.optim.SGD):
         def step(self, closure=None):
-            with torch.no_grad():
-                policy.logits[0, :, 1] = -torch.inf
+            exclude(policy)
 
-    settings = Settings.from_mapping({"batch": BATCH, "inner_epochs": 2, "kl": {"place": "loss"}})
-    step = Step(environment, settings, RLOO)
-    with pytest.raises(
-        FloatingPointError, match="after an inner epoch the policy gives it no chance"
-    ):
-        step.take(policy, Excluding(policy.parameters(), lr=1.0), environment.policy(0), seed=SEED)
+    def exclude(which):
+        with torch.no_grad():
+            which.logits[0, :, 1] = -torch.inf
+
+    words = "after an inner epoch the policy gives it no chance"
+    if place == "reward":
+        exclude(anchor)
+        words = "the reference gives it no chance"
+    with pytest.raises(FloatingPointError, match=f"KL estimate of a token is not finite.*{words}"):
+        Step(environment, settings, RLOO).take(
+            policy, Excluding(policy.parameters()), anchor, seed=SEED
+        )
 
 
 def test_k1_in_the_reward_with_a_leave_one_out_baseline_is_unbiased_for_the_divergence(sequences):
@@ -406,19 +403,15 @@ def test_one_pass_takes_the_place_of_two(sequences):
     assert torch.equal(trained(OnePass()).policy.logits, trained(sequences()).policy.logits)
 
 
-def test_auto_is_the_cpu_without_a_cuda_device_or_for_an_environment_that_cannot_use_it(
-    sequences, monkeypatch
+@pytest.mark.parametrize("there", [False, True])
+def test_auto_is_cuda_where_it_is_there_and_the_environment_can_use_it(
+    sequences, monkeypatch, there
 ):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert resolve_device("auto").type == resolve_device("cpu").type == "cpu"
-    with pytest.raises(
-        LabError, match="device cuda: torch finds no CUDA device here; use auto or cpu"
-    ):
-        resolve_device("cuda")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert resolve_device("auto").type == "cuda"
-    assert resolve_device("auto", sequences()).type == "cpu"
-    with pytest.raises(LabError, match="device cuda: this environment's instances stay on the CPU"):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    assert resolve_device("auto").type == ("cuda" if there else "cpu")
+    assert resolve_device("auto", sequences()).type == resolve_device("cpu").type == "cpu"
+    why = "this environment's instances stay on the CPU" if there else "torch finds no CUDA device"
+    with pytest.raises(LabError, match=f"device cuda: {why}.*; use auto or cpu"):
         resolve_device("cuda", sequences())
 
 

@@ -14,12 +14,6 @@ from maxk_lab.studies.training.work import measure as measure_training
 from maxk_lab.training.settings import Weighting
 from maxk_lab.training.step import fitted_coefficients, normalized, token_weights
 
-
-def group_weights(rewards, usable, weighting, **options):
-    """The weights of groups, and the groups without any."""
-    return usable_weights(weighting.method, rewards, usable, **options)
-
-
 NAN = float("nan")
 REWARDS = torch.tensor(
     [
@@ -52,7 +46,9 @@ def test_what_is_left_of_a_group_is_weighted_as_a_group_of_its_own(
     estimator, baseline, k, unusable
 ):
     weighting = Weighting(estimator, baseline, 4, k)
-    weights, refused = group_weights(REWARDS, USABLE, weighting, trajectory_weights={"length": G})
+    weights, refused = usable_weights(
+        weighting.method, REWARDS, USABLE, trajectory_weights={"length": G}
+    )
     assert refused.tolist() == [bool(x) for x in unusable]
     for row in range(len(REWARDS)):
         usable = USABLE[row]
@@ -87,7 +83,7 @@ def test_the_estimate_is_the_gradient_among_usable_trajectories(sequences, basel
     triples = torch.cartesian_prod(*[torch.arange(len(listed))] * 3)
     chance = probabilities[triples].prod(1)
     weighting = Weighting("maxk", baseline, 3, k)
-    weights, refused = group_weights(rewards[triples], usable[triples], weighting)
+    weights, refused = usable_weights(weighting.method, rewards[triples], usable[triples])
     estimate = (chance.unsqueeze(1) * weights * log_probs[triples]).sum() / chance[~refused].sum()
     among = log_probs[usable].exp() / log_probs[usable].exp().sum()
     wanted = exact_value(among, rewards[usable], k)
@@ -142,11 +138,11 @@ def test_coefficients_are_those_of_the_others_or_the_own(family, k):
     rewards, grams = batch()
     start, directions = family_terms(rewards, k, family)
     a, c = normal_equations(start, directions, grams)
-    own = fitted_coefficients(
-        rewards, everything(rewards), Weighting("maxk", f"{family}[same_batch]", 6, k), grams
-    )
-    cross = fitted_coefficients(
-        rewards, everything(rewards), Weighting("maxk", f"{family}[cross_fit]", 6, k), grams
+    own, cross = (
+        fitted_coefficients(
+            rewards, everything(rewards), Weighting("maxk", f"{family}[{fit}]", 6, k), grams
+        )
+        for fit in ("same_batch", "cross_fit")
     )
     for i in range(len(rewards)):
         others = torch.arange(len(rewards)) != i
@@ -179,8 +175,9 @@ def test_without_any_other_group_the_weights_are_the_centred_ones():
     weighting = Weighting("maxk", "ladder[cross_fit]", 6, 3)
     coefficients = fitted_coefficients(rewards, ~rewards.isnan(), weighting, grams)
     assert not coefficients[0].any()
-    found, _ = group_weights(rewards, ~rewards.isnan(), weighting, coefficients=coefficients)
-    centred, _ = group_weights(rewards, ~rewards.isnan(), Weighting("maxk", "centred", 6, 3))
+    usable = ~rewards.isnan()
+    found, _ = usable_weights(weighting.method, rewards, usable, coefficients=coefficients)
+    centred, _ = usable_weights(Weighting("maxk", "centred", 6, 3).method, rewards, usable)
     torch.testing.assert_close(found, centred, rtol=1e-12, atol=1e-15)
 
 
@@ -205,7 +202,9 @@ def test_cross_fitted_weights_are_unbiased_and_those_of_the_same_batch_are_not(f
             rewards = torch.stack([table[g] for table, g in zip(tables, pair, strict=True)])
             psi = torch.stack([score[g] for score, g in zip(scores, pair, strict=True)])
             alpha = fitted_coefficients(rewards, everything(rewards), weighting, psi @ psi.mT)
-            weights, _ = group_weights(rewards, everything(rewards), weighting, coefficients=alpha)
+            weights, _ = usable_weights(
+                weighting.method, rewards, everything(rewards), coefficients=alpha
+            )
             chance = chances[0][pair[0]] * chances[1][pair[1]]
             for b in range(2):
                 total[b] += chance * (weights[b] @ psi[b])
@@ -220,22 +219,18 @@ def test_cross_fitted_weights_are_unbiased_and_those_of_the_same_batch_are_not(f
     assert min(off) > 0.02
 
 
-@pytest.mark.parametrize(
-    ("estimator", "baseline"), [("maxk", "ladder[cross_fit]"), ("off_policy_maxk", "subloo")]
-)
-def test_a_training_study_gives_its_steps_what_they_need(estimator, baseline):
+def test_a_training_study_gives_its_steps_what_they_need():
+    training = {"steps": 2, "batch": 16, "evaluate": {"instances": 2, "samples": 4}}
     unit = {
         "environment": {"name": "bandit", "arms": 4, "reward_shift": 0.0},
         "policy": {"init_std": 1.0, "dtype": "float64"},
         "seed": 0,
-        "training": {
-            "steps": 2,
-            "batch": 16,
-            "inner_epochs": 2,
-            "evaluate": {"instances": 2, "samples": 4},
-        },
+        "training": training,
     }
-    cell = {"id": "one", "estimator": estimator, "baseline": baseline, "n": 8, "k": 3}
-    ((_, found),) = measure_training(unit, [cell], cache=None, event=lambda *_: None)
-    assert isinstance(found, dict), found
-    assert ("ess" in found["log"]) == (estimator == "off_policy_maxk")
+    pairs = ("maxk", "ladder[cross_fit]"), ("reinforce", "eob_loo"), ("off_policy_maxk", "subloo")
+    cells = [
+        {"id": baseline, "estimator": estimator, "baseline": baseline, "n": 8, "k": 3}
+        for estimator, baseline in pairs
+    ]
+    found = dict(measure_training(unit, cells, cache=None, event=lambda *_: None))
+    assert ["ess" in one["log"] for one in found.values()] == [False, False, True]

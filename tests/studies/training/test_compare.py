@@ -91,19 +91,6 @@ def test_points_of_a_curve_between_those_asked_for_take_no_power():
     assert place_of(row(POMO, [0, 1, 2, 3]), for_mean).tested.comparisons == 2
 
 
-def test_a_lead_whose_interval_is_above_zero_is_not_significant_among_many():
-    others = [
-        row(("maxk", name, k), [0, 1, 2, 3], noise_with(0, 0.4))
-        for name in ("none", "rloo", "pkpo_sloo")
-        for k in (2, 4)
-    ]
-    lead = row(CENTRED, [0, 1, 2, 3], noise_with(0.2, 0.09))
-    alone, among = (place_of(row(POMO, [0, 1, 2, 3]), lead, *more) for more in ([], others))
-    assert names(alone.significant(1, 4)) == ["centred"]
-    assert among.rows[1].differences[4].low > 0
-    assert (among.tested.comparisons, among.significant(1, 4)) == (21, [])
-
-
 def test_the_best_is_one_sided_against_every_rival_and_shared_by_places_and_lists():
     """Gupta by hand: p / 2 below alpha / (R - 1), divided by the K and places that share it."""
     rows = [

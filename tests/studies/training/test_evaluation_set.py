@@ -41,26 +41,22 @@ def test_instances_are_drawn_from_the_seed_alone_with_and_without_a_cache(tsp5, 
     assert names(tmp_path) == [f"instances-{7:016x}-6-{data['instances']}.npz"]
 
 
-def test_kept_instances_are_not_drawn_again(tsp5, tmp_path, monkeypatch):
+@pytest.mark.parametrize("damage", [None, b"no archive", "other"])
+def test_kept_instances_are_drawn_again_only_from_a_damaged_file(
+    tsp5, damage, tmp_path, monkeypatch
+):
     instances, data = evaluation_set(tsp5, SIX, 7, tmp_path)
-    monkeypatch.setattr(tsp5, "instances", lambda *args, **more: pytest.fail("drawn again"))
-    again, same = evaluation_set(tsp5, SIX, 7, tmp_path)
-    assert torch.equal(again["locs"], instances["locs"])
-    assert same == data
-
-
-@pytest.mark.parametrize("damage", [b"", b"no archive", None])
-def test_a_damaged_file_is_drawn_again(tsp5, damage, tmp_path):
-    instances, _ = evaluation_set(tsp5, SIX, 7, tmp_path)
     (path,) = tmp_path.iterdir()
-    if damage is None:  # whole, but not what its name says
+    if damage is None:
+        monkeypatch.setattr(tsp5, "instances", lambda *args, **more: pytest.fail("drawn again"))
+    elif damage == "other":  # whole, but not what its name says
         tsp5.write_instances(tsp5.instances(6, 0), path)
     else:
         path.write_bytes(damage)
-    again, _ = evaluation_set(tsp5, SIX, 7, tmp_path)
+    again, same = evaluation_set(tsp5, SIX, 7, tmp_path)
     assert torch.equal(again["locs"], instances["locs"])
     assert torch.equal(tsp5.read_instances(path)["locs"], instances["locs"])
-    assert names(tmp_path) == [path.name]
+    assert (same, names(tmp_path)) == (data, [path.name])
 
 
 def test_environments_without_files_draw_each_time(tmp_path):
@@ -97,11 +93,13 @@ def test_a_file_of_the_users_own_is_taken_up_to_so_many_instances(tsp5, tmp_path
 def test_optima_are_kept_by_environment_method_and_hash(tsp5, tmp_path, monkeypatch):
     instances, data = evaluation_set(tsp5, SIX, 7, None)
     record = optima_record(tsp5, instances, "auto", tmp_path, data)
-    assert record["kind"] == "milp"
-    assert record["exact"]
+    assert (record["kind"], record["exact"]) == ("milp", True)
     (path,) = tmp_path.iterdir()
     assert path.name == f"reference-tsp-milp-{data['instances']}.json"
     assert json.loads(path.read_text()) == record
+    for damage in ("", "[]", '{"kind": "milp"}'):
+        path.write_text(damage)
+        assert optima_record(tsp5, instances, "auto", tmp_path, data) == record
     monkeypatch.setattr(module, "optima", lambda *args: pytest.fail("computed again"))
     assert optima_record(tsp5, instances, "exact", tmp_path, data) == record
 
@@ -123,15 +121,6 @@ def test_optima_go_on_where_they_were_interrupted(tsp5, tmp_path, monkeypatch):
         optima_record(tsp5, instances, "auto", tmp_path, data)
     assert optima_record(tsp5, instances, "auto", tmp_path, data) == expected
     assert calls == [2, 2, 2, 2]
-
-
-def test_damaged_optima_are_computed_again(tsp5, tmp_path):
-    instances, data = evaluation_set(tsp5, SIX, 7, None)
-    record = optima_record(tsp5, instances, "auto", tmp_path, data)
-    (path,) = tmp_path.iterdir()
-    for damage in ("", "[]", '{"kind": "milp"}'):
-        path.write_text(damage)
-        assert optima_record(tsp5, instances, "auto", tmp_path, data) == record
 
 
 def test_where_there_is_no_optimum_auto_says_why_and_the_others_refuse(tmp_path):

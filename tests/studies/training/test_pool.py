@@ -254,8 +254,8 @@ def test_every_seed_has_its_own_temperature_at_every_k_told_of_the_held_out_inst
     assert tuned.gaps[64].value == pytest.approx(gap(values, pomo.optima).mean())
 
 
-def test_the_best_way_at_any_cost_is_another_quantity(rows):
-    _, pomo, best = rows
+def test_the_best_way_at_any_cost_is_another_quantity_and_json_has_it(rows):
+    summary, pomo, best = rows
     own = [row.decoded[OWN_WAY] for row in (pomo, best)]
     assert [row.chosen for row in own] == [{1: [WAY] * 5}, {1: ["T=1"] * 5}]
     assert own[0].curve[0].value == pytest.approx(pomo.decoded[WAY].curve[0].value)
@@ -263,19 +263,11 @@ def test_the_best_way_at_any_cost_is_another_quantity(rows):
     assert own[0].gaps[1].value == pytest.approx(pomo.decoded[WAY].gaps[1].value)
     wanted = best.final(64).value - own[0].curve[0].value
     assert own[1].differences[1].value == pytest.approx(wanted)
-
-
-def test_two_rows_are_compared_in_the_same_way_and_json_has_it(rows):
-    summary, pomo, best = rows
-    for way in ("T=1", "T=2", "greedy", WAY):
-        mine, theirs = best.decoded[way], pomo.decoded[way]
-        less = mine.means[:, -1] - theirs.means[:, -1]
-        assert same(mine.differences[mine.ks[-1]], over_seeds(less, 0.95))
     first, second = json.loads(render(summary, "json"))["training"]
     assert first["own_temperature@64"] == {str(s): "T=1" if s == 4 else "T=2" for s in range(5)}
     tuned = best.decoded[OWN_TEMPERATURE]
     assert second["own_temperature_difference@64"] == tuned.differences[64].value
-    assert first["own_way_gap"] == pomo.decoded[OWN_WAY].gaps[1].value
+    assert first["own_way_gap"] == own[0].gaps[1].value
     assert first["max@64_T=2"] == pomo.decoded["T=2"].curve[-1].value
 
 

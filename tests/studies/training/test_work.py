@@ -86,7 +86,7 @@ CELLS = (cell(), cell("maxk", "subloo", 4, 3))
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "values"),
-    [("toy_llm", {}), ("bandit", {}), ("tsp", {"num_loc": 5, "embed_dim": 16, "num_heads": 2})],
+    [("toy_llm", {}), ("tsp", {"num_loc": 5, "embed_dim": 16, "num_heads": 2})],
 )
 def test_the_metrics_of_every_kind_of_environment(name, values):
     found = measured(unit(name, **values), *CELLS)
