@@ -133,25 +133,20 @@ def looks(names: Sequence[str], colours: Sequence[str] = COLOURS, *, reference: 
 
     No pair of them comes twice among the first 49. That of the `reference` is grey.
     """
-    names = list(names)
     others = [name for name in names if name != reference]
-    place = {name: index for index, name in enumerate(others)}
     turn = len(colours)
-
-    def colour(name: str) -> str:
-        return GREY if name == reference else colours[place[name] % turn]
-
-    def shape(name: str) -> str:
-        index = place.get(name, 0)
-        return "circle" if name == reference else SHAPES[(index + index // turn) % len(SHAPES)]
-
+    found = {
+        name: (colours[place % turn], SHAPES[(place + place // turn) % len(SHAPES)])
+        for place, name in enumerate(others)
+    } | {reference: (GREY, "circle")}
+    names = list(names)
     columns = max(1, min(len(names), _LEGEND_LETTERS // (4 + max(map(len, names), default=1))))
     legend = alt.Legend(title=None, columns=columns, symbolOpacity=1)
     of: dict[str, Any] = {"legend": legend, "sort": None}
-    return (
-        alt.Color("look:N", scale=alt.Scale(domain=names, range=[*map(colour, names)]), **of),
-        alt.Shape("look:N", scale=alt.Scale(domain=names, range=[*map(shape, names)]), **of),
+    colour, shape = (
+        alt.Scale(domain=names, range=[found[name][place] for name in names]) for place in (0, 1)
     )
+    return alt.Color("look:N", scale=colour, **of), alt.Shape("look:N", scale=shape, **of)
 
 
 def bounded(

@@ -5,11 +5,9 @@ import io
 import json
 
 import pytest
-from compiled_charts import marks, rows
 
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.report.write import figures
 
 OPTIMA = {1: 0.25, 2: 0.5, 4: 0.75}
 
@@ -41,37 +39,6 @@ def test_flat_records(summary):
     assert [line["section"] for line in lines] == ["objective"] * 3 + ["weights"] * 3
     assert "curves" not in lines[0]
     assert lines[-1]["zero_share"] == "0.25"
-
-
-def test_charts(summary):
-    objective, weights = figures(summary)
-    assert objective.title == "Exact objectives along the mean: bandit with 4 arms"
-    data, found = rows(objective.whole), marks(objective.whole)
-    assert {row["look"] for row in data} == {f"K = {k}: mean {OPTIMA[k]}" for k in OPTIMA}
-    assert found["symbol"] == len(OPTIMA)
-    assert found["line"] == len(data)
-    assert "n = 4" in weights.title
-    data = rows(weights.whole)
-    lowest = min(data, key=lambda row: row["value"])
-    assert (lowest["look"], lowest["value"]) == ("maxk none", pytest.approx(-0.4))
-    assert {row["panel"] for row in data} == {
-        "K = 1, no baseline", "K = 2, no baseline", "K = 2, with a baseline",
-    }  # fmt: skip
-    # A mark for every sample: of the first group with a line, of the other faint.
-    assert marks(weights.whole)["symbol"] == len(data)
-
-
-def test_of_many_objectives_each_estimator_has_a_panel(lab):
-    cells = [
-        cell | {"estimator": estimator, "id": f"{estimator}-{cell['id']}"}
-        for estimator in ("maxk", "median", "top_m[2]")
-        for cell in lab.objective_cells(ks=(2, 4, 8))
-    ]
-    records = [lab.done(cell, lab.curve(0.5)) for cell in cells]
-    (figure,) = figures(summarise_records(cells, records, name="many"))
-    data = rows(figure.whole)
-    assert {row["panel"] for row in data} == {"maxk", "median", "top_m[2]"}
-    assert len({row["look"] for row in data}) == 9
 
 
 ORDER = {"kind": "order", "metric": "optimum"}

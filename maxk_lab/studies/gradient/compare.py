@@ -22,7 +22,6 @@ from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import (
     UNPAIRED,
-    TypicalRatio,
     log_ratio,
     stays_less,
     typical_ratio,
@@ -96,7 +95,9 @@ def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled
         for row in groups[least.key.group]:
             if row is not least and row.units is not None:
                 line = lines.get(row.key) or _compared(family, row, least, level)
-                over[row.key] = OverLeast(least.key.baseline, line, _typical(row, least, level))
+                assert least.units is not None
+                typical = typical_ratio(row.units, least.units, level=level)
+                over[row.key] = OverLeast(least.key.baseline, line, typical)
     optima = {
         (row.key.gradient, row.key.n): row
         for row in rows
@@ -124,15 +125,6 @@ def _verdict(row: GradientRow, found: BiasVerdict) -> BiasVerdict:
     if not row.catalogued_unbiased or row.enumerated or found.verdict not in FOUND_BIASED:
         return found
     return replace(found, verdict="alarm", reason=ALARM)
-
-
-def _typical(row: GradientRow, least: GradientRow, level: float) -> TypicalRatio | None:
-    assert row.units is not None
-    assert least.units is not None
-    try:
-        return typical_ratio(row.units, least.units, level=level)
-    except ValueError:
-        return None
 
 
 def _over_best(row: GradientRow, optimum: GradientRow | None, level: float) -> Interval | None:

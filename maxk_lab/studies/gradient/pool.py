@@ -83,12 +83,12 @@ class OverLeast:
     """The variance of a row over that of `baseline`, the least of its group: paired ratios.
 
     `line` compares the mean variances, without a verdict for a row that is no candidate; `typical`
-    is the ratio of every instance, None where the two rest on different instances.
+    is the ratio on every instance.
     """
 
     baseline: str
     line: Comparison
-    typical: TypicalRatio | None
+    typical: TypicalRatio
 
     @property
     def mean(self) -> Interval:
@@ -141,16 +141,15 @@ class GradientRow(PooledRow):
     @property
     def ratios(self) -> Mapping[str, Interval]:
         """Those of its variance to the variance of other rows."""
-        over = self.over_least
-        typical = over.typical.median if over is not None and over.typical is not None else None
-        mean = None if over is None else over.mean
-        found = {"over_best": self.over_best, "over_least": mean, "typical_over_least": typical}
-        return {name: one for name, one in found.items() if one is not None}
+        found = {} if self.over_best is None else {"over_best": self.over_best}
+        if (over := self.over_least) is not None:
+            found |= {"over_least": over.mean, "typical_over_least": over.typical.median}
+        return found
 
     @property
     def attributes(self) -> Mapping[str, Any]:
         """The verdicts on the row, and what they rest on."""
-        bias, typical = self.bias, self.over_least and self.over_least.typical
+        bias, over = self.bias, self.over_least
         found: dict[str, Any] = {
             "best": self.best,
             "bias_verdict": bias.verdict,
@@ -168,13 +167,12 @@ class GradientRow(PooledRow):
         found |= {
             f"effective_instances_{name}": _defined(value) for name, value in self.carrying.items()
         }
-        if self.over_least is not None:
-            found["least"] = self.over_least.baseline
-        if typical:
+        if over is not None:
             found |= {
-                "less_on": typical.below,
-                "ties": typical.ties,
-                "sign_test_p": typical.p_value,
+                "least": over.baseline,
+                "less_on": over.typical.below,
+                "ties": over.typical.ties,
+                "sign_test_p": over.typical.p_value,
             }
         return found
 

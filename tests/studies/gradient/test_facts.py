@@ -105,11 +105,6 @@ def test_nothing_is_said_of_a_setting_with_a_missing_row(lab):
     assert (one.table, one.uses) == ([], [])
 
 
-def test_enumeration_proves(lab):
-    one = found(lab, make=lambda cell: {"make": lab.measured})
-    assert (one.bias.proven, one.bias.unbiased, one.bias.detectable) == (6, 6, None)
-
-
 def test_without_a_gradient_no_bias_is_denied(lab):
     cells = lab.cells(baselines=BASELINES, ns=(16,), ks=(2,))
     records = [lab.record(cell) for cell in cells]
@@ -151,13 +146,6 @@ def test_estimators_of_one_gradient_are_compared(lab, noise):
     make = {"make": lambda cell: {"noise": noise} if cell in others else {}}
     one = found(lab, [*cells, *others], **make)
     assert [(x.name, x.count, x.of) for x in one.estimators] == [("maxk", 2, 2)] * (noise > 1)
-
-
-def test_the_best_possible_is_a_measure_and_no_candidate(lab):
-    one = found(lab, baselines=("centred", "none", "joint_optimum"), ns=(8,))
-    assert (one.uses[0].name, one.uses[0].competing) == ("centred", 2)
-    assert lines(one)["centred"].possible == pytest.approx(2, rel=0.1)
-    assert lines(one)["joint_optimum (oracle)"].times is None
 
 
 def test_one_method_is_no_choice(lab):

@@ -2,17 +2,15 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.intervals import interval
-from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.measures import THESE
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.compare import ALARM, FEW, SAME
-from maxk_lab.studies.gradient.pool import ALWAYS, ANATOMY, FOUND_BIASED, OF_RATIOS, OF_WEIGHTS
+from maxk_lab.studies.gradient.pool import ALWAYS, FOUND_BIASED
 from maxk_lab.studies.gradient.spec import Study
 
 PAIR = {"baselines": ("centred", "subloo"), "ns": (16,), "ks": (2,)}
@@ -195,24 +193,6 @@ def test_no_star_where_the_typical_instance_says_otherwise(lab):
     assert (typical.below, typical.instances) == (18, 32)
 
 
-def test_a_ratio_that_cannot_be_had_has_no_ends(lab):
-    """Seeds of different instances make no pairs: neither of means nor of the typical instance."""
-
-    def fewer(record):
-        if record.cell["baseline"] == "centred":
-            metrics = record.metrics
-            metrics["units"] = {k: v[:12] for k, v in metrics["units"].items()}
-            metrics["within"] = {k: v[:12] for k, v in metrics["within"].items()}
-            for name in ("along", "anywhere", "beside"):
-                part = metrics["deviations"][name]
-                part.update({k: v[:12] for k, v in part.items() if k != "freedom"})
-            metrics["deviations"]["trusted"] = [True] * 12
-
-    over = rows_of(lab, fewer, **PAIR)["centred"].over_least
-    assert over.typical is None
-    assert "different instances" in over.mean.reason
-
-
 @pytest.mark.parametrize(
     ("needed", "pool"),
     [([3, 10], 10), ([None], None), ([1e30], None), ([0, 0.5, 1, 4], 0), (None, 0)],
@@ -232,63 +212,6 @@ def test_instances_whose_pool_misses_too_much_take_no_part_in_a_test(lab, needed
         words = "not testable: too few trajectories in the pool carry the gradient on 32 of 32"
         would = f"; a pool of {pool * row.pool:,} would do" if pool else ""
         assert row.bias.reason == f"{words} instances{would}"
-
-
-BASELINES = ("none", "group_mean", "centred", "subloo", "affine[oracle]", "joint_optimum")
-
-
-@pytest.fixture(scope="module")
-def enumerated(lab):
-    """An enumerated study with the best possible baseline; unbiased but for the group mean."""
-
-    def make(cell):
-        bent = cell["baseline"] == "group_mean"
-        return {"make": lab.measured, "scale": 1 - cell["k"] / cell["n"] if bent else 1.0}
-
-    return rows_of(lab, make=make, baselines=BASELINES, ns=(8,))
-
-
-def test_measures_that_only_some_studies_have(enumerated, lab):
-    row = enumerated["centred"]
-    assert tuple(row.intervals) == (*ALWAYS, *OF_WEIGHTS)
-    assert all(row.intervals[n].low < row.intervals[n].value for n in OF_WEIGHTS)
-    # Undefined on the first instance of each seed, and the mean of the others.
-    assert row.intervals["weight_concentration"].value == pytest.approx(0.3, rel=0.1)
-    for each in enumerated.values():
-        total = each.intervals["variance"].value
-        assert tuple(each.anatomy) == ANATOMY
-        assert sum(each.anatomy.values()) == pytest.approx(total, rel=1e-12)
-        assert {n: v / total for n, v in each.anatomy.items()} == pytest.approx(lab.shares)
-    plain = rows_of(lab, **PAIR)["centred"]
-    assert (tuple(plain.intervals), plain.anatomy, plain.over_best) == (ALWAYS, {}, None)
-
-
-def test_over_the_best_possible_is_the_paired_ratio_to_the_joint_optimum(enumerated):
-    least = enumerated["joint_optimum"]
-    ratios = {"centred": 2.0, "none": 60.0, "affine[oracle]": 1.2, "joint_optimum": 1.0}
-    for name, ratio in ratios.items():
-        found, logs = enumerated[name].over_best, log_ratio(enumerated[name].units, least.units)
-        assert found.value == pytest.approx(ratio, rel=1e-9)
-        assert (found.low, found.high) == pytest.approx((np.exp(logs.low), np.exp(logs.high)))
-    # A shrunk gradient is not compared with a right one; an oracle, which no training can have,
-    # is never best.
-    assert enumerated["group_mean"].over_best is None
-    assert best(enumerated) == ["subloo"]
-
-
-def test_trajectories_of_another_policy_have_ratios(lab):
-    def rows(change, make):
-        cells = [c | change for c in lab.cells(baselines=("none",), ns=(8,), ks=(2,))]
-        records = [lab.record(cell, **make) for cell in cells]
-        return summarise_records(cells, records, name="off").studies["gradient"].rows
-
-    (row,) = rows({"behaviour": {"distance": 0.3}}, {"make": lab.measured})
-    assert set(OF_RATIOS) < set(row.intervals)
-    assert row.key.setting == (("behaviour.distance", 0.3),)
-    assert not row.catalogued_unbiased, "maxk is for trajectories of the policy itself"
-    (row,) = rows({"setting": {"behaviour.distance": 0.0}}, {})
-    found = {name: (row.intervals[name].low, row.intervals[name].high) for name in OF_RATIOS}
-    assert found == {"effective_sample_size": (1.0, 1.0), "kl": (0.0, 0.0), "ratio_std": (0.0, 0.0)}
 
 
 LENGTH = {0: [0.1, 0.2, 0.3, 0.4], 1: [0.5, None, 0.7, 0.6]}
