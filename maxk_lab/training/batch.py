@@ -73,6 +73,11 @@ class Batch:
     anchor_log_probs: Tensor | None
 
     @property
+    def drawn(self) -> tuple[Instances, Tensor]:
+        """The instances and the actions on them."""
+        return self.instances, self.rollouts.actions
+
+    @property
     def old_log_probs(self) -> Tensor:
         """The tokens' log-probabilities [P, n, T] under the policy that drew the batch."""
         return self.tokens.log_probs.detach()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.environments.environment import Environment, Instances, supports
+from maxk_lab.environments.environment import Environment, supports
 from maxk_lab.environments.rollouts import TokenStatistics
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size, token_advantages
 from maxk_lab.estimators.baselines.least_squares import Equations, family_terms, normal_equations
 from maxk_lab.estimators.by_name import groups_by_size, usable_weights, weighted_by_size
+from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.training.batch import Batch, batch_metrics, draw
 from maxk_lab.training.loss import (
     kl_tokens,
@@ -25,10 +25,6 @@ from maxk_lab.training.loss import (
 )
 from maxk_lab.training.settings import Settings, Weighting
 
-# Of every trajectory y_i: (environment, policy, instances, actions [P, n, T]) → ‖∇ log π(y_i)‖²,
-# [P, n], or the products ∇ log π(y_i)·∇ log π(y_j), [P, n, n].
-OfScores = Callable[[Environment, nn.Module, Instances, Tensor], Tensor]
-
 
 @dataclass(frozen=True)
 class Step:
@@ -37,8 +33,6 @@ class Step:
     environment: Environment
     settings: Settings
     weighting: Weighting
-    squared_norms: OfScores | None = None
-    grams: OfScores | None = None
 
     @cached_property
     def drawn_from(self) -> Environment:
@@ -94,7 +88,7 @@ class Step:
         epochs = []
         for epoch in range(settings.inner_epochs):
             if epoch:
-                tokens = self.drawn_from.tokens(policy, batch.instances, batch.rollouts.actions)
+                tokens = self.drawn_from.tokens(policy, *batch.drawn)
                 if ratios is not None:
                     ratios = batch.ratios(tokens)
                     weights, _ = self._weights(policy, batch, rewards, ratios)
@@ -123,7 +117,7 @@ class Step:
         else:
             coefficients = None
             if method.fit is not None:
-                grams = self._of_scores("grams", policy, batch)
+                grams = trajectory_grams(self.drawn_from, policy, *batch.drawn).cpu()
                 coefficients = fitted_coefficients(rewards, usable, self.weighting, grams)
             weights, unusable = usable_weights(
                 method,
@@ -149,15 +143,9 @@ class Step:
             return {kind: rollouts.lengths.to(rollouts.rewards)}
         numbers = rollouts.logit_proxy
         if kind == "grad_norm":
-            numbers = self._of_scores("squared_norms", policy, batch)
+            numbers = trajectory_squared_norms(self.drawn_from, policy, *batch.drawn).cpu()
         # At least one rounding error: smaller ones are noise, and may come out negative.
         return {kind: numbers.detach().clamp(min=torch.finfo(numbers.dtype).eps)}
-
-    def _of_scores(self, name: str, policy: nn.Module, batch: Batch) -> Tensor:
-        measure: OfScores | None = getattr(self, name)
-        if measure is None:
-            raise ValueError(f"{self.weighting.baseline} needs {name}, got None")
-        return measure(self.drawn_from, policy, batch.instances, batch.rollouts.actions).cpu()
 
     def _loss(
         self, batch: Batch, tokens: TokenStatistics, weights: Tensor, ratios: Tensor | None

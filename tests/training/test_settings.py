@@ -27,7 +27,7 @@ CROSS_FIT = Weighting("maxk", "ladder[cross_fit]", 8, 2)
 def test_the_defaults_are_fine_and_bend_nothing():
     settings = Settings.from_mapping({})
     check(settings, RLOO)
-    assert biasing(settings) == []
+    assert biasing(settings) == {}
     assert (settings.start, settings.k_schedule.kind) == ("iid", "fixed")
     assert get_args(WeightNormalization) == tuple(WEIGHT_NORMALIZATIONS)
 

@@ -44,7 +44,7 @@ def take(environment, weighting=RLOO, policy=None, anchor=None, rate=1.0, **opti
     policy = environment.policy(0) if policy is None else policy
     before = policy.logits.detach().clone()
     optimizer = torch.optim.SGD(policy.parameters(), lr=rate)
-    step = Step(environment, settings, weighting, norms, grams)
+    step = Step(environment, settings, weighting)
     metrics = step.take(policy, optimizer, anchor, seed=SEED)
     return (before - policy.logits.detach()) / rate, metrics
 
@@ -372,14 +372,6 @@ def test_a_policy_sure_of_itself_has_weights_still(sequences):
     for baseline in ("otb_loo", "eob_loo", "otb_token"):
         _, metrics = take(environment, Weighting("reinforce", baseline, N, 1), policy=policy)
         assert metrics["loss"] == pytest.approx(0, abs=1e-9)
-
-
-def test_a_baseline_of_gradient_norms_needs_somebody_to_measure_them(sequences):
-    environment = sequences()
-    step = Step(environment, Settings(batch=BATCH), Weighting("reinforce", "eob_loo", N, 1))
-    policy = environment.policy(0)
-    with pytest.raises(ValueError, match="eob_loo needs squared_norms, got None"):
-        step.take(policy, torch.optim.SGD(policy.parameters(), lr=1.0), None, seed=0)
 
 
 def trained(environment, steps=2, **settings):

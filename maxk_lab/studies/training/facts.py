@@ -256,7 +256,7 @@ def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -
     done = [row for row in rows if row.curve]
     evaluate = rows[0].settings.evaluate
     evaluated = [next(iter(row.sampled.values.values())) for row in done]
-    bent = [biasing(row.settings) for row in rows]
+    bent = [[*biasing(row.settings).values()] for row in rows]
     everywhere = [name for name in bent[0] if all(name in others for others in bent)]
     optima = [row.optimum for row in rows if row.optimum.kind != "none"]
     kinds = sorted({kind for optimum in optima for kind in optimum.kind.split(", ")})

@@ -74,15 +74,15 @@ def training_words(setting: Setting) -> str:
     )
 
 
-def biasing(settings: StepSettings) -> list[str]:
-    """The settings that bias the gradient of Max@K for any estimator, or change its objective."""
+def biasing(settings: StepSettings) -> dict[str, str]:
+    """The settings that bias the gradient of Max@K, or change its objective, in words by name."""
     scale, normal = settings.reward_scale, settings.weight_normalization
     clip, aggregation = settings.reward_clip, settings.loss.aggregation
     wrong = {
         "normalize_advantages": settings.normalize_advantages,
         f"weight_normalization {normal}": normal != "none",
         "min_gap_scale": settings.min_gap_scale is not None,
-        f"aggregation {aggregation}": aggregation in ("seq_mean", "token_mean"),
+        f"loss aggregation {aggregation}": aggregation in ("seq_mean", "token_mean"),
         "inner_epochs above 1": settings.inner_epochs > 1,
         f"max_grad_norm {settings.max_grad_norm}": settings.max_grad_norm is not None,
         f"truncated {settings.truncated}": settings.truncated != "keep",
@@ -91,7 +91,8 @@ def biasing(settings: StepSettings) -> list[str]:
         f"entropy_bonus {settings.entropy_bonus}": settings.entropy_bonus != 0,
         f"reward_scale {scale} (scale only)": scale != 1,
     }
-    return [name for name, is_so in wrong.items() if is_so]
+    found = (words for words, is_so in wrong.items() if is_so)
+    return {words.split()[0]: words.removeprefix("loss ") for words in found}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,11 +246,7 @@ class TrainingRow(PooledRow):
         forced = self.settings.start != "iid"
         if self.settings.k_schedule.kind != "fixed":
             return SCHEDULED
-        own = {name.partition(".")[0] for name, _ in self.key.setting} & set(
-            StepSettings.model_fields
-        )
-        settings = {name: getattr(self.settings, name) for name in own}
-        bent = biasing(StepSettings.model_validate(settings))
+        bent = {name.partition(".")[0] for name, _ in self.key.setting} & {*biasing(self.settings)}
         allowed = self.catalogued_unbiased and (not forced or self.key.method.allows_forced_starts)
         word = UNBIASED if allowed and not bent else BIASED
         return word + OF_STARTS if forced else word
@@ -259,7 +256,7 @@ class TrainingRow(PooledRow):
         """The words on its gradient, its verdicts, and where its optima come from."""
         columns: dict[str, Any] = {
             "derived": self.derived,
-            "bent_by": ", ".join(biasing(self.settings)),
+            "bent_by": ", ".join(biasing(self.settings).values()),
             "steps": self.steps,
             "rollouts": self.rollouts,
             "reference": self.compared_with,

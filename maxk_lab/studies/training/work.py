@@ -17,7 +17,6 @@ from maxk_lab.calls import leaving
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import Environment, make_environment, supports
 from maxk_lab.gradients.scores.sampler import check_drawn
-from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.ranges import Range
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.intervals import Interval, undefined
@@ -132,7 +131,7 @@ def _start(
     environment: Environment, settings: Settings, unit: Mapping[str, Any], cell: Mapping[str, Any]
 ) -> Trainer:
     weighting = Weighting(cell["estimator"], cell["baseline"], cell["n"], cell["k"])
-    one_step = Step(environment, settings, weighting, trajectory_squared_norms, trajectory_grams)
+    one_step = Step(environment, settings, weighting)
     # The checkpoint that training started from is no parameter of the policy.
     parameters = {name: value for name, value in unit["policy"].items() if name != "checkpoint"}
     return Trainer.start(

@@ -392,4 +392,4 @@ def test_a_shared_setting_that_bends_the_gradient_stands_beside_what_the_pair_is
     ],
 )  # fmt: skip
 def test_settings_that_bias(settings, said):
-    assert biasing(StepSettings.model_validate(settings)) == said
+    assert [*biasing(StepSettings.model_validate(settings)).values()] == said
