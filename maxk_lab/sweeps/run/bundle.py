@@ -189,10 +189,7 @@ def _lines(run: RunDirectory, plan: Plan) -> list[bytes]:
 
     Raises `LabError` where a record is damaged: it is not handed on.
     """
-    heads, lines = run.heads, []
-    for cell in plan.cells:
-        if run.read(cell.id, cell) is not None:
-            lines.append(run.store.read(heads[cell.id]))
+    records = run.records(plan)
     damaged = run.damaged
     wrong = [damaged[cell.id] for cell in plan.cells if cell.id in damaged]
     if wrong:
@@ -200,7 +197,7 @@ def _lines(run: RunDirectory, plan: Plan) -> list[bytes]:
             f"{len(wrong)} damaged record{'s are' * (len(wrong) > 1) or ' is'} not handed on "
             f"({wrong[0]}); to measure what is missing: maxk-lab run {run.spec_path}"
         )
-    return lines
+    return [run.store.read(run.store.heads[record.cell["id"]]) for record in records]
 
 
 def unpack(bundle: Bundle, results: Path) -> RunDirectory:
@@ -212,14 +209,13 @@ def unpack(bundle: Bundle, results: Path) -> RunDirectory:
     spec = bundle.spec()
     run = RunDirectory(results / spec.name)
     _check_same(bundle, spec, run)
-    contents = {run.spec_path: _placed(bundle.spec_path.read_bytes(), bundle.root, run.root)}
-    for folder in _UNPACKED:
-        for path in sorted((bundle.root / folder).rglob("*")):
-            if path.is_file():
-                contents[run.root / path.relative_to(bundle.root)] = path.read_bytes()
-    for copy, content in contents.items():
-        if not os.path.lexists(copy):
-            write_atomically(copy, content)
+    if not os.path.lexists(run.spec_path):
+        placed = _placed(bundle.spec_path.read_bytes(), bundle.root, run.root)
+        write_atomically(run.spec_path, placed)
+    for path in sorted(bundle.root.rglob("*")):
+        copy = run.root / path.relative_to(bundle.root)
+        if path.is_file() and not os.path.lexists(copy):
+            write_atomically(copy, path.read_bytes())
     return run
 
 

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from maxk_lab.environments.environment import Environment, make_environment
-from maxk_lab.errors import LabError
+from maxk_lab.errors import LabError, shortened
 from maxk_lab.files import resolved_file
 from maxk_lab.seeds import derive_seed
 from maxk_lab.sweeps.plan.identity import without_paths
 
-# The most differences that a message lists.
-LISTED = 4
+# The letters of differences that a message lists.
+MOST_LETTERS = 400
 # The name of the policy within the state of a module of Lightning's.
 PREFIX = "policy."
 
@@ -50,23 +50,15 @@ def load_policy(policy: nn.Module, path: str | Path) -> None:
 
     Raises `LabError` that names those that do not fit.
     """
-    given, wanted = policy_state(path), policy.state_dict()
-    differences = [
-        *(f"no {name}" for name in wanted if name not in given),
-        *(f"{name}, which it has not" for name in given if name not in wanted),
-        *(
-            f"{name} {list(given[name].shape)}, not {list(value.shape)}"
-            for name, value in wanted.items()
-            if name in given and given[name].shape != value.shape
-        ),
-    ]
-    if differences:
-        more = f"; and {len(differences) - LISTED} more" if len(differences) > LISTED else ""
+    state = policy_state(path)
+    try:
+        policy.load_state_dict(state)
+    except RuntimeError as error:
+        _, *differences = str(error).split("\n\t")
         raise LabError(
             f"{path} does not fit the policy that environment and policy describe: "
-            f"the checkpoint has {'; '.join(differences[:LISTED])}{more}"
-        )
-    policy.load_state_dict(given)
+            + shortened(" ".join(differences), MOST_LETTERS)
+        ) from None
 
 
 def policy_state(path: str | Path) -> dict[str, Tensor]:

@@ -94,11 +94,12 @@ def test_resolved_specs_are_planned_without_the_file_and_run_only_with_the_same(
         initial_policy(make_environment(unit["environment"], unit["policy"]), unit)
 
 
+DOES_NOT_FIT = "does not fit the policy that environment and policy describe:"
 ODD = {
-    "five.pt": "does not fit the policy that environment and policy describe: the checkpoint has "
-    "logits [5], not [4]",
-    "odd.pt": "does not fit the policy that environment and policy describe: the checkpoint has no "
-    "logits; odd, which",
+    "five.pt": f"{DOES_NOT_FIT} size mismatch for logits: copying a param with shape torch.Size([5]"
+    ") from checkpoint, the shape in current model is torch.Size([4]).",
+    "odd.pt": f'{DOES_NOT_FIT} Missing key(s) in state_dict: "logits".  Unexpected key(s) in '
+    'state_dict: "odd".',
     "none.pt": "holds no policy: it must have parameters under policy",
     "text.pt": "is no checkpoint",
     "function.pt": "is no checkpoint that can be loaded safely",
