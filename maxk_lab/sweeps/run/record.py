@@ -73,12 +73,12 @@ class Record:
 def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Recorded | None:
     """Return what the kind of study reads in the metrics of a cell.
 
-    None where there are no metrics, where the kind is not installed, and where it has no model of
-    its records. Raises `ValueError` that says what cannot be the metrics of this cell.
+    None where there are no metrics, and where the kind is not installed. Raises `ValueError` that
+    says what cannot be the metrics of this cell.
     """
-    model = None if metrics is None else _model(cell["study"])
-    if model is None:
+    if metrics is None or cell["study"] not in STUDIES.names():
         return None
+    model: type[Recorded] = STUDIES.get(cell["study"]).part("record").Metrics
     try:
         content = model.model_validate(metrics)
     except ValidationError as error:
@@ -87,16 +87,3 @@ def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Re
         raise ValueError("; ".join(problems[:_SENTENCES] + more)) from None
     content.check(cell)
     return content
-
-
-def _model(study: str) -> type[Recorded] | None:
-    if study not in STUDIES.names():
-        return None
-    kind = STUDIES.get(study)
-    try:
-        model: type[Recorded] = kind.part("record").Metrics
-    except ModuleNotFoundError as error:
-        if error.name != f"{kind.implementation}.record":
-            raise
-        return None
-    return model

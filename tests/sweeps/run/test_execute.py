@@ -107,7 +107,6 @@ def test_forced_cells_find_nothing_of_theirs_in_the_cache(
         "interrupted": run.cache_path / f"policy-{ids[1]}-100.pt",
         "stale": run.cache_path / "training-0123456789abcdef.pt",
         "shared": run.cache_path / "pool-fedcba9876543210.npz",
-        "folder": run.cache_path / "folder" / "shared",
     }
     stale = plan.cells[0].as_dict() | {"id": "0123456789abcdef"}
     run.write(Record(stale, "failed", None, "no"))
