@@ -45,7 +45,7 @@ FAULTS = [
     ("stuck_call", ("execution.reward_timeout=0.5",), "seed=1",
      "reward function 'mine:reward' took longer than execution.reward_timeout, 0.5 s, in one "
      "call. To try again: --retry-failed"),
-    ("greedy_child", (MEMORY, "execution.retries=0"), "seed=1", "execution.memory, 300 MB"),
+    ("greedy_child", (MEMORY, "execution.retries=0"), "seed=1", "execution.memory, 300.0MB"),
 ]  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def test_what_fails_takes_no_other_cell_with_it(
     ("measure", "settings", "deaths", "ending"),
     [
         ("dies", (), 3, "exit code 9"),
-        ("greedy_once", (MEMORY,), 2, "took more than execution.memory, 300 MB"),
+        ("greedy_once", (MEMORY,), 2, "took more than execution.memory, 300.0MB"),
         ("forks", (), 0, ""),
     ],
 )
