@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +22,7 @@ from maxk_lab.fields import (
     OneOrMore,
     Positive,
     WholeNumber,
+    matching,
     start_of,
     unknown_key,
 )
@@ -117,18 +117,20 @@ def aligned(
             yield tuple(row)
 
 
-def _check_name(name: str) -> str:
-    if not name.strip() or len(name.splitlines()) > 1:
-        raise ValueError(f"must be one line of text, got {shown(name)}")
-    return name
-
-
 class _Claim(Model):
-    name: Annotated[str, AfterValidator(_check_name)]
+    # Of these keys exactly one is given.
+    either: ClassVar[tuple[str, ...]] = ()
+    name: Annotated[str, matching(r".*\S.*", "must be one line of text")]
     where: Where = Where()
 
     if TYPE_CHECKING:  # each kind of claim declares its own, at its place among its keys
         kind: str
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        if self.either and sum(getattr(self, key) is not None for key in self.either) != 1:
+            raise ValueError(f"needs exactly one of {' and '.join(self.either)}")
+        return self
 
     @property
     def study(self) -> str:
@@ -165,6 +167,7 @@ class BiasedClaim(_Claim):
 class EqualsClaim(_Claim):
     """A measure equals a value within a tolerance, absolute or relative to the value."""
 
+    either: ClassVar[tuple[str, ...]] = ("tolerance", "relative_tolerance")
     kind: Literal["equals"]
     metric: EqualMeasure
     value: Annotated[float | str, BeforeValidator(check_arithmetic)]
@@ -177,11 +180,6 @@ class EqualsClaim(_Claim):
             return self.tolerance
         assert self.relative_tolerance is not None
         return self.relative_tolerance * abs(value)
-
-    @model_validator(mode="after")
-    def _tolerance(self) -> Self:
-        _exactly_one(self, "tolerance", "relative_tolerance")
-        return self
 
 
 class OrderClaim(_Claim):
@@ -208,20 +206,12 @@ class OrderClaim(_Claim):
         return aligned(points, self.along, self.where, self.axes)
 
 
-def _exactly_one(claim: Any, first: str, second: str) -> None:
-    if (getattr(claim, first) is None) == (getattr(claim, second) is None):
-        raise ValueError(f"needs exactly one of {first} and {second}")
-
-
 class _PairClaim(_Claim):
     """A measure at `of` compared with that at `over`, all axes equal that `over` does not give."""
 
+    either: ClassVar[tuple[str, ...]] = ("at_least", "at_most")
     of: Where
     over: Where
-
-    if TYPE_CHECKING:  # each kind of pair declares its own
-        at_least: float | None
-        at_most: float | None
 
     @field_validator("over")
     @classmethod
@@ -235,11 +225,6 @@ class _PairClaim(_Claim):
         if any(len(values) > 1 for values in over.given().values()):
             raise ValueError("must give one value per axis")
         return over
-
-    @model_validator(mode="after")
-    def _one_bound(self) -> Self:
-        _exactly_one(self, "at_least", "at_most")
-        return self
 
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
         """Yield pairs (of, over) that differ only in the axes that `over` gives."""
@@ -259,13 +244,10 @@ class RatioClaim(_PairClaim):
     at_most: Positive | None = None
 
 
-def _check_final(metric: str) -> str:
-    if re.fullmatch(r"max@[1-9][0-9]{0,8}|[a-z_]+", metric) is None:
-        raise ValueError(
-            "must be mean, max@K such as max@8, or the name of a way of decoding, "
-            f"got {shown(metric)}"
-        )
-    return metric
+_FINAL = matching(
+    "max@[1-9][0-9]{0,8}|[a-z_]+",
+    "must be mean, max@K such as max@8, or the name of a way of decoding",
+)
 
 
 class DifferenceClaim(_PairClaim):
@@ -279,7 +261,7 @@ class DifferenceClaim(_PairClaim):
     """
 
     kind: Literal["difference"]
-    metric: Annotated[str, AfterValidator(_check_final)]
+    metric: Annotated[str, _FINAL]
     decoding: Literal["sampled", "best", "forced"] = "sampled"
     at_least: Annotated[float, Field(allow_inf_nan=False)] | None = None
     at_most: Annotated[float, Field(allow_inf_nan=False)] | None = None

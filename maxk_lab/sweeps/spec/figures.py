@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator
-
 from maxk_lab.errors import shown
-from maxk_lab.fields import Model, OneOrMore, one_of
+from maxk_lab.fields import Model, OneOrMore, matching, one_of
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.spec.claims import AXES, settings_of
 from maxk_lab.sweeps.spec.fields import AnyStudy, GradientMeasure
 from maxk_lab.sweeps.spec.source import Source, TreePath
 
-
-def _file_name(name: str) -> str:
-    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name) is None:
-        raise ValueError(
-            "names the figure's file: at most 100 letters, digits, '_' and '-', "
-            f"beginning with a letter or digit, got {shown(name)}"
-        )
-    return name
+_FILE_NAME = matching(
+    "[A-Za-z0-9][A-Za-z0-9_-]{0,99}",
+    "names the figure's file: at most 100 letters, digits, '_' and '-', beginning with a letter "
+    "or digit",
+)
 
 
 class Figure(Model):
@@ -33,7 +27,7 @@ class Figure(Model):
     have one value. `scale` is that of the metric's axis.
     """
 
-    name: Annotated[str, AfterValidator(_file_name)]
+    name: Annotated[str, _FILE_NAME]
     title: str = ""
     metric: GradientMeasure
     against: str

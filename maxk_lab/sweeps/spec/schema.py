@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, create_model
 
 from maxk_lab.errors import shown
-from maxk_lab.fields import Different, Model, OneOrMore, Seed, distinct
+from maxk_lab.fields import Different, Model, OneOrMore, Seed, distinct, matching
 from maxk_lab.sweeps.spec.claims import Claim
 from maxk_lab.sweeps.spec.execution import Execution
 from maxk_lab.sweeps.spec.fields import AnyStudy
@@ -25,15 +24,6 @@ MOST_OF_TAG = 64
 MOST_SEEDS = 1_000_000
 
 
-def folder_name(name: str) -> str:
-    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) is None or name.endswith("."):
-        raise ValueError(
-            "names the folder of results: at most 100 letters, digits, '.', '_' and '-', "
-            f"beginning with a letter or digit and not ending with '.', got {shown(name)}"
-        )
-    return name
-
-
 def _is_mapping(value: Any) -> Any:
     if not isinstance(value, dict):
         given = "nothing" if value is None else shown(value)
@@ -41,9 +31,14 @@ def _is_mapping(value: Any) -> Any:
     return value
 
 
+_FOLDER_NAME = matching(
+    "[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?",
+    "names the folder of results: at most 100 letters, digits, '.', '_' and '-', beginning with a "
+    "letter or digit and not ending with '.'",
+)
 # What W&B takes as a name.
 _Name = Annotated[str, Field(min_length=1, max_length=128)]
-_OfPath = Annotated[_Name, Field(pattern=r"^[^/\\#?%:]*$")]
+_OfPath = Annotated[_Name, matching(r"[^/\\#?%:]*", r"must have none of / \ # ? % :")]
 _Tag = Annotated[str, Field(min_length=1, max_length=MOST_OF_TAG)]
 
 
@@ -98,7 +93,7 @@ class SweepSpec(Model):
     names.
     """
 
-    name: Annotated[str, AfterValidator(folder_name)]
+    name: Annotated[str, _FOLDER_NAME]
     description: str = ""
     seeds: Seeds
     environment: Parameters
