@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import CodeType
 from typing import Any, TypeGuard
 
@@ -30,15 +30,13 @@ def evaluate_value(
     numbers = {name: one for name, one in varied.items() if _is_number(one)}
     names = {"n": n, "k": k} | numbers | {"n": n, "k": k}
     place = ", ".join(f"{name} = {number}" for name, number in names.items())
+    code = _compiled(value, names)
     try:
-        arithmetic = _compiled(value)
-        result = eval(arithmetic, {"__builtins__": {}}, {n: float(one) for n, one in names.items()})
+        result = eval(code, {"__builtins__": {}}, {n: float(one) for n, one in names.items()})
     except ZeroDivisionError:
         raise LabError(f"{shown(value)} divides by zero at {place}") from None
     except OverflowError:
         result = math.inf
-    except (ValueError, NameError):
-        raise LabError(_words(value, names)) from None
     if isinstance(result, complex):
         raise LabError(f"{shown(value)} is not a real number at {place}")
     if not math.isfinite(result):
@@ -47,26 +45,20 @@ def evaluate_value(
 
 
 def check_arithmetic(value: Any) -> Any:
-    """Return `value`. Raises `ValueError` where it is no number and no arithmetic in some names."""
-    try:
-        _compiled(value)
-    except ValueError:
-        raise ValueError(_words(value, ())) from None
+    """Return `value`. Raises `LabError` where it is no number and no arithmetic in some names."""
+    _compiled(value)
     return value
-
-
-def _words(value: Any, names: Iterable[str]) -> str:
-    varied = [name for name in names if name not in ("n", "k")]
-    known = f"n, k, {', '.join(varied)}" if varied else "n and k"
-    return f"must be a number or arithmetic in {known} such as '1 - k/n', got {shown(value)}"
 
 
 def _is_number(value: Any) -> TypeGuard[int | float]:
     return type(value) in (int, float)
 
 
-def _compiled(value: Any) -> CodeType:
-    """Return the arithmetic that a text is, and a number as such. Raises `ValueError`."""
+def _compiled(value: Any, names: Collection[str] | None = None) -> CodeType:
+    """Return the arithmetic that a text is, and a number as such; any names are known by default.
+
+    Raises `LabError`.
+    """
     text = value.strip() if isinstance(value, str) else ""
     try:
         text = repr(float(value)) if _is_number(value) else text
@@ -74,8 +66,13 @@ def _compiled(value: Any) -> CodeType:
         for part in ast.walk(tree):
             if isinstance(part, ast.Constant) and _is_number(part.value):
                 part.value = float(part.value)  # a tower of powers of whole numbers would not end
-            elif not isinstance(part, _PARTS):
+            elif not isinstance(part, _PARTS) or (
+                isinstance(part, ast.Name) and names is not None and part.id not in names
+            ):
                 raise ValueError("not arithmetic")
         return compile(tree, "claim", "eval")
-    except (SyntaxError, MemoryError, RecursionError, OverflowError):
-        raise ValueError("not arithmetic") from None
+    except (SyntaxError, ValueError, MemoryError, RecursionError, OverflowError):
+        varied = [name for name in names or () if name not in ("n", "k")]
+        known = f"n, k, {', '.join(varied)}" if varied else "n and k"
+        words = f"must be a number or arithmetic in {known} such as '1 - k/n', got {shown(value)}"
+        raise LabError(words) from None

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from maxk_lab.errors import LabError, shown
+from maxk_lab.errors import shown
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.fields import GroupSize, Model, NotNegative, OneOrMore, WholeNumber, distinct, one_of
 from maxk_lab.statistics.measures import claimable
 
 
-def _canonical(choose: Callable[[str], Any]) -> Callable[[str], str]:
-    def canonical(spelling: str) -> str:
-        try:
-            return str(choose(spelling).name)
-        except LabError as error:
-            raise ValueError(str(error)) from None
-
-    return canonical
-
-
-def _claimable_by(kind: str) -> Callable[[str], str]:
+def _claimable_by(kind: str) -> AfterValidator:
     def check(measure: str) -> str:
-        known = claimable(kind)
-        if measure not in known:
+        if measure not in (known := claimable(kind)):
             raise ValueError(one_of(measure, known))
         return measure
 
-    return check
+    return AfterValidator(check)
 
 
 def _single(value: Any) -> Any:
@@ -41,11 +30,11 @@ def _single(value: Any) -> Any:
 
 
 # Measures that claims may speak of, by kind of claim; figures show what a ratio may compare.
-GradientMeasure = Annotated[str, AfterValidator(_claimable_by("ratio"))]
-EqualMeasure = Annotated[str, AfterValidator(_claimable_by("equals"))]
-OrderedMeasure = Annotated[str, AfterValidator(_claimable_by("order"))]
-EstimatorName = Annotated[str, AfterValidator(_canonical(choose_estimator))]
-BaselineName = Annotated[str, AfterValidator(_canonical(choose_baseline))]
+GradientMeasure = Annotated[str, _claimable_by("ratio")]
+EqualMeasure = Annotated[str, _claimable_by("equals")]
+OrderedMeasure = Annotated[str, _claimable_by("order")]
+EstimatorName = Annotated[str, AfterValidator(lambda spelt: choose_estimator(spelt).name)]
+BaselineName = Annotated[str, AfterValidator(lambda spelt: choose_baseline(spelt).name)]
 Distinct = Annotated[OneOrMore[WholeNumber], AfterValidator(distinct)]
 Distances = Annotated[OneOrMore[NotNegative], AfterValidator(distinct)]
 # A value that a YAML file can give a parameter: true and false are no numbers.
