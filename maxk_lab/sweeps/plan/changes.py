@@ -32,19 +32,18 @@ def changes(stale: Iterable[Mapping[str, Any]], plan: Plan) -> dict[str, str]:
 
     It names what the nearest planned cell of the same grid point, stage and seed has otherwise.
     """
-    reasons: dict[str, str] = {}
     planned: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in plan.cells:
         planned.setdefault(tuple(getattr(cell, key) for key in _POINT), []).append(cell)
-    for old in stale:
-        near = planned.get(tuple(old.get(key) for key in _POINT), [])
-        sides = [_differences(old, one) for one in near]
-        fewest = min(sides, key=len, default=[])
-        if old.get("identity_version") != IDENTITY_VERSION:
-            fewest = []
+
+    def reason(old: Mapping[str, Any]) -> str:
+        comparable = old.get("identity_version") == IDENTITY_VERSION
+        near = planned.get(tuple(old.get(key) for key in _POINT), []) if comparable else []
+        fewest = min((_differences(old, one) for one in near), key=len, default=[])
         more = [f"and {len(fewest) - _MOST} more"] if len(fewest) > _MOST else []
-        reasons[old["id"]] = ", ".join([*fewest[:_MOST], *more]) or ELSE
-    return reasons
+        return ", ".join([*fewest[:_MOST], *more]) or ELSE
+
+    return {old["id"]: reason(old) for old in stale}
 
 
 def changed_since(spec: SweepSpec) -> list[str]:

@@ -96,13 +96,18 @@ def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[s
             )
 
 
+def texts_in(told: Any) -> Iterator[str]:
+    """Yield every text in plain values, those of keys, too."""
+    if isinstance(told, str):
+        yield told
+    elif isinstance(told, Iterable):
+        for one in told.items() if isinstance(told, Mapping) else told:
+            yield from texts_in(one)
+
+
 def function_paths(told: Any) -> Iterator[str]:
     """Yield every text in what a worker is told that may be the path of a function."""
-    if isinstance(told, str):
-        yield from [told] if is_function_path(told) else []
-    elif isinstance(told, Iterable):
-        for one in told.values() if isinstance(told, Mapping) else told:
-            yield from function_paths(one)
+    return filter(is_function_path, texts_in(told))
 
 
 def named_on_axes(told: Any) -> _Names:

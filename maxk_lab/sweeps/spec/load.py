@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import LabError, Problem, SpecError, shortened, shown
 from maxk_lab.installed import look_beside
 from maxk_lab.sweeps.places import short_names
-from maxk_lab.sweeps.plan.content import content_of, named_on_axes
+from maxk_lab.sweeps.plan.content import content_of, named_on_axes, texts_in
 from maxk_lab.sweeps.spec.blocks import read_parts
 from maxk_lab.sweeps.spec.checks import check_checkpoints, check_counts, check_studies
 from maxk_lab.sweeps.spec.environment import resolve_environment, resolve_files
@@ -91,12 +91,12 @@ def read_spec(path: str | Path) -> SweepSpec:
     spec = read_parts(source)
     if not source.problems:
         return spec
-    content = source.tree.get("content")
     lacking = []
     for key, (catalogue, name) in named_on_axes(source.tree).items():
         if catalogue is not None and name not in catalogue:
-            about = at_path(content, (key,))
-            origin = (at_path(about, (part,)) for part in ("package", "version"))
+            origin = (
+                at_path(source.tree, ("content", key, part)) for part in ("package", "version")
+            )
             package = " ".join(str(one) for one in origin if one) or "not recorded"
             lacking.append(f"{key} (package {package})")
     if lacking:
@@ -134,23 +134,16 @@ def spec_as_mapping(spec: SweepSpec) -> dict[str, Any]:
 def _without_places(tree: dict[str, Any]) -> dict[str, Any]:
     """Return the tree with short names in place of the paths from the root in it."""
 
-    def each(value: Any, change: Callable[[str], str]) -> Any:
+    def named(value: Any) -> Any:
         if isinstance(value, dict):
-            return {each(key, change): each(one, change) for key, one in value.items()}
+            return {named(key): named(one) for key, one in value.items()}
         if isinstance(value, list):
-            return [each(one, change) for one in value]
-        return change(value) if isinstance(value, str) and os.path.isabs(value) else value
+            return [named(one) for one in value]
+        return names.get(value, value) if isinstance(value, str) else value
 
-    def note(path: str) -> str:
-        paths.append(path)
-        return path
-
-    paths: list[str] = []
     in_words = {key: tree[key] for key in ("name", "description") if key in tree}
-    each(tree | dict.fromkeys(in_words), note)
-    names = short_names(paths)
-    named: dict[str, Any] = each(tree, lambda path: names.get(path, path))
-    return named | in_words
+    names = short_names(filter(os.path.isabs, texts_in(tree | dict.fromkeys(in_words))))
+    return {**named(tree), **in_words}
 
 
 def spec_hash_without_execution(spec: SweepSpec) -> str:
