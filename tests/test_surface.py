@@ -22,7 +22,9 @@ import maxk_lab
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.cli import app
 from maxk_lab.cli.application import load
-from maxk_lab.environments.catalogue import ENVIRONMENTS, GAUSSIAN_REWARDS, REWARDS, TASKS
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.exact_rows import GAUSSIAN_REWARDS
+from maxk_lab.environments.language.tasks import REWARDS, TASKS
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.fields import models_in
 from maxk_lab.policies.catalogue import POLICIES

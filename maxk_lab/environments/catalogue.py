@@ -11,25 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue
-from maxk_lab.environments.exact_rows import BANDIT, GAUSSIAN, GAUSSIAN_REWARDS, GaussianRewardRow
+from maxk_lab.environments.exact_rows import BANDIT, GAUSSIAN
 from maxk_lab.environments.language.rows import LANGUAGE, TOY_LLM
-from maxk_lab.environments.language.tasks import REWARDS, TASKS, RewardRow, TaskRow
 from maxk_lab.environments.routing.rows import ROUTING
 from maxk_lab.environments.rows import EnvironmentRow, FileFormat
 from maxk_lab.errors import LONGEST, LabError, shortened
 from maxk_lab.files import named_in_sweep
 from maxk_lab.visible import visible_line
-
-__all__ = [
-    "ENVIRONMENTS",
-    "GAUSSIAN_REWARDS",
-    "REWARDS",
-    "TASKS",
-    "EnvironmentRow",
-    "GaussianRewardRow",
-    "RewardRow",
-    "TaskRow",
-]
 
 ENVIRONMENTS: Catalogue[EnvironmentRow] = Catalogue(
     "environment", [*ROUTING, BANDIT, GAUSSIAN, TOY_LLM, LANGUAGE], "maxk_lab.environments"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from torch import Tensor
 
@@ -12,6 +12,8 @@ from maxk_lab.errors import LabError
 
 # The logarithm of a number that is 0 in any precision.
 IMPOSSIBLE = -1e4
+# The dimension that parts of rollouts have beside instances and trajectories.
+_THIRD = {"actions": "T", "reward_parts": "F"}
 
 
 @dataclass(frozen=True)
@@ -127,25 +129,20 @@ def checked(rollouts: Rollouts, n: int, instances: int | None = None) -> Rollout
     rewards = rollouts.rewards
     if instances is None:
         instances = len(rewards) if isinstance(rewards, Tensor) and rewards.dim() else 0
-    for name in ("rewards", "log_probs", "lengths", "logit_proxy", "entropy", "truncated"):
-        values = getattr(rollouts, name)
-        if name != "truncated" or values is not None:
-            check_shape(f"the {name} of its rollout", values, instances, n)
-    check_shape("the actions of its rollout", rollouts.actions, instances, n, "T")
+    for field in fields(rollouts):
+        values, more = getattr(rollouts, field.name), _THIRD.get(field.name, ())
+        is_tensor = isinstance(values, Tensor)
+        if is_tensor and values.dim() == 2 + len(more) and values.shape[:2] == (instances, n):
+            continue
+        if values is not None or field.default is not None:
+            shape = ", ".join(map(str, (instances, n, *more)))
+            got = list(values.shape) if is_tensor else type(values).__name__
+            raise LabError(
+                f"the {field.name} of its rollout must be a tensor [{shape}] (instances, "
+                f"trajectories of each), got {got}: the environment does not keep the protocol of "
+                "maxk_lab.environments"
+            )
     return rollouts
-
-
-def check_shape(what: str, values: Any, instances: int, n: int, *more: str) -> None:
-    """Raise `LabError` unless `values`, of an environment, are a tensor [instances, n, *more]."""
-    shape = (instances, n)
-    if isinstance(values, Tensor) and values.dim() == 2 + len(more) and values.shape[:2] == shape:
-        return
-    got = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
-    raise LabError(
-        f"{what} must be a tensor [{', '.join(map(str, (*shape, *more)))}] (instances, "
-        f"trajectories of each), got {got}: the environment does not keep the protocol of "
-        "maxk_lab.environments"
-    )
 
 
 def check_scorable(rewards: Tensor, where: str, study: str) -> None:

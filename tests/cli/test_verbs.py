@@ -10,7 +10,8 @@ import pytest
 from click.testing import Result
 
 from maxk_lab.catalogue import Catalogue
-from maxk_lab.environments.catalogue import ENVIRONMENTS, REWARDS, TASKS
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.language.tasks import REWARDS, TASKS
 from maxk_lab.estimators.catalogue import BASELINES
 
 

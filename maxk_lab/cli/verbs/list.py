@@ -12,7 +12,9 @@ import typer
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_fields, say, tell
-from maxk_lab.environments.catalogue import ENVIRONMENTS, GAUSSIAN_REWARDS, REWARDS, TASKS
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.exact_rows import GAUSSIAN_REWARDS
+from maxk_lab.environments.language.tasks import REWARDS, TASKS
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.estimators.rows import BaselineRow

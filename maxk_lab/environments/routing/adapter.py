@@ -19,9 +19,9 @@ from rl4co.utils.ops import batchify, unbatchify
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from maxk_lab.environments.catalogue import EnvironmentRow
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
 from maxk_lab.environments.routing import decoding, files, optima
+from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import fresh_policy
 

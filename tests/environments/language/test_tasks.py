@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_environments import make
 
-from maxk_lab.environments.catalogue import REWARDS, TASKS
 from maxk_lab.environments.language import tasks
+from maxk_lab.environments.language.tasks import REWARDS, TASKS
 
 SYMBOLS = "01234"
 
