@@ -30,12 +30,16 @@ _BEAT, _GONE = 1.0, 30.0
 
 @dataclass(frozen=True)
 class DriverInfo:
-    """A process that works in a run; `tasks` has the progress of each that it has in hand."""
+    """A process that works in a run; `tasks` has the progress of each that it has in hand.
+
+    Its number is its own within a `namespace`: jobs of a cluster may have one each.
+    """
 
     id: str
     host: str
     pid: int
     since: str
+    namespace: str
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -51,7 +55,8 @@ class Driver:
     def __init__(self, root: Path, expiry: float = _EXPIRY) -> None:
         self.root, self._expiry = root, expiry
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-        self.info = DriverInfo(secrets.token_hex(4), os.uname().nodename, os.getpid(), since)
+        where = os.uname().nodename, os.getpid(), since, _namespace()
+        self.info = DriverInfo(secrets.token_hex(4), *where)
         self._folder, self._path = root / "leases", root / "drivers" / f"{self.info.id}.json"
         # Those in hand, and every lease that was tried: it learns by and by that a holder is gone.
         self._tasks: dict[str, Mapping[str, Any]] = {}
@@ -148,9 +153,17 @@ def drivers(root: Path) -> list[DriverInfo]:
     for path in sorted((root / "drivers").glob("*.json")):
         with suppress(OSError, ValueError, TypeError):
             info = DriverInfo(**json.loads(path.read_bytes()))
-            ended = info.host == os.uname().nodename and not psutil.pid_exists(info.pid)
+            beside = (info.host, info.namespace) == (os.uname().nodename, _namespace())
+            ended = beside and not psutil.pid_exists(info.pid)
             if ended or time.time() - path.stat().st_mtime > _GONE:
                 path.unlink()
             else:
                 living.append(info)
     return living
+
+
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
