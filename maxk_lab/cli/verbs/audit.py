@@ -80,8 +80,8 @@ def show(found: Audit) -> None:
     tell("")
     tell(f"{value}, with 95 % intervals over prompts", bold=True)
     curve, rows = found.curve, found.rows
-    known = [step for step in dict.fromkeys(curve.step) if step != -1] or [-1]
-    some = {known[round(at * (len(known) - 1) / (_STEPS - 1))] for at in range(_STEPS)}
+    logged = [step for step in dict.fromkeys(curve.step) if step != -1] or [-1]
+    some = {logged[round(at * (len(logged) - 1) / (_STEPS - 1))] for at in range(_STEPS)}
     curve = curve[curve.step.isin(some | {-1})].sort_values("step", kind="stable")
     points = zip(curve.value, curve.low, curve.high, strict=True)
     texts = [_told(*point) for point in points]

@@ -15,7 +15,7 @@ from ray_cluster import Nodes, ray_nodes
 from run_processes import alive, events, logged, wait_until, workers_of
 from stored import forget
 
-from maxk_lab.errors import LabError, RefusedError
+from maxk_lab.errors import RefusedError
 from maxk_lab.sweeps.plan.plan import Plan, make_plan
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.progress import statuses
@@ -156,26 +156,6 @@ def test_a_training_whose_node_is_lost_goes_on_from_its_last_checkpoint(
     assert steps[0] < lost[0] / 2 < steps[-1]
 
 
-def test_a_process_of_ray_that_is_killed_takes_its_worker_with_it_and_no_record(
-    nodes: Nodes, small: str, run: RunDirectory
-) -> None:
-    killed: list[int] = []
-
-    log = logged(run)
-
-    def kill(name: str, payload: dict[str, Any]) -> None:
-        log(name, payload)
-        if name == "cell_done" and not killed:
-            worker = max(filter(alive, workers_of(run)))
-            killed.extend([worker, _process_of_ray(worker)])
-            os.kill(killed[1], signal.SIGKILL)
-
-    outcome = measured(plan_on(nodes, small), run, "slow", on_event=kill)
-    assert (len(outcome.done), outcome.failed) == (8, ())
-    assert "Ray has lost it: " in events(run, "lost")[0]["why"]
-    wait_until(lambda: not alive(killed[0]))
-
-
 def _process_of_ray(pid: int) -> int:
     """The nearest process of Ray's that a worker descends from, by way of its fork servers."""
     while not Path(f"/proc/{pid}/cmdline").read_text().startswith("ray::"):
@@ -183,17 +163,18 @@ def _process_of_ray(pid: int) -> int:
     return pid
 
 
-def test_no_cluster_where_one_is_said_to_be_is_told(small: str, run: RunDirectory) -> None:
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        ("address=127.0.0.1:1", r"no Ray cluster at 127\.0\.0\.1:1: .*refused"),
+        ("cpus=9", r"has not what a unit asks for \(execution.cpus 9, gpus 0.*with --jobs 2"),
+    ],
+)
+def test_no_cluster_and_what_no_node_has_are_told(
+    small: str, run: RunDirectory, setting: str, why: str
+) -> None:
     pytest.importorskip("ray")
-    overrides = ["execution.backend=ray", "execution.address=127.0.0.1:1"]
-    with pytest.raises(LabError, match=r"no Ray cluster at 127\.0\.0\.1:1: .*refused"):
-        measured(make_plan(load_spec(small, overrides)), run, "quick")
-
-
-def test_what_no_node_has_is_refused_where_none_can_join(small: str, run: RunDirectory) -> None:
-    pytest.importorskip("ray")
-    plan = make_plan(load_spec(small, ["execution.backend=ray", "execution.cpus=9"]))
-    why = r"has not what a unit asks for \(execution.cpus 9, gpus 0.*with --jobs 2"
+    plan = make_plan(load_spec(small, ["execution.backend=ray", f"execution.{setting}"]))
     with pytest.raises(RefusedError, match=why):
         measured(plan, run, "quick")
 

@@ -77,33 +77,29 @@ def test_two_drivers_at_once_measure_all(cluster: Cluster, go: Go, run: RunDirec
     assert measured_once(run)
 
 
-def _killed_while_submitting(plan: Plan, run: RunDirectory, *, late: bool) -> None:
-    """Submit, and die before sbatch or, `late`, before it is written what was submitted."""
+def _killed_while_submitting(plan: Plan, run: RunDirectory) -> None:
+    """Submit, and die before it is written what was submitted."""
     sbatch = jobs_module.sbatch
 
     def die(*arguments: Any) -> str:
-        if late:
-            sbatch(*arguments)
+        sbatch(*arguments)
         os._exit(9)
 
     jobs_module.sbatch = die
     execute(plan, run, measure="fake_measures:slow", detach=True)
 
 
-@pytest.mark.parametrize("late", [True, False])
 def test_where_a_driver_was_killed_while_it_submits_another_one_goes_on(
-    cluster: Cluster, planned: MakePlan, go: Go, run: RunDirectory, late: bool
+    cluster: Cluster, planned: MakePlan, go: Go, run: RunDirectory
 ) -> None:
     process = multiprocessing.get_context("fork").Process(
-        target=_killed_while_submitting, args=(planned("seeds=[0,1]"), run), kwargs={"late": late}
+        target=_killed_while_submitting, args=(planned("seeds=[0,1]"), run)
     )
     process.start()
     process.join(30)
-    assert process.exitcode == 9
-    assert len(cluster.jobs()) == (2 if late else 0)
+    assert (process.exitcode, len(cluster.jobs())) == (9, 2)
     # What jobs measure of which nobody knows is passed over, or measured twice.
-    assert len(go("slow", "seeds=[0,1]").done) == 8
-    assert len(run.heads) == 8
+    assert len(go("slow", "seeds=[0,1]").done) == len(run.heads) == 8
 
 
 def test_cancelled_jobs_leave_a_run_that_goes_on(
@@ -205,31 +201,23 @@ def begun(run: RunDirectory) -> bool:
     return any(one.get("step", 0) > 150 for one in shown)
 
 
-def asked_to_requeue(cluster: Cluster, job: str) -> None:
-    """Slurm counts in minutes: here the signal before the limit comes by a command."""
-    cluster.run("scancel", "--signal=USR2", job)
-
-
-def preempted(cluster: Cluster, job: str) -> None:
-    urgent = ["-purgent", f"-w{cluster.node_of(job)}", "--exclusive", "-o/dev/null"]
-    cluster.run("sbatch", *urgent, "--wrap", "sleep 1")
-
-
-@pytest.mark.parametrize(
-    "interrupt", [asked_to_requeue, pytest.param(preempted, marks=pytest.mark.deep)]
-)
+@pytest.mark.parametrize("preempted", [False, pytest.param(True, marks=pytest.mark.deep)])
 def test_a_training_goes_on_where_it_was_with_the_same_numbers(
     cluster: Cluster,
     planned: MakePlan,
     run: RunDirectory,
     tmp_path: Path,
-    interrupt: Callable[[Cluster, str], None],
+    preempted: bool,
 ) -> None:
     plan = planned(sweep=TRAINING)
     execute(plan, run, detach=True)
     (job,) = cluster.jobs()
     wait_until(lambda: begun(run))
-    interrupt(cluster, job)
+    if preempted:
+        urgent = ["-purgent", f"-w{cluster.node_of(job)}", "--exclusive", "-o/dev/null"]
+        cluster.run("sbatch", *urgent, "--wrap", "sleep 1")
+    else:  # Slurm counts in minutes: the signal before the limit comes by a command
+        cluster.run("scancel", "--signal=USR2", job)
     wait_until(lambda: cluster.jobs().get(job) == "PENDING")
     assert any(run.cache_path.glob("training-*"))
     assert not run.ids()
