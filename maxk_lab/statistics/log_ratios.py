@@ -72,17 +72,15 @@ def log_ratio(
         return undefined(level, "no gradient to judge against")
     if row.inverse_of:
         return _negative(log_ratio(a, b, measure=row.inverse_of, level=level, question=asked))
-    blocks = [a.sample.by_block, b.sample.by_block]
+    blocks, why = [a.sample.by_block, b.sample.by_block], NO_ERROR
     if blocks[0].shape != blocks[1].shape:
         blocks = [np.full((4, len(a.m2), 2), math.nan)] * 2
+        why = "their groups are in different blocks: no pairs of these"
     both = Sample(np.nan_to_num(columns), np.concatenate(blocks), a.stratum)
     found = quotient(both, _paired(row), asked, level)
     if not found.value > 0:
         return undefined(level, f"{measure} of one side is not positive")
-    if a.within is not None and b.within is not None and a.within.shape != b.within.shape:
-        why = "their groups are in different blocks: no pairs of these"
-        found = replace(found, reason=found.reason.replace(NO_ERROR, why))
-    return found.mapped(_log)
+    return replace(found, reason=found.reason.replace(NO_ERROR, why)).mapped(_log)
 
 
 def _paired(row: MeasureRow) -> tuple[Function, Function]:

@@ -30,40 +30,20 @@ REFUSED = "rollout draws are not distributed as its log_probs says"
 def changed(environment, **methods):
     """The environment with other methods."""
     other = copy.copy(environment)
-    other.__class__ = type("Changed", (type(environment),), methods)
+    vars(other).update(methods)
     return other
 
 
-def with_temperature(environment):
-    tempered = environment.tempered(2.0)
-
-    def rollout(self, policy, instances, n, *, seed):
-        return tempered.rollout(policy, instances, n, seed=seed)
-
-    return changed(environment, rollout=rollout)
-
-
-def with_another_policy(environment):
-    other = environment.policy(5)
-
-    def rollout(self, policy, instances, n, *, seed):
-        return environment.rollout(other, instances, n, seed=seed)
-
-    return changed(environment, rollout=rollout)
-
-
-def with_another_sign(environment):
-    def log_probs(self, policy, instances, actions):
-        return -environment.log_probs(policy, instances, actions)
-
-    return changed(environment, log_probs=log_probs)
-
-
-def a_position_off(environment):
-    def log_probs(self, policy, instances, actions):
-        return environment.log_probs(policy, instances, actions.roll(1, -1))
-
-    return changed(environment, log_probs=log_probs)
+WRONG = {
+    "temperature": lambda it: {"rollout": it.tempered(2.0).rollout},
+    "policy": lambda it: {
+        "rollout": lambda _, *rest, seed: it.rollout(it.policy(5), *rest, seed=seed)
+    },
+    "sign": lambda it: {"log_probs": lambda *of: -it.log_probs(*of)},
+    "position": lambda it: {
+        "log_probs": lambda policy, x, actions: it.log_probs(policy, x, actions.roll(1, -1))
+    },
+}
 
 
 def pool_of(environment, policy, size=256, **settings):
@@ -81,22 +61,15 @@ def decided(environment, scale=2.0):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "wrong"),
-    [
-        (FEW, with_temperature),
-        (MANY, with_temperature),
-        (MANY, with_another_policy),
-        (MANY, with_another_sign),
-        (MANY, a_position_off),
-    ],
+    ("sizes", "wrong"), [(FEW, "temperature"), *((MANY, name) for name in WRONG)]
 )
 def test_a_sampler_of_another_distribution_is_refused(sizes, wrong):
     environment = small_environments.make("toy_llm", "float32", **sizes)
     policy = decided(environment)
-    if wrong is with_temperature:
+    if wrong == "temperature":
         pool_of(environment, policy)
     with pytest.raises(LabError, match=REFUSED) as caught:
-        pool_of(wrong(environment), policy)
+        pool_of(changed(environment, **WRONG[wrong](environment)), policy)
     assert "temperature, masks and nucleus" in str(caught.value)
 
 
@@ -154,15 +127,16 @@ def test_a_sampler_is_compared_with_the_policy_that_draws():
     policy = decided(environment)
     behaviour = perturbed(policy, 3.0, 1)
     assert pool_of(environment, policy, behaviour=behaviour).off_policy
+    wrong = changed(environment, **WRONG["temperature"](environment))
     with pytest.raises(LabError, match=REFUSED):
-        pool_of(with_temperature(environment), policy, behaviour=behaviour)
+        pool_of(wrong, policy, behaviour=behaviour)
 
 
 def test_the_policy_and_the_random_state_are_as_before():
     environment = small_environments.make("toy_llm", "float32", **MANY)
     policy = decided(environment)
     before, state = [p.detach().clone() for p in trained(policy)], torch.get_rng_state()
-    for one in (environment, with_another_sign(environment)):
+    for one in (environment, changed(environment, **WRONG["sign"](environment))):
         try:
             pool_of(one, policy, 64)
         except LabError:
@@ -175,7 +149,7 @@ def test_the_policy_and_the_random_state_are_as_before():
 def test_trajectories_that_cannot_be_drawn_are_refused():
     environment = small_environments.make("bandit")
 
-    def impossible(self, policy, instances, actions):
+    def impossible(policy, instances, actions):
         log_probs = environment.log_probs(policy, instances, actions)
         return log_probs.masked_fill(actions[..., 0] == 0, -math.inf)
 
@@ -188,7 +162,7 @@ def test_trajectories_that_cannot_be_drawn_are_refused():
 def test_log_probs_without_a_gradient_are_told(sizes):
     environment = small_environments.make("toy_llm", "float32", **sizes)
 
-    def detached(self, policy, instances, actions):
+    def detached(policy, instances, actions):
         return environment.log_probs(policy, instances, actions).detach()
 
     wrong, policy = changed(environment, log_probs=detached), environment.policy(0)
@@ -203,7 +177,7 @@ def test_log_probs_without_a_gradient_are_told(sizes):
 def test_a_policy_whose_likelihood_has_no_slope_wins_nothing():
     environment = small_environments.make("bandit")
 
-    def constant(self, policy, instances, actions):
+    def constant(policy, instances, actions):
         return 0.0 * environment.log_probs(policy, instances, actions)
 
     policy, instance = environment.policy(0), environment.instances(1, 1)
