@@ -354,11 +354,11 @@ def _environment() -> Environment:
     return found
 
 
-def names(found: Iterable[object], most: int = 3, last: str = "and") -> str:
+def names(found: Iterable[object], most: int = 3) -> str:
     """`a, b and 2 more`."""
     every = list(map(str, found))
     shown = every if len(every) <= most else [*every[:most], f"{len(every) - most} more"]
-    return f" {last} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
 def count(number_of: int, word: str) -> str:
@@ -366,9 +366,9 @@ def count(number_of: int, word: str) -> str:
     return f"{number_of} {word}{'' if number_of == 1 else 's'}"
 
 
-def counts(found: Iterable[Any], most: int = 3) -> str:
+def counts(found: Iterable[Any]) -> str:
     """`subloo in 10, centred in 2`, of things with a name and a count."""
-    return names([f"{one.name} in {one.count}" for one in found], most)
+    return names(f"{one.name} in {one.count}" for one in found)
 
 
 def duration(seconds: float) -> str:

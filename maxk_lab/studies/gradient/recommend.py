@@ -61,38 +61,20 @@ def answers(found: Pooled[GradientRow], question: Question) -> list[Recommendati
         if row.key.stage == question.stage and row.key.method.objective.name == question.objective
     ]
     places = grouped(rows, lambda row: row.key.gradient)
-    return [
-        ranked(
-            members,
-            objective_name=question.objective,
-            budget=question.budget,
-            biased=question.biased,
-        )
-        for members in places.values()
-    ]
+    return [ranked(members, question.budget, biased=question.biased) for members in places.values()]
 
 
-def ranked(
-    rows: Sequence[GradientRow],
-    *,
-    objective_name: str,
-    budget: int,
-    level: float = 0.95,
-    alpha: float = 0.05,
-    biased: bool = False,
-) -> Recommendation:
-    """The ranking of those of the rows that estimate the gradient of `objective_name` (`max@8`).
+def ranked(rows: Sequence[GradientRow], budget: int, *, biased: bool = False) -> Recommendation:
+    """The ranking of rows of one environment, setting and stage that estimate one gradient.
 
-    The rows are all of one environment, setting and stage. With B rollouts a step, n of each of B/n
-    groups, the step's estimate has B/n times the SNR of one group: the SNR divided by n is
-    compared. Only unbiased rows are candidates unless `biased`; oracle baselines, which no training
-    script can have, never are. The comparisons with the best are at `alpha`, Bonferroni over all
-    of them.
+    With B rollouts a step, n of each of B/n groups, the step's estimate has B/n times the SNR of
+    one group: the SNR divided by n is compared. Only unbiased rows are candidates unless `biased`;
+    oracle baselines, which no training script can have, never are. The comparisons with the best
+    are corrected together (Bonferroni).
     """
-    fitting = [row for row in rows if row.key.method.objective.name == objective_name]
-    left_out = [(row, reason) for row in fitting if (reason := _unfit(row, budget, biased))]
+    left_out = [(row, reason) for row in rows if (reason := _unfit(row, budget, biased))]
     refused = {row.key for row, _ in left_out}
-    chosen = [row for row in fitting if row.key not in refused]
+    chosen = [row for row in rows if row.key not in refused]
     # Equal rows have no order of their own.
     chosen.sort(key=lambda row: (row.key.method.catalogue_order, row.key.n))
     unbiased = all(row.catalogued_unbiased for row in chosen)
@@ -102,12 +84,12 @@ def ranked(
         return row.key.n * (found["variance"].value if unbiased else 1 / found["snr"].value)
 
     chosen.sort(key=noise_per_rollout)
-    found = [_candidate(row, budget, level) for row in chosen]
-    if found:
-        corrected = Family("recommend", len(found) - 1, alpha).level
-        found[1:] = [_compared(one, found[0], corrected) for one in found[1:]]
+    found = [_candidate(row, budget) for row in chosen]
+    corrected = Family("recommend", len(found) - 1).level
+    found[1:] = [_compared(one, found[0], corrected) for one in found[1:]]
     use = _to_use(found, rows) if found else None
-    return Recommendation(objective_name, budget, tuple(found), tuple(left_out), use)
+    name = rows[0].key.method.objective.name
+    return Recommendation(name, budget, tuple(found), tuple(left_out), use)
 
 
 def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidate:
@@ -149,10 +131,10 @@ def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
     return ""
 
 
-def _candidate(row: GradientRow, budget: int, level: float) -> Candidate:
+def _candidate(row: GradientRow, budget: int) -> Candidate:
     assert row.units is not None
     groups = budget // row.key.n
-    one = interval(row.units, "snr", level=level)
+    one = interval(row.units, "snr", level=0.95)
     return Candidate(row, groups, one.mapped(lambda snr: groups * snr))
 
 

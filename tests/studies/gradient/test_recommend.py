@@ -26,7 +26,8 @@ def rows_of(lab: Any, change: Any = None, make: Any = lambda cell: {}, **axes: A
 
 
 def asked(rows: Any, budget: int = 8, **how: Any) -> Any:
-    return ranked(rows, objective_name="max@2", budget=budget, **how)
+    fitting = [row for row in rows if row.key.method.objective.name == "max@2"]
+    return ranked(fitting, budget, **how)
 
 
 def snr(row: Any) -> float:
@@ -210,8 +211,7 @@ def test_a_recommendation_and_the_report_name_the_same_of_a_tie() -> None:
     plainer = 0
     for contest in compared:
         key = contest.rows[0].key
-        objective = key.method.objective.name
-        answer = ranked(contest.rows, objective_name=objective, budget=64 * key.n)
+        answer = ranked(contest.rows, 64 * key.n)
         reported = simplest(contest.tied)
         assert answer.use is not None
         assert answer.use.row.key == reported.key
