@@ -177,8 +177,7 @@ def warm_up(
 def train(
     trainer: Trainer,
     *,
-    evaluate: Callable[[nn.Module, int], Tensor] | None = None,
-    decode: Callable[[nn.Module, int], Mapping[str, Decoded]] = lambda policy, step: {},
+    evaluate: Callable[[nn.Module, int], tuple[Tensor, Mapping[str, Decoded]]] | None = None,
     checkpoint: Path | None = None,
     snapshot: Callable[[int], Path] | None = None,
     on_step: Callable[[int, int], None] = lambda step, steps: None,
@@ -187,23 +186,20 @@ def train(
     """Train to the last step, going on from where `trainer` is.
 
     `evaluate(policy, step)` gives the rewards of held-out samples, [I, samples], at step 0, every
-    `evaluate.every` steps and at the end; `decode(policy, step)` those of the other ways of
-    decoding, by set of instances, at the last `evaluate.last` of these. Without `evaluate` there
-    are none. The checkpoint is written every `checkpoint_every` steps and at the end, the policy to
-    `snapshot(step)` at the steps of `snapshots`, before the checkpoint of that step;
-    `on_step(step, steps)` is called after every step. Raises `Leaving`, the checkpoint written,
-    after the step at which `leaving()` says so.
+    `evaluate.every` steps and at the end, and those of the other ways of decoding, by set of
+    instances. Without it there are none. The checkpoint is written every `checkpoint_every` steps
+    and at the end, the policy to `snapshot(step)` at the steps of `snapshots`, before the
+    checkpoint of that step; `on_step(step, steps)` is called after every step. Raises `Leaving`,
+    the checkpoint written, after the step at which `leaving()` says so.
     """
     settings = trainer.one_step.settings
     evaluated = settings.evaluate.after(settings.steps) if evaluate else ()
-    ending = settings.evaluate.at_the_end(settings.steps)
     while True:
         step = trainer.steps
         last = step >= settings.steps
         if evaluate and step in evaluated and step not in [e.step for e in trainer.evaluations]:
-            rewards = evaluate(trainer.policy, step)
-            others = decode(trainer.policy, step) if step in ending else {}
-            trainer.evaluations.append(HeldOutRewards(step, trainer.seconds, rewards, others))
+            found = evaluate(trainer.policy, step)
+            trainer.evaluations.append(HeldOutRewards(step, trainer.seconds, *found))
         if snapshot is not None and step in settings.snapshots:
             trainer.keep_policy(snapshot(step))
         if checkpoint is not None and (last or step % settings.checkpoint_every == 0):

@@ -38,7 +38,7 @@ def run(started, environment, **keywords):
     held_out = torch.arange(3)
     train(
         started,
-        evaluate=lambda policy, step: sample_rewards(environment, policy, held_out, 4, step),
+        evaluate=lambda policy, step: (sample_rewards(environment, policy, held_out, 4, step), {}),
         **keywords,
     )
     return started

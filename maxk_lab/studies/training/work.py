@@ -76,20 +76,18 @@ def _measure(
     # Before the training, which would be in vain where there are none.
     optima = optima_record(environment, held_out, settings.evaluate.reference, cache, data)
 
-    def rewards(policy: nn.Module, step: int) -> Tensor:
-        seed = derive_seed("rollouts", held_out_seed, step)
-        there, rollouts = sampled(environment, policy, held_out, settings.evaluate.samples, seed)
-        if step in (0, settings.steps):
-            check_drawn(environment, policy, there, rollouts.actions)
-        return rollouts.rewards.cpu().double()
-
+    ending = settings.evaluate.at_the_end(settings.steps)
     sets = {"held_out": (held_out, held_out_seed)}
     if settings.evaluate.tuning:
         tuning_seed = derive_seed("tuning", unit["environment"], unit["seed"])
         sets["tuning"] = tuning_set(environment, settings.evaluate.tuning, tuning_seed), tuning_seed
 
-    def decode(policy: nn.Module, step: int) -> dict[str, Decoded]:
-        return {
+    def evaluate(policy: nn.Module, step: int) -> tuple[Tensor, dict[str, Decoded]]:
+        seed = derive_seed("rollouts", held_out_seed, step)
+        there, rollouts = sampled(environment, policy, held_out, settings.evaluate.samples, seed)
+        if step in (0, settings.steps):
+            check_drawn(environment, policy, there, rollouts.actions)
+        ways = {
             name: decoded(
                 environment,
                 policy,
@@ -102,19 +100,20 @@ def _measure(
                 seed=derive_seed("rollouts", seed, step),
                 extras_seed=derive_seed("extras", seed),
             )
-            for name, (instances, seed) in sets.items()
+            for name, (instances, seed) in (sets.items() if step in ending else ())
         }
+        return rollouts.rewards.cpu().double(), ways
 
-    def snapshot(folder: Path, step: int) -> Path:
-        return folder / snapshot_file(cell["id"], step)
+    def snapshot(step: int) -> Path:
+        assert cache is not None
+        return cache / snapshot_file(cell["id"], step)
 
     path = None if cache is None else cache / checkpoint_file(cell["id"])
-    snapshots = None if cache is None else partial(snapshot, cache)
+    snapshots = None if cache is None else snapshot
     trainer = _resumed(partial(_start, environment, settings, unit, cell), path, snapshots)
     train(
         trainer,
-        evaluate=rewards,
-        decode=decode,
+        evaluate=evaluate,
         checkpoint=path,
         snapshot=snapshots,
         on_step=lambda step, steps: event("training", {"step": step, "steps": steps}),
