@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from synthetic_records import make_cell
 
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.sweeps.run.record import Record
@@ -30,26 +31,17 @@ POINTS = {
 
 def cells(points=tuple(POINTS), seeds=(0, 1, 2, 3, 4), environment=None, setting=True, **training):
     """Cell dicts as the plan makes them; the grid varies `start`, so that all have it set."""
+    evaluate = {"every": 100, "instances": INSTANCES, "samples": SAMPLES}
+    shared = {"steps": 800, "batch": 512, "max_grad_norm": 1.0, "evaluate": evaluate}
     return [
-        {
-            "id": "-".join(map(str, ("tsp", *point, seed, *(environment or {}).values()))),
-            "identity_version": 1,
-            "study": "training",
-            "seed": seed,
-            "environment": environment or {"name": "tsp", "num_loc": 20},
-            "policy": {},
-            "training": {
-                "steps": 800,
-                "batch": 512,
-                "max_grad_norm": 1.0,
-                "evaluate": {"every": 100, "instances": INSTANCES, "samples": SAMPLES},
-                **({} if point[4] == "iid" else {"start": point[4]}),
-                **training,
-            },
-            **dict(zip(("estimator", "baseline", "n", "k"), point, strict=False)),
-            **({"setting": {"start": point[4]}} if setting else {}),
-        }
+        make_cell(
+            *("training", "-".join(map(str, ("tsp", *point, *(environment or {}).values()))), seed),
+            *(point[:4], environment or {"name": "tsp", "num_loc": 20}),
+            training=shared | ({} if start == "iid" else {"start": start}) | training,
+            **({"setting": {"start": start}} if setting else {}),
+        )
         for point in points
+        for start in point[4:]
         for seed in seeds
     ]
 
@@ -73,42 +65,29 @@ def metrics(cell, noise=0.005, spread=0.3, exact=True, reference=True):
     def instances(k, step=800):
         return truth(cell, k, step) + difficulty + luck
 
-    def ends(values):
-        return {
-            "value": float(np.mean(values)),
-            "low": float(np.mean(values)) - 0.1,
-            "high": float(np.mean(values)) + 0.1,
-        }
+    def band(values):
+        found = np.asarray(values)
+        ends = {"value": found, "low": found - 0.1, "high": found + 0.1}
+        return {end: value.tolist() for end, value in ends.items()}
 
-    def lists(columns):
-        return {end: [ends(column)[end] for column in columns] for end in ("value", "low", "high")}
+    def mean(k, step=800):
+        return instances(k, step).mean()
 
-    steps = list(range(0, 801, 100))
-    extras = {
-        "greedy": 8,
-        "greedy_augmented": 40,
-        "greedy_multistart": 20,
-        "multistart_sampling": 60,
-    }
-    found = {
+    steps, optima = list(range(0, 801, 100)), (-3.84 + difficulty).tolist()
+    extras = ("greedy", 8), ("greedy_augmented", 40), ("greedy_multistart", 20)
+    known = {"kind": "milp" if exact else "pyvrp", "exact": exact, "per_instance": optima}
+    why = {"kind": "none", "reason": "the optima of 20 cities take too long: ask for exact"}
+    return {
         "steps": 800,
         "rollouts": 512 * 800,
         "evaluations": {"step": steps, "rollouts": [512 * step for step in steps], "ks": list(KS)}
-        | {
-            end: [[ends(instances(k, step))[end] for k in KS] for step in steps]
-            for end in ("value", "low", "high")
-        },
-        "final": {
-            **lists([instances(k) for k in range(1, SAMPLES + 1)]),
-            "ks": list(KS),
-            "per_instance": [instances(k).tolist() for k in KS],
-        },
-        "quantiles": {
-            name: ends(instances(k)) for name, k in (("p50", 2), ("p90", 8), ("p99", 60))
-        },
+        | band([[mean(k, step) for k in KS] for step in steps]),
+        "final": band([mean(k) for k in range(1, SAMPLES + 1)])
+        | {"ks": list(KS), "per_instance": [instances(k).tolist() for k in KS]},
+        "quantiles": {name: band(mean(k)) for name, k in (("p50", 2), ("p90", 8), ("p99", 60))},
         "extras": {
-            name: ends(instances(k)) | {"per_instance": instances(k).tolist()}
-            for name, k in extras.items()
+            name: band(mean(k)) | {"per_instance": instances(k).tolist()}
+            for name, k in (*extras, ("multistart_sampling", 60))
         },
         "log": {
             "step": steps[:-1],
@@ -118,14 +97,8 @@ def metrics(cell, noise=0.005, spread=0.3, exact=True, reference=True):
         },
         "undefined": {},
         "data": {"instances": f"{cell['seed']:016x}", "source": "drawn"},
+        "reference": known if reference else why,
     }
-    optima = (-3.84 + difficulty).tolist()
-    found["reference"] = (
-        {"kind": "milp" if exact else "pyvrp", "exact": exact, "per_instance": optima}
-        if reference
-        else {"kind": "none", "reason": "the optima of 20 cities take too long: ask for exact"}
-    )
-    return found
 
 
 def record(cell, status="done", **how):
