@@ -283,58 +283,61 @@ def test_completions_without_a_score_are_left_out_and_said(tmp_path, monkeypatch
     assert (set(found["final"]["value"]) == {None}) == (least == 99)
 
 
+ALL_WAYS = {
+    "extras": ["greedy", "multistart", "multistart_augmentation"],
+    "temperatures": [0.5, 1.0, 2.0],
+    "tuning": 3,
+}
 DECODED = TRAINING | {
+    "start": "multistart",
     "k_schedule": {"kind": "linear", "first": 1, "until": 4},
     "snapshots": [0, 2, 7],
-    "evaluate": TRAINING["evaluate"]
-    | {
-        "extras": ["greedy", "multistart", "multistart_augmentation"],
-        "temperatures": [0.5, 1.0, 2.0],
-        "tuning": 3,
-        "last": 2,
-    },
+    "evaluate": TRAINING["evaluate"] | {"last": 2} | ALL_WAYS,
 }
+ONE = cell("maxk", "centred", 4, 3)
 
 
-def test_the_end_is_the_mean_over_the_last_checkpoints(tmp_path):
-    about, one = unit("tsp", training=DECODED, **TINY_TSP), cell("maxk", "centred", 4, 3)
-    found = measured(about, one, cache=tmp_path)[one["id"]]
-    state = torch.load(tmp_path / f"training-{one['id']}.pt", weights_only=True)
+@pytest.fixture(scope="module")
+def decoded(tmp_path_factory):
+    """The metrics of a policy that was decoded in every way, and its cache."""
+    cache = tmp_path_factory.mktemp("decoded")
+    return measured(unit("tsp", training=DECODED, **TINY_TSP), ONE, cache=cache), cache
+
+
+def test_the_end_is_the_mean_over_the_last_checkpoints(decoded):
+    found, state = decoded[0][ONE["id"]], torch.load(decoded[1] / f"training-{ONE['id']}.pt")
     last = state["evaluations"][-2:]
     assert [each["step"] for each in last] == found["last"] == [6, 7]
     assert all(not each["ways"] for each in state["evaluations"][:-2])
-
-    def mean(*values):
-        return np.mean([value.numpy() for value in values], axis=0)
-
-    wanted = mean(*(max_curves(each["rewards"]) for each in last))
-    assert found["final"]["value"] == pytest.approx(wanted.mean(0).tolist())
-    assert found["final"]["per_instance"][1] == pytest.approx(wanted[:, 1].tolist())
+    curves, quantiles = (
+        np.mean([measure(each["rewards"]).numpy() for each in last], axis=0)
+        for measure in (max_curves, lambda rewards: rewards.quantile(0.9, dim=1))
+    )
+    assert found["final"]["value"] == pytest.approx(curves.mean(0).tolist())
+    assert found["final"]["per_instance"][1] == pytest.approx(curves[:, 1].tolist())
     at_the_end = found["evaluations"]["value"][-1]
     assert at_the_end != [found["final"]["value"][k - 1] for k in found["evaluations"]["ks"]]
-    quantiles = [np.quantile(each["rewards"].numpy(), 0.9, axis=1).mean() for each in last]
-    assert found["quantiles"]["p90"]["value"] == pytest.approx(np.mean(quantiles))
-    of_sets = {name: [each["ways"][name] for each in last] for name in ("held_out", "tuning")}
-    assert set(found["tempered"]) == {"0.5", "2.0"}
-    for temperature in (0.5, 2.0):
-        curves = mean(*(max_curves(each[temperature]) for each in of_sets["held_out"]))
-        told = found["tempered"][str(temperature)]
+    assert found["quantiles"]["p90"]["value"] == pytest.approx(quantiles.mean())
+
+    def mean(of, way):
+        parts = [each["ways"][of][way] for each in last]
+        curves = [max_curves(part) if part.dim() == 2 else part for part in parts]
+        return np.mean([curve.numpy() for curve in curves], axis=0)
+
+    whole = {float(t): one for t, one in found["tempered"].items()} | {"forced": found["forced"]}
+    assert list(whole) == [0.5, 2.0, "forced"]
+    for way, told in whole.items():
+        curves = mean("held_out", way)
         assert told["value"] == pytest.approx(curves.mean(0).tolist())
         assert told["per_instance"][-1] == pytest.approx(curves[:, -1].tolist())
-    assert set(found["tuning"]["tempered"]) == {"0.5", "1.0", "2.0"}
-    for temperature in (0.5, 1.0, 2.0):
-        curves = mean(*(max_curves(each[temperature]) for each in of_sets["tuning"]))
-        assert curves.shape == (3, 6)
-        told = found["tuning"]["tempered"][str(temperature)]
-        assert told == pytest.approx(curves.mean(0).tolist())
     for name, extra in found["extras"].items():
-        held_out, tuning = (mean(*(each[name] for each in of_sets[which])) for which in of_sets)
-        assert extra["per_instance"] == pytest.approx(held_out.tolist())
-        assert found["tuning"]["extras"][name] == pytest.approx(tuning.mean())
-    of_starts = mean(*(max_curves(each["forced"]) for each in of_sets["held_out"]))
-    assert found["forced"]["value"] == pytest.approx(of_starts.mean(0).tolist())
-    best = found["extras"]["multistart_sampling"]["per_instance"]
-    assert found["forced"]["per_instance"][-1] == pytest.approx(best)
+        assert extra["per_instance"] == pytest.approx(mean("held_out", name).tolist())
+        assert found["tuning"]["extras"][name] == pytest.approx(mean("tuning", name).mean())
+    assert set(found["tuning"]["tempered"]) == {"0.5", "1.0", "2.0"}
+    for temperature, told in found["tuning"]["tempered"].items():
+        curves = mean("tuning", float(temperature))
+        assert curves.shape == (3, 6)
+        assert told == pytest.approx(curves.mean(0).tolist())
     costs = {name: extra["trajectories"] for name, extra in found["extras"].items()}
     assert costs == {
         "greedy": 1,
@@ -344,44 +347,36 @@ def test_the_end_is_the_mean_over_the_last_checkpoints(tmp_path):
     }
 
 
-def test_more_ways_of_decoding_change_none_of_the_others():
-    one, plain = cell("maxk", "centred", 4, 3), {"evaluate": TRAINING["evaluate"]}
-    found, alone = (
-        measured(unit("tsp", training=training, **TINY_TSP), one)[one["id"]]
-        for training in (
-            DECODED | {"evaluate": DECODED["evaluate"] | {"last": 1}},
-            DECODED | plain,
-        )
-    )
+def test_more_ways_of_decoding_change_none_of_the_others(decoded):
+    evaluate = TRAINING["evaluate"] | {"last": 2}
+    about = unit("tsp", training=DECODED | {"evaluate": evaluate}, **TINY_TSP)
+    found, alone = decoded[0][ONE["id"]], measured(about, ONE)[ONE["id"]]
     for part in ("final", "evaluations", "quantiles", "log", "last"):
         assert found[part] == alone[part]
     assert alone["tempered"] == alone["extras"] == {}
-    assert "tuning" not in alone
-    assert "forced" not in alone
+    assert not {"tuning", "forced"} & set(alone)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("start", "left_at"), [("multistart", 4), ("iid", 6)])
-def test_an_interrupted_cell_goes_on_to_the_same_bytes(tmp_path, start, left_at):
-    one, training = cell("maxk", "centred", 4, 3), DECODED | {"start": start}
-    about = unit("tsp", training=training, **TINY_TSP)
-    whole, steps = measured(about, one, cache=tmp_path / "whole"), []
+@pytest.mark.parametrize("left_at", [4, 6])
+def test_an_interrupted_cell_goes_on_to_the_same_bytes(decoded, tmp_path, left_at):
+    about, steps = unit("tsp", training=DECODED, **TINY_TSP), []
+    whole, cache = decoded
 
     def stop(name, payload):
         steps.append((name, payload["step"], payload["steps"]))
         if payload["step"] == left_at:
             raise KilledError
 
-    cache = tmp_path / "interrupted"
     with pytest.raises(KilledError):
-        measured(about, one, cache=cache, event=stop)
+        measured(about, ONE, cache=tmp_path, event=stop)
     assert steps == [("training", step, 7) for step in range(1, left_at + 1)]
     # Twice: from the checkpoint, and from the finished training, whose last one holds all.
     for _ in range(2):
-        assert untimed(measured(about, one, cache=cache)) == untimed(whole)
-    for step in training["snapshots"]:
-        kept = f"policy-{one['id']}-{step}.pt"
-        before, after = policy_state(tmp_path / "whole" / kept), policy_state(cache / kept)
+        assert untimed(measured(about, ONE, cache=tmp_path)) == untimed(whole)
+    for step in DECODED["snapshots"]:
+        kept = f"policy-{ONE['id']}-{step}.pt"
+        before, after = policy_state(cache / kept), policy_state(tmp_path / kept)
         assert all(torch.equal(before[key], after[key]) for key in before)
 
 
