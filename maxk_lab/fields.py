@@ -146,6 +146,7 @@ _WORDS = {
     "string_type": "must be a text",
     "string_too_short": "must not be empty",
     "tuple_type": "must be a list",
+    "dict_type": "must be a mapping of keys to values",
     "model_type": "must be a mapping of keys to values",
     "model_attributes_type": "must be a mapping of keys to values",
 }

@@ -24,13 +24,6 @@ MOST_OF_TAG = 64
 MOST_SEEDS = 1_000_000
 
 
-def _is_mapping(value: Any) -> Any:
-    if not isinstance(value, dict):
-        given = "nothing" if value is None else shown(value)
-        raise ValueError(f"must be a mapping of keys to values, got {given}")
-    return value
-
-
 _FOLDER_NAME = matching(
     "[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?",
     "names the folder of results: at most 100 letters, digits, '.', '_' and '-', beginning with a "
@@ -58,8 +51,6 @@ class Tracking(Model):
 
 # Of a sweep without the block: who does not ask for W&B gets no folders of it.
 NOT_ASKED_FOR = Tracking(wandb="disabled")
-
-Parameters = Annotated[dict[str, Any], BeforeValidator(_is_mapping)]
 
 
 def listed(seeds: Any) -> Any:
@@ -96,12 +87,10 @@ class SweepSpec(Model):
     name: Annotated[str, _FOLDER_NAME]
     description: str = ""
     seeds: Seeds
-    environment: Parameters
-    policy: Parameters = Field(default_factory=dict)
+    environment: dict[str, Any]
+    policy: dict[str, Any] = Field(default_factory=dict)
     # Values are parsed by the parameter that they are of, which says best what is wrong with them.
-    vary: Annotated[dict[str, OneOrMore[Any]], BeforeValidator(_is_mapping)] = Field(
-        default_factory=dict
-    )
+    vary: dict[str, OneOrMore[Any]] = Field(default_factory=dict)
     tracking: Tracking = NOT_ASKED_FOR
     execution: Execution = Execution()
     figures: Annotated[tuple[Figure, ...], Field(strict=False)] = ()
