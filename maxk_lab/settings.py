@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from maxk_lab.catalogue import MOST
-from maxk_lab.errors import LabError, shown
+from maxk_lab.errors import LabError
 from maxk_lab.fields import Model, message
 from maxk_lab.files import resolved_file
 
@@ -44,13 +44,10 @@ def number(
 
 
 def _a_list(value: Any) -> Any:
-    if isinstance(value, list):
-        return value
-    given = "nothing" if value is None else shown(value)
-    hint = f"; write [{given}]" if isinstance(value, str | int | float) else ""
-    raise ValueError(f"must be a list, got {given}{hint}")
+    return value if isinstance(value, list) else [value]
 
 
+# One entry need not be in a list.
 Texts = Annotated[list[str], BeforeValidator(_a_list)]
 Numbers = Annotated[list[Annotated[float, Field(ge=-MOST, le=MOST)]], BeforeValidator(_a_list)]
 
