@@ -186,6 +186,7 @@ class _Checked:
     def __init__(self, weigh: Weigh, k: int, sizes: Sequence[int], binary: bool) -> None:
         self.weigh, self.k, self.sizes, self.binary = weigh, k, list(sizes), binary
         self._weights: dict[Group, list[float]] = {}
+        self._outcomes: dict[tuple[TinyBandit, int], Tensor] = {}
         # Groups of small whole numbers, the smallest first, at the smallest two sizes.
         self.groups: list[Group] = [
             tuple(map(float, group))
@@ -297,7 +298,9 @@ class _Checked:
 
     def _against(self, bandit: TinyBandit, n: int, k: int) -> tuple[float, float, float]:
         def weights(arms: Tensor, rewards: Tensor) -> Tensor:
-            return _tensor([self(group) for group in rewards.tolist()])
+            if (bandit, n) not in self._outcomes:
+                self._outcomes[bandit, n] = _tensor([self(group) for group in rewards.tolist()])
+            return self._outcomes[bandit, n]
 
         mean, variance = bandit.mean_estimate(n, weights), bandit.trace_variance(n, weights)
         truth = bandit.gradient(k)
