@@ -69,15 +69,6 @@ def grouped_curve(rewards: Any, groups: Any, ks: Sequence[int]) -> Tensor:
     return curve
 
 
-def mean_curve(rewards: Any, groups: Any, ks: Sequence[int]) -> dict[int, float]:
-    """The means of `grouped_curve` over the same groups at every K, those with the most rewards."""
-    curve = grouped_curve(rewards, groups, ks)
-    known = curve.isfinite().sum(1)
-    most = int(known.max()) if len(known) else 0
-    whole = curve[known == most, :most].mean(0).tolist()
-    return dict(zip(sorted(ks), whole, strict=False))
-
-
 @dataclass(frozen=True)
 class Weighting:
     """A pair of the catalogue that an adapter weighs groups with."""
@@ -126,10 +117,24 @@ class Weighting:
             raise LabError(problem + ("" if n is None else ", the samples of a group"))
         return cls(method)
 
-    def refused(self, rewards: Any, groups: Any) -> float:
-        """The share of groups that have too few rewards, so that their advantages are 0."""
-        sizes = _Batch.of(rewards, groups).usable.sum(1).tolist()
-        return sum(self.method.refusal(m) is not None for m in sizes) / max(1, len(sizes))
+    def curve_ks(self, most: int) -> list[int]:
+        """The Ks of a log: its own and the powers of 2, up to so many samples of a group."""
+        powers = (2**i for i in range(most.bit_length()))
+        return sorted({*powers, min(most, self.method.k)})
+
+    def metrics(self, rewards: Any, groups: Any, ks: Sequence[int]) -> dict[str, float]:
+        """The numbers to log of a batch, for Ks in their order.
+
+        `max@K` is the mean of `grouped_curve` over the same groups at every K, those with the most
+        rewards; `maxk/too_few_rewards` the share of groups whose advantages are therefore 0.
+        """
+        curve, sizes = grouped_curve(rewards, groups, ks), _Batch.of(rewards, groups).usable.sum(1)
+        known = curve.isfinite().sum(1)
+        most = int(known.max()) if len(known) else 0
+        whole = curve[known == most, :most].mean(0).tolist()
+        refused = sum(self.method.refusal(m) is not None for m in sizes.tolist())
+        found = {f"max@{k}": value for k, value in zip(ks, whole, strict=False)}
+        return found | {"maxk/too_few_rewards": refused / max(1, len(sizes))}
 
     def advantages(
         self,

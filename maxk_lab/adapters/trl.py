@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
-from maxk_lab.adapters.groups import Weighting, grouped_curve, mean_curve
+from maxk_lab.adapters.groups import Weighting, grouped_curve
 from maxk_lab.adapters.measuring import Measuring
 from maxk_lab.errors import LabError, LabWarning
 
@@ -92,13 +92,14 @@ class _MaxKTrainer:
         found = self.weighting.advantages(rewards, groups, lengths=lengths, small_groups="zero")
         begin = trainer.accelerator.process_index * len(local)
         batch["advantages"] = found[begin : begin + len(local)].to(local)
-        self._log(found, own, groups, "train" if training else "eval")
+        numbers = self._log(found, own, groups)
         if training and self.measuring and self.measuring.due(trainer.state.global_step):
             chunks = None if "pixel_values" in batch else self._log_probs(batch)
-            groups = rewards.view(-1, n)
-            measured = self.measuring.of_trainer(trainer.accelerator, trainer.model, groups, chunks)
-            for name, value in measured.items():
-                trainer._metrics["train"][name].append(value)
+            numbers |= self.measuring.of_trainer(
+                trainer.accelerator, trainer.model, rewards.view(-1, n), chunks
+            )
+        for name, value in numbers.items():
+            trainer._metrics["train" if training else "eval"][name].append(value)
         return batch
 
     def _own_rewards(self) -> Tensor:
@@ -126,23 +127,19 @@ class _MaxKTrainer:
         rewards = (advantages.view(-1, n).double() * (scored - 1) / scored).flatten()
         return rewards.masked_fill(own.isnan(), torch.nan)
 
-    def _log(self, advantages: Tensor, rewards: Tensor, groups: Tensor, mode: str) -> None:
-        """Put the advantages into TRL's log, and the unbiased Max@K of every group."""
+    def _log(self, advantages: Tensor, rewards: Tensor, groups: Tensor) -> dict[str, float]:
+        """Put advantages and the unbiased Max@K of groups into TRL's log; return what else to."""
         trainer: Any = self
         logged = trainer._logs["advantages"]
         for _ in range(min(len(advantages), len(logged))):
             logged.pop()
         logged.extend(advantages.tolist())
         # The same columns for every batch, training and evaluation: TRL makes a table of them.
-        most = max(trainer.num_generations, trainer.num_generations_eval)
-        ks = sorted({*(2**i for i in range(most.bit_length())), self.weighting.method.k})
+        ks = self.weighting.curve_ks(max(trainer.num_generations, trainer.num_generations_eval))
         curve = grouped_curve(rewards, groups, ks)
         for k, values in zip(ks, curve.T, strict=True):
             trainer._logs["extra"][f"max@{k}"].extend(values[groups].tolist())
-        metrics = trainer._metrics[mode]
-        for k, value in mean_curve(rewards, groups, ks).items():
-            metrics[f"max@{k}"].append(value)
-        metrics["maxk/too_few_rewards"].append(self.weighting.refused(rewards, groups))
+        return self.weighting.metrics(rewards, groups, ks)
 
     def _log_probs(self, batch: Any) -> Iterator[Tensor]:
         """The log-probabilities of completions with a graph, a batch of the device at a time."""

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from maxk_lab import advantages
 from maxk_lab.adapters import Weighting, grouped_advantages, grouped_curve
-from maxk_lab.adapters.groups import mean_curve
 from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.estimators import BASELINES, ESTIMATORS, maxk_reward_estimate
 from maxk_lab.estimators.method import Method
@@ -132,13 +131,14 @@ def test_groups_may_be_named_by_rows_and_there_may_be_none():
     torch.testing.assert_close(found, grouped_advantages(rewards, [0, 1] * 3, k=2))
     torch.testing.assert_close(found, grouped_advantages(rewards, list(prompts[:, 1]), k=2))
     assert grouped_advantages([], [], k=2).shape == (0,)
-    assert mean_curve([], [], [1]) == {}
+    assert Weighting.chosen(k=2).metrics([], [], [1]) == {"maxk/too_few_rewards": 0}
 
 
 def test_the_mean_curve_is_of_the_same_groups_at_every_k():
     rewards = [1.0, 2.0, 4.0, 100.0, None, None]
-    found = mean_curve(rewards, [0, 0, 0, 1, 1, 1], [1, 2, 4])
-    assert found == pytest.approx({1: 7 / 3, 2: 10 / 3})
+    found = Weighting.chosen(k=2).metrics(rewards, [0, 0, 0, 1, 1, 1], [1, 2, 4])
+    exact = {"max@1": 7 / 3, "max@2": 10 / 3, "maxk/too_few_rewards": 0.5}
+    assert found == pytest.approx(exact)
 
 
 def test_what_changes_nothing_or_trains_nothing_is_warned_of():

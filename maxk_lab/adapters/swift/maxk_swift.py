@@ -22,7 +22,7 @@ from swift.rlhf_trainers import GRPOTrainer
 from swift.trainers import TrainerFactory
 from torch import Tensor
 
-from maxk_lab.adapters.groups import Weighting, mean_curve
+from maxk_lab.adapters.groups import Weighting
 from maxk_lab.errors import LabError, LabWarning
 
 
@@ -102,16 +102,6 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
         missing = rewards_per_func.isnan().all(1)
         rewards = torch.where(missing, torch.nan, rewards)
         mode = "train" if self.model.training else "eval"
-        whole = mode == "train" and not self.dynamic_num_samples  # which rollouts may turn on
-        if whole and self.measuring and self.measuring.due(self.state.global_step):
-            found = self.measuring.of_trainer(
-                self.accelerator,
-                self.model,
-                rewards.view(-1, self.num_generations),
-                self._log_probs(batch_encoded_inputs),
-            )
-            for name, value in found.items():
-                self._metrics[mode][name].append(value)
         if self.dynamic_num_samples:  # a request may have several samples, which count once
             prompts = gather_object([one.prompt_id for one in samples])
             requests = gather_object([one.request_id for one in samples])
@@ -123,12 +113,15 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
         rows, groups = list(last.values()), [prompts[row] for row in last.values()]
         advantages = self.weighting.advantages(rewards[rows], groups, small_groups="zero")
         places = {request: place for place, request in enumerate(last)}
-        n = max(Counter(groups).values())
-        ks = sorted({*(2**i for i in range(n.bit_length())), min(n, self.weighting.method.k)})
-        metrics = self._metrics[mode]
-        for k, value in mean_curve(rewards[rows], groups, ks).items():
-            metrics[f"max@{k}"].append(value)
-        metrics["maxk/too_few_rewards"].append(self.weighting.refused(rewards[rows], groups))
+        ks = self.weighting.curve_ks(max(Counter(groups).values()))
+        numbers = self.weighting.metrics(rewards[rows], groups, ks)
+        whole = mode == "train" and not self.dynamic_num_samples  # which rollouts may turn on
+        if whole and self.measuring and self.measuring.due(self.state.global_step):
+            whole_groups = rewards.view(-1, self.num_generations)
+            chunks = self._log_probs(batch_encoded_inputs)
+            numbers |= self.measuring.of_trainer(self.accelerator, self.model, whole_groups, chunks)
+        for name, value in numbers.items():
+            self._metrics[mode][name].append(value)
         spread: Tensor = advantages[[places[request] for request in requests]]
         return spread
 
