@@ -106,14 +106,9 @@ def test_impossible_trajectories_are_left_out_and_the_others_sum_to_one():
 
 
 VERDICTS = {
-    ("reinforce", "rloo", 4, 1): "unbiased",
-    ("reinforce", "opo_loo", 4, 1): "unbiased",
-    ("reinforce", "otb_loo", 4, 1): "unbiased",
     ("reinforce", "eob_loo", 4, 1): "unbiased",
     ("maxk", "optimal[grad_norm]", 4, 2): "unbiased",
-    ("maxk", "none", 4, 2): "unbiased",
     ("maxk", "subloo", 4, 3): "unbiased",
-    ("partitioned[none]", "none", 4, 2): "unbiased",
     ("partitioned[loo]", "none", 6, 2): "unbiased",
     ("maxk", "affine[cross_fit]", 4, 2): "unbiased",
     ("maxk", "ladder[cross_fit]", 4, 3): "unbiased",
@@ -125,11 +120,7 @@ VERDICTS = {
     ("maxk", "affine[same_batch]", 4, 2): "biased",
     ("maxk", "ladder[same_batch]", 4, 3): "biased",
     ("reinforce", "mean", 4, 1): "scale bias",
-    ("maxk", "group_mean", 4, 2): "scale bias",
-    ("grpo", "none", 4, 1): "biased",
     ("reinforce", "otb", 4, 1): "biased",
-    ("reinforce", "eob", 4, 1): "biased",
-    ("leader_reward", "none", 4, 1): "biased",
 }
 
 
@@ -145,31 +136,18 @@ def test_bias_is_proven_or_refuted_without_sampling(shift, dtype):
     assert verdicts["reinforce", "mean", 4, 1].relative_bias == pytest.approx(0.25, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    "estimator", ["top_m[2]", "median", "trimmed_mean[0.2]", "l_statistic[0.5 0.0 -1.5]"]
-)
-def test_every_objective_is_proven_unbiased(estimator):
-    expected = dict.fromkeys(("none", "centred", "subloo"), "unbiased")
-    expected["group_mean"] = "scale bias"
-    pool = pool_of(bandit(shift=1000.0), objectives=[Method.parse(estimator, k=3).objective])
-    metrics = measured(pool, *(cell(estimator, baseline, 5, 3) for baseline in expected))
-    units = {b: Units.from_metrics(metrics[name_of(estimator, b, 5, 3)]) for b in expected}
-    assert {b: verdict.verdict for b, verdict in bias_verdicts(units).items()} == expected
-
-
-@pytest.mark.parametrize(
-    "key", [("maxk", "subloo", 3, 2), ("maxk", "optimal[grad_norm]", 3, 2), ("grpo", "none", 3, 1)]
-)
-def test_a_policy_of_tokens_is_judged_as_a_table_is(key):
+def test_a_policy_of_tokens_is_judged_as_a_table_is():
+    keys = {("maxk", "optimal[grad_norm]", 3, 2): "unbiased", ("grpo", "none", 3, 1): "biased"}
     sizes = {"task": "edit", "vocab_size": 3, "max_length": 2, "prompt_length": 2}
     policy = {"embed_dim": 8, "init_std": 0.5}
     environment = small_environments.make("toy_llm", policy=policy, **sizes)
-    pool = pool_of(environment, count=2, objectives=[key[-1]])
-    (metrics,) = measured(pool, cell(*key)).values()
-    assert metrics["against"] == "complete"
-    expected = "biased" if key[0] == "grpo" else "unbiased"
-    assert bias_verdicts({0: Units.from_metrics(metrics)})[0].verdict == expected
-    assert all(-1 <= value <= 1 for values in metrics["proxies"].values() for value in values)
+    pool = pool_of(environment, count=2, objectives=[1, 2])
+    found = measured(pool, *(cell(*key) for key in keys)).values()
+    verdicts = bias_verdicts({i: Units.from_metrics(one) for i, one in enumerate(found)})
+    assert [one.verdict for one in verdicts.values()] == list(keys.values())
+    for metrics in found:
+        assert metrics["against"] == "complete"
+        assert all(-1 <= value <= 1 for values in metrics["proxies"].values() for value in values)
 
 
 def test_every_measure_of_one_enumerated_instance_has_its_value():
