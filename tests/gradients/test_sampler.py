@@ -85,7 +85,7 @@ def test_a_sampler_of_another_distribution_is_refused(sizes, wrong):
 def test_bets_against_a_sound_environment_win_nothing_on_average(name, policy):
     environment = small_environments.make(name, policy=policy)
     won = []
-    for seed in range(200):
+    for seed in range(120):
         acting, instances = environment.policy(seed), environment.instances(2, seed)
         drawn = [
             (one, environment.rollout(acting, one, 16, seed=10 * seed + i).actions[0])
@@ -95,7 +95,7 @@ def test_bets_against_a_sound_environment_win_nothing_on_average(name, policy):
         won.append(math.exp(log_moved_policy_bet(environment, acting, drawn)))
     payoffs = torch.tensor(won)
     assert payoffs.mean() <= 1 + 4 * payoffs.std() / len(won) ** 0.5
-    assert (payoffs > 100).sum() <= 10  # Markov: 2 are expected at most
+    assert (payoffs > 100).sum() <= 8  # Markov: one is expected at most
     assert payoffs.max() < 1 / FALSE_ALARM
 
 
