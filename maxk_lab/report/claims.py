@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from maxk_lab.report.document import exact, number
 from maxk_lab.report.model import ClaimVerdict, Verdict
@@ -144,7 +143,14 @@ def judge_claims(
 def _judged(
     claim: Claim, kind: StudyRow, studies: Mapping[str, Pooled[PooledRow]], alpha: float
 ) -> ClaimVerdict:
-    points = [_point(row, kind.axes) for row in studies[kind.name].rows]
+    points = [
+        {
+            **{axis: getattr(row.key, axis) for axis in kind.axes},
+            "setting": dict(getattr(row.key, "setting", ())),
+            "row": row,
+        }
+        for row in studies[kind.name].rows
+    ]
     met = [tuple(point["row"] for point in found) for found in claim.points(points)]
     rows = [row for found in met for row in found]
     reason = _why_undecided(rows)
@@ -164,11 +170,6 @@ def _judged(
         of=judged.of,
         parts=judged.parts,
     )
-
-
-def _point(row: PooledRow, axes: Sequence[str]) -> dict[str, Any]:
-    setting = dict(getattr(row.key, "setting", ()))
-    return {axis: getattr(row.key, axis) for axis in axes} | {"setting": setting, "row": row}
 
 
 def _why_undecided(met: Sequence[PooledRow]) -> str:

@@ -89,7 +89,12 @@ def summarise_records(
         ),
         claims=tuple(judge_claims(claims, studies, alpha=alpha)),
         failed=tuple(
-            _failure(cell, by_id[cell["id"]])
+            Failure(
+                cell["id"],
+                STUDIES.get(cell["study"]).part("pool").key(cell).path,
+                cell["seed"],
+                error_line(by_id[cell["id"]].error),
+            )
             for cell in cells
             if cell["id"] in by_id and cell["id"] not in done
         ),
@@ -126,11 +131,6 @@ def _origins(records: Mapping[str, Record]) -> dict[str, Record]:
         )
         for identity, record in records.items()
     }
-
-
-def _failure(cell: Mapping[str, Any], record: Record) -> Failure:
-    row = STUDIES.get(cell["study"]).part("pool").key(cell)
-    return Failure(cell["id"], row.path, cell["seed"], error_line(record.error))
 
 
 def _header(

@@ -389,28 +389,28 @@ def _judge_unbiased(claim: UnbiasedClaim, met: Sequence[GradientRow], alpha: flo
 
     A bias that was found, but not at a fifth of the level, leaves it undecided.
     """
-    biased = [row for row in met if row.bias.verdict in FOUND_BIASED]
-    if biased:
-        worst = min(biased, key=_clearness)
-        text = f"{len(biased)} of {len(met)} rows biased, most clearly {_evidence(worst)}"
-        if worst.enumerated or worst.bias.p_value < _REFUTES_AT * alpha:
+    count, level = len(met), _REFUTES_AT * alpha
+    if biased := [row for row in met if row.bias.verdict in FOUND_BIASED]:
+        # Enumerated rows first, then the smallest p-value.
+        worst = min(
+            biased,
+            key=lambda row: (-1.0 if row.enumerated else row.bias.p_value, -row.bias.relative_bias),
+        )
+        text = f"{len(biased)} of {count} rows biased, most clearly {_evidence(worst)}"
+        if worst.enumerated or worst.bias.p_value < level:
             return Judged("refuted", text)
-        return Judged("undecided", f"{text}, which refutes below {_REFUTES_AT * alpha:g}")
-    count = len(met)
-    unjudged = [row for row in met if row.bias.verdict not in _NOT_SEEN]
-    untold = [row for row in met if math.isnan(row.bias.detectable)]
-    for row in (unjudged or untold)[:1]:
-        example = f"{row.key.path}: {row.bias.reason}"
-        words = f"{len(unjudged)} of {count} rows not judged, e.g. {example}"
-        seen = f"no bias seen in {count} rows, but in {len(untold)} {example}"
-        return Judged("undecided", words if unjudged else seen)
-    widest = max(met, key=lambda row: row.bias.detectable)
-    seen = (
-        f"no bias seen in {count} rows; "
-        "the smallest bias along the gradient that could have been seen is at most "
-    )
+        return Judged("undecided", f"{text}, which refutes below {level:g}")
+    if unjudged := [row for row in met if row.bias.verdict not in _NOT_SEEN]:
+        example = f"{unjudged[0].key.path}: {unjudged[0].bias.reason}"
+        return Judged("undecided", f"{len(unjudged)} of {count} rows not judged, e.g. {example}")
+    seen = f"no bias seen in {count} rows"
+    if untold := [row for row in met if math.isnan(row.bias.detectable)]:
+        example = f"{untold[0].key.path}: {untold[0].bias.reason}"
+        return Judged("undecided", f"{seen}, but in {len(untold)} {example}")
+    seen += "; the smallest bias along the gradient that could have been seen is at most "
     if all(row.enumerated for row in met):
         seen = f"unbiased by complete enumeration in {count} rows, to a relative bias of at most "
+    widest = max(met, key=lambda row: row.bias.detectable)
     seen += f"{widest.bias.detectable:.2g} ({widest.key.path})"
     if not widest.bias.detectable <= claim.detectable:
         return Judged("undecided", f"{seen}, more than the {claim.detectable:g} asked for")
@@ -433,11 +433,6 @@ def _judge_biased(claim: BiasedClaim, met: Sequence[GradientRow]) -> Judged:
             verdict = "supported"
         verdicts.append(Judged(verdict, _evidence(row)))
     return together(verdicts, "rows")
-
-
-def _clearness(row: GradientRow) -> tuple[float, float]:
-    """Enumerated rows first, then the smallest p-value."""
-    return -1.0 if row.enumerated else row.bias.p_value, -row.bias.relative_bias
 
 
 def _evidence(row: GradientRow) -> str:
