@@ -124,12 +124,6 @@ def test_the_files_do_not_change_and_the_page_has_the_same_spec(tmp_path):
     }
 
 
-def test_long_titles_are_broken():
-    lines = figure("word " * 60).whole["title"]["text"]
-    assert len(lines) == 3
-    assert " ".join(lines) == ("word " * 60).strip()
-
-
 def test_nothing_is_fetched(tmp_path):
     chart = alt.Chart("http://example.invalid/data.json").mark_point().encode(x="x:Q")
     with pytest.raises(ValueError, match=r"example\.invalid"):

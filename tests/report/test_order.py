@@ -14,7 +14,6 @@ from maxk_lab.report.claims import verdict_lines
 from maxk_lab.report.document import Block
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.model import ClaimVerdict, Summary
-from maxk_lab.report.report import Report
 from maxk_lab.report.summarise import summarise_records
 
 PICTURES = [Figure("curves_1", "What grows & what does not", "Up is better.", SimpleNamespace())]
@@ -41,21 +40,6 @@ def summary(lab: Any, monkeypatch: pytest.MonkeyPatch) -> Summary:
 
     monkeypatch.setattr(module, "chapter", chapter)
     return replace(found, claims=(claim("supported"), claim("undecided", "other")))
-
-
-def test_the_answer_stands_before_what_it_rests_on(summary: Summary) -> None:
-    first, answer, *others, tables, origin = Report(summary, pictures=PICTURES).blocks
-    assert first.lines[0] == "Which one?"
-    assert answer.title == "Answer"
-    assert answer.lines == (
-        "centred it is.",
-        "But < 3 seeds.",
-        "Of the 2 claims of the sweep 1 is supported and 1 is undecided.",
-    )
-    assert [block.title for block in others] == ["Claims", "In short", "Figures"]
-    assert any("Variance" in block.title for block in tables.folded)
-    assert "git commit" in origin.folded[0].lines[0]
-    assert "Variance: " not in str(Report(summary, full=False).blocks)
 
 
 def test_what_is_folded_is_left_out_of_a_short_terminal_alone(summary: Summary) -> None:

@@ -19,21 +19,6 @@ def varied(lab):
     return cells, [lab.record(c, noise=noise[c["setting"][ARMS], c["baseline"]]) for c in cells]
 
 
-@pytest.fixture(scope="module")
-def summary(varied):
-    """Their summary."""
-    return summarise_records(*varied, name="varied")
-
-
-def test_the_best_is_the_best_of_its_setting(summary):
-    best = {
-        (dict(row.key.setting)[ARMS], row.key.baseline)
-        for row in summary.studies["gradient"].rows
-        if row.best
-    }
-    assert best == {(8, "none"), (4, "centred")}
-
-
 @pytest.mark.slow
 def test_the_sweep_s_own_figures_stand_for_those_of_every_setting(varied):
     own = Figure(name="mine", metric="variance", against=ARMS, lines=("baseline", "n"), scale="log")
