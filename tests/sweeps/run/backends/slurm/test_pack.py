@@ -20,13 +20,11 @@ from maxk_lab.sweeps.run.execute import tasks_of
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
 
-MakePlan = Callable[..., Plan]
-
 
 @pytest.fixture(autouse=True)
 def _process() -> Iterator[None]:
     """Keep from this process what a job does with its own, and put its handlers back."""
-    before = {number: signal.getsignal(number) for number in {*module._TIME_IS_UP, *module._ENDS}}
+    before = {number: signal.getsignal(number) for number in (*module._TIME_IS_UP, *module._ENDS)}
     with patch.object(module, "close_current_folder"):
         yield
     for number, handler in before.items():
@@ -34,46 +32,33 @@ def _process() -> Iterator[None]:
 
 
 @pytest.fixture
-def plan(planned: MakePlan) -> Plan:
+def plan(planned: Callable[..., Plan], run: RunDirectory) -> Plan:
     """The sweep with as many tries as one."""
-    return planned("execution.retries=1")
+    plan = planned("execution.retries=1")
+    run.write_spec(plan.spec)
+    return plan
 
 
 @pytest.fixture
-def pack(plan: Plan, run: RunDirectory) -> Pack:
-    """One job with every unit."""
-    return pack_of(plan, run, "quick")
-
-
-def pack_of(plan: Plan, run: RunDirectory, measure: str) -> Pack:
-    run.write_spec(plan.spec)
+def make(plan: Plan, run: RunDirectory) -> Callable[[str], Pack]:
+    """Makes one job of every unit, which a function of `fake_measures` measures."""
     cells = {cell.id for cell in plan.cells}
-    tasks = tasks_of(plan, cells, run, f"fake_measures:{measure}", run.heads)
-    return Pack(run.root / "jobs" / "a", 0, tuple(tasks), plan.spec.execution)
+
+    def make(measure: str) -> Pack:
+        tasks = tasks_of(plan, cells, run, f"fake_measures:{measure}", run.heads)
+        return Pack(run.root / "jobs" / "a", 0, tuple(tasks), plan.spec.execution)
+
+    return make
 
 
 def _outcome(pack: Pack) -> str:
     return outcome_of(Job("1_0", str(pack.folder / "1_0_0_log.out"), {}))
 
 
-def _signalled(pack: Pack, number: signal.Signals) -> list[object]:
-    """Start a job to which a signal comes when a unit has begun; return what it has requeued.
-
-    That of the time limit submitit's handler takes, which calls `checkpoint`.
-    """
-    requeued: list[object] = []
-
-    def comes(name: str, **payload: Any) -> None:
-        if name == "unit_started":
-            os.kill(os.getpid(), number)
-
-    signal.signal(signal.SIGUSR2, lambda *_: requeued.append(pack.checkpoint()))
-    with patch.object(module, "_print", comes):
-        pack()
-    return requeued
-
-
-def test_a_job_measures_what_has_no_record(pack: Pack, run: RunDirectory, plan: Plan) -> None:
+def test_a_job_measures_what_has_no_record(
+    make: Callable[[str], Pack], run: RunDirectory, plan: Plan
+) -> None:
+    pack = make("quick")
     run.write(Record(plan.cells[0].as_dict(), "failed", None, "before", {}, {}))
     pack()
     records = run.records(plan)
@@ -82,25 +67,34 @@ def test_a_job_measures_what_has_no_record(pack: Pack, run: RunDirectory, plan: 
     assert pack.checkpoint() is None
 
 
-def test_a_job_whose_time_is_nearly_up_leaves_and_is_requeued(
-    plan: Plan, run: RunDirectory
+@pytest.mark.parametrize("numbers", [[signal.SIGUSR2], [signal.SIGTERM], [10, 12, 15]])
+def test_a_job_leaves_and_comes_back_only_where_its_time_was_up(
+    make: Callable[[str], Pack], plan: Plan, run: RunDirectory, numbers: list[int]
 ) -> None:
-    pack = pack_of(plan, run, "patient")
-    (delayed,) = _signalled(pack, signal.SIGUSR2)
+    """Of the end of its time hears submitit's handler, which calls `checkpoint`, but once it left.
+
+    Whatever else has come: a job that is told to end does not come back by itself.
+    """
+    pack, requeued = make("patient"), list[Any]()
+
+    def come(name: str, **payload: Any) -> None:
+        for number in numbers if name == "unit_started" else ():
+            os.kill(os.getpid(), number)
+
+    for number in module._TIME_IS_UP:
+        signal.signal(number, lambda *_: requeued.append((_outcome(pack), pack.checkpoint())))
+    with patch.object(module, "_print", come):
+        pack()
+    assert all(outcome == "left" for outcome, _ in requeued)
+    # What has a record is not measured again.
+    assert 0 < len(run.ids()) < len(plan.cells)
+    if signal.SIGTERM in numbers:
+        assert not any(again for _, again in requeued)
+        assert pack.checkpoint() is None
+        return
+    ((_, delayed),) = requeued
     assert isinstance(delayed, DelayedSubmission)
     again = delayed.function
     assert again == Pack(pack.folder, pack.index, pack.tasks, pack.execution)
-    assert _outcome(pack) == "left"
-    # What has a record is not measured again.
-    assert 0 < len(run.ids()) < len(plan.cells)
     replace(again, tasks=tuple(replace(t, measure="fake_measures:quick") for t in again.tasks))()
     assert {record.status for record in run.records(plan)} == {"done"}
-
-
-def test_a_job_that_is_told_to_end_does_not_come_back_by_itself(
-    plan: Plan, run: RunDirectory
-) -> None:
-    pack = pack_of(plan, run, "patient")
-    assert _signalled(pack, signal.SIGTERM) == []
-    assert _outcome(pack) == "left"
-    assert pack.checkpoint() is None
