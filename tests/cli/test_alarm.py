@@ -22,10 +22,6 @@ from maxk_lab.tracking.payload import payloads
 from maxk_lab.visible import plain
 
 Lab = Callable[..., Result]
-CLAIMS = """\
-claims:
-  - {name: centring is unbiased, kind: unbiased, where: {baseline: centred}, detectable: 1}
-"""
 SWEEP = """\
 name: rejected
 seeds: [0, 1, 2]
@@ -35,13 +31,15 @@ gradient:
   pool: 64
   grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}
 tracking: {wandb: disabled}
+claims:
+  - {name: centring is unbiased, kind: unbiased, where: {baseline: centred}, detectable: 1}
 """
 ROW = "stage0/maxk/centred/n4/k2"
 
 
-def made(folder: Path, *, off: float, claims: str = CLAIMS) -> RunDirectory:
+def made(folder: Path, *, off: float) -> RunDirectory:
     """A run whose estimates with `centred` lie `off` across the gradient."""
-    run = measured(folder, sweep=SWEEP + claims)
+    run = measured(folder, sweep=SWEEP)
     for cell in run.ids():
         record = run.read(cell)
         assert record is not None
@@ -53,13 +51,10 @@ def made(folder: Path, *, off: float, claims: str = CLAIMS) -> RunDirectory:
 
 
 @pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
-    return made(tmp_path_factory.mktemp("clean") / "it", off=0.0)
-
-
-@pytest.fixture(scope="module")
-def alarmed(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
-    return made(tmp_path_factory.mktemp("alarmed") / "it", off=0.5)
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDirectory, RunDirectory]:
+    """A sound run, and one whose test rejects."""
+    folder = tmp_path_factory.mktemp("pair")
+    return made(folder / "sound", off=0.0), made(folder / "rejected", off=0.5)
 
 
 def told(lab: Lab, *arguments: object) -> str:
@@ -68,33 +63,28 @@ def told(lab: Lab, *arguments: object) -> str:
     return " ".join(done.output.split())
 
 
-@pytest.mark.parametrize("form", ["terminal", "markdown", "json"])
-def test_a_report_says_it_and_no_report_of_a_sound_run_does(
-    lab: Lab, clean: RunDirectory, alarmed: RunDirectory, form: str
+def test_reports_and_comparisons_say_it_and_no_report_of_a_sound_run_does(
+    lab: Lab, runs: tuple[RunDirectory, RunDirectory]
 ) -> None:
-    report = told(lab, "report", alarmed.root, "--format", form)
-    assert re.search(r"Alarm\W+the test of bias rejects centred, unbiased by proof", report)
-    assert "alarm" not in told(lab, "report", clean.root, "--format", form).lower()
-
-
-def test_a_comparison_tells_why_a_claim_lost_its_support(
-    lab: Lab, clean: RunDirectory, alarmed: RunDirectory
-) -> None:
-    compared = told(lab, "compare", clean.root, alarmed.root)
-    change = "centring is unbiased: supported -> undecided. In B: " + f"{ROW}: alarm ({ALARM})"
+    sound, alarmed = (run.root for run in runs)
+    for form in ("terminal", "markdown", "json"):
+        report = told(lab, "report", alarmed, "--format", form)
+        assert re.search(r"Alarm\W+the test of bias rejects centred, unbiased by proof", report)
+        assert "alarm" not in told(lab, "report", sound, "--format", form).lower()
+    compared = told(lab, "compare", sound, alarmed)
+    change = f"centring is unbiased: supported -> undecided. In B: {ROW}: alarm ({ALARM})"
     assert change in compared
     assert f"Alarms - B: {ROW}: {ALARM}" in compared
-    found = json.loads(
-        lab("compare", str(clean.root), str(alarmed.root), "--format", "json").output
-    )
+    found = json.loads(told(lab, "compare", sound, alarmed, "--format", "json"))
     assert found["alarms"] == [f"B: {ROW}: {ALARM}"]
     (claim,) = found["claims"]
     assert (claim["a"], claim["b"], claim["missing"]) == ("supported", "undecided", False)
 
 
 def test_what_is_sent_to_wandb_has_the_reason_and_leaves_the_row_among_the_methods(
-    alarmed: RunDirectory,
+    runs: tuple[RunDirectory, RunDirectory],
 ) -> None:
+    _, alarmed = runs
     plan = make_plan(alarmed.spec())
     records = alarmed.records(plan)
     whole, _ = of_sweep(alarmed, plan, {}, records, ())

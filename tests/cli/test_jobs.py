@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from launched import Launch
+from launched import Launch, Launched
 from slurm.cluster import Cluster
 from slurm.site import slurm
 from sweep_files import plan_of
@@ -52,9 +52,7 @@ def test_jobs_are_spoken_of_only_where_there_are_any(
     monkeypatch.setattr("maxk_lab.cli.progress.execute", stop)
     monkeypatch.setenv("PATH", "/nowhere")
     nothing = lab("run", sweep, "--backend", "slurm")
-    assert nothing.exit_code == 130
-    assert "maxk-lab status" not in nothing.stderr
-    assert "--cancel" not in nothing.stderr
+    assert (nothing.exit_code, "maxk-lab status" in nothing.stderr) == (130, False)
     run = RunDirectory(Path("results/tiny"))
     plan = plan_of(sweep)
     run.write_spec(plan.spec)
@@ -63,9 +61,7 @@ def test_jobs_are_spoken_of_only_where_there_are_any(
     path = run.root / "jobs" / "a" / "submission.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"number": "1", "units": units}))
-    there = lab("run", sweep, "--backend", "slurm")
-    assert "maxk-lab status tiny" in there.stderr
-    assert "maxk-lab status tiny --cancel" in there.stderr
+    assert "maxk-lab status tiny --cancel" in lab("run", sweep, "--backend", "slurm").stderr
 
 
 @pytest.mark.slow
@@ -83,25 +79,25 @@ def test_a_detached_run_is_shown_joined_interrupted_and_cancelled(
     assert "20 cells: 0 done, 0 failed, 0 running, 20 queued, 0 waiting" in told
     assert re.search(r"^\d+_0 +queued .* 0/10 .*/\d+_0_0_log\.out", told, re.MULTILINE)
 
-    joined = launch(*run)
-    assert joined.wait_for(
-        lambda: "at work: process" in program(["status", "tiny"], tmp_path).stdout
-    )
+    def waiting() -> Launched:
+        started = launch(*run)
+        assert started.wait_for(
+            lambda: "at work: process" in program(["status", "tiny"], tmp_path).stdout
+        )
+        return started
+
+    joined = waiting()
     joined.send(signal.SIGINT)
     assert joined.wait() == 130
     assert "The jobs that were submitted wait and run on." in joined.err
     assert "To end its jobs: maxk-lab status tiny --cancel" in joined.err
     assert len(cluster.jobs()) == 2
 
-    waiting = launch(*run)
-    assert waiting.wait_for(
-        lambda: "at work: process" in program(["status", "tiny"], tmp_path).stdout
-    )
+    left = waiting()
     cancelled = program(["status", "tiny", "--cancel"], tmp_path)
     assert "tiny: 2 jobs cancelled; every finished cell is kept" in cancelled.stderr
-    assert waiting.wait() == 1
-    assert "was cancelled" in waiting.err
-    assert re.search(r"20 cells have no record: job \d+_0 was cancelled; job", waiting.err)
+    assert left.wait() == 1
+    assert re.search(r"20 cells have no record: job \d+_0 was cancelled; job", left.err)
     assert not cluster.jobs()
 
 
