@@ -38,35 +38,25 @@ class TinyBandit:
     behaviour: tuple[float, ...] = ()
     starts: tuple[tuple[float, ...], ...] = ()
 
-    def objective(self, logits: Tensor, of: int | Objective, n: int | None = None) -> Tensor:
-        """J of an objective, or of the maximum of so many rewards: the mean over all K-tuples.
+    def gradient(self, of: int | Objective, n: int | None = None) -> Tensor:
+        """The exact gradient of J with respect to the logits, `[arms]`.
 
-        With `starts` it is the mean over the K-subsets of the n samples, by default K.
+        J is of an objective, or of the maximum of so many rewards: the mean over all K-tuples; with
+        `starts`, the mean over the K-subsets of the n samples, by default K.
         """
         of = Objective("max", of) if isinstance(of, int) else of
         drawn = _outcomes(len(self.rewards), of.k)
         values = _double(self.rewards)[drawn].sort(-1).values @ _double(of.order_weights)
-        p = self._probabilities(logits, n or of.k)
-        subsets = [tuple(range(of.k))]
-        if self.starts:
-            subsets = list(combinations(range(len(p)), of.k))
-        chances = [p[list(slots)].gather(1, drawn.T).prod(0) for slots in subsets]
-        return torch.stack(chances).mean(0) @ values
-
-    def gradient(self, of: int | Objective, n: int | None = None) -> Tensor:
-        """The exact gradient of `objective` with respect to the logits, `[arms]`."""
         logits = _double(self.logits).requires_grad_()
-        (gradient,) = torch.autograd.grad(self.objective(logits, of, n), logits)
+        p = self._probabilities(logits, n or of.k)
+        subsets = combinations(range(len(p)), of.k) if self.starts else [range(of.k)]
+        chances = [p[list(slots)].gather(1, drawn.T).prod(0) for slots in subsets]
+        (gradient,) = torch.autograd.grad(torch.stack(chances).mean(0) @ values, logits)
         return gradient
-
-    def ratios(self, n: int) -> Tensor:
-        """Every sample's importance ratio of every arm, `[n, arms]`: 1 without `behaviour`."""
-        drawn_by = self._probabilities(_double(self.behaviour or self.logits), n)
-        return self._probabilities(_double(self.logits), n) / drawn_by
 
     def scores(self, n: int) -> Tensor:
         """The gradient of log p_a with respect to the logits, `[n, arms, arms]`."""
-        p = self._probabilities(_double(self.logits), n)
+        p, _ = self._policies(n)
         return torch.eye(len(self.logits), dtype=torch.float64) - p.unsqueeze(1)
 
     def trajectory_weight(self, kind: str, n: int) -> Tensor:
@@ -96,11 +86,13 @@ class TinyBandit:
         added = _double(self.starts or (0.0 * _double(self.logits)).unsqueeze(0))
         return torch.softmax(logits + added[torch.arange(n) % len(added)], -1)
 
+    def _policies(self, n: int) -> tuple[Tensor, Tensor]:
+        """The probabilities under the policy, and under the one that draws the samples."""
+        both = _double(self.logits), _double(self.behaviour or self.logits)
+        return self._probabilities(both[0], n), self._probabilities(both[1], n)
+
     def _estimates(
-        self,
-        n: int,
-        weigh: Method | Callable[[Tensor, Tensor], Tensor],
-        options: dict[str, Any],
+        self, n: int, weigh: Method | Callable[[Tensor, Tensor], Tensor], options: dict[str, Any]
     ) -> tuple[Tensor, Tensor]:
         """The estimates of all outcomes, `[outcomes, arms]`, and the chance of each."""
         arms = _outcomes(len(self.logits), n)
@@ -109,10 +101,9 @@ class TinyBandit:
             w = weigh.weights(rewards, **options, **self._numbers(weigh, arms, rewards))
         else:
             w = weigh(arms, rewards)
-        drawn_by = self._probabilities(_double(self.behaviour or self.logits), n)
-        p = self._probabilities(_double(self.logits), n).to(w)
+        p, drawn_by = self._policies(n)
         by_arm = w.new_zeros(len(arms), len(self.logits)).scatter_add_(1, arms, w)
-        return by_arm - w @ p, _of_arms(drawn_by, arms).prod(-1, keepdim=True)
+        return by_arm - w @ p.to(w), _of_arms(drawn_by, arms).prod(-1, keepdim=True)
 
     def _numbers(self, method: Method, arms: Tensor, rewards: Tensor) -> dict[str, Any]:
         """All that a method needs beside rewards, for arms `[outcomes, n]`.
@@ -125,7 +116,8 @@ class TinyBandit:
         if kind is not None:
             numbers["trajectory_weights"] = {kind: _of_arms(self.trajectory_weight(kind, n), arms)}
         if method.needs_ratios:
-            numbers["ratios"] = _of_arms(self.ratios(n), arms)
+            p, drawn_by = self._policies(n)
+            numbers["ratios"] = _of_arms(p / drawn_by, arms)
         if row.name == "joint_optimum":
             marks = _of_arms(self.trajectory_weight("length", n), arms)
             numbers["coefficients"] = torch.sin(marks.sum(-1, keepdim=True) - marks)
@@ -134,9 +126,7 @@ class TinyBandit:
             terms = family_terms(rewards, method.k, row.name)
             numbers["coefficients"] = normal_equations(*terms, scores @ scores.mT).solution()
         elif method.fit is not None:
-            numbers["coefficients"] = some_coefficients(
-                row.coefficients(rewards.shape[-1], method.k)
-            )
+            numbers["coefficients"] = some_coefficients(row.coefficients(n, method.k))
         return numbers
 
 

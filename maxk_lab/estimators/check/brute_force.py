@@ -7,7 +7,7 @@ of the baseline's row. The cost grows like C(n, K): use n <= 10 or so.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
@@ -22,20 +22,13 @@ Numbers = Sequence[Fraction]
 ZERO, ONE = Fraction(0), Fraction(1)
 
 
-def _product(ratios: Numbers) -> Fraction:
-    return math.prod(ratios, start=ONE)
-
-
-def _first_order(ratios: Numbers) -> Fraction:
-    return sum((r - 1 for r in ratios), ONE)
-
-
 @dataclass(frozen=True)
 class Group:
     """Samples with their rewards, numbers g and importance ratios, and the statistic of K of them.
 
     `alpha` are the weights of K sorted rewards, those of `reduced` of the K-1 left by `subloo`;
-    None stands for the maximum. `factor` gives what a subset counts from its ratios.
+    None stands for the maximum. A subset counts with the product of its ratios, or with that to
+    first order.
     """
 
     rewards: Numbers
@@ -44,7 +37,7 @@ class Group:
     k: int
     alpha: Numbers | None
     reduced_alpha: Numbers | None
-    factor: Callable[[Numbers], Fraction]
+    first_order: bool
 
     @property
     def n(self) -> int:
@@ -66,7 +59,8 @@ class Group:
         statistics = {}
         for subset in combinations(range(self.n), k):
             ranked = zip(alpha, sorted(self.rewards[j] for j in subset), strict=True)
-            factor = self.factor([self.ratios[j] for j in subset])
+            ratios = [self.ratios[j] for j in subset]
+            factor = sum(ratios, ONE - k) if self.first_order else math.prod(ratios, start=ONE)
             statistics[subset] = factor * sum((a * x for a, x in ranked), ZERO)
         return statistics
 
@@ -148,7 +142,7 @@ def _weights(
         objective.k,
         None if plain else objective.exact_weights,
         None if plain or objective.k == 1 else objective.exact_reduced,
-        _first_order if method.estimator.row.biased else _product,
+        bool(method.estimator.row.biased),
     )
     assert row.level is not None
     levels = [row.level(Sample(group, i), **params) for i in range(group.n)]
