@@ -1,14 +1,20 @@
-"""RL4CO's environments: the traps of its adapter, their sizes, the repairs of their defects."""
+"""RL4CO's environments: adapter, sizes, repaired defects, and those that a user makes."""
+
+from __future__ import annotations
 
 import math
+import sys
 from typing import get_args
 
 import pytest
 import torch
+from rl4co.envs import TSPEnv, get_env
 from small_environments import make, parameters_of, policy_of
 
+from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.routing.problems import draw_instances, make_rl4co
 from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES, MTVRP_PRESETS, ROUTING
+from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import fresh_policy
 
 every_row = pytest.mark.parametrize("row", ROUTING, ids=lambda row: row.name)
@@ -209,3 +215,71 @@ def test_an_environment_and_its_policy_are_made_without_a_word(row, capsys, capl
     draw_instances(env, 2, 0, torch.float32)
     assert not caplog.records
     assert capsys.readouterr() == ("", "")
+
+
+class Clustered(TSPEnv):
+    """Cities in one corner of the square."""
+
+    def _reset(self, td=None, batch_size=None):
+        return super()._reset(td.set("locs", td["locs"] / 10), batch_size)
+
+
+def make_env(**generator):
+    assert generator == {"num_loc": 5}
+    return Clustered(generator_params=generator, check_solution=False)
+
+
+def make_another(**generator):
+    return get_env("op", generator_params=generator)
+
+
+def make_nothing(**generator):
+    return None
+
+
+@pytest.fixture(autouse=True)
+def functions_in_place(monkeypatch):
+    monkeypatch.setitem(sys.modules, "own_env", sys.modules[__name__])
+
+
+def test_arguments_of_a_generator_and_one_that_it_does_not_have():
+    small, large = (make("cvrp", num_loc=5, generator={"capacity": c}) for c in (10, 1000))
+    demands = [each.instances(20, 0)["demand"] for each in (small, large)]
+    torch.testing.assert_close(demands[0], 100 * demands[1])
+    with pytest.raises(LabError, match=r"no argument 'capacty' \(did you mean capacity\?\)"):
+        make("cvrp", num_loc=5, generator={"capacty": 10})
+
+
+def test_an_environment_of_the_users_own_is_sampled_as_any_other():
+    environment = make("tsp", num_loc=5, env="own_env:make_env")
+    policy, instances = environment.policy(0), environment.instances(4, 0)
+    rollouts = environment.rollout(policy, instances, 6, seed=1)
+    assert float(instances["locs"].max()) <= 0.1
+    assert float(rollouts.rewards.min()) > -0.75
+    found = environment.log_probs(policy, instances, rollouts.actions)
+    torch.testing.assert_close(found.detach(), rollouts.log_probs)
+    # What is not known of it is said.
+    assert not environment.enumerable
+    with pytest.raises(LabError, match="optima of an environment of your own are not known"):
+        environment.optimum_method(instances, "auto")
+    row = ENVIRONMENTS.get("tsp")
+    assert not row.reward_range({"num_loc": 5, "env": "own_env:make_env"}).bounded
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("own_env:make_another", "must make an environment of RL4CO named 'tsp', got one named"),
+        ("own_env:make_nothing", "named 'tsp', got NoneType"),
+        ("own_env:make_no", "cannot load the env 'own_env:make_no'"),
+    ],
+)
+def test_functions_that_make_no_such_environment(path, message):
+    with pytest.raises(LabError, match=message):
+        make("tsp", num_loc=5, env=path)
+
+
+def test_a_module_that_is_nowhere_is_refused_before_anything_is_made():
+    row = ENVIRONMENTS.get("tsp")
+    refused = row.refusal({"num_loc": 5, "env": "nowhere:make"}, row.policy_settings.defaults())
+    assert "cannot load the env 'nowhere:make': No module named 'nowhere'" in refused
