@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from model_folders import stand_in_model
-from own_code import REWARD, SWEEP, install_plugin, planned
+from own_code import REWARD, SWEEP, forget, install_plugin, planned
 
-from maxk_lab import installed
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.changes import ELSE, KEEP, changed_since, changes, stale_lines
 from maxk_lab.sweeps.plan.content import check_content, source_files
@@ -57,7 +56,7 @@ def test_the_cells_of_what_is_our_own_have_no_content(project: Path) -> None:
 
 def test_a_plugin_is_part_of_the_cells_that_use_it(project: Path, site: Path) -> None:
     def cells_by_baseline() -> dict[str, tuple[str, dict]]:
-        installed.forget()
+        forget()
         cells = planned(SWEEP % ("exact_match", "half")).cells
         return {one.baseline: (one.id, one.as_dict().get("content")) for one in cells}
 
@@ -100,7 +99,7 @@ def test_what_has_changed_is_told_by_its_name(project: Path, site: Path) -> None
     text = text.replace("[own_rewards:short", '["own_rewards:short')
 
     def plan_of(text: str) -> Plan:
-        installed.forget()
+        forget()
         return planned(text)
 
     old = [cell.as_dict() for cell in plan_of(text).cells]

@@ -7,10 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from own_code import SWEEP, planned
+from own_code import SWEEP, forget, planned
 from typer.testing import CliRunner
 
-from maxk_lab import installed
 from maxk_lab.cli import app
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.run.bundle import write_bundle
@@ -20,7 +19,7 @@ NEEDED = "to read the run, install what it was measured with and is missing here
 
 
 def test_every_verb_that_reads_names_the_missing_package(project: Path, site: Path) -> None:
-    installed.forget()
+    forget()
     run = RunDirectory(project / "results" / "named")
     run.root.mkdir(parents=True)
     run.write_spec(planned(SWEEP % ("exact_match", "half")).spec)
@@ -29,13 +28,13 @@ def test_every_verb_that_reads_names_the_missing_package(project: Path, site: Pa
     write_bundle(run, bundle)
     # An installed package whose row is broken says why besides.
     (site / "half_package" / "rows.py").write_text("raise RuntimeError('no licence')\n")
-    installed.forget()
+    forget()
     with pytest.warns(UserWarning, match="no licence"), pytest.raises(LabError, match=NEEDED):
         run.spec()
     for about in site.glob("*.dist-info"):
         shutil.rmtree(about)
     importlib.invalidate_caches()
-    installed.forget()
+    forget()
     verbs = [["report"], ["compare", folder], ["show"]]
     for verb in [
         ["bundle", folder],
