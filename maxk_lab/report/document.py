@@ -18,8 +18,6 @@ from maxk_lab.statistics.seeds import SAME as SAME_IN_ALL
 if TYPE_CHECKING:
     from maxk_lab.report.charts import Figure
 
-# The folder of the figures, beside the report.
-FOLDER = "figures"
 UNDEFINED = "—"
 # Beside a value without an interval.
 WITHOUT = "[—]"
@@ -36,7 +34,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """What stands below a title: lines, items, a table, pictures, or blocks that are folded.
+    """The parts below a title: lines, items, a table, pictures, or blocks that are folded.
 
     Lines that are `labelled` may begin with a label, as in `Use: subloo`; see `label_of`. `breaks`
     are the numbers of the `rows` with a rule above, `caption` holds for all rows. Pictures lie in

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError, first_line
 from maxk_lab.files import write_atomically
-from maxk_lab.report.document import FOLDER
-from maxk_lab.report.formats.render import CATALOGUE, rendered, rendered_together
+from maxk_lab.report.formats.render import CATALOGUE, FOLDER, rendered, rendered_together
 from maxk_lab.report.model import Summary
 from maxk_lab.report.report import Report
 from maxk_lab.report.view import WHOLE, View

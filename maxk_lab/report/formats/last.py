@@ -13,8 +13,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from maxk_lab.errors import LabError
-from maxk_lab.report.document import FOLDER
-from maxk_lab.report.formats.render import CATALOGUE
+from maxk_lab.report.formats.render import CATALOGUE, FOLDER
 from maxk_lab.sweeps.run.records import RunDirectory
 
 

@@ -7,7 +7,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from maxk_lab.report.document import FOLDER, Block, label_of
+from maxk_lab.report.document import Block, label_of
+from maxk_lab.report.formats.render import FOLDER
 from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from maxk_lab.report.document import FOLDER, Block, label_of, with_captions
+from maxk_lab.report.document import Block, label_of, with_captions
+from maxk_lab.report.formats.render import FOLDER
 from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:

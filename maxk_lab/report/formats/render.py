@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from maxk_lab.report.report import Report
 
 
+# The folder of the figures, beside the report.
+FOLDER = "figures"
+
+
 @dataclass(frozen=True, kw_only=True)
 class FormatRow(Row):
     """A format. `implementation` takes what is told, such as a `Report`, and returns its text.

@@ -29,7 +29,7 @@ _MEANINGS = 20
 
 
 def settings(spec: SweepSpec) -> dict[str, Any]:
-    """What of a sweep may change a number."""
+    """Return all of a sweep that may change a number."""
     import yaml
 
     tree = yaml.safe_load(spec_to_yaml(spec))

@@ -188,7 +188,7 @@ FORMATS: dict[str, tuple[Callable[[Any], str], str]] = {
 
 
 def format_of(name: str) -> Callable[[Document], str]:
-    """What makes the text of a format. Raises `LabError` where there is none of this name."""
+    """The function that writes a format. Raises `LabError` where there is none of this name."""
     if name not in FORMATS:
         also = did_you_mean(name, FORMATS)
         raise MistakeError(f"unknown format {shown(name)}{also}; known: {', '.join(FORMATS)}")
