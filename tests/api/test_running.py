@@ -57,14 +57,9 @@ def test_overrides_and_options_reach_the_execution(small: str, executed: Called)
     maxk_lab.run(small, overrides=["gradient.grid.n=[4]"], shift_seeds=5, results="elsewhere")
     assert {cell.seed for cell in executed["plan"].cells} == {5, 6}
     assert executed["run"].root == Path("elsewhere/small")
-
-
-def test_events_go_to_the_function_that_is_given(small: str, executed: Called) -> None:
-    def show(event: str, content: dict[str, Any]) -> None:
-        return None
-
-    maxk_lab.run(small, progress=show)
-    assert executed["on_event"] is show
+    assert executed["reuse"] == Path("elsewhere")
+    maxk_lab.run(small, reuse=False, progress=print)
+    assert (executed["reuse"], executed["on_event"]) == (None, print)
 
 
 def test_problems_of_a_dict_are_told_without_lines(executed: Called) -> None:
@@ -108,20 +103,10 @@ def test_cells_without_a_result_are_warned_of(small: str, executed: Called) -> N
 
 
 def test_a_run_stands_for_its_folder(small: str, executed: Called) -> None:
-    run = maxk_lab.run(small)
-    assert os.fspath(run) == "results/small"
-    with pytest.raises(maxk_lab.LabError, match="no runs under results"):
-        run.load()
-    with pytest.raises(maxk_lab.LabError, match="no runs under results"):
-        run.report()
-
-
-def test_what_other_runs_have_done_is_reused_unless_not_wanted(
-    small: str, executed: Called
-) -> None:
-    maxk_lab.run(small, results="there")
-    assert executed["reuse"] == Path("there")
-    maxk_lab.run(small, reuse=False)
-    assert executed["reuse"] is None
     executed["outcome"] = Outcome((), (), (), (), 0.0, copied={"a": "old", "b": "old"})
-    assert "2 reused from other runs" in repr(maxk_lab.run(small))
+    run = maxk_lab.run(small)
+    assert "2 reused from other runs" in repr(run)
+    assert os.fspath(run) == "results/small"
+    for read in (run.load, run.report):
+        with pytest.raises(maxk_lab.LabError, match="no runs under results"):
+            read()

@@ -86,10 +86,7 @@ def test_a_row_that_lacks_a_seed_has_no_number_and_says_why(summary):
     assert line["seeds_finished"] == 2
     assert line["reason"] == "incomplete: 2 of 3 seeds finished"
     assert math.isnan(line["value"])
-
-
-def test_whole_numbers_stay_whole_where_a_kind_has_no_such_axis(summary):
-    frame = of_rows(summary)
+    # Whole numbers stay whole where a kind has no such axis.
     assert {str(frame[axis].dtype) for axis in ("n", "k", "stage")} == {"Int64"}
     assert frame[frame.study == "training"].stage.isna().all()
 

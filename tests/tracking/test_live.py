@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from offline_runs import offline_run
+from sweep_files import Write, plan_of
 from written_runs import record_of
 
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
+from maxk_lab.sweeps.plan.plan import Plan
 from maxk_lab.sweeps.run.bundle import is_bundle
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.spec.load import load_spec
 from maxk_lab.tracking import live
 from maxk_lab.tracking.live import Live
 from maxk_lab.tracking.payload import Payload
@@ -34,9 +34,8 @@ SECONDS = 60.0
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> Plan:
-    (tmp_path / "sweep.yaml").write_text(SWEEP)
-    return make_plan(load_spec(tmp_path / "sweep.yaml"))
+def plan(write: Write) -> Plan:
+    return plan_of(write(SWEEP))
 
 
 @pytest.fixture
