@@ -20,7 +20,7 @@ from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.estimators.method import Method
 from maxk_lab.own.audit import Audit
 from maxk_lab.own.measure import BASELINES
-from maxk_lab.own.sketch import GradientSketch
+from maxk_lab.own.sketch import GradientSketch, matching
 
 # The measures of a gradient study that are logged.
 _MEASURES = ("relative_variance", "snr")
@@ -178,7 +178,8 @@ class Measuring:
             gradients = {"scores": scores[whole.to(scores.device)]}
         elif log_probs is not None and model is not None and self.parameters is not None:
             whole = whole[: self.prompts]
-            gradients = {"log_probs": log_probs[whole], "parameters": self.chosen(model)}
+            chosen = matching(model, self.parameters)
+            gradients = {"log_probs": log_probs[whole], "parameters": [*chosen.values()]}
         if gradients:
             self.report = measure(
                 rewards[whole.cpu()],
@@ -194,15 +195,6 @@ class Measuring:
         logged |= {"seconds": now - begun, "share_of_time": (now - begun) / (now - self._ended)}
         self._ended = now
         return {f"maxk/{name}": float(one) for name, one in logged.items() if math.isfinite(one)}
-
-    def chosen(self, model: nn.Module) -> list[nn.Parameter]:
-        """The parameters that `parameters` matches. Raises `LabError` where there are none."""
-        wanted = self.parameters or ""
-        named = model.named_parameters()
-        found = [one for name, one in named if one.requires_grad and re.search(wanted, name)]
-        if not found:
-            raise LabError(f"no parameter with a gradient has a name that {wanted!r} matches")
-        return found
 
 
 def _of_pairs(report: RunReport) -> Iterator[tuple[str, float]]:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from maxk_lab.adapters.measuring import Measuring
 from maxk_lab.errors import LabError
+from maxk_lab.own.sketch import matching
 
 
 def with_maxk(model: type[REINFORCE]) -> type[MaxKSampling]:
@@ -89,7 +90,7 @@ class _WithMaxK(MaxKSampling):
             raise LabError(f"a {type(self.policy).__name__} cannot be told to sample i.i.d.")
         self.measuring = measuring
         if measuring is not None and measuring.parameters is not None:
-            measuring.chosen(self.policy)  # a wrong name is told before the training
+            matching(self.policy, measuring.parameters)  # a wrong name is told before the training
         # What it would learn or roll out is not used.
         self.baseline = get_reinforce_baseline("no")
         self.prepare(settings, num_samples)

@@ -42,14 +42,7 @@ class GradientSketch:
     ) -> None:
         if dimension < 1:
             raise LabError(f"dimension must be at least 1, got {dimension}")
-        first: dict[nn.Parameter, str] = {}
-        # A parameter that layers share has all their names, and is taken once.
-        for name, one in model.named_parameters(remove_duplicate=False):
-            if one.requires_grad and re.search(parameters, name):
-                first.setdefault(one, name)
-        wanted = {name: one for one, name in first.items()}
-        if not wanted:
-            raise LabError(f"no parameter with a gradient has a name that {parameters!r} matches")
+        wanted = matching(model, parameters)
         self.dimension, self.parameters = dimension, tuple(wanted)
         # Parameters that layers share have one sketch: by linearity what they get adds up.
         self._hashes = {
@@ -139,6 +132,20 @@ class GradientSketch:
         for entries in blocks:
             found[begin : begin + len(entries)].index_add_(1, place, entries * sign)
             begin += len(entries)
+
+
+def matching(model: nn.Module, parameters: str) -> dict[str, nn.Parameter]:
+    """The parameters with a gradient whose names contain a match, by their names.
+
+    One that layers share has all their names, and is taken once. Raises `LabError` for none.
+    """
+    first: dict[nn.Parameter, str] = {}
+    for name, one in model.named_parameters(remove_duplicate=False):
+        if one.requires_grad and re.search(parameters, name):
+            first.setdefault(one, name)
+    if not first:
+        raise LabError(f"no parameter with a gradient has a name that {parameters!r} matches")
+    return {name: one for one, name in first.items()}
 
 
 def _linear(weight: Tensor, inputs: Tensor, outer: Tensor) -> Tensor:

@@ -93,8 +93,6 @@ def test_what_a_trainer_cannot_give_is_said_when_it_begins():
         Measuring(parameters="w", k=8).begin(4, 2)
     with pytest.warns(LabWarning, match="cannot be measured: sample_loo at K = 4, .*larger groups"):
         Measuring(parameters="w").begin(8, 4)
-    with pytest.raises(LabError, match="no parameter with a gradient has a name that 'nope'"):
-        Measuring(parameters="nope").chosen(MODEL)
 
 
 def test_steps_are_those_of_the_trainer_and_each_trainer_begins_anew():
