@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from rich.text import Text
 
 import maxk_lab.cli
@@ -26,8 +27,6 @@ from maxk_lab.cli.console import (
 )
 from maxk_lab.sweeps.run.records import RunDirectory
 from maxk_lab.sweeps.spec.load import load_spec
-
-from .conftest import SWEEP, program
 
 
 @pytest.mark.parametrize(
@@ -119,13 +118,11 @@ def test_no_text_acts_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert not {"\x1b", "\u202e"} & set(told.out + told.err)
 
 
-def test_a_description_is_one_line(tmp_path: Path) -> None:
+def test_a_description_is_one_line(lab: Callable[..., Result], sweep: str) -> None:
     """The words of a sweep are no fields of what `list runs` and `show` print of its run."""
-    (tmp_path / "sweep.yaml").write_text(SWEEP)
     forged = 'description="words\\n  done  999\\n\\nforged"'
-    run = RunDirectory(tmp_path / "results" / "tiny")
-    run.write_spec(load_spec(tmp_path / "sweep.yaml", [forged]))
+    RunDirectory("results/tiny").write_spec(load_spec(sweep, [forged]))
     for verb in (["list", "runs"], ["show", "tiny"]):
-        told = [" ".join(line.split()) for line in program(verb, tmp_path).stdout.splitlines()]
+        told = [" ".join(line.split()) for line in lab(*verb).stdout.splitlines()]
         (line,) = (line for line in told if "999" in line or "forged" in line)
         assert "words done 999 forged" in line
