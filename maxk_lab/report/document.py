@@ -26,9 +26,10 @@ SAME = "The rest as below the table before."
 
 
 class Column(NamedTuple):
-    """The heading of a column, and whether it holds numbers."""
+    """The heading of a column, what makes the text of a row, and whether it holds numbers."""
 
     heading: str
+    text: Callable[[Any], str]
     numeric: bool = False
 
 
@@ -55,7 +56,7 @@ class Block:
 
 def sheet(
     title: str,
-    columns: Sequence[tuple[Column, Callable[[Any], str]]],
+    columns: Sequence[Column],
     rows: Iterable[Any],
     caption: Iterable[str] = (),
     breaks: Iterable[int] = (),
@@ -63,8 +64,8 @@ def sheet(
     """The table of rows whose texts the columns make."""
     return Block(
         title,
-        columns=tuple(one for one, _ in columns),
-        rows=tuple(tuple(text(row) for _, text in columns) for row in rows),
+        columns=tuple(columns),
+        rows=tuple(tuple(column.text(row) for column in columns) for row in rows),
         caption=tuple(caption),
         breaks=tuple(breaks),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from operator import methodcaller
@@ -96,10 +96,6 @@ class Line:
         return self.row.unfinished or self.numbers[name].interval.reason or "no interval"
 
 
-# A column, and what makes its texts.
-_Texts = tuple[Column, Callable[[Line], str]]
-
-
 @dataclass(frozen=True)
 class Section:
     """Rows of one sort, of which `chosen` columns may be shown alone; without `ruled` no rules."""
@@ -165,9 +161,7 @@ class Section:
         return tuple(blocks)
 
     def _of_chosen(self) -> Block:
-        columns: list[_Texts] = [
-            (Column(one, one not in _WORDS), partial(_chosen, one)) for one in self.chosen
-        ]
+        columns = [Column(one, partial(_chosen, one), one not in _WORDS) for one in self.chosen]
         hidden = [
             name
             for name in filter(is_axis, self.names)
@@ -211,12 +205,10 @@ def _short(facts: Any, notes: Sequence[str]) -> Iterator[Block]:
     if not getattr(facts, "table", ()):
         return
     columns = [
-        (
-            Column(
-                about.title,
-                not all(isinstance(getattr(one, name), str) for one in facts.table),
-            ),
+        Column(
+            about.title,
             partial(_field, name),
+            not all(isinstance(getattr(one, name), str) for one in facts.table),
         )
         for name, about in type(facts.table[0]).model_fields.items()
         if about.title and any(getattr(one, name) not in (None, "", 0) for one in facts.table)
@@ -261,8 +253,8 @@ def _sheets(kind: str, lines: Sequence[Line], ruled: bool) -> Iterator[Block]:
             for line in having
         ]
         breaks = breaks_between(sizes) if ruled and len(set(sizes)) < len(sizes) else ()
-        columns: list[_Texts] = [
-            (Column(one.heading, not one.words), methodcaller("text", one.name)) for one in several
+        columns = [
+            Column(one.heading, methodcaller("text", one.name), not one.words) for one in several
         ]
         # Neither repeated for every K (`K = 1`, `K = 2`), nor on every part of a wide table.
         captions = dict.fromkeys(f"{_OF_K.sub('', one.heading)}: {one.meaning}." for one in several)
@@ -275,24 +267,24 @@ def _sheets(kind: str, lines: Sequence[Line], ruled: bool) -> Iterator[Block]:
             yield sheet(title, of_part, having, () if part else captions, breaks)
 
 
-def _key_columns(kind: str, lines: Sequence[Line]) -> tuple[list[_Texts], list[str]]:
+def _key_columns(kind: str, lines: Sequence[Line]) -> tuple[list[Column], list[str]]:
     """The columns in which these rows differ, and the words for what is the same in all."""
     places = [axes(kind, line.row.key) for line in lines]
     names = [name for name in places[0] if name not in ("study", "environment")]
     headings = _AXES | short_names([name for name in names if name not in _AXES])
-    columns: list[_Texts] = []
+    columns = []
     same = []
     for name in names:
         values = {spelled(place[name]) for place in places}
         if len(values) > 1 or (len(lines) == 1 and name in ("estimator", "baseline")):
             numeric = isinstance(places[0][name], int | float)
-            columns.append((Column(headings[name], numeric), partial(_axis, name)))
+            columns.append(Column(headings[name], partial(_axis, name), numeric))
         elif name in ("estimator", "baseline"):
             same.append(values.pop())
         else:
             same.append(f"{headings[name]} = {values.pop()}")
     if any(not line.row.all_finished for line in lines):
-        columns.append((Column("seeds"), _seeds))
+        columns.append(Column("seeds", _seeds))
     return columns, same
 
 

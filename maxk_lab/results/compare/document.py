@@ -168,13 +168,13 @@ def _value(found: Estimate | Effect) -> str:
 
 
 _COLUMNS = (
-    (Column("verdict"), lambda one: one.verdict),
-    (Column("row"), lambda one: one.pair.b.key.path),
-    (Column("measure"), lambda one: one.measure),
-    (Column("A", numeric=True), lambda one: _value(one.a)),
-    (Column("B", numeric=True), lambda one: _value(one.b)),
-    (Column("change", numeric=True), _change),
-    (Column("paired"), lambda one: one.effect.paired or "no"),
+    Column("verdict", lambda one: one.verdict),
+    Column("row", lambda one: one.pair.b.key.path),
+    Column("measure", lambda one: one.measure),
+    Column("A", lambda one: _value(one.a), numeric=True),
+    Column("B", lambda one: _value(one.b), numeric=True),
+    Column("change", _change, numeric=True),
+    Column("paired", lambda one: one.effect.paired or "no"),
 )
 
 
