@@ -9,11 +9,8 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import method_for, optima, supports
 from maxk_lab.environments.routing.rows import ROUTING
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import advantages
-from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import exact_value
 
-SAMPLES = 100_000
 DRAWS = 4_000
 every_row = pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
 
@@ -259,6 +256,7 @@ def test_a_row_declares_what_its_environment_can_do(row):
         ("greedy" in row.supports, "greedy"),
         ("tempered" in row.supports, "tempered"),
         ("cuda" in row.supports, "place"),
+        (row.integrable(parameters), "exact_objective"),
         (bool(row.files), "read_instances", "write_instances", "instances_hash"),
         (bool(row.optima) or row in ROUTING, "optimum_method", "optima"),
     ):
@@ -280,37 +278,6 @@ def test_a_row_declares_what_its_environment_can_do(row):
         assert environment.greedy(environment.policy(0), instances).shape == (1,)
 
 
-@pytest.mark.slow
-@every_row
-def test_what_is_integrated_is_what_the_samples_say(row):
-    """J and its gradient against the means over a large sample, within 5 standard errors."""
-    environment, policy, instances, _ = drawn(row)
-    assert supports(environment, "exact_objective") == row.integrable(setting(row))
-    if not supports(environment, "exact_objective"):
-        return
-    assert environment.has_exact
-    alone = instances[:1]
-    for k in (1, 4):
-        value = environment.exact_objective(policy, alone, Objective("max", k))
-        exact = torch.autograd.grad(value, list(policy.parameters()))
-        rewards, actions = grouped(environment, policy, alone, k)
-        assert_mean(rewards.max(1).values, value.item())
-        weights = advantages(rewards, estimator="maxk", baseline="none", k=k).detach()
-        log_probs = environment.log_probs(policy, alone, actions)[0].view(-1, k)
-        for parameter, expected in zip(policy.parameters(), exact):
-            scores = torch.autograd.grad(log_probs, parameter, weights, retain_graph=True)[0]
-            # The mean of the estimates is the gradient of the weighted sum; their spread, of single
-            # groups.
-            each = torch.stack(
-                [
-                    torch.autograd.grad(log_probs[i], parameter, weights[i], retain_graph=True)[0]
-                    for i in range(100)
-                ]
-            )
-            error = each.std(0) / len(rewards) ** 0.5
-            assert ((scores / len(rewards) - expected).abs() <= 5 * error).all()
-
-
 def refused(call, *arguments):
     """Whether a call says that it cannot be done."""
     with pytest.raises(LabError):
@@ -320,12 +287,6 @@ def refused(call, *arguments):
 
 def padded_to(width, actions):
     return torch.nn.functional.pad(actions, (0, width - actions.shape[-1]))
-
-
-def grouped(environment, policy, instance, k):
-    """Rewards [G, k] and actions [1, G · k, T] of a large sample."""
-    rollouts = environment.rollout(policy, instance, SAMPLES // k * k, seed=3)
-    return rollouts.rewards[0].view(-1, k), rollouts.actions
 
 
 def assert_mean(values, expected):

@@ -59,6 +59,14 @@ def test_density_and_entropy_are_those_of_torch():
     assert rollouts.logit_proxy.isnan().all()
 
 
+def test_the_best_draws_have_the_integrated_mean():
+    environment, policy = gaussian(mean=0.9)
+    rewards = environment.rollout(policy, environment.instances(1, 0), 40_000, seed=3).rewards
+    best = rewards.view(-1, 4).amax(1)
+    integrated = exact("square_on_unit", 4, mean=0.9, scale=0.1)[0]
+    assert abs(best.mean() - integrated) <= 5 * best.std() / len(best) ** 0.5
+
+
 @pytest.mark.parametrize("scale", [0.02, 0.4, 30.0])
 @pytest.mark.parametrize("mean", [-0.3, 0.9, 1.0])
 @pytest.mark.parametrize("k", [1, 4, 64])

@@ -14,7 +14,6 @@ import pytest
 from stored import all_records
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-CONTRACT = Path(__file__).parents[1] / "contract" / "test_environments.py"
 ENTRY_POINTS = """\
 [maxk_lab.environments]
 lock = lock:LOCK
@@ -115,13 +114,6 @@ def test_what_it_does_not_declare_is_refused(lab: Run, tmp_path: Path) -> None:
         "codes.npz is no file of instances; allowed: a .json",
     ):
         assert message in said
-
-
-def test_it_keeps_the_contract_of_every_environment(python: Run) -> None:
-    """pytest ends with an error where no law is asked of it."""
-    asked = python("-m", "pytest", "-p", "no:cacheprovider", str(CONTRACT), "-k", "lock")
-    assert "passed" in asked.stdout
-    assert "failed" not in asked.stdout
 
 
 def test_a_policy_of_another_package_runs_through_a_gradient_study(

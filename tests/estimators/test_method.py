@@ -11,7 +11,7 @@ import torch
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import WEIGHT_NORMALIZATIONS, advantages, token_advantages
-from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline
+from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.check.run import inputs
 from maxk_lab.estimators.method import Method
@@ -47,12 +47,6 @@ def test_what_a_pair_needs_beside_rewards() -> None:
     for name, fit in fits.items():
         assert methods[name].is_unbiased is (fit != "same_batch")
         assert math.isnan(Method.parse("maxk", name, 2).expected_scale(8)) is (fit == "same_batch")
-    alone = Method.parse("grpo", "none")
-    assert alone.fit is alone.needed_weight is None
-    assert [name for name in SPELLINGS if choose_baseline(name).row.token_level] == ["otb_token"]
-    by_ratios = [row.name for row in ESTIMATORS if Method.parse(row.name).needs_ratios]
-    assert by_ratios == ["off_policy_maxk", "off_policy_first_order"]
-    assert [row.name for row in ESTIMATORS if Method.parse(row.name).is_ordered] == ["partitioned"]
     plain = [name for name, method in methods.items() if method.needs_rewards_alone]
     assert plain == [name for name in SPELLINGS if not needed[name] and name not in fits][:-1]
 
