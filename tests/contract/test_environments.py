@@ -3,7 +3,6 @@
 import pytest
 import small_environments
 import torch
-from torch.func import functional_call, grad, vmap
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import method_for, optima, supports
@@ -163,30 +162,6 @@ def test_held_out_instances_share_none_with_the_others(row):
         assert seen.isdisjoint(
             tuple(prompt) for prompt in environment.instances(300, 6, held_out=True).tolist()
         )
-
-
-@every_row
-def test_a_vectorised_environment_gives_the_same_log_probabilities_and_gradients(row):
-    environment, policy, instances, rollouts = drawn(row)
-    if not supports(environment, "trajectory_log_prob"):
-        assert row.name not in ("bandit", "gaussian", "toy_llm")
-        return
-    parameters = {name: parameter.detach() for name, parameter in policy.named_parameters()}
-
-    def log_prob(values, *trajectory):
-        return environment.trajectory_log_prob(
-            lambda *inputs: functional_call(policy, values, inputs), *trajectory
-        )
-
-    rows = environment.trajectory_inputs(instances, rollouts.actions)
-    in_dims = (None, *(0 for _ in rows))
-    flat = vmap(log_prob, in_dims)(parameters, *rows)
-    torch.testing.assert_close(flat.view(3, 5), rollouts.log_probs, rtol=1e-12, atol=1e-12)
-    scores = vmap(grad(log_prob), in_dims)(parameters, *rows)
-    value = environment.log_probs(policy, instances, rollouts.actions)[1, 2]
-    expected = torch.autograd.grad(value, list(policy.parameters()))
-    for name, gradient in zip(parameters, expected):
-        torch.testing.assert_close(scores[name][5 + 2], gradient, rtol=1e-9, atol=1e-12)
 
 
 def tempered_by_hand(actions, log_probs, temperature):

