@@ -1,25 +1,20 @@
 #!/usr/bin/env python3
-"""Fetch the libraries inside the HTML report: the very files whose hashes are kept.
+"""Fetch the libraries inside the HTML report, of the versions that files.json names.
 
-    python .ci/fetch_libraries.py          fetch them anew; a file of another hash is refused
-    python .ci/fetch_libraries.py --new    of the versions that files.json names; keep their hashes
-
-It asks npm's registry through `npm pack`, which checks what it is sent; Vega is the bundle that the
+Their hashes are kept there, so that git shows where a file is not the one that it was. It asks
+npm's registry through `npm pack`, which checks what it is sent; Vega is the bundle that the
 installed vl-convert makes.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "maxk_lab" / "report" / "formats" / "html" / "libraries"
 LIST = FOLDER / "files.json"
@@ -44,43 +39,12 @@ def published(package: str, version: str, wanted: list[str]) -> dict[str, bytes]
             return {path: content.read() for path, content in found.items() if content}
 
 
-def wrong(packages: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the files that are not here with the hash that is kept."""
-    for package in packages:
-        for name, told in package["files"].items():
-            path = FOLDER / name
-            if not path.is_file() or digest(path.read_bytes()) != told["sha256"]:
-                yield name
-
-
-def digest(content: bytes) -> str:
-    """Return the SHA-256."""
-    return hashlib.sha256(content).hexdigest()
-
-
-def main() -> int:
-    """Write the files; 1 where one has another hash."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--new", action="store_true", help="keep the hashes of what is fetched")
-    new = parser.parse_args().new
+if __name__ == "__main__":
     packages = json.loads(LIST.read_text(encoding="utf-8"))
     for package in packages:
-        files = package["files"]
-        paths = [told["from"] for told in files.values()]
+        paths = [told["from"] for told in package["files"].values()]
         found = published(package["package"], package["version"], paths)
-        for name, told in files.items():
-            content = found[told["from"]]
-            if new:
-                told["sha256"] = digest(content)
-            elif digest(content) != told["sha256"]:
-                print(
-                    f"{package['package']}: {name} is not the file that was kept", file=sys.stderr
-                )
-                return 1
-            (FOLDER / name).write_bytes(content)
+        for name, told in package["files"].items():
+            (FOLDER / name).write_bytes(found[told["from"]])
+            told["sha256"] = hashlib.sha256(found[told["from"]]).hexdigest()
     LIST.write_text(json.dumps(packages, indent=1) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

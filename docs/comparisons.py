@@ -92,14 +92,14 @@ def decoded(row: Row, other: Row, way: str, k: int = 1) -> Row:
     return Row(row.run, {"difference": found.value} | ends)
 
 
-def doubts(rows: Sequence[Row]) -> list[set[str]]:
+def doubts(rows: Sequence[Row]) -> list[str]:
     """Return for each point without a star why: of all that may be as low as the lowest."""
     from maxk_lab.report.tables import grouped
 
     points = grouped(rows, lambda row: row.measured.key.group).values()
     over = ([row.measured.over_least for row in several] for several in points)
     found = [{one.line.reason for one in several if one and one.line.reason} for several in over]
-    return [whys for whys in found if whys]
+    return ["; ".join(sorted(whys)) for whys in found if whys]
 
 
 def settings(rows: Sequence[Row], name: str) -> str:

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import difflib
 import sys
-import tomllib
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from comparisons import COMPARISONS
@@ -24,20 +22,6 @@ from words import WrongReferenceError, between, given, number, span, word
 
 ROOT = Path(__file__).resolve().parents[1]
 FUNCTIONS = (between, given, *COMPARISONS)
-
-
-def links(project: Mapping[str, Any]) -> Callable[[str], str]:
-    """Return what makes the path of a file a link, for a README that package indexes show, too.
-
-    They resolve no relative link: as soon as pyproject.toml names a repository, links lead there.
-    """
-    repository = project.get("urls", {}).get("Repository", "").rstrip("/")
-
-    def link(path: str) -> str:
-        kind = "raw" if path.endswith(".png") else "blob"
-        return f"{repository}/{kind}/main/{path}" if repository else path
-
-    return link
 
 
 def environment(golden: Golden, templates: Path) -> jinja2.Environment:
@@ -52,8 +36,7 @@ def environment(golden: Golden, templates: Path) -> jinja2.Environment:
         extensions=["jinja2.ext.do"],
     )
     made.globals |= {one.__name__: one for one in FUNCTIONS}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    made.globals |= {"run": golden, "link": links(project)}
+    made.globals["run"] = golden
     made.filters |= {"number": number, "word": word, "span": span}
     return made
 

@@ -164,7 +164,7 @@ class Run:
         p_values = {
             (row.key, k): p_value
             for row in rows
-            for k, p_value in row.p_values.items()
+            for k, p_value in row.sampled.p_values.items()
             if p_value == p_value
         }
         return Family("every K", len(p_values), correction="holm").adjusted(p_values)

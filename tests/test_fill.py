@@ -89,7 +89,6 @@ def pages(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(fill, "ROOT", tmp_path)
     monkeypatch.setattr(fill, "Golden", lambda: golden)
     (tmp_path / "docs/templates").mkdir(parents=True)
-    (tmp_path / "pyproject.toml").write_text("[project]\n")
     return tmp_path
 
 
@@ -102,16 +101,16 @@ def filled(pages: Path, text: str, *words: str, monkeypatch: pytest.MonkeyPatch)
 def test_a_page_is_written_and_its_check_sees_when_it_is_stale(
     pages: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = '{{ run("tiny").row(baseline="none").told("variance") }} {{ link("a.png") }}\n'
+    text = '{{ run("tiny").row(baseline="none").told("variance") }}\n'
     assert filled(pages, text, monkeypatch=monkeypatch) == 0
     page = pages / "docs/page.md"
-    assert page.read_text() == "12.3 [11.0, 14.0] a.png\n"
+    assert page.read_text() == "12.3 [11.0, 14.0]\n"
     assert filled(pages, text, "--check", monkeypatch=monkeypatch) == 0
     page.write_text("12.9 by hand\n")
     capsys.readouterr()
     assert filled(pages, text, "--check", monkeypatch=monkeypatch) == 1
     assert page.read_text() == "12.9 by hand\n"
-    assert "-12.9 by hand\n+12.3 [11.0, 14.0] a.png" in capsys.readouterr().out
+    assert "-12.9 by hand\n+12.3 [11.0, 14.0]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -129,9 +128,3 @@ def test_a_template_that_asks_for_too_much_fails_with_its_line(
 ) -> None:
     with pytest.raises(SystemExit, match=said):
         filled(pages, text, monkeypatch=monkeypatch)
-
-
-def test_links_lead_to_the_repository_as_soon_as_there_is_one() -> None:
-    there = fill.links({"urls": {"Repository": "https://forge.org/lab/"}})
-    assert there("docs/a.md") == "https://forge.org/lab/blob/main/docs/a.md"
-    assert there("results/a.png") == "https://forge.org/lab/raw/main/results/a.png"

@@ -112,28 +112,6 @@ def test_deviations_are_those_of_the_second_half_from_the_first(blocks, exact):
     assert blocks_of.p_values().tolist() == np.minimum(*p_values).tolist()
 
 
-def test_the_estimates_are_unbiased_by_listing_all_draws():
-    """Blocks of two outcomes: the mean over all 2^B draws is that of the truth."""
-    outcomes, gradient = np.array([[1.0, 0.0], [-0.5, 2.0]]), np.array([0.4, 0.7])
-    mean, blocks = outcomes.mean(0), 4
-    draws = np.array(np.meshgrid(*[[0, 1]] * blocks)).reshape(blocks, -1).T
-    first = outcomes[draws]
-    second = np.broadcast_to(gradient, first.shape)
-    found = made(first, second, (first**2).sum(2), exact=True)
-    m2, square, inner, truth = found.columns().mean(1)
-    assert m2 == pytest.approx((outcomes**2).sum(1).mean())
-    assert square == pytest.approx(mean @ mean)
-    assert (inner, truth) == pytest.approx((mean @ gradient, gradient @ gradient))
-    deviations = found.deviations(None)
-    assert deviations.along.mean.mean() == pytest.approx((mean - gradient) @ gradient)
-    assert deviations.anywhere.mean.mean() == pytest.approx(((mean - gradient) ** 2).sum())
-    # Given the first half, so is the variance of the mean over the second.
-    for half in range(4):
-        same = (draws[:, :2] == [half // 2, half % 2]).all(1)
-        means = deviations.anywhere.mean[same]
-        assert deviations.anywhere.variance[same].mean() == pytest.approx(means.var())
-
-
 def test_only_instances_on_which_no_control_is_biased_are_trusted():
     fair, biased = (
         made(*draw(16, exact=True, seed=seed, off=off), exact=True)
