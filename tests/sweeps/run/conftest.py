@@ -36,6 +36,7 @@ def go(small: str, run: RunDirectory) -> Callable[..., Outcome]:
     def go(measure: str = "quick", *overrides: str, **options: Any) -> Outcome:
         plan, where = make_plan(load_spec(small, overrides)), options.pop("run", run)
         told = {"on_event": logged(run), **options}
-        return execute(plan, where, measure=f"fake_measures:{measure}", **told)
+        named = measure if ":" in measure else f"fake_measures:{measure}"
+        return execute(plan, where, measure=named, **told)
 
     return go

@@ -102,20 +102,9 @@ class LocalBackend(Backend):
         self._look_at_memory()
         for child in list(self._open):
             yield from self._listen(child)
-            if child not in self._open:
-                continue
-            excess = self._excess(child)
-            if child.code is not None:
-                why = f"the worker process died while measuring ({child.ending})"
-                why += ": out of memory, killed, or ended by code that was called"
-                lost: dict[str, Any] = {"why": why, "ending": child.ending}
-            elif excess is not None:
-                why, may_pass = excess
-                lost = {"why": why, "ending": why, "may_pass": may_pass}
-            else:
-                continue
-            child.kill()
-            yield Event(self._open.pop(child).key, "lost", lost)
+            if child in self._open and (lost := self._fault(child)) is not None:
+                child.kill()
+                yield Event(self._open.pop(child).key, "lost", lost)
 
     def _look_at_memory(self) -> None:
         """Count the memory of all processes with a task, if it is time to.
@@ -132,22 +121,29 @@ class LocalBackend(Backend):
                 if (group := os.getpgid(pid)) in self._memory:
                     self._memory[group] += psutil.Process(pid).memory_info().rss
 
-    def _excess(self, child: Child) -> tuple[str, bool] | None:
-        """Return the limit that a process exceeds, in words for a record, and whether it may pass.
+    def _fault(self, child: Child) -> dict[str, Any] | None:
+        """Return why a process loses its task: it has ended, or exceeds a limit; None: it does not.
 
-        None where it keeps to all limits.
+        A limit of time would be met again.
         """
         limits, now = self._execution, time.monotonic()
+        if child.code is not None:
+            why = f"the worker process died while measuring ({child.ending})"
+            why += ": out of memory, killed, or ended by code that was called"
+            return {"why": why, "ending": child.ending}
         if limits.memory is not None and self._memory.get(child.pid, 0) > limits.memory:
-            return f"took more than execution.memory, {spelled_size(limits.memory)}", True
+            why = f"took more than execution.memory, {spelled_size(limits.memory)}"
+            return {"why": why, "ending": why}
         most = limits.reward_timeout
         if most is not None and child.call and now - child.call[1] > most:
             limit = f"execution.reward_timeout, {spelled(most)}, in one call"
-            return f"{child.call[0]} took longer than {limit}", False
-        if limits.timeout is not None and now - child.since > limits.timeout:
+            why = f"{child.call[0]} took longer than {limit}"
+        elif limits.timeout is not None and now - child.since > limits.timeout:
             limit = f"execution.timeout, {spelled(limits.timeout)}, for a cell"
-            return f"took longer than {limit}", False
-        return None
+            why = f"took longer than {limit}"
+        else:
+            return None
+        return {"why": why, "ending": why, "may_pass": False}
 
     def _hear(self, seconds: float) -> None:
         """Wait for something to happen, and take in which processes have ended."""

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 from run_processes import alive, events, wait_until, workers_of
+from sweep_files import Write
 
+from maxk_lab.studies.training.work import measure as measure_training
 from maxk_lab.sweeps.plan.plan import Plan, make_plan, select
 from maxk_lab.sweeps.run.execute import Outcome, execute
 from maxk_lab.sweeps.run.progress import statuses
@@ -133,10 +135,13 @@ def test_nothing_outlives_a_run_that_is_ended(
     assert sorted(statuses(plan, run).values()) == ["done"] * 2 + ["missing"] * 6
 
 
-@pytest.mark.slow
-def test_imports_take_no_time_of_a_cell(small: str, run: RunDirectory) -> None:
-    plan = make_plan(load_spec(small, ["execution.timeout=3s"]))
-    assert len(execute(plan, run, measure="slow_import:quick", only="seed=0").done) == 4
+def test_imports_take_no_time_of_a_cell(
+    go: Go, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    imports = "from fake_measures import quick\nimport time\ntime.sleep(4)\n"
+    (tmp_path / "slow_import.py").write_text(imports)
+    assert len(go("slow_import:quick", "execution.timeout=3s", only="seed=0").done) == 4
 
 
 def test_a_unit_finds_the_process_in_a_state_of_its_own(
@@ -170,3 +175,41 @@ def test_removed_records_are_missed(small: str, run: RunDirectory, plan: Plan) -
     assert set(outcome.done) | set(outcome.missing) == {cell.id for cell in plan.cells}
     again = execute(plan, run, measure="fake_measures:quick")
     assert (again.done, again.missing) == (outcome.missing, ())
+
+
+# A training that takes some seconds.
+TAUGHT = """\
+name: taught
+seeds: [0]
+environment: {name: bandit, arms: 4}
+training:
+  steps: 400
+  batch: 8
+  checkpoint_every: 100000
+  evaluate: {every: 100, instances: 8, samples: 4}
+  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
+"""
+
+
+@pytest.mark.slow
+def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(
+    write: Write, run: RunDirectory
+) -> None:
+    plan = make_plan(load_spec(write(TAUGHT)))
+
+    def ctrl_c(name: str, payload: dict[str, Any]) -> None:
+        if payload.get("step", 0) > 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        execute(plan, run, on_event=ctrl_c)
+    assert run.ids() == []
+    steps: list[int] = []
+    execute(plan, run, on_event=lambda _, payload: steps.extend({payload.get("step", 0)} - {0}))
+    assert steps[0] > 2
+    (unit,) = plan.units
+    ((_, alone),) = measure_training(
+        unit.as_dict(), [unit.cells[0].as_dict()], cache=None, event=lambda *_: None
+    )
+    (record,) = run.records(plan)
+    assert record.metrics == {name: alone[name] for name in alone if name != "timings"}
