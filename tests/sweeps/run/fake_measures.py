@@ -75,6 +75,12 @@ def _takes_memory() -> None:
     time.sleep(30)
 
 
+def _beside(call: str) -> None:
+    """Call something in this module in a process of its own."""
+    told = f"import sys; sys.path[:] = {sys.path}; import fake_measures; fake_measures.{call}"
+    subprocess.run([sys.executable, "-c", told], check=True)
+
+
 def _in_c() -> None:
     """Compute in C code for ever, with the interpreter locked: no thread and no handler runs."""
     re.match("(a+)+$", "a" * 60 + "b")
@@ -92,10 +98,12 @@ leaves_unasked = each(lambda turn: turn.number and _raises(Leaving()))
 closes_generators = each(lambda turn: turn.number and _raises(GeneratorExit("of the user's own")))
 bad_pool = each(lambda turn: turn.first_of_seed_1() and _raises(RuntimeError("no pool for seed 1")))
 deadly_pool = each(lambda turn: turn.first_of_seed_1() and os.kill(os.getpid(), signal.SIGKILL))
-# One cell ends every worker that measures it, or takes much memory; it is the last of its unit.
+# One cell ends every worker that measures it, or starts a process that takes much memory; it is the
+# last of its unit.
 deadly = each(lambda turn: turn.of("centred", 8) and os._exit(9), _last)
 greedy = each(
-    lambda turn: turn.of("centred", 8) and turn.cell["seed"] == 1 and _takes_memory(), _last
+    lambda turn: turn.of("centred", 8) and turn.cell["seed"] == 1 and _beside("_takes_memory()"),
+    _last,
 )
 one_stuck = each(lambda turn: turn.of("none", 4) and _in_c(), itemgetter("n", "baseline"))
 
@@ -116,14 +124,6 @@ def edited(turn: Turn) -> None:
     """Somebody edits a module of the user's own while the second cell is measured."""
     if turn.number == 1:
         Path("helper.py").write_text("def zero():\n    return 1.0\n")
-
-
-@each
-def greedy_child(turn: Turn) -> None:
-    """A process that the first cell starts takes much memory."""
-    if turn.first_of_seed_1():
-        script = "x = bytearray(400 * 10**6); x[::4096] = b'x' * len(x[::4096])"
-        subprocess.run([sys.executable, "-c", f"{script}; import time; time.sleep(100)"])
 
 
 @each

@@ -49,6 +49,11 @@ def test_a_copy_is_its_original_to_the_last_byte_and_tells_where_it_is_from(
         origin.write(replace(record_of(cell), metrics=metrics))
     # What is damaged since it was found is measured.
     damage(origin.root, plan.cells[2].id)
+    pools = [pool_file(unit.as_dict()) for unit in plan.units]
+    for run, names in ((origin, (*pools, "pool-of-somebody-else.npz")), (new, pools[:1])):
+        run.cache_path.mkdir(parents=True)
+        for name in names:
+            (run.cache_path / name).write_text(run.name)
     assert copied(plan, origin, new) == dict.fromkeys([c.id for c in plan.cells[3:]], "old")
     ours, theirs = (
         {cell: body_of(line) for cell, line in lines(run.root).items()} for run in (new, origin)
@@ -60,23 +65,12 @@ def test_a_copy_is_its_original_to_the_last_byte_and_tells_where_it_is_from(
         assert body["timings"] == theirs[cell]["timings"]
     assert new.problems == []
     assert len(list(new.records_path.iterdir())) == 1
+    cache = {path.name: path.read_text() for path in new.cache_path.iterdir()}
+    assert cache == dict(zip(pools, ("new", "old"), strict=True))
     # A copy of a copy tells the first.
     third = RunDirectory(RESULTS / "third")
     assert set(copied(plan, new, third).values()) == {"new"}
     assert all(r.provenance["reused_from"] == source for r in third.records(plan))
-
-
-def test_the_cache_of_the_units_goes_along(write_run: WriteRun, new: RunDirectory) -> None:
-    origin, plan = write_run("old")
-    pools = [pool_file(unit.as_dict()) for unit in plan.units]
-    origin.cache_path.mkdir()
-    for name in (*pools, "pool-of-somebody-else.npz"):
-        (origin.cache_path / name).write_bytes(b"pool")
-    new.cache_path.mkdir(parents=True)
-    (new.cache_path / pools[0]).write_bytes(b"mine")
-    copied(plan, origin, new)
-    assert sorted(path.name for path in new.cache_path.iterdir()) == sorted(pools)
-    assert [(new.cache_path / name).read_bytes() for name in pools] == [b"mine", b"pool"]
 
 
 def test_a_run_measures_nothing_that_another_one_has(

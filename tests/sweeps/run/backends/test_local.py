@@ -47,7 +47,6 @@ FAULTS = [
     ("stuck_call", ("execution.reward_timeout=0.5",), "seed=1",
      "reward function 'mine:reward' took longer than execution.reward_timeout, 0.5 s, in one "
      "call. To try again: --retry-failed"),
-    ("greedy_child", (MEMORY, "execution.retries=0"), "seed=1", "execution.memory, 300.0MB"),
 ]  # fmt: skip
 
 
