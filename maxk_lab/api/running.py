@@ -46,10 +46,8 @@ class Run:
 
     def __repr__(self) -> str:
         found = self.outcome
-        measured = len(found.done) - len(found.elsewhere)
-        counts = (
-            f"{measured} measured, {len(found.reused)} already done, {len(found.failed)} failed"
-        )
+        done, before, failed = map(len, (found.done, found.reused, found.failed))
+        counts = f"{done} measured, {before} already done, {failed} failed"
         if found.copied:
             counts += f", {len(found.copied)} reused from other runs"
         return f"<Run {self.folder}: {counts}>"

@@ -155,8 +155,6 @@ class Display:
                 self._begun = self._clock()
             case "cell_done":
                 self._finished += 1
-            case "measured_elsewhere":
-                self._finished += len(event["cells"])
             case "cell_failed":
                 self._finished += 1
                 alike = self._errors.setdefault(event["error"], [])

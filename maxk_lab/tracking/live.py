@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.run.records import RunDirectory
 
 # The events that tell which cells have a record now.
-_RECORDED = ("cell_done", "cell_failed", "measured_elsewhere")
+_RECORDED = ("cell_done", "cell_failed")
 
 
 class Live:
@@ -52,8 +52,8 @@ class Live:
         """
         if name == "run_started" and payload["cell_ids"]:
             self._start(set(payload["cell_ids"]))
-        for cell in payload.get("cells", [payload.get("cell")]) if name in _RECORDED else ():
-            key = self._key_of.pop(cell, None)
+        if name in _RECORDED:
+            key = self._key_of.pop(payload["cell"], None)
             self._left[key] -= 1
             if key is not None and not self._left[key]:
                 self._ready.put(key)

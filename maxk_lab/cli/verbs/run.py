@@ -136,13 +136,10 @@ def _say_next(outcome: Outcome, directory: RunDirectory, again: str, results: Pa
 
 def _say_summary(outcome: Outcome, directory: RunDirectory, lost: str) -> None:
     """Say what was done; `lost` says what went wrong beside the measuring."""
-    mine = len(set(outcome.done) - set(outcome.elsewhere))
-    others = len(outcome.done) - mine
     copied = Counter(outcome.copied.values()).items()
     counts = [
-        f"{mine} measured",
+        f"{len(outcome.done)} measured",
         *(f"{count} reused from run {name}" for name, count in copied),
-        f"{others} measured by another run meanwhile" if outcome.elsewhere else "",
         f"{len(outcome.reused)} already done",
         f"{len(outcome.failed)} failed",
         f"{len(outcome.skipped)} grid points skipped (maxk-lab plan says why)"
@@ -196,7 +193,7 @@ def _dry_run(
 
 
 def _as_json(directory: RunDirectory, outcome: Outcome, tracked: list[str]) -> dict[str, Any]:
-    lists = ("done", "failed", "reused", "missing", "elsewhere", "stale", "seconds")
+    lists = ("done", "failed", "reused", "missing", "stale", "seconds")
     return {
         "name": directory.name,
         "folder": str(directory.root),

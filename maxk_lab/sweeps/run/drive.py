@@ -22,7 +22,7 @@ from maxk_lab.sweeps.run.backends.backend import Backend, Event, Task, Tell
 from maxk_lab.sweeps.run.leases import Driver
 from maxk_lab.sweeps.run.record import Record
 from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.store import Store
+from maxk_lab.sweeps.run.store import Head, Store
 from maxk_lab.sweeps.run.supervisor.fork_server import SIGNALS
 
 # Seconds for which a backend waits for something to happen.
@@ -84,10 +84,10 @@ def drive(
     retries: int = 1,
     leaving: Callable[[], float | None] = lambda: None,
     detach: bool = False,
-) -> tuple[list[str], list[str]]:
+) -> list[str]:
     """Have every task measured by `backend`; each of their cells has a record when this returns.
 
-    Return the cells that other drivers have measured, and why units were left.
+    Return why units were left. What other drivers measure meanwhile is told as what this one does.
 
     A unit that is lost with its worker process or its node is submitted again, without the cells
     that have a record, up to `retries` times in a row. Then every cell left of a lost worker is
@@ -118,7 +118,7 @@ def drive(
             driving.listen()
         if left and interrupted:
             raise KeyboardInterrupt
-    return driving.by_others, driving.left
+    return driving.left
 
 
 @dataclass
@@ -133,7 +133,6 @@ class _Driving:
     # What other drivers have, by the keys; and those for which this one was told to wait.
     elsewhere: dict[str, Task] = field(default_factory=dict)
     waited_for: frozenset[str] = frozenset()
-    by_others: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     looked: float = field(default_factory=time.monotonic)
 
@@ -159,19 +158,16 @@ class _Driving:
     def begin(self, task: Task) -> None:
         """Submit what nobody has measured of a task, unless another driver has it."""
         if (one := self.open.get(task.key)) is None:
-            rest = task.unmeasured(self.run.heads)
-            if rest.cells and not self.backend.leases_itself:
-                if not self.driver.take(task.key):
-                    self.elsewhere[task.key] = task
-                    return
-                # Once more: another driver may have measured some before it gave the unit free.
-                rest = task.unmeasured(self.run.heads)
-            cells = {cell["id"]: cell for cell in rest.cells}
-            self.open[task.key] = one = _Open(rest, cells, shared=not task.shares)
-            gone = [cell["id"] for cell in task.cells if cell["id"] not in cells]
-            if gone:
-                self.by_others += gone
-                self._tell(task, "measured_elsewhere", {"cells": gone})
+            leased = self.backend.leases_itself or not task.unmeasured(self.run.heads).cells
+            if not (leased or self.driver.take(task.key)):
+                self.elsewhere[task.key] = task
+                return
+            cells = {cell["id"]: cell for cell in task.cells}
+            self.open[task.key] = one = _Open(task, cells, shared=not task.shares)
+            # Another driver may have measured some before it gave the unit free.
+            heads = self.run.heads
+            for head in [heads[cell] for cell in cells if cell in heads]:
+                self._note(head)
         if one.cells:
             self.backend.submit(one.next)
         else:
@@ -228,19 +224,24 @@ class _Driving:
     def _look(self) -> None:
         """Tell which cells of open tasks have a record now."""
         for head in self.store.look():
-            one = self.open.get(self.keys.get(head.id, ""))
-            if one is None or head.id not in one.cells or head.attempt < one.task.attempt:
-                continue
-            del one.cells[head.id]
-            one.lost, one.shared = 0, True
-            if head.status == "done":
-                self._tell(one.task, "cell_done", {"cell": head.id, "seconds": head.seconds})
-            else:
-                record = self.run.read(head.id)
-                error = error_line(record.error if record else "")
-                self._tell(one.task, "cell_failed", {"cell": head.id, "error": error})
-            if not one.cells and self.backend.leases_itself:
+            one = self._note(head)
+            if one and not one.cells and self.backend.leases_itself:
                 self._go_on(one)
+
+    def _note(self, head: Head) -> _Open | None:
+        """Take note of a record, and return the open task that it was awaited for, if any."""
+        one = self.open.get(self.keys.get(head.id, ""))
+        if one is None or head.id not in one.cells or head.attempt < one.task.attempt:
+            return None
+        del one.cells[head.id]
+        one.lost, one.shared = 0, True
+        if head.status == "done":
+            self._tell(one.task, "cell_done", {"cell": head.id, "seconds": head.seconds})
+        else:
+            record = self.run.read(head.id)
+            error = error_line(record.error if record else "")
+            self._tell(one.task, "cell_failed", {"cell": head.id, "error": error})
+        return one
 
     def _lose(self, one: _Open, why: str, ending: str = "", may_pass: bool = True) -> None:
         """Have what is left of a lost task measured again, or record that its cells failed."""

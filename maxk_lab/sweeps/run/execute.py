@@ -32,10 +32,10 @@ _OURS = ("maxk_lab", "transformers")
 class Outcome:
     """The state of the selected cells after a run, by id.
 
-    `done` and `failed` include what was measured `elsewhere`, by other drivers meanwhile; `failed`
-    also `failed_before`, which were not run again. `missing` have no record though they were
-    selected: somebody has removed what was written, or they go on without this process, or they
-    were `left`, which says why, such as that a job was cancelled. `copied` has the names of the
+    `done` and `failed` include what other drivers have measured meanwhile; `failed` also
+    `failed_before`, which were not run again. `missing` have no record though they were selected:
+    somebody has removed what was written, or they go on without this process, or they were `left`,
+    which says why, such as that a job was cancelled. `copied` has the names of the
     other runs whose records were reused, by the ids of their cells; the cells that are `reused` had
     a record in this run before. `last` says that nobody else worked in the run any more.
     """
@@ -48,7 +48,6 @@ class Outcome:
     failed_before: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    elsewhere: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     copied: Mapping[str, str] = field(default_factory=dict)
     last: bool = True
@@ -111,11 +110,11 @@ def execute(
             ids = [c for c in _in_order(plan, copied) if copied[c] == name]
             tell("reused", run=name, cell_ids=ids, cells=len(before), measured=others.get(name, ""))
         stale = _told_unusable(tell, plan, run)
-        by_others, left = list[str](), list[str]()
+        left: list[str] = []
         try:
             if units:
                 with make_backend(run, execution, min(jobs, units), tasks) as backend:
-                    by_others, left = drive(
+                    left = drive(
                         *(tasks, run, backend, driver, tell),
                         retries=execution.retries,
                         detach=detach,
@@ -139,7 +138,6 @@ def execute(
         failed_before=tuple(c for c in before if c not in to_do and before[c] == "failed"),
         stale=stale,
         missing=those("missing"),
-        elsewhere=tuple(by_others),
         left=tuple(dict.fromkeys(left)),
         copied=copied,
         last=last,
