@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from maxk_lab.sweeps.plan.plan import make_plan as make_plan
     from maxk_lab.sweeps.run.bundle import find_run as find_run
     from maxk_lab.sweeps.run.execute import Outcome as Outcome
-    from maxk_lab.sweeps.run.progress import estimate_seconds as estimate_seconds
     from maxk_lab.sweeps.run.progress import statuses as statuses
     from maxk_lab.sweeps.run.records import Record as Record
     from maxk_lab.sweeps.run.records import RunDirectory as RunDirectory

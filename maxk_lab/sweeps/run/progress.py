@@ -36,15 +36,6 @@ def to_measure(states: Mapping[str, State], *, force: bool, retry_failed: bool) 
     return {cell_id for cell_id, state in states.items() if force or state not in keep}
 
 
-def estimate_seconds(plan: Plan, run: RunDirectory) -> float | None:
-    """Return the seconds that one worker needs for the missing cells; None where none was timed.
-
-    They are those of `seconds_of_units`.
-    """
-    times, measured = seconds_of_units(plan, run, statuses(plan, run))
-    return sum(times.values()) if measured else None
-
-
 def seconds_of_units(
     plan: Plan, run: RunDirectory, state: Mapping[str, str]
 ) -> tuple[dict[str, float], bool]:

@@ -17,7 +17,7 @@ from stored import change_line, damage
 from maxk_lab.errors import LabError
 from maxk_lab.sweeps.plan.plan import make_plan
 from maxk_lab.sweeps.run.bundle import find_run
-from maxk_lab.sweeps.run.progress import estimate_seconds, statuses
+from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
 from maxk_lab.sweeps.run.records import Record, RunDirectory
 from maxk_lab.sweeps.run.store import body_of, line_of
 from maxk_lab.sweeps.spec.load import load_spec
@@ -74,12 +74,13 @@ def test_what_cannot_be_read_again_is_not_written(small: str, run: RunDirectory)
 
 def test_states_and_estimate(small: str, run: RunDirectory) -> None:
     plan = make_plan(load_spec(small))
-    assert estimate_seconds(plan, run) is None
+    assert seconds_of_units(plan, run, statuses(plan, run))[1] is False
     for number in range(3):
         run.write(record_of(small, number))
     run.write(record_of(small, 3, status="failed", metrics=None, error="x"))
     assert list(statuses(plan, run).values()) == ["done"] * 3 + ["failed"] + ["missing"] * 4
-    assert estimate_seconds(plan, run) == 6.0
+    times = {plan.units[1].id: 6.0}
+    assert seconds_of_units(plan, run, statuses(plan, run)) == (times, True)
 
 
 def test_find_run_by_name_path_and_age(small: str, tmp_path: Path) -> None:
