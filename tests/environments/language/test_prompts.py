@@ -11,7 +11,6 @@ from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.language.rows import read_prompts
 from maxk_lab.errors import LabError
 from maxk_lab.files import resolved_file
-from maxk_lab.gradients.scores.trajectories import instance_scores
 
 pytest.importorskip("transformers")
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
@@ -109,18 +108,6 @@ def test_temperature_and_stop_tokens(folder, tmp_path, environment):
     for row in actions.tolist():
         first = next((t for t, token in enumerate(row) if token in ends), len(row))
         assert set(row[first + 1 :]) <= {0}
-
-
-def test_scores_are_the_gradients_of_log_probabilities(environment):
-    policy = environment.policy(0)
-    actions = environment.rollout(policy, ALL[:1], 3, seed=5).actions
-    parameters = list(policy.parameters())
-    scores = instance_scores(environment, policy, ALL[:1], actions[0])
-    found = torch.cat(scores(0, 3, parameters), 1)
-    log_probs = environment.log_probs(policy, ALL[:1], actions)[0]
-    gradients = [torch.autograd.grad(one, parameters, retain_graph=True) for one in log_probs]
-    expected = torch.stack([torch.cat([part.flatten() for part in one]) for one in gradients])
-    assert ((found - expected).norm(dim=1) / expected.norm(dim=1)).max() < 1e-9
 
 
 def test_held_out_prompts_are_none_of_the_others(folder, tmp_path):
