@@ -98,7 +98,6 @@ def test_trajectory_weights_and_leading_dimensions_go_along() -> None:
             )
             for name, estimator in (
                 ("rloo", "reinforce"),
-                ("subloo", "maxk"),
                 ("affine[0.5]", "maxk"),
             )
         ),

@@ -129,21 +129,6 @@ POLICY = ROW.policy_settings.defaults()
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"task": "edti"}, r"unknown task 'edti' \(did you mean edit\?\)"),
-        (
-            {"rewards": ["finishd"]},
-            r"unknown reward function 'finishd' \(did you mean finished\?\)",
-        ),
-        ({"rewards": ["nowhere.rewards:f"]}, "cannot load the reward function 'nowhere.rewards:f'"),
-        (
-            {"reward_weights": [1.0, 2.0]},
-            r"each of the 1 reward functions \(edit_similarity\), got 2",
-        ),
-        (
-            {"rewards": ["finished", "brevity"], "reward_weights": [1.0]},
-            "each of the 2 reward functions",
-        ),
-        ({"max_length": 4}, "max_length must be at least prompt_length = 8, got 4"),
         ({"task": "modular", "max_length": 1}, "task modular needs max_length ≥ 2, got 1"),
         ({"task": "deceptive", "max_length": 2}, "task deceptive needs max_length ≥ 3, got 2"),
         (
@@ -165,9 +150,13 @@ def test_every_problem_is_told_at_once():
         assert part in reasons
 
 
-def test_a_folder_that_is_no_saved_model_is_refused(tmp_path):
-    assert "has no config.json" in ROW.refusal(PARAMETERS, POLICY | {"pretrained": str(tmp_path)})
-    assert ROW.refusal(PARAMETERS, POLICY | {"pretrained": stand_in_model(tmp_path)}) is None
+def test_a_folder_that_is_no_saved_model_or_cannot_be_read_is_refused(tmp_path, monkeypatch):
+    folder = POLICY | {"pretrained": str(tmp_path)}
+    assert "has no config.json" in ROW.refusal(PARAMETERS, folder)
+    stand_in_model(tmp_path)
+    assert ROW.refusal(PARAMETERS, folder) is None
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert "maxk-lab[llm]" in ROW.refusal(PARAMETERS, folder)
 
 
 def test_a_policy_named_and_a_folder_of_another_are_refused():
@@ -177,24 +166,9 @@ def test_a_policy_named_and_a_folder_of_another_are_refused():
     assert ROW.refusal(PARAMETERS, POLICY | {"name": "transformer"}) is None
 
 
-def test_a_pretrained_policy_without_transformers_names_the_extra(tmp_path, monkeypatch):
-    stand_in_model(tmp_path)
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    assert "maxk-lab[llm]" in ROW.refusal(PARAMETERS, POLICY | {"pretrained": str(tmp_path)})
-
-
-@pytest.mark.parametrize(
-    ("changes", "count"),
-    [
-        ({"vocab_size": 4, "max_length": 3}, 1 + 3 + 9 + 27),
-        ({"vocab_size": 6, "max_length": 4}, 781),
-        ({"vocab_size": 8, "max_length": 5}, 19_608),
-    ],
-    ids=str,
-)
-def test_a_setting_is_enumerable_up_to_its_number_of_completions(changes, count):
-    parameters = PARAMETERS | changes
-    assert ROW.sequences(parameters) == count
+def test_a_setting_is_enumerable_up_to_its_number_of_completions():
+    parameters = PARAMETERS | {"vocab_size": 8, "max_length": 5}
+    assert ROW.sequences(parameters) == 19_608
     assert ROW.enumerable(parameters)
     assert not ROW.enumerable(parameters | {"top_p": 0.9})
     assert not ROW.enumerable(parameters | {"max_length": 12})

@@ -288,6 +288,5 @@ def test_refusals_before_a_run(tmp_path):
     assert "bandit reads no instances; environments that do: tsp, cvrp" in capability_refusal(
         "bandit", "files"
     )
-    assert "there is no file" in data_refusal("tsp", tmp_path / "b.tsp")
     (tmp_path / "empty").mkdir()
     assert "holds no file of instances" in data_refusal("tsp", tmp_path / "empty")
