@@ -138,7 +138,7 @@ def test_what_is_asked_for_is_read_in_the_language_of_only(small):
     [
         ({"where": "baselin=x"}, r"--where: unknown axis 'baselin' \(did you mean baseline\?\)"),
         ({"where": "n=3"}, "--where: no cell has n = 3; the sweep has 4, 8"),
-        ({"where": "n"}, "--where must read axis=value"),
+        ({"where": "n"}, "--where: must read axis=value"),
         ({"where": "n=4,seed=1"}, "all its seeds together"),
         ({"columns": "n,,k"}, "--columns must name columns"),
         ({"columns": ""}, "--columns must name columns"),

@@ -71,29 +71,22 @@ def select(
         return frozenset(cell.id for cell in plan.cells)
     axes = (*axes, *dict.fromkeys(key for unit in plan.units for key in unit.setting))
     wanted: dict[str, set[Any]] = {}
-    for part in only.split(","):
-        axis, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not axis or not value:
-            raise LabError(
-                f"{option} must read axis=value,axis=value, got {part.strip()!r} in {shown(only)}"
-            )
-        try:
+    try:
+        for part in only.split(","):
+            axis, _, value = (piece.strip() for piece in part.partition("="))
+            if not axis or not value:
+                words = f"must read axis=value,axis=value, got {part.strip()!r} in {shown(only)}"
+                raise LabError(words)
             if axis not in axes:
                 also = did_you_mean(axis, axes)
                 raise LabError(f"unknown axis {shown(axis)}{also}; known: {', '.join(axes)}")
             wanted.setdefault(axis, set()).add(_value(plan, axis, value))
-        except LabError as error:
-            raise LabError(f"{option}: {error}") from None
-    chosen = frozenset(
-        cell.id
-        for cell in plan.cells
-        if all(_at(cell, axis) in values for axis, values in wanted.items())
-    )
-    if not chosen:
-        raise LabError(
-            f"{option} {shown(only)} selects no cell: the sweep has no cell with all of these"
-        )
-    return chosen
+        chosen = [c for c in plan.cells if all(_at(c, axis) in wanted[axis] for axis in wanted)]
+        if not chosen:
+            raise LabError(f"the sweep has no cell with all of {shown(only)}")
+    except LabError as error:
+        raise LabError(f"{option}: {error}") from None
+    return frozenset(cell.id for cell in chosen)
 
 
 def _value(plan: Plan, axis: str, text: str) -> Any:

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from maxk_lab.errors import LabError, shown
+from maxk_lab.errors import shown
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.fields import (
     AtLeastOne,
@@ -372,8 +372,6 @@ def _check_met(
         if reason is not None:
             source.add((*path, key), reason)
     if isinstance(claim, EqualsClaim):
-        try:
+        with source.noting((*path, "value")):
             for (point,) in met:
                 evaluate_value(claim.value, point["n"], point["k"], settings_of(point))
-        except LabError as error:
-            source.add((*path, "value"), str(error))

@@ -143,8 +143,8 @@ def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) 
          f"known: {', '.join(BASELINES.names())}"),
         ("baseline=subloo", "--only: no cell has baseline = subloo; the sweep has none, centred"),
         ("n=16", "--only: no cell has n = 16; the sweep has 4, 8"),
-        ("n", "--only must read axis=value,axis=value, got 'n' in 'n'"),
-        ("n=4,", "--only must read axis=value,axis=value, got '' in 'n=4,'"),
+        ("n", "--only: must read axis=value,axis=value, got 'n' in 'n'"),
+        ("n=4,", "--only: must read axis=value,axis=value, got '' in 'n=4,'"),
     ],
 )  # fmt: skip
 def test_only_selects_or_says_what_is_wrong(plan: Plan, only: str, message: str) -> None:
