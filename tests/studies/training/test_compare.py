@@ -153,6 +153,7 @@ def test_the_verdicts_on_rows_and_the_lines_of_comparisons():
         ((), (), (1, 2)), ((4,), (1,), (2, 4)), ((), (), (1, 2)), ((), (), ()),
     ]  # fmt: skip
     assert found[1].attributes["best_at"] == "2, 4"
+    assert [each.sampled.won[4] for each in rows[1:]] == [(5, 0), (0, 0)]
     lines = {
         (line.family, line.row.split("/")[2], line.measure): line
         for line in compare(Pooled((*rows, unfinished(RLOO))), level=0.95, alpha=0.5)
