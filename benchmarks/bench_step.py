@@ -17,7 +17,6 @@ from rl4co.models.zoo.pomo import POMO
 from timing import NARROW, WIDE, made, medians
 
 from maxk_lab.environments.routing.adapter import RL4COEnvironment
-from maxk_lab.gradients.scores.trajectories import trajectory_squared_norms
 from maxk_lab.training import Settings, Step, Trainer, Weighting
 
 # So small a rate that policies stay what they are, and all steps do the same work.
@@ -50,7 +49,7 @@ def ways(environment: RL4COEnvironment) -> dict[str, Callable[[], object]]:
     policy, instances = environment.policy(0), environment.instances(B, 1)
     settings = Settings.from_mapping({"device": "cpu"} | SETTINGS)
     pomo = Weighting("reinforce", "group_mean", N, 1)
-    one = Step(environment, settings, pomo, trajectory_squared_norms)
+    one = Step(environment, settings, pomo)
 
     @torch.no_grad()
     def sample() -> None:
