@@ -149,9 +149,26 @@ class Settings(Model):
     model_config = ConfigDict(**_FINITE, validate_default=True)
 
     @classmethod
+    @cache  # every value of a sweep asks
     def each(cls) -> tuple[Setting, ...]:
         """Return the settings one by one, in the order in which they stand."""
-        return _each(cls)
+        settings = []
+        for name, field in cls.model_fields.items():
+            extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+            kind: Any = field.annotation
+            for part in field.metadata:
+                kind = Annotated[kind, part]
+            one = Setting(
+                name,
+                kind,
+                field.get_default(),
+                meaning=field.description or "",
+                later=bool(extra.get("later")),
+                spelling=str(extra.get("spelling", "")),
+                strict=True,
+            )
+            settings.append(one)
+        return tuple(settings)
 
     @classmethod
     def defaults(cls, *, later: bool = True) -> dict[str, Any]:
@@ -165,24 +182,3 @@ class Settings(Model):
         return without_defaults(
             settings, {one.name: one.default for one in cls.each() if one.later}
         )
-
-
-@cache
-def _each(model: type[Settings]) -> tuple[Setting, ...]:
-    settings = []
-    for name, field in model.model_fields.items():
-        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-        kind: Any = field.annotation
-        for part in field.metadata:
-            kind = Annotated[kind, part]
-        one = Setting(
-            name,
-            kind,
-            field.get_default(),
-            meaning=field.description or "",
-            later=bool(extra.get("later")),
-            spelling=str(extra.get("spelling", "")),
-            strict=True,
-        )
-        settings.append(one)
-    return tuple(settings)
