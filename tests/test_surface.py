@@ -136,20 +136,3 @@ def test_the_table_lists_everything_that_a_user_can_write() -> None:
     heading, *table = csv.reader(TABLE.read_text(encoding="utf-8").splitlines())
     assert heading == ["kind", "name", "status"]
     assert not list(problems(table, {*verbs(), *keys(), *rows(), *names()}))
-
-
-def test_a_table_that_is_not_true_fails() -> None:
-    untrue = {
-        "rm,kept": "is 'kept', and it is not there",
-        "cancel,moved to stop": "nothing is called stop",
-        "prune,gone: ": "must be kept, moved to NAME or gone: REASON, got 'gone: '",
-        "status,gone: nobody asked": "is 'gone: nobody asked', and it is there",
-    }
-    true = ["verb,fsck,moved to show", "verb,rename,gone: mv does it", "verb,show,kept"]
-    table = list(csv.reader([*true, *(f"verb,{line}" for line in untrue)]))
-    present = {("verb", "show"), ("verb", "status"), ("verb", "run")}
-    assert list(problems([*table, table[2]], present)) == [
-        "add: verb,run,kept",
-        "listed more than once: verb,show",
-        *(f"verb,{line}: {said}" for line, said in untrue.items()),
-    ]
