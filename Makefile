@@ -35,7 +35,7 @@ help:
 	@echo "make attack      the tests that take long, and attacks: SCALE=25 times as many rounds as make test, SEED=1 (docs/robustness.md)"
 	@echo "make reproduce   run the sweeps of experiments/ci and quick, write results/<sweep>/report, fail if a claim is refuted"
 	@echo "make lint        ruff, format check, the imports and the size of each room, the numbers in docs, mypy"
-	@echo "make bench       time the weights, a sweep and the command line"
+	@echo "make bench       time the weights, scores, steps, sweeps and the command line"
 	@echo "make calibrate   measure by simulation how often intervals hold and verdicts err (20 minutes), into docs/method.md"
 	@echo "make golden      run the sweeps behind results/golden (hours), going on where it stopped; bundle and report each"
 	@echo "make clean       remove .venv and the caches; results/ stays"

@@ -79,6 +79,9 @@ def costs(most: int) -> Iterator[tuple[str, int, Cost]]:
                 ("run, all done", ("run", str(path), *results)),
                 ("list runs", ("list", "runs", *results)),
                 ("show RUN", ("show", "sweep", *results)),
+                ("--help", ("--help",)),
+                ("list baselines", ("list", "baselines")),
+                ("validate", ("validate", str(path))),
                 ("report, all formats", ("report", "sweep", *results, "--out", name + "/out")),
             ):
                 yield what, cells, cost(PROGRAM, *words)

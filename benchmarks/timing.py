@@ -125,22 +125,20 @@ def repeated(
         yield cell_id, _METRICS[point]
 
 
-def put_between(page: str, begin: str, lines: Sequence[str], end: str) -> str:
-    """Return the page with these lines between its two marks. Exits where it does not have them."""
+def print_or_put(lines: Sequence[str], into: Path | None, name: str) -> None:
+    """Print the lines, or put them into a page between `name: begin` and `name: end`.
+
+    Exits where the page does not have these two marks.
+    """
+    if into is None:
+        print(*lines, sep="\n")
+        return
+    begin, end = (f"<!-- {name}: {word} -->" for word in ("begin", "end"))
+    page = into.read_text(encoding="utf-8")
     if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
         raise SystemExit(f"the page needs one line {begin} and, below it, one line {end}")
     before, after = page.split(begin)[0], page.split(end)[1]
-    return before + "\n".join([begin, "", *lines, "", end]) + after
-
-
-def print_or_put(lines: Sequence[str], into: Path | None, name: str) -> None:
-    """Print the lines, or put them into a page between `name: begin` and `name: end`."""
-    if into is None:
-        print(*lines, sep="\n")
-    else:
-        begin, end = (f"<!-- {name}: {word} -->" for word in ("begin", "end"))
-        page = put_between(into.read_text(encoding="utf-8"), begin, lines, end)
-        into.write_text(page, encoding="utf-8")
+    into.write_text(before + "\n".join([begin, "", *lines, "", end]) + after, encoding="utf-8")
 
 
 def options(about: str | None) -> argparse.ArgumentParser:
