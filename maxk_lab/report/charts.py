@@ -84,7 +84,9 @@ class Figure:
     @cached_property
     def whole(self) -> dict[str, Any]:
         """The whole spec; it is not checked, which takes longer than to draw it."""
-        found: dict[str, Any] = harmless(self.chart.to_dict(validate=False))
+        # Altair refuses more than 5000 rows, which a log of many trainings has.
+        with alt.data_transformers.enable("default", max_rows=None):
+            found: dict[str, Any] = harmless(self.chart.to_dict(validate=False))
         return found
 
     def write(self, folder: Path) -> list[Path]:

@@ -124,6 +124,12 @@ def test_the_files_do_not_change_and_the_page_has_the_same_spec(tmp_path):
     }
 
 
+def test_a_chart_may_have_any_number_of_rows():
+    chart = alt.Chart(pd.DataFrame({"x": range(5001)})).mark_point().encode(x="x:Q")
+    (data,) = Figure("one", "t", "", finished(chart, "t")).whole["datasets"].values()
+    assert len(data) == 5001
+
+
 def test_nothing_is_fetched(tmp_path):
     chart = alt.Chart("http://example.invalid/data.json").mark_point().encode(x="x:Q")
     with pytest.raises(ValueError, match=r"example\.invalid"):
