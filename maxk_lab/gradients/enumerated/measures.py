@@ -137,12 +137,8 @@ class Enumeration:
 
     def _relative_sample_size_of(self, i: int, n: int) -> float:
         """The mean effective sample size of groups of n, as a share of n."""
-
-        def size(rewards: Tensor, ratios: Tensor | None) -> Tensor:
-            assert ratios is not None
-            return effective_sample_size(ratios)
-
-        return float(self._outcomes(i, None).classes.expectation(n, size)) / n
+        classes = self._outcomes(i, None).classes
+        return float(classes.expectation(n, lambda _, ratios: effective_sample_size(ratios))) / n
 
 
 def _weigh_of(outcomes: Outcomes, method: Method, n: int, alpha: Tensor | None) -> Weigh:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, combinations_with_replacement
+from typing import Any
 
 import numpy as np
 import torch
@@ -146,7 +147,7 @@ class Classes:
         g = None if self.g is None else self.g[rows]
         return self.rewards[rows], g, None if self.ratios is None else self.ratios[rows]
 
-    def expectation(self, n: int, of: Callable[[Tensor, Tensor | None], Tensor]) -> Tensor:
+    def expectation(self, n: int, of: Callable[[Tensor, Any], Tensor]) -> Tensor:
         """E of a function of the rewards and ratios [S, n] of a group, [S, ...] → [...]."""
         total = torch.zeros((), dtype=torch.float64)
         for rows, chance in self.groups(n):
