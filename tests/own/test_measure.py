@@ -33,7 +33,7 @@ def variances(report):
 
 @pytest.mark.slow
 def test_variances_are_those_of_all_groups():
-    rewards, scores = samples(count=4096)
+    rewards, scores = samples(count=2048)
     found = variances(measure(rewards, scores=scores, n=4, k=2))
     for baseline, variance in found.items():
         exact = BANDIT.trace_variance(4, Method.parse("maxk", baseline, 2))

@@ -50,8 +50,9 @@ def sketched(model, pattern, dimension, seed=0):
     return sketch, sketch.scores(found)
 
 
-@pytest.mark.parametrize("pattern", ["mix", "embed", "mix.weight|embed"])
-@pytest.mark.parametrize("dimension", [16, 64])
+@pytest.mark.parametrize(
+    ("pattern", "dimension"), [("mix", 16), ("embed", 64), ("mix.weight|embed", 16)]
+)
 def test_products_are_unbiased_with_the_stated_error(pattern, dimension):
     model, seeds = Tiny(), 400
     sketch, _ = sketched(model, pattern, dimension)
