@@ -74,34 +74,23 @@ def test_what_a_sweep_leaves_open_a_user_may_say_for_all_jobs(
     dropped = {"SBATCH_PARTITION": "gpu", "SBATCH_REQUEUE": "0", "SLURM_ARRAY_TASK_ID": "3"}
     for name, value in (kept | dropped).items():
         monkeypatch.setenv(name, value)
-
-    def left(*options: list[str]) -> set[str]:
-        return (kept | dropped).keys() & jobs.environment(*options).keys()
-
-    assert left(["partition", "mem"]) == kept.keys()
-    assert left() == {"SLURM_CONF"}
+    said = jobs.environment(["partition", "mem"])
+    assert {name for name in kept | dropped if name in said} == kept.keys()
+    assert {name for name in kept | dropped if name in jobs.environment()} == {"SLURM_CONF"}
 
 
 def execution(**settings: object) -> Execution:
     return Execution.model_validate({"backend": "slurm", **settings})
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [({}, [1, 1, 1]), ({"array": 2}, [3]), ({"pack": 2}, [1, 2])],
-)
-def test_units_are_packed_as_the_plan_says(
-    planned: Callable[..., Plan],
-    run: RunDirectory,
-    settings: dict[str, object],
-    expected: list[int],
-) -> None:
+def test_units_are_packed_as_the_plan_says(planned: Callable[..., Plan], run: RunDirectory) -> None:
     plan = planned()
     run.write_spec(plan.spec)
     tasks = tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
-    found = packed(run, tasks, execution(**settings))
-    assert sorted(len(pack) for pack in found) == expected
-    assert sorted(one.key for pack in found for one in pack) == sorted(one.key for one in tasks)
+    for settings, sizes in [({}, [1, 1, 1]), ({"array": 2}, [3]), ({"pack": 2}, [1, 2])]:
+        found = packed(run, tasks, execution(**settings))
+        assert sorted(map(len, found)) == sizes
+        assert sorted(one.key for pack in found for one in pack) == sorted(t.key for t in tasks)
 
 
 def test_the_keys_of_execution_are_the_parameters_of_the_jobs() -> None:
