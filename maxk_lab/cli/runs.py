@@ -73,19 +73,17 @@ def planned(
             load_spec(sweep, overrides or [], seeds_shifted_by=shift_seeds, choice=choice)
         )
 
-    if not isinstance(spec, Path) or not is_bundle(spec):
-        plan = plan_of(spec)
-        return plan, RunDirectory(results / plan.spec.name)
-    bundle = Bundle(spec)
-    if not unpacked:
-        try:
-            return plan_of(bundle.spec_path), bundle
-        except SpecError as error:  # of a file that is gone by the time that this is read
-            places = {str(bundle.spec_path): f"{bundle.place}/{bundle.spec_path.name}"}
-            raise SpecError(
-                [replace(one, file=places.get(one.file, one.file)) for one in error.problems]
-            ) from None
-    plan = plan_of(unpack(bundle, results).spec_path)
+    if isinstance(spec, Path) and is_bundle(spec):
+        bundle = Bundle(spec)
+        if not unpacked:
+            try:
+                return plan_of(bundle.spec_path), bundle
+            except SpecError as error:  # of a file that is gone by the time that this is read
+                there, here = str(bundle.root), str(bundle.place)
+                problems = [replace(p, file=p.file.replace(there, here)) for p in error.problems]
+                raise SpecError(problems) from None
+        spec = unpack(bundle, results).spec_path
+    plan = plan_of(spec)
     return plan, RunDirectory(results / plan.spec.name)
 
 
