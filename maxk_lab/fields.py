@@ -5,7 +5,6 @@ Imports no torch.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
@@ -34,17 +33,6 @@ def distinct(values: tuple[Item, ...]) -> tuple[Item, ...]:
         listed = ", ".join(map(str, sorted(repeated)))  # type: ignore[type-var]
         raise ValueError(f"must be distinct, got {shortened(listed, LONGEST)} more than once")
     return values
-
-
-def matching(pattern: str, words: str) -> AfterValidator:
-    """Return the check of a text that is to match a whole pattern, which `words` say."""
-
-    def check(text: str) -> str:
-        if re.fullmatch(pattern, text) is None:
-            raise ValueError(f"{words}, got {shown(text)}")
-        return text
-
-    return AfterValidator(check)
 
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -182,9 +170,8 @@ def message(finding: Mapping[str, Any]) -> str:
         return str(context["error"])
     if kind == "too_short":
         least = context["min_length"]
-        if least == 1:
-            return "must not be empty"
-        return f"must have at least {least} entries, got {len(given)}"
+        many = f"must have at least {least} entries, got {len(given)}"
+        return "must not be empty" if least == 1 else many
     if kind == "literal_error":
         words = context["expected"].replace(" or ", ",").split(",")
         return one_of(given, [word.strip("' ") for word in words])

@@ -22,7 +22,6 @@ from maxk_lab.fields import (
     OneOrMore,
     Positive,
     WholeNumber,
-    matching,
     start_of,
     unknown_key,
 )
@@ -36,6 +35,7 @@ from maxk_lab.sweeps.spec.fields import (
     GradientMeasure,
     OrderedMeasure,
     Value,
+    matching,
 )
 from maxk_lab.sweeps.spec.source import Source, TreePath
 from maxk_lab.sweeps.studies import GRID_AXES, STUDIES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
@@ -11,6 +12,17 @@ from maxk_lab.errors import shown
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.fields import GroupSize, Model, NotNegative, OneOrMore, WholeNumber, distinct, one_of
 from maxk_lab.statistics.measures import claimable
+
+
+def matching(pattern: str, words: str) -> AfterValidator:
+    """Return the check of a text that is to match a whole pattern, which `words` say."""
+
+    def check(text: str) -> str:
+        if re.fullmatch(pattern, text) is None:
+            raise ValueError(f"{words}, got {shown(text)}")
+        return text
+
+    return AfterValidator(check)
 
 
 def _claimable_by(kind: str) -> AfterValidator:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from maxk_lab.errors import shown
-from maxk_lab.fields import Model, OneOrMore, matching, one_of
+from maxk_lab.fields import Model, OneOrMore, one_of
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweeps.spec.claims import AXES, settings_of
-from maxk_lab.sweeps.spec.fields import AnyStudy, GradientMeasure
+from maxk_lab.sweeps.spec.fields import AnyStudy, GradientMeasure, matching
 from maxk_lab.sweeps.spec.source import Source, TreePath
 
 _FILE_NAME = matching(

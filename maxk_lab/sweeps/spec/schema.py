@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, create_model
 
 from maxk_lab.errors import shown
-from maxk_lab.fields import Different, Model, OneOrMore, Seed, distinct, matching
+from maxk_lab.fields import Different, Model, OneOrMore, Seed, distinct
 from maxk_lab.sweeps.spec.claims import Claim
 from maxk_lab.sweeps.spec.execution import Execution
-from maxk_lab.sweeps.spec.fields import AnyStudy
+from maxk_lab.sweeps.spec.fields import AnyStudy, matching
 from maxk_lab.sweeps.spec.figures import Figure
 from maxk_lab.sweeps.studies import STUDIES
 
