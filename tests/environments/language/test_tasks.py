@@ -43,6 +43,7 @@ def test_the_edit_reward_is_graded_between_zero_and_one():
     given = ["321", "32", "0", "32104"]
     values = tasks.edit_similarity(["123"] * 4, given, **answers)
     assert values == pytest.approx([1.0, 2 / 3, 0.0, 3 / 5])
+    assert tasks.brevity(["123"] * 4, given, longest=[5] * 4) == pytest.approx([0.4, 0.6, 0.8, 0.0])
 
 
 @pytest.mark.parametrize("count", [2, 3, 16, 62])
