@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -65,13 +67,15 @@ class LabGroup(TyperGroup):
         name, _, rest = super().resolve_command(ctx, args)
         return name, name and load(name), rest
 
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        """Read the command line, for which Typer imports much."""
+        with _interrupted():
+            return super().make_context(*arguments, **settings)
+
     def invoke(self, ctx: Any) -> Any:
         """Import and run the verb."""
-        try:
+        with _interrupted():
             return super().invoke(ctx)
-        except KeyboardInterrupt:  # Typer ends then without a word
-            say("Interrupted")
-            raise
 
     def main(self, *arguments: Any, **settings: Any) -> Any:
         """Run the program, and end the process."""
@@ -83,6 +87,16 @@ class LabGroup(TyperGroup):
                 raise
             complain(line)
             sys.exit(MISTAKE)
+
+
+@contextmanager
+def _interrupted() -> Iterator[None]:
+    """Say at Ctrl-C that it came: Typer ends then without a word."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("Interrupted")
+        raise
 
 
 def load(name: str) -> Any:

@@ -18,7 +18,13 @@ from .conftest import PROGRAM
 
 
 @pytest.mark.parametrize(
-    "early", ["installed.close_current_folder", "cli.application.load", "cli.verbs.list.tell"]
+    "early",
+    [
+        "installed.close_current_folder",
+        "cli.application.LabGroup.parse_args",
+        "cli.application.load",
+        "cli.verbs.list.tell",
+    ],
 )
 def test_ctrl_c_before_a_run_is_there_is_a_word_and_no_traceback(
     early: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
