@@ -16,6 +16,7 @@ from pathlib import Path
 from attacked_runs import (
     FILE,
     SECONDS_TO_END,
+    before_program,
     complaints,
     differences,
     finishing,
@@ -90,7 +91,7 @@ def impatient(launched: Launched, dice: random.Random) -> None:
 
 MOMENTS: list[Moment] = [starting, working, recording, writing]
 # Each with the exit codes that it may end with; 0 where the run was at its end already. Before the
-# program has begun, a signal is Python's: it ends with the signal.
+# program has begun, a signal is Python's: it ends with the signal, or says that it could not start.
 KILLED = {0, -signal.SIGKILL}
 TERMINATED, HUNG_UP, STRUCK = (
     {0, INTERRUPTED, -number} for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -136,7 +137,7 @@ def judged(
 ) -> Iterator[str]:
     """Yield what is wrong with the end of a run, and with the cells that it leaves."""
     code = launched.process.returncode
-    if code not in codes:
+    if code not in codes and not before_program(launched.err):
         yield f"exit code: {code}, not one of {sorted(codes)}: {launched.err[-3000:]}"
     # Before the first worker there is nothing to go on with.
     words = f"maxk-lab run {FILE}" if re.search(r"\d/\d+ cells", launched.err) else "Interrupted"
