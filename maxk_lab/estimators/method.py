@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import did_you_mean
@@ -130,11 +130,11 @@ class Method:
     def catalogue_order(self) -> tuple[int, int, str]:
         """The places of both in the catalogue, then their spellings: a key to sort by."""
         estimators, baselines = ESTIMATORS.names(), BASELINES.names()
-        own, base = self.estimator.row.name, self.baseline.row.name
+        estimator, baseline = self.estimator.row.name, self.baseline.row.name
         return (
             # The user's own come last.
-            estimators.index(own) if own in estimators else len(estimators),
-            baselines.index(base) if base in baselines else len(baselines),
+            estimators.index(estimator) if estimator in estimators else len(estimators),
+            baselines.index(baseline) if baseline in baselines else len(baselines),
             f"{self.estimator.name} {self.baseline.name}",
         )
 
@@ -240,16 +240,12 @@ class Method:
             numbers["objective"] = None if self.objective.is_max else self.objective
         if self.fit is None:
             numbers |= base.params
-
-        def of_baseline(rewards: Tensor, k: int) -> Tensor:
-            return base.row.weights(rewards, k, **numbers)
-
         if chosen.row.has_objective:
-            weights = of_baseline(values, self.k)
+            weights = base.row.weights(values, self.k, **numbers)
         else:
-            options["baseline_weights"] = of_baseline
-            own = {name: option for name, option in options.items() if name in chosen.row.takes}
-            weights = chosen.row.function(values, self.k, **chosen.params, **own)
+            options["baseline_weights"] = partial(base.row.weights, **numbers)
+            taken = {name: option for name, option in options.items() if name in chosen.row.takes}
+            weights = chosen.row.function(values, self.k, **chosen.params, **taken)
         weights = weights.to(gaps.result_dtype(rewards))
         if min_gap_scale is not None:
             weights = _over_gap(weights, rewards, min_gap_scale)
