@@ -1,4 +1,4 @@
-"""The best symmetric baseline, where all trajectories are listed.
+"""The best symmetric baseline, `joint_optimum`, where all trajectories are listed.
 
 Symmetric leave-one-out baselines b_i are any function of the multiset of the n − 1 other
 trajectories, as every unbiased baseline of the catalogue is: the best leaves the lowest variance.
@@ -44,9 +44,10 @@ class JointOptimum:
     def weights(self, rewards: Tensor, rows: Tensor) -> Tensor:
         """Return the weights [S, n] of groups by rewards and outcomes, [S, n] in any order."""
         plain = advantages(rewards, baseline=plain_baseline(self.n, self.k), k=self.k)
-        places = _places(self.kinds, self.n - 1)
-        keys = places.keys[rows]
-        return plain - self.values[places(keys.sum(1, keepdim=True) - keys)]
+        index = _index(self.kinds, self.n - 1)
+        keys = index.keys[rows]
+        # The key of a multiset is the sum of those of its outcomes: that of a group less one's own.
+        return plain - self.values[index.positions(keys.sum(1, keepdim=True) - keys)]
 
 
 def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) -> JointOptimum:
@@ -75,24 +76,26 @@ def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) 
     members, log_count = multisets(kinds, n - 1)
     chance = (log_count + outcomes.probabilities.log()[members].sum(1)).exp()
     right = _right_side(outcomes, members, n, k)
-    # m − a + c is reached by way of the multisets of n − 2 that m − a is of.
-    norm = float(outcomes.probabilities @ outcomes.gram.diagonal())
-    pull = outcomes.probabilities.unsqueeze(1) * outcomes.gram
+    mean_square = float(outcomes.probabilities @ outcomes.gram.diagonal())  # E‖ψ‖²
+    weighted_gram = outcomes.probabilities.unsqueeze(1) * outcomes.gram  # p_c ⟨ψ_c, ψ_a⟩, [c, a]
+    # With `rest` = m − a, a multiset of n − 2, both m and m − a + c are rest and one outcome more:
+    # `grown` [rest, c] says where that is listed, and `counts` [rest, a] is m_a.
     rest, _ = multisets(kinds, n - 2)
-    places = _places(kinds, n - 1)
-    grown = places(places.keys[rest].sum(1, keepdim=True) + places.keys)
-    times = torch.stack([(rest == a).sum(1) + 1 for a in range(kinds)], 1).double()
+    index = _index(kinds, n - 1)
+    grown = index.positions(index.keys[rest].sum(1, keepdim=True) + index.keys)
+    counts = torch.stack([(rest == a).sum(1) + 1 for a in range(kinds)], 1).double()
     # The system is symmetric in the inner product weighted by the chances of the multisets: of
     # √chance b it is symmetric in the plain one.
     root = chance.clamp(min=LEAST_CHANCE).sqrt()
 
-    def scaled(values: np.ndarray) -> np.ndarray:
+    def left_side(values: np.ndarray) -> np.ndarray:
         b = torch.from_numpy(values.ravel()) / root
-        pulled = times * (b[grown] @ pull)
-        return (root * (norm * b).index_add_(0, grown.flatten(), pulled.flatten())).numpy()
+        of_others = counts * (b[grown] @ weighted_gram)
+        sums = (mean_square * b).index_add_(0, grown.flatten(), of_others.flatten())
+        return (root * sums).numpy()
 
     solution, _ = cg(
-        LinearOperator((unknowns, unknowns), scaled, dtype=np.float64),
+        LinearOperator((unknowns, unknowns), left_side, dtype=np.float64),
         (root * right).numpy(),
         rtol=LEAST_RESIDUAL,
         maxiter=MOST_STEPS,
@@ -105,12 +108,12 @@ def _right_side(outcomes: Outcomes, members: Tensor, n: int, k: int) -> Tensor:
     p, kinds = outcomes.probabilities, len(outcomes.probabilities)
     parts = []
     for others in torch.split(members, max(1, CHUNK_ELEMENTS // (kinds * n))):
-        own = torch.arange(kinds).view(1, -1, 1).expand(len(others), -1, 1)
-        rows = torch.cat([own, others.unsqueeze(1).expand(-1, kinds, -1)], 2)
+        first = torch.arange(kinds).view(1, -1, 1).expand(len(others), -1, 1)
+        rows = torch.cat([first, others.unsqueeze(1).expand(-1, kinds, -1)], 2)
         weights = advantages(
             outcomes.rewards[rows], estimator="maxk", baseline=plain_baseline(n, k), k=k
         )
-        products = (weights * outcomes.gram[own.expand_as(rows), rows]).sum(2)
+        products = (weights * outcomes.gram[first.expand_as(rows), rows]).sum(2)
         parts.append(products @ p)
     return torch.cat(parts)
 
@@ -120,8 +123,8 @@ def plain_baseline(n: int, k: int) -> str:
     return "centred" if k < n else "subloo"
 
 
-class _Places:
-    """Where `multisets(kinds, size)` lists each multiset, by the sums of keys of its classes.
+class _MultisetIndex:
+    """The position of each multiset in `multisets(kinds, size)`, by the sum of its members' keys.
 
     A key is a random 62-bit number, and sums wrap around; no two multisets share a sum.
     """
@@ -131,14 +134,15 @@ class _Places:
         for seed in count():
             generator = torch.Generator().manual_seed(seed)
             self.keys = torch.randint(2**62, (kinds,), generator=generator)
-            self._sums, self._places = self.keys[members].sum(1).sort()
+            self._sums, self._positions = self.keys[members].sum(1).sort()
             if bool((self._sums.diff() > 0).all()):
                 return
 
-    def __call__(self, sums: Tensor) -> Tensor:
-        return self._places[torch.searchsorted(self._sums, sums)]
+    def positions(self, sums: Tensor) -> Tensor:
+        """The positions of the multisets with these sums of keys."""
+        return self._positions[torch.searchsorted(self._sums, sums)]
 
 
 @lru_cache(maxsize=2)
-def _places(kinds: int, size: int) -> _Places:
-    return _Places(kinds, size)
+def _index(kinds: int, size: int) -> _MultisetIndex:
+    return _MultisetIndex(kinds, size)
