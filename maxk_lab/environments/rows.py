@@ -186,8 +186,8 @@ class EnvironmentRow(Row):
         return "; ".join(filter(None, (*self.problems(parameters), of_policy))) or None
 
 
-def of_attention(settings: Mapping[str, Any], nodes: float, decisions: float) -> Footprint:
-    """Return that of the attention model where it chooses among so many nodes, so many times.
+def attention_footprint(settings: Mapping[str, Any], nodes: float, decisions: float) -> Footprint:
+    """The memory of the attention model where it chooses among so many nodes, so many times.
 
     A decision has the attention of every head to every node, and logits, log-probabilities and
     probabilities of them; those of a trajectory that is taught are all kept. An instance has
@@ -204,8 +204,8 @@ def of_attention(settings: Mapping[str, Any], nodes: float, decisions: float) ->
     )
 
 
-def of_transformer(settings: Mapping[str, Any], length: float) -> Footprint:
-    """Return that of the small transformer on rows of this length, read whole by teacher forcing.
+def transformer_footprint(settings: Mapping[str, Any], length: float) -> Footprint:
+    """The memory of the small transformer on rows of this length, read whole by teacher forcing.
 
     Every head has a square of attention, of which a backward pass needs that of all layers.
     """

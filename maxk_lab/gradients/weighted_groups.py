@@ -1,4 +1,7 @@
-"""Measures of single groups of n and their means: how few samples carry the weight, if any."""
+"""What enumerated and sampled cells share: the measures and values of groups, and the record.
+
+Measures of single groups say, for one, how few samples carry the weight.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class WeightedGroups:
     def measures(self) -> dict[str, Tensor]:
         """The measures that the catalogue counts in single groups, by name: [...] each.
 
-        A bool tells of which groups something is true; a number is NaN for groups without one.
+        They are bools, true of some groups, or numbers, NaN for groups without one.
         """
         rows = [row for row in measures_of("gradient") if row.source == "groups"]
         return {row.name: load(row.implementation)(self) for row in rows}
@@ -43,11 +46,11 @@ def concentration(groups: WeightedGroups) -> Tensor:
     return share.square().sum(-1) / share.sum(-1).square()
 
 
-def value_estimates(wanted: Objective, rewards: Tensor, ratios: Tensor | None) -> Tensor:
+def value_estimates(objective: Objective, rewards: Tensor, ratios: Tensor | None) -> Tensor:
     """The objective's unbiased estimates from groups [..., n], with ratios where these count."""
     if ratios is None:
-        return objective_estimate(rewards, wanted)
-    return off_policy_value(rewards, ratios, wanted.k)
+        return objective_estimate(rewards, objective)
+    return off_policy_value(rewards, ratios, objective.k)
 
 
 def cell_record(units: Units, *, coefficients: list[Any] | None, **rest: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The columns of reports that no record has: what follows from several records, and its words."""
+"""Heading and meaning of the columns of reports that follow from several records."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from functools import cache
 
 @dataclass(frozen=True)
 class Described:
-    """A column of a report: its heading, empty in CSV and JSON only, its meaning and its table.
+    """A column of a report: its heading, meaning, and the table, `group`, that it stands in.
 
-    `words` says that it holds words, `first` that a page shows it at first.
+    Without a heading it is in CSV and JSON only. `words` says that it holds words, not numbers, and
+    `first` that a page shows it at first.
     """
 
     name: str
@@ -25,7 +26,7 @@ class Described:
 
 
 # Table → its columns: a pattern of names (of trainings they hold a K or a way of decoding), the
-# heading with the parts of the name, and the meaning.
+# heading, with the groups of the pattern, and the meaning.
 _TABLES: Mapping[str, Sequence[tuple[str, str, str]]] = {
     "": (
         ("parameter", "", "the parameter of the policy along which the objective is computed"),

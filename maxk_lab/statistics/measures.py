@@ -15,7 +15,7 @@ from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 from maxk_lab.statistics.columns import Described as Described
 from maxk_lab.statistics.columns import column
 
-# These stay, and their trajectories are random; or they are random themselves.
+# What an interval is about: these fixed instances, whose trajectories are random, or new ones.
 Question = Literal["these instances", "instances like these"]
 THESE: Question = "these instances"
 LIKE_THESE: Question = "instances like these"
@@ -99,6 +99,7 @@ def _row(
     implementation: str = "",
     **more: Any,
 ) -> MeasureRow:
+    """A row; in this order: name and formula, heading, unit, path of the implementation."""
     return MeasureRow(
         name=name,
         meaning=meaning,
@@ -260,8 +261,8 @@ def measures_of(study: str) -> tuple[MeasureRow, ...]:
 
 def described(name: str) -> Described | None:
     """Return heading, meaning and group of a column of a report; None where it has neither."""
-    if (found := column(name)) is not None or name not in MEASURES.names():
-        return found
+    if (derived := column(name)) is not None or name not in MEASURES.names():
+        return derived
     row = MEASURES.get(name)
     heading = row.heading if row.group else ""
     return Described(name, heading, row.meaning, row.group, row.unit, first=row.group == "variance")

@@ -78,7 +78,7 @@ class Trainer:
         """
         settings = one_step.settings
         check(settings, one_step.weighting)
-        _ = one_step.drawn_from
+        _ = one_step.drawn_from  # refuses forced starts where there are none
         policy.to(resolve_device(settings.device, one_step.environment))
         optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate)
         needs_anchor = settings.kl.place != "none"
@@ -198,8 +198,8 @@ def train(
         step = trainer.steps
         last = step >= settings.steps
         if evaluate and step in evaluated and step not in [e.step for e in trainer.evaluations]:
-            found = evaluate(trainer.policy, step)
-            trainer.evaluations.append(HeldOutRewards(step, trainer.seconds, *found))
+            rewards, ways = evaluate(trainer.policy, step)
+            trainer.evaluations.append(HeldOutRewards(step, trainer.seconds, rewards, ways))
         if snapshot is not None and step in settings.snapshots:
             trainer.keep_policy(snapshot(step))
         if checkpoint is not None and (last or step % settings.checkpoint_every == 0):

@@ -20,7 +20,7 @@ from maxk_lab.environments.language.tasks import (
     can_be_split,
     symbols_of,
 )
-from maxk_lab.environments.rows import EnvironmentRow, Footprint, of_transformer
+from maxk_lab.environments.rows import EnvironmentRow, Footprint, transformer_footprint
 from maxk_lab.errors import LabError, shown
 from maxk_lab.policies.catalogue import POLICIES, OwnOrPretrainedSettings, PolicyRow
 from maxk_lab.settings import File, Numbers, Settings, Texts, number, setting
@@ -83,7 +83,7 @@ class LanguageRow(ScoredRow):
         length = float(settings["prompt_length"] + settings["max_length"])
         if settings.get("pretrained"):
             return Footprint(instance=length, sampled=8 * length, taught=8 * length)
-        return of_transformer(settings, length)
+        return transformer_footprint(settings, length)
 
     def reward_names(self, parameters: Mapping[str, Any]) -> list[str]:
         return list(parameters["rewards"]) or [TASKS.get(parameters["task"]).reward]
@@ -169,9 +169,9 @@ def read_prompts(path: str | Path, prompt: str) -> list[dict[str, Any]]:
     keys = [set(line) for line in lines]
     if not lines:
         raise LabError(f"{path} has no prompts")
-    for number, own in enumerate(keys, start=1):
-        if own != keys[0]:
-            names = ", ".join(sorted(own ^ keys[0]))
+    for number, line in enumerate(keys, start=1):
+        if line != keys[0]:
+            names = ", ".join(sorted(line ^ keys[0]))
             raise LabError(f"{path}: prompt {number} and the first differ in the keys {names}")
     return lines
 

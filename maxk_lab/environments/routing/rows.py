@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import create_model
 
 from maxk_lab.environments.functions import check_function
-from maxk_lab.environments.rows import EnvironmentRow, FileFormat, Footprint, of_attention
+from maxk_lab.environments.rows import EnvironmentRow, FileFormat, Footprint, attention_footprint
 from maxk_lab.errors import LabError
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, Range
 from maxk_lab.settings import Settings, number, setting
@@ -73,7 +73,7 @@ class RoutingRow(EnvironmentRow):
 
     def footprint(self, settings: Mapping[str, Any]) -> Footprint:
         nodes = float(settings[self.size_parameter])
-        return of_attention(settings, nodes, self.decisions(settings))
+        return attention_footprint(settings, nodes, self.decisions(settings))
 
     def reward_range(self, parameters: Mapping[str, Any]) -> Range:
         return ANYWHERE if parameters.get("env") else self.rewards_within
