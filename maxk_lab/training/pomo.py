@@ -46,14 +46,14 @@ class PomoSettings(Model):
     @classmethod
     def split(cls, options: Mapping[str, Any], baseline: str | None) -> tuple[Self, dict[str, Any]]:
         """Return the settings among the options of a model, checked, and its other options."""
-        given = {name: options[name] for name in cls.model_fields if name in options}
-        row = choose_estimator(given.get("estimator", "maxk")).row
+        ours = {name: options[name] for name in cls.model_fields if name in options}
+        row = choose_estimator(ours.get("estimator", "maxk")).row
         if baseline is None or (baseline == "shared" and not row.takes_baseline):
             baseline = row.default_baseline
         name = choose_baseline("group_mean" if baseline == "shared" else baseline).name
-        settings = cls.from_mapping(given | {"baseline": name})
+        settings = cls.from_mapping(ours | {"baseline": name})
         settings.check()
-        return settings, {name: one for name, one in options.items() if name not in given}
+        return settings, {name: value for name, value in options.items() if name not in ours}
 
     def method(self, k: int, n: int) -> Method:
         """Return the estimator with its baseline at K; Leader Reward has none, so one up to n."""
@@ -232,7 +232,8 @@ class MaxKPOMO(MaxKSampling, POMO):  # type: ignore[misc]  # RL4CO has no types
                               optimisation step (`KScheduleSettings`)
         entropy_bonus         times the mean over trajectories of the entropies summed over their
                               steps, added to what is maximised
-        weight_normalization, min_gap_scale, stable_sort   as in `maxk_lab.estimators.advantages`
+        weight_normalization, min_gap_scale   as in `maxk_lab.estimators.advantages`
+        stable_sort           understood and without effect: tied rewards get equal weights anyway
         val_samples           how many i.i.d. samples of each instance validation and test draw
 
     `reward_scale` is RL4CO's and scales the advantages n w. Validation and test log `max@1`,
