@@ -127,11 +127,11 @@ def _row_of(
             if (reason := function.refusal(rewards.shape[-1], k)) is not None:
                 raise LabError(reason)
             function = function.function
-        given = torch.as_tensor(function(rewards, k), device=rewards.device)
-        if given.shape != rewards.shape:
-            shapes = f"{list(given.shape)} for rewards of shape {list(rewards.shape)}"
+        values = torch.as_tensor(function(rewards, k), device=rewards.device)
+        if values.shape != rewards.shape:
+            shapes = f"{list(values.shape)} for rewards of shape {list(rewards.shape)}"
             raise LabError(f"{name} gives shape {shapes}")
-        return given
+        return values
 
     facts |= {"meaning": meaning or name, "implementation": name, "function": weights}
     return kind(name=name, **facts)

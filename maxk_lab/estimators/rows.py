@@ -174,9 +174,9 @@ class BaselineRow(MethodRow):
         if "coefficients" not in values:
             return gaps.apply_rule(self.function(rewards.shape[-1], k, **values), rewards)
         start, *directions = self._family(rewards.shape[-1], k)
-        own = values["coefficients"].split(1, -1)
+        fitted = values["coefficients"].split(1, -1)
         # What is the same for all samples is added to the rule, before anything is rounded.
-        level = sum(c * move.constant for c, move in zip(own, directions, strict=True))
+        level = sum(c * move.constant for c, move in zip(fitted, directions, strict=True))
         moves = [replace(move, constant=0.0) for move in directions]
         terms = gaps.apply_rules([start + level, *moves], rewards)
         weights = terms[..., 0] + (terms[..., 1:] * values["coefficients"].unsqueeze(-2)).sum(-1)

@@ -50,11 +50,11 @@ class PretrainedPolicy(nn.Module):
 
         The memory is that of `copies` of each row, one after the other.
         """
-        found = self.model(input_ids=tokens, past_key_values=memory, use_cache=True)
-        memory = found.past_key_values
+        output = self.model(input_ids=tokens, past_key_values=memory, use_cache=True)
+        memory = output.past_key_values
         if copies > 1:
             memory.batch_repeat_interleave(copies)
-        return self._writable(found.logits), memory
+        return self._writable(output.logits), memory
 
     def _writable(self, logits: Tensor) -> Tensor:
         separator = torch.tensor(self.separator, dtype=torch.long, device=logits.device)

@@ -101,7 +101,7 @@ class CausalTransformer(nn.Module):
         for number, block in enumerate(self.blocks):
             x, (keys, values) = block(x, blocked, None if memory is None else memory[number])
             if copies > 1:
-                keys, values = (kept.repeat_interleave(copies, 0) for kept in (keys, values))
+                keys, values = (one.repeat_interleave(copies, 0) for one in (keys, values))
             extended.append((keys, values))
         return self.head(self.norm(x)), extended
 

@@ -108,11 +108,11 @@ def bias_verdicts(
     verdicts: dict[Key, BiasVerdict] = {}
     tests: dict[Key, _Tested] = {}
     for key, units in units_by_key.items():
-        found = _tested(units)
-        if isinstance(found, BiasVerdict):
-            verdicts[key] = found
+        tested = _tested(units)
+        if isinstance(tested, BiasVerdict):
+            verdicts[key] = tested
         else:
-            tests[key] = found
+            tests[key] = tested
     family = Family("bias", len(tests), alpha, "holm")
     adjusted = family.adjusted({key: test.p_value for key, test in tests.items()})
     for key, test in tests.items():
@@ -127,14 +127,14 @@ def _tested(units: Units) -> _Tested | BiasVerdict:
     if np.isnan(units.truth).any() or np.isnan(units.inner).any():
         return BiasVerdict("undefined", reason="no gradient to judge against")
     if all(
-        np.allclose(own, units.truth, rtol=_ROUNDING, atol=0)
-        for own in (units.inner, units.mean_square)
+        np.allclose(moment, units.truth, rtol=_ROUNDING, atol=0)
+        for moment in (units.inner, units.mean_square)
     ):
         return BiasVerdict("reference", reason="the others are judged against this estimator")
-    found, stratum = units.deviations, units.stratum
-    if found is None or min(found.along.freedom, found.anywhere.freedom) < 1:
+    deviations, stratum = units.deviations, units.stratum
+    if deviations is None or min(deviations.along.freedom, deviations.anywhere.freedom) < 1:
         return BiasVerdict("undefined", reason="fewer than three groups an instance: no test")
-    tested = found.along.variance > 0
+    tested = deviations.along.variance > 0
     if not tested.any():
         return BiasVerdict("undefined", reason="no instance has an error to test a bias with")
     if not norm_is_known(units):
@@ -145,23 +145,23 @@ def _tested(units: Units) -> _Tested | BiasVerdict:
     norm, tested_norm = stratified_mean(np.stack([units.truth, tested * units.truth]), stratum)
 
     def corrected(*p_values: Array) -> Array:
-        smallest, number = np.minimum.reduce(p_values), max(1, found.trusted.sum())
-        each: Array = np.where(found.trusted, smallest * number, 1.0)
+        smallest, number = np.minimum.reduce(p_values), max(1, deviations.trusted.sum())
+        each: Array = np.where(deviations.trusted, smallest * number, 1.0)
         return each
 
-    along, anywhere = found.along.spread(stratum), found.anywhere.spread(stratum)
+    along, anywhere = deviations.along.spread(stratum), deviations.anywhere.spread(stratum)
     by_instance = corrected(
-        found.along.p_values(two_sided=True), found.anywhere.p_values(two_sided=False)
+        deviations.along.p_values(two_sided=True), deviations.anywhere.p_values(two_sided=False)
     )
     least = min(along.p_apart(), anywhere.p_above(), float(by_instance.min()))
-    beside = float(corrected(found.beside.p_values(two_sided=False)).min())
+    beside = float(corrected(deviations.beside.p_values(two_sided=False)).min())
     squared = tangent(of_moments("squared_bias"), units.sample.these.means)
     return _Tested(
         units,
-        found,
+        deviations,
         p_value=min(1.0, TESTS * least),
         by_instance=by_instance,
-        p_beside=min(found.beside.spread(stratum).p_above(), beside),
+        p_beside=min(deviations.beside.spread(stratum).p_above(), beside),
         along=along,
         squared=replace(units.sample.these.spread(squared.slopes), mean=squared.value),
         norm=float(norm),
@@ -202,9 +202,9 @@ def _detectable(test: _Tested, tail: float) -> float:
     """
     deviation = test.deviations.along
     parts = stratum_weights(test.units.stratum) ** 2 * deviation.variance
-    known = np.maximum(np.minimum(deviation.freedom, 2 * deviation.carrying), 1.0)
-    v = float((2 * parts**2 / known).sum() / parts.sum() ** 2)
-    w = float((6 * parts**3 / (known * (deviation.freedom + 1))).sum() / parts.sum() ** 3)
+    freedom = np.maximum(np.minimum(deviation.freedom, 2 * deviation.carrying), 1.0)
+    v = float((2 * parts**2 / freedom).sum() / parts.sum() ** 2)
+    w = float((6 * parts**3 / (freedom * (deviation.freedom + 1))).sum() / parts.sum() ** 3)
     t, z = max(test.along.reach(tail)), float(scipy.special.ndtri(AIMED))
     # The c that solves (c − t)² = z² (1 + (c² + t²) v/4 + 2 w (t²/3)²).
     share = z**2 * v / 4

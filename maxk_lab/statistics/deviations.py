@@ -24,8 +24,8 @@ _PARTS = ("along", "anywhere", "beside")
 
 def rounded(values: Array) -> Array:
     """The numbers to `DIGITS` digits, each."""
-    found = [float(f"{value:.{DIGITS}g}") for value in values.ravel().tolist()]
-    return np.reshape(found, values.shape)
+    numbers = [float(f"{value:.{DIGITS}g}") for value in values.ravel().tolist()]
+    return np.reshape(numbers, values.shape)
 
 
 def plain(values: Array) -> Numbers:
@@ -106,18 +106,18 @@ class Deviation:
     @property
     def carried(self) -> NDArray[np.bool_]:
         """The instances whose error is not 0 and has enough blocks behind it."""
-        found: NDArray[np.bool_] = self.variance > 0
-        return found & (self.carrying >= min(CARRYING, self.freedom / 2))
+        positive: NDArray[np.bool_] = self.variance > 0
+        return positive & (self.carrying >= min(CARRYING, self.freedom / 2))
 
     def p_values(self, *, two_sided: bool) -> Array:
         """The p-value of every instance; 1 where too few blocks carry its error to trust it."""
-        found = np.ones(len(self.mean))
+        p_values = np.ones(len(self.mean))
         for i in np.flatnonzero(self.carried):
             error = math.sqrt(self.variance[i])
             skewness = float(self.third[i]) / error**3
             spread = Spread(float(self.mean[i]), error, skewness, self.freedom)
-            found[i] = spread.p_apart() if two_sided else spread.p_above()
-        return found
+            p_values[i] = spread.p_apart() if two_sided else spread.p_above()
+        return p_values
 
     def spread(self, stratum: Stratum) -> Spread:
         """The spread of the mean over instances that stay."""
@@ -173,9 +173,9 @@ class Deviations:
 
     def as_record(self) -> dict[str, Any]:
         """Return what `from_record` reads."""
-        found: dict[str, Any] = {}
+        record: dict[str, Any] = {}
         for part in _PARTS:
             one: Deviation = getattr(self, part)
             columns = {name: plain(rounded(getattr(one, name))) for name in _COLUMNS}
-            found[part] = columns | {"freedom": one.freedom}
-        return found | {"trusted": self.trusted.tolist()}
+            record[part] = columns | {"freedom": one.freedom}
+        return record | {"trusted": self.trusted.tolist()}

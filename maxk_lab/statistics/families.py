@@ -44,8 +44,8 @@ class Family:
         assert len(p_values) == self.size
         ordered = sorted(p_values, key=lambda key: p_values[key])
         steps = [(len(ordered) - place) * p_values[key] for place, key in enumerate(ordered)]
-        found = np.minimum(np.maximum.accumulate(steps), 1.0) if steps else np.array([])
-        return dict(zip(ordered, found.tolist(), strict=True))
+        rising = np.minimum(np.maximum.accumulate(steps), 1.0) if steps else np.array([])
+        return dict(zip(ordered, rising.tolist(), strict=True))
 
 
 @dataclass(frozen=True)

@@ -70,9 +70,9 @@ def interval(
     `reason` says so. An upper end is infinite where what it is divided by cannot be told from zero.
     """
     row = MEASURES.get(measure)
-    asked = question or row.question
+    wanted = question or row.question
     if row.of_units:
-        return _of_units(units, row, asked, level)
+        return _of_units(units, row, wanted, level)
     columns = units.columns()
     if np.isnan(columns[:2]).any():
         return undefined(level, "the second moments were not measured")
@@ -84,26 +84,26 @@ def interval(
         if name in _NORMS and not norm_is_known(units, name):
             return undefined(level, _NORMS[name])
     if row.inverse_of:
-        return _inverse(interval(units, row.inverse_of, level=level, question=asked))
-    found = quotient(units.sample, quotient_of(row), asked, level)
-    return found.mapped(row.range.clamped) if found.known else found
+        return _inverse(interval(units, row.inverse_of, level=level, question=wanted))
+    answer = quotient(units.sample, quotient_of(row), wanted, level)
+    return answer.mapped(row.range.clamped) if answer.known else answer
 
 
 def quotient(
-    sample: Sample, functions: tuple[Function, Function], asked: Question, level: float
+    sample: Sample, functions: tuple[Function, Function], wanted: Question, level: float
 ) -> Interval:
-    """The quotient of two functions of the means of a sample: an answer to what is `asked`.
+    """The quotient of two functions of the means of a sample: an answer to what is `wanted`.
 
     Where these instances say nothing of others the interval is about these, with the reason.
     """
     means = stratified_mean(sample.values, sample.stratum)
     top, bottom = (tangent(function, means) for function in functions)
-    reason = too_few_for(sample, top, bottom) if asked == LIKE_THESE else ""
-    about_these = asked == THESE or bool(reason)
-    found = ratio(sample.these if about_these else sample.others, top, bottom, level)
-    if math.isnan(found.value):
-        return found
-    return replace(found, reason=both_reasons(reason, found.reason))
+    reason = too_few_for(sample, top, bottom) if wanted == LIKE_THESE else ""
+    about_these = wanted == THESE or bool(reason)
+    answer = ratio(sample.these if about_these else sample.others, top, bottom, level)
+    if math.isnan(answer.value):
+        return answer
+    return replace(answer, reason=both_reasons(reason, answer.reason))
 
 
 def both_reasons(*reasons: str) -> str:
@@ -122,12 +122,12 @@ def norm_is_known(units: Units, name: str = "truth") -> bool:
     return bool(spread.ends(DEFINED_LEVEL)[0] > 0)
 
 
-def _inverse(found: Interval) -> Interval:
+def _inverse(of: Interval) -> Interval:
     """1 over a number that is not negative: infinite at the upper end where that reaches 0."""
-    if not found.value > 0:
-        return undefined(found.level, "the mean gradient cannot be told from zero")
-    low, high = (1 / end if end > 0 else math.inf for end in (found.high, found.low))
-    return replace(found, value=1 / found.value, low=low, high=high)
+    if not of.value > 0:
+        return undefined(of.level, "the mean gradient cannot be told from zero")
+    low, high = (1 / end if end > 0 else math.inf for end in (of.high, of.low))
+    return replace(of, value=1 / of.value, low=low, high=high)
 
 
 def too_few_for(sample: Sample, *parts: Tangent) -> str:
@@ -177,8 +177,8 @@ def _tail_may_be_missing(values: Array, noise: Array, stratum: Stratum) -> str:
         far[those] = logs - np.median(logs) if len(logs) else 0.0
     # The upper half alone: values next to 0 say nothing of the largest.
     above, half = far > 0, max(1, int(positive.sum()) // 2)
-    own = np.minimum(noise[above] / values[above] ** 2, 1.0)
-    variance = max(float((far[above] ** 2).sum() - own.sum()) / half, 0.0)
+    noises = np.minimum(noise[above] / values[above] ** 2, 1.0)
+    variance = max(float((far[above] ** 2).sum() - noises.sum()) / half, 0.0)
     most = variance * half / chdtri(half, CONFIDENCE)
     if len(values) * math.exp(-most) >= LEAST_EXPECTED:
         return ""
@@ -186,22 +186,22 @@ def _tail_may_be_missing(values: Array, noise: Array, stratum: Stratum) -> str:
     return f"the larger instances differ so much ({spread}) that still larger ones may be missing"
 
 
-def _of_units(units: Units, row: MeasureRow, asked: Question, level: float) -> Interval:
+def _of_units(units: Units, row: MeasureRow, wanted: Question, level: float) -> Interval:
     """The mean of a measure over the units that have it."""
     if row.name not in units.measures:
         return undefined(level, "not measured")
     errors = units.errors.get(row.name, np.full(len(units.m2), np.nan))
-    known = ~np.isnan(units.measures[row.name])
+    valued = ~np.isnan(units.measures[row.name])
     (values,), stratum = units.defined(row.name)
     if not len(values):
         return undefined(level, "undefined on every resampling unit of a stratum")
-    if row.rate and units.groups and known.all() and np.ptp(values) == 0 and values[0] in (0, 1):
+    if row.rate and units.groups and valued.all() and np.ptp(values) == 0 and values[0] in (0, 1):
         low, high = clopper_pearson(values[0] * units.groups, units.groups, level)
         return Interval(float(values[0]), low, high, level, question=THESE)
-    if units.tolerance is not None and asked == THESE:
+    if units.tolerance is not None and wanted == THESE:
         return _exactly(values, stratum, level)
     reason = ""
-    if asked == LIKE_THESE:
+    if wanted == LIKE_THESE:
         reason = _too_few(stratum)
         if not reason and row.range.low >= 0:
             reason = _not_carried(effective_number(values), len(values))
@@ -209,15 +209,15 @@ def _of_units(units: Units, row: MeasureRow, asked: Question, level: float) -> I
                 reason = _tail_may_be_missing(values, np.zeros_like(values), stratum)
         if reason and units.tolerance is not None:
             return replace(_exactly(values, stratum, level), reason=reason)
-    if asked == THESE or reason:
-        parts = (stratum_weights(stratum) * errors[known])[np.newaxis, :, np.newaxis]
+    if wanted == THESE or reason:
+        parts = (stratum_weights(stratum) * errors[valued])[np.newaxis, :, np.newaxis]
         freedom = MOST_FREEDOM if units.within is None else units.within.shape[2] - 1
         mean = stratified_mean(values[np.newaxis], stratum)
         estimate = Estimate(mean, parts, np.zeros(len(values)), freedom, THESE)
     else:
         estimate = over_instances(values[np.newaxis], stratum)
-    found = _of_spread(estimate.spread(np.ones(1)), row, level)
-    return replace(found, question=estimate.question, reason=both_reasons(reason, found.reason))
+    answer = _of_spread(estimate.spread(np.ones(1)), row, level)
+    return replace(answer, question=estimate.question, reason=both_reasons(reason, answer.reason))
 
 
 def _of_spread(spread: Spread, row: MeasureRow, level: float) -> Interval:

@@ -62,25 +62,25 @@ def log_ratio(
         logs = log_ratio(a, b, level=level, question=question)
         return _negative(logs) if measure == "snr" else logs
     row = MEASURES.get(measure)
-    asked = question or row.question
+    wanted = question or row.question
     if row.of_units or (measure == "squared_bias" and a.squared_bias is not None):
-        return _of_numbers(a, b, row, asked, level)
+        return _of_numbers(a, b, row, wanted, level)
     columns = np.concatenate([a.columns(), b.columns()])
     if np.isnan(columns[[0, 1, 4, 5]]).any():
         return undefined(level, "the second moments were not measured")
     if row.judged and np.isnan(columns).any():
         return undefined(level, "no gradient to judge against")
     if row.inverse_of:
-        return _negative(log_ratio(a, b, measure=row.inverse_of, level=level, question=asked))
+        return _negative(log_ratio(a, b, measure=row.inverse_of, level=level, question=wanted))
     blocks, why = [a.sample.by_block, b.sample.by_block], NO_ERROR
     if blocks[0].shape != blocks[1].shape:
         blocks = [np.full((4, len(a.m2), 2), math.nan)] * 2
         why = "their groups are in different blocks: no pairs of these"
     both = Sample(np.nan_to_num(columns), np.concatenate(blocks), a.stratum)
-    found = quotient(both, _paired(row), asked, level)
-    if not found.value > 0:
+    ratio = quotient(both, _paired(row), wanted, level)
+    if not ratio.value > 0:
         return undefined(level, f"{measure} of one side is not positive")
-    return replace(found, reason=found.reason.replace(NO_ERROR, why)).mapped(_log)
+    return replace(ratio, reason=ratio.reason.replace(NO_ERROR, why)).mapped(_log)
 
 
 def _paired(row: MeasureRow) -> tuple[Function, Function]:
@@ -92,7 +92,7 @@ def _paired(row: MeasureRow) -> tuple[Function, Function]:
     )
 
 
-def _of_numbers(a: Units, b: Units, row: MeasureRow, asked: Question, level: float) -> Interval:
+def _of_numbers(a: Units, b: Units, row: MeasureRow, wanted: Question, level: float) -> Interval:
     """The log ratio of numbers that every instance has of its own, over those that have both."""
     if row.of_units:
         if row.name not in a.measures or row.name not in b.measures:
@@ -111,10 +111,10 @@ def _of_numbers(a: Units, b: Units, row: MeasureRow, asked: Question, level: flo
         return undefined(level, f"{row.name} of one side is not positive")
     exact = a.tolerance is not None
     sample = Sample(columns, np.full((*columns.shape, 2), 0.0 if exact else math.nan), stratum)
-    found = quotient(sample, (itemgetter(0), itemgetter(1)), asked, level)
-    if exact or found.question == LIKE_THESE:
-        return found.mapped(_log)
-    reason = found.reason.removesuffix(NO_ERROR).removesuffix("; ")
+    ratio = quotient(sample, (itemgetter(0), itemgetter(1)), wanted, level)
+    if exact or ratio.question == LIKE_THESE:
+        return ratio.mapped(_log)
+    reason = ratio.reason.removesuffix(NO_ERROR).removesuffix("; ")
     return undefined(level, reason or "its error on these instances was not kept for pairs")
 
 
@@ -124,8 +124,8 @@ def _log(value: float) -> float:
     return math.log(value) if value > 0 else -math.inf
 
 
-def _negative(found: Interval) -> Interval:
-    return replace(found, value=-found.value, low=-found.high, high=-found.low)
+def _negative(of: Interval) -> Interval:
+    return replace(of, value=-of.value, low=-of.high, high=-of.low)
 
 
 def stays_less(a: Units, b: Units) -> bool:
@@ -209,5 +209,5 @@ def typical_ratio(a: Units, b: Units, *, level: float) -> TypicalRatio:
 def _quotients(top: Array, bottom: Array) -> Array:
     """Quotients [U]: infinite over what is not positive, 1 where neither is."""
     nothing = np.where(top > 0, np.inf, 1.0)
-    found: Array = np.divide(np.maximum(top, 0.0), bottom, out=nothing, where=bottom > 0)
-    return found
+    quotients: Array = np.divide(np.maximum(top, 0.0), bottom, out=nothing, where=bottom > 0)
+    return quotients

@@ -48,8 +48,8 @@ def scale(m2: Array, mean_square: Array, inner: Array, truth: Array) -> Array:
 
 def cosine(m2: Array, mean_square: Array, inner: Array, truth: Array) -> Array:
     """The cosine of the angle between E ĝ and ∇J."""
-    found: Array = inner / np.sqrt(np.maximum(mean_square, 1e-300) * np.maximum(truth, 1e-300))
-    return found
+    cosines: Array = inner / np.sqrt(np.maximum(mean_square, 1e-300) * np.maximum(truth, 1e-300))
+    return cosines
 
 
 @cache

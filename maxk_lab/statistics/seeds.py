@@ -50,15 +50,15 @@ def over_seeds(values: Sequence[float], level: float, within: Range = ANYWHERE) 
     ends of the range are known; where one is, it is that of log-normal values (Olsson 2005,
     "Confidence intervals for the mean of a log-normal distribution", J. Stat. Educ. 13).
     """
-    found = np.asarray(values, dtype=float)
-    if np.isnan(found).any():
+    array = np.asarray(values, dtype=float)
+    if np.isnan(array).any():
         return undefined(level, "not defined in every seed")
-    if len(found) < 2:
+    if len(array) < 2:
         return undefined(level, "one seed: no interval over seeds")
-    low, high = ends_over_seeds(found, level, within)
+    low, high = ends_over_seeds(array, level, within)
     if math.isnan(low):
-        return Interval(float(found.mean()), math.nan, math.nan, level, SAME)
-    return Interval(float(found.mean()), float(low), float(high), level, question=SEEDS)
+        return Interval(float(array.mean()), math.nan, math.nan, level, SAME)
+    return Interval(float(array.mean()), float(low), float(high), level, question=SEEDS)
 
 
 def ends_over_seeds(values: Array, level: float, within: Range = ANYWHERE) -> Array:
@@ -71,14 +71,14 @@ def ends_over_seeds(values: Array, level: float, within: Range = ANYWHERE) -> Ar
     # Where nothing differs the scales below divide by 0.
     with np.errstate(all="ignore"):
         if within.bounded:
-            found = _logit_ends(values, point, within)
+            ends = _logit_ends(values, point, within)
         elif math.isfinite(within.low):
-            found = within.low + _log_normal_ends(values - within.low, point)
+            ends = within.low + _log_normal_ends(values - within.low, point)
         elif math.isfinite(within.high):
-            found = (within.high - _log_normal_ends(within.high - values, point))[::-1]
+            ends = (within.high - _log_normal_ends(within.high - values, point))[::-1]
         else:
-            found = values.mean(axis=0) + _both(point * _error(values))
-    return np.where(np.ptp(values, axis=0) > 0, found, math.nan)
+            ends = values.mean(axis=0) + _both(point * _error(values))
+    return np.where(np.ptp(values, axis=0) > 0, ends, math.nan)
 
 
 def p_value(values: Sequence[float], within: Range = ANYWHERE) -> float:
@@ -86,30 +86,30 @@ def p_value(values: Sequence[float], within: Range = ANYWHERE) -> float:
 
     NaN where there is no such interval. Of ranges, both ends must be known or none.
     """
-    found = np.asarray(values, dtype=float)
-    if np.isnan(found).any() or len(found) < 2 or np.ptp(found) == 0:
+    array = np.asarray(values, dtype=float)
+    if np.isnan(array).any() or len(array) < 2 or np.ptp(array) == 0:
         return math.nan
-    within = _kept(found, within)
-    mean, error = float(found.mean()), float(_error(found))
+    within = _kept(array, within)
+    mean, error = float(array.mean()), float(_error(array))
     if within.bounded:
         share = within.share(mean)
         away = scipy.special.logit(share) - scipy.special.logit(within.share(0.0))
         mean, error = float(away), error / (within.high - within.low) / (share * (1 - share))
-    return 2 * float(scipy.special.stdtr(len(found) - 1, -abs(mean / error)))
+    return 2 * float(scipy.special.stdtr(len(array) - 1, -abs(mean / error)))
 
 
 def over_instances(values: Sequence[float], level: float, within: Range = ANYWHERE) -> Interval:
     """The interval over the instances of one seed, which says nothing of other training runs."""
-    found = skewed_mean(values, level, within=within, of="instances")
-    return replace(found, question=LIKE_THESE) if found.known else found
+    mean = skewed_mean(values, level, within=within, of="instances")
+    return replace(mean, question=LIKE_THESE) if mean.known else mean
 
 
 def p_value_over_instances(values: Sequence[float]) -> float:
     """The two-sided p-value of a mean of 0 over the instances of one seed."""
-    found = np.asarray(values, dtype=float)
+    array = np.asarray(values, dtype=float)
     if not over_instances(values, 0.5).known:
         return math.nan
-    return spread_of_mean(found, np.zeros(len(found), dtype=np.int64))[0].p_apart()
+    return spread_of_mean(array, np.zeros(len(array), dtype=np.int64))[0].p_apart()
 
 
 def of_instances(
@@ -145,9 +145,9 @@ def floats(values: Sequence[float | None]) -> list[float]:
 
 def _kept(values: Array, within: Range) -> Range:
     """The range, unless it was declared wrongly: some value is beyond it, and not by rounding."""
-    known = values[~np.isnan(values)]
-    slack = 1e-6 * max(1.0, float(np.abs(known).max(initial=0.0)))
-    return within if Range(within.low - slack, within.high + slack).holds(known) else ANYWHERE
+    numbers = values[~np.isnan(values)]
+    slack = 1e-6 * max(1.0, float(np.abs(numbers).max(initial=0.0)))
+    return within if Range(within.low - slack, within.high + slack).holds(numbers) else ANYWHERE
 
 
 def _error(values: Array) -> Array:
@@ -160,8 +160,8 @@ def _logit_ends(values: Array, point: float, within: Range) -> Array:
     span = within.high - within.low
     share = np.clip((values.mean(axis=0) - within.low) / span, 0, 1)
     half = point * _error(values) / span / (share * (1 - share))
-    found: Array = within.low + span * scipy.special.expit(scipy.special.logit(share) + _both(half))
-    return found
+    ends: Array = within.low + span * scipy.special.expit(scipy.special.logit(share) + _both(half))
+    return ends
 
 
 def _log_normal_ends(values: Array, point: float) -> Array:
@@ -173,8 +173,8 @@ def _log_normal_ends(values: Array, point: float) -> Array:
     logs = np.log(np.maximum(values, _LEAST_SHARE * values.mean(axis=0)))
     variance = logs.var(axis=0, ddof=1)
     half = point * np.sqrt(variance / len(logs) + variance**2 / (2 * (len(logs) - 1)))
-    found: Array = np.exp(logs.mean(axis=0) + variance / 2 + _both(half))
-    return found
+    ends: Array = np.exp(logs.mean(axis=0) + variance / 2 + _both(half))
+    return ends
 
 
 def _both(half: Any) -> Array:
@@ -215,14 +215,14 @@ def iqm_interval(values: Array, *, level: float, within: Range = ANYWHERE) -> In
         return undefined(level, _UNDEFINED)
     if len(values) > 1:
         return over_seeds(iqm(values).tolist(), level, within)
-    found = np.sort(values[0])
-    left_out = len(found) // 4
-    kept = len(found) - 2 * left_out
-    if kept < 2:
+    ranked = np.sort(values[0])
+    trimmed = len(ranked) // 4
+    middle = len(ranked) - 2 * trimmed
+    if middle < 2:
         return undefined(level, "one value: no interval")
-    winsorised = np.clip(found, found[left_out], found[-left_out - 1])
-    error = winsorised.std(ddof=1) * math.sqrt(len(found)) / kept
-    half = float(scipy.special.stdtrit(kept - 1, (1 + level) / 2)) * error
+    winsorised = np.clip(ranked, ranked[trimmed], ranked[-trimmed - 1])
+    error = winsorised.std(ddof=1) * math.sqrt(len(ranked)) / middle
+    half = float(scipy.special.stdtrit(middle - 1, (1 + level) / 2)) * error
     value = float(iqm(values)[0])
     low, high = within.clamped(value - half), within.clamped(value + half)
     return Interval(value, low, high, level, question=LIKE_THESE)
@@ -302,23 +302,23 @@ def skewed_mean(
     range alone; without one there is the mean and the reason why it has no interval, with the word
     `of` for the values.
     """
-    found = np.asarray(values, dtype=float)
-    if np.isnan(found).any():
+    array = np.asarray(values, dtype=float)
+    if np.isnan(array).any():
         return undefined(level, f"not defined on all {of}")
-    label = np.zeros(len(found), dtype=np.int64) if stratum is None else stratum
-    if len(found) < 2 or np.bincount(label).min() < 2:
-        value = float(found.mean()) if len(found) else math.nan
+    label = np.zeros(len(array), dtype=np.int64) if stratum is None else stratum
+    if len(array) < 2 or np.bincount(label).min() < 2:
+        value = float(array.mean()) if len(array) else math.nan
         return undefined(level, f"fewer than two {of}: no interval", value)
-    spread, effective = spread_of_mean(found, label)
+    spread, effective = spread_of_mean(array, label)
     if effective >= FEWEST_EFFECTIVE - 1e-9:
         low, high = map(within.clamped, spread.ends(level))
         return Interval(spread.mean, low, high, level)
     if within.bounded and stratum is None:
-        return _of_range(found, level, within)
+        return _of_range(array, level, within)
     why = (
-        f"an effective {effective:.1f} of {len(found)} {of} carry its spread"
+        f"an effective {effective:.1f} of {len(array)} {of} carry its spread"
         if spread.error > 0
-        else f"the same on all {len(found)} {of}"
+        else f"the same on all {len(array)} {of}"
     )
     return undefined(level, f"{why}: no interval", spread.mean)
 
@@ -368,17 +368,17 @@ def outlying(values: Sequence[float], noise: float = 0.0, alpha: float = FALSE_A
     of a seed explain already: that of the others counts as no less, or among shares that are
     nearly all 1 every other one would be called apart. None of two seeds is apart.
     """
-    found = np.asarray(values, dtype=float)
-    if len(found) < 3 or np.isnan(found).any():
+    array = np.asarray(values, dtype=float)
+    if len(array) < 3 or np.isnan(array).any():
         return None
-    which = int(np.abs(found - found.mean()).argmax())
-    others = np.delete(found, which)
+    which = int(np.abs(array - array.mean()).argmax())
+    others = np.delete(array, which)
     spread = max(float(others.std(ddof=1)), noise)
-    away = abs(float(found[which] - others.mean()))
-    if away <= 1e-9 * float(np.abs(found).max()):
+    away = abs(float(array[which] - others.mean()))
+    if away <= 1e-9 * float(np.abs(array).max()):
         return None
-    t = away / spread / math.sqrt(len(found) / len(others)) if spread > 0 else math.inf
-    p_value = 2 * len(found) * float(scipy.special.stdtr(len(others) - 1, -t))
+    t = away / spread / math.sqrt(len(array) / len(others)) if spread > 0 else math.inf
+    p_value = 2 * len(array) * float(scipy.special.stdtr(len(others) - 1, -t))
     return which if p_value < alpha else None
 
 

@@ -102,7 +102,7 @@ class Units:
     def of(cls, recorded: RecordedUnits) -> Units:
         """The units of a record."""
         count, bias = len(recorded.units.m2), recorded.bias
-        found = cls(
+        units = cls(
             np.zeros(count, dtype=np.int64),
             m2=_array(recorded.units.m2),
             mean_square=_array(recorded.units.mean_square),
@@ -113,38 +113,38 @@ class Units:
         )
         if bias is not None:
             return replace(
-                found,
+                units,
                 squared_bias=_array(bias.squared),
                 off_direction=_array(bias.off_direction),
                 tolerance=recorded.tolerance,
             )
-        known, deviations = set(recorded.within) == set(FIELDS), recorded.deviations
+        drawn, deviations = set(recorded.within) == set(FIELDS), recorded.deviations
         return replace(
-            found,
+            units,
             groups=count * recorded.replicates,
             deviations=None if deviations is None else Deviations.from_record(deviations),
-            within=np.stack([_array(recorded.within[name]) for name in FIELDS]) if known else None,
+            within=np.stack([_array(recorded.within[name]) for name in FIELDS]) if drawn else None,
         )
 
     def as_record(self) -> dict[str, Any]:
         """The units as a record holds them, for `of`; a number is None where undefined."""
-        found: dict[str, Any] = {
+        record: dict[str, Any] = {
             "units": {name: getattr(self, name).tolist() for name in FIELDS},
             "measures": {name: plain(values) for name, values in self.measures.items()},
         }
         if self.squared_bias is not None and self.off_direction is not None:
             bias = {"squared": self.squared_bias, "off_direction": self.off_direction}
-            found["bias"] = {name: values.tolist() for name, values in bias.items()}
-            return found | {"tolerance": self.tolerance}
-        found["errors"] = {name: plain(rounded(errors)) for name, errors in self.errors.items()}
+            record["bias"] = {name: values.tolist() for name, values in bias.items()}
+            return record | {"tolerance": self.tolerance}
+        record["errors"] = {name: plain(rounded(errors)) for name, errors in self.errors.items()}
         if self.within is not None:
-            found["within"] = {
+            record["within"] = {
                 name: [plain(blocks) for blocks in column]
                 for name, column in zip(FIELDS, map(rounded, self.within), strict=True)
             }
         if self.deviations is not None:
-            found["deviations"] = self.deviations.as_record()
-        return found
+            record["deviations"] = self.deviations.as_record()
+        return record
 
     @staticmethod
     def pool(parts: Sequence[Units]) -> Units:
@@ -188,17 +188,17 @@ class Units:
         assert self.squared_bias is not None
         assert self.off_direction is not None
         total = self.truth.sum()
-        # ‖E ĝ − s∇J‖² at the s of all units, `scale`: its least value, which is at a unit's `own`
-        # s, plus (own − s)² ‖∇J‖².
+        # ‖E ĝ − scale ∇J‖², the scale that of all units: its least value, which is at a unit's own
+        # scale `s`, plus (s − scale)² ‖∇J‖².
         scale = self.inner.sum() / total if total > 0 else 1.0
-        own = np.divide(self.inner, self.truth, out=np.zeros_like(self.inner), where=self.truth > 0)
+        s = np.divide(self.inner, self.truth, out=np.zeros_like(self.inner), where=self.truth > 0)
         return replace(
             self,
             within=np.zeros((len(FIELDS), len(self.m2), blocks)),
             deviations=Deviations(
                 along=Deviation.known(self.inner - self.truth),
                 anywhere=Deviation.known(self.squared_bias),
-                beside=Deviation.known(self.off_direction + (own - scale) ** 2 * self.truth),
+                beside=Deviation.known(self.off_direction + (s - scale) ** 2 * self.truth),
                 trusted=np.zeros(len(self.m2), dtype=bool),
             ),
             errors={name: np.zeros(len(values)) for name, values in self.measures.items()},
@@ -245,10 +245,10 @@ class Units:
 
 def defined(values: Array, stratum: Stratum) -> tuple[Array, Stratum]:
     """The columns of values [F, U] without a NaN, and their strata; none if a stratum has none."""
-    known = np.flatnonzero(~np.isnan(values).any(0))
-    if len(known) < len(stratum) and len(np.unique(stratum[known])) < len(np.unique(stratum)):
-        known = known[:0]
-    return values[:, known], stratum[known]
+    whole = np.flatnonzero(~np.isnan(values).any(0))
+    if len(whole) < len(stratum) and len(np.unique(stratum[whole])) < len(np.unique(stratum)):
+        whole = whole[:0]
+    return values[:, whole], stratum[whole]
 
 
 def _array(values: Any) -> Array:

@@ -119,25 +119,25 @@ def decoded(
                   greedy_multistart_augmented: the best greedy reward over the forced first actions
                   on each of the eight copies, as POMO is decoded in its paper
     """
-    found: Decoded = {}
+    decoded: Decoded = {}
     for temperature in temperatures:
         drawn_from = environment
         if temperature != 1:
             assert supports(environment, "tempered")
             drawn_from = environment.tempered(temperature)
-        found[temperature] = sample_rewards(drawn_from, policy, instances, evaluate.samples, seed)
+        decoded[temperature] = sample_rewards(drawn_from, policy, instances, evaluate.samples, seed)
     instances = placed(environment, instances, device_of(policy))
     for way in (way for extra, ways in WAYS.items() if extra in evaluate.extras for way in ways):
         try:
             if way == "multistart_sampling":
                 assert supports(environment, "forced_starts")
                 where = environment.forced_starts(), policy, instances
-                found["forced"] = forced = sample_rewards(*where, evaluate.samples, extras_seed)
-                found[way] = forced.amax(1)
+                decoded["forced"] = forced = sample_rewards(*where, evaluate.samples, extras_seed)
+                decoded[way] = forced.amax(1)
             else:
                 assert supports(environment, "greedy")
-                asked = {name: name in way for name in ("augmented", "multistart")}
-                found[way] = environment.greedy(policy, instances, **asked).cpu().double()
+                options = {name: name in way for name in ("augmented", "multistart")}
+                decoded[way] = environment.greedy(policy, instances, **options).cpu().double()
         except LabError as error:
-            found[way] = str(error)
-    return found
+            decoded[way] = str(error)
+    return decoded

@@ -38,8 +38,8 @@ def make_rl4co(name: str, parameters: Mapping[str, Any]) -> RL4COEnvBase:
     Sizes that RL4CO has no vehicle capacity or length limit for get those of the nearest size that
     it lists.
     """
-    known = {key: value for key, value in parameters.items() if key not in ("name", *OWN)}
-    generator = known | dict(parameters.get("generator", {}))
+    settings = {key: value for key, value in parameters.items() if key not in ("name", *OWN)}
+    generator = settings | dict(parameters.get("generator", {}))
     if "num_agents" in generator:
         agents = generator.pop("num_agents")
         generator |= {"min_num_agents": agents, "max_num_agents": agents}
@@ -63,16 +63,16 @@ def _of_user(name: str, path: str, generator: Mapping[str, Any]) -> RL4COEnvBase
     return env
 
 
-def _check_generator(name: str, asked: Mapping[str, Any]) -> None:
+def _check_generator(name: str, arguments: Mapping[str, Any]) -> None:
     """Raise `LabError` for an argument that RL4CO's generator does not have: it passes it over."""
-    if not asked:
+    if not arguments:
         return
     generator = type(get_env(name).generator)
-    known = set(inspect.signature(generator.__init__).parameters) - {"self", "kwargs"}
-    for key in asked:
-        if key not in known:
-            also = did_you_mean(key, known)
-            names = ", ".join(sorted(known))
+    allowed = set(inspect.signature(generator.__init__).parameters) - {"self", "kwargs"}
+    for key in arguments:
+        if key not in allowed:
+            also = did_you_mean(key, allowed)
+            names = ", ".join(sorted(allowed))
             raise LabError(f"{generator.__name__} has no argument {key!r}{also}; it has {names}")
 
 

@@ -148,10 +148,10 @@ def _optimal(rewards: Tensor, g: Tensor, k: int) -> Tensor:
     n = rewards.shape[-1]
     ranked = gaps.sort_rewards(rewards.detach())
     g, x = g.gather(-1, ranked.order), ranked.values - ranked.top
-    own, lower, own_down, lower_down = _shares(n, k).to(x.device)
+    own_share, lower, own_down, lower_down = _shares(n, k).to(x.device)
     below = _before(g)
     above_terms = _after(x * lower_down)
-    from_below = (below * lower + own * g) * x
+    from_below = (below * lower + own_share * g) * x
     from_above = (x * own_down + above_terms) * g
     total = _before(from_below) + below * above_terms + _after(from_above)
     means = (n - 1) / n * total / (below + _after(g))
@@ -167,15 +167,15 @@ def _shares(n: int, k: int) -> Tensor:
     In its own sample's, C(l-1, K-1) / C(n-1, K), and in each lower sample's, (K-1)/(l-1) of that,
     where the removed sample ranks above it; then both for a removed sample below it, at l - 1.
     """
-    own = rules.rank_weights(n - 1, k)
+    own_share = rules.rank_weights(n - 1, k)
     rank = torch.arange(1, n, dtype=torch.float64)
-    lower = own * (k - 1) / (rank - 1).clamp(min=1)
-    zero = own.new_zeros(1)
+    lower = own_share * (k - 1) / (rank - 1).clamp(min=1)
+    zero = own_share.new_zeros(1)
     return torch.stack(
         [
-            torch.cat([own, zero]),
+            torch.cat([own_share, zero]),
             torch.cat([lower, zero]),
-            torch.cat([zero, own]),
+            torch.cat([zero, own_share]),
             torch.cat([zero, lower]),
         ]
     )

@@ -132,8 +132,8 @@ def _first_order_change(x: Tensor, excess: Tensor, k: int) -> tuple[Tensor, Tens
     three = two * (k - 2) / (rank - 2).clamp(min=1)
     worse = excess.cumsum(-1) - excess
     as_best = excess * one + worse * two
-    own = excess * (one + _sum_behind(two - three))
-    score = own + worse * two + _sum_behind(excess * two + worse * three)
+    with_own = excess * (one + _sum_behind(two - three))
+    score = with_own + worse * two + _sum_behind(excess * two + worse * three)
     return score, as_best.sum(-1, keepdim=True)
 
 

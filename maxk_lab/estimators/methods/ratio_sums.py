@@ -116,9 +116,9 @@ def _recurrence(r: Tensor, source: Tensor | None, k: int, p: float) -> Tensor:
     if source is None:
         tables[0, ..., 0] = 1.0
     taken = (p * r).movedim(-1, 0).unsqueeze(-1)
-    for j, own in enumerate(taken):
+    for j, factor in enumerate(taken):
         torch.mul(tables[j], 1 - p, out=tables[j + 1])
-        tables[j + 1, ..., 1:].addcmul_(tables[j, ..., :-1], own)
+        tables[j + 1, ..., 1:].addcmul_(tables[j, ..., :-1], factor)
         if source is not None:
             tables[j + 1].add_(source[j])
     return tables

@@ -98,8 +98,8 @@ class Classes:
 
     def __init__(self, outcomes: Outcomes) -> None:
         columns = (outcomes.rewards, outcomes.g, outcomes.ratios)
-        given = torch.stack([column for column in columns if column is not None], 1)
-        kinds, self.label = torch.unique(given, dim=0, return_inverse=True)
+        table = torch.stack([column for column in columns if column is not None], 1)
+        kinds, self.label = torch.unique(table, dim=0, return_inverse=True)
         values = iter(kinds.unbind(1))
         self.rewards = next(values)
         self.g = None if outcomes.g is None else next(values)
@@ -241,7 +241,7 @@ def ordered_groups(kinds: int, n: int) -> tuple[Tensor, Tensor]:
 
 
 def anatomy(
-    outcomes: Outcomes, n: int, own: MomentSums, plain: MomentSums | None, mixed: float
+    outcomes: Outcomes, n: int, actual: MomentSums, plain: MomentSums | None, mixed: float
 ) -> dict[str, float]:
     """The parts of tr Cov ĝ of all groups of n, which they sum to.
 
@@ -252,7 +252,7 @@ def anatomy(
     With s the same estimator's weights without a baseline and b = s − w whatever the baseline takes
     off, a function of the others or of sample i as well, that is so for biased estimators, too.
 
-    `own` are the sums of the weights w, `plain` those of s, None where they are the same, and
+    `actual` are the sums of the weights w, `plain` those of s, None where they are the same, and
     `mixed` is E⟨ĝ, the same without the baseline⟩.
     """
 
@@ -263,14 +263,14 @@ def anatomy(
         """Terms of several trajectories: of E⟨ĝ(a), ĝ(b)⟩, without means and first terms."""
         return second - outcomes.inner(mean(a), mean(b)) - _first(a, b, n)
 
-    first, of_own, parts = _first(own, own, n), higher(own, own, own.second), (0.0, 0.0)
-    cross = of_own
+    of_actual, parts = higher(actual, actual, actual.second), (0.0, 0.0)
+    cross = of_actual
     if plain is not None:
-        cross, of_both = higher(plain, plain, plain.second), higher(plain, own, mixed)
+        cross, of_both = higher(plain, plain, plain.second), higher(plain, actual, mixed)
         # Σ b ψ is the difference of the two sums.
-        parts = (cross - 2 * of_both + of_own, 2 * (of_both - cross))
+        parts = (cross - 2 * of_both + of_actual, 2 * (of_both - cross))
     return {
-        "variance_first": first,
+        "variance_first": _first(actual, actual, n),
         "variance_cross": cross,
         "variance_baseline": parts[0],
         "variance_interaction": parts[1],

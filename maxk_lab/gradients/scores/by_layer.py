@@ -39,7 +39,7 @@ class Call:
 
     layer: nn.Module
     read: Tensor
-    given: Tensor
+    output: Tensor
 
     @property
     def parameters(self) -> dict[str, Tensor]:
@@ -73,8 +73,8 @@ class Call:
 
         def of_row(read: Tensor, gradient: Tensor) -> dict[str, Tensor]:
             def again(values: dict[str, Tensor]) -> Tensor:
-                given: Tensor = functional_call(self.layer, values, (read.unsqueeze(0),))
-                return given
+                output: Tensor = functional_call(self.layer, values, (read.unsqueeze(0),))
+                return output
 
             share: dict[str, Tensor] = vjp(again, values)[1](gradient.unsqueeze(0))[0]
             return share
@@ -116,7 +116,7 @@ class LayerScores(Scores):
         with torch.enable_grad(), recorded_calls(self.policy, j - i, block) as calls:
             total = self.environment.trajectory_log_probs(self.policy, encoding, *rows).sum()
         _check_covered(total, block, [*calls, *self.encoder])
-        sources = [*encoding, *(call.given for call in calls)]
+        sources = [*encoding, *(call.output for call in calls)]
         gradients = torch.autograd.grad(total, sources, allow_unused=True)
         scores: dict[int, Tensor] = {}
 
@@ -168,7 +168,7 @@ class LayerScores(Scores):
             if not isinstance(call.layer, nn.Linear)
             for parameter in call.parameters.values()
         }
-        sources = [*(call.given for call in linear), *others.values()]
+        sources = [*(call.output for call in linear), *others.values()]
         moving = [
             (part, gradient.unsqueeze(1))
             for part, gradient in zip(self.encoding, gradients, strict=True)
@@ -245,18 +245,18 @@ def _record(
     layer: nn.Module,
     arguments: tuple[Any, ...],
     named: dict[str, Any],
-    given: Any,
+    output: Any,
 ) -> Any:
-    if named or not all(isinstance(tensor, Tensor) for tensor in (*arguments[:1], given)):
+    if named or not all(isinstance(tensor, Tensor) for tensor in (*arguments[:1], output)):
         raise NotByLayerError(f"{type(layer).__name__} reads or gives more than one tensor")
     read = arguments[0]
     if isinstance(layer, Repeated):
         if read.requires_grad:
-            calls.append(Call(layer, read, given))
-        return given
-    if len(arguments) != 1 or read.shape[:1] != given.shape[:1] or len(given) not in (1, rows):
+            calls.append(Call(layer, read, output))
+        return output
+    if len(arguments) != 1 or read.shape[:1] != output.shape[:1] or len(output) not in (1, rows):
         raise NotByLayerError(f"{type(layer).__name__} is not called with a row per trajectory")
-    if len(given) != rows:
-        read, given = read.expand(rows, *read.shape[1:]), given.expand(rows, *given.shape[1:])
-    calls.append(Call(layer, read.detach(), given))
-    return given
+    if len(output) != rows:
+        read, output = read.expand(rows, *read.shape[1:]), output.expand(rows, *output.shape[1:])
+    calls.append(Call(layer, read.detach(), output))
+    return output

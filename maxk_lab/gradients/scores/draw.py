@@ -156,7 +156,7 @@ class Source:
         # One product per objective: the numbers of one must not depend on which others are asked
         # for, down to the last bit.
         inner = [gram @ weight for weight in weights]
-        norm = torch.stack([weight @ own for weight, own in zip(weights, inner, strict=True)])
+        norm = torch.stack([weight @ column for weight, column in zip(weights, inner, strict=True)])
         behaviour = probabilities
         if self.behaviour is not None:
             behaviour = checked_probabilities(self.log_values(self.behaviour, listed))

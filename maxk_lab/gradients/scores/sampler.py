@@ -124,8 +124,8 @@ def log_moved_policy_bet(environment: Environment, policy: nn.Module, drawn: Dra
             # What is no number where the policy is moved to wins nothing.
             gains = moved(step * slope / curvature, tested) - others
             gains = gains.nan_to_num(-math.inf, -math.inf, -math.inf)
-            kept = torch.full_like(gains, math.log(KEPT))
-            payoffs.append(float(torch.logaddexp(gains + math.log(1 - KEPT), kept).sum()))
+            stake = torch.full_like(gains, math.log(KEPT))
+            payoffs.append(float(torch.logaddexp(gains + math.log(1 - KEPT), stake).sum()))
         return log_mean(payoffs) if payoffs else 0.0
     finally:
         with torch.no_grad():
