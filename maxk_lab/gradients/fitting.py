@@ -22,7 +22,7 @@ def cross_fit(rewards: Tensor, gram: Tensor, k: int, baseline: str) -> Tensor:
     rewards are [I, ..., n], gram [I, ..., n, n]. `baseline` is affine or ladder. Raises
     `ValueError` for fewer than two instances and where the baseline does not take (n, k).
     """
-    return from_others(normal_equations(*family_terms(rewards, k, baseline), gram))
+    return fit_on_others(normal_equations(*family_terms(rewards, k, baseline), gram))
 
 
 def same_batch(rewards: Tensor, gram: Tensor, k: int, baseline: str) -> Tensor:
@@ -49,7 +49,7 @@ def oracle_coefficients(outcomes: Outcomes, n: int, k: int, baseline: str) -> Te
     return Equations.of_products(total[:-1]).solution()
 
 
-def from_others(equations: Equations) -> Tensor:
+def fit_on_others(equations: Equations) -> Tensor:
     """Return the coefficients [I, D] for each instance from the equations [I, ...] of all others.
 
     Raises `ValueError` for fewer than two instances.

@@ -24,7 +24,7 @@ from maxk_lab.statistics.estimates import (
 from maxk_lab.statistics.families import Family
 from maxk_lab.statistics.intervals import norm_is_known
 from maxk_lab.statistics.measures import GROUPS_TO_SEE
-from maxk_lab.statistics.moments import of_moments, tangent
+from maxk_lab.statistics.moments import moment_function, tangent
 from maxk_lab.statistics.units import Units
 
 POWER = 0.8
@@ -155,7 +155,7 @@ def _tested(units: Units) -> _Tested | BiasVerdict:
     )
     least = min(along.p_apart(), anywhere.p_above(), float(by_instance.min()))
     beside = float(corrected(deviations.beside.p_values(two_sided=False)).min())
-    squared = tangent(of_moments("squared_bias"), units.sample.these.means)
+    squared = tangent(moment_function("squared_bias"), units.sample.these.means)
     return _Tested(
         units,
         deviations,

@@ -115,7 +115,7 @@ def clopper_pearson(ones: float, count: int, level: float) -> tuple[float, float
     return float(low), float(high)
 
 
-def without_skewness(t: float, skewness: float) -> float:
+def remove_skewness(t: float, skewness: float) -> float:
     """The nearer to 0 of a t statistic and Hall's transformation of it.
 
     Hall's alone may go farther from 0 than the data bear, as the skewness is itself estimated.
@@ -141,7 +141,7 @@ class Spread:
         """The t statistic against 0, its skewness taken out; 0 where nothing varies."""
         if not self.error > 0:
             return 0.0
-        return without_skewness(self.mean / self.error, self.skewness)
+        return remove_skewness(self.mean / self.error, self.skewness)
 
     def p_above(self) -> float:
         """P(at least so far above 0) where the mean is 0; 1 where nothing varies."""
@@ -263,7 +263,7 @@ def stratum_weights(stratum: Stratum) -> Array:
     return weights
 
 
-def over_instances(values: Array, stratum: Stratum) -> Estimate:
+def instance_estimate(values: Array, stratum: Stratum) -> Estimate:
     """The means of values [F, U] where the instances are drawn anew; no error where a stratum has
     one.
     """
@@ -280,7 +280,7 @@ def over_instances(values: Array, stratum: Stratum) -> Estimate:
     return Estimate(means, parts[..., None], thirds, freedom, LIKE_THESE)
 
 
-def over_blocks(values: Array, by_block: Array, stratum: Stratum) -> Estimate:
+def block_estimate(values: Array, by_block: Array, stratum: Stratum) -> Estimate:
     """The means of values [F, U] where these instances stay.
 
     `by_block` [F, U, B] is how far the blocks of each lie from it.
@@ -308,14 +308,14 @@ class Sample:
     @cached_property
     def these(self) -> Estimate:
         """The means over these instances."""
-        return over_blocks(self.values, self.by_block, self.stratum)
+        return block_estimate(self.values, self.by_block, self.stratum)
 
     @cached_property
     def others(self) -> Estimate:
         """The means over instances like these."""
-        return over_instances(self.values, self.stratum)
+        return instance_estimate(self.values, self.stratum)
 
-    def with_noise(self, of: Array) -> tuple[Array, Array]:
+    def combination(self, of: Array) -> tuple[Array, Array]:
         """A linear combination of the numbers, and the variance of its own error on each: [U]."""
         far = combined(of, self.by_block)
         blocks = far.shape[1]
@@ -324,7 +324,7 @@ class Sample:
 
     def effective_instances(self, of: Array) -> float:
         """The effective number of instances that carry a linear combination of the numbers."""
-        return effective_number(*self.with_noise(of))
+        return effective_number(*self.combination(of))
 
 
 class Tangent(NamedTuple):
@@ -367,7 +367,7 @@ def ratio(estimate: Estimate, top: Tangent, bottom: Tangent, level: float) -> In
             return math.copysign(math.inf, -away)
         error = math.sqrt(variance)
         skewness = (((c3 * away + c2) * away + c1) * away + c0) / error**3
-        return without_skewness(-away * bottom.value / error, skewness)
+        return remove_skewness(-away * bottom.value / error, skewness)
 
     low = value + _crossing(lambda away: t(away) - reach, -step)
     high = value + _crossing(lambda away: -t(away) - reach, step)

@@ -25,7 +25,7 @@ from maxk_lab.statistics.estimates import (
     Tangent,
     clopper_pearson,
     effective_number,
-    over_instances,
+    instance_estimate,
     ratio,
     reach_of_t,
     stratified_mean,
@@ -138,7 +138,7 @@ def too_few_for(sample: Sample, *parts: Tangent) -> str:
     stratum = sample.stratum
     if reason := _too_few(stratum):
         return reason
-    sides = [sample.with_noise(part.slopes) for part in parts if np.any(part.slopes)]
+    sides = [sample.combination(part.slopes) for part in parts if np.any(part.slopes)]
     fewest = float(np.min([effective_number(*side) for side in sides]))
     reason = _not_carried(fewest, len(stratum))
     if reason or (len(sides) == 2 and _alike(sides[0][0], sides[1][0])):
@@ -215,7 +215,7 @@ def _of_units(units: Units, row: MeasureRow, wanted: Question, level: float) -> 
         mean = stratified_mean(values[np.newaxis], stratum)
         estimate = Estimate(mean, parts, np.zeros(len(values)), freedom, THESE)
     else:
-        estimate = over_instances(values[np.newaxis], stratum)
+        estimate = instance_estimate(values[np.newaxis], stratum)
     answer = _of_spread(estimate.spread(np.ones(1)), row, level)
     return replace(answer, question=estimate.question, reason=both_reasons(reason, answer.reason))
 

@@ -26,7 +26,7 @@ from maxk_lab.statistics.estimates import (
 from maxk_lab.statistics.intervals import quotient
 from maxk_lab.statistics.measures import LIKE_THESE, MEASURES, MeasureRow, Question
 from maxk_lab.statistics.moments import Function, quotient_of
-from maxk_lab.statistics.seeds import between_values, sign_test
+from maxk_lab.statistics.seeds import enclosing_values, sign_test
 from maxk_lab.statistics.units import Units, defined
 
 UNPAIRED = "one was enumerated and one sampled: no paired comparison"
@@ -158,7 +158,7 @@ def median_interval(values: Array, level: float) -> Interval:
     """
     if np.isnan(values).any():
         return undefined(level, "not defined on every instance")
-    low, high = between_values(values, 0.5, level)
+    low, high = enclosing_values(values, 0.5, level)
     if math.isnan(low):
         needed = int(np.floor(1 - np.log2(1 - level))) + 1
         few = f"a median of {len(values)} has no such interval: {needed} are needed"

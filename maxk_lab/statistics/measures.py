@@ -273,6 +273,6 @@ def claimable(kind: str) -> tuple[str, ...]:
     return tuple(row.name for row in MEASURES if kind in row.claims)
 
 
-def in_group(study: str, *groups: str) -> tuple[str, ...]:
+def group_names(study: str, *groups: str) -> tuple[str, ...]:
     """Return the names of the measures of a study in these groups, group by group."""
     return tuple(row.name for group in groups for row in measures_of(study) if row.group == group)

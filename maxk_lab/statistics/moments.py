@@ -53,7 +53,7 @@ def cosine(m2: Array, mean_square: Array, inner: Array, truth: Array) -> Array:
 
 
 @cache
-def of_moments(name: str) -> Function:
+def moment_function(name: str) -> Function:
     """Return the function from the unit columns' means [F, ...] to a moment or measure of them."""
     if name in FIELDS:
         return itemgetter(FIELDS.index(name))
@@ -63,7 +63,7 @@ def of_moments(name: str) -> Function:
 
 def quotient_of(row: MeasureRow) -> tuple[Function, Function]:
     """The two functions of the moments' means whose quotient a measure is."""
-    function, norms = of_moments(row.name), [of_moments(name) for name in row.divides_by]
+    function, norms = moment_function(row.name), [moment_function(name) for name in row.divides_by]
 
     def bottom(means: Array) -> Array:
         product = np.prod([norm(means) for norm in norms], axis=0) if norms else np.ones(())
@@ -101,7 +101,7 @@ def point_estimates(units: Units, undefined: dict[str, str]) -> dict[str, float 
         if row.source != "moments":
             continue
         reason = units.no_signal
-        if not reason and not all(of_moments(name)(means) > 0 for name in row.divides_by):
+        if not reason and not all(moment_function(name)(means) > 0 for name in row.divides_by):
             reason = "the estimated squared norm it divides by is not positive"
         if reason:
             undefined[row.name] = reason
@@ -123,6 +123,6 @@ def _point(row: MeasureRow, units: Units, means: Array) -> float:
         return float(stratified_mean(units.squared_bias[np.newaxis], units.stratum)[0])
     with np.errstate(divide="ignore", invalid="ignore"):
         if not row.inverse_of:
-            return float(of_moments(row.name)(means))
-        inverse = float(of_moments(row.inverse_of)(means))
+            return float(moment_function(row.name)(means))
+        inverse = float(moment_function(row.inverse_of)(means))
         return 1 / inverse if inverse else math.nan

@@ -246,13 +246,13 @@ def quantile_interval(
     quantiles = np.quantile(values, q, axis=-1, method="hazen")
     if seeds > 1:
         return over_seeds(quantiles.tolist(), level, within)
-    low, high = between_values(values[0], q, level)
+    low, high = enclosing_values(values[0], q, level)
     if math.isnan(low) or math.isnan(high):
         return undefined(level, f"p{100 * q:g} of {count} instances: too few are beyond it")
     return Interval(float(quantiles[0]), low, high, level, question=LIKE_THESE)
 
 
-def between_values(values: Array, q: float, level: float) -> tuple[float, float]:
+def enclosing_values(values: Array, q: float, level: float) -> tuple[float, float]:
     """The two of values [N] that the quantile q lies between (Conover 1999, section 3.2).
 
     By the binomial distribution of how many are below it; NaN where none is so far out.
@@ -329,7 +329,7 @@ def spread_of_mean(values: Array, stratum: Stratum) -> tuple[Spread, float]:
     And the effective number of the squared deviations: of values of a normal distribution a third
     of their count, of a single one that differs from all others 1, where all are the same 0.
     """
-    estimate = estimates.over_instances(values[np.newaxis], stratum)
+    estimate = estimates.instance_estimate(values[np.newaxis], stratum)
     spread, squares = estimate.spread(np.ones(1)), estimate.parts.ravel() ** 2
     if not spread.error > 0:
         return spread, 0.0

@@ -14,14 +14,14 @@ from maxk_lab.statistics.estimates import (
     Sample,
     Spread,
     Tangent,
+    block_estimate,
     effective_number,
-    over_blocks,
-    over_instances,
+    instance_estimate,
     ratio,
     reach_of_t,
+    remove_skewness,
     stratified_mean,
     stratum_weights,
-    without_skewness,
 )
 from maxk_lab.statistics.measures import LIKE_THESE, THESE
 from maxk_lab.statistics.seeds import skewed_mean, spread_of_mean
@@ -93,11 +93,11 @@ def test_the_cumulants_of_a_difference_are_polynomials_in_the_factor(question):
 
 def test_where_too_little_varies_there_is_no_error():
     two = by_block()[:, :, :2]
-    two = over_blocks(VALUES, two - two.mean(2, keepdims=True), STRATUM).spread(OF)
+    two = block_estimate(VALUES, two - two.mean(2, keepdims=True), STRATUM).spread(OF)
     assert (two.error > 0, two.skewness) == (True, 0.0)
-    assert np.isnan(over_blocks(VALUES, np.zeros((3, 12, 1)), STRATUM).spread(OF).error)
+    assert np.isnan(block_estimate(VALUES, np.zeros((3, 12, 1)), STRATUM).spread(OF).error)
     alone = np.array([0] * 11 + [1])
-    assert np.isnan(over_instances(VALUES, alone).spread(OF).error)
+    assert np.isnan(instance_estimate(VALUES, alone).spread(OF).error)
 
 
 @pytest.mark.parametrize(
@@ -151,11 +151,11 @@ def test_without_skewness_they_are_students():
 def test_a_transformed_statistic_is_never_farther_from_zero_nor_on_its_other_side():
     for t in np.linspace(-8, 8, 65).tolist():
         for skewness in np.linspace(-4, 4, 33).tolist():
-            found = without_skewness(t, skewness)
+            found = remove_skewness(t, skewness)
             assert abs(found) <= abs(t)
             assert found * t >= 0
     # Hall's cubic, by hand: 2 - 0.5 · 4/3 + 0.25 · 8/27 - 0.5/6 = 1.32407.
-    assert without_skewness(2.0, -0.5) == pytest.approx(1.3240740740740742)
+    assert remove_skewness(2.0, -0.5) == pytest.approx(1.3240740740740742)
 
 
 def drawn(seed, question, noise=0.4):
@@ -197,7 +197,7 @@ def test_a_quotient_that_does_not_vary_is_a_point():
 
 
 def test_without_errors_or_a_positive_denominator_there_is_a_reason():
-    estimate = over_blocks(np.ones((2, 20)), np.full((2, 20, 2), np.nan), np.zeros(20, np.int64))
+    estimate = block_estimate(np.ones((2, 20)), np.full((2, 20, 2), np.nan), np.zeros(20, np.int64))
     found = ratio(estimate, Tangent(1.0, FIRST), Tangent(1.0, SECOND), 0.95)
     assert (found.value, found.reason, found.known) == (1.0, NO_ERROR, False)
     estimate, top, _ = drawn(0, LIKE_THESE)
@@ -211,7 +211,7 @@ def test_an_end_is_infinite_where_the_denominator_cannot_be_told_from_zero():
     rng = np.random.default_rng(1)
     values = np.stack([10 + rng.normal(size=20), rng.normal(size=20)])
     values[1] += 0.3 - values[1].mean()
-    estimate = over_instances(values, np.zeros(20, np.int64))
+    estimate = instance_estimate(values, np.zeros(20, np.int64))
     tangents = Tangent(estimate.means[0], FIRST), Tangent(estimate.means[1], SECOND)
     found = ratio(estimate, *tangents, 0.95)
     assert 0 < found.low < found.value < found.high == math.inf

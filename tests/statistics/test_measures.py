@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from maxk_lab.catalogue import load
 from maxk_lab.statistics.families import Family
 from maxk_lab.statistics.intervals import interval
-from maxk_lab.statistics.measures import MEASURES, claimable, in_group, measures_of
-from maxk_lab.statistics.moments import of_moments
+from maxk_lab.statistics.measures import MEASURES, claimable, group_names, measures_of
+from maxk_lab.statistics.moments import moment_function
 from maxk_lab.statistics.units import FIELDS
 from maxk_lab.sweeps.studies import STUDIES
 
@@ -32,8 +32,8 @@ def test_a_row_tells_what_it_must(row):
 
 
 def test_names_that_reports_and_older_records_rely_on():
-    assert in_group("gradient", "variance") == ("variance", "relative_variance", "snr")
-    assert in_group("gradient", "bias") == ("scale", "cosine")
+    assert group_names("gradient", "variance") == ("variance", "relative_variance", "snr")
+    assert group_names("gradient", "bias") == ("scale", "cosine")
     assert [row.name for row in measures_of("objective")] == ["optimum", "optimum_value"]
     assert set(claimable("order")) - set(claimable("ratio")) == {"optimum"}
     assert set(claimable("equals")) - set(claimable("ratio")) == {
@@ -45,17 +45,17 @@ def test_names_that_reports_and_older_records_rely_on():
 
 def test_a_measure_of_moments_takes_them_in_the_order_of_the_units():
     means = np.array([7.0, 3.0, 2.0, 4.0])
-    assert [of_moments(name)(means) for name in FIELDS] == means.tolist()
+    assert [moment_function(name)(means) for name in FIELDS] == means.tolist()
     expected = {"variance": 4, "snr": 0.75, "mean_square": 3, "squared_bias": 3, "scale": 0.5}
-    assert {name: of_moments(name)(means) for name in expected} == expected
-    assert of_moments("cosine")(means) == pytest.approx(2 / math.sqrt(12))
+    assert {name: moment_function(name)(means) for name in expected} == expected
+    assert moment_function("cosine")(means) == pytest.approx(2 / math.sqrt(12))
 
 
 def test_only_what_looks_at_the_gradient_is_judged_against_it():
     moments = np.array([[7.0, 3.0, 2.0, 4.0], [7.0, 3.0, 5.0, 8.0]]).T
     own = [row for row in measures_of("gradient") if row.source == "moments" and not row.inverse_of]
     judged = {row.name for row in own if row.judged}
-    changed = [(row.name, *of_moments(row.name)(moments)) for row in own]
+    changed = [(row.name, *moment_function(row.name)(moments)) for row in own]
     assert {name for name, one, other in changed if one != other} == judged != set()
 
 

@@ -10,7 +10,7 @@ from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
 from maxk_lab.statistics.estimates import Interval
 from maxk_lab.statistics.measures import LIKE_THESE
 from maxk_lab.statistics.seeds import (
-    between_values,
+    enclosing_values,
     improvement,
     iqm,
     iqm_interval,
@@ -143,7 +143,7 @@ def test_a_quantile_lies_between_the_values_that_scipy_says(q, level):
     for count in (5, 16, 100, 128):
         values = np.random.default_rng(count).permutation(count) + 1.0
         wanted = stats.quantile_test(values, q=0, p=q).confidence_interval(level)
-        assert between_values(values, q, level) == pytest.approx(tuple(wanted), nan_ok=True)
+        assert enclosing_values(values, q, level) == pytest.approx(tuple(wanted), nan_ok=True)
 
 
 def test_the_interquartile_mean_leaves_out_a_quarter_on_either_side():

@@ -18,7 +18,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from maxk_lab.environments.catalogue import data_files, data_refusal
-from maxk_lab.environments.routing.problems import in_precision
+from maxk_lab.environments.routing.problems import cast_floats
 from maxk_lab.environments.routing.rows import FILES
 from maxk_lab.errors import LabError, shortened
 from maxk_lab.seeds import isolated_rng
@@ -77,8 +77,8 @@ def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> T
     exact = dtype == torch.float32 or all(_is_single(values) for values in raw.values())
     start = TensorDict(raw, batch_size=[len(next(iter(raw.values())))])
     with isolated_rng(0):
-        state = env.reset(in_precision(start, torch.float32 if exact else dtype))
-    return in_precision(state, dtype)
+        state = env.reset(cast_floats(start, torch.float32 if exact else dtype))
+    return cast_floats(state, dtype)
 
 
 def write_instances(instances: TensorDict, path: str | Path) -> None:
@@ -162,7 +162,7 @@ def _stored(instances: TensorDict) -> dict[str, Tensor]:
     """
     state = instances.detach().cpu()
     if all(_is_single(values) for values in state.values()):
-        state = in_precision(state, torch.float32)
+        state = cast_floats(state, torch.float32)
     for tells, same in _SAME.items():
         if tells in state:
             return {key: state[key] for key in same}

@@ -23,7 +23,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from maxk_lab.environments.environment import Optima
-from maxk_lab.environments.routing.problems import in_precision
+from maxk_lab.environments.routing.problems import cast_floats
 from maxk_lab.environments.routing.rows import NEEDS_PYVRP
 from maxk_lab.errors import LabError
 
@@ -82,7 +82,7 @@ def best_rewards(environment: Any, instances: TensorDict, method: str) -> Optima
     declared = {"milp": "exact", "pyvrp": "pyvrp"}.get(method)
     if declared not in environment.row.optima:
         raise LabError(f"there is no optimum by {method} for {name}")
-    state = in_precision(instances, torch.float64).cpu()
+    state = cast_floats(instances, torch.float64).cpu()
     if method == "milp":
         nodes = [best_tour(_one_tour(name, state[index]))[1:] for index in range(len(state))]
     else:

@@ -80,10 +80,10 @@ def draw_instances(env: RL4COEnvBase, count: int, seed: int, dtype: torch.dtype)
     """The first states of `count` new instances on the CPU, floating-point entries as `dtype`."""
     with isolated_rng(seed):  # RL4CO's generators take no generator of their own
         state = env.reset(batch_size=[count])
-    return in_precision(state, dtype)
+    return cast_floats(state, dtype)
 
 
-def in_precision(state: TensorDict, dtype: torch.dtype) -> TensorDict:
+def cast_floats(state: TensorDict, dtype: torch.dtype) -> TensorDict:
     """The same with its floating-point entries as `dtype`."""
     return state.apply(lambda x: x.to(dtype) if x.is_floating_point() else x)
 

@@ -63,11 +63,11 @@ def _pair(name: str, kind: str, words: str, source: str) -> tuple[BaselineRow, B
     """The weighted means of the rewards: with the own sample, biased, and without it."""
 
     def with_own(rewards: Tensor, k: int, g: Tensor) -> Tensor:
-        x = below_top(rewards)
+        x = relative_to_best(rewards)
         return (x - (g * x).sum(-1, keepdim=True) / g.sum(-1, keepdim=True)) / x.shape[-1]
 
     def of_others(rewards: Tensor, k: int, g: Tensor) -> Tensor:
-        x = below_top(rewards)
+        x = relative_to_best(rewards)
         return (x - _sum_of_others(g * x) / _sum_of_others(g)) / x.shape[-1]
 
     with_own.__doc__ = f"Mean reward of the group, own sample included, weighted by {words}."
@@ -157,7 +157,7 @@ def _optimal(rewards: Tensor, g: Tensor, k: int) -> Tensor:
     means = (n - 1) / n * total / (below + _after(g))
     # The score weights of rewards minus their maximum, as the mean is of those.
     score = gaps.weights_by_rank(replace(rules.score(n, k), top=0.0), ranked)
-    return gaps.in_own_order(score - means, ranked)
+    return gaps.restore_order(score - means, ranked)
 
 
 @cached
@@ -214,7 +214,7 @@ def token_advantages(rewards: Tensor, logit_proxies: Tensor, mask: Tensor) -> Te
     checks.check_values(
         proxies, proxies >= -1e-6, "logit_proxies must be finite and not negative", fill=None
     )
-    x, alive = below_top(rewards).unsqueeze(-1), mask.double()
+    x, alive = relative_to_best(rewards).unsqueeze(-1), mask.double()
     # Relative to the largest at t: a tiny common factor must not underflow in the products.
     so_far = proxies.clamp(min=0).cumsum(-1) * alive
     largest = so_far.amax(dim=-2, keepdim=True)
@@ -236,7 +236,7 @@ otb_token = baseline(
 )(token_advantages)
 
 
-def below_top(rewards: Tensor) -> Tensor:
+def relative_to_best(rewards: Tensor) -> Tensor:
     """Rewards `[..., n]` minus their group's maximum, float64, no gradient: 0 for the best."""
     values = rewards.detach().double()
     return values - values.amax(dim=-1, keepdim=True)

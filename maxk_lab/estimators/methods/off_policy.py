@@ -62,7 +62,7 @@ def off_policy_maxk(rewards: Tensor, k: int, ratios: Tensor, baseline_name: str)
     weights = scale * by_rank * torch.cat(blocks).view(by_rank.shape)
     lost = _vanish(ranked.values, by_rank, k).unsqueeze(-1)
     weights = _in_range(weights.masked_fill(lost, torch.nan), k, gaps.result_dtype(rewards))
-    return gaps.in_own_order(weights, ranked)
+    return gaps.restore_order(weights, ranked)
 
 
 def off_policy_value(rewards: Tensor, ratios: Tensor, k: int) -> Tensor:
@@ -116,7 +116,7 @@ def off_policy_first_order(rewards: Tensor, k: int, ratios: Tensor, baseline_nam
         others = n / (n - at) * (value - share)
         change = change - (k / n) * (by_rank * others + excess * left_out)
     on_policy = gaps.apply_rule(_ON_POLICY[baseline_name](n, k, None), rewards)
-    return on_policy + gaps.in_own_order(change, ranked)
+    return on_policy + gaps.restore_order(change, ranked)
 
 
 def _first_order_change(x: Tensor, excess: Tensor, k: int) -> tuple[Tensor, Tensor]:

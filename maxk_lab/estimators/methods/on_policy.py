@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from maxk_lab.estimators.baselines.leave_one_out import centred
-from maxk_lab.estimators.baselines.weighted_means import below_top
+from maxk_lab.estimators.baselines.weighted_means import relative_to_best
 from maxk_lab.estimators.engine import gaps, rules, torch
 from maxk_lab.estimators.objectives import FORMS, Objective
 from maxk_lab.estimators.rows import PKPO, EstimatorRow, estimator, spell
@@ -61,7 +61,7 @@ def grpo(rewards: Tensor, k: int, eps: float) -> Tensor:
 
     0 where all rewards are equal.
     """
-    x = below_top(rewards)
+    x = relative_to_best(rewards)
     return _ratio(x - x.mean(-1, keepdim=True), _deviation(x) + eps) / x.shape[-1]
 
 
@@ -76,7 +76,7 @@ def grpo(rewards: Tensor, k: int, eps: float) -> Tensor:
 )
 def leader_reward(rewards: Tensor, k: int, alpha: float) -> Tensor:
     """Mean-centred rewards with an extra share for the best sample; K does not enter."""
-    x = below_top(rewards)
+    x = relative_to_best(rewards)
     mean, best = x.mean(-1, keepdim=True), (x == 0).double()
     share = alpha * best / best.sum(-1, keepdim=True)
     return (x - mean - share * mean) / x.shape[-1]
@@ -95,7 +95,7 @@ def leader_reward(rewards: Tensor, k: int, alpha: float) -> Tensor:
 )
 def hybrid(rewards: Tensor, k: int, lambda_: float) -> Tensor:
     """Mixture of subloo and mean-centred rewards, which live on different scales (K/n and 1)."""
-    x = below_top(rewards)
+    x = relative_to_best(rewards)
     added = gaps.apply_rule(rules.subloo(x.shape[-1], k), rewards)
     return lambda_ * added + (1.0 - lambda_) * (x - x.mean(-1, keepdim=True))
 
@@ -136,7 +136,7 @@ def grpo_passk(rewards: Tensor, k: int, norm: str) -> Tensor:
     deviation.
     """
     gap = gaps.apply_rule(rules.subloo(k, k), rewards)
-    return gap if norm == "none" else _ratio(gap, _deviation(below_top(rewards)) + _VERL_EPS)
+    return gap if norm == "none" else _ratio(gap, _deviation(relative_to_best(rewards)) + _VERL_EPS)
 
 
 @estimator(

@@ -126,7 +126,7 @@ def weights_by_rank(rule: Rule, ranked: Sorted) -> Tensor:
     return by_rank.cumsum_(-1).add_(level(rule, ranked))
 
 
-def in_own_order(by_rank: Tensor, ranked: Sorted) -> Tensor:
+def restore_order(by_rank: Tensor, ranked: Sorted) -> Tensor:
     """Weights `[..., n]` by rank in the samples' own order."""
     return torch.empty_like(by_rank).scatter_(-1, ranked.order, by_rank)
 
@@ -134,13 +134,13 @@ def in_own_order(by_rank: Tensor, ranked: Sorted) -> Tensor:
 def apply_rule(rule: Rule, rewards: Tensor) -> Tensor:
     """The rule's w for rewards `[..., n]`: float64 `[..., n]`, in their own order, no gradient."""
     ranked = sort_rewards(rewards.detach())
-    return in_own_order(weights_by_rank(rule, ranked), ranked)
+    return restore_order(weights_by_rank(rule, ranked), ranked)
 
 
 def apply_rules(rules: Sequence[Rule], rewards: Tensor) -> Tensor:
     """The w of D rules for rewards `[..., n]` from one sort: float64 `[..., n, D]`, no gradient."""
     ranked = sort_rewards(rewards.detach())
-    each = [in_own_order(weights_by_rank(rule, ranked), ranked) for rule in rules]
+    each = [restore_order(weights_by_rank(rule, ranked), ranked) for rule in rules]
     return torch.stack(each, -2).mT
 
 

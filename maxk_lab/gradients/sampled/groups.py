@@ -10,7 +10,7 @@ from torch import Tensor
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.baselines.least_squares import Equations, family_terms
 from maxk_lab.estimators.method import Method
-from maxk_lab.gradients.fitting import from_others
+from maxk_lab.gradients.fitting import fit_on_others
 from maxk_lab.gradients.sampled.blocks import KEPT, together
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.seeds import derive_seed
@@ -136,7 +136,7 @@ class Groups:
         a, c = self._ladder(k)
         if baseline == "affine":  # its one direction is the ladder's last
             a, c = a[..., -1:, -1:], c[..., -1:]
-        return from_others(Equations(a, c))
+        return fit_on_others(Equations(a, c))
 
     def toward(self, weights: Tensor, position: int) -> Tensor:
         """The mean ⟨ĝ, ∇J⟩ of every block, for the objective at `position` of the pool: [I, B]."""

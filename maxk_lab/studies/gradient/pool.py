@@ -17,7 +17,7 @@ from maxk_lab.statistics.estimates import stratified_mean
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import TypicalRatio, typical_relative_variance
-from maxk_lab.statistics.measures import MEASURES, THESE, MeasureRow, in_group, measures_of
+from maxk_lab.statistics.measures import MEASURES, THESE, MeasureRow, group_names, measures_of
 from maxk_lab.statistics.seeds import skewed_mean
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.record import Metrics
@@ -32,11 +32,11 @@ ALWAYS = tuple(
     row.name for row in measures_of("gradient") if row.source == "moments" and row.heading
 )
 # The measures of some studies only.
-OF_WEIGHTS = in_group("gradient", "weights", "value")
-OF_RATIOS = in_group("gradient", "ratios")
+OF_WEIGHTS = group_names("gradient", "weights", "value")
+OF_RATIOS = group_names("gradient", "ratios")
 SOMETIMES = (*OF_WEIGHTS, *OF_RATIOS)
 # The parts of the variance, in the order in which they are added up.
-ANATOMY = in_group("gradient", "anatomy")
+ANATOMY = group_names("gradient", "anatomy")
 FOUND_BIASED = ("biased", "scale bias")
 # Said of the estimators that take no baseline: they are compared as one group.
 ALONE = "without baseline"
@@ -351,7 +351,7 @@ def _anatomy(units: Units) -> dict[str, float]:
 
 def _measure(units: Units, name: str, level: float) -> Interval:
     found = interval(units, name, level=level)
-    never_varied = name in ALWAYS or (name in in_group("gradient", "value") and found.width == 0)
+    never_varied = name in ALWAYS or (name in group_names("gradient", "value") and found.width == 0)
     return undefined(level, units.no_signal) if units.no_signal and never_varied else found
 
 

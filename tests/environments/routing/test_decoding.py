@@ -40,7 +40,7 @@ def make(name, dtype="float64", **parameters):
 
 def begun(environment, policy, count=B, n=N, *, forced=False, temperature=1.0):
     dtype = next(policy.parameters()).dtype
-    instances = problems.in_precision(environment.instances(count, 1), dtype)
+    instances = problems.cast_floats(environment.instances(count, 1), dtype)
     first = problems.start_nodes(environment.env, instances, n) if forced else None
     how = environment.shared_encoding, first, temperature
     return decoding.encode(environment.env, policy, instances, n, *how)
