@@ -5,6 +5,7 @@ On a terminal there is a rich bar, elsewhere now and then a plain line.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,8 @@ from maxk_lab.tracking.live import Live
 QUIET_SECONDS = 5.0
 # No time is told before this share of the work is done: the first guesses are wild.
 LEAST_SHARE = 0.02
+# What an error tells of a sample are texts and numbers; paths of functions are the same in all.
+_OF_SAMPLES = re.compile(r"""('[\w.]+:\w+')|'[^']*'|"[^"]*"|\d[\w.]*""")
 Event = Mapping[str, Any]
 
 
@@ -93,7 +96,7 @@ class Display:
         # When the first unit began: starting the workers is not timed.
         self._begun: float | None = None
         self._cells = self._finished = 0
-        # The cells that failed with an error, by its text: the first of them is told.
+        # The cells that failed alike, whatever the samples were: the first of them is told.
         self._errors: dict[str, list[str]] = {}
         # Why jobs wait, and whether some run.
         self._queue: tuple[set[str], bool] | None = None
@@ -157,7 +160,8 @@ class Display:
                 self._finished += 1
             case "cell_failed":
                 self._finished += 1
-                alike = self._errors.setdefault(event["error"], [])
+                error = _OF_SAMPLES.sub(r"\1", event["error"])
+                alike = self._errors.setdefault(error, [])
                 alike.append(event["cell"])
                 if len(alike) == 1:
                     warn(f"cell {event['cell']} failed: {event['error']}")

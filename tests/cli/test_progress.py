@@ -170,10 +170,15 @@ def test_an_error_that_cells_repeat_is_said_once_and_counted(
     plan: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Display(plan) as lines:
-        for cell, error in [("a", "one"), ("b", "one"), ("c", "another"), ("d", "one")]:
+        for cell, error in [
+            ("a", "'own:reward' raised for sample 0, prompt 'd53'"),
+            ("b", "'own:reward' raised for sample 12, prompt 'e4'"),
+            ("c", "'own:another' raised for sample 0, prompt 'd53'"),
+            ("d", "'own:reward' raised for sample 0, prompt \"'\""),
+        ]:
             lines("cell_failed", {"cell": cell, "error": error})
     assert capsys.readouterr().err.splitlines() == [
-        "warning: cell a failed: one",
-        "warning: cell c failed: another",
+        "warning: cell a failed: 'own:reward' raised for sample 0, prompt 'd53'",
+        "warning: cell c failed: 'own:another' raised for sample 0, prompt 'd53'",
         "warning: 2 more cells failed as cell a did",
     ]
