@@ -16,6 +16,8 @@ from maxk_lab.environments.functions import load_function
 from maxk_lab.environments.language.tasks import REWARDS
 from maxk_lab.errors import LabError, shown
 
+_ARGUMENTS = "(prompts, completions, **columns)"
+
 
 @dataclass(frozen=True)
 class RewardFunction:
@@ -30,7 +32,7 @@ def load_rewards(names: Sequence[str]) -> tuple[RewardFunction, ...]:
 
     Raises `LabError` for one that is not there.
     """
-    takes = "(prompts, completions, **columns) or a torch module"
+    takes = f"{_ARGUMENTS} or a torch module"
     return tuple(RewardFunction(name, load_function(name, REWARDS, takes)) for name in names)
 
 
@@ -95,7 +97,10 @@ def _of_function(
             except RAISED:
                 where = sample(index)
                 break
-        raise LabError(f"{name} raised {type(error).__name__} {where}: {error}") from error
+        called_so = f"; it is called with {_ARGUMENTS}" if isinstance(error, TypeError) else ""
+        raise LabError(
+            f"{name} raised {type(error).__name__} {where}: {error}{called_so}"
+        ) from error
     try:
         values = list(values.tolist() if hasattr(values, "tolist") else values)
     except TypeError:

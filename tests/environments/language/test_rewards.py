@@ -70,9 +70,14 @@ def alone(prompts, completions, **columns):
     return [1.0]
 
 
+def strict(prompts, completions):
+    return [1.0] * len(completions)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (strict, r"argument 'answer'; it is called with \(prompts, completions, \*\*columns\)$"),
         (fragile, "'fragile' raised ZeroDivisionError for sample 2, prompt 'c'"),
         (lazy, "'lazy' raised ZeroDivisionError for sample 2, prompt 'c'"),
         (alone, "for 3 samples together, for none of them alone: one at a time"),
@@ -80,8 +85,8 @@ def alone(prompts, completions, **columns):
 )
 def test_a_function_that_raises_is_named_with_the_sample_it_raises_for(call, message):
     with pytest.raises(LabError, match=message) as caught:
-        scored(length, call)
-    assert isinstance(caught.value.__cause__, (ZeroDivisionError, ValueError))
+        scored(length, call, answer=["x", "no", ""])
+    assert isinstance(caught.value.__cause__, (ZeroDivisionError, ValueError, TypeError))
 
 
 @pytest.mark.parametrize(
