@@ -187,7 +187,7 @@ def _judge(test: _Tested, adjusted: float, alpha: float, family: int) -> BiasVer
         detectable=math.nan if few else _detectable(test, corrected / 2) / test.tested_norm,
         found_on=int(found_on.sum()),
         worst=_worst(test, found_on),
-        reason=f"fewer than {GROUPS_TO_SEE} groups an instance: what could be seen is not known"
+        reason=f"fewer than {GROUPS_TO_SEE} groups an instance: no minimum detectable bias"
         if few
         else "",
     )
