@@ -24,9 +24,9 @@ from maxk_lab.statistics.seeds import (
     QUANTILES,
     iqm_interval,
     outlying,
-    over_seeds,
     probability_interval,
     quantile_interval,
+    seed_mean,
     skewed_mean,
 )
 from maxk_lab.studies.training.compare import beaten, corrected, with_differences_to
@@ -141,7 +141,7 @@ def means_of_seeds(repetitions: int, counts: Sequence[int] = SEEDS) -> Iterator[
     for regime, (draw, truth, within) in OF_SEEDS.items():
         for count in counts:
             values = draw(np.random.default_rng([0, count]), (repetitions, count))
-            found = [over_seeds(row, LEVEL, within) for row in values]
+            found = [seed_mean(row, LEVEL, within) for row in values]
             yield rated(f"{count} seeds, {regime}", "mean", truth, found)
             unmarked = [
                 each if outlying(row) is None else undefined(LEVEL, "a seed apart")
@@ -230,7 +230,7 @@ def _row(name: str, curves: Array) -> TrainingRow:
     ends = Decoding(
         means=curves,
         ks=tuple(range(1, curves.shape[1] + 1)),
-        curve=tuple(over_seeds(values, LEVEL) for values in curves.T),
+        curve=tuple(seed_mean(values, LEVEL) for values in curves.T),
     )
     return TrainingRow(
         key=_Key(name),

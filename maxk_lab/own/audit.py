@@ -23,7 +23,7 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.own.check import factor_name, row_of
 from maxk_lab.own.log import Log, open_log
 from maxk_lab.ranges import ANYWHERE, SHARES
-from maxk_lab.statistics.seeds import over_instances
+from maxk_lab.statistics.seeds import instance_mean
 
 LEVEL = 0.95
 # Prompts fall into so many clusters, by their hash: memory does not grow with the log.
@@ -151,7 +151,7 @@ class _Sums:
     def _mean(self, values: Any) -> tuple[float, float, float, int]:
         """The mean of values of prompts, and its interval; NaN where too few of them vary."""
         within = SHARES if self.binary and SHARES.holds(values) else ANYWHERE
-        found = over_instances(list(values), LEVEL, within)
+        found = instance_mean(list(values), LEVEL, within)
         return found.value, found.low, found.high, len(values)
 
     def _add(self, n: int, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:

@@ -42,7 +42,7 @@ SAME = "the same in every seed: nothing tells how much another may differ"
 _LEAST_SHARE = 0.1
 
 
-def over_seeds(values: Sequence[float], level: float, within: Range = ANYWHERE) -> Interval:
+def seed_mean(values: Sequence[float], level: float, within: Range = ANYWHERE) -> Interval:
     """The interval of the mean of per-seed values that lie `within` a range.
 
     It tells what another seed may give, with other instances: seeds are independent and share
@@ -55,14 +55,14 @@ def over_seeds(values: Sequence[float], level: float, within: Range = ANYWHERE) 
         return undefined(level, "not defined in every seed")
     if len(array) < 2:
         return undefined(level, "one seed: no interval over seeds")
-    low, high = ends_over_seeds(array, level, within)
+    low, high = seed_mean_ends(array, level, within)
     if math.isnan(low):
         return Interval(float(array.mean()), math.nan, math.nan, level, SAME)
     return Interval(float(array.mean()), float(low), float(high), level, question=SEEDS)
 
 
-def ends_over_seeds(values: Array, level: float, within: Range = ANYWHERE) -> Array:
-    """Both ends [2, ...] of `over_seeds` for the means of values [S, ...] of at least two seeds.
+def seed_mean_ends(values: Array, level: float, within: Range = ANYWHERE) -> Array:
+    """Both ends [2, ...] of `seed_mean` for the means of values [S, ...] of at least two seeds.
 
     NaN where all seeds have the same, or where one has none.
     """
@@ -82,7 +82,7 @@ def ends_over_seeds(values: Array, level: float, within: Range = ANYWHERE) -> Ar
 
 
 def p_value(values: Sequence[float], within: Range = ANYWHERE) -> float:
-    """The two-sided p-value of a mean of 0: at the level of 1 minus it, `over_seeds` ends there.
+    """The two-sided p-value of a mean of 0: at the level of 1 minus it, `seed_mean` ends there.
 
     NaN where there is no such interval. Of ranges, both ends must be known or none.
     """
@@ -98,36 +98,36 @@ def p_value(values: Sequence[float], within: Range = ANYWHERE) -> float:
     return 2 * float(scipy.special.stdtr(len(array) - 1, -abs(mean / error)))
 
 
-def over_instances(values: Sequence[float], level: float, within: Range = ANYWHERE) -> Interval:
+def instance_mean(values: Sequence[float], level: float, within: Range = ANYWHERE) -> Interval:
     """The interval over the instances of one seed, which says nothing of other training runs."""
     mean = skewed_mean(values, level, within=within, of="instances")
     return replace(mean, question=LIKE_THESE) if mean.known else mean
 
 
-def p_value_over_instances(values: Sequence[float]) -> float:
+def instance_p_value(values: Sequence[float]) -> float:
     """The two-sided p-value of a mean of 0 over the instances of one seed."""
     array = np.asarray(values, dtype=float)
-    if not over_instances(values, 0.5).known:
+    if not instance_mean(values, 0.5).known:
         return math.nan
     return spread_of_mean(array, np.zeros(len(array), dtype=np.int64))[0].p_apart()
 
 
-def of_instances(
+def pooled_mean(
     values: Sequence[Sequence[float]], level: float, within: Range = ANYWHERE
 ) -> Interval:
-    """The mean of values [S, I]: over the S seeds, of one seed `over_instances`."""
+    """The mean of values [S, I]: over the S seeds, of one seed `instance_mean`."""
     if len(values) == 1:
-        return over_instances(values[0], level, within)
-    return over_seeds([float(np.mean(of_seed)) for of_seed in values], level, within)
+        return instance_mean(values[0], level, within)
+    return seed_mean([float(np.mean(of_seed)) for of_seed in values], level, within)
 
 
-def of_means(means: Sequence[Mean], level: float, within: Range = ANYWHERE) -> Interval:
+def pool_means(means: Sequence[Mean], level: float, within: Range = ANYWHERE) -> Interval:
     """The interval over the means of several seeds; of one seed, its own over instances.
 
     A record has that of one seed at `RECORDED_LEVEL`, and at no other level is there one.
     """
     if len(means) > 1:
-        return over_seeds(floats([value for value, *_ in means]), level, within)
+        return seed_mean(floats([value for value, *_ in means]), level, within)
     value, low, high = floats(means[0])
     if not low <= high:
         return Interval(value, low, high, level, "no interval over instances")
@@ -214,7 +214,7 @@ def iqm_interval(values: Array, *, level: float, within: Range = ANYWHERE) -> In
     if np.isnan(values).any():
         return undefined(level, _UNDEFINED)
     if len(values) > 1:
-        return over_seeds(iqm(values).tolist(), level, within)
+        return seed_mean(iqm(values).tolist(), level, within)
     ranked = np.sort(values[0])
     trimmed = len(ranked) // 4
     middle = len(ranked) - 2 * trimmed
@@ -245,7 +245,7 @@ def quantile_interval(
         return undefined(level, f"p{100 * q:g}: fewer than one of {count} instances is beyond it")
     quantiles = np.quantile(values, q, axis=-1, method="hazen")
     if seeds > 1:
-        return over_seeds(quantiles.tolist(), level, within)
+        return seed_mean(quantiles.tolist(), level, within)
     low, high = enclosing_values(values[0], q, level)
     if math.isnan(low) or math.isnan(high):
         return undefined(level, f"p{100 * q:g} of {count} instances: too few are beyond it")
@@ -279,10 +279,10 @@ def probability_interval(wins: Array, *, level: float) -> Interval:
     """
     if np.isnan(wins).any():
         return undefined(level, _UNDEFINED)
-    over_instances = len(wins) == 1
-    shares = wins[0] if over_instances else wins.mean(axis=-1)
+    one_seed = len(wins) == 1
+    shares = wins[0] if one_seed else wins.mean(axis=-1)
     low, high = clopper_pearson(float(shares.sum()), len(shares), level)
-    about = LIKE_THESE if over_instances else SEEDS
+    about = LIKE_THESE if one_seed else SEEDS
     return Interval(float(shares.mean()), low, high, level, question=about)
 
 

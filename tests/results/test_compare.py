@@ -26,7 +26,7 @@ from maxk_lab.results.compare.comparison import ClaimChange, compare
 from maxk_lab.results.compare.document import FORMATS
 from maxk_lab.results.compare.numbers import between_seeds, set_against, verdict
 from maxk_lab.statistics.intervals import Interval, exactly, undefined
-from maxk_lab.statistics.seeds import over_seeds
+from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.gradient.pool import ANATOMY
 from maxk_lab.sweeps.run.bundle import write_bundle
 from maxk_lab.sweeps.run.records import RunDirectory
@@ -516,7 +516,7 @@ def test_the_interval_of_a_difference_covers_however_the_two_are_tied(tied):
     for _ in range(count):
         mine, own = rng.standard_normal((2, 5))
         theirs = 0.3 + (tied * mine if tied else own)
-        a, b = (Estimate(over_seeds(values, 0.975)) for values in (mine, theirs))
+        a, b = (Estimate(seed_mean(values, 0.975)) for values in (mine, theirs))
         found = set_against(a, b, 0.95).interval
         covered += found.low <= 0.3 <= found.high
     assert covered >= 0.94 * count

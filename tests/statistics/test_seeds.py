@@ -12,17 +12,17 @@ from maxk_lab.statistics.measures import LIKE_THESE
 from maxk_lab.statistics.seeds import (
     enclosing_values,
     improvement,
+    instance_mean,
+    instance_p_value,
     iqm,
     iqm_interval,
-    of_instances,
-    of_means,
     outlying,
-    over_instances,
-    over_seeds,
     p_value,
-    p_value_over_instances,
+    pool_means,
+    pooled_mean,
     probability_interval,
     quantile_interval,
+    seed_mean,
     sign_test,
 )
 
@@ -36,7 +36,7 @@ def draw(number, seeds=5, instances=32):
 
 
 def test_without_a_range_it_is_student_s():
-    found, wanted = over_seeds(NORMAL, 0.9), stats.ttest_1samp(NORMAL, 0)
+    found, wanted = seed_mean(NORMAL, 0.9), stats.ttest_1samp(NORMAL, 0)
     assert (found.low, found.high) == pytest.approx(tuple(wanted.confidence_interval(0.9)))
     assert p_value(NORMAL) == pytest.approx(wanted.pvalue)
 
@@ -44,13 +44,13 @@ def test_without_a_range_it_is_student_s():
 def test_between_two_ends_it_is_on_the_logit_scale():
     """The three seeds of a pass@1 whose plain t interval begins below 0."""
     values = np.array([0.38, 0.22, 0.156])
-    plain, found = over_seeds(values, 0.95), over_seeds(values, 0.95, SHARES)
+    plain, found = seed_mean(values, 0.95), seed_mean(values, 0.95, SHARES)
     assert plain.low < 0 < found.low
     assert found.value == plain.value
     half = (plain.high - plain.value) / (found.value * (1 - found.value))
     logits = special.logit([found.low, found.value, found.high])
     assert np.diff(logits) == pytest.approx([half, half])
-    stretched = over_seeds(2 + 3 * values, 0.95, Range(2, 5))
+    stretched = seed_mean(2 + 3 * values, 0.95, Range(2, 5))
     assert (stretched.low, stretched.high) == pytest.approx((2 + 3 * found.low, 2 + 3 * found.high))
 
 
@@ -60,7 +60,7 @@ def test_above_one_end_it_is_that_of_log_normal_values():
     logs = np.log(values)
     middle, variance = logs.mean() + logs.var(ddof=1) / 2, logs.var(ddof=1)
     half = stats.t.isf(0.025, 3) * math.sqrt(variance / 4 + variance**2 / 6)
-    found, below = over_seeds(values, 0.95, NOT_NEGATIVE), over_seeds(-values, 0.95, NOT_POSITIVE)
+    found, below = seed_mean(values, 0.95, NOT_NEGATIVE), seed_mean(-values, 0.95, NOT_POSITIVE)
     wanted = math.exp(middle - half), math.exp(middle + half)
     assert (found.low, found.high) == (-below.high, -below.low) == pytest.approx(wanted)
 
@@ -71,24 +71,24 @@ def test_no_interval_leaves_the_range(within):
     for _ in range(10):
         values = draws.beta(*draws.choice([0.1, 1, 30], 2), size=int(draws.integers(2, 6)))
         values[0] = draws.choice([0.0, 1.0])
-        found = over_seeds(values, 0.99, within)
+        found = seed_mean(values, 0.99, within)
         assert within.low <= found.low < found.value < found.high <= within.high
 
 
 def test_a_range_that_the_values_do_not_keep_is_none():
     values = [-1.0, 0.2, 0.4]
-    assert over_seeds(values, 0.95, SHARES) == over_seeds(values, 0.95, ANYWHERE)
-    assert over_seeds([0.5, 0.9, 1 + 1e-9], 0.95, SHARES).high <= 1
+    assert seed_mean(values, 0.95, SHARES) == seed_mean(values, 0.95, ANYWHERE)
+    assert seed_mean([0.5, 0.9, 1 + 1e-9], 0.95, SHARES).high <= 1
 
 
 @pytest.mark.parametrize("shift", [0.01, 0.1, 0.4])
 def test_an_interval_at_the_p_value_ends_at_no_difference(shift):
     values = 0.1 * (NORMAL - 3) + shift
     for within in (ANYWHERE, SHARES.of_differences):
-        found = over_seeds(values, 1 - p_value(values, within), within)
+        found = seed_mean(values, 1 - p_value(values, within), within)
         assert min(abs(found.low), abs(found.high)) < 1e-9
     shifted = np.random.default_rng(1).exponential(size=40) - 1 + shift
-    found = over_instances(shifted, 1 - p_value_over_instances(shifted))
+    found = instance_mean(shifted, 1 - instance_p_value(shifted))
     assert min(abs(found.low), abs(found.high)) < 1e-9
 
 
@@ -101,24 +101,24 @@ def test_an_interval_at_the_p_value_ends_at_no_difference(shift):
     ],
 )
 def test_where_nothing_differs_there_is_a_reason(values, value, reason):
-    found = over_seeds(values, 0.95, SHARES)
+    found = seed_mean(values, 0.95, SHARES)
     assert (found.known, found.reason) == (False, reason)
     assert found.value == pytest.approx(value, nan_ok=True)
     assert math.isnan(p_value(values))
-    assert math.isnan(p_value_over_instances([0.0] * 9 + [values[-1]]))
+    assert math.isnan(instance_p_value([0.0] * 9 + [values[-1]]))
 
 
 def test_one_seed_is_over_its_instances():
     values = draw(0)
-    assert of_instances(values[:1], 0.95) == over_instances(values[0], 0.95)
-    assert of_instances(values, 0.95) == over_seeds(values.mean(1), 0.95)
-    assert of_means([(0.9, 0.7, 1.1)], 0.95, SHARES).high == 1
-    assert of_means([(0.9, None, None)], 0.95, SHARES).reason == "no interval over instances"
-    assert of_means([(0.9, None, None), (0.7, 0.6, 0.8)], 0.95) == over_seeds([0.9, 0.7], 0.95)
+    assert pooled_mean(values[:1], 0.95) == instance_mean(values[0], 0.95)
+    assert pooled_mean(values, 0.95) == seed_mean(values.mean(1), 0.95)
+    assert pool_means([(0.9, 0.7, 1.1)], 0.95, SHARES).high == 1
+    assert pool_means([(0.9, None, None)], 0.95, SHARES).reason == "no interval over instances"
+    assert pool_means([(0.9, None, None), (0.7, 0.6, 0.8)], 0.95) == seed_mean([0.9, 0.7], 0.95)
     # That of a record is at its level alone.
     mean = [(1.0, 0.5, 2.0)]
-    assert of_means(mean, 0.95) == Interval(1.0, 0.5, 2.0, 0.95, question=LIKE_THESE)
-    other = of_means(mean, 0.8)
+    assert pool_means(mean, 0.95) == Interval(1.0, 0.5, 2.0, 0.95, question=LIKE_THESE)
+    other = pool_means(mean, 0.8)
     assert (other.value, other.level, other.known) == (1.0, 0.8, False)
     assert "recorded at 95% alone" in other.reason
 
@@ -132,10 +132,10 @@ def test_improvement_counts_pairs_and_half_of_the_ties():
 
 def test_of_several_seeds_each_has_a_value_of_its_own():
     values = np.exp(draw(0))
-    wanted = over_seeds(iqm(values), 0.95, NOT_NEGATIVE)
+    wanted = seed_mean(iqm(values), 0.95, NOT_NEGATIVE)
     assert iqm_interval(values, level=0.95, within=NOT_NEGATIVE) == wanted
     hazen = np.quantile(values, 0.9, axis=1, method="hazen")
-    assert quantile_interval(values, 0.9, level=0.95) == over_seeds(hazen, 0.95)
+    assert quantile_interval(values, 0.9, level=0.95) == seed_mean(hazen, 0.95)
 
 
 @pytest.mark.parametrize(("q", "level"), [(0.5, 0.5), (0.9, 0.95), (0.99, 0.95), (0.5, 0.999)])

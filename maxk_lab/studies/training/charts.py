@@ -16,7 +16,7 @@ from maxk_lab.report.charts import Figure, Table
 from maxk_lab.report.model import Summary
 from maxk_lab.report.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.statistics.seeds import over_seeds
+from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.compare import places_of
 from maxk_lab.studies.training.row import UNBIASED, TrainingRow
 
@@ -128,7 +128,7 @@ def _apart(row: TrainingRow, other: TrainingRow, number: int, k: int, level: flo
     values = np.subtract(mine, theirs).tolist()
     if len(values) == 1:
         return Interval(values[0], math.nan, math.nan, level)
-    return over_seeds(values, level, row.within.of_differences)
+    return seed_mean(values, level, row.within.of_differences)
 
 
 def _families(place: Table) -> Table:

@@ -23,12 +23,12 @@ from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds import (
     improvement,
-    of_instances,
-    over_instances,
-    over_seeds,
+    instance_mean,
+    instance_p_value,
     p_value,
-    p_value_over_instances,
+    pooled_mean,
     probability_interval,
+    seed_mean,
 )
 from maxk_lab.studies.training.pool import SAME_REWARD, gap, gap_range
 from maxk_lab.studies.training.row import (
@@ -149,7 +149,7 @@ def difference(
     values, reason = _pairs(row, other, k, decoding)
     if reason:
         return undefined(level, reason)
-    over = over_instances if row.one_seed else over_seeds
+    over = instance_mean if row.one_seed else seed_mean
     return over(values, level, row.within.of_differences)
 
 
@@ -161,7 +161,7 @@ def difference_p_value(
     if reason:
         return math.nan
     one = row.one_seed
-    return p_value_over_instances(values) if one else p_value(values, row.within.of_differences)
+    return instance_p_value(values) if one else p_value(values, row.within.of_differences)
 
 
 def _pairs(row: TrainingRow, other: TrainingRow, k: int, decoding: str) -> tuple[list[float], str]:
@@ -216,7 +216,7 @@ def gap_difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -
     # Of rewards whose range is known it is on the same scale as their difference: of rewards of 0
     # or 1 the two are one quantity.
     within = gap_range(optimum, row.within).of_differences
-    return of_instances((mine - theirs).tolist(), level, within)
+    return pooled_mean((mine - theirs).tolist(), level, within)
 
 
 def effect(row: TrainingRow, other: TrainingRow, name: str, level: float) -> Effect | None:

@@ -19,14 +19,14 @@ from maxk_lab.statistics.seeds import (
     FALSE_ALARM,
     QUANTILES,
     Mean,
-    ends_over_seeds,
     floats,
+    instance_mean,
     iqm_interval,
-    of_instances,
-    of_means,
     outlying,
-    over_instances,
+    pool_means,
+    pooled_mean,
     quantile_interval,
+    seed_mean_ends,
 )
 from maxk_lab.statistics.units import Array
 from maxk_lab.studies.training.record import Metrics, Optima
@@ -134,7 +134,7 @@ def _pooled(
         evaluations=tuple(_evaluations(metrics, clocks, level, within)),
         log=_log(metrics, level, within),
         quantiles={
-            name: of_means([m.quantiles[name].mean for m in metrics], level, within)
+            name: pool_means([m.quantiles[name].mean for m in metrics], level, within)
             for name in QUANTILES
             if all(name in m.quantiles for m in metrics)
         },
@@ -208,7 +208,7 @@ def _ends(metrics: Metrics, level: float, within: Range) -> dict[str, _End]:
     way = best_on_tuning({name: end.tuning[-1] for name, end in found.items() if end.tuning})
     if way is not None:
         values = found[way].values[len(found[way].means)]
-        mean = over_instances(values, level, within)
+        mean = instance_mean(values, level, within)
         found[OWN_WAY] = _End([(mean.value, mean.low, mean.high)], {1: values}, chosen={1: way})
     return found
 
@@ -234,7 +234,7 @@ def _decoding(row: TrainingRow, name: str, ends: Sequence[_End], level: float) -
         chosen={k: [end.chosen[k] for end in ends] for k in ends[0].chosen},
         ks=ks,
         curve=tuple(
-            of_means(of_seeds, level, row.within)
+            pool_means(of_seeds, level, row.within)
             for of_seeds in zip(*(end.means for end in ends), strict=True)
         ),
         gaps={k: _gap(row, values[k], level) for k in ks if row.optimum.kind != "none"},
@@ -271,7 +271,7 @@ def _gap(row: TrainingRow, values: Array, level: float) -> Interval:
             level, "the optimum of an instance is 0: a gap in percent of it is not defined"
         )
     within = gap_range(row.optimum, row.within)
-    return of_instances(gap(values, row.optima).tolist(), level, within)
+    return pooled_mean(gap(values, row.optima).tolist(), level, within)
 
 
 def _apart(row: TrainingRow, found: Decoding) -> tuple[int, ...]:
@@ -311,7 +311,7 @@ def _evaluations(
     for i, (step, rollouts) in enumerate(zip(first.step, first.rollouts, strict=True)):
         at = [m.evaluations.means(i) for m in metrics]
         seconds = float(np.mean([clock[i] if i < len(clock) else np.nan for clock in clocks]))
-        values = {k: of_means([means[k] for means in at], level, within) for k in first.ks}
+        values = {k: pool_means([means[k] for means in at], level, within) for k in first.ks}
         means = {k: floats([means[k][0] for means in at]) for k in first.ks}
         yield Evaluation(step, rollouts, seconds, values, means)
 
@@ -334,7 +334,7 @@ def _log(metrics: Sequence[Metrics], level: float, within: Range) -> dict[str, d
         )
         ends = np.full((2, len(steps)), np.nan)
         if len(values) > 1:
-            ends = ends_over_seeds(values, level, _range_of_log(name, within))
+            ends = seed_mean_ends(values, level, _range_of_log(name, within))
         columns = zip(steps, values.mean(axis=0).tolist(), *ends.tolist(), strict=True)
         found[name] = {
             per_step * step: Interval(value, low, high, level) for step, value, low, high in columns
@@ -364,8 +364,8 @@ def estimates(row: TrainingRow) -> dict[str, Estimate]:
     found |= {f"sample_{name}": _reward(one) for name, one in row.quantiles.items()}
     for name, one in row.robust.items():
         share = Estimate(one, "1", "higher", of_pair=True)
-        of_instances = _of_gap(one) if row.robust_of == "gap" else _reward(one)
-        found[name] = share if name == "improvement" else of_instances
+        robust = _of_gap(one) if row.robust_of == "gap" else _reward(one)
+        found[name] = share if name == "improvement" else robust
     for name in (OWN_TEMPERATURE, FORCED):
         found |= _curve(row.decoded.get(name, Decoding()), f"{name}_")
     if (own := row.decoded.get(OWN_WAY)) is not None:

@@ -20,7 +20,7 @@ from maxk_lab.gradients.scores.sampler import check_drawn
 from maxk_lab.ranges import Range
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.seeds import QUANTILES, RECORDED_LEVEL, over_instances
+from maxk_lab.statistics.seeds import QUANTILES, RECORDED_LEVEL, instance_mean
 from maxk_lab.studies.training.grid import evaluated_ks
 from maxk_lab.studies.training.held_out import evaluation_set, optima_record, tuning_set
 from maxk_lab.studies.training.spec import checkpoint_file, evaluation_seed, snapshot_file
@@ -290,7 +290,7 @@ def _mean(values: Tensor, within: Range) -> Interval:
     defined = values[~values.isnan()].tolist()
     if len(defined) == 0:
         return undefined(RECORDED_LEVEL, "no instance has K scorable samples")
-    return over_instances(defined, RECORDED_LEVEL, within)
+    return instance_mean(defined, RECORDED_LEVEL, within)
 
 
 def _ends(interval: Interval) -> dict[str, float | None]:

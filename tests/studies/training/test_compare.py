@@ -24,7 +24,7 @@ from trained_rows import (
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.ranges import SHARES
 from maxk_lab.report.tables import Pooled
-from maxk_lab.statistics.seeds import over_seeds
+from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.compare import (
     beaten,
     compare,
@@ -179,7 +179,7 @@ def test_the_verdicts_on_rows_and_the_lines_of_comparisons():
     # Two rivals, at each of three K.
     line = lines["best", "group_mean", "max@4"]
     assert (line.other, line.comparisons) == (rows[1].key.path, 6)
-    wanted = over_seeds(less(rows[0], rows[1], 4), 0.95)
+    wanted = seed_mean(less(rows[0], rows[1], 4), 0.95)
     assert (line.interval.value, line.interval.low) == pytest.approx((wanted.value, wanted.low))
 
 

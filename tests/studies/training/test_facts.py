@@ -24,7 +24,7 @@ from trained_rows import (
 from maxk_lab.report.document import label_of
 from maxk_lab.report.sections import answer_of
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.statistics.seeds import over_seeds
+from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.compare import places_of, with_differences_to
 from maxk_lab.studies.training.facts import facts
 from maxk_lab.studies.training.record import Optima
@@ -57,7 +57,7 @@ def numbers(difference):
 
 def test_a_significant_lead_has_its_size_its_interval_and_its_cost():
     found = answer(row(POMO, [0, 1, 2, 3]), row(CENTRED, [-1, 1, 2.5, 4], SURE))
-    wanted = over_seeds(SURE - NOISE, 0.95)
+    wanted = seed_mean(SURE - NOISE, 0.95)
     ends = wanted.low, wanted.high
     assert (found.state, found.top, found.reference, found.compared) == ("compared", 4, LOSS, 1)
     assert found.better == [found.use]
@@ -198,7 +198,7 @@ def test_a_lead_that_is_gone_at_the_own_best_temperature_is_not_significant():
         return answer_of_both
 
     found = at_their_best(cool, hot)
-    wanted = over_seeds(UNSURE - NOISE, 0.95)
+    wanted = seed_mean(UNSURE - NOISE, 0.95)
     assert (found.use.sign, found.own.sign) == (1, 0)
     assert numbers(found.own) == pytest.approx((wanted.value, wanted.low, wanted.high))
     held = at_their_best(reference, lead)
@@ -214,7 +214,7 @@ def test_in_pomos_way_its_loss_and_pomo_as_shipped_share_the_level():
         (LOSS, 1),
         ("POMO as shipped (start=multistart)", 0),
     ]
-    wanted = over_seeds(1 + SURE - NOISE, 0.95)
+    wanted = seed_mean(1 + SURE - NOISE, 0.95)
     assert numbers(found[0]) == pytest.approx((wanted.value, wanted.low, wanted.high))
     assert {one.name for one in found} == {TOLD}
     assert [one.than for one in answer(reference, lead).pomo] == [LOSS]
@@ -229,14 +229,14 @@ def test_in_pomos_way_its_loss_and_pomo_as_shipped_share_the_level():
 
 
 def test_gaps_are_told_of_a_method_where_the_reference_has_one_too():
-    gaps = {4: over_seeds(20 + NOISE, 0.95)}
+    gaps = {4: seed_mean(20 + NOISE, 0.95)}
     optimum = Optima(kind="milp", exact=True)
     rows = [
         with_optima(row(point, values, noise), 5.0, optimum, gaps)
         for point, values, noise in ((POMO, [0, 1, 2, 3], NOISE), (CENTRED, [0, 1, 2, 4], SURE))
     ]
     assert answer(*rows).gaps == pytest.approx((20, 20))
-    for lost in ({}, {4: over_seeds([math.nan] * 5, 0.95)}):
+    for lost in ({}, {4: seed_mean([math.nan] * 5, 0.95)}):
         found = facts_of(compared([with_ends(rows[0], gaps=lost), rows[1]]))
         assert found.answers[0].gaps is None
         assert found.table[1].gap is None

@@ -9,7 +9,7 @@ import pytest
 from maxk_lab.ranges import NOT_NEGATIVE, NOT_POSITIVE
 from maxk_lab.report.formats.render import render
 from maxk_lab.report.summarise import summarise_records
-from maxk_lab.statistics.seeds import over_seeds
+from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.pool import best_on_tuning, estimates, gap
 from maxk_lab.studies.training.row import OWN_TEMPERATURE, OWN_WAY, biasing
 from maxk_lab.training.settings import StepSettings
@@ -41,31 +41,31 @@ def test_every_number_of_a_row_is_pooled_over_its_seeds(study, tsp):
     row, metrics, numbers = tsp.row_of(study, *BEST), own_metrics(tsp, BEST), {}
     assert (row.finished, row.steps, row.rollouts) == ((0, 1, 2, 3, 4), 800, 512 * 800)
     for k in range(1, 65):
-        wanted = over_seeds([m["final"]["value"][k - 1] for m in metrics], 0.95, NOT_POSITIVE)
+        wanted = seed_mean([m["final"]["value"][k - 1] for m in metrics], 0.95, NOT_POSITIVE)
         assert row.final(k) == wanted
     assert row.final(0) is row.final(65) is None
     evaluation = row.evaluations[3]
     assert (evaluation.step, evaluation.rollouts, evaluation.seconds) == (300, 512 * 300, 30.0)
     at = [m["evaluations"]["value"][3][2] for m in metrics]
-    assert evaluation.values[4] == over_seeds(at, 0.95, NOT_POSITIVE)
+    assert evaluation.values[4] == seed_mean(at, 0.95, NOT_POSITIVE)
     for i, step in enumerate(metrics[0]["log"]["step"]):
-        wanted = over_seeds([m["log"]["entropy"][i] for m in metrics], 0.95, NOT_NEGATIVE)
+        wanted = seed_mean([m["log"]["entropy"][i] for m in metrics], 0.95, NOT_NEGATIVE)
         assert same(row.log["entropy"][512 * step], wanted)
     for i, k in enumerate(tsp.ks):
         means = [np.mean(gap_by_hand(m, m["final"]["per_instance"][i])) for m in metrics]
-        numbers[f"gap@{k}"] = over_seeds(means, 0.95, NOT_NEGATIVE)
+        numbers[f"gap@{k}"] = seed_mean(means, 0.95, NOT_NEGATIVE)
     for name in ("greedy", "greedy_multistart"):
         values = [m["extras"][name]["value"] for m in metrics]
-        numbers[f"extra_{name}"] = over_seeds(values, 0.95, NOT_POSITIVE)
+        numbers[f"extra_{name}"] = seed_mean(values, 0.95, NOT_POSITIVE)
         gaps = [np.mean(gap_by_hand(m, m["extras"][name]["per_instance"])) for m in metrics]
-        numbers[f"gap_{name}"] = over_seeds(gaps, 0.95, NOT_NEGATIVE)
+        numbers[f"gap_{name}"] = seed_mean(gaps, 0.95, NOT_NEGATIVE)
     values = [m["quantiles"]["p90"]["value"] for m in metrics]
-    numbers["sample_p90"] = over_seeds(values, 0.95, NOT_POSITIVE)
+    numbers["sample_p90"] = seed_mean(values, 0.95, NOT_POSITIVE)
     gaps = [sorted(gap_by_hand(m, m["final"]["per_instance"][-1])) for m in metrics]
     quarter = len(gaps[0]) // 4
-    numbers["iqm"] = over_seeds([np.mean(g[quarter:-quarter]) for g in gaps], 0.95, NOT_NEGATIVE)
+    numbers["iqm"] = seed_mean([np.mean(g[quarter:-quarter]) for g in gaps], 0.95, NOT_NEGATIVE)
     quantiles = np.quantile(gaps, 0.9, axis=1, method="hazen")
-    numbers["instance_p90"] = over_seeds(quantiles.tolist(), 0.95, NOT_NEGATIVE)
+    numbers["instance_p90"] = seed_mean(quantiles.tolist(), 0.95, NOT_NEGATIVE)
     found = estimates(row)
     assert all(same(found[name].interval, wanted) for name, wanted in numbers.items())
     assert row.robust_of == "gap"
@@ -246,10 +246,10 @@ def test_every_seed_has_its_own_temperature_at_every_k_told_of_the_held_out_inst
     for k in (1, 4, 8, 64):
         gained = HELD_OUT[POMO] * (k >= HOTTER)
         values = pomo.sampled.means[:, k - 1] + gained * HOT
-        assert same(tuned.curve[k - 1], over_seeds(values, 0.95, NOT_POSITIVE))
+        assert same(tuned.curve[k - 1], seed_mean(values, 0.95, NOT_POSITIVE))
         assert plain.curve[k - 1] == best.final(k)
         less = best.sampled.means[:, k - 1] - values
-        assert same(plain.differences[k], over_seeds(less, 0.95))
+        assert same(plain.differences[k], seed_mean(less, 0.95))
     values = pomo.sampled.values[64] + HELD_OUT[POMO] * HOT[:, None]
     assert tuned.gaps[64].value == pytest.approx(gap(values, pomo.optima).mean())
 
