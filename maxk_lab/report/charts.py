@@ -272,16 +272,22 @@ def curves(x: Any, y: Any, color: Any, shape: Any, *, bars: bool = False) -> lis
     ]
 
 
-def off_axis(data: Table, x: str, *, zero: bool) -> tuple[Table, Table]:
+def off_axis(data: Table, x: str, *, zero: bool, better: int = 0) -> tuple[Table, Table]:
     """The lines that can share an axis, and a note for each that would flatten the others there.
 
     Such a line is more than three times as far from 0, or else from the median of all lines, as
-    half of the lines are; two of five leave at most. A note has its `text`, its panel and its
-    `rank` among those on its side.
+    half of the lines are; two of five leave at most. Where values above (1) or below (-1) are
+    `better`, none leaves on that side. A note has its `text`, its panel and its `rank` among those
+    on its side.
     """
     centre = 0.0 if zero else data.groupby(x).value.transform("median")
-    far = (data.value - centre).abs().groupby(data.line, sort=False).max()
-    gone = far[(far > 3 * far.median()) & (far.median() > 0)].nlargest(int(0.4 * len(far))).index
+    below, above = (sign * (data.value - centre) for sign in (-1, 1))
+    ends = pd.DataFrame({-1: below, 1: above}).groupby(data.line, sort=False).max()
+    far = ends.max(axis=1)
+    leaves = (far > 3 * far.median()) & (far.median() > 0)
+    if better:
+        leaves &= ends[-better] > ends[better]
+    gone = far[leaves].nlargest(int(0.4 * len(far))).index
     kept, left = data[~data.line.isin(gone)], data[data.line.isin(gone)]
     notes = (
         left.groupby(["panel", "line", "look"], sort=False).value.agg(["min", "max"]).reset_index()

@@ -99,6 +99,22 @@ def test_a_line_that_would_flatten_the_others_is_a_note(lines, gone):
     assert {note.line: (note.min, note.max, note.above) for note in notes.itertuples()} == gone
 
 
+def test_no_line_leaves_on_the_side_that_is_better():
+    values = {"a": [60, 60], "b": [60, 59], "c": [61, 60], "d": [61, 60], "e": [82, 1]}
+    data = pd.DataFrame(
+        [
+            {"line": name, "look": name, "panel": "", "x": x, "value": value}
+            for name, several in values.items()
+            for x, value in enumerate(several)
+        ]
+    )
+    left = {
+        better: list(off_axis(data, "x", zero=False, better=better)[1].line)
+        for better in (-1, 0, 1)
+    }
+    assert left == {-1: [], 0: ["e"], 1: ["e"]}
+
+
 def test_no_two_lines_look_the_same():
     names = [f"method {index}" for index in range(len(COLOURS) * len(SHAPES))]
     color, shape = (one.to_dict()["scale"] for one in looks(names, reference=""))

@@ -141,7 +141,9 @@ def _families(place: Table) -> Table:
         return place
     several = place.k_train.nunique() > 1
     words = "trained for K = " + place.k_train.astype(str) if several else place.estimator
-    place = place.assign(panel=words, look=place.method if several else place.named)
+    # With its K, as it stands among others of its method.
+    looks = place.method.where(~place.reference, place.named) if several else place.named
+    place = place.assign(panel=words, look=looks)
     reference = place[place.reference]
     others = [reference.assign(panel=panel) for panel in words.unique()]
     return pd.concat([place[~place.reference], *others], ignore_index=True)
@@ -163,7 +165,7 @@ def gap(board: Table) -> Figure | None:
     rows = board[board.measure == "gap"]
     title = "Gap to the optimum of the best of K samples"
     caption = f"How far it is from the optimum, in per cent: lower is better. {_bands(board)}"
-    return _by_k(rows, "gap", title, "gap in %", caption)
+    return _by_k(rows, "gap", title, "gap in %", caption, better=-1)
 
 
 def max_at_k(board: Table) -> Figure | None:
@@ -174,7 +176,14 @@ def max_at_k(board: Table) -> Figure | None:
 
 
 def _by_k(
-    rows: Table, name: str, title: str, axis: str, caption: str, *, zero: bool = False
+    rows: Table,
+    name: str,
+    title: str,
+    axis: str,
+    caption: str,
+    *,
+    zero: bool = False,
+    better: int = 1,
 ) -> Figure | None:
     if rows.empty:
         return None
@@ -182,7 +191,7 @@ def _by_k(
     ticks = [2**power for power in range(int(rows.x.max()).bit_length())]
     x = alt.X("x:Q", title="K").scale(alt.Scale(type="log", base=2, nice=False))
     x = x.axis(values=ticks[:: 1 if len(ticks) <= 5 else 2], grid=False)
-    return _figure(rows, name, title, caption, _lines(rows, x, axis, zero=zero))
+    return _figure(rows, name, title, caption, _lines(rows, x, axis, zero=zero, better=better))
 
 
 def during(board: Table) -> Figure | None:
@@ -251,7 +260,11 @@ def _rollouts(
     x = alt.X("x:Q", title="thousand rollouts").axis(grid=False, tickCount=4)
     parts = [part for _, part in rows.groupby("of", sort=False)]
     words = [f"{axis} of {part.of.iloc[0]}" if axis else part.of.iloc[0] for part in parts]
-    lines = [_lines(part, x, word, zero=zero) for part, word in zip(parts, words, strict=True)]
+    better = 0 if of else 1
+    lines = [
+        _lines(part, x, word, zero=zero, better=better)
+        for part, word in zip(parts, words, strict=True)
+    ]
     return _figure(rows, name, title, caption, alt.vconcat(*lines))
 
 
@@ -261,12 +274,12 @@ def _figure(rows: Table, name: str, title: str, caption: str, chart: Any) -> Fig
     return Figure(name, title, caption, draw.finished(chart, title))
 
 
-def _lines(rows: Table, x: Any, axis: str, *, zero: bool = False) -> Any:
+def _lines(rows: Table, x: Any, axis: str, *, zero: bool = False, better: int = 1) -> Any:
     """Panels of lines with their bands; what would flatten the others is a note at the edge."""
     rows = rows.assign(line=rows.row + rows.panel, solid=True, note=None)
     apart = rows["where"].iloc[0] == "" and rows.panel.nunique() > 1
     groups = [part for _, part in rows.groupby("panel", sort=False)] if apart else [rows]
-    fitted = [_fitted(part, zero=zero) for part in groups]
+    fitted = [_fitted(part, zero=zero, better=better) for part in groups]
     reference = rows[rows.reference]["look"]
     names = list(dict.fromkeys(rows["look"]))
     color, shape = draw.looks(names, reference="" if reference.empty else reference.iloc[0])
@@ -284,9 +297,9 @@ def _lines(rows: Table, x: Any, axis: str, *, zero: bool = False) -> Any:
     return chart.resolve_scale(y="independent") if apart else chart
 
 
-def _fitted(rows: Table, *, zero: bool) -> tuple[Table, list[float]]:
+def _fitted(rows: Table, *, zero: bool, better: int) -> tuple[Table, list[float]]:
     """The lines of an axis with notes on those that leave it, and its ends."""
-    kept, gone = draw.off_axis(rows, "x", zero=zero)
+    kept, gone = draw.off_axis(rows, "x", zero=zero, better=better)
     data, domain = draw.bounded(kept, least=0.0 if zero else None)
     data["told"] = [
         ", ".join(filter(None, one)) for one in zip(data["look"], data.panel, strict=True)
