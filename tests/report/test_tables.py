@@ -4,13 +4,15 @@ import csv
 import io
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from maxk_lab.errors import LabError
-from maxk_lab.report.document import SAME, Block, compact, number, with_captions
+from maxk_lab.report.document import SAME, Block, Column, compact, number, with_captions
 from maxk_lab.report.formats.latex import escape
 from maxk_lab.report.formats.render import FORMATS, render
+from maxk_lab.report.formats.terminal import terminal
 from maxk_lab.report.summarise import summarise_records
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import MEASURES
@@ -155,3 +157,15 @@ def test_names_are_not_broken_in_the_terminal(lab):
     lines = render(found, "terminal").splitlines()
     assert sum(line.startswith("affine[same_batch] ") for line in lines) > 2
     assert max(map(len, lines)) <= 100
+
+
+def test_a_name_breaks_after_a_slash_or_between_words_where_room_is_short():
+    names = ("training/learning_rate=0.0005/maxk/subloo", "POMO (start=multistart)")
+    columns = [Column(heading, str) for heading in ("row", "method")]
+    columns += [Column("value", str, numeric=True)] * 4
+    row = (*names, *["0.1 [-0.123, 0.123]"] * 4)
+    block = Block(columns=tuple(columns), rows=(row,))
+    lines = terminal(SimpleNamespace(title="", blocks=[block], width=80, colour=False)).splitlines()
+    assert max(map(len, lines)) <= 80
+    parts = {"training/", "learning_rate=0.0005/", "maxk/subloo", "POMO", "(start=multistart)"}
+    assert parts < {part for line in lines for part in line.split()}

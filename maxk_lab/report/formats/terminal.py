@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rich import box
+from rich.cells import cell_len
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
@@ -28,6 +30,8 @@ _STYLES = {
 }
 # The columns of a label of an answer.
 _LABEL = 9
+# Where a word may break.
+_PART = re.compile(r"[^\s/]*/|[^\s/]+")
 
 
 def terminal(report: Report) -> str:
@@ -63,7 +67,7 @@ def _print(console: PlainConsole, block: Block) -> None:
         label, rest = label_of(line) if block.labelled else ("", line)
         console.print(_beside(Text(label, style="bold"), Text(rest)) if label else Text(line))
     for item in block.items:
-        console.print(_beside(Text("-"), _styled(item), 1))
+        console.print(_beside(Text("-"), _styled(visible_line(item)), 1))
     if block.columns:
         console.print(_table(block, console.width))
     for line in block.caption:
@@ -80,33 +84,57 @@ def _beside(label: Text, rest: Text, width: int = _LABEL) -> Table:
 
 
 def _table(sheet: Block, width: int) -> Table:
-    # An interval breaks between its ends; a name would break within a word, and does so only
-    # where room is short.
-    longest = [
-        max(len(column.heading), *(len(row[place]) for row in sheet.rows), 0) + 2
-        for place, column in enumerate(sheet.columns)
-        if not column.numeric
-    ]
-    whole = sum(longest) <= width / 2
+    # Spelled out before they are measured: they take more room then.
+    lines = [[visible_line(text) for text in row] for row in sheet.rows]
+    widths = _widths(sheet, lines, width)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    for column in sheet.columns:
-        table.add_column(
-            Text(column.heading),
-            justify="right" if column.numeric else "left",
-            overflow="fold",
-            no_wrap=whole and not column.numeric,
-        )
-    for number, row in enumerate(sheet.rows):
+    for column, wide in zip(sheet.columns, widths, strict=True):
+        justify: Literal["left", "right"] = "right" if column.numeric else "left"
+        table.add_column(Text(column.heading), justify=justify, overflow="fold", width=wide)
+    for number, line in enumerate(lines):
         if number in sheet.breaks:
             table.add_section()
-        table.add_row(*map(_styled, row))
+        table.add_row(*(_styled(_broken(*one)) for one in zip(line, widths, strict=True)))
     return table
+
+
+def _widths(sheet: Block, lines: Sequence[Sequence[str]], width: int) -> list[int | None]:
+    """The widths of the columns of names where room is short; rich finds all others.
+
+    An interval breaks between its ends, a name between its words or after a slash, and within
+    these only if they are longer than a third of the width.
+    """
+    cells = [[one.heading, *several] for one, *several in zip(sheet.columns, *lines, strict=True)]
+    longest = [max(map(cell_len, several)) for several in cells]
+    names = [place for place, column in enumerate(sheet.columns) if not column.numeric]
+    found: list[int | None] = [None] * len(cells)
+    if sum(longest) + len(longest) <= width:
+        return found
+    left = width // 2
+    for number, place in enumerate(sorted(names, key=longest.__getitem__)):
+        words = max(cell_len(word) for text in cells[place] for word in _PART.findall(text) or [""])
+        fair = min(longest[place], (left - len(names)) // (len(names) - number))
+        found[place] = max(1, fair, min(words, width // 3))
+        left -= found[place] or 0
+    return found
+
+
+def _broken(text: str, width: int | None) -> str:
+    """The text, of which words that are longer than a column are broken after a slash."""
+    words = text.split(" ")
+    for place, word in enumerate(words):
+        lines = [""]
+        for part in _PART.findall(word) if width else [word]:
+            if width and lines[-1] and cell_len(lines[-1] + part) > width:
+                lines.append("")
+            lines[-1] += part
+        words[place] = "\n".join(lines)
+    return " ".join(words)
 
 
 def _styled(text: str) -> Text:
     """The text, whose first word may have a colour."""
-    # Spelled out before it is measured: it takes more room then.
-    styled = Text(visible_line(text))
+    styled = Text(text)
     first = styled.plain.partition(" ")[0]
     styled.stylize(_STYLES.get(first, ""), 0, len(first))
     return styled
