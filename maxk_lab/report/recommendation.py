@@ -31,18 +31,20 @@ class Candidate:
     `row` is one of a kind of study that recommends: its key has these, an environment, a setting
     and a stage. `step_snr` is the SNR of the mean of `groups` = B/n independent estimates: B/n
     times that of one. `against_best` is the candidate's SNR per rollout over that of the best,
-    paired over instances; None for the best itself.
+    paired over instances; None for the best itself. `tied`: a report says that it does not differ
+    significantly from the best.
     """
 
     row: Any
     groups: int
     step_snr: Interval
     against_best: Interval | None = None
+    tied: bool = False
 
     @property
-    def told_apart(self) -> bool:
-        """Its interval says that it is worse than the best."""
-        return self.against_best is not None and self.against_best.high < 1
+    def worse(self) -> bool:
+        """It is significantly worse than the best, by its interval and by the report."""
+        return self.against_best is not None and self.against_best.high < 1 and not self.tied
 
 
 @dataclass(frozen=True)
@@ -65,5 +67,5 @@ class Recommendation:
 
     @property
     def ties(self) -> tuple[Candidate, ...]:
-        """Candidates that the intervals do not tell apart from the best."""
-        return tuple(c for c in self.candidates[1:] if not c.told_apart)
+        """Candidates that are not significantly different from the best."""
+        return tuple(c for c in self.candidates[1:] if not c.worse)

@@ -19,6 +19,7 @@ from maxk_lab.report.document import marked
 from maxk_lab.report.recommendation import Candidate, Recommendation
 from maxk_lab.report.summarise import summarise
 from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.measures import THESE
 from maxk_lab.sweeps.run.bundle import find_run
 from maxk_lab.sweeps.studies import STUDIES
 
@@ -26,8 +27,8 @@ _SHOWN = 12
 _HEADINGS = ("estimator", "baseline", "n", "groups a step", "SNR of a step", "against the best")
 _CAVEAT = (
     "Ranked by SNR per rollout, over every n; a report ranks the variance of a group, at one n and "
-    "K at a time. How much instances differ from each other does not enter it, although fewer, "
-    "larger groups see fewer of them."
+    "K at a time: what is not significant there is not so here. How much instances differ from "
+    "each other does not enter it, although fewer, larger groups see fewer of them."
 )
 _RATIO = "probability under the policy over that under the one that drew it"
 _FITTED = "Its coefficients are fitted on other instances, which the training study does."
@@ -172,7 +173,9 @@ def _verdict(answer: Recommendation, use: Candidate) -> str:
             "rollout, and is the simplest that needs rewards alone."
         )
     if not answer.ties:
-        return f"{what}; its SNR per rollout is significantly above all others."
+        others = [one.against_best.question for one in answer.candidates[1:] if one.against_best]
+        here = ", on the instances measured alone" if THESE in others else ""
+        return f"{what}; its SNR per rollout is significantly above all others{here}."
     ties = _some([_named(tie.row.key) for tie in answer.ties], 4)
     return f"{what}; not significantly different from it: {ties}."
 
@@ -210,7 +213,7 @@ def as_json(answer: Recommendation) -> dict[str, Any]:
             "groups": one.groups,
             "step_snr": asdict(one.step_snr),
             "against_best": None if one.against_best is None else asdict(one.against_best),
-            "told_apart": one.told_apart,
+            "significantly_worse": one.worse,
             "cells": dict(one.row.cells),
         }
 

@@ -150,7 +150,10 @@ def _compared(one: Candidate, best: Candidate, level: float) -> Candidate:
             pair, measure = (best.row.units, one.row.units), "variance"
         found = _unpaired(*pair, measure, level, found.reason)
     share = one.groups / best.groups
-    return replace(one, against_best=found.mapped(lambda value: share * value))
+    # At one n a report compares them, too, more strictly, and corrected for all of its settings.
+    over = one.row.over_least if one.row.key.group == best.row.key.group else None
+    tied = over is not None and over.line.verdict == "tied" and not over.line.fixed
+    return replace(one, against_best=found.mapped(lambda value: share * value), tied=tied)
 
 
 def _unpaired(one: Units, other: Units, measure: str, level: float, why: str) -> Interval:

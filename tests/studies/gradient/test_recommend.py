@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import golden
@@ -66,11 +67,11 @@ def test_the_best_has_the_highest_snr_per_rollout_and_all_are_ranked_by_it(
         assert one.against_best.low <= expected <= one.against_best.high
 
 
-def test_a_candidate_far_below_is_told_apart_and_a_twin_is_not(lab: Any) -> None:
+def test_a_candidate_far_below_is_significantly_worse_and_a_twin_is_not(lab: Any) -> None:
     found = rows_of(lab, baselines=("centred", "sample_loo"))
     answer = asked(found)
     assert [one.row.key.baseline for one in answer.candidates] == ["centred", "sample_loo"]
-    assert answer.candidates[1].told_apart
+    assert answer.candidates[1].worse
     assert answer.ties == ()
     twins = asked((*found, *found[:1]))
     assert [one.row.key.baseline for one in twins.ties] == ["centred"]
@@ -149,6 +150,22 @@ def test_what_is_used_does_not_rest_on_the_order_of_the_rows(
         assert answer.best.row.key.baseline == "affine[cross_fit]"
 
 
+def test_what_ties_in_a_report_is_not_significantly_worse(lab: Any) -> None:
+    """A report is corrected for more comparisons, and asks for more than an interval."""
+    noise = {"centred": 1.0, "subloo": 1.3}
+    rows = rows_of(
+        lab, make=lambda cell: {"noise": noise[cell["baseline"]]}, baselines=tuple(noise)
+    )
+    (best, other) = asked(rows).candidates
+    line = other.row.over_least.line
+    for verdict, fixed in (("worse", False), ("tied", True), ("tied", False), ("open", False)):
+        over = replace(other.row.over_least, line=replace(line, verdict=verdict, fixed=fixed))
+        (_, found) = asked((best.row, replace(other.row, over_least=over))).candidates
+        assert found.against_best is not None
+        assert found.against_best.high < 1
+        assert found.worse == ((verdict, fixed) != ("tied", False))
+
+
 def test_what_has_no_paired_ratio_is_compared_by_two_intervals(lab: Any) -> None:
     how = {"sample_loo": {"make": lab.exact}, "centred": {"noise": 0.5}}
     answer = asked(rows_of(lab, make=lambda cell: how[cell["baseline"]], baselines=tuple(how)))
@@ -160,7 +177,7 @@ def test_what_has_no_paired_ratio_is_compared_by_two_intervals(lab: Any) -> None
     expected = variance(answer.best.row) / variance(worse.row)
     assert worse.against_best.value == pytest.approx(expected)
     assert worse.against_best.low <= expected <= worse.against_best.high
-    assert worse.told_apart
+    assert worse.worse
 
 
 @pytest.mark.parametrize("alike", [True, False])
@@ -181,7 +198,7 @@ def test_the_answer_is_about_these_instances_where_few_carry_it(lab: Any, alike:
     assert worse.against_best is not None
     assert worse.against_best.question == THESE
     assert "of 16 instances carry the mean" in worse.against_best.reason
-    assert worse.told_apart
+    assert worse.worse
 
 
 def test_a_weak_signal_does_not_hinder_the_comparison_of_unbiased_rows(lab: Any) -> None:
@@ -199,7 +216,7 @@ def test_a_weak_signal_does_not_hinder_the_comparison_of_unbiased_rows(lab: Any)
     by_snr = sorted(answer.candidates, key=lambda one: -one.step_snr.value)
     assert [one.row.key.baseline for one in by_snr] == ["none", "centred"]
     assert [one.row.key.baseline for one in answer.candidates] == ["centred", "none"]
-    assert answer.candidates[1].told_apart
+    assert answer.candidates[1].worse
 
 
 @pytest.mark.slow
