@@ -1,8 +1,8 @@
 """The catalogue of study kinds: one row and one folder each. Imports none of the kinds.
 
-A kind is a package of at most eight files under the same names. Nothing outside imports them: they
-are found through the row and loaded when they are used, so that planning imports no torch and
-reporting no trainer. What plans has its signatures in the protocol below.
+A kind is a package of eight files under the same names, and what these import beside them. Nothing
+outside imports them: they are found through the row and loaded when they are used, so that planning
+imports no torch and reporting no trainer. What plans has its signatures in the protocol below.
 
 | file           | what the frame looks up in it                                                   |
 |----------------|---------------------------------------------------------------------------------|

@@ -106,7 +106,7 @@ page of all.
             warn(f"{summary.header.name}: {changed_line(summary.changed)}")
         if summary.problems:
             mend = mending(directory, summary.problems)
-            warn(f"{len(summary.problems)} damaged records are not used; {mend}")
+            warn(f"damaged records that are not used: {len(summary.problems)}; {mend}")
     if not sound:
         raise typer.Exit(1)
 

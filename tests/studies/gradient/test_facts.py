@@ -99,6 +99,7 @@ def test_nothing_is_said_of_a_setting_with_a_missing_row(lab):
 
     one, answer = of(lab, make=make)
     assert answer[0].startswith("Missing: 1 of 6 rows lack results (stage0/maxk/subloo/n16/k2);")
+    assert not any(line.startswith("Next: ") for line in answer)
     assert one.contests == 1
     assert (one.uses[0].name, one.uses[0].of) == ("subloo", 1)
     one = found(lab, make=lambda cell: {"status": "failed"})
