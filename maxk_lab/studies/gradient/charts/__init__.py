@@ -28,6 +28,8 @@ from maxk_lab.studies.gradient.pool import (
 
 # Settings and values of n beyond these are in the tables alone.
 PLACES, SIZES = 6, 5
+# The measures of the chart of bias, with what their axes say.
+_OF_BIAS = {"scale": "length (1: right)", "cosine": "cosine (1: right direction)"}
 PARTS = {
     "variance_first": "signal",
     "variance_cross": "cross term",
@@ -247,15 +249,13 @@ def bias(table: Table) -> Figure | None:
     lines = []
     for place, here in rows.groupby("place", sort=False):
         parts, order = [], list(dict.fromkeys(here.sort_values(["method", "k"]).line))
-        for measure, axis in (
-            ("scale", "length (1: right)"),
-            ("cosine", "cosine (1: right direction)"),
-        ):
+        for measure, axis in _OF_BIAS.items():
             data, domain = draw.bounded(here[here.measure == measure], least=1.0)
             data["solid"] = data.bias.isin(FOUND_BIASED)
             color, shape, sizes = _by_size(data)
             x = alt.X("value:Q", title=axis).scale(domain=domain, nice=False).axis(grid=True)
-            y = alt.Y("line:N", sort=order, title=None).axis(ticks=False, labels=measure == "scale")
+            y = alt.Y("line:N", sort=order, title=None).scale(domain=order)
+            y = y.axis(ticks=False, labels=measure == "scale")
             offset = alt.YOffset("look:N", sort=sizes).scale(paddingOuter=0.6)
             marks = draw.intervals(x, domain, color, shape, y=y, yOffset=offset)
             parts.append(
