@@ -88,6 +88,12 @@ def test_a_phone_scrolls_down_alone(page: Open, pages: Pages, name: str) -> None
     assert max(lines) < 2
 
 
+def test_the_charts_come_right_after_the_answer(page: Open, pages: Pages) -> None:
+    browser = page(pages.golden)
+    heads = browser.run("return [...document.querySelectorAll('h2')].map((h) => h.textContent)")
+    assert heads == ["Answer", "Figures", "Claims", "All rows", "The rest"]
+
+
 def test_hostile_texts_are_words(page: Open, pages: Pages) -> None:
     browser = page(pages.hostile)
     drawn(browser)
