@@ -1,4 +1,4 @@
-"""What enumerated and sampled cells share: the measures and values of groups, and the record.
+"""The measures and values of groups, and the record, that enumerated and sampled cells share.
 
 Measures of single groups say, for one, how few samples carry the weight.
 """
