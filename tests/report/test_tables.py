@@ -162,10 +162,21 @@ def test_names_are_not_broken_in_the_terminal(lab):
 def test_a_name_breaks_after_a_slash_or_between_words_where_room_is_short():
     names = ("training/learning_rate=0.0005/maxk/subloo", "POMO (start=multistart)")
     columns = [Column(heading, str) for heading in ("row", "method")]
-    columns += [Column("value", str, numeric=True)] * 4
-    row = (*names, *["0.1 [-0.123, 0.123]"] * 4)
+    columns += [Column("value", str, numeric=True)] * 3
+    row = (*names, *["0.1 [-0.123, 0.123]"] * 3)
     block = Block(columns=tuple(columns), rows=(row,))
     lines = terminal(SimpleNamespace(title="", blocks=[block], width=80, colour=False)).splitlines()
     assert max(map(len, lines)) <= 80
     parts = {"training/", "learning_rate=0.0005/", "maxk/subloo", "POMO", "(start=multistart)"}
     assert parts < {part for line in lines for part in line.split()}
+
+
+def test_headings_of_numbers_stay_whole_beside_long_names():
+    headings = ("lowest", "above", "median", "smallest", "largest")
+    columns = [Column("method", str), Column("bias", str)]
+    columns += [Column(heading, str, numeric=True) for heading in headings]
+    row = ("trimmed_mean[0.25] centred", "not rejected in 15 of 21", *["1.00"] * len(headings))
+    block = Block(columns=tuple(columns), rows=(row,))
+    lines = terminal(SimpleNamespace(title="", blocks=[block], width=80, colour=False)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert {*headings, "trimmed_mean[0.25]"} < {part for line in lines for part in line.split()}

@@ -99,24 +99,29 @@ def _table(sheet: Block, width: int) -> Table:
 
 
 def _widths(sheet: Block, lines: Sequence[Sequence[str]], width: int) -> list[int | None]:
-    """The widths of the columns of names where room is short; rich finds all others.
+    """The widths of the columns where room is short, first of names, then of numbers.
 
     An interval breaks between its ends, a name between its words or after a slash, and within
     these only if they are longer than a third of the width.
     """
     cells = [[one.heading, *several] for one, *several in zip(sheet.columns, *lines, strict=True)]
     longest = [max(map(cell_len, several)) for several in cells]
-    names = [place for place, column in enumerate(sheet.columns) if not column.numeric]
-    found: list[int | None] = [None] * len(cells)
-    if sum(longest) + len(longest) <= width:
-        return found
-    left = width // 2
-    for number, place in enumerate(sorted(names, key=longest.__getitem__)):
-        words = max(cell_len(word) for text in cells[place] for word in _PART.findall(text) or [""])
-        fair = min(longest[place], (left - len(names)) // (len(names) - number))
-        found[place] = max(1, fair, min(words, width // 3))
-        left -= found[place] or 0
-    return found
+    parts = [[part for text in several for part in _PART.findall(text)] for several in cells]
+    least = [max(1, min(width // 3, max(map(cell_len, several), default=1))) for several in parts]
+    room = width - 2 * len(cells)
+    if sum(longest) <= room or sum(least) > room:
+        return [None] * len(cells)
+    numbers = [place for place, column in enumerate(sheet.columns) if column.numeric]
+    names = [place for place in range(len(cells)) if place not in numbers]
+    found = least.copy()
+    half = max(0, width // 2 - sum(least[place] for place in names))
+    for places, most in ((names, half), (numbers, room), (names, room)):
+        left = min(most, room - sum(found))
+        for number, place in enumerate(sorted(places, key=lambda one: longest[one] - found[one])):
+            more = max(0, min(longest[place] - found[place], left // (len(places) - number)))
+            found[place] += more
+            left -= more
+    return [*found]
 
 
 def _broken(text: str, width: int | None) -> str:
