@@ -57,7 +57,7 @@ def test_a_factor_that_differs_between_instances_is_no_scale_bias(drawn):
 
 
 def test_the_bound_on_a_bias_is_the_upper_end_of_its_interval(drawn):
-    units = drawn(1, noise=0.4)
+    units = drawn(1, np.full(16, 2.0), noise=0.4)
     assert interval(units, "squared_bias").value > 0
     found = bias_verdicts({0: units}, alpha=0.05)[0]
     squared, norm = interval(units, "squared_bias", level=0.9), units.truth.mean()
