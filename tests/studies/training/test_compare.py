@@ -29,7 +29,7 @@ from maxk_lab.studies.training.compare import (
     beaten,
     compare,
     difference,
-    gap_difference,
+    effect,
     judge,
     judged,
     places_of,
@@ -194,7 +194,8 @@ def test_a_gap_of_passes_is_their_share_of_failures_to_the_end_of_its_interval()
         )
         for point, value, noise in ((POMO, 0.4, 10 * NOISE), (CENTRED, 0.98, 0.5 * NOISE[::-1]))
     )
-    passed, gap = difference(high, low, 4, 0.95), gap_difference(high, low, 4, 0.95)
+    passed, gap = (effect(high, low, name, 0.95).interval for name in ("max@4", "gap@4"))
+    assert passed == difference(high, low, 4, 0.95)
     assert passed.high - passed.value < 0.8 * (passed.value - passed.low)
     assert [gap.value, gap.low, gap.high] == pytest.approx(
         [-100 * passed.value, -100 * passed.high, -100 * passed.low]
