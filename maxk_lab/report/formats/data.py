@@ -17,9 +17,9 @@ def csv(report: Report) -> str:
     """One line per row; cell ids are joined by spaces, undefined is empty.
 
     A text that a spreadsheet would take for a formula has a `'` before it, which shows it as text.
-    The sections stand below each other, told apart by `section`: a column that another section does
-    not have is empty. Damaged cells of a row, and what is no more as it was measured, have columns
-    where there are any.
+    The sections stand below each other, distinguished by `section`: a column that another section
+    does not have is empty. Damaged cells of a row, and what is no more as it was measured, have
+    columns where there are any.
     """
     summary = report.summary
     lines = []
