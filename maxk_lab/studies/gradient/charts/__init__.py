@@ -13,7 +13,7 @@ import numpy as np
 from maxk_lab.report import charts as draw
 from maxk_lab.report.charts import Figure, Table
 from maxk_lab.report.model import Summary
-from maxk_lab.report.naming import plain_setting
+from maxk_lab.report.naming import Setting, plain_setting
 from maxk_lab.report.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import LIKE_THESE, THESE
@@ -129,13 +129,20 @@ def _place(row: GradientRow) -> Any:
     return row.key.plain or row.key.environment, row.key.setting, row.key.stage
 
 
+def _trained(stage: int, setting: Setting) -> str:
+    """How far a policy was trained; of one from a checkpoint, which the setting names, nothing."""
+    if stage:
+        return f"after {stage} steps"
+    return "" if "policy.checkpoint" in dict(setting) else "before training"
+
+
 def _places(rows: Sequence[GradientRow]) -> tuple[dict[Any, str], str]:
     """The words that tell a place from the others, and those for what all of them share."""
     parts = {
         (environment, setting, stage): (
             environment,
             plain_setting(setting),
-            f"after {stage} steps" if stage else "before training",
+            _trained(stage, setting),
         )
         for environment, setting, stage in map(_place, rows)
     }
