@@ -53,6 +53,14 @@ def test_a_tested_bias_of_the_claimed_kind_supports_and_one_of_the_other_refutes
         assert "biased, p = 1e-09 (Holm)" in judged.text
 
 
+def test_an_enumerated_bias_refutes_whatever_the_level() -> None:
+    proven, chance = BiasVerdict("biased", relative_bias=0.2), BiasVerdict("biased", p_value=0.04)
+    assert judge(CLAIM, [(row(proven, enumerated=True),)], 0.05).verdict == "refuted"
+    mixed = [(row(chance),), (row(proven, enumerated=True),)]
+    assert judge(CLAIM, mixed, 0.05).verdict == "refuted"
+    assert judge(CLAIM, [(row(NOTHING),)], 0.05).verdict == "supported"
+
+
 # Every instance has more variance than its partner, few have very much more.
 RATIOS = np.array([1.1] * 20 + [3.0, 4.0, 6.0, 8.0])
 

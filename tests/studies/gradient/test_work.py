@@ -82,12 +82,13 @@ def test_forced_cells_are_measured_with_the_code_of_today(tmp_path, monkeypatch)
     (tmp_path / "rewards_by_code.py").write_text(reward.format("float(len(one))"))
     (tmp_path / "llm.yaml").write_text(LLM)
     wanted = load_spec(tmp_path / "llm.yaml", [])
-    plan, run = make_plan(wanted), RunDirectory("run")
+    plan, run, fresh = make_plan(wanted), RunDirectory("run"), RunDirectory("fresh")
     execute(plan, run)
     before = metrics(wanted, run)
     (tmp_path / "rewards_by_code.py").write_text(reward.format("7.0 * one.count('a') - len(one)"))
     execute(plan, run, force=True)
-    assert metrics(wanted, run) != before
+    execute(plan, fresh)
+    assert metrics(wanted, run) == metrics(wanted, fresh) != before
 
 
 def test_enumerated_and_sampled_cells_share_a_pool(tmp_path):

@@ -56,6 +56,18 @@ def test_groups_are_shared_by_cells_of_one_size_and_depend_on_no_other_cell() ->
     assert len(distinct) == 5
 
 
+def test_every_seed_has_instances_of_its_own() -> None:
+    """The rewards of a bandit's arms are its instance."""
+    bandit = {"environment": {"name": "bandit", "arms": 3, "reward_shift": 0.0}, "groups": 1}
+    policy = {"init_std": 0.5, "dtype": "float64"}
+    three, four = (
+        set(measured(cell("none", n=64), **bandit, policy=policy, seed=seed)[0]["rewards"][0])
+        for seed in (3, 4)
+    )
+    assert len(three) == len(four) == 3
+    assert three.isdisjoint(four)
+
+
 def test_groups_are_in_drawing_order() -> None:
     """An estimator that cuts the group into parts needs them as they were drawn."""
     (metrics,) = measured(cell("none", n=8, k=4, estimator="partitioned[none]"))

@@ -85,10 +85,12 @@ def test_a_job_leaves_and_comes_back_only_where_its_time_was_up(
         signal.signal(number, lambda *_: requeued.append((_outcome(pack), pack.checkpoint())))
     with patch.object(module, "_print", come):
         pack()
+    assert _outcome(pack) == "left"
     assert all(outcome == "left" for outcome, _ in requeued)
     # What has a record is not measured again.
     assert 0 < len(run.ids()) < len(plan.cells)
     if signal.SIGTERM in numbers:
+        assert bool(requeued) == (len(numbers) > 1)
         assert not any(again for _, again in requeued)
         assert pack.checkpoint() is None
         return
