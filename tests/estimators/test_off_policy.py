@@ -10,6 +10,7 @@ from torch import Tensor
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size, off_policy_value
+from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.check.brute_force import brute_force
 from maxk_lab.estimators.method import Method
 
@@ -157,6 +158,24 @@ def test_value_is_own_weight_plus_the_value_of_the_others(n: int, k: int) -> Non
             expected = s[i] - ratios[i] * (k / n) * level
             found = weigh(rewards, ratios, k, baseline)[i]
             torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-11 * largest)
+
+
+def test_the_first_order_bias_falls_with_the_square_of_the_distance_whatever_the_baseline() -> None:
+    at = (0.3, -0.7, 1.1, 0.0), (-6.0, -5.0, -5.5, -5.0)
+    target, other = torch.tensor([at[0], (0.4, -1.0, -0.3, 0.1)]).double().softmax(1)
+    truth, biases = TinyBandit(*at).gradient(3), []
+    for share in (1.0, 0.02, 0.01):
+        mixed = tuple(((1 - share) * target + share * other).log().tolist())
+        bandit = TinyBandit(*at, behaviour=mixed)
+        mean, *others = (
+            bandit.mean_estimate(4, Method.parse(FIRST_ORDER, baseline, 3))
+            for baseline in ("none", "centred", "subloo")
+        )
+        for same in others:
+            torch.testing.assert_close(same, mean, rtol=0.0, atol=1e-12)
+        biases.append(float((mean - truth).norm()))
+    assert biases[0] > 0.02 * float(truth.norm())
+    assert biases[1] / biases[2] == pytest.approx(4.0, rel=0.05)
 
 
 @BASELINES

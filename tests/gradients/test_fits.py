@@ -11,6 +11,7 @@ from score_tables import bandit, cell, every_group, measured, pool_of, table
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.estimators.baselines.least_squares import family_terms
+from maxk_lab.gradients.enumerated.exact import exact_gradient_weights
 from maxk_lab.gradients.enumerated.moments import Outcomes
 from maxk_lab.gradients.enumerated.oracle import joint_optimum
 from maxk_lab.gradients.fitting import cross_fit, oracle_coefficients, same_batch
@@ -83,6 +84,38 @@ def test_the_oracle_is_the_least_squares_over_every_ordered_group(rewards, famil
     assert second(found) <= min(second(found + 1e-3), second(found - 1e-3))
     if len(set(rewards)) > 2:
         torch.testing.assert_close(found, best, rtol=1e-7, atol=1e-8)
+
+
+def test_the_oracle_refuses_trajectories_of_another_policy():
+    outcomes, _ = table(DISTINCT, behaviour=True)
+    with pytest.raises(LabError, match=r"leave out gradient\.behaviour"):
+        oracle_coefficients(outcomes, 4, 2, "affine")
+
+
+def test_a_cross_fit_is_unbiased_whatever_the_other_group_and_a_same_batch_fit_is_not():
+    """All pairs of a group of one instance, fitted on, and one of another, weighted."""
+    n, k = 3, 2
+    fitted_on, used_on = table(DISTINCT, seed=1)[0], table([-0.4, 1.5, 0.2], seed=2)[0]
+    truth = used_on.centred(exact_gradient_weights(used_on.probabilities, used_on.rewards, k))
+    first, _ = every_group(fitted_on, n)
+    second, chance = every_group(used_on, n)
+    rewards = used_on.rewards[second]
+
+    def off(coefficients):
+        """Of the mean estimate Σ_a c_a ψ_a, for α of each group or of all, relative."""
+        weights = advantages(rewards, baseline="affine[cross_fit]", k=k, coefficients=coefficients)
+        weighted = (chance.unsqueeze(1) * weights).flatten()
+        mean = used_on.centred(torch.zeros(3).double().index_add_(0, second.flatten(), weighted))
+        squared = used_on.inner(mean - truth, mean - truth) / used_on.inner(truth, truth)
+        return math.sqrt(max(0.0, squared))
+
+    gram = fitted_on.gram[first.unsqueeze(-1), first.unsqueeze(-2)]
+    used_gram = used_on.gram[second.unsqueeze(-1), second.unsqueeze(-2)]
+    for rows, products in zip(first, gram, strict=True):
+        both = torch.stack([fitted_on.rewards[rows], rewards[0]]).unsqueeze(1)
+        grams = torch.stack([products, used_gram[0]]).unsqueeze(1)
+        assert off(cross_fit(both, grams, k, "affine")[1]) < 1e-12
+    assert off(same_batch(rewards, used_gram, k, "affine")) > 0.01
 
 
 def test_an_enumerated_cross_fit_has_the_coefficients_of_the_sampled_one():

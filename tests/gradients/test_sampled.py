@@ -108,6 +108,7 @@ def test_sampled_measures_estimate_the_enumerated_ones():
         ("off_policy_maxk", "subloo", 2),
         ("reinforce", "eob_loo", 1),
         ("maxk", "optimal[logit_proxy]", 2),
+        ("maxk", "affine[cross_fit]", 2),
     ]
     pool = pool_of(environment, 20_000, objectives=[1, 2], behaviour=behaviour)
     exact = measured(pool, *(cell(e, b, 4, k) for e, b, k in pairs))

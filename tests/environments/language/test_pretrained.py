@@ -6,6 +6,9 @@ from model_folders import stand_in_model
 from small_environments import make
 
 from maxk_lab.errors import LabError
+from maxk_lab.gradients.scores.by_layer import LayerScores
+from maxk_lab.gradients.scores.per_trajectory import trajectory_scores
+from maxk_lab.gradients.scores.trajectories import instance_scores
 from maxk_lab.seeds import isolated_rng
 
 transformers = pytest.importorskip("transformers")
@@ -47,6 +50,20 @@ def folder(tmp_path_factory):
 def pretrained(folder, **changes):
     sizes = {"vocab_size": 6, "max_length": 5, "prompt_length": 4}
     return make("toy_llm", policy={"pretrained": folder}, **sizes | changes)
+
+
+def test_the_layers_of_a_pretrained_model_tell_its_scores(folder):
+    """Of GPT-2, whose weights are tied and whose linear layers are none of torch's."""
+    environment = pretrained(folder)
+    policy, instance = environment.policy(0), environment.instances(1, 1)
+    actions = environment.rollout(policy, instance, 6, seed=2).actions
+    parameters = list(policy.parameters())
+    scores = instance_scores(environment, policy, instance, actions[0])
+    assert isinstance(scores, LayerScores)
+    log_probs = environment.log_probs(policy, instance, actions)[0]
+    expected = trajectory_scores(log_probs, parameters)
+    found = torch.cat(scores(0, 6, parameters), 1)
+    assert ((found - expected).norm(dim=1) / expected.norm(dim=1)).max() < 1e-9
 
 
 def test_the_model_is_asked_what_follows_prompt_and_separator(folder):

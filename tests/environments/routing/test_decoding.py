@@ -179,7 +179,10 @@ def test_all_steps_are_taken_together_where_they_can_be(row):
     if decoding.can_be_together(start):
         decoded, tokens = sampled(begun(environment, start.policy))
         together = decoding.all_steps_together(own(start), decoded.actions)
-        torch.testing.assert_close(together, tokens.log_probs.sum(1), rtol=1e-10, atol=1e-10)
+        expected = tokens.log_probs.sum(1)
+        torch.testing.assert_close(together, expected, rtol=1e-10, atol=1e-10)
+        found, wanted = gradients(start.policy, together, expected)
+        assert (found - wanted).norm() <= 1e-12 * wanted.norm()
 
 
 @both_dtypes
