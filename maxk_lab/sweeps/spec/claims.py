@@ -117,10 +117,16 @@ def aligned(
             yield tuple(row)
 
 
+def _of_one_line(name: str) -> str:
+    if not name.strip() or len(name.splitlines()) > 1:
+        raise ValueError(f"must be one line of text, got {shown(name)}")
+    return name
+
+
 class _Claim(Model):
     # Of these keys exactly one is given.
     either: ClassVar[tuple[str, ...]] = ()
-    name: Annotated[str, matching(r".*\S.*", "must be one line of text")]
+    name: Annotated[str, AfterValidator(_of_one_line)]
     where: Where = Where()
 
     if TYPE_CHECKING:  # each kind of claim declares its own, at its place among its keys

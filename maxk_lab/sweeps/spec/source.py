@@ -173,10 +173,14 @@ def parse_text(source: Source, text: str) -> None:
     """
     try:
         source.tree = parse_value(source, text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
         place = Mark(source.file, *((mark.line + 1, mark.column + 1) if mark else (1, 1)))
         raise SpecError([problem_at(place, (), yaml_reason(error))]) from None
+    except yaml.reader.ReaderError as error:
+        place = Mark(source.file, text.count("\n", 0, error.position) + 1, 1)
+        reason = f"not YAML: character {chr(error.character)!r} is not allowed"
+        raise SpecError([problem_at(place, (), reason)]) from None
     if source.tree is not None and not isinstance(source.tree, dict):
         source.add((), f"must be a mapping of keys to values, got {shown(source.tree)}")
         raise SpecError(source.problems)
@@ -191,6 +195,8 @@ def parse_value(source: Source, text: str) -> Any:
     try:
         node = loader.get_single_node()
         return None if node is None else _built(loader, node, (), source)
+    except RecursionError:
+        raise WrittenError(problem="is nested too deeply") from None
     finally:
         loader.dispose()
 
@@ -235,6 +241,8 @@ def _built(loader: Loader, node: yaml.Node, path: TreePath, source: Source) -> A
 def _scalar(loader: Loader, node: yaml.Node) -> Any:
     try:
         value = loader.construct_object(node)
+        if isinstance(value, str):
+            value.encode()  # half a character, as in "\ud800", can be written nowhere
     except (ValueError, KeyError, AttributeError):
         words = f"cannot be read as {node.tag.rpartition(':')[2]}"
         raise WrittenError(problem=words, problem_mark=node.start_mark) from None
