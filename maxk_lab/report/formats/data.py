@@ -93,6 +93,7 @@ def json(report: Report) -> str:
         "stale_because": dict(summary.because),
         "problems": summary.problems,
         **({"changed_since": summary.changed} if summary.changed else {}),
+        **({"figures": [one.name for one in report.pictures]} if report.pictures else {}),
         **({"made_of": summary.made_of} if summary.made_of else {}),
     }
     return visible_json(content, indent=1) + "\n"

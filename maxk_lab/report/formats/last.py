@@ -16,18 +16,22 @@ from maxk_lab.errors import LabError
 from maxk_lab.report.formats.render import CATALOGUE, FOLDER
 from maxk_lab.sweeps.run.records import RunDirectory
 
+_FIGURE_ENDINGS = (".png", ".svg", ".pdf")
+
 
 def outdated_files(run: RunDirectory) -> list[Path]:
     """Return the files of a report in the folder of a run that is of other records or settings.
 
-    Only what reports write is among them.
+    Only what that report wrote is among them: a figure of somebody else's stays.
     """
-    made_of = _last(run).get("made_of")
-    if not made_of or made_of == _digest(run):
+    last = _last(run)
+    if not last.get("made_of") or last["made_of"] == _digest(run):
         return []
+    names = last.get("figures") or ()
     texts = [run.report_path / row.file for row in CATALOGUE if row.file is not None]
     figures = (run.report_path / FOLDER).glob("*")
-    found = [*texts, *(path for path in figures if path.suffix in (".png", ".svg", ".pdf"))]
+    ours = (one for one in figures if one.stem in names and one.suffix in _FIGURE_ENDINGS)
+    found = [*texts, *ours]
     return sorted(path for path in found if path.is_file())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -78,12 +79,14 @@ def test_a_copy_keeps_them(reported: RunDirectory) -> None:
 
 def test_only_what_reports_write_is_theirs(reported: RunDirectory) -> None:
     (figures := reported.report_path / "figures").mkdir()
-    for name in ("notes.txt", "figures/variance.png", "figures/mine.xcf"):
+    text = reported.report_path / "report.json"
+    text.write_text(json.dumps(json.loads(text.read_text()) | {"figures": ["variance"]}))
+    for name in ("notes.txt", "figures/variance.png", "figures/variance.xcf", "figures/mine.png"):
         (reported.report_path / name).write_text("mine")
     (reported.report_path / "report.md").unlink()
     change_record(reported)
     assert names(reported) == TEXTS - {"report.md"} | {"figures/variance.png"}
-    assert len(list(figures.iterdir())) == 2
+    assert len(list(figures.iterdir())) == 3
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "1", '{"claims": [1]}'])
