@@ -6,9 +6,12 @@ On a terminal there is a rich bar, elsewhere now and then a plain line.
 from __future__ import annotations
 
 import re
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 import typer
@@ -54,7 +57,7 @@ def execute_plan(
             warn(note)
 
     try:
-        with Display(plan) as display:
+        with _terminate_as_interrupt(), Display(plan) as display:
             return execute(plan, directory, on_event=on_event, **settings)
     except KeyboardInterrupt:
         say(f"Interrupted; every finished cell is kept. Continue with:\n{resume}")
@@ -69,6 +72,19 @@ def execute_plan(
         say("Every finished cell is kept. Make room, or mend what is in the way, then go on with:")
         say(resume)
         raise typer.Exit(1) from None
+
+
+@contextmanager
+def _terminate_as_interrupt() -> Iterator[None]:
+    """SIGTERM, as schedulers send it, ends a run as orderly as Ctrl-C, before it measures, too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class Display:
