@@ -100,6 +100,8 @@ class _Read:
     end: int = 0
     lines: int = 0
     damaged: list[Damage] = field(default_factory=list)
+    # Why it could not be read at the last look, though it is there.
+    unread: list[Damage] = field(default_factory=list)
 
 
 class Store:
@@ -146,7 +148,8 @@ class Store:
     @property
     def damaged(self) -> list[Damage]:
         """The damaged lines, but for those whose cell has a sound record."""
-        lines = [one for _, read in sorted(self._read.items()) for one in read.damaged]
+        segments = (read for _, read in sorted(self._read.items()))
+        lines = [one for read in segments for one in (*read.damaged, *read.unread)]
         return [one for one in lines if one.cell not in self.heads]
 
     def rewrite(self, cells: Collection[str], segment: Segment) -> None:
@@ -168,6 +171,7 @@ class Store:
         It is opened each time, for only so a network shows what is new.
         """
         read = self._read.setdefault(name, _Read())
+        read.unread = []
         try:
             with (self.folder / name).open("rb") as file:
                 file.seek(read.end)
@@ -188,7 +192,7 @@ class Store:
         except FileNotFoundError:
             pass  # it has just gone, as the next look tells
         except OSError as error:
-            read.damaged = [Damage(str(error), "")]
+            read.unread = [Damage(str(error), "")]
 
 
 class Segment:
