@@ -102,7 +102,7 @@ def execute(
         others, copied = measured_with(elsewhere), copy_cells(plan, elsewhere, run)
         to_do -= copied.keys()
         again = {c for c in to_do if force or before[c] != "missing"}
-        _clear_cache(plan, run, again, shared=force)
+        _clear_cache(plan, run, driver, again, shared=force)
         tasks = tasks_of(plan, to_do, run, measure, heads)
         ids, units = _in_order(plan, to_do), len(tasks)
         tell("run_started", cell_ids=ids, units=units, jobs=jobs, cells=len(before))
@@ -144,12 +144,16 @@ def execute(
     )
 
 
-def _clear_cache(plan: Plan, run: RunDirectory, again: Set[str], *, shared: bool) -> None:
+def _clear_cache(
+    plan: Plan, run: RunDirectory, driver: Driver, again: Set[str], *, shared: bool
+) -> None:
     """Remove what the cache holds of these cells alone: to be measured anew is not to resume.
 
     With `shared` that goes as well which is of no other cell, such as a pool, since its name does
-    not tell the code that it was drawn with.
+    not tell the code that it was drawn with. What somebody else measures now stays.
     """
+    busy = {key for one in driver.others() for key in one.tasks}
+    again = again - {cell.id for unit in plan.units if unit.id in busy for cell in unit.cells}
     keep = {*(cell.id for cell in plan.cells), *run.heads} - again
     for path in run.cache_path.glob("*") if again or shared else ():
         named = set(re.split("[^0-9A-Za-z]+", path.name))
