@@ -75,7 +75,8 @@ def log_ratio(
     blocks, why = [a.sample.by_block, b.sample.by_block], NO_ERROR
     if blocks[0].shape != blocks[1].shape:
         blocks = [np.full((4, len(a.m2), 2), math.nan)] * 2
-        why = "their groups are in different blocks: no pairs of these"
+        if a.within is not None and b.within is not None:
+            why = "their groups are in different blocks: no pairs of these"
     both = Sample(np.nan_to_num(columns), np.concatenate(blocks), a.stratum)
     ratio = quotient(both, _paired(row), wanted, level)
     if not ratio.value > 0:
