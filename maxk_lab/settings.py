@@ -18,7 +18,10 @@ from maxk_lab.fields import Model, message
 from maxk_lab.files import resolved_file
 
 # The types of settings by their names in JSON's schemas.
-_TYPES = {"integer": int, "number": float, "string": str, "boolean": bool, "array": list}
+_TYPES = {"integer": int, "number": float, "string": str, "boolean": bool} | {
+    "array": list,
+    "object": dict,
+}
 # No setting is infinite, and none is undefined.
 _FINITE = ConfigDict(allow_inf_nan=False)
 
