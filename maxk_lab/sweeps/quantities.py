@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pydantic import ByteSize
+from pydantic import ByteSize, TypeAdapter
 
 from maxk_lab.errors import shown
 
@@ -32,6 +32,10 @@ def spelled(seconds: float) -> str:
     return " ".join(parts)
 
 
+_BYTES = TypeAdapter(ByteSize)
+
+
 def spelled_size(count: int) -> str:
-    """Return a number of bytes as a size that a sweep file may have, e.g. `4.0GB`."""
-    return ByteSize(count).human_readable(decimal=True)
+    """Return a number of bytes as the same size in a sweep file, e.g. `4.0GB` or `1.5GiB`."""
+    words = (ByteSize(count).human_readable(decimal=decimal) for decimal in (True, False))
+    return next((one for one in words if _BYTES.validate_python(one) == count), f"{count}B")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from maxk_lab.sweeps.quantities import seconds, spelled
+from maxk_lab.sweeps.quantities import seconds, spelled, spelled_size
 
 TIMES = {
     "2h": (7200.0, "2 h"),
@@ -21,3 +21,8 @@ def test_times_are_read_shown_and_read_again() -> None:
     for written in ("2 days", "", "h", "soon"):
         with pytest.raises(ValueError, match="must be a time such as 2h, 30min or 45s"):
             seconds(written)
+
+
+def test_a_size_is_shown_as_it_is_read() -> None:
+    sizes = {"4.0GB": 4 * 10**9, "1.5GiB": 3 * 2**29, "1234567890B": 1234567890}
+    assert {spelled_size(count): count for count in sizes.values()} == sizes
