@@ -53,8 +53,13 @@ def test_files_that_cannot_be_read(write: Write, tmp_path: Path) -> None:
     }.items():
         with pytest.raises(LabError, match=words):
             load_spec(path)
-    (told,) = problems(write("name: a\x00b\n"))
-    assert told == "sweep.yaml:1:1: (file): not YAML: character '\\x00' is not allowed"
+    (told,) = problems(write("name: ab\n# nothing\ndescription: a\x00b\n"))
+    assert told == "sweep.yaml:3:1: (file): not YAML: character '\\x00' is not allowed"
+    deep = "[" * 3000 + "]" * 3000
+    (told,) = problems(write(f"{SMALL}description: {deep}\n"))
+    assert told == "sweep.yaml:1:1: (file): is nested too deeply"
+    (told,) = problems(write(SMALL), f"description={deep}")
+    assert told == "--set:1:13: description: is nested too deeply"
     (told,) = problems(write("name: a\n\tseeds: 1\n"))
     assert told.startswith("sweep.yaml:2:1: (file): not YAML: while scanning for the next token,")
 
