@@ -113,7 +113,7 @@ def with_differences_to(row: TrainingRow, other: TrainingRow, level: float) -> T
     """The row with its differences to this other, in every decoding that both have."""
     decoded, robust = dict(row.decoded), row.robust
     for name, mine in row.decoded.items():
-        if name == SAMPLED or name in other.decoded:
+        if name == SAMPLED or (name in other.decoded and other.decoded[name].ks):
             decoded[name] = _compared(row, other, mine, name, level)
     if robust:
         better = improvement_over(row, other, row.sampled.ks[-1], level)
