@@ -95,7 +95,7 @@ def test_bets_against_a_sound_environment_win_nothing_on_average(name, policy):
         won.append(math.exp(log_moved_policy_bet(environment, acting, drawn)))
     payoffs = torch.tensor(won)
     assert payoffs.mean() <= 1 + 4 * payoffs.std() / len(won) ** 0.5
-    assert (payoffs > 100).sum() <= 8  # Markov: one is expected at most
+    assert (payoffs > 100).sum() <= 6  # Markov: 1.2 are expected at most
     assert payoffs.max() < 1 / FALSE_ALARM
 
 

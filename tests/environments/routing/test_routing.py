@@ -137,6 +137,17 @@ def test_a_vehicle_of_the_multi_task_problem_may_be_full(dtype):
     assert full > 100
 
 
+def test_the_weight_covered_is_that_of_the_union_of_the_chosen_sets():
+    environment = make("mcp")
+    instances = environment.instances(3, 1)
+    rollouts = environment.rollout(environment.policy(0), instances, 5, seed=2)
+    for b in range(3):
+        sets, weights = instances["membership"][b].long(), instances["weights"][b].tolist()
+        for chosen, reward in zip(rollouts.actions[b], rollouts.rewards[b].tolist(), strict=True):
+            covered = set(sets[chosen].flatten().tolist()) - {0}
+            assert reward == sum(weights[item - 1] for item in covered)
+
+
 def test_coverage_instances_are_those_of_rl4co_and_small_ones_can_be_drawn():
     from rl4co.envs import get_env
 
@@ -187,6 +198,11 @@ def test_variants_of_the_multi_task_problem_run(preset):
     policy, instances = environment.policy(0), environment.instances(5, 1)
     rollouts = environment.rollout(policy, instances, 3, seed=2)
     assert (rollouts.rewards < 0).all()
+    found = environment.log_probs(policy, instances, rollouts.actions)
+    assert torch.equal(found, rollouts.log_probs)
+    listed, _ = environment.enumerate(instances[2:3])
+    total = environment.log_probs(policy, instances[2:3], listed.unsqueeze(0)).exp().sum()
+    assert total.item() == pytest.approx(1.0, abs=1e-12)
     assert instances["open_route"].all() == preset.startswith("o")
 
 
