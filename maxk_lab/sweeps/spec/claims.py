@@ -118,7 +118,7 @@ def aligned(
 
 
 def _of_one_line(name: str) -> str:
-    if not name.strip() or len(name.splitlines()) > 1:
+    if not name.strip() or name.splitlines() != [name]:
         raise ValueError(f"must be one line of text, got {shown(name)}")
     return name
 
