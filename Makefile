@@ -25,7 +25,7 @@ STAMP := .venv/.installed
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help setup lint test browser-test adapters attack reproduce bench calibrate golden clean $(NUMBERED)
+.PHONY: help setup lint test browser-test adapters attack reproduce bench calibrate golden golden-values clean $(NUMBERED)
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
@@ -38,6 +38,7 @@ help:
 	@echo "make bench       time the weights, scores, steps, sweeps and the command line"
 	@echo "make calibrate   measure by simulation how often intervals hold and verdicts err (20 minutes), into docs/method.md"
 	@echo "make golden      run the sweeps behind results/golden (hours), going on where it stopped; bundle and report each"
+	@echo "make golden-values  compare every number of results/golden with its frozen value (30 seconds)"
 	@echo "make clean       remove .venv and the caches; results/ stays"
 	@echo
 	@echo "PYTHON=python3.13 picks the interpreter, JOBS=4 how many processes work, SWEEPS=... the sweeps to reproduce"
@@ -157,6 +158,9 @@ calibrate: $(STAMP)
 # The same again goes on; what reads the policies of other sweeps is named once these are committed (golden.py tells).
 golden: $(STAMP)
 	$(BIN)/python benchmarks/golden.py --jobs $(JOBS)
+
+golden-values: $(STAMP)
+	$(BIN)/python benchmarks/golden_values.py
 
 clean:
 	rm -rf .venv .venvs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,30 +3,26 @@
     python benchmarks/golden.py --jobs 2              all that read nothing of another, going on
                                                       where it stopped (hours)
     python benchmarks/golden.py tsp_sweep llm_bandit  these alone
-    python benchmarks/golden.py --render              reports and figures anew, from the bundles
+    python benchmarks/golden.py --render              render the reports and figures of the bundles
 
 Runs lie in results/, which git ignores, until all of them are there: a record says whether the
 checkout had uncommitted changes. So a sweep that reads what another one has made is named once that
-is committed. In results/golden/<name> lie <name>.zip, report.md, the figures that it links to, and
-figures.json, which tells what each figure shows.
+is committed. results/golden/<name> holds <name>.zip, report.md and the figures that it links to.
+golden_values.py holds the numbers against their frozen values.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import io
-import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "results/golden"
@@ -125,67 +121,24 @@ def bundle(name: str, results: Path) -> None:
 
 
 def render(name: str) -> None:
-    """Write the report, its figures and what they show beside a bundle."""
-    folder = GOLDEN / name
-    shutil.rmtree(folder / "figures", ignore_errors=True)
-    with tempfile.TemporaryDirectory() as drawn:
-        text, figures = _rendered(name, Path(drawn))
-        for path in Path(drawn).glob("figures/*.png"):
-            target = folder / "figures" / path.name
-            target.parent.mkdir(exist_ok=True)
-            target.write_bytes(with_fewer_colours(path))
-    (folder / "report.md").write_text(text, encoding="utf-8")
-    (folder / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"results/golden/{name}: {len(figures)} figures, {size / 1e6:.2f} MB in all", flush=True)
-
-
-def rendered(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the report as `render` writes it, and what its figures show; nothing is drawn."""
-    from maxk_lab.report.charts import Figure
-
-    def not_drawn(figure: Figure, folder: Path) -> list[Path]:
-        return [folder / f"{figure.name}.png"]
-
-    with mock.patch.object(Figure, "write", not_drawn), tempfile.TemporaryDirectory() as folder:
-        return _rendered(name, Path(folder))
-
-
-def _rendered(name: str, folder: Path) -> tuple[str, dict[str, Any]]:
+    """Write the report and its figures beside a bundle."""
     from maxk_lab.report.summarise import summarise
     from maxk_lab.report.write import write_report
     from maxk_lab.sweeps.run.bundle import find_run
 
-    figures: dict[str, Any] = {}
-
-    def keep(figure: Any, files: Sequence[Path]) -> None:
-        figures[figure.name] = data_of(figure.whole)
-
-    summary, more = summarise(find_run(bundle_of(name))), FIGURES.get(name, ())
-    write_report(summary, folder, ["markdown"], more=more, shown=keep)
-    return (folder / "report.md").read_text(encoding="utf-8"), figures
-
-
-def data_of(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a chart shows: its rows of data, and a hash of these and of its spec.
-
-    Numbers count to six digits, so that the last bits of another machine do not.
-    """
-    datasets = spec["datasets"].values()
-    other = {name: part for name, part in spec.items() if name != "datasets"}
-    text = re.sub(
-        r"data-[0-9a-f]{32}|view_\d+", "", json.dumps([_rounded(other), *map(_rounded, datasets)])
-    )
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return {"rows": sum(map(len, datasets)), "spec": digest}
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _rounded(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return list(map(_rounded, value))
-    return f"{value:.6g}" if isinstance(value, float) else value
+    folder = GOLDEN / name
+    shutil.rmtree(folder / "figures", ignore_errors=True)
+    with tempfile.TemporaryDirectory() as drawn:
+        summary = summarise(find_run(bundle_of(name)))
+        write_report(summary, Path(drawn), ["markdown"], more=FIGURES.get(name, ()))
+        shutil.copyfile(Path(drawn) / "report.md", folder / "report.md")
+        for path in Path(drawn).glob("figures/*.png"):
+            target = folder / "figures" / path.name
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(with_fewer_colours(path))
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    print(f"results/golden/{name}: {len(files)} files, {size / 1e6:.2f} MB", flush=True)
 
 
 def with_fewer_colours(path: Path) -> bytes:

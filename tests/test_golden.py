@@ -1,12 +1,12 @@
-"""The golden results are what their records say: each report and figure is rendered anew."""
+"""The golden results: every record is sound and planned, and no number differs from its value."""
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any
+from pathlib import Path
 
 import golden
+import golden_values
 import pytest
 
 from maxk_lab.sweeps.plan.plan import make_plan
@@ -16,16 +16,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("name", golden.SWEEPS)
-def test_the_report_and_the_figures_are_those_of_the_records(name: str) -> None:
-    folder = golden.GOLDEN / name
-    report, figures = golden.rendered(name)
-    assert (folder / "report.md").read_text(encoding="utf-8") == report
-    assert json.loads((folder / "figures.json").read_text(encoding="utf-8")) == figures
-    linked = set(re.findall(r"\]\((figures/[^)]+)\)", report))
-    drawn = {path.relative_to(folder).as_posix() for path in folder.glob("figures/*")}
-    assert drawn == linked == {f"figures/{figure}.png" for figure in figures}
-    (answer,) = re.findall(r"## Answer\n(.*?)\n## ", report, re.DOTALL)
-    assert len(answer.split()) <= 150
+def test_every_number_equals_its_frozen_value(name: str) -> None:
+    problems, _ = golden_values.differences(name, golden_values.removed_lines())
+    assert problems == []
 
 
 @pytest.mark.parametrize("name", golden.SWEEPS)
@@ -39,19 +32,39 @@ def test_every_record_is_sound_and_planned(name: str) -> None:
     assert {record.status for record in records} == {"done"}
 
 
+@pytest.mark.parametrize("name", golden.SWEEPS)
+def test_a_report_links_to_the_figures_beside_it(name: str) -> None:
+    folder = golden.GOLDEN / name
+    report = (folder / "report.md").read_text(encoding="utf-8")
+    linked = set(re.findall(r"\]\((figures/[^)]+)\)", report))
+    assert {path.relative_to(folder).as_posix() for path in folder.glob("figures/*")} == linked
+
+
 def test_every_golden_result_has_its_bundle_and_its_sweep() -> None:
-    there = {path.name for path in golden.GOLDEN.iterdir() if path.is_dir()} - {"calibration"}
-    assert there == set(golden.SWEEPS)
+    folders = {path.name for path in golden.GOLDEN.iterdir() if path.is_dir()}
+    assert folders - {"calibration", "values"} == set(golden.SWEEPS)
     assert all(golden.sweep_file(name).is_file() for name in golden.SWEEPS)
     assert all(golden.bundle_of(name).is_file() for name in golden.SWEEPS)
 
 
-def test_a_figure_is_known_by_its_spec() -> None:
-    def drawn(last: float, title: str = "one") -> dict[str, Any]:
-        data = [{"x": 0.0, "y": 2.0}, {"x": 1.0, "y": last}]
-        return {"title": title, "mark": "line", "datasets": {f"data-{hash(last):032x}": data}}
-
-    told = golden.data_of(drawn(3.0))
-    assert told == golden.data_of(drawn(3.0 + 1e-12))
-    assert told["rows"] == 2
-    assert golden.data_of(drawn(3.001)) != told != golden.data_of(drawn(3.0, "two"))
+def test_a_changed_or_lost_value_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "pkpo_figure1"
+    frozen = (golden_values.VALUES / name / "estimates.csv").read_text(encoding="utf-8")
+    for table in golden_values.NUMBERS:
+        (tmp_path / name).mkdir(exist_ok=True)
+        text = (golden_values.VALUES / name / f"{table}.csv").read_text(encoding="utf-8")
+        (tmp_path / name / f"{table}.csv").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(golden_values, "VALUES", tmp_path)
+    first, last = frozen.splitlines()[1], frozen.splitlines()[-1]
+    *place, value, low, high = first.split(",")
+    changed = ",".join([*place, str(float(value) * (1 + 2e-9)), low, high])
+    lost = last.replace(",optimum_value,", ",gone,")
+    assert lost != last
+    text = frozen.replace(first, changed).replace(last, lost)
+    (tmp_path / name / "estimates.csv").write_text(text, encoding="utf-8")
+    problems, _ = golden_values.differences(name, [])
+    assert [problem.partition(":")[0] for problem in problems] == ["changed", "lost"]
+    line = golden_values.Removed.read(f"{name} estimates measure=gone|old # it went")
+    problems, used = golden_values.differences(name, [line])
+    assert len(problems) == 1
+    assert used == {0}
