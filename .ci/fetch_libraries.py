@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[1] / "maxk_lab" / "report" / "formats" / "html" / "libraries"
+FOLDER = Path(__file__).parents[1] / "maxk_lab" / "reports" / "formats" / "html" / "libraries"
 LIST = FOLDER / "files.json"
 
 

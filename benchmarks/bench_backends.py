@@ -24,10 +24,10 @@ from typing import Any
 
 from timing import bandit_sweep, options, print_or_put, repeated
 
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.execute import execute
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.execution.execute import execute
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.sweep_file.load import load_spec
 
 WAIT, NODES, BACKENDS = 0.25, (1, 2, 3), ("local", "ray")
 HEADING = [

@@ -20,9 +20,9 @@ from typing import Any
 
 from timing import PROGRAM, Cost, bandit_sweep, cost, options, print_or_put
 
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.records import Record, RunDirectory
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.execution.records import Record, RunDirectory
+from maxk_lab.planning.plan import Plan, make_plan
+from maxk_lab.sweep_file.load import load_spec
 
 ONE = {"baseline": "none", "n": 8, "k": 2}
 FOUR = {"baseline": ["none", "subloo"], "n": 8, "k": [2, 4]}
@@ -37,10 +37,10 @@ MEASURED, RESOLVED = 4, 0.1
 DRIVE = """
 import sys
 from maxk_lab.cli.progress import Display
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.execute import execute
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.execution.execute import execute
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.sweep_file.load import load_spec
 plan = make_plan(load_spec(sys.argv[1]))
 execute(plan, RunDirectory(sys.argv[2]), on_event=Display(plan), measure="timing:repeated")
 """

@@ -100,9 +100,9 @@ def run(name: str, results: Path, jobs: int) -> bool:
 
 def bundle(name: str, results: Path) -> None:
     """Bundle a run and copy the policies that others read; what else lay beside it goes."""
-    from maxk_lab.sweeps.plan.plan import make_plan
-    from maxk_lab.sweeps.run.bundle import write_bundle
-    from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.execution.bundle import write_bundle
+    from maxk_lab.execution.records import RunDirectory
+    from maxk_lab.planning.plan import make_plan
 
     directory, folder = RunDirectory(results / name), GOLDEN / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -122,9 +122,9 @@ def bundle(name: str, results: Path) -> None:
 
 def render(name: str) -> None:
     """Write the report and its figures beside a bundle."""
-    from maxk_lab.report.summarise import summarise
-    from maxk_lab.report.write import write_report
-    from maxk_lab.sweeps.run.bundle import find_run
+    from maxk_lab.execution.bundle import find_run
+    from maxk_lab.reports.summarise import summarise
+    from maxk_lab.reports.write import write_report
 
     folder = GOLDEN / name
     shutil.rmtree(folder / "figures", ignore_errors=True)

@@ -35,9 +35,9 @@ NUMBERS = {
 
 def tables(name: str) -> dict[str, pd.DataFrame]:
     """Return the estimates, comparisons and claims of a golden run, read from its bundle."""
-    from maxk_lab.report.summarise import summarise
-    from maxk_lab.report.tables import estimates
-    from maxk_lab.sweeps.run.bundle import find_run
+    from maxk_lab.execution.bundle import find_run
+    from maxk_lab.reports.summarise import summarise
+    from maxk_lab.reports.tables import estimates
 
     summary = summarise(find_run(golden.bundle_of(name)))
     comparisons = [

@@ -94,7 +94,7 @@ def decoded(row: Row, other: Row, way: str, k: int = 1) -> Row:
 
 def doubts(rows: Sequence[Row]) -> list[str]:
     """Return for each point without a star why: of all that may be as low as the lowest."""
-    from maxk_lab.report.tables import grouped
+    from maxk_lab.reports.tables import grouped
 
     points = grouped(rows, lambda row: row.measured.key.group).values()
     over = ([row.measured.over_least for row in several] for several in points)

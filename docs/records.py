@@ -188,8 +188,8 @@ class Run:
     def recommended(self, budget: int, objective: str) -> Mapping[str, Any]:
         """Return what `maxk-lab recommend --json` says for a budget of rollouts a step."""
         from maxk_lab.cli.verbs.recommend import as_json
+        from maxk_lab.planning.plan import make_plan
         from maxk_lab.studies.gradient import recommend
-        from maxk_lab.sweeps.plan.plan import make_plan
 
         summary = self.report.summary
         question = recommend.ask(
@@ -218,7 +218,7 @@ class Run:
 
     @cached_property
     def _directory(self) -> Any:
-        from maxk_lab.sweeps.run.bundle import find_run
+        from maxk_lab.execution.bundle import find_run
 
         return find_run(str(self._path))
 

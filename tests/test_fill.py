@@ -12,7 +12,7 @@ import pytest
 from records import Golden, Run
 from words import WrongReferenceError, between, duration, number, span, word
 
-from maxk_lab.report.model import ClaimVerdict
+from maxk_lab.reports.model import ClaimVerdict
 
 ROWS = [
     {"estimator": "maxk", "baseline": "none", "n": 4, "variance": 12.34, "cells": {"0": "a"}},

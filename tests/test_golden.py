@@ -9,8 +9,8 @@ import golden
 import golden_values
 import pytest
 
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.bundle import find_run
+from maxk_lab.execution.bundle import find_run
+from maxk_lab.planning.plan import make_plan
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from maxk_lab.errors import LabError, first_line
-from maxk_lab.sweeps.studies import StudyRow
+from maxk_lab.sweep_file.studies import StudyRow
 
 POINTS = """\
 [maxk_lab.baselines]

@@ -14,8 +14,8 @@ import yaml
 from typer.testing import CliRunner
 
 from maxk_lab.cli import app
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.spec.load import read_spec
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.sweep_file.load import read_spec
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import maxk_lab
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.sweep_file.load import load_spec
 
 ROOT = Path(__file__).resolve().parents[1]
 Method = tuple[str, str, int, str]

@@ -9,7 +9,7 @@ from typing import ParamSpec
 from maxk_lab.api.reporting import RunReport
 from maxk_lab.own.audit import Audit
 from maxk_lab.own.measure import measured
-from maxk_lab.report.model import Summary
+from maxk_lab.reports.model import Summary
 
 Arguments = ParamSpec("Arguments")
 

@@ -10,16 +10,16 @@ from typing import Any
 
 from maxk_lab.api.arguments import checked
 from maxk_lab.errors import LabError, shown
-from maxk_lab.report.formats.render import rendered
-from maxk_lab.report.model import ClaimVerdict
-from maxk_lab.report.report import Report
-from maxk_lab.report.summarise import summarise
-from maxk_lab.report.view import asked_view
-from maxk_lab.report.write import figures, write_report
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.bundle import find_run
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.studies import on_request
+from maxk_lab.execution.bundle import find_run
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.reports.formats.render import rendered
+from maxk_lab.reports.model import ClaimVerdict
+from maxk_lab.reports.report import Report
+from maxk_lab.reports.summarise import summarise
+from maxk_lab.reports.view import asked_view
+from maxk_lab.reports.write import figures, write_report
+from maxk_lab.sweep_file.studies import on_request
 
 AnyRun = str | os.PathLike[str] | RunDirectory
 

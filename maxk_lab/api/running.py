@@ -16,11 +16,11 @@ from maxk_lab.api.arguments import checked
 from maxk_lab.cli.progress import Display
 from maxk_lab.cli.runs import choice, planned
 from maxk_lab.errors import LabError, error_line, warn
-from maxk_lab.sweeps.plan.plan import select
-from maxk_lab.sweeps.run.backends.backend import OnEvent
-from maxk_lab.sweeps.run.execute import Outcome, execute
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.spec.schema import SweepSpec
+from maxk_lab.execution.backends.backend import OnEvent
+from maxk_lab.execution.execute import Outcome, execute
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import select
+from maxk_lab.sweep_file.schema import SweepSpec
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,9 +13,9 @@ from typing import Any
 from rich.filesize import decimal
 
 from maxk_lab.cli.console import console, emit_json, print_table, say, warn
-from maxk_lab.report.formats.last import last_verdicts
-from maxk_lab.sweeps.run.bundle import find_runs, is_bundle
-from maxk_lab.sweeps.upkeep import Overview, overview
+from maxk_lab.execution.bundle import find_runs, is_bundle
+from maxk_lab.execution.upkeep import Overview, overview
+from maxk_lab.reports.formats.last import last_verdicts
 from maxk_lab.visible import visible_line
 
 _COUNTS = ("done", "failed", "stale", "missing")

@@ -20,10 +20,10 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from maxk_lab.cli.console import complain, console, estimate, refusal, say, warn
 from maxk_lab.cli.program import INTERRUPTED
 from maxk_lab.errors import RefusedError
-from maxk_lab.sweeps.plan.changes import stale_lines
-from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.execute import Outcome, execute
-from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.execution.execute import Outcome, execute
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.changes import stale_lines
+from maxk_lab.planning.plan import Plan
 from maxk_lab.tracking.live import Live
 
 # Plain lines: at most one about a unit's phase in this many seconds.

@@ -11,15 +11,15 @@ from typing import Any
 
 from maxk_lab.cli import options
 from maxk_lab.errors import SpecError
-from maxk_lab.sweeps.plan.grid import Skipped
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.quantities import spelled, spelled_size
-from maxk_lab.sweeps.run.bundle import Bundle, is_bundle, unpack
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.spec.layers import NO_CHOICE, Choice
-from maxk_lab.sweeps.spec.layers import profiles as profiles_in
-from maxk_lab.sweeps.spec.load import load_spec
-from maxk_lab.sweeps.spec.schema import SweepSpec
+from maxk_lab.execution.bundle import Bundle, is_bundle, unpack
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.grid import Skipped
+from maxk_lab.planning.plan import Plan, make_plan
+from maxk_lab.sweep_file.layers import NO_CHOICE, Choice
+from maxk_lab.sweep_file.layers import profiles as profiles_in
+from maxk_lab.sweep_file.load import load_spec
+from maxk_lab.sweep_file.quantities import spelled, spelled_size
+from maxk_lab.sweep_file.schema import SweepSpec
 
 _SPELLED: dict[str, Callable[[Any], str]] = {
     "timeout": spelled,

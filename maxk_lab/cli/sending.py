@@ -9,8 +9,8 @@ from pathlib import Path
 
 from maxk_lab.cli.console import estimate, say, warn
 from maxk_lab.errors import first_line
-from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import Plan
 from maxk_lab.tracking import wandb_tracker
 from maxk_lab.tracking.live import Live
 

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
+from maxk_lab.execution.record import Record, content_of
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.pool import Part, ScorePool, Trajectories
 from maxk_lab.own.audit import Audit, audit_rewards
-from maxk_lab.report.model import Summary
-from maxk_lab.report.summarise import summarise_records
-from maxk_lab.sweeps.run.record import Record, content_of
+from maxk_lab.reports.model import Summary
+from maxk_lab.reports.summarise import summarise_records
 
 BASELINES = ("none", "sample_loo", "pkpo_sloo", "centred", "subloo")
 # Groups are cut from the samples of a prompt in so many ways.

@@ -9,10 +9,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from maxk_lab.errors import MistakeError, error_line, shown, warn
-from maxk_lab.report.model import Summary
-from maxk_lab.report.report import changed_line
-from maxk_lab.report.summarise import summarise, without_record
-from maxk_lab.report.tables import (
+from maxk_lab.execution.bundle import find_run
+from maxk_lab.execution.record import Record
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.cells import Cell
+from maxk_lab.planning.changes import changed_since
+from maxk_lab.planning.plan import Plan, make_plan
+from maxk_lab.reports.model import Summary
+from maxk_lab.reports.report import changed_line
+from maxk_lab.reports.summarise import summarise, without_record
+from maxk_lab.reports.tables import (
     OF_ROWS,
     Estimate,
     axes,
@@ -22,13 +28,7 @@ from maxk_lab.report.tables import (
     numbers,
     rows_of_cells,
 )
-from maxk_lab.sweeps.plan.cells import Cell
-from maxk_lab.sweeps.plan.changes import changed_since
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.run.bundle import find_run
-from maxk_lab.sweeps.run.record import Record
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweep_file.studies import STUDIES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,1 +1,1 @@
-"""The kinds of studies, a folder each; rows in `maxk_lab.sweeps.studies` tie them to the frame."""
+"""The kinds of studies, a folder each; `maxk_lab.sweep_file.studies` lists them."""

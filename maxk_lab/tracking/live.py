@@ -17,8 +17,8 @@ from maxk_lab.errors import first_line
 from maxk_lab.tracking.wandb_tracker import NoKeyError, Sender, log_in, set_up
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.plan.plan import Plan
-    from maxk_lab.sweeps.run.records import RunDirectory
+    from maxk_lab.execution.records import RunDirectory
+    from maxk_lab.planning.plan import Plan
 
 # The events that tell which cells have a record now.
 _RECORDED = ("cell_done", "cell_failed")
@@ -81,7 +81,7 @@ class Live:
             self._thread.start()
 
     def _work(self) -> None:
-        from maxk_lab.sweeps.run.records import RunDirectory
+        from maxk_lab.execution.records import RunDirectory
 
         try:
             # At once: who has forgotten the key is to know it before the sweep is over.

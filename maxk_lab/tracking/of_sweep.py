@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.errors import LabError, RefusedError, first_line
-from maxk_lab.report.summarise import summarise
-from maxk_lab.report.tables import OF_ROWS, estimates, frame
-from maxk_lab.report.write import write_report
-from maxk_lab.sweeps.places import without_places
-from maxk_lab.sweeps.plan.identity import content_hash
+from maxk_lab.execution.places import without_places
+from maxk_lab.planning.identity import content_hash
+from maxk_lab.reports.summarise import summarise
+from maxk_lab.reports.tables import OF_ROWS, estimates, frame
+from maxk_lab.reports.write import write_report
 from maxk_lab.tracking.payload import (
     Metrics,
     Payload,
@@ -22,10 +22,10 @@ from maxk_lab.tracking.payload import (
 )
 
 if TYPE_CHECKING:
-    from maxk_lab.report.charts import Figure
-    from maxk_lab.report.model import Summary
-    from maxk_lab.sweeps.plan.plan import Plan
-    from maxk_lab.sweeps.run.records import Record, RunDirectory
+    from maxk_lab.execution.records import Record, RunDirectory
+    from maxk_lab.planning.plan import Plan
+    from maxk_lab.reports.charts import Figure
+    from maxk_lab.reports.model import Summary
     from maxk_lab.tracking.wandb_tracker import Fill
 
 JOB_TYPE = "report"
@@ -104,7 +104,7 @@ def _add_files(run: RunDirectory, name: str, summary: Summary, at_wandb: Any, fo
     _send_folder(at_wandb, report, f"{name}-report", "report", "the report in every format")
     bundle.mkdir()
     try:
-        from maxk_lab.sweeps.run.bundle import write_bundle
+        from maxk_lab.execution.bundle import write_bundle
 
         write_bundle(run, bundle / f"{name}.zip")
     except (LabError, RefusedError) as error:

@@ -14,18 +14,18 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.errors import error_line
-from maxk_lab.report.naming import setting_of, setting_words
-from maxk_lab.report.tables import PooledRow, axes, grouped, numbers, rows_of_cells
+from maxk_lab.execution.provenance import TOLD
+from maxk_lab.planning.identity import canonical_json, content_hash
+from maxk_lab.reports.naming import setting_of, setting_words
+from maxk_lab.reports.tables import PooledRow, axes, grouped, numbers, rows_of_cells
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.sweeps.plan.identity import canonical_json, content_hash
-from maxk_lab.sweeps.run.provenance import TOLD
-from maxk_lab.sweeps.spec.schema import MOST_OF_TAG
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweep_file.schema import MOST_OF_TAG
+from maxk_lab.sweep_file.studies import STUDIES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from maxk_lab.sweeps.run.records import Record
+    from maxk_lab.execution.records import Record
 
 Metrics = dict[str, float | int | str]
 Rows = Mapping[str, PooledRow]

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, first_line, shown
-from maxk_lab.sweeps.spec.schema import WANDB_MODES
+from maxk_lab.sweep_file.schema import WANDB_MODES
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.plan.plan import Plan
-    from maxk_lab.sweeps.run.records import Record, RunDirectory
+    from maxk_lab.execution.records import Record, RunDirectory
+    from maxk_lab.planning.plan import Plan
     from maxk_lab.tracking.payload import History, Payload
 
 # Seconds: to reach the server at all, and to upload what was logged.
@@ -165,7 +165,7 @@ def track(
         raise LabError(f"unknown W&B mode {shown(mode)}{also}; known: {', '.join(WANDB_MODES)}")
     if mode == "disabled":
         return []
-    from maxk_lab.sweeps.plan.plan import make_plan
+    from maxk_lab.planning.plan import make_plan
     from maxk_lab.tracking.of_sweep import of_sweep
 
     plan = plan or make_plan(run.spec())

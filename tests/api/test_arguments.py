@@ -13,8 +13,8 @@ from sweep_files import SMALL
 import maxk_lab
 from maxk_lab.api.arguments import refusals_told
 from maxk_lab.api.reporting import RunReport
-from maxk_lab.report.summarise import summarise_records
-from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.reports.summarise import summarise_records
 
 
 @pytest.fixture(autouse=True)

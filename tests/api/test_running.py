@@ -13,7 +13,10 @@ import yaml
 from sweep_files import SMALL
 
 import maxk_lab
-from maxk_lab.sweeps import Outcome, Plan, RunDirectory, load_spec
+from maxk_lab.execution.execute import Outcome
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import Plan
+from maxk_lab.sweep_file.load import load_spec
 
 Called = dict[str, Any]
 

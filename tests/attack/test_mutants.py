@@ -16,10 +16,10 @@ import pytest
 import yaml
 
 from maxk_lab.errors import LabError, SpecError
-from maxk_lab.sweeps.plan.needs import SECONDS, largest_need
-from maxk_lab.sweeps.plan.plan import Plan, make_plan
-from maxk_lab.sweeps.spec.load import load_spec
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.planning.needs import SECONDS, largest_need
+from maxk_lab.planning.plan import Plan, make_plan
+from maxk_lab.sweep_file.load import load_spec
+from maxk_lab.sweep_file.studies import STUDIES
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = sorted((ROOT / "experiments").rglob("*.yaml"))

@@ -16,9 +16,9 @@ from sweep_files import Write
 
 from maxk_lab.cli.runs import planned
 from maxk_lab.errors import SpecError
-from maxk_lab.sweeps.run.bundle import write_bundle
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.execution.bundle import write_bundle
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.sweep_file.load import load_spec
 
 from .conftest import program
 

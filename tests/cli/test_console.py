@@ -25,8 +25,8 @@ from maxk_lab.cli.console import (
     tell,
     warn,
 )
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.sweep_file.load import load_spec
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from slurm.cluster import Cluster
 from slurm.site import slurm
 from sweep_files import plan_of
 
-from maxk_lab.sweeps.run.execute import tasks_of
-from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.execution.execute import tasks_of
+from maxk_lab.execution.records import RunDirectory
 
 from .conftest import SWEEP, program
 

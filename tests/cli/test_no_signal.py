@@ -11,7 +11,7 @@ from click.testing import Result
 from compared_runs import measured
 
 import maxk_lab
-from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.execution.records import RunDirectory
 from maxk_lab.tracking.payload import payloads
 
 Lab = Callable[..., Result]

@@ -10,10 +10,10 @@ from sweep_files import plan_of
 
 from maxk_lab.cli.progress import Display
 from maxk_lab.cli.verbs.plan import Effort, effort_left
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.needs import SECONDS
+from maxk_lab.planning.plan import Plan
 from maxk_lab.studies.training.grid import EVALUATION_COST
-from maxk_lab.sweeps.plan.needs import SECONDS
-from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.records import RunDirectory
 
 from .conftest import SWEEP, TAUGHT
 

@@ -10,10 +10,10 @@ import pytest
 from click.testing import Result
 from written_runs import WriteRun
 
-from maxk_lab.report.summarise import summarise
-from maxk_lab.report.view import View
-from maxk_lab.report.write import write_report
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.reports.summarise import summarise
+from maxk_lab.reports.view import View
+from maxk_lab.reports.write import write_report
+from maxk_lab.sweep_file.load import load_spec
 
 Lab = Callable[..., Result]
 PRUNE = ("show", "small", "--prune")

@@ -13,7 +13,7 @@ from click.testing import Result
 from compared_runs import measured
 
 from maxk_lab.estimators import advantages
-from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.execution.records import RunDirectory
 
 pytestmark = pytest.mark.slow
 Lab = Callable[..., Result]

@@ -14,8 +14,8 @@ from click.testing import Result
 from compared_runs import measured
 from launched import Launch
 
+from maxk_lab.execution.records import RunDirectory
 from maxk_lab.files import StorageError
-from maxk_lab.sweeps.run.records import RunDirectory
 
 from .conftest import SWEEP, TAUGHT
 
@@ -112,9 +112,9 @@ def test_a_failed_cell_exits_with_1_and_the_retry_command_comes_last(lab: Lab, s
         ("cli.progress.execute", KeyboardInterrupt(), 130, "Interrupted", ""),
         ("cli.progress.execute", OSError(errno.ENOSPC, "No space"), 1, "error: No space", ""),
         ("cli.progress.execute", KeyboardInterrupt(), 130, "Interrupted", " --force"),
-        ("sweeps.run.supervisor.local.ForkServer", OSError(errno.EMFILE, "Too many open files"), 1,
+        ("execution.supervisor.local.ForkServer", OSError(errno.EMFILE, "Too many open files"), 1,
          "error: no worker process can be started: Too many open files\n", ""),
-        ("sweeps.run.records.write_atomically", StorageError("x cannot be written: File exists"), 1,
+        ("execution.records.write_atomically", StorageError("x cannot be written: File exists"), 1,
          "error: x cannot be written: File exists\n", ""),
     ],
 )  # fmt: skip

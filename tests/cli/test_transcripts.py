@@ -20,13 +20,13 @@ from stored import change_line, damage
 from sweep_files import SMALL
 from written_runs import record_of
 
-from maxk_lab.report.summarise import summarise
-from maxk_lab.report.write import write_report
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.bundle import write_bundle
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.store import line_of
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.execution.bundle import write_bundle
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.store import line_of
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.reports.summarise import summarise
+from maxk_lab.reports.write import write_report
+from maxk_lab.sweep_file.load import load_spec
 
 from .conftest import TAUGHT
 

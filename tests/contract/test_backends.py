@@ -13,14 +13,14 @@ import pytest
 from run_processes import logged
 from sites import SITES, Site
 
-from maxk_lab.sweeps.plan.plan import Plan, make_plan, select
-from maxk_lab.sweeps.run.execute import Outcome, execute
-from maxk_lab.sweeps.run.progress import statuses
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.execution.execute import Outcome, execute
+from maxk_lab.execution.progress import statuses
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import Plan, make_plan, select
+from maxk_lab.sweep_file.load import load_spec
 
 pytestmark = pytest.mark.slow
-FAKES = Path(__file__).parents[1] / "sweeps" / "run"
+FAKES = Path(__file__).parents[1] / "execution"
 SWEEP = """
 name: anywhere
 seeds: [0, 1, 2]
@@ -45,7 +45,7 @@ def site(
 @pytest.fixture(autouse=True)
 def _fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make `fake_measures` importable here, and where processes start with our environment."""
-    fixtures = str(FAKES.parents[1] / "fixtures")
+    fixtures = str(FAKES.parent / "fixtures")
     monkeypatch.setattr(sys, "path", [str(FAKES), fixtures, *sys.path])
 
 

@@ -20,7 +20,9 @@ from typer.testing import CliRunner
 import maxk_lab
 from maxk_lab.cli import app
 from maxk_lab.errors import LabError
-from maxk_lab.report.tables import Effect, Estimate
+from maxk_lab.execution.bundle import write_bundle
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.reports.tables import Effect, Estimate
 from maxk_lab.results.compare.changes import differences, settings
 from maxk_lab.results.compare.comparison import ClaimChange, compare
 from maxk_lab.results.compare.document import FORMATS
@@ -28,8 +30,6 @@ from maxk_lab.results.compare.numbers import between_seeds, set_against, verdict
 from maxk_lab.statistics.intervals import Interval, exactly, undefined
 from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.gradient.pool import ANATOMY
-from maxk_lab.sweeps.run.bundle import write_bundle
-from maxk_lab.sweeps.run.records import RunDirectory
 
 # Its row has the name of one of the other sweep.
 OTHER_PROBLEM = """\

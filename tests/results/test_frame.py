@@ -16,14 +16,14 @@ from stored import damage, forget
 
 import maxk_lab
 from maxk_lab.errors import LabError
-from maxk_lab.report.formats.render import render
-from maxk_lab.report.summarise import summarise, summarise_records
-from maxk_lab.report.tables import OF_ROWS, estimates
-from maxk_lab.report.tables import frame as table
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.reports.formats.render import render
+from maxk_lab.reports.summarise import summarise, summarise_records
+from maxk_lab.reports.tables import OF_ROWS, estimates
+from maxk_lab.reports.tables import frame as table
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweep_file.studies import STUDIES
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.measures import MEASURES, claimable, group_names, measures_of
 from maxk_lab.statistics.moments import moment_function
 from maxk_lab.statistics.units import FIELDS
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweep_file.studies import STUDIES
 
 
 @pytest.mark.parametrize("row", list(MEASURES), ids=lambda row: row.name)

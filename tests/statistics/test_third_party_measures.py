@@ -39,11 +39,13 @@ claims:
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from maxk_lab.report.summarise import summarise
-from maxk_lab.report.write import write_report
-from maxk_lab.sweeps import RunDirectory, load_spec, make_plan
-from maxk_lab.sweeps.studies import STUDIES
-from maxk_lab.sweeps.run.records import Record
+from maxk_lab.reports.summarise import summarise
+from maxk_lab.reports.write import write_report
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.sweep_file.load import load_spec
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.sweep_file.studies import STUDIES
+from maxk_lab.execution.records import Record
 from maxk_lab.tracking.payload import payloads
 
 folder = Path(sys.argv[1])

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from maxk_lab.errors import SpecError
-from maxk_lab.report import render, write_report
-from maxk_lab.report.summarise import summarise
+from maxk_lab.execution.execute import execute
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import make_plan, select
+from maxk_lab.reports.formats.render import render
+from maxk_lab.reports.summarise import summarise
+from maxk_lab.reports.write import write_report
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.sweeps import RunDirectory, load_spec, make_plan
-from maxk_lab.sweeps.plan.plan import select
-from maxk_lab.sweeps.run.execute import execute
-from maxk_lab.sweeps.spec.load import spec_to_yaml
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweep_file.load import load_spec, spec_to_yaml
+from maxk_lab.sweep_file.studies import STUDIES
 from maxk_lab.tracking.payload import payloads
 
 # As installed: a package, and the metadata whose entry points name its row.

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from maxk_lab.errors import LabError
+from maxk_lab.execution.record import content_of
+from maxk_lab.planning.plan import make_plan
 from maxk_lab.statistics.measures import MEASURES, measures_of
-from maxk_lab.sweeps import load_spec, make_plan
-from maxk_lab.sweeps.run.record import content_of
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweep_file.load import load_spec
+from maxk_lab.sweep_file.studies import STUDIES
 
 BANDIT = "environment: {name: bandit, arms: 3}\n"
 TSP = (

@@ -12,9 +12,9 @@ from offline_runs import offline_run
 from sweep_files import Write, plan_of
 from written_runs import record_of
 
-from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.bundle import is_bundle
-from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.execution.bundle import is_bundle
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import Plan
 from maxk_lab.tracking import live
 from maxk_lab.tracking.live import Live
 from maxk_lab.tracking.payload import Payload

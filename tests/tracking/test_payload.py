@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from maxk_lab.report.summarise import summarise_records
+from maxk_lab.reports.summarise import summarise_records
 from maxk_lab.tracking.payload import payloads, tables_of_single_cells
 
 

@@ -13,11 +13,11 @@ from offline_runs import offline_run
 from stored import lines
 
 from maxk_lab.errors import LabError
-from maxk_lab.report.charts import Figure, finished
+from maxk_lab.execution.records import Record, RunDirectory
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.reports.charts import Figure, finished
 from maxk_lab.studies.gradient import charts
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.records import Record, RunDirectory
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.sweep_file.load import load_spec
 from maxk_lab.tracking.payload import payloads
 from maxk_lab.tracking.wandb_tracker import (
     NoKeyError,
@@ -242,7 +242,7 @@ def test_settings_in_the_current_folder_change_nothing(run, tmp_path):
 
 def test_disabled_imports_no_wandb(run):
     code = (
-        "import sys; from maxk_lab.sweeps.run.records import RunDirectory; "
+        "import sys; from maxk_lab.execution.records import RunDirectory; "
         "from maxk_lab.tracking import track; "
         f"assert track(RunDirectory({str(run.root)!r}), 'disabled') == []; "
         "assert not {'wandb', 'torch'} & set(sys.modules), 'imported'"

@@ -13,10 +13,10 @@ import typer
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, say, tell, warn
 from maxk_lab.errors import LabError, first_line
-from maxk_lab.report.summarise import summarise
-from maxk_lab.report.write import report_files, write_report
-from maxk_lab.sweeps.run.bundle import BUNDLE, find_run, has_manifest, write_bundle
-from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.execution.bundle import BUNDLE, find_run, has_manifest, write_bundle
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.reports.summarise import summarise
+from maxk_lab.reports.write import report_files, write_report
 
 _OF_REPORT = ("markdown", "csv")
 # The parts of a run that go into a bundle only if they are asked for.

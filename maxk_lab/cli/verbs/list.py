@@ -21,7 +21,7 @@ from maxk_lab.estimators.rows import BaselineRow
 from maxk_lab.installed import package_of
 from maxk_lab.policies.catalogue import POLICIES
 from maxk_lab.settings import Setting, Settings
-from maxk_lab.sweeps.backends import BACKENDS
+from maxk_lab.sweep_file.backends import BACKENDS
 from maxk_lab.visible import visible_line
 
 What = Literal[

@@ -42,9 +42,9 @@ def main(
     from maxk_lab.cli.verbs.audit import show
     from maxk_lab.own.audit import Audit
     from maxk_lab.own.measure import measured_file
-    from maxk_lab.report.formats.render import rendered
-    from maxk_lab.report.report import Report
-    from maxk_lab.report.write import write_report
+    from maxk_lab.reports.formats.render import rendered
+    from maxk_lab.reports.report import Report
+    from maxk_lab.reports.write import write_report
 
     found = measured_file(file, n=n or (), k=k or ())
     if isinstance(found, Audit):

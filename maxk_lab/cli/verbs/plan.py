@@ -12,14 +12,14 @@ import typer
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell, warn
 from maxk_lab.cli.runs import choice, planned, skipped_as_json
-from maxk_lab.sweeps.plan.cells import Unit
-from maxk_lab.sweeps.plan.changes import stale_lines
-from maxk_lab.sweeps.plan.needs import packs, short_of_memory
-from maxk_lab.sweeps.plan.plan import Plan
-from maxk_lab.sweeps.run.progress import seconds_of_units, statuses
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with
-from maxk_lab.sweeps.spec.environment import plain_value
+from maxk_lab.execution.progress import seconds_of_units, statuses
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.reuse import done_elsewhere, measured_with
+from maxk_lab.planning.cells import Unit
+from maxk_lab.planning.changes import stale_lines
+from maxk_lab.planning.needs import packs, short_of_memory
+from maxk_lab.planning.plan import Plan
+from maxk_lab.sweep_file.environment import plain_value
 
 STATUSES = ("done", "failed", "missing")
 MOST_SEEDS = 12

@@ -15,13 +15,13 @@ from maxk_lab.cli.runs import planned
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import TRAJECTORY_WEIGHTS
 from maxk_lab.estimators.method import Method
-from maxk_lab.report.document import marked
-from maxk_lab.report.recommendation import Candidate, Recommendation
-from maxk_lab.report.summarise import summarise
+from maxk_lab.execution.bundle import find_run
+from maxk_lab.reports.document import marked
+from maxk_lab.reports.recommendation import Candidate, Recommendation
+from maxk_lab.reports.summarise import summarise
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import THESE
-from maxk_lab.sweeps.run.bundle import find_run
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweep_file.studies import STUDIES
 
 _SHOWN = 12
 _HEADINGS = ("estimator", "baseline", "n", "groups a step", "SNR of a step", "against the best")

@@ -15,16 +15,16 @@ from maxk_lab.cli.console import console, emit, say, tell, warn
 from maxk_lab.cli.runs import mending
 from maxk_lab.errors import LabError
 from maxk_lab.errors import shown as quoted
-from maxk_lab.report.formats.render import CATALOGUE, rendered_together
-from maxk_lab.report.model import Summary
-from maxk_lab.report.report import Report, changed_line, failure_lines, standing_lines
-from maxk_lab.report.summarise import summarise
-from maxk_lab.report.view import asked_view
-from maxk_lab.report.write import write_report, write_together
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.bundle import find_run
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.studies import on_request
+from maxk_lab.execution.bundle import find_run
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.reports.formats.render import CATALOGUE, rendered_together
+from maxk_lab.reports.model import Summary
+from maxk_lab.reports.report import Report, changed_line, failure_lines, standing_lines
+from maxk_lab.reports.summarise import summarise
+from maxk_lab.reports.view import asked_view
+from maxk_lab.reports.write import write_report, write_together
+from maxk_lab.sweep_file.studies import on_request
 
 
 def main(

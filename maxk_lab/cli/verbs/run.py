@@ -15,15 +15,15 @@ from maxk_lab.cli.progress import execute_plan
 from maxk_lab.cli.runs import choice, planned, skipped_as_json
 from maxk_lab.cli.sending import send_all
 from maxk_lab.errors import LabError
-from maxk_lab.sweeps.backends import BACKENDS
-from maxk_lab.sweeps.plan.plan import Plan, select
-from maxk_lab.sweeps.run.backends.backend import any_may_run
-from maxk_lab.sweeps.run.bundle import is_bundle
-from maxk_lab.sweeps.run.execute import Outcome
-from maxk_lab.sweeps.run.progress import statuses, to_measure
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.run.reuse import done_elsewhere, measured_with
-from maxk_lab.sweeps.upkeep import prunable, size_of
+from maxk_lab.execution.backends.backend import any_may_run
+from maxk_lab.execution.bundle import is_bundle
+from maxk_lab.execution.execute import Outcome
+from maxk_lab.execution.progress import statuses, to_measure
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.reuse import done_elsewhere, measured_with
+from maxk_lab.execution.upkeep import prunable, size_of
+from maxk_lab.planning.plan import Plan, select
+from maxk_lab.sweep_file.backends import BACKENDS
 from maxk_lab.tracking.live import Live
 
 # So many bytes of the cache that can go are worth a line at the end of a run.

@@ -17,10 +17,10 @@ from maxk_lab.cli.overviews import as_json
 from maxk_lab.cli.runs import mending
 from maxk_lab.errors import LabError, error_line
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
-from maxk_lab.report.formats.last import last_verdicts, outdated_files
-from maxk_lab.sweeps import upkeep
-from maxk_lab.sweeps.run.bundle import BUNDLE, find_run, find_runs, is_bundle
-from maxk_lab.sweeps.run.records import Record, RunDirectory
+from maxk_lab.execution import upkeep
+from maxk_lab.execution.bundle import BUNDLE, find_run, find_runs, is_bundle
+from maxk_lab.execution.records import Record, RunDirectory
+from maxk_lab.reports.formats.last import last_verdicts, outdated_files
 from maxk_lab.visible import visible_line
 
 # The parts of what can go, in words.

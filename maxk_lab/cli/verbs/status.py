@@ -9,10 +9,10 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_table, say, tell, warn
-from maxk_lab.sweeps.run.backends.backend import Job, queues
-from maxk_lab.sweeps.run.bundle import find_run
-from maxk_lab.sweeps.run.progress import Status, status_of
-from maxk_lab.sweeps.run.records import RunDirectory
+from maxk_lab.execution.backends.backend import Job, queues
+from maxk_lab.execution.bundle import find_run
+from maxk_lab.execution.progress import Status, status_of
+from maxk_lab.execution.records import RunDirectory
 
 # The lines of a list; --json has all of them.
 MOST_LINES = 20

@@ -11,8 +11,8 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import complain, emit_json, tell
 from maxk_lab.errors import LabError, SpecError
 from maxk_lab.installed import is_function_path, place_of
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.sweep_file.load import load_spec
 
 
 def main(

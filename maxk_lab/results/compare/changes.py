@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from maxk_lab.errors import shortened
-from maxk_lab.sweeps.plan.cells import OUTSIDE_MEANING
-from maxk_lab.sweeps.run.record import Record
-from maxk_lab.sweeps.spec.load import spec_to_yaml
-from maxk_lab.sweeps.spec.schema import SweepSpec
+from maxk_lab.execution.record import Record
+from maxk_lab.planning.cells import OUTSIDE_MEANING
+from maxk_lab.sweep_file.load import spec_to_yaml
+from maxk_lab.sweep_file.schema import SweepSpec
 
 # The keys of a sweep file that change no number; claims are told for themselves.
 _BESIDE = ("name", "description", "execution", "tracking", "figures", "claims")

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, MistakeError, shown
-from maxk_lab.report.model import Summary
-from maxk_lab.report.tables import PooledRow, grouped
-from maxk_lab.report.view import asked_view
+from maxk_lab.reports.model import Summary
+from maxk_lab.reports.tables import PooledRow, grouped
+from maxk_lab.reports.view import asked_view
 from maxk_lab.results.compare.changes import differences, meanings, origins, settings
 from maxk_lab.results.compare.numbers import VERDICTS, Differences, Number, Pair, Verdict
 from maxk_lab.results.frame import ReadRun, Run, check_share, find, names_of

@@ -8,11 +8,11 @@ from typing import Any
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import MistakeError, shown
-from maxk_lab.report.document import Block, Column, compact, number, sheet
-from maxk_lab.report.formats.data import csv_of, safe_text
-from maxk_lab.report.formats.markdown import markdown
-from maxk_lab.report.formats.terminal import terminal
-from maxk_lab.report.tables import Effect, Estimate, axes, grouped
+from maxk_lab.reports.document import Block, Column, compact, number, sheet
+from maxk_lab.reports.formats.data import csv_of, safe_text
+from maxk_lab.reports.formats.markdown import markdown
+from maxk_lab.reports.formats.terminal import terminal
+from maxk_lab.reports.tables import Effect, Estimate, axes, grouped
 from maxk_lab.results.compare.comparison import STATES, ClaimChange, Comparison
 from maxk_lab.results.compare.numbers import VERDICTS, Number
 from maxk_lab.statistics.intervals import EXACT

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 import numpy as np
 from scipy import stats
 
-from maxk_lab.report.tables import (
+from maxk_lab.reports.tables import (
     ROUNDING,
     Effect,
     Estimate,
@@ -28,7 +28,7 @@ from maxk_lab.results.frame import ReadRun
 from maxk_lab.statistics.intervals import EXACT, Interval, exactly, undefined
 from maxk_lab.statistics.seeds import SEEDS
 from maxk_lab.statistics.units import Array
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweep_file.studies import STUDIES
 
 # "identical": the same to the last digit, and so is its interval. "tie": any difference is smaller
 # than matters. "differs": another number, of which neither side is better. "differs for these

@@ -13,10 +13,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from maxk_lab.report.claims import Judged, shown, side, together
-from maxk_lab.report.document import number
-from maxk_lab.report.model import Verdict
-from maxk_lab.report.tables import Effect, Pooled, grouped
+from maxk_lab.reports.claims import Judged, shown, side, together
+from maxk_lab.reports.document import number
+from maxk_lab.reports.model import Verdict
+from maxk_lab.reports.tables import Effect, Pooled, grouped
 from maxk_lab.statistics.bias import BiasVerdict, bias_verdicts
 from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval, interval, undefined
@@ -36,8 +36,8 @@ from maxk_lab.studies.gradient.pool import (
     is_oracle,
     same_mean,
 )
-from maxk_lab.sweeps.spec.arithmetic import evaluate_value
-from maxk_lab.sweeps.spec.claims import (
+from maxk_lab.sweep_file.arithmetic import evaluate_value
+from maxk_lab.sweep_file.claims import (
     BiasedClaim,
     Claim,
     EqualsClaim,

@@ -10,8 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from maxk_lab.report.model import Summary
-from maxk_lab.report.tables import Pooled, grouped
+from maxk_lab.reports.model import Summary
+from maxk_lab.reports.tables import Pooled, grouped
 from maxk_lab.statistics.bias import Verdict
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.studies.gradient.compare import Contest, contests, simplest

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from maxk_lab.ranges import Range
-from maxk_lab.report.naming import GridKey, Setting, environment_label, setting_of
-from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, PooledRow, grouped, members_by_key
+from maxk_lab.reports.naming import GridKey, Setting, environment_label, setting_of
+from maxk_lab.reports.tables import ROUNDING, Estimate, Pooled, PooledRow, grouped, members_by_key
 from maxk_lab.statistics.bias import LEAST_SIGNAL, BiasVerdict
 from maxk_lab.statistics.estimates import stratified_mean
 from maxk_lab.statistics.families import Comparison
@@ -23,7 +23,7 @@ from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.record import Metrics
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.run.records import Record
+    from maxk_lab.execution.records import Record
 
 # The distance of the policy that samples from the one whose gradient is estimated.
 DISTANCE = "behaviour.distance"

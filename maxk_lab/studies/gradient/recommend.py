@@ -13,16 +13,16 @@ from dataclasses import replace
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.report.recommendation import Candidate, Question, Recommendation
-from maxk_lab.report.tables import Pooled, grouped
+from maxk_lab.planning.cells import Cell
+from maxk_lab.planning.plan import Plan
+from maxk_lab.reports.recommendation import Candidate, Question, Recommendation
+from maxk_lab.reports.tables import Pooled, grouped
 from maxk_lab.statistics.families import Family
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.measures import THESE
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.compare import contests, ratio, simplest
 from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRow, same_mean
-from maxk_lab.sweeps.plan.cells import Cell
-from maxk_lab.sweeps.plan.plan import Plan
 
 # The axes by which the cells of a question are selected.
 _AXES = ("estimator", "n", "k", "stage")

@@ -18,10 +18,8 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS, capability_refusal
 from maxk_lab.errors import shown
 from maxk_lab.estimators.method import Method
 from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive, Start, distinct
-from maxk_lab.settings import without_defaults
-from maxk_lab.statistics.measures import GROUPS_TO_SEE, LEAST_GROUPS, MEASURES
-from maxk_lab.sweeps.plan.cells import Point, Unit
-from maxk_lab.sweeps.plan.grid import (
+from maxk_lab.planning.cells import Point, Unit
+from maxk_lab.planning.grid import (
     Conditions,
     Refusal,
     Skipped,
@@ -30,16 +28,18 @@ from maxk_lab.sweeps.plan.grid import (
     refused_tokens,
     refused_weight,
 )
-from maxk_lab.sweeps.plan.identity import (
+from maxk_lab.planning.identity import (
     IDENTITY_VERSION,
     content_hash,
     without_paths,
 )
-from maxk_lab.sweeps.plan.needs import Need
-from maxk_lab.sweeps.spec.checks import at_first, check_entries, is_exact
-from maxk_lab.sweeps.spec.fields import AnyStudy, Distances, DistinctAscending, Grid
-from maxk_lab.sweeps.spec.source import Source, entries_of
-from maxk_lab.sweeps.spec.variation import Resolved, Variant
+from maxk_lab.planning.needs import Need
+from maxk_lab.settings import without_defaults
+from maxk_lab.statistics.measures import GROUPS_TO_SEE, LEAST_GROUPS, MEASURES
+from maxk_lab.sweep_file.checks import at_first, check_entries, is_exact
+from maxk_lab.sweep_file.fields import AnyStudy, Distances, DistinctAscending, Grid
+from maxk_lab.sweep_file.source import Source, entries_of
+from maxk_lab.sweep_file.variation import Resolved, Variant
 
 # Instances that are many enough.
 MANY_INSTANCES = 64

@@ -15,15 +15,15 @@ from maxk_lab.environments.environment import Environment, make_environment, sup
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
+from maxk_lab.execution.checkpoints import initial_policy
 from maxk_lab.files import save_atomically
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.draw import draw_pool, perturbed
 from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.planning.identity import without_paths
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.gradient.spec import policy_file, policy_stem, pool_file, stage_of
-from maxk_lab.sweeps.plan.identity import without_paths
-from maxk_lab.sweeps.run.checkpoints import initial_policy
-from maxk_lab.sweeps.studies import Event, Measured
+from maxk_lab.sweep_file.studies import Event, Measured
 from maxk_lab.training.trainer import train, warm_up
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import altair as alt
 
-from maxk_lab.report import charts as draw
-from maxk_lab.report.charts import Figure, Table
-from maxk_lab.report.model import Summary
-from maxk_lab.report.tables import Pooled
+from maxk_lab.reports import charts as draw
+from maxk_lab.reports.charts import Figure, Table
+from maxk_lab.reports.model import Summary
+from maxk_lab.reports.tables import Pooled
 from maxk_lab.studies.objective.pool import ObjectiveRow
 
 # Lines of one panel, beyond which each estimator has its own.

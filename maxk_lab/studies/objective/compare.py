@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from maxk_lab.report.claims import Judged, together
-from maxk_lab.report.document import exact
+from maxk_lab.reports.claims import Judged, together
+from maxk_lab.reports.document import exact
 from maxk_lab.studies.objective.pool import ObjectiveRow
-from maxk_lab.sweeps.spec.claims import OrderClaim
+from maxk_lab.sweep_file.claims import OrderClaim
 
 
 def judge(claim: OrderClaim, met: Sequence[tuple[ObjectiveRow, ...]], alpha: float) -> Judged:

@@ -8,9 +8,9 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from maxk_lab.report.document import exact
-from maxk_lab.report.model import Summary
-from maxk_lab.report.tables import Pooled, grouped
+from maxk_lab.reports.document import exact
+from maxk_lab.reports.model import Summary
+from maxk_lab.reports.tables import Pooled, grouped
 from maxk_lab.studies.objective.pool import ObjectiveRow
 
 # Of the range that is searched: optima nearer to each other, or to an end, are the same.

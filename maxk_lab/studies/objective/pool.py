@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from maxk_lab.estimators.method import Method
-from maxk_lab.report.naming import environment_label, environment_words
-from maxk_lab.report.tables import Estimate, ExactRow
+from maxk_lab.reports.naming import environment_label, environment_words
+from maxk_lab.reports.tables import Estimate, ExactRow
 from maxk_lab.statistics.intervals import exactly, undefined
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.objective.record import Metrics

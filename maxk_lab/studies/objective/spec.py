@@ -15,13 +15,13 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.method import Method
 from maxk_lab.fields import Finite, GroupSize, Model, OneOrMore
-from maxk_lab.sweeps.plan.cells import Point, Unit
-from maxk_lab.sweeps.plan.grid import Conditions, Refusal, left_out_of, units_of
-from maxk_lab.sweeps.spec.checks import check_grid, is_exact
-from maxk_lab.sweeps.spec.environment import moved, settings_by_key
-from maxk_lab.sweeps.spec.fields import AnyStudy, EstimatorName
-from maxk_lab.sweeps.spec.source import Source, entries_of
-from maxk_lab.sweeps.spec.variation import Resolved, Variant
+from maxk_lab.planning.cells import Point, Unit
+from maxk_lab.planning.grid import Conditions, Refusal, left_out_of, units_of
+from maxk_lab.sweep_file.checks import check_grid, is_exact
+from maxk_lab.sweep_file.environment import moved, settings_by_key
+from maxk_lab.sweep_file.fields import AnyStudy, EstimatorName
+from maxk_lab.sweep_file.source import Source, entries_of
+from maxk_lab.sweep_file.variation import Resolved, Variant
 
 # Cost of one exact objective at one value of the parameter: an integral, or a sum over all
 # trajectories.

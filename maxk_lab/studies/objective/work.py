@@ -17,8 +17,8 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import checked_probabilities, exact_value
 from maxk_lab.seeds import derive_seed
-from maxk_lab.sweeps.spec.environment import moved
-from maxk_lab.sweeps.studies import Event, Measured
+from maxk_lab.sweep_file.environment import moved
+from maxk_lab.sweep_file.studies import Event, Measured
 
 CHUNK = 4096
 # Values closer than this share of their range are the same value.

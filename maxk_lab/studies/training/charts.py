@@ -11,10 +11,10 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from maxk_lab.report import charts as draw
-from maxk_lab.report.charts import Figure, Table
-from maxk_lab.report.model import Summary
-from maxk_lab.report.tables import Pooled
+from maxk_lab.reports import charts as draw
+from maxk_lab.reports.charts import Figure, Table
+from maxk_lab.reports.model import Summary
+from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.compare import places_of

@@ -16,9 +16,9 @@ from functools import cached_property
 import numpy as np
 
 from maxk_lab.estimators.method import Method
-from maxk_lab.report.claims import Judged, shown, side, together
-from maxk_lab.report.naming import Setting, setting_words
-from maxk_lab.report.tables import Effect, Pooled, grouped
+from maxk_lab.reports.claims import Judged, shown, side, together
+from maxk_lab.reports.naming import Setting, setting_words
+from maxk_lab.reports.tables import Effect, Pooled, grouped
 from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds import (
@@ -41,7 +41,7 @@ from maxk_lab.studies.training.row import (
     place_setting,
     unusual,
 )
-from maxk_lab.sweeps.spec.claims import DifferenceClaim
+from maxk_lab.sweep_file.claims import DifferenceClaim
 
 # The names of the plain leave-one-out baseline that the others are compared with, at K = 1.
 _PLAIN = ("rloo", "centred")

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from maxk_lab.report.model import Summary
-from maxk_lab.report.tables import Pooled
+from maxk_lab.reports.model import Summary
+from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.compare import (
     Place,

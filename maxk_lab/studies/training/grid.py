@@ -14,9 +14,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.fields import OneOrMore
-from maxk_lab.settings import without_defaults
-from maxk_lab.sweeps.plan.cells import Point, Unit
-from maxk_lab.sweeps.plan.grid import (
+from maxk_lab.planning.cells import Point, Unit
+from maxk_lab.planning.grid import (
     Conditions,
     Refusal,
     Skipped,
@@ -24,10 +23,11 @@ from maxk_lab.sweeps.plan.grid import (
     refused_weight,
     repeated,
 )
-from maxk_lab.sweeps.plan.identity import canonical_json, without_paths
-from maxk_lab.sweeps.plan.needs import Need
-from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
-from maxk_lab.sweeps.spec.variation import Variant
+from maxk_lab.planning.identity import canonical_json, without_paths
+from maxk_lab.planning.needs import Need
+from maxk_lab.settings import without_defaults
+from maxk_lab.sweep_file.fields import AnyStudy, Grid
+from maxk_lab.sweep_file.variation import Variant
 from maxk_lab.training.settings import (
     WAYS,
     KScheduleSettings,

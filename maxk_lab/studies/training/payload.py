@@ -9,7 +9,7 @@ from maxk_lab.studies.training import record as content
 from maxk_lab.tracking.payload import Curve, History
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.run.records import Record
+    from maxk_lab.execution.records import Record
 
 # One run per cell: its curves are those of the training.
 ONE_RUN_PER = ("id",)

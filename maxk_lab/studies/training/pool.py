@@ -12,8 +12,8 @@ import numpy as np
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
-from maxk_lab.report.naming import Setting
-from maxk_lab.report.tables import ROUNDING, Estimate, Pooled, members_by_key
+from maxk_lab.reports.naming import Setting
+from maxk_lab.reports.tables import ROUNDING, Estimate, Pooled, members_by_key
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds import (
     FALSE_ALARM,
@@ -42,12 +42,12 @@ from maxk_lab.studies.training.row import (
     place_setting,
     sampled_at,
 )
-from maxk_lab.sweeps.spec.environment import plain_words
+from maxk_lab.sweep_file.environment import plain_words
 from maxk_lab.training.settings import EXTRAS, Settings
 from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.run.records import Record
+    from maxk_lab.execution.records import Record
 
 # The extra in which POMO's authors decode (arXiv 2010.16011, section 4).
 POMO_WAY = EXTRAS[-1]

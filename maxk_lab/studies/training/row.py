@@ -11,8 +11,8 @@ import numpy as np
 
 from maxk_lab.fields import Model
 from maxk_lab.ranges import ANYWHERE, Range
-from maxk_lab.report.naming import GridKey, Setting, setting_words, spelled
-from maxk_lab.report.tables import PooledRow
+from maxk_lab.reports.naming import GridKey, Setting, setting_words, spelled
+from maxk_lab.reports.tables import PooledRow
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.units import Array
 from maxk_lab.studies.training.record import Optima

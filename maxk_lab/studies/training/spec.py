@@ -17,9 +17,9 @@ from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training.grid import Study, TrainingConditions, TrainingGrid, conditions
 from maxk_lab.studies.training.grid import left_out as left_out
 from maxk_lab.studies.training.grid import units as units
-from maxk_lab.sweeps.spec.checks import at_first, check_entries
-from maxk_lab.sweeps.spec.source import Source, TreePath, entries_of
-from maxk_lab.sweeps.spec.variation import Resolved, Variant
+from maxk_lab.sweep_file.checks import at_first, check_entries
+from maxk_lab.sweep_file.source import Source, TreePath, entries_of
+from maxk_lab.sweep_file.variation import Resolved, Variant
 from maxk_lab.training.settings import (
     EvaluationSettings,
     batch_problems,

@@ -16,7 +16,9 @@ from torch import Tensor, nn
 from maxk_lab.calls import leaving
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import Environment, make_environment, supports
+from maxk_lab.execution.checkpoints import initial_policy
 from maxk_lab.gradients.scores.sampler import check_drawn
+from maxk_lab.planning.identity import canonical_json
 from maxk_lab.ranges import Range
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.intervals import Interval, undefined
@@ -24,9 +26,7 @@ from maxk_lab.statistics.seeds import QUANTILES, RECORDED_LEVEL, instance_mean
 from maxk_lab.studies.training.grid import evaluated_ks
 from maxk_lab.studies.training.held_out import evaluation_set, optima_record, tuning_set
 from maxk_lab.studies.training.spec import checkpoint_file, evaluation_seed, snapshot_file
-from maxk_lab.sweeps.plan.identity import canonical_json
-from maxk_lab.sweeps.run.checkpoints import initial_policy
-from maxk_lab.sweeps.studies import Event, Measured
+from maxk_lab.sweep_file.studies import Event, Measured
 from maxk_lab.training.evaluation import (
     Decoded,
     decoded,

@@ -8,11 +8,11 @@ from typing import Any
 
 import altair as alt
 
-from maxk_lab.report import charts as draw
-from maxk_lab.report.charts import Figure, Table
-from maxk_lab.report.model import Summary
-from maxk_lab.report.naming import plain_setting
-from maxk_lab.report.tables import Pooled
+from maxk_lab.reports import charts as draw
+from maxk_lab.reports.charts import Figure, Table
+from maxk_lab.reports.model import Summary
+from maxk_lab.reports.naming import plain_setting
+from maxk_lab.reports.tables import Pooled
 from maxk_lab.studies.weights.pool import WeightsRow
 
 # Groups of rewards that are shown of each method.

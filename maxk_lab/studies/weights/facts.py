@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel, Field
 
-from maxk_lab.report.model import Summary
-from maxk_lab.report.tables import Pooled, grouped
+from maxk_lab.reports.model import Summary
+from maxk_lab.reports.tables import Pooled, grouped
 from maxk_lab.studies.weights.pool import WeightsRow
 
 # What sums of weights leave of zero by rounding.

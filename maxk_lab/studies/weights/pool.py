@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from maxk_lab.report.naming import GridKey
-from maxk_lab.report.tables import ROUNDING, Estimate, ExactRow
+from maxk_lab.reports.naming import GridKey
+from maxk_lab.reports.tables import ROUNDING, Estimate, ExactRow
 from maxk_lab.statistics.intervals import exactly, undefined
 from maxk_lab.statistics.measures import MEASURES, measures_of
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from maxk_lab.estimators.method import Method
 from maxk_lab.fields import AtLeastOne, OneOrMore
-from maxk_lab.sweeps.plan.cells import Point, Unit
-from maxk_lab.sweeps.plan.grid import (
+from maxk_lab.planning.cells import Point, Unit
+from maxk_lab.planning.grid import (
     Conditions,
     Refusal,
     left_out_of,
@@ -18,11 +18,11 @@ from maxk_lab.sweeps.plan.grid import (
     refused_tokens,
     units_of,
 )
-from maxk_lab.sweeps.plan.needs import Need
-from maxk_lab.sweeps.spec.checks import check_entries
-from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
-from maxk_lab.sweeps.spec.source import Source, entries_of
-from maxk_lab.sweeps.spec.variation import Resolved, Variant
+from maxk_lab.planning.needs import Need
+from maxk_lab.sweep_file.checks import check_entries
+from maxk_lab.sweep_file.fields import AnyStudy, Grid
+from maxk_lab.sweep_file.source import Source, entries_of
+from maxk_lab.sweep_file.variation import Resolved, Variant
 
 # Bytes of a reward and its weight, as numbers of Python on their way into a record.
 PER_SAMPLE = 64

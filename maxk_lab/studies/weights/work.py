@@ -15,11 +15,11 @@ from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.rollouts import check_scorable, checked
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
+from maxk_lab.execution.checkpoints import initial_policy
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.measures import measures_of
 from maxk_lab.studies.weights.spec import rewards_only_refusal
-from maxk_lab.sweeps.run.checkpoints import initial_policy
-from maxk_lab.sweeps.studies import Event, Measured
+from maxk_lab.sweep_file.studies import Event, Measured
 
 
 def measure(

@@ -4,11 +4,11 @@ import pytest
 from compiled_charts import marks
 from compiled_charts import rows as rows_of
 
-from maxk_lab.report.summarise import summarise_records
+from maxk_lab.reports.summarise import summarise_records
 from maxk_lab.studies.gradient import charts
 from maxk_lab.studies.gradient.charts import estimates
 from maxk_lab.studies.gradient.charts.declared import declared_chart
-from maxk_lab.sweeps.spec.figures import Figure as Declared
+from maxk_lab.sweep_file.figures import Figure as Declared
 
 
 def test_marks_are_drawn_of_every_row_that_has_a_value(lab):

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from maxk_lab.report.claims import Judged
+from maxk_lab.reports.claims import Judged
 from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient import compare
 from maxk_lab.studies.gradient.compare import judge
-from maxk_lab.sweeps.spec.claims import BiasedClaim, RatioClaim, UnbiasedClaim
+from maxk_lab.sweep_file.claims import BiasedClaim, RatioClaim, UnbiasedClaim
 
 CLAIM = UnbiasedClaim(name="it", kind="unbiased", where={"baseline": "none"}, detectable=0.5)
 

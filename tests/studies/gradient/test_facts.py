@@ -2,10 +2,10 @@
 
 import pytest
 
-from maxk_lab.report.sections import chapter
-from maxk_lab.report.summarise import summarise_records
+from maxk_lab.reports.sections import chapter
+from maxk_lab.reports.summarise import summarise_records
 from maxk_lab.studies.gradient.facts import facts
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweep_file.studies import STUDIES
 
 BASELINES = ("none", "centred", "subloo")
 # Noise that makes them differ.

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from maxk_lab.report.formats.render import render
-from maxk_lab.report.summarise import summarise_records
+from maxk_lab.reports.formats.render import render
+from maxk_lab.reports.summarise import summarise_records
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.measures import THESE
 from maxk_lab.statistics.units import Units

@@ -8,13 +8,13 @@ from typing import Any
 import golden
 import pytest
 
-from maxk_lab.report.summarise import summarise, summarise_records
+from maxk_lab.execution.bundle import find_run
+from maxk_lab.reports.summarise import summarise, summarise_records
 from maxk_lab.statistics.estimates import stratified_mean
 from maxk_lab.statistics.measures import LIKE_THESE, THESE
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.compare import contests, simplest
 from maxk_lab.studies.gradient.recommend import ranked
-from maxk_lab.sweeps.run.bundle import find_run
 
 
 def rows_of(lab: Any, change: Any = None, make: Any = lambda cell: {}, **axes: Any) -> Any:

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from maxk_lab import calls
+from maxk_lab.execution.execute import execute
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import make_plan
 from maxk_lab.studies.gradient.work import measure as measure_unit
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.run.execute import execute
-from maxk_lab.sweeps.run.records import RunDirectory
-from maxk_lab.sweeps.spec.load import load_spec
+from maxk_lab.sweep_file.load import load_spec
 
 SWEEP = """\
 name: small

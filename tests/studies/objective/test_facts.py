@@ -1,6 +1,6 @@
 """The facts of an objective study: which way the optimum moves, no further than it was seen to."""
 
-from maxk_lab.report.summarise import summarise_records
+from maxk_lab.reports.summarise import summarise_records
 from maxk_lab.studies.objective.facts import facts
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from synthetic_records import make_cell
 
-from maxk_lab.report.summarise import summarise_records
-from maxk_lab.sweeps.run.record import Record
+from maxk_lab.execution.record import Record
+from maxk_lab.reports.summarise import summarise_records
 
 SAMPLES = 64
 KS = (1, 2, 4, 8, 16, 32, 64)

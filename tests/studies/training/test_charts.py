@@ -6,7 +6,7 @@ import pytest
 from compiled_charts import marks
 from compiled_charts import rows as rows_of
 
-from maxk_lab.report.summarise import summarise_records
+from maxk_lab.reports.summarise import summarise_records
 from maxk_lab.studies.training.charts import LOG, charts, estimates
 
 USUAL, ALL = ["difference", "gap", "during"], ("max_at_k", "time", "log")

@@ -23,7 +23,7 @@ from trained_rows import (
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.ranges import SHARES
-from maxk_lab.report.tables import Pooled
+from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.compare import (
     beaten,
@@ -38,7 +38,7 @@ from maxk_lab.studies.training.compare import (
 from maxk_lab.studies.training.compare import corrected as together
 from maxk_lab.studies.training.record import Optima
 from maxk_lab.studies.training.row import OWN_TEMPERATURE, OWN_WAY
-from maxk_lab.sweeps.spec.claims import Claim
+from maxk_lab.sweep_file.claims import Claim
 
 RLOO = ("maxk", "rloo", 2)
 

@@ -21,16 +21,16 @@ from trained_rows import (
     with_optima,
 )
 
-from maxk_lab.report.document import label_of
-from maxk_lab.report.sections import answer_of
-from maxk_lab.report.summarise import summarise_records
+from maxk_lab.execution.record import Record
+from maxk_lab.reports.document import label_of
+from maxk_lab.reports.sections import answer_of
+from maxk_lab.reports.summarise import summarise_records
 from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.compare import places_of, with_differences_to
 from maxk_lab.studies.training.facts import facts
 from maxk_lab.studies.training.record import Optima
 from maxk_lab.studies.training.row import OWN_TEMPERATURE
-from maxk_lab.sweeps.run.record import Record
-from maxk_lab.sweeps.studies import STUDIES
+from maxk_lab.sweep_file.studies import STUDIES
 from maxk_lab.training.settings import Settings
 
 TOLD = "maxk centred for K = 2"

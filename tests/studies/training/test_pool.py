@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from maxk_lab.ranges import NOT_NEGATIVE, NOT_POSITIVE
-from maxk_lab.report.formats.render import render
-from maxk_lab.report.summarise import summarise_records
+from maxk_lab.reports.formats.render import render
+from maxk_lab.reports.summarise import summarise_records
 from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.pool import best_on_tuning, estimates, gap
 from maxk_lab.studies.training.row import OWN_TEMPERATURE, OWN_WAY, biasing

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sweep_files import Write, ids_of, plan_of, problems
 
+from maxk_lab.planning.identity import content_hash
+from maxk_lab.planning.plan import make_plan
 from maxk_lab.studies.training.grid import TrainingUnit, evaluated_ks
-from maxk_lab.sweeps.plan.identity import content_hash
-from maxk_lab.sweeps.plan.plan import make_plan
-from maxk_lab.sweeps.spec.load import load_spec, read_spec, spec_to_yaml
+from maxk_lab.sweep_file.load import load_spec, read_spec, spec_to_yaml
 from maxk_lab.training.settings import Settings
 
 LINES = [

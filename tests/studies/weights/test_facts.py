@@ -1,6 +1,6 @@
 """The facts of a weights study: what holds of every measured group of a method, and no more."""
 
-from maxk_lab.report.summarise import summarise_records
+from maxk_lab.reports.summarise import summarise_records
 from maxk_lab.studies.weights.facts import facts
 
 

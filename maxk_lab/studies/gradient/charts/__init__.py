@@ -10,11 +10,11 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from maxk_lab.report import charts as draw
-from maxk_lab.report.charts import Figure, Table
-from maxk_lab.report.model import Summary
-from maxk_lab.report.naming import Setting, plain_setting
-from maxk_lab.report.tables import Pooled
+from maxk_lab.reports import charts as draw
+from maxk_lab.reports.charts import Figure, Table
+from maxk_lab.reports.model import Summary
+from maxk_lab.reports.naming import Setting, plain_setting
+from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import LIKE_THESE, THESE
 from maxk_lab.studies.gradient.charts.declared import declared_chart

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from maxk_lab.report import charts as draw
-from maxk_lab.report.charts import Figure, Table
-from maxk_lab.report.naming import spelled
+from maxk_lab.reports import charts as draw
+from maxk_lab.reports.charts import Figure, Table
+from maxk_lab.reports.naming import spelled
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.studies.gradient.pool import DISTANCE, OF_RATIOS
 
 if TYPE_CHECKING:
-    from maxk_lab.sweeps.spec.figures import Figure as Declared
+    from maxk_lab.sweep_file.figures import Figure as Declared
 
 # Lines of one panel.
 LINES = 8

@@ -1,7 +1,7 @@
 """A kind of study from outside the package: the largest of k dice, thrown in groups of n."""
 
 from maxk_lab.statistics.measures import MeasureRow
-from maxk_lab.sweeps.studies import StudyRow
+from maxk_lab.sweep_file.studies import StudyRow
 
 ROW = StudyRow(
     name="dice", meaning="the largest of k dice, thrown in groups of n", implementation="dice_study"

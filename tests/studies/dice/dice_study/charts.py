@@ -1,6 +1,6 @@
 import altair as alt
 
-from maxk_lab.report.charts import Figure, finished
+from maxk_lab.reports.charts import Figure, finished
 
 
 def charts(found, summary, more):

@@ -1,1 +1,1 @@
-from maxk_lab.report.claims import judge_exact as judge  # noqa: F401
+from maxk_lab.reports.claims import judge_exact as judge  # noqa: F401

@@ -1,7 +1,7 @@
 from statistics import fmean
 
-from maxk_lab.report.naming import GridKey
-from maxk_lab.report.tables import Estimate
+from maxk_lab.reports.naming import GridKey
+from maxk_lab.reports.tables import Estimate
 from maxk_lab.statistics.intervals import exactly
 
 key = GridKey.of

@@ -3,11 +3,11 @@ from functools import partial
 from typing import ClassVar
 
 from maxk_lab.fields import AtLeastOne, OneOrMore
-from maxk_lab.sweeps.plan.cells import Unit
-from maxk_lab.sweeps.plan.grid import Conditions, left_out_of, refused_k, units_of
-from maxk_lab.sweeps.spec.checks import check_entries
-from maxk_lab.sweeps.spec.fields import AnyStudy, Grid
-from maxk_lab.sweeps.spec.source import entries_of
+from maxk_lab.planning.cells import Unit
+from maxk_lab.planning.grid import Conditions, left_out_of, refused_k, units_of
+from maxk_lab.sweep_file.checks import check_entries
+from maxk_lab.sweep_file.fields import AnyStudy, Grid
+from maxk_lab.sweep_file.source import entries_of
 
 
 class Study(AnyStudy):

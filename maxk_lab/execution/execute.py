@@ -1,0 +1,229 @@
+"""Execution: the missing cells of a plan by a backend, beside others that do the same."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from maxk_lab.errors import LabError
+from maxk_lab.execution.backends.backend import OnEvent, Task, Tell, load_backend
+from maxk_lab.execution.drive import drive
+from maxk_lab.execution.leases import Driver
+from maxk_lab.execution.progress import statuses, to_measure
+from maxk_lab.execution.provenance import collect_provenance
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.reuse import copy_cells, done_elsewhere, measured_with
+from maxk_lab.execution.store import Head
+from maxk_lab.installed import is_function_path
+from maxk_lab.planning.content import names_in
+from maxk_lab.planning.grid import Skipped
+from maxk_lab.planning.plan import Plan, select
+from maxk_lab.sweep_file.studies import STUDIES
+
+# The packages whose modules are imported for all units at once, without a user's code.
+_OURS = ("maxk_lab", "transformers")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The state of the selected cells after a run, by id.
+
+    `done` and `failed` include what other drivers have measured meanwhile; `failed` also
+    `failed_before`, which were not run again. `missing` have no record though they were selected:
+    somebody has removed what was written, or they go on without this process, or they were `left`,
+    which says why, such as that a job was cancelled. `copied` has the names of the
+    other runs whose records were reused, by the ids of their cells; the cells that are `reused` had
+    a record in this run before. `last` says that nobody else worked in the run any more.
+    """
+
+    done: tuple[str, ...]
+    failed: tuple[str, ...]
+    skipped: tuple[Skipped, ...]
+    reused: tuple[str, ...]
+    seconds: float
+    failed_before: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    copied: Mapping[str, str] = field(default_factory=dict)
+    last: bool = True
+
+
+def execute(
+    plan: Plan,
+    run: RunDirectory,
+    *,
+    jobs: int = 1,
+    only: str | None = None,
+    force: bool = False,
+    retry_failed: bool = False,
+    detach: bool = False,
+    reuse: Path | None = None,
+    on_event: OnEvent = lambda name, payload: None,
+    measure: str | None = None,
+) -> Outcome:
+    """Measure the cells of `plan` that `run` lacks by the backend of its spec, and keep each.
+
+    Other processes may do the same in the same run, here or on other machines: they share the units
+    by leases, and where two measure the same, one record counts. Records are reused, failed ones
+    too unless `retry_failed`; `force` measures everything that `only` selects again, with nothing
+    from the cache that they could use. With `detach` this returns when the backend has all units,
+    and they go on without this process. Cells without a record that another run under `reuse` has
+    done are copied from there, unless `force` has them measured: a cell that failed here is
+    measured again, not replaced. `measure` names the `module:function` that measures a unit, in
+    place of that of its study. `on_event(name, payload)` is called in this process. Raises
+    `LabError` for what the user can mend. On KeyboardInterrupt workers are stopped; the same call
+    later goes on from there.
+    """
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise LabError(f"--jobs must be a whole number of at least 1, got {jobs!r}")
+    started, selected = time.monotonic(), select(plan, only)
+    execution, make_backend = plan.spec.execution, load_backend(plan.spec.execution)
+
+    def tell(name: str, **payload: Any) -> None:
+        on_event(name, payload)
+
+    with Driver(run.for_writing("measuring").root) as driver:
+        driver.remove_leftovers()
+        heads = {**run.heads}
+        before = {c: state for c, state in statuses(plan, run).items() if c in selected}
+        to_do = to_measure(before, force=force, retry_failed=retry_failed)
+        elsewhere = done_elsewhere(to_do, before, run, None if force else reuse)
+        if make_backend.here:
+            measured = to_do - elsewhere.keys()
+            for unit in plan.units:
+                if any(cell.id in measured for cell in unit.cells):
+                    unit.check_machine()
+        run.write_spec(plan.spec)
+        others, copied = measured_with(elsewhere), copy_cells(plan, elsewhere, run)
+        to_do -= copied.keys()
+        again = {c for c in to_do if force or before[c] != "missing"}
+        _clear_cache(plan, run, driver, again, shared=force)
+        tasks = tasks_of(plan, to_do, run, measure, heads)
+        ids, units = _in_order(plan, to_do), len(tasks)
+        tell("run_started", cell_ids=ids, units=units, jobs=jobs, cells=len(before))
+        for name in dict.fromkeys(copied.values()):
+            ids = [c for c in _in_order(plan, copied) if copied[c] == name]
+            tell("reused", run=name, cell_ids=ids, cells=len(before), measured=others.get(name, ""))
+        stale = _told_unusable(tell, plan, run)
+        left: list[str] = []
+        try:
+            if units:
+                with make_backend(run, execution, min(jobs, units), tasks) as backend:
+                    left = drive(
+                        *(tasks, run, backend, driver, tell),
+                        retries=execution.retries,
+                        detach=detach,
+                    )
+        except KeyboardInterrupt:
+            tell("interrupted")
+            raise
+        after = {c: state for c, state in statuses(plan, run).items() if c in selected}
+        tell("run_finished")
+        last = not driver.others()
+
+    def those(state: str) -> tuple[str, ...]:
+        return tuple(c for c in after if after[c] == state)
+
+    return Outcome(
+        done=tuple(c for c in those("done") if c in to_do),
+        failed=those("failed"),
+        skipped=plan.skipped,
+        reused=tuple(c for c in before if c not in to_do and before[c] == "done"),
+        seconds=time.monotonic() - started,
+        failed_before=tuple(c for c in before if c not in to_do and before[c] == "failed"),
+        stale=stale,
+        missing=those("missing"),
+        left=tuple(dict.fromkeys(left)),
+        copied=copied,
+        last=last,
+    )
+
+
+def _clear_cache(
+    plan: Plan, run: RunDirectory, driver: Driver, again: Set[str], *, shared: bool
+) -> None:
+    """Remove what the cache holds of these cells alone: to be measured anew is not to resume.
+
+    With `shared` that goes as well which is of no other cell, such as a pool, since its name does
+    not tell the code that it was drawn with. What somebody else measures now stays.
+    """
+    busy = {key for one in driver.others() for key in one.tasks}
+    again = again - {cell.id for unit in plan.units if unit.id in busy for cell in unit.cells}
+    keep = {*(cell.id for cell in plan.cells), *run.heads} - again
+    for path in run.cache_path.glob("*") if again or shared else ():
+        named = set(re.split("[^0-9A-Za-z]+", path.name))
+        if named & again or (shared and not named & keep):
+            path.unlink(missing_ok=True)
+
+
+def _told_unusable(tell: Tell, plan: Plan, run: RunDirectory) -> tuple[str, ...]:
+    """Tell which records are stale, and what is damaged; return the ids of the stale."""
+    stale = tuple(run.stale(plan))
+    if stale:
+        tell("stale", cell_ids=list(stale), because=run.stale_because(plan))
+    if run.problems:
+        tell("damaged", problems=run.problems)
+    return stale
+
+
+def _in_order(plan: Plan, ids: Iterable[str]) -> list[str]:
+    wanted = set(ids)
+    return [cell.id for cell in plan.cells if cell.id in wanted]
+
+
+def tasks_of(
+    plan: Plan,
+    to_do: Set[str],
+    run: RunDirectory,
+    measure: str | None,
+    heads: Mapping[str, Head],
+) -> list[Task]:
+    """Return a task for each unit of the plan with a cell to do, without its other cells.
+
+    `measure` names the `module:function` that measures them, in place of that of their studies;
+    `heads` are those of the records that were there when it was decided what is to do.
+    """
+    units = {
+        unit.id: replace(unit, cells=tuple(cell for cell in unit.cells if cell.id in to_do))
+        for unit in plan.units
+        if any(cell.id in to_do for cell in unit.cells)
+    }
+    provenance = collect_provenance() if units else {}
+    tasks = []
+    for key, unit in units.items():
+        data, cells = unit.as_dict(), tuple(cell.as_dict() for cell in unit.cells)
+        modules = {measure.partition(":")[0]} if measure else _modules(unit.study, data, cells)
+        lab = {module for module in modules if module.partition(".")[0] in _OURS}
+        task = Task(
+            key=key,
+            label=unit.label,
+            shares=unit.shares,
+            work=sum(unit.work().values()),
+            unit=data,
+            cells=cells,
+            root=str(run.root.absolute()),
+            measure=measure or f"{STUDIES.get(unit.study).implementation}.work:measure",
+            provenance=provenance,
+            lab=tuple(sorted(lab)),
+            own=tuple(sorted(modules - lab)),
+            on_device=unit.on_device,
+            attempt=1 + max(heads[c.id].attempt if c.id in heads else 0 for c in unit.cells),
+        )
+        tasks.append(task)
+    return tasks
+
+
+def _modules(study: str, unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the modules that a unit needs: of its study, its rows, and the user's functions."""
+    paths = {f"{STUDIES.get(study).implementation}.{part}" for part in ("work", "record")}
+    for catalogue, name in names_in(study, unit, cells).values():
+        if catalogue is not None:
+            paths |= {catalogue.get(name).implementation} if catalogue is not STUDIES else set()
+        else:  # a function, or the folder of a model
+            paths.add(name if is_function_path(name) else "transformers")
+    return {path.partition(":")[0] for path in paths}

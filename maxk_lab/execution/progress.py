@@ -1,0 +1,123 @@
+"""How far a run is, and how long the rest takes; what is measured now, by whom, and what waits."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Literal, get_args
+
+from maxk_lab.execution.backends.backend import Job, queues
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.cells import Unit
+from maxk_lab.planning.needs import guessed_seconds
+from maxk_lab.planning.plan import Plan, make_plan
+
+if TYPE_CHECKING:
+    from maxk_lab.execution.leases import DriverInfo
+
+State = Literal["done", "failed", "missing"]
+Kind = tuple[str, int | None]
+CellState = Literal["done", "failed", "running", "queued", "waiting"]
+
+
+def statuses(plan: Plan, run: RunDirectory) -> dict[str, State]:
+    """Return the state of every cell by its id, in the order of the plan."""
+    heads = run.heads
+    return {
+        cell.id: heads[cell.id].status if cell.id in heads else "missing" for cell in plan.cells
+    }
+
+
+def to_measure(states: Mapping[str, State], *, force: bool, retry_failed: bool) -> set[str]:
+    """Return the cells of these states that are measured: failed ones are reused, too."""
+    keep = {"done"} if retry_failed else {"done", "failed"}
+    return {cell_id for cell_id, state in states.items() if force or state not in keep}
+
+
+def seconds_of_units(
+    plan: Plan, run: RunDirectory, state: Mapping[str, str]
+) -> tuple[dict[str, float], bool]:
+    """Return the seconds of every unit with a missing cell, and whether any unit has been timed.
+
+    Cells of a unit share the work that dominates: it counts as a whole one, at the mean time of the
+    units of its study and stage, or of all where these have none. Where nothing has been timed, it
+    is a guess from its work and its cells.
+    """
+    seconds = {head.id: head.seconds for head in run.heads.values() if head.status == "done"}
+    spent: dict[Kind, list[float]] = defaultdict(list)
+    missing: list[tuple[Unit, int]] = []
+    for unit in plan.units:
+        if times := [seconds[cell.id] for cell in unit.cells if cell.id in seconds]:
+            spent[unit.study, unit.stage].append(sum(times))
+        if count := sum(state[cell.id] == "missing" for cell in unit.cells):
+            missing.append((unit, count))
+    if not spent:
+        guesses = (guessed_seconds(sum(one.work().values()), count) for one, count in missing)
+        return dict(zip((one.id for one, _ in missing), guesses, strict=True)), False
+    means = {kind: fmean(times) for kind, times in spent.items()}
+    overall = fmean(value for values in spent.values() for value in values)
+    return {one.id: means.get((one.study, one.stage), overall) for one, _ in missing}, True
+
+
+@dataclass(frozen=True)
+class RunningUnit:
+    """A unit that is being measured: by which process, and how many of its cells are left."""
+
+    label: str
+    driver: str
+    cells: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of a run.
+
+    Of its `cells` those count as `running` whose unit a process has leased, as `queued` those of a
+    job that has not begun, and as `waiting` those that nobody has. `drivers` are the processes at
+    work in the run, jobs that run among them. `trouble` says why it is not known what jobs do.
+    """
+
+    cells: Mapping[CellState, int]
+    drivers: tuple[DriverInfo, ...]
+    running: tuple[RunningUnit, ...]
+    jobs: tuple[Job, ...]
+    trouble: str = ""
+
+
+def status_of(run: RunDirectory) -> Status:
+    """Return the status of a run, as far as its files and the queues of its jobs tell.
+
+    Of processes on other machines it is not known at once whether they still live. Raises
+    `LabError` for a run without a sound spec.
+    """
+    plan = make_plan(run.spec())
+    asked = [queue.jobs(run) for queue in queues()]
+    jobs = tuple(job for found in asked for job in found.found)
+    with_job = {unit for job in jobs if job.may_run for unit in job.units}
+    # A plan has no use for the libraries of leases, which take a tenth of a second to import.
+    from maxk_lab.execution.leases import drivers
+
+    at_work = drivers(run.root)
+    leased = {key: one for one in at_work for key in one.tasks}
+    states = statuses(plan, run)
+    cells: dict[CellState, int] = dict.fromkeys(get_args(CellState), 0)
+    running = []
+    for unit in plan.units:
+        of_unit = Counter(states[cell.id] for cell in unit.cells)
+        cells["done"] += of_unit["done"]
+        cells["failed"] += of_unit["failed"]
+        left = of_unit["missing"]
+        if left and unit.id in leased:
+            cells["running"] += left
+            running.append(RunningUnit(unit.label, str(leased[unit.id]), left))
+        elif left:
+            cells["queued" if unit.id in with_job else "waiting"] += left
+    return Status(
+        cells=cells,
+        drivers=tuple(at_work),
+        running=tuple(running),
+        jobs=jobs,
+        trouble="; ".join(found.trouble for found in asked if found.trouble),
+    )

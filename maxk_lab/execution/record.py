@@ -1,0 +1,89 @@
+"""The record of a cell: what was measured, or why nothing could be, as a line and back.
+
+Its metrics are checked by their kind of study, for the writer and for every reader; of all else the
+checksum of the line is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from maxk_lab.errors import shortened
+from maxk_lab.execution.store import Status, body_of, head_of, line_of
+from maxk_lab.fields import Recorded, findings
+from maxk_lab.sweep_file.studies import STUDIES
+
+# So many sentences, of so many letters each, say what is wrong with a record.
+_SENTENCES, _LETTERS = 3, 160
+_BODY = ("cell", "metrics", "error", "provenance", "timings")
+
+
+@dataclass(frozen=True)
+class Record:
+    """The outcome of a cell: its metrics if done, the traceback if failed, and its provenance.
+
+    `content` are the metrics as their kind of study reads them, once they were read.
+    """
+
+    cell: dict[str, Any]
+    status: Status
+    metrics: dict[str, Any] | None = None
+    error: str | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
+    timings: dict[str, Any] = field(default_factory=dict)
+    content: Recorded | None = field(default=None, repr=False, compare=False)
+
+    def to_line(self, attempt: int = 1) -> bytes:
+        """Return the record as a line of a segment, sound when it is read.
+
+        Raises `ValueError` or `TypeError` for what no record can hold.
+        """
+        body = {name: getattr(self, name) for name in _BODY}
+        # Half of a letter is spelled `\ud800`: no terminal and no file could hold it.
+        body["error"] = self.error and self.error.encode(errors="backslashreplace").decode()
+        head = {
+            "id": self.cell["id"],
+            "attempt": attempt,
+            "status": self.status,
+            "seconds": self.timings.get("seconds", 0.0),
+        }
+        line = line_of(head, body)
+        Record.from_line(line)
+        return line
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Self:
+        """Return the record in a line. Raises `ValueError` that says what is damaged."""
+        head, body = head_of(line), body_of(line)
+        if not isinstance(body, dict) or body.keys() != {*_BODY}:
+            raise ValueError("it is not a record of this version of maxk-lab")
+        for name, status in (("error", "failed"), ("metrics", "done")):
+            if (body[name] is not None) != (head.status == status):
+                raise ValueError(f"status {head.status} does not go with its {name}")
+        if body["cell"]["id"] != head.id:
+            raise ValueError("it is not the record of this cell")
+        content = content_of(body["cell"], body["metrics"])
+        return cls(**body, status=head.status, content=content)
+
+
+def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Recorded | None:
+    """Return what the kind of study reads in the metrics of a cell.
+
+    None where there are no metrics, and where the kind is not installed. Raises `ValueError` that
+    says what cannot be the metrics of this cell.
+    """
+    if metrics is None or cell["study"] not in STUDIES.names():
+        return None
+    model: type[Recorded] = STUDIES.get(cell["study"]).part("record").Metrics
+    try:
+        content = model.model_validate(metrics)
+    except ValidationError as error:
+        problems = [shortened(text, _LETTERS) for text in findings(error, model)]
+        more = [f"and {len(problems) - _SENTENCES} more"] if len(problems) > _SENTENCES else []
+        raise ValueError("; ".join(problems[:_SENTENCES] + more)) from None
+    content.check(cell)
+    return content

@@ -1,0 +1,108 @@
+"""The plan of a sweep: its cells by the units that share their samples, and a selection of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from maxk_lab.catalogue import did_you_mean
+from maxk_lab.errors import LabError, shown
+from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
+from maxk_lab.fields import start_of
+from maxk_lab.planning.cells import Cell, Unit
+from maxk_lab.planning.content import was_sound
+from maxk_lab.planning.grid import Skipped
+from maxk_lab.sweep_file.schema import SweepSpec
+from maxk_lab.sweep_file.studies import STUDIES, Spec
+from maxk_lab.sweep_file.variation import variants
+
+__all__ = ["AXES", "Plan", "Skipped", "make_plan", "select"]
+
+AXES = ("estimator", "baseline", "n", "k", "stage", "seed", "study")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The work of a sweep in the order in which it is done, and the points that it leaves out."""
+
+    spec: SweepSpec
+    units: tuple[Unit, ...]
+    skipped: tuple[Skipped, ...]
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """Every cell of every unit."""
+        return tuple(cell for unit in self.units for cell in unit.cells)
+
+
+def make_plan(spec: SweepSpec) -> Plan:
+    """Return the plan of a validated spec: one study after the other, in the catalogue's order."""
+    units: list[Unit] = []
+    skipped: list[Skipped] = []
+    found = list(variants(spec.environment, spec.policy, spec.vary))
+    found = [replace(v, refusal=None) if was_sound(v, spec.content) else v for v in found]
+    sound = [variant for variant in found if variant.refusal is None]
+    for kind, study in spec.studies.items():
+        part: Spec = STUDIES.get(kind).part("spec")
+        units += part.units(study, spec.seeds, sound)
+        # Settings that cannot run, and points that cannot or are there already, each once.
+        left_out = [Skipped(v.setting, v.refusal, kind) for v in found if v.refusal is not None]
+        for environment in dict.fromkeys(variant.environment["name"] for variant in sound):
+            left_out += [one for one in part.left_out(study, environment) if one not in left_out]
+        skipped += left_out
+    if spec.content:
+        units = [unit.with_content(spec.content) for unit in units]
+    return Plan(spec, tuple(units), tuple(skipped))
+
+
+def select(
+    plan: Plan, only: str | None, *, option: str = "--only", axes: Sequence[str] = AXES
+) -> frozenset[str]:
+    """Return the ids of the plan's cells that `only` names; all if None.
+
+    `only` has `axis=value` pairs joined by commas: different axes must all hold, values of one axis
+    are alternatives. Keys of `vary` are axes too, as in `environment.arms=8`. Raises `LabError`,
+    which names the `option`, for axes that are not among these `axes`, for values that the sweep
+    does not have and if no cell is left.
+    """
+    if only is None:
+        return frozenset(cell.id for cell in plan.cells)
+    axes = (*axes, *dict.fromkeys(key for unit in plan.units for key in unit.setting))
+    wanted: dict[str, set[Any]] = {}
+    try:
+        for part in only.split(","):
+            axis, _, value = (piece.strip() for piece in part.partition("="))
+            if not axis or not value:
+                words = f"must read axis=value,axis=value, got {part.strip()!r} in {shown(only)}"
+                raise LabError(words)
+            if axis not in axes:
+                also = did_you_mean(axis, axes)
+                raise LabError(f"unknown axis {shown(axis)}{also}; known: {', '.join(axes)}")
+            wanted.setdefault(axis, set()).add(_value(plan, axis, value))
+        chosen = [c for c in plan.cells if all(_at(c, axis) in wanted[axis] for axis in wanted)]
+        if not chosen:
+            raise LabError(f"the sweep has no cell with all of {shown(only)}")
+    except LabError as error:
+        raise LabError(f"{option}: {error}") from None
+    return frozenset(cell.id for cell in chosen)
+
+
+def _value(plan: Plan, axis: str, text: str) -> Any:
+    """Return the value of a plan's axis that a text names."""
+    known = [one for one in dict.fromkeys(_at(c, axis) for c in plan.cells) if one is not None]
+    if not known:  # not every kind has stages
+        raise LabError(f"no cell of this sweep has a {axis}, got {axis} = {text}")
+    choose: Any = {"estimator": choose_estimator, "baseline": choose_baseline}.get(axis)
+    text = start_of(text) if axis == "start" else text
+    value = choose(text).name if choose else text
+    for one in known:
+        if value == str(one) or (isinstance(one, float) and value == f"{one:g}"):
+            return one
+    also, has = did_you_mean(value, map(str, known)), ", ".join(map(str, known))
+    raise LabError(f"no cell has {axis} = {text}{also}; the sweep has {has}")
+
+
+def _at(cell: Cell, axis: str) -> Any:
+    return getattr(cell, axis) if axis in AXES else cell.setting.get(axis)

@@ -1,0 +1,75 @@
+"""A report as Markdown, with its figures when they are given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from maxk_lab.reports.document import Block, label_of, with_captions
+from maxk_lab.reports.formats.render import FOLDER
+from maxk_lab.visible import visible_line
+
+if TYPE_CHECKING:
+    from maxk_lab.reports.report import Report
+
+# Marks that act wherever they stand. Brackets do so only together: those of an interval stay.
+_MARKS = re.compile(r"[\\|*_<`~$&]|(?<=\])[(\[:]")
+# Marks that make a heading, a list, a quotation or a rule of the line that they open.
+_AT_THE_START = re.compile(r"^(\d*)([.)](?=\s|$)|(?<!\d)(?:[#>]|[+=-](?=[\s=-]|$)))")
+_ADDRESS = re.compile(r"(\S*(?:://|[wW][wW][wW]\.|[\w.+-]+@[\w-]+\.\w)\S*)")
+
+
+def markdown(report: Report) -> str:
+    """The report as Markdown; what is folded opens by a click where HTML is shown."""
+    return "\n\n".join([f"# {escape(report.title)}", *_parts(report.blocks)]) + "\n"
+
+
+def _parts(blocks: Iterable[Block]) -> Iterator[str]:
+    for block in with_captions(blocks):
+        if block.folded:
+            yield f"<details>\n<summary>{escape(block.title)}</summary>"
+            yield from _parts(block.folded)
+            yield "</details>"
+            continue
+        if block.title:
+            yield f"## {escape(block.title)}"
+        if block.lines:
+            yield "  \n".join(map(_line if block.labelled else escape, block.lines))
+        if block.items:
+            yield "\n".join(f"- {escape(item)}" for item in block.items)
+        for one in block.pictures:
+            yield f"![{escape(one.title)}]({quote(f'{FOLDER}/{one.name}.png')})"
+            yield ". ".join(filter(None, (f"**{escape(one.title)}**", escape(one.caption))))
+        if block.columns:
+            rule = " | ".join("---:" if one.numeric else "---" for one in block.columns)
+            head, *rows = map(_row, ([one.heading for one in block.columns], *block.rows))
+            yield "\n".join([head, f"| {rule} |", *rows])
+        if block.caption:
+            yield "  \n".join(map(escape, block.caption))
+
+
+def _line(line: str) -> str:
+    label, rest = label_of(line)
+    return f"**{escape(label)}** {escape(rest)}" if label else escape(rest)
+
+
+def _row(texts: Sequence[str]) -> str:
+    return f"| {' | '.join(map(escape, texts))} |"
+
+
+def escape(text: str) -> str:
+    """The text on one line as Markdown that shows it: no link, image, formula, HTML or heading.
+
+    Addresses, which would become links by themselves, stand as code.
+    """
+    parts = _ADDRESS.split(visible_line(text).strip())
+    # Every second part is an address.
+    parts[::2] = [_MARKS.sub(r"\\\g<0>", part) for part in parts[::2]]
+    parts[1::2] = [_as_code(part) for part in parts[1::2]]
+    return _AT_THE_START.sub(r"\1\\\2", "".join(parts))
+
+
+def _as_code(address: str) -> str:
+    return f"`{address.replace('`', chr(39)).replace('|', '%7C')}`"

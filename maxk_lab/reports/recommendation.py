@@ -1,0 +1,71 @@
+"""A recommendation: the question, the candidates, and the rows that were left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from maxk_lab.reports.tables import PooledRow
+    from maxk_lab.statistics.intervals import Interval
+
+
+@dataclass(frozen=True)
+class Question:
+    """The gradient of `objective` (as `max@8`) at a stage, for a budget of rollouts a step.
+
+    `only` selects the cells that it takes to answer. With `biased`, biased estimators compete.
+    """
+
+    objective: str
+    budget: int
+    stage: int
+    biased: bool
+    only: str
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One (estimator, baseline, n, K) at a budget of B rollouts a step.
+
+    `row` is one of a kind of study that recommends: its key has these, an environment, a setting
+    and a stage. `step_snr` is the SNR of the mean of `groups` = B/n independent estimates: B/n
+    times that of one. `against_best` is the candidate's SNR per rollout over that of the best,
+    paired over instances; None for the best itself. `tied`: a report says that it does not differ
+    significantly from the best.
+    """
+
+    row: Any
+    groups: int
+    step_snr: Interval
+    against_best: Interval | None = None
+    tied: bool = False
+
+    @property
+    def worse(self) -> bool:
+        """It is significantly worse than the best, by its interval and by the report."""
+        return self.against_best is not None and self.against_best.high < 1 and not self.tied
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The candidates of one environment and stage, best first, and the rows left out, with why.
+
+    `use` is the candidate to use: of those that tie with the best at its n the simplest.
+    """
+
+    objective: str
+    budget: int
+    candidates: tuple[Candidate, ...]
+    left_out: tuple[tuple[PooledRow, str], ...]
+    use: Candidate | None = None
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate of the highest SNR per rollout."""
+        return self.candidates[0]
+
+    @property
+    def ties(self) -> tuple[Candidate, ...]:
+        """Candidates that are not significantly different from the best."""
+        return tuple(c for c in self.candidates[1:] if not c.worse)

@@ -1,0 +1,171 @@
+"""The catalogue of study kinds: one row and one folder each. Imports none of the kinds.
+
+A kind is a package of eight files under the same names, and what these import beside them. Nothing
+outside imports them: they are found through the row and loaded when they are used, so that planning
+imports no torch and reporting no trainer. What plans has its signatures in the protocol below.
+
+| file           | what the frame looks up in it                                                   |
+|----------------|---------------------------------------------------------------------------------|
+| `spec`         | what `Spec` has; where units keep files in the cache of a run, their patterns,  |
+|                | too: `SHAPES`, of which pruning removes what no unit of a plan has; for a unit  |
+|                | and cells `kept`, all that it can use, which goes along to a machine that does  |
+|                | not see the cache; `evaluation`, what its results are about, for bundles; and   |
+|                | `spent`, what only spares time, which pruning removes once the unit is done     |
+| `work`         | `measure(unit, cells, *, cache, event)`: the `Measured` of every cell, in a     |
+|                | worker; `cache` is a folder for what others can use                             |
+| `record`       | `Metrics`, the model of a finished record                                       |
+| `pool`         | `key(cell)`: its row, whose name is the `path` of the key;                      |
+|                | `pool(cells, done, *, level, alpha)`: `Pooled` rows of the planned cells, whose |
+|                | finished records `done` has by their ids; or `Row`, the type of exact rows;     |
+|                | `estimates(row)`: its numbers by name, with a reason where one has no value     |
+| `compare`      | `judge(claim, met, alpha)`: the verdict on a claim about complete rows, or on   |
+|                | pairs or lists of them; and, where there is such, `judged(pooled, *, level,     |
+|                | alpha)`: the rows with verdicts; `compare` of the same: lines of `comparisons`; |
+|                | `effect(row, other, measure, level)`: how far the number of another run is      |
+| `facts`        | `facts(pooled, summary)`: what the template says, with the `table` and `title`  |
+|                | of the short table                                                              |
+| `answer.md.j2` | the sentences; a line `---`, then the notes of the short table                  |
+| `charts`       | `charts(pooled, summary, more)`: those that it makes, and those asked for       |
+| `recommend`    | `ask(plan, *, budget, objective, stage, biased)`: the question that a sweep can |
+|                | answer; `answers(pooled, question)`: a recommendation for each of its places    |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from maxk_lab.catalogue import Catalogue, Row, imported
+from maxk_lab.errors import LabError, first_line
+
+if TYPE_CHECKING:
+    from maxk_lab.planning.cells import Unit
+    from maxk_lab.planning.grid import Skipped
+    from maxk_lab.sweep_file.fields import AnyStudy
+    from maxk_lab.sweep_file.source import Source
+    from maxk_lab.sweep_file.variation import Resolved, Variant
+
+# The name of a step and how far it is, e.g. "cells", {"done": 1, "of": 4}.
+Event = Callable[[str, dict[str, Any]], None]
+# The id of a cell, and its metrics or the reason why there are none.
+Measured = tuple[str, dict[str, Any] | Exception]
+# Whatever a worker is told of a unit, or of a cell: its `as_dict()`.
+Told = Mapping[str, Any]
+GRID_AXES = ("estimator", "baseline", "n", "k")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyRow(Row):
+    """A kind of study: `name` is its key in a sweep file, `implementation` its package.
+
+    `axes` are those of its grid points that claims may speak of; `varied` says whether it is made
+    at every combination of what a sweep varies. `claims` are the kinds of claims that speak of it
+    unless their measure is of another kind. `files` names the settings that are paths, such as
+    `evaluate.data`, each with the `module:function` that hashes what is there for an environment:
+    a resolved sweep has {"path", "sha256"} in their place. `exact` kinds compute their numbers
+    from no samples; a report tells them first. One that `recommends` has a module `recommend`, too,
+    and answers the verb of this name. `charts` names those that are made on request alone.
+    """
+
+    axes: tuple[str, ...] = GRID_AXES
+    varied: bool = True
+    claims: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    exact: bool = False
+    recommends: bool = False
+    charts: tuple[str, ...] = ()
+
+    def part(self, module: str) -> Any:
+        """Load a module of the kind. Raises `ModuleNotFoundError` if the package lacks it.
+
+        Raises `LabError` if it is there and cannot be imported, as one of another package.
+        """
+        path = f"{self.implementation}.{module}"
+        try:
+            return imported(path)
+        except ImportError as error:
+            if path.startswith("maxk_lab.") or error.name == path:
+                raise
+            raise LabError(
+                f"study {self.name!r} cannot be used: importing {path} raised "
+                f"{type(error).__name__}: {first_line(error)}"
+            ) from error
+
+
+class Spec(Protocol):
+    """The module `spec`: the block in a sweep file, its conditions, and the units of work."""
+
+    @property
+    def Study(self) -> type[AnyStudy]:  # noqa: N802
+        """The pydantic model of the block; its field `grid` holds a tuple of models."""
+
+    def units(self, study: Any, seeds: Sequence[int], found: Sequence[Variant]) -> Iterable[Unit]:
+        """Return the units with their cells, in the order in which they are measured."""
+
+    def left_out(self, study: Any, environment: str) -> list[Skipped]:
+        """Return the points of the grid that are not measured in this environment, with why."""
+
+    def check(
+        self,
+        study: Any,
+        resolved: Resolved | None,
+        found: Sequence[Variant] | None,
+        source: Source,
+    ) -> None:
+        """Note in `source` all that is wrong; defaults may stand for what is of no right shape.
+
+        `resolved` is the environment with its policy, `found` the variants of what the sweep
+        varies; each is None where there is something wrong with it.
+        """
+
+
+STUDIES: Catalogue[StudyRow] = Catalogue(
+    "study",
+    [
+        StudyRow(
+            name="gradient",
+            meaning="bias, variance and signal-to-noise ratio of gradient estimates "
+            "at frozen policies",
+            implementation="maxk_lab.studies.gradient",
+            axes=(*GRID_AXES, "stage"),
+            claims=("unbiased", "biased", "equals", "ratio", "order"),
+            recommends=True,
+            charts=("heat_map", "anatomy"),
+        ),
+        StudyRow(
+            name="training",
+            meaning="Max@K curves on held-out instances of policies trained with each estimator",
+            implementation="maxk_lab.studies.training",
+            claims=("difference",),
+            charts=("max_at_k", "time", "log"),
+            files={"evaluate.data": "maxk_lab.environments.catalogue:hash_of_data"},
+        ),
+        StudyRow(
+            name="objective",
+            meaning="the exact objective along one parameter, and where it is largest",
+            implementation="maxk_lab.studies.objective",
+            # Its points have no samples: their n is their K, and they take no baseline.
+            axes=("estimator", "k"),
+            varied=False,
+            exact=True,
+        ),
+        StudyRow(
+            name="weights",
+            meaning="the weights that estimators give to groups of rewards",
+            implementation="maxk_lab.studies.weights",
+            exact=True,
+        ),
+    ],
+    "maxk_lab.studies",
+)
+
+
+def on_request() -> list[str]:
+    """Return the names of the charts that are made on request alone."""
+    return [name for kind in STUDIES for name in kind.charts]
+
+
+def in_reading_order() -> list[StudyRow]:
+    """Return the kinds as a report tells them: the exact ones, then those that rest on samples."""
+    return sorted(STUDIES, key=lambda kind: not kind.exact)

@@ -1,1 +1,0 @@
-"""The run: missing cells measured in worker processes, and their records on disk."""

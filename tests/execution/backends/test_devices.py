@@ -1,0 +1,134 @@
+"""CUDA devices: which of them a worker sees, without any on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sweep_files import Write
+
+from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.errors import LabError
+from maxk_lab.execution.execute import execute
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.supervisor.devices import Devices, devices_here
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.sweep_file.load import load_spec
+
+Fake = Callable[[str], None]
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """Put a program on the path that prints something, or fails, in the place of NVIDIA's."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def fake(script: str) -> None:
+        program = folder / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+
+    return fake
+
+
+def test_devices_are_those_that_this_process_sees_or_the_driver_names(
+    nvidia_smi: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvidia_smi('test "$1" = --query-gpu=index || exit 1; printf "0\\n1\\n"')
+    assert devices_here() == ("0", "1")
+    nvidia_smi("echo 'No devices were found'; exit 6")
+    assert devices_here() == ()
+    for value, devices in {
+        "": (),
+        "-1": (),
+        "2,3": ("2", "3"),
+        "GPU-ab12, MIG-77": ("GPU-ab12", "MIG-77"),
+        "1,-1,2": ("1",),
+    }.items():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+        assert devices_here() == devices
+
+
+@pytest.mark.parametrize(
+    ("there", "share", "most", "seen"),
+    [
+        ("0,1", 1, 2, ["0", "1"]),
+        ("0,1", 0.5, 4, ["0", "1", "0", "1"]),
+        ("0", 0.3, 3, ["0", "0", "0"]),
+        ("0,1", 0.1, 20, ["0"]),
+        ("0,1,2,3,4", 2, 2, ["0,1", "2,3"]),
+        ("0,1", 0, None, ["", ""]),
+        # Unset: one each, and several see the same where there are more workers.
+        ("0,1", None, None, ["0", "1", "0"]),
+    ],
+)
+def test_shares_of_devices(
+    monkeypatch: pytest.MonkeyPatch, there: str, share: Any, most: Any, seen: list[str]
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", there)
+    devices = Devices(share)
+    assert devices.most() == most
+    wanted = devices.wanted_by(True)
+    assert [devices.take(wanted) for _ in seen] == seen
+    # What one has that ends is the next one's.
+    devices.give(seen[-1])
+    assert devices.take(wanted) == seen[-1]
+
+
+def test_no_device_where_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(LabError, match="this machine has no CUDA device"):
+        Devices(0.5).most()
+    # Where nobody knows of any, and none is demanded, torch finds what it finds.
+    assert Devices(None).take(True) is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    with pytest.raises(LabError, match="this machine has 2 CUDA devices"):
+        Devices(4).most()
+
+
+@pytest.mark.slow
+def test_workers_see_what_is_theirs(
+    nvidia_smi: Fake, small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each unit sees what it can use, whichever comes first; torch finds what it finds."""
+
+    def seen(*overrides: str, on_device: Collection[int] = ()) -> Counter[str]:
+        run = RunDirectory(tmp_path / "results" / str(len(list(tmp_path.glob("results/*")))))
+        plan = make_plan(load_spec(small, overrides))
+        monkeypatch.setattr(
+            type(plan.units[0]), "on_device", property(lambda unit: unit.seed in on_device)
+        )
+        execute(plan, run, measure="fake_measures:sees")
+        records = [record.metrics or {} for record in run.records(plan)]
+        assert len(records) == 8
+        return Counter(metrics["undefined"]["sees"] for metrics in records)
+
+    nvidia_smi('printf "3\n4\n"')
+    assert seen("execution.gpus=2") == {"3,4": 8}
+    assert seen("execution.gpus=0", on_device={0, 1}) == {"": 8}
+    assert seen(on_device={1}) == {"": 4, "3": 4}
+    assert seen(on_device={0}) == {"3": 4, "": 4}
+    nvidia_smi("exit 6")
+    assert seen(on_device={0, 1}) == {"all": 8}
+
+
+def test_training_units_can_use_a_device(write: Write) -> None:
+    def on_device(environment: str, device: str) -> list[bool]:
+        grid = "grid: {estimator: maxk, baseline: none, n: 4, k: 1}"
+        text = f"name: two\nseeds: [0]\nenvironment: {environment}\n"
+        text += f"gradient: {{{grid}}}\ntraining: {{device: {device}, {grid}}}\n"
+        return [unit.on_device for unit in make_plan(load_spec(write(text))).units]
+
+    assert on_device("{name: tsp}", "auto") == [False, True]
+    assert on_device("{name: tsp}", "cuda") == [False, True]
+    assert on_device("{name: tsp}", "cpu") == [False, False]
+    # Its instances stay on the CPU.
+    assert "cuda" not in ENVIRONMENTS.get("gaussian").supports
+    assert on_device("{name: gaussian}", "auto") == [False, False]

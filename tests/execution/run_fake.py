@@ -1,0 +1,30 @@
+"""A run as its own process, for tests that kill it: run_fake.py SPEC RUN MEASURE JOBS [ONLY]."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from maxk_lab.execution.execute import execute
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.sweep_file.load import load_spec
+
+# Where `fake_measures` finds what it needs.
+sys.path.append(str(Path(__file__).parents[1] / "fixtures"))
+
+from run_processes import logged
+
+if __name__ == "__main__":
+    spec, run, measure, jobs, *only = sys.argv[1:]
+    try:
+        execute(
+            make_plan(load_spec(spec)),
+            RunDirectory(run),
+            jobs=int(jobs),
+            only=only[0] if only else None,
+            measure=f"fake_measures:{measure}",
+            on_event=logged(RunDirectory(run)),
+        )
+    except KeyboardInterrupt:
+        sys.exit(130)

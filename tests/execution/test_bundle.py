@@ -1,0 +1,241 @@
+"""Bundles hold the records of their run, read as it does, and unpack to the run that they were."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from hand_written import gradient_metrics
+from stored import damage, lines
+
+from maxk_lab.errors import LabError
+from maxk_lab.execution.bundle import (
+    Bundle,
+    find_run,
+    find_runs,
+    named_files,
+    unpack,
+    write_bundle,
+)
+from maxk_lab.execution.execute import execute
+from maxk_lab.execution.record import Record
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import Plan
+from maxk_lab.sweep_file.load import load_spec
+
+ELSEWHERE = Path("other")
+
+
+@pytest.fixture
+def run(plan: Plan) -> RunDirectory:
+    """A run of which every cell but the last has a record."""
+    run = RunDirectory("results/small")
+    run.write_spec(plan.spec)
+    for cell in plan.cells[:-1]:
+        told = cell.as_dict()
+        run.write(Record(told, "done", gradient_metrics(told), timings={"seconds": 2.0}))
+    return run
+
+
+@pytest.fixture
+def file(run: RunDirectory) -> Path:
+    """Its bundle."""
+    return write_bundle(run, Path("small.zip")).path
+
+
+def test_a_bundle_reads_as_its_run_and_unpacks_to_it_and_equal_runs_give_equal_files(
+    run: RunDirectory, plan: Plan, file: Path
+) -> None:
+    run.drop([])
+    bundle = find_run(file)
+    assert isinstance(bundle, Bundle)
+    assert bundle.name == "small.zip"
+    assert bundle.spec() == plan.spec
+    assert bundle.records(plan) == run.records(plan)
+    assert (bundle.problems, bundle.stale(plan)) == ([], [])
+    there = unpack(bundle, ELSEWHERE)
+    assert there.root == ELSEWHERE / "small"
+    assert there.spec_path.read_bytes() == run.spec_path.read_bytes()
+    assert lines(bundle.root) == lines(there.root) == lines(run.root)
+    for one in (RunDirectory(run.root.absolute()), there):
+        again = write_bundle(one, Path("again.zip"))
+        assert again.path.read_bytes() == file.read_bytes()
+        assert (again.records, again.missing, again.absent) == (7, 1, ())
+
+
+def test_what_the_run_does_not_use_stays_behind_and_nothing_damaged_is_handed_on(
+    run: RunDirectory, plan: Plan
+) -> None:
+    run.write_spec(plan.spec.model_copy(update={"seeds": (0,)}))
+    written = write_bundle(run, Path("less.zip"))
+    assert (written.records, written.missing, written.stale) == (4, 0, 3)
+    path = damage(run.root, plan.cells[0].id)
+    with pytest.raises(LabError, match=f"1 damaged record is not handed on .{path}"):
+        write_bundle(RunDirectory(run.root), Path("bad.zip"))
+    assert not Path("bad.zip").exists()
+
+
+def test_bundles_are_found_by_name_and_by_the_folder_of_their_report(file: Path) -> None:
+    file = file.rename("results/sent.zip")
+    Path("results/photos.zip").write_bytes(b"no zip file")
+    assert {one.name for one in find_runs("results")} == {"small", "sent.zip"}
+    for name in ("sent", "sent.zip", "results/sent.zip"):
+        assert find_run(name).place == Path("results/sent.zip")
+    assert [one.name for one in find_runs("results/sent.zip")] == ["sent.zip"]
+    (folder := Path("golden/small")).mkdir(parents=True)
+    for place in (Path("golden/small.zip"), folder / "small.zip"):
+        file = file.rename(place)
+        assert find_run("golden/small").place == find_run("golden/small/").place == place
+
+
+def test_nothing_is_written_into_a_bundle_and_flipped_bits_never_pass(
+    file: Path, run: RunDirectory, plan: Plan
+) -> None:
+    """Wherever a bit flips, a record that is read is the one that was bundled."""
+    sound, whole = file.read_bytes(), run.records(plan)
+    with pytest.raises(LabError, match=r"small.zip is a bundle, and .*maxk-lab run small.zip"):
+        execute(plan, Bundle(file), force=True)
+    assert file.read_bytes() == sound
+    noticed = 0
+    for at in range(7, len(sound), len(sound) // 60):
+        file.write_bytes(sound[:at] + bytes([sound[at] ^ 4]) + sound[at + 1 :])
+        try:
+            bundle = Bundle(file)
+            found = bundle.records(plan)
+            noticed += bool(bundle.problems)
+        except LabError:
+            noticed += 1
+            continue
+        assert all(record in whole for record in found)
+    assert noticed > 50
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({"notes.txt": "mine"}, "a zip file without bundle.json"),
+        ({"bundle.json": '{"format": 3, "maxk_lab": "9.0"}'}, "maxk-lab 9.0 wrote it in format 3"),
+        ({"bundle.json": "[]"}, "is no bundle of maxk-lab, or damaged"),
+        ({"bundle.json": '{"format": 2}'}, "no item named 'spec.yaml'"),
+    ],
+)
+def test_a_file_that_is_no_bundle_is_told(tmp_path: Path, files: dict[str, str], why: str) -> None:
+    path = tmp_path / "other.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    with pytest.raises(LabError, match=f"other.zip is no bundle of maxk-lab.*{why}|{why}"):
+        Bundle(path).spec()
+    path.write_bytes(b"no zip file")
+    with pytest.raises(LabError, match="File is not a zip file"):
+        Bundle(path).spec()
+
+
+def test_no_name_in_a_bundle_leads_out_of_its_folder(file: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("cache/../../../escaped", "x")
+        archive.writestr("/escaped", "x")
+        archive.writestr("records/../../escaped.jsonl", "x")
+    bundle = Bundle(file)
+    inside = {path.relative_to(bundle.root).parts[0] for path in bundle.root.rglob("*")}
+    assert inside <= {"records", "cache", "files", "spec.yaml"}
+    there = unpack(bundle, tmp_path / "there")
+    assert not list(tmp_path.rglob("escaped")) or all(
+        path.is_relative_to(there.root) for path in tmp_path.rglob("escaped*")
+    )
+
+
+def test_what_the_run_has_beside_it_counts_as_well(
+    run: RunDirectory, plan: Plan, file: Path
+) -> None:
+    first, second, *_ = run.ids()
+    record = run.read(first)
+    assert record is not None
+    record.timings["seconds"] = 9.0
+    run.write(record)
+    run.drop([second])
+    there = unpack(Bundle(file), Path("results"))
+    assert len(there.records(plan)) == 7
+    assert (newer := there.read(first)) is not None
+    assert newer.timings["seconds"] == 9.0
+    # Once more it changes nothing.
+    before = lines(there.root)
+    assert lines(unpack(Bundle(file), Path("results")).root) == before
+
+
+def test_what_lies_in_its_place_is_left_alone(run: RunDirectory, plan: Plan, file: Path) -> None:
+    run.write_spec(plan.spec.model_copy(update={"seeds": (0, 1, 2)}))
+    before = run.spec_path.read_bytes()
+    with pytest.raises(LabError, match=r"results/small is another run .* differ in seeds"):
+        unpack(Bundle(file), Path("results"))
+    assert run.spec_path.read_bytes() == before
+    for folder, name in (("second", "small/notes.txt"), ("third", "small")):
+        path = Path(folder, name)
+        path.parent.mkdir(parents=True)
+        path.write_text("mine")
+        with pytest.raises(LabError, match=f"{folder}/small is not empty and no run"):
+            unpack(Bundle(file), Path(folder))
+        assert [one for one in Path(folder).rglob("*") if one.is_file()] == [path]
+
+
+TRAINED = """\
+name: trained
+seeds: [0]
+environment: {name: tsp, num_loc: 5}
+training:
+  steps: 1
+  batch: 8
+  evaluate: {every: 1, instances: 4, samples: 4, data: %s}
+  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
+"""
+
+
+def test_evaluation_data_goes_along(write, tmp_path: Path) -> None:
+    import numpy as np
+
+    data = tmp_path / "towns.npz"
+    np.savez(data, locs=np.random.default_rng(0).random((4, 5, 2), dtype="float32"))
+    spec = load_spec(write(TRAINED % data))
+    run = RunDirectory("results/trained")
+    run.write_spec(spec)
+    (run.cache_path).mkdir()
+    (run.cache_path / "reference-tsp-exact-1.json").write_text("{}")
+    written = write_bundle(run, tmp_path / "trained.zip")
+    assert written.absent == ()
+    content, bundle = data.read_bytes(), Bundle(written.path)
+    data.unlink()
+    there = unpack(bundle, ELSEWHERE)
+    sweep = yaml.safe_load(there.spec_path.read_text())
+    found = Path(sweep["training"]["evaluate"]["data"]["path"])
+    assert found.read_bytes() == content
+    assert found.is_relative_to(ELSEWHERE / "trained/files")
+    assert (there.cache_path / "reference-tsp-exact-1.json").is_file()
+    assert load_spec(there.spec_path).training == there.spec().training
+    assert load_spec(bundle.spec_path).name == "trained"
+    # And once more, where it has moved to.
+    assert unpack(bundle, ELSEWHERE).root == there.root
+    (absent,) = named_files(spec, checkpoints=False)[1]
+    assert absent.startswith(f"{data}: there is no file {data}")
+
+
+def test_checkpoints_go_along_on_request_and_code_never_does(plan: Plan) -> None:
+    start = Path("start.pt")
+    start.write_bytes(b"weights")
+    sha256 = hashlib.sha256(b"weights").hexdigest()
+    policy = {**plan.spec.policy, "checkpoint": {"path": "start.pt", "sha256": sha256}}
+    content = {
+        "mine.rewards:short": {"sha256": "0" * 64},
+        "baseline half": {"package": "halves", "version": "1.2", "sha256": "0" * 64},
+    }
+    spec = plan.spec.model_copy(update={"policy": policy, "content": content})
+    code = ["what is behind mine.rewards:short", "what is behind baseline half (halves 1.2)"]
+    absent = ["start.pt, which is in it --with checkpoints", *code]
+    assert named_files(spec, checkpoints=False) == ({}, absent)
+    place = f"files/{sha256[:16]}/start.pt"
+    assert named_files(spec, checkpoints=True) == ({place: b"weights"}, code)
+    start.write_bytes(b"other weights")
+    (changed, *_) = named_files(spec, checkpoints=True)[1]
+    assert "start.pt has changed" in changed

@@ -1,0 +1,198 @@
+"""What a run measures, again, anew or not at all, with a stand-in for what measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import damage, forget, lines
+
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.catalogue import BASELINES
+from maxk_lab.execution.execute import Outcome, execute
+from maxk_lab.execution.record import Record
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import Plan, make_plan, select
+from maxk_lab.sweep_file.load import load_spec
+
+OWN = """\
+name: own
+seeds: [0]
+environment:
+  {name: toy_llm, vocab_size: 4, max_length: 3, prompt_length: 3, rewards: ["own_rewards:short"]}
+gradient:
+  instances: 2
+  pool: 16
+  grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}
+"""
+Go = Callable[..., Outcome]
+
+
+def test_a_run_tells_its_events_and_its_records_carry_what_they_are_of(
+    go: Go, run: RunDirectory, plan: Plan
+) -> None:
+    """Their provenance, and what a clock said, beside the metrics."""
+    told: list[tuple[str, dict[str, Any]]] = []
+    go("timed", only="seed=1", on_event=lambda *event: told.append(event))
+    middle = ["unit_started", *["cell_done"] * 4, "unit_finished"]
+    names = [name for name, _ in told if name != "progress"]
+    assert names == ["run_started", *middle, "run_finished"]
+    unit, progress = plan.units[1], told[2][1]
+    assert (progress["unit"], progress["phase"], progress["step"]) == (unit.label, "training", 1)
+    ids = [cell.id for cell in unit.cells]
+    assert told[1][1]["cell_ids"] == ids
+    assert [payload["cell"] for name, payload in told if name == "cell_done"] == ids
+    for record in run.records(plan):
+        assert set(record.provenance) == {"git", "project", "versions", "platform", "started"}
+        assert {"maxk_lab", "python", "torch", "rl4co"} <= set(record.provenance["versions"])
+        assert "timings" not in (record.metrics or {})
+        assert set(record.timings) == {"seconds", "finished", "evaluations_seconds"}
+        assert record.timings["seconds"] >= 0
+    assert run.spec() == load_spec("sweep.yaml")
+
+
+def test_the_same_command_measures_what_is_missing_damaged_or_forced(
+    go: Go, run: RunDirectory, plan: Plan
+) -> None:
+    ids = tuple(cell.id for cell in plan.cells)
+    assert go().done == ids
+    before = lines(run.root)
+    again = go("bad_pool")
+    assert (again.done, again.failed, set(again.reused)) == ((), (), set(ids))
+    assert lines(run.root) == before
+    assert len(go(force=True, only="n=8").done) == 4
+    assert sum(before[name] != data for name, data in lines(run.root).items()) == 4
+    for cell_id in ids[:3:2]:
+        damage(run.root, cell_id)
+    run = RunDirectory(run.root)
+    told: list[tuple[str, dict[str, Any]]] = []
+    assert go(run=run, on_event=lambda *event: told.append(event)).done == ids[:3:2]
+    assert len(next(payload for name, payload in told if name == "damaged")["problems"]) == 2
+    assert run.problems == []
+
+
+@pytest.mark.slow
+def test_failed_cells_fail_alone_and_wait_for_retry(go: Go, run: RunDirectory, plan: Plan) -> None:
+    """Retried, they do not resume from what they have left."""
+    outcome = go("bad_cell")
+    assert (len(outcome.done), len(outcome.failed)) == (4, 4)
+    failed = {record.cell["id"]: record for record in run.records(plan) if not record.metrics}
+    assert {record.cell["baseline"] for record in failed.values()} == {"none"}
+    assert all("ZeroDivisionError: no variance" in str(one.error) for one in failed.values())
+    again = go("bad_cell")
+    assert (again.done, again.failed, again.failed_before) == ((), outcome.failed, outcome.failed)
+
+    trained = [run.cache_path / f"training-{cell_id}.pt" for cell_id in failed]
+    shared = run.cache_path / "pool-of-a-seed.npz"
+
+    run.cache_path.mkdir(exist_ok=True)
+    for path in (*trained, shared):
+        path.write_text("kept")
+    mended = go(retry_failed=True)
+    assert (set(mended.done), mended.failed) == (set(failed), ())
+    assert {path.exists() for path in trained} == {False}
+    assert shared.exists()
+
+
+@pytest.mark.slow
+def test_forced_cells_find_nothing_of_theirs_in_the_cache(
+    go: Go, run: RunDirectory, plan: Plan
+) -> None:
+    """What cells share goes, too; what others keep of themselves alone stays."""
+    go(only="seed=0")
+    ids = {cell.seed: cell.id for cell in plan.cells}
+    kept = {
+        "done": run.cache_path / f"training-{ids[0]}.pt",
+        "interrupted": run.cache_path / f"policy-{ids[1]}-100.pt",
+        "stale": run.cache_path / "training-0123456789abcdef.pt",
+        "shared": run.cache_path / "pool-fedcba9876543210.npz",
+    }
+    stale = plan.cells[0].as_dict() | {"id": "0123456789abcdef"}
+    run.write(Record(stale, "failed", None, "no"))
+
+    def left_by(**options: Any) -> set[str]:
+        for path in kept.values():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("kept", encoding="utf-8")
+        go(**options)
+        return {name for name, path in kept.items() if path.exists()}
+
+    assert left_by() == set(kept)
+    assert left_by(force=True, only="seed=0") == {"interrupted", "stale"}
+    forget(run.root, ids[1])
+    assert left_by(force=True) == {"stale"}
+
+
+def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) -> None:
+    go()
+    told: list[tuple[str, dict[str, Any]]] = []
+    outcome = go("quick", "gradient.pool=32", on_event=lambda *event: told.append(event))
+    assert (len(outcome.done), len(outcome.stale), len(run.ids())) == (8, 8, 16)
+    assert len(next(payload for name, payload in told if name == "stale")["cell_ids"]) == 8
+    assert run.spec() == load_spec(small, ["gradient.pool=32"])
+
+
+@pytest.mark.parametrize(
+    ("only", "message"),
+    [
+        ("baselin=none", "--only: unknown axis 'baselin' (did you mean baseline?); "
+         "known: estimator, baseline, n, k, stage, seed, study"),
+        ("baseline=centered", "--only: unknown baseline 'centered' (did you mean centred?); "
+         f"known: {', '.join(BASELINES.names())}"),
+        ("baseline=subloo", "--only: no cell has baseline = subloo; the sweep has none, centred"),
+        ("n=16", "--only: no cell has n = 16; the sweep has 4, 8"),
+        ("n", "--only: must read axis=value,axis=value, got 'n' in 'n'"),
+        ("n=4,", "--only: must read axis=value,axis=value, got '' in 'n=4,'"),
+    ],
+)  # fmt: skip
+def test_only_selects_or_says_what_is_wrong(plan: Plan, only: str, message: str) -> None:
+    with pytest.raises(LabError) as caught:
+        select(plan, only)
+    assert str(caught.value) == message
+    counts = {None: 8, "baseline=none": 4, "n=4,n=8": 8, "n=4, seed=1": 2}
+    counts["estimator=maxk,k=2,stage=0,n=4,seed=0"] = 2
+    assert {one: len(select(plan, one)) for one in counts} == counts
+
+
+TRAINING = """\
+name: trained
+seeds: [0]
+environment: {name: tsp, num_loc: 6}
+training:
+  batch: 16
+  device: cuda
+  evaluate: {samples: 8, instances: 4}
+  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
+"""
+
+
+def test_nothing_starts_on_a_device_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    path = tmp_path / "trained.yaml"
+    path.write_text(TRAINING, encoding="utf-8")
+    run = RunDirectory(tmp_path / "results" / "trained")
+    with pytest.raises(
+        LabError, match="device cuda: torch finds no CUDA device here; use auto or cpu"
+    ):
+        execute(make_plan(load_spec(path)), run, measure="fake_measures:quick")
+    assert run.ids() == []
+    assert not run.spec_path.exists()
+
+
+def test_code_that_is_edited_while_it_measures_has_no_result(
+    run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("helper.py").write_text("def zero():\n    return 0.0\n")
+    Path("own_rewards.py").write_text("import helper\n\ndef short(texts, **_):\n    return None\n")
+    Path("own.yaml").write_text(OWN)
+    plan = make_plan(load_spec("own.yaml"))
+    outcome = execute(plan, run, measure="fake_measures:edited")
+    assert (len(outcome.done), len(outcome.failed)) == (1, 1)
+    record = run.read(outcome.failed[0])
+    assert record is not None
+    assert "code of own_rewards:short changed while the run was at work" in str(record.error)

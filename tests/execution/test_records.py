@@ -1,0 +1,147 @@
+"""Records on disk: whole or absent, and never mistaken for what they are not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hand_written import gradient_metrics
+from pydantic_core import from_json
+from stored import change_line, damage
+
+from maxk_lab.errors import LabError
+from maxk_lab.execution.bundle import find_run
+from maxk_lab.execution.progress import seconds_of_units, statuses
+from maxk_lab.execution.records import Record, RunDirectory
+from maxk_lab.execution.store import body_of, line_of
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.sweep_file.load import load_spec
+
+
+def record_of(path: str, number: int = 0, **fields: object) -> Record:
+    cell = make_plan(load_spec(path)).cells[number].as_dict()
+    return Record(
+        **{
+            "cell": cell,
+            "status": "done",
+            "metrics": gradient_metrics(cell, value=0.1),
+            "timings": {"seconds": 2.0},
+            **fields,
+        }
+    )  # type: ignore[arg-type]
+
+
+def test_the_last_attempt_counts_and_a_damaged_record_is_absent(
+    small: str, run: RunDirectory
+) -> None:
+    record = record_of(small)
+    cell = record.cell["id"]
+    failed = replace(record, status="failed", metrics=None, error="ValueError: \ud800")
+    run.write(failed)
+    # No terminal and no file could hold half of a letter.
+    assert [(one.cell, one.error) for one in run.failed()] == [(record.cell, "ValueError: \\ud800")]
+    run.write(record)
+    assert (run.attempt(cell), run.read(cell), run.problems) == (2, record, [])
+    run.drop([])
+    path = damage(run.root, cell)
+    run = RunDirectory(run.root)
+    assert (run.read(cell), run.attempt(cell), list(run.damaged)) == (None, 0, [cell])
+    assert run.problems[0].startswith(f"{path}:1: a damaged record")
+    run.write(record)
+    assert (run.read(cell), run.problems) == (record, [])
+
+
+def test_what_cannot_be_read_again_is_not_written(small: str, run: RunDirectory) -> None:
+    record = record_of(small)
+    run.write(record)
+    cell = record.cell
+    for other, why in (
+        (record_of(small, metrics={"value": float("nan")}), "not JSON compliant"),
+        (record_of(small, metrics=None), "does not go with its metrics"),
+        (record_of(small, metrics={"value": 0.1}), "units is missing; replicates is missing"),
+        (record_of(small, metrics=gradient_metrics(cell, bias={})), "bias.squared is missing"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            run.write(other)
+    assert RunDirectory(run.root).read(cell["id"]) == record
+    assert run.attempt(cell["id"]) == 1
+
+
+def test_states_and_estimate(small: str, run: RunDirectory) -> None:
+    plan = make_plan(load_spec(small))
+    assert seconds_of_units(plan, run, statuses(plan, run))[1] is False
+    for number in range(3):
+        run.write(record_of(small, number))
+    run.write(record_of(small, 3, status="failed", metrics=None, error="x"))
+    assert list(statuses(plan, run).values()) == ["done"] * 3 + ["failed"] + ["missing"] * 4
+    times = {plan.units[1].id: 6.0}
+    assert seconds_of_units(plan, run, statuses(plan, run)) == (times, True)
+
+
+def test_find_run_by_name_path_and_age(small: str, tmp_path: Path) -> None:
+    spec, results = load_spec(small), tmp_path / "results"
+    for age, name in ((100, "older"), (0, "newer")):
+        RunDirectory(results / name).write_spec(spec)
+        os.utime(results / name / "spec.yaml", (time.time() - age,) * 2)
+    assert find_run(None, results).name == "newer"
+    assert find_run("older", results).root == results / "older"
+    assert find_run(str(results / "older")).spec() == spec
+    with pytest.raises(
+        LabError, match=r"^no run 'oldr' \(did you mean older\?\); known: newer, older$"
+    ):
+        find_run("oldr", results)
+    with pytest.raises(LabError, match="no runs under"):
+        find_run(None, tmp_path / "nowhere")
+
+
+def test_a_copy_has_the_same_digest_and_no_other_run_has(
+    small: str, run: RunDirectory, tmp_path: Path
+) -> None:
+    spec = load_spec(small)
+    run.write(record_of(small))
+    shutil.copytree(run.root, tmp_path / "copy")
+    copy = RunDirectory(tmp_path / "copy")
+    assert copy.digest(spec) == run.digest(spec)
+    assert copy.digest(load_spec(small, ["gradient.pool=32"])) != run.digest(spec)
+    copy.write(record_of(small, 1))
+    assert copy.digest(spec) != run.digest(spec)
+
+
+DAMAGE = [
+    (("cell", "id"), "0" * 16, "it is not the record of this cell"),
+    (("status",), "failed", "status failed does not go with its error"),
+    (("metrics",), None, "status done does not go with its metrics"),
+    (("error",), "no", "status done does not go with its error"),
+    (("more",), 1, "not a record of this version"),
+    (("metrics", "units"), [1, 2], "units must be a mapping"),
+    (("metrics", "units", "m2"), [1.0], "mean_square has 2 entries where there must be 1"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "why"), DAMAGE)
+def test_what_no_cell_can_have_measured_is_damage_whatever_its_checksum_says(
+    small: str, run: RunDirectory, place: tuple[str, ...], value: Any, why: str
+) -> None:
+    run.write(record_of(small))
+    (cell,) = run.ids()
+
+    def changed(line: bytes) -> bytes:
+        head = from_json(line[9:].partition(b"\t")[0])
+        part = content = body_of(line) | {"status": head["status"]}
+        for key in place[:-1]:
+            part = part[key]
+        part[place[-1]] = value
+        return line_of(head | {"status": content.pop("status")}, content)
+
+    change_line(run.root, cell, changed)
+    run = RunDirectory(run.root)
+    assert run.records(make_plan(load_spec(small))) == []
+    (problem,) = run.problems
+    assert f"the record of cell {cell} is damaged and not used: " in problem
+    assert why in problem
+    assert run.read(cell) is None

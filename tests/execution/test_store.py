@@ -1,0 +1,202 @@
+"""The store: every reader takes the same records, whoever wrote them, in whatever order."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maxk_lab.errors import RefusedError
+from maxk_lab.execution import store as rooms
+from maxk_lab.execution.store import Segment, Store, body_of, line_of
+from maxk_lab.files import StorageError
+
+CELLS = [f"{number:016x}" for number in range(4)]
+# A record as a writer appends it: its cell, attempt, whether it is done, and what was measured.
+Written = tuple[int, int, bool, int]
+WRITTEN = st.tuples(st.integers(0, 3), st.integers(1, 3), st.booleans(), st.integers(0, 99))
+
+
+def line(cell: int = 0, attempt: int = 1, done: bool = True, value: int = 0) -> bytes:
+    status = "done" if done else "failed"
+    head = {"id": CELLS[cell], "attempt": attempt, "status": status, "seconds": 0.5}
+    return line_of(head, {"value": value})
+
+
+def winners(folder: Path) -> dict[str, tuple[int, str, int]]:
+    """What a reader that begins now takes: attempt, status and value of each cell."""
+    store = Store(folder)
+    store.look()
+    return {
+        cell: (head.attempt, head.status, body_of(store.read(head))["value"])
+        for cell, head in store.heads.items()
+    }
+
+
+def expected(segments: dict[str, list[Written]]) -> dict[str, tuple[int, str, int]]:
+    """The same by the rule in words: attempt, then done, then segment, then place in it."""
+    best: dict[str, tuple[tuple[int, bool, str, int], int]] = {}
+    for name, written in segments.items():
+        for place, (cell, attempt, done, value) in enumerate(written):
+            rank = (attempt, done, name, place)
+            if CELLS[cell] not in best or rank > best[CELLS[cell]][0]:
+                best[CELLS[cell]] = (rank, value)
+    return {
+        cell: (rank[0], "done" if rank[1] else "failed", value)
+        for cell, (rank, value) in best.items()
+    }
+
+
+@given(
+    segments=st.lists(st.lists(WRITTEN, max_size=6), min_size=1, max_size=4),
+    order=st.randoms(use_true_random=False),
+    torn=st.binary(max_size=30),
+)
+def test_any_order_of_writing_gives_the_same_records(tmp_path_factory, segments, order, torn):
+    folder = tmp_path_factory.mktemp("records")
+    named = {f"{number}.jsonl": written for number, written in enumerate(segments)}
+    # Whoever looks while others write sees in the end what a reader sees that comes later.
+    watching, left = Store(folder), {name: list(written) for name, written in named.items()}
+    while names := [name for name, written in left.items() if written]:
+        name = order.choice(names)
+        with (folder / name).open("ab") as file:
+            file.write(line(*left[name].pop(0)))
+        if order.random() < 0.5:
+            watching.look()
+    # A writer that was killed in the middle of a line.
+    with (folder / order.choice(sorted(named))).open("ab") as file:
+        file.write(torn.replace(b"\n", b""))
+    watching.look()
+    assert winners(folder) == expected(named)
+    later = Store(folder)
+    later.look()
+    assert watching.heads == later.heads
+    assert watching.damaged == []
+
+
+@given(st.lists(st.lists(WRITTEN, max_size=5), min_size=2, max_size=4), st.integers(0, 3))
+def test_halves_of_a_run_put_together_are_their_union(tmp_path_factory, segments, twice):
+    """In any order, and where a segment is in both."""
+    here, there = (tmp_path_factory.mktemp(name) for name in ("here", "there"))
+    named = {f"{number}.jsonl": written for number, written in enumerate(segments)}
+    for number, (name, written) in enumerate(named.items()):
+        for folder in (here, there) if number == twice else ((here, there)[number % 2],):
+            (folder / name).write_bytes(b"".join(line(*one) for one in written))
+    union = expected(named)
+    for folder, other in ((here, there), (there, here)):
+        whole = tmp_path_factory.mktemp("whole")
+        for half in (folder, other):
+            shutil.copytree(half, whole, dirs_exist_ok=True)
+        assert winners(whole) == union
+
+
+@given(st.lists(WRITTEN, min_size=1, max_size=5), st.integers(0, 10_000), st.integers(0, 255))
+def test_a_changed_byte_never_gives_another_record(tmp_path_factory, written, place, byte):
+    folder = tmp_path_factory.mktemp("records")
+    data = b"".join(line(*one) for one in written)
+    at = place % len(data)
+    (folder / "0.jsonl").write_bytes(data[:at] + bytes([byte]) + data[at + 1 :])
+    sound = {(CELLS[c], a, "done" if d else "failed", v) for c, a, d, v in written}
+    assert {(cell, *record) for cell, record in winners(folder).items()} <= sound
+
+
+def test_a_torn_line_is_in_flight_until_it_ends(tmp_path: Path) -> None:
+    path, store = tmp_path / "0.jsonl", Store(tmp_path)
+    path.write_bytes(line(0) + line(1)[:-5])
+    assert [head.id for head in store.look()] == [CELLS[0]]
+    assert store.damaged == []
+    with path.open("ab") as file:
+        file.write(line(1)[-5:])
+    assert [head.id for head in store.look()] == [CELLS[1]]
+    assert store.look() == []
+
+
+def test_damage_names_file_line_and_cell(tmp_path: Path) -> None:
+    bad = line(1).replace(b'"value":0', b'"value":7')
+    (tmp_path / "0.jsonl").write_bytes(line(0) + bad + b"noise\n")
+    store = Store(tmp_path)
+    store.look()
+    (why, cell, _), (noise, nobody, length) = store.damaged
+    assert why.startswith(f"{tmp_path / '0.jsonl'}:2: a damaged record")
+    assert noise.startswith(f"{tmp_path / '0.jsonl'}:3: ")
+    assert (cell, nobody, length) == (CELLS[1], "", 6)
+    assert list(store.heads) == [CELLS[0]]
+    # Once it was measured again nobody needs to know.
+    (tmp_path / "1.jsonl").write_bytes(line(1))
+    store.look()
+    assert [one.cell for one in store.damaged] == [""]
+
+
+@pytest.mark.parametrize(
+    "odd", [{"attempt": 0}, {"status": "good"}, {"seconds": "long"}, {"id": "x"}]
+)
+def test_what_is_no_head_is_damage_though_its_checksum_fits(tmp_path: Path, odd) -> None:
+    head = {"id": CELLS[0], "attempt": 1, "status": "done", "seconds": 1.0}
+    (tmp_path / "0.jsonl").write_bytes(line_of(head | odd, {}))
+    store = Store(tmp_path)
+    assert store.look() == []
+    assert "head" in store.damaged[0].why
+
+
+def test_what_a_segment_had_that_has_gone_counts_no_more(tmp_path: Path) -> None:
+    (tmp_path / "0.jsonl").write_bytes(line(0, value=1) + line(1))
+    (tmp_path / "1.jsonl").write_bytes(line(0, attempt=2))
+    store = Store(tmp_path)
+    store.look()
+    (tmp_path / "1.jsonl").unlink()
+    (tmp_path / "2.jsonl").write_bytes(line(2))
+    assert [head[:2] for head in store.look()] == [(CELLS[0], 1), (CELLS[2], 1)]
+    assert set(store.heads) == set(winners(tmp_path)) == set(CELLS[:3])
+    shutil.rmtree(tmp_path)
+    assert store.look() == []
+    assert store.heads == {}
+
+
+def test_a_writer_has_a_segment_of_its_own_and_begins_another_where_that_is_removed(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "records"
+    one, other = Segment(folder), Segment(folder)
+    assert not folder.exists()
+    for segment, cell in ((one, 0), (other, 1), (one, 2)):
+        segment.append(line(cell))
+    assert sorted(path.read_bytes().count(b"\n") for path in folder.iterdir()) == [1, 2]
+    assert len(winners(folder)) == 3
+    shutil.rmtree(folder)
+    one.append(line(1))
+    assert set(winners(folder)) == {CELLS[1]}
+
+
+def test_a_full_disk_tears_one_line_and_loses_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment, write = Segment(tmp_path), os.write
+    segment.append(line(0))
+    room = [40]
+
+    def full(file: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(28, "No space left on device")
+        done = write(file, bytes(data)[: room[0]])
+        room[0] -= done
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rooms.os, "write", full)
+        with pytest.raises(StorageError, match="No space left on device"):
+            segment.append(line(1))
+    segment.append(line(2))
+    assert set(winners(tmp_path)) == {CELLS[0], CELLS[2]}
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "records").touch()
+    with pytest.raises(RefusedError, match="records cannot be read: Not a directory"):
+        Store(tmp_path / "records").look()
+    with pytest.raises(StorageError):
+        Segment(tmp_path / "records").append(line())

@@ -1,0 +1,123 @@
+"""The first lines of a report: what was measured at all, and what cannot be said for want of it."""
+
+import csv
+import io
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sweep_files import plan_of
+
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.reports.formats.render import render
+from maxk_lab.reports.model import Counts
+from maxk_lab.reports.summarise import summarise, summarise_records
+from maxk_lab.sweep_file.claims import EqualsClaim, Where
+
+TEXTS = ("terminal", "markdown", "latex")
+
+
+def first_lines(text, count=6):
+    return "\n".join(text.splitlines()[:count])
+
+
+@pytest.fixture
+def cells(lab):
+    """Eight cells: two baselines, two n, two seeds."""
+    return lab.cells(baselines=("none", "centred"), ks=(2,))
+
+
+def claim(name, **where):
+    return EqualsClaim(
+        name=name,
+        kind="equals",
+        metric="scale",
+        value="1",
+        tolerance=10.0,
+        where=Where(**{axis: (value,) for axis, value in where.items()}),
+    )
+
+
+@pytest.fixture
+def unfinished(lab, cells):
+    """A run with a cell in every state, and with claims on these."""
+    ids = [cell["id"] for cell in cells]
+    return summarise_records(
+        cells,
+        [lab.record(cells[0], status="failed"), *map(lab.record, cells[1:4])],
+        name="unfinished",
+        description="What is said of a run that is not finished.",
+        claims=[claim("about_none", baseline="none"), claim("about_all")],
+        stale=[ids[4], "f" * 16],
+        because={"f" * 16: "code of baseline mine changed"},
+        damaged={ids[5]: f"{ids[5]}: damaged and not used: its checksum does not fit"},
+        lost=["records/00.jsonl:3: not complete"],
+        changed=["code of my_rewards:f changed"],
+    )
+
+
+def test_an_unfinished_run_is_told_as_the_golden_page_has_it(unfinished):
+    """With WRITE_GOLDEN set it is written anew."""
+    page = Path(__file__).with_name("unfinished.md")
+    text = render(unfinished, "markdown")
+    if os.environ.get("WRITE_GOLDEN"):
+        page.write_text(text, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("format", ["terminal", "latex", "html"])
+def test_every_state_is_in_the_first_lines(unfinished, format):
+    text = render(unfinished, format, width=300).replace("\\_", "_")
+    for said in (
+        "3 of 8 cells measured; 1 failed, 1 damaged, 1 stale, 2 missing.",
+        "CHANGED SINCE: code of my_rewards:f changed since it was",
+        "Claims that cannot be judged for want of cells: about_none, about_all.",
+    ):
+        assert said in (text if format == "html" else first_lines(text, 9))
+    assert not unfinished.sound
+
+
+def test_the_states_are_in_json_and_csv(unfinished, cells):
+    found = json.loads(render(unfinished, "json"))
+    assert found["counts"] == {
+        "planned": 8, "done": 3, "failed": 1, "damaged": 1, "stale": 1, "missing": 2,
+    }  # fmt: skip
+    assert found["problems"] == list(unfinished.problems)
+    assert found["changed_since"] == ["code of my_rewards:f changed"]
+    lines = list(csv.DictReader(io.StringIO(render(unfinished, "csv"))))
+    assert "".join(line["damaged"] for line in lines) == cells[5]["id"]
+    assert {line["changed_since"] for line in lines} == {*found["changed_since"]}
+    assert str(Counts()) == "no cells are planned"
+
+
+@pytest.mark.parametrize("format", TEXTS)
+def test_where_nothing_was_measured_nothing_looks_like_a_result(lab, cells, format):
+    about = [claim("about_none", baseline="none")]
+    failed = [
+        replace(lab.record(cell, status="failed"), error=f"ValueError: reason {number % 2}")
+        for number, cell in enumerate(cells)
+    ]
+    for records, begins in ((failed, "Every cell failed"), ([], "Nothing is measured yet")):
+        summary = summarise_records(cells, records, name="it", claims=about)
+        text = render(summary, format, width=300)
+        first = next(line for line in text.splitlines() if "cells measured" in line)
+        assert begins in first
+        assert "UNDECIDED" not in text
+        assert "##" not in text.replace("## Without a result", "")
+        assert "Claims that cannot be judged for want of cells: about" in first_lines(text, 9)
+    told = render(summarise_records(cells, failed, name="it"), format, width=300)
+    assert told.count("4 cells, e.g. stage0/maxk/") == 2
+    assert all(told.count(f"ValueError: reason {number}") == 1 for number in (0, 1))
+
+
+def test_a_damaged_record_of_a_cell_that_is_not_planned_is_told(small, tmp_path):
+    run = RunDirectory(tmp_path / "small")
+    run.write_spec(plan_of(small).spec)
+    assert summarise(run).sound
+    run.append(b'00000000 {"id":"ffffffffffffffff"}\t{}\n')
+    summary = summarise(run)
+    assert not summary.sound
+    assert summary.stale == ()
+    assert "its checksum does not fit" in first_lines(render(summary, "terminal", width=300))

@@ -1,0 +1,105 @@
+"""Figures of numbers that no logarithmic axis has a place for, and of those that nothing can."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import altair as alt
+import pytest
+from compiled_charts import marks
+
+from maxk_lab.reports.charts import Figure, finished
+from maxk_lab.reports.formats.render import render
+from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.write import figures, write_report
+
+pytestmark = pytest.mark.slow
+CHANGES = {
+    "no variance": lambda m2, square: square,
+    "a negative variance": lambda m2, square: square - 0.5,
+    "a variance of rounding": lambda m2, square: square + 1e-17,
+    "a variance on both sides of 0": lambda m2, square: square + math.sin(1e6 * square),
+    "the largest variance": lambda m2, square: 1e75,
+    "a tiny variance": lambda m2, square: 5e-324,
+}
+
+
+def records_of(lab, cells, change):
+    records = [lab.record(cell) for cell in cells]
+    for record in records:
+        units = record.metrics["units"]
+        pairs = zip(units["m2"], units["mean_square"], strict=True)
+        units["m2"] = [change(m2, square) for m2, square in pairs]
+    return records
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("instances", [1, 8])
+def test_every_figure_is_drawn(lab, change, instances):
+    cells = lab.cells(
+        baselines=("none", "centred"), ns=(8,), ks=(2,), seeds=(0,), instances=instances
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        summary = summarise_records(cells, records_of(lab, cells, CHANGES[change]), name="it")
+        drawn = list(figures(summary, ["heat_map", "anatomy"]))
+        assert all(sum(marks(figure.whole).values()) > 0 for figure in drawn)
+        assert bool(drawn) == (change not in ("no variance", "a variance of rounding"))
+        assert render(summary, "terminal")
+
+
+def flat(content, value):
+    """The same content with this value in place of every number."""
+    if isinstance(content, list):
+        return [flat(one, value) for one in content]
+    return value
+
+
+@pytest.mark.parametrize(("value", "seeds"), [(0.0, (0,)), (-3.0, (0, 1)), (1e75, (0,))])
+def test_nor_do_other_kinds_need_numbers_that_differ(lab, value, seeds):
+    """One method and nothing that varies, over one seed or two; a log without any number."""
+    trained, curves, weighed = (
+        lab.training_cells(points=[("maxk", "centred", 8, 8)], seeds=seeds),
+        lab.objective_cells(ks=(2,), seeds=seeds),
+        lab.weights_cells(baselines=("none",), ks=(2,), seeds=seeds),
+    )
+    records = [lab.training_record(cell) for cell in trained]
+    for final in (record.metrics["final"] for record in records):
+        final |= {key: flat(final[key], value) for key in ("value", "per_instance")}
+    for log in (record.metrics["log"] for record in records):
+        log |= {name: flat(log[name], None) for name in log if name != "step"}
+    level = lab.curve(0.5) | {"values": [value] * 5}
+    records += [lab.done(cell, level | {"optimum": None}) for cell in curves]
+    group = {name: flat(found, value) for name, found in lab.weighed().items()}
+    records += [lab.done(cell, group) for cell in weighed]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        summary = summarise_records([*trained, *curves, *weighed], records, name="it")
+        names = set()
+        for figure in figures(summary, ["max_at_k", "time", "log"]):
+            names.add(figure.name)
+            assert sum(marks(figure.whole).values()) > 0
+    assert {"objective", "effective_rewards", "max_at_k", "time"} <= names
+
+
+def broken(found, summary, more):
+    """The charts of a kind of study: one that cannot be drawn, then a fault between two."""
+    chart = alt.Chart(alt.Data(values=[{"x": 1}])).mark_point().encode(x="nothing:X")
+    yield Figure("sad", "A sad figure", "", finished(chart, "A sad figure"))
+    raise KeyError("nothing")
+
+
+def test_a_figure_that_fails_is_told_and_takes_nothing_with_it(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr("maxk_lab.studies.weights.charts.charts", broken)
+    cells = lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,))
+    summary = summarise_records(cells, map(lab.record, cells), name="it")
+    told: list[str] = []
+    paths = write_report(summary, tmp_path / "out", failed=told.append)
+    assert told[0].startswith("figure sad could not be drawn: ")
+    assert told[1:] == ["the figures of the weights study could not be drawn: KeyError: 'nothing'"]
+    assert "variance.png" in [path.name for path in paths]
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "figure sad could not be drawn: " in text
+    with pytest.raises(KeyError, match="nothing"):
+        list(figures(summary))

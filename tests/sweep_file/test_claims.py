@@ -1,0 +1,99 @@
+"""Claims: the points that they speak of, and values that are arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from maxk_lab.errors import LabError
+from maxk_lab.sweep_file.arithmetic import evaluate_value
+from maxk_lab.sweep_file.claims import Claim
+
+ARMS = "environment.arms"
+POINTS = [
+    {"estimator": "maxk", "baseline": baseline, "n": n, "k": 2, "stage": 0, "setting": {ARMS: arms}}
+    for baseline in ("none", "centred", "subloo")
+    for n in (2, 8)
+    for arms in (4, 8)
+    if baseline != "centred" or n > 2
+]
+OPTIMA = [
+    {"estimator": "maxk", "baseline": "none", "n": k, "k": k, "setting": {ARMS: 4}}
+    for k in (1, 2, 4)
+]
+SETTING = {ARMS: 4, "policy.success_probability": 0.25, "environment.rewards": "binary"}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("k**2 * success_probability * (1 - success_probability)**(2*k - 1) / n",
+         4 * 0.25 * 0.75**3 / 8),
+        ("n ** 0.5", 8**0.5),
+        ("arms - n", -4.0),
+        ("-2 ** 2", -4.0),
+        (0.5, 0.5),
+        ("-(n + k) * 2 / 4", -5.0),
+        ("1e-3", 0.001),
+    ],
+)  # fmt: skip
+def test_values_may_use_settings_and_powers(value: float | str, expected: float) -> None:
+    assert evaluate_value(value, 8, 2, SETTING) == expected
+    assert evaluate_value(value, 8, 2, tuple(SETTING.items())) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        *((value, "must be a number or arithmetic in n, k, arms, success_probability such as")
+          for value in ("rewards", "n // k", "__import__('os')", "n if k else 1", "", "1 -",
+                        "n.real", "'a' * 9", "True")),
+        ("9**9**9**9", "'9**9**9**9' is not finite at n = 8, k = 2, arms = 4"),
+        ("(0 - 1)**0.5", "is not a real number at n = 8, k = 2"),
+        ("0**(0 - 1)", "divides by zero at n = 8, k = 2"),
+    ],
+)  # fmt: skip
+def test_values_that_are_none(value: str, words: str) -> None:
+    with pytest.raises(LabError) as caught:
+        evaluate_value(value, 8, 2, SETTING)
+    assert words in str(caught.value)
+
+
+def over(*names: str) -> list[dict[str, Any]]:
+    return [{"baseline": name} for name in names]
+
+
+SNR = {"kind": "ratio", "metric": "snr", "at_most": 1.0}
+ALL = ("subloo", "centred", "none")
+BOTH = [{"setting": {ARMS: arms}} for arms in (4, 8)]
+
+
+@pytest.mark.parametrize(
+    ("claim", "points", "rows"),
+    [
+        ({"kind": "equals", "metric": "scale", "value": 1, "tolerance": 1,
+          "where": {"setting": {ARMS: 8}, "n": 8}}, POINTS,
+         [[(name, 8, 8)] for name in ("none", "centred", "subloo")]),
+        # All is equal but what differs; a row of an order is whole: centred needs K < n.
+        (SNR | dict(zip(("of", "over"), over("subloo", "centred"))), POINTS,
+         [[("subloo", 8, arms), ("centred", 8, arms)] for arms in (4, 8)]),
+        (SNR | dict(zip(("of", "over"), BOTH)), POINTS,
+         [[(name, n, 4), (name, n, 8)]
+          for name, n in [("none", 2), ("none", 8), ("centred", 8), ("subloo", 2), ("subloo", 8)]]),
+        ({"kind": "order", "metric": "variance", "along": over(*ALL)}, POINTS,
+         [[(name, 8, arms) for name in ALL] for arms in (4, 8)]),
+        # An optimum, whose n is its K, is compared across K.
+        ({"kind": "order", "metric": "optimum", "along": [{"k": k} for k in (1, 2, 4)]}, OPTIMA,
+         [[("none", k, 4) for k in (1, 2, 4)]]),
+    ],
+)  # fmt: skip
+def test_the_points_of_a_claim(
+    claim: dict[str, Any], points: list[dict[str, Any]], rows: list[list[tuple[str, int, int]]]
+) -> None:
+    parsed = TypeAdapter(Claim).validate_python({"name": "c"} | claim)
+    met = [[(p["baseline"], p["n"], p["setting"][ARMS]) for p in row]
+           for row in parsed.points(points)]  # fmt: skip
+    assert met == rows
+    assert parsed.study == ("objective" if points is OPTIMA else "gradient")

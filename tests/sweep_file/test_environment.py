@@ -1,0 +1,68 @@
+"""The environment of a sweep file and its policy: resolved, with what came later left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sweep_files import SMALL, Write
+
+from maxk_lab.seeds import derive_seed
+from maxk_lab.sweep_file.environment import telling_parameters
+from maxk_lab.sweep_file.load import load_spec
+
+LANGUAGE = SMALL.replace(
+    "bandit, arms: 4", "toy_llm, task: edit, vocab_size: 5, max_length: 3, prompt_length: 3"
+).replace("pool: 16", "pool: 64\n  complete: false")
+VARIED = SMALL + "vary: {environment.arms: [8, 4], policy.init_std: [1, 0.5]}\n"
+TWO = ["environment.rewards=[exact_match, brevity]", "environment.reward_weights=[1, 0.5]"]
+BANDIT = {"name": "bandit", "arms": 4, "reward_shift": 0.0}
+ARMS, STDS = {"environment.arms": (8, 4)}, {"policy.init_std": (1.0, 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "resolved"),
+    [
+        (LANGUAGE, TWO, {"rewards": ["exact_match", "brevity"], "reward_weights": [1.0, 0.5]}),
+        (LANGUAGE, [], {"rewards": []}),
+        (SMALL, ["environment.rewards=gaussian", "policy.success_probability=0"],
+         {"environment": BANDIT, "policy": {"init_std": 1.0, "dtype": "float64"}}),
+        (SMALL, ["environment.rewards=linear", "policy.success_probability=0.25"],
+         {"rewards": "linear", "success_probability": 0.25}),
+        (SMALL.replace("bandit, arms: 4", "gaussian"), ["policy.mean=1"],
+         {"environment": {"name": "gaussian", "dim": 1, "reward": "square_on_unit"},
+          "policy": {"mean": 1.0, "scale": 0.1, "learn_scale": False}}),
+        (VARIED, ["vary.environment.arms=[3, 5]"], {"vary": {"environment.arms": (3, 5)} | STDS}),
+        (VARIED, ["vary.environment.arms.1=5"], {"vary": {"environment.arms": (8, 5)} | STDS}),
+        (VARIED, ["vary.policy.init_std=2"], {"vary": ARMS | {"policy.init_std": (2.0,)}}),
+        (VARIED, ["vary.environment.reward_shift=[0, 1]"],
+         {"vary": ARMS | STDS | {"environment.reward_shift": (0.0, 1.0)}}),
+        # What an environment can do is not refused: of a function of the user's own only the run
+        # can tell whether it gives 0 and 1.
+        (LANGUAGE, ["environment.rewards=[exact_match]", "gradient.grid.estimator=[maxrl, maxk]"],
+         None),
+        (LANGUAGE, ["environment.rewards=['math:comb']", "gradient.grid.estimator=[maxrl, maxk]"],
+         None),
+        (LANGUAGE, ["gradient.complete=true"], None),
+        *((SMALL.replace("bandit, arms: 4", f"tsp, num_loc: {size}"),
+           [f"gradient.grid.estimator={name}", f"gradient.behaviour.distance={distance}"], None)
+          for name, distance, size in [
+              ("median", "[0, 0.5]", 5), ("median", "0", 20),
+              ("[maxk, 'top_m[1]', off_policy_maxk]", "0.5", 20)]),
+    ],
+)  # fmt: skip
+def test_what_is_resolved(
+    write: Write, text: str, options: list[str], resolved: dict[str, Any] | None
+) -> None:
+    spec = load_spec(write(text), options)
+    said = {**spec.environment, **spec.policy, "vary": spec.vary}
+    said |= {"environment": spec.environment, "policy": spec.policy}
+    assert {key: said[key] for key in resolved or ()} == (resolved or {})
+
+
+def test_seeds_derive_from_what_is_resolved(write: Write) -> None:
+    spec = load_spec(write(SMALL), ["policy.success_probability=0"])
+    assert derive_seed("study", spec.environment, 0) == 5623852341953356506
+    assert derive_seed("policy", spec.environment, spec.policy, 0) == 118727569202900511
+    linear = load_spec(write(SMALL), ["environment.rewards=linear"]).environment
+    assert telling_parameters(linear) == {"arms": 4, "rewards": "linear"}

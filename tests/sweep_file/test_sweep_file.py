@@ -1,0 +1,98 @@
+"""Sweep files: what is read, and the exact words for everything that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sweep_files import SMALL, Write, problems
+
+from maxk_lab.errors import LabError
+from maxk_lab.sweep_file.load import load_spec, read_spec, spec_to_yaml
+
+EXPERIMENTS = sorted((Path(__file__).parents[2] / "experiments").rglob("*.yaml"))
+
+
+def test_defaults_are_filled_in(small: str) -> None:
+    spec = load_spec(small)
+    assert spec.environment == {"name": "bandit", "arms": 4, "reward_shift": 0.0}
+    assert spec.policy == {"init_std": 1.0, "dtype": "float64"}
+    assert spec.gradient.stages == (0,)
+    assert spec.gradient.warmup.model_dump() == {
+        "batch": 32,
+        "n": 16,
+        "learning_rate": 1e-3,
+        "clip": 1.0,
+    }
+    assert (spec.tracking.wandb, spec.tracking.project) == ("disabled", "maxk-lab")
+
+
+def test_who_writes_a_block_tracking_asks_for_it(small: str) -> None:
+    tracking = load_spec(small, ["tracking.entity=me", "tracking.tags=mine"]).tracking
+    assert (tracking.wandb, tracking.entity, tracking.group) == ("offline", "me", None)
+    assert tracking.tags == ("mine",)
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
+def test_every_experiment_is_valid_and_reads_back_to_itself(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parents[path.parts[::-1].index("experiments")])
+    monkeypatch.syspath_prepend(path.parent)  # of a module that lies beside a sweep file
+    spec, resolved = load_spec(path), tmp_path / "spec.yaml"
+    assert spec.name == path.stem
+    resolved.write_text(spec_to_yaml(spec), encoding="utf-8")
+    assert load_spec(resolved) == read_spec(resolved) == spec
+
+
+def test_files_that_cannot_be_read(write: Write, tmp_path: Path) -> None:
+    for path, words in {
+        "absent.yaml": "^absent.yaml does not exist$",
+        tmp_path: "is a folder; give the sweep file itself$",
+        write(b"name: \xff"): r"^sweep.yaml is not a text file in UTF-8 \(byte 7\)$",
+    }.items():
+        with pytest.raises(LabError, match=words):
+            load_spec(path)
+    (told,) = problems(write("name: ab\n# nothing\ndescription: a\x00b\n"))
+    assert told == "sweep.yaml:3:1: (file): not YAML: character '\\x00' is not allowed"
+    deep = "[" * 3000 + "]" * 3000
+    (told,) = problems(write(f"{SMALL}description: {deep}\n"))
+    assert told == "sweep.yaml:1:1: (file): is nested too deeply"
+    (told,) = problems(write(SMALL), f"description={deep}")
+    assert told == "--set:1:13: description: is nested too deeply"
+    (told,) = problems(write("name: a\n\tseeds: 1\n"))
+    assert told.startswith("sweep.yaml:2:1: (file): not YAML: while scanning for the next token,")
+
+
+def test_no_more_is_told_than_is_read(write: Write) -> None:
+    word = "x" * 100_000
+    text = SMALL.replace("pool: 16", f"pool: {word}").replace("small", word) + f"{word[:1000]}: 1\n"
+    found = problems(write(text))
+    assert len(found) == 3
+    assert all(len(problem) < 1000 and "\n" not in problem for problem in found)
+    assert "100,002 letters" in found[0]
+    with pytest.raises(LabError) as caught:
+        load_spec(write(SMALL + "".join(f"k{i}: 1\n" for i in range(500))))
+    lines = str(caught.value).splitlines()
+    assert (len(lines), lines[-1]) == (21, "and 480 more problems")
+
+
+def test_overrides_win_and_keep_the_rest(small: str) -> None:
+    overrides = ["gradient.pool=64", "seeds=[5]", "gradient.grid.n.0=2", "gradient.grid.n[1]=16"]
+    spec = load_spec(
+        small, [*overrides, "gradient.warmup={learning_rate: 1e-2}", "tracking.wandb=disabled"]
+    )
+    assert (spec.gradient.pool, spec.seeds, spec.gradient.grid[0].n) == (64, (5,), (2, 16))
+    assert (spec.gradient.warmup.learning_rate, spec.gradient.warmup.clip) == (0.01, 1.0)
+    assert spec.tracking.wandb == "disabled"
+    assert spec.environment["arms"] == 4
+
+
+def test_seeds_are_a_list_or_how_many_and_may_be_shifted(write: Write) -> None:
+    path = write(SMALL.replace("[0, 1]", "[0, 7]"))
+    plain, shifted = load_spec(path), load_spec(path, seeds_shifted_by=100)
+    assert shifted.seeds == (100, 107)
+    assert shifted.model_copy(update={"seeds": plain.seeds}) == plain
+    assert load_spec(path, ["seeds=2"], seeds_shifted_by=100).seeds == (100, 101)
+    assert load_spec(path, ["seeds=3"]) == load_spec(path, ["seeds=[0, 1, 2]"])
+    assert load_spec(write(spec_to_yaml(shifted))).seeds == (100, 107)
