@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from maxk_lab.errors import LONGEST, LabError, first_line, shown, warn
 from maxk_lab.installed import entry_points, package_of
+from maxk_lab.removed import removed_row
 
 # The largest number, and minus the smallest, that a setting may have where it says nothing else:
 # sums of squares of such numbers are still exact to many digits.
@@ -102,6 +103,8 @@ class Catalogue(Generic[RowType]):
             return self._rows[name]
         if name in self._left_out:
             raise LabError(self._left_out[name])
+        if (advice := removed_row(self.kind, name)) is not None:
+            raise LabError(advice)
         also = did_you_mean(name, self._rows)
         raise LabError(f"unknown {self.kind} {shown(name)}{also}; known: {', '.join(self._rows)}")
 

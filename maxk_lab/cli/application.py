@@ -15,6 +15,7 @@ from typer.main import get_command
 from maxk_lab import __version__
 from maxk_lab.cli.console import complain, refusal, say, tell
 from maxk_lab.errors import LabError
+from maxk_lab.removed import removed_option, removed_verb
 
 MISTAKE = 2
 # The verbs by the panels of the help. Each is the function `main` of the module of its name.
@@ -64,6 +65,8 @@ class LabGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the verb of a command line, imported."""
+        if args and (advice := removed_verb(args[0])) is not None:
+            raise LabError(advice)
         name, _, rest = super().resolve_command(ctx, args)
         return name, name and load(name), rest
 
@@ -75,7 +78,15 @@ class LabGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Import and run the verb."""
         with _interrupted():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except Exception as error:
+                # Typer has a Click of its own, whose classes other versions do not know.
+                option = getattr(error, "option_name", "")
+                verb = getattr(getattr(error, "ctx", None), "info_name", "")
+                if (advice := removed_option(verb, option)) is not None:
+                    raise LabError(advice) from None
+                raise
 
     def main(self, *arguments: Any, **settings: Any) -> Any:
         """Run the program, and end the process."""

@@ -12,7 +12,14 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.rows import Footprint
 from maxk_lab.errors import LabError
 from maxk_lab.planning.content import named_content, named_on_axes
-from maxk_lab.planning.identity import IDENTITY_VERSION, Content, content_hash, without_paths
+from maxk_lab.planning.identity import (
+    IDENTITY_VERSION,
+    Content,
+    content_hash,
+    environment_key,
+    with_removed_defaults,
+    without_paths,
+)
 from maxk_lab.planning.needs import Need, short_of_memory
 from maxk_lab.sweep_file.studies import GRID_AXES
 
@@ -80,6 +87,11 @@ class Unit(ABC):
     def meaning(self) -> dict[str, Any]:
         """Return the part of the unit that tells its cells from those of others."""
         told: dict[str, Any] = without_paths(self.as_dict())
+        told = with_removed_defaults(told, self.study)
+        told["environment"] = environment_key(told["environment"])
+        if "policy" in told:
+            owner = f"policy.{self.environment['name']}"
+            told["policy"] = with_removed_defaults(told["policy"], owner)
         version = ENVIRONMENTS.get(self.environment["name"]).version
         return told | ({} if version == 1 else {"environment_version": version})
 

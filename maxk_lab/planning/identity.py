@@ -11,6 +11,9 @@ from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
 
 # Raised whenever the same cell would be measured differently; records of another version are stale.
 IDENTITY_VERSION = 1
+# Settings that no longer exist, by their path, with the value that older ids and seeds hash.
+# The owner of a setting of `environment` or `policy` is the environment's name.
+REMOVED_DEFAULTS: Mapping[str, Any] = {}
 # The keys of a file that a sweep names, once it is resolved.
 FILE_KEYS = {"path", "sha256"}
 # What is behind the names in a sweep, by these names: the hash of code or of files, and of a plugin
@@ -47,6 +50,31 @@ def without_paths(obj: Any) -> Any:
         for key, value in obj.items()
         if not (value and key == PRETRAINED_FOLDER and isinstance(value, str))
     }
+
+
+def with_removed_defaults(
+    block: Mapping[str, Any], name: str, removed: Mapping[str, Any] = REMOVED_DEFAULTS
+) -> dict[str, Any]:
+    """Return a block of settings with the removed settings of its `name` at their old defaults.
+
+    `name` is the first part of their paths: `training`, or `environment.toy_llm`.
+    """
+    restored: dict[str, Any] = dict(block)
+    for path, value in removed.items():
+        if not path.startswith(f"{name}."):
+            continue
+        *above, key = path.removeprefix(f"{name}.").split(".")
+        inner = restored
+        for step in above:
+            inner[step] = dict(inner.get(step, {}))
+            inner = inner[step]
+        inner.setdefault(key, value)
+    return restored
+
+
+def environment_key(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the environment's settings as ids and seeds hash them."""
+    return with_removed_defaults(environment, f"environment.{environment['name']}")
 
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)

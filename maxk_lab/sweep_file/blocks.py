@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from maxk_lab.fields import as_tuple, known_keys, message, one_of, unknown_key
+from maxk_lab.removed import removed_key
 from maxk_lab.sweep_file.claims import CLAIM_KINDS
 from maxk_lab.sweep_file.schema import SweepSpec, model_of
 from maxk_lab.sweep_file.source import Source, TreePath
@@ -75,7 +76,7 @@ def note_problems(
         if kind == "extra_forbidden":
             study = STUDIES.get(path[0]).part("spec").Study if path[0] in STUDIES else None
             words = study.misplaced.get(path[-1]) if study else None
-            words = words or unknown_key(path[-1], keys(location[:-1]))
+            words = removed_key(path) or words or unknown_key(path[-1], keys(location[:-1]))
             source.add(path, words, key=True)
         elif kind in ("union_tag_not_found", "union_tag_invalid"):
             _note_kind(value if isinstance(value, Mapping) else {}, path, source)

@@ -20,7 +20,7 @@ from maxk_lab.files import save_atomically
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.draw import draw_pool, perturbed
 from maxk_lab.gradients.scores.pool import ScorePool
-from maxk_lab.planning.identity import without_paths
+from maxk_lab.planning.identity import environment_key, without_paths
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.gradient.spec import policy_file, policy_stem, pool_file, stage_of
 from maxk_lab.sweep_file.studies import Event, Measured
@@ -76,7 +76,7 @@ def _pool(
     policy = _policy_at_stage(unit, environment, cache, event)
     if "scores" in unit:
         _freeze_others(policy, unit["scores"]["parameters"])
-    data_seed = derive_seed("study", unit["environment"], unit["seed"])
+    data_seed = derive_seed("study", environment_key(unit["environment"]), unit["seed"])
     instances = environment.instances(unit["instances"], derive_seed("instances", data_seed))
     starts = 1
     if unit.get("start", "iid") == "multistart":
@@ -117,7 +117,10 @@ def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:
     if "behaviour" not in unit:
         return None
     seed = derive_seed(
-        "behaviour", unit["environment"], without_paths(unit["policy"]), unit["seed"]
+        "behaviour",
+        environment_key(unit["environment"]),
+        without_paths(unit["policy"]),
+        unit["seed"],
     )
     return perturbed(policy, unit["behaviour"]["distance"], seed)
 
@@ -133,7 +136,7 @@ def _policy_at_stage(
     stage = unit["stage"]
     if stage == 0:
         return policy
-    seed = derive_seed("training", unit["environment"], unit["seed"])
+    seed = derive_seed("training", environment_key(unit["environment"]), unit["seed"])
     trainer = warm_up(environment, policy, steps=stage, seed=seed, **unit["warmup"])
     files = [] if cache is None else cache.glob(f"{policy_stem(unit)}-*.pt")
     earlier = [path for path in files if stage_of(path) <= stage]

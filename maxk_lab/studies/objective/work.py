@@ -16,6 +16,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import checked_probabilities, exact_value
+from maxk_lab.planning.identity import environment_key
 from maxk_lab.seeds import derive_seed
 from maxk_lab.sweep_file.environment import moved
 from maxk_lab.sweep_file.studies import Event, Measured
@@ -117,7 +118,7 @@ def _refined(
 def _exact_at(unit: Mapping[str, Any], x: float) -> Callable[[Objective], float]:
     """Return the exact objective of the unit's environment with its parameter at `x`."""
     environment, policy = _made(unit, x)
-    data_seed = derive_seed("study", unit["environment"], unit["seed"])
+    data_seed = derive_seed("study", environment_key(unit["environment"]), unit["seed"])
     instance = environment.instances(1, derive_seed("instances", data_seed))
     if environment.enumerable:
         probabilities, rewards = _listed(environment, policy, instance)
@@ -137,7 +138,9 @@ def _made(unit: Mapping[str, Any], x: float) -> tuple[Environment, nn.Module]:
     environment, policy = moved(unit["environment"], unit["policy"], key, x)
     made = make_environment(environment, policy)
     # The seed of the parameters before they are moved: the points differ by the parameter alone.
-    policy_seed = derive_seed("policy", unit["environment"], unit["policy"], unit["seed"])
+    policy_seed = derive_seed(
+        "policy", environment_key(unit["environment"]), unit["policy"], unit["seed"]
+    )
     return made, made.policy(policy_seed)
 
 

@@ -13,6 +13,7 @@ from maxk_lab.environments.catalogue import (
     optimum_refusal,
 )
 from maxk_lab.errors import LabError
+from maxk_lab.planning.identity import environment_key
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training.grid import Study, TrainingConditions, TrainingGrid, conditions
 from maxk_lab.studies.training.grid import left_out as left_out
@@ -181,7 +182,7 @@ def evaluation(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> l
 
 def evaluation_seed(unit: Mapping[str, Any]) -> int:
     """Return the seed of the held-out instances and of the samples on them."""
-    return derive_seed("evaluation", unit["environment"], unit["seed"])
+    return derive_seed("evaluation", environment_key(unit["environment"]), unit["seed"])
 
 
 def checkpoint_file(cell_id: str) -> str:

@@ -18,7 +18,7 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import Environment, make_environment, supports
 from maxk_lab.execution.checkpoints import initial_policy
 from maxk_lab.gradients.scores.sampler import check_drawn
-from maxk_lab.planning.identity import canonical_json
+from maxk_lab.planning.identity import canonical_json, environment_key
 from maxk_lab.ranges import Range
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.intervals import Interval, undefined
@@ -79,7 +79,7 @@ def _measure(
     ending = settings.evaluate.at_the_end(settings.steps)
     sets = {"held_out": (held_out, held_out_seed)}
     if settings.evaluate.tuning:
-        tuning_seed = derive_seed("tuning", unit["environment"], unit["seed"])
+        tuning_seed = derive_seed("tuning", environment_key(unit["environment"]), unit["seed"])
         sets["tuning"] = tuning_set(environment, settings.evaluate.tuning, tuning_seed), tuning_seed
 
     def evaluate(policy: nn.Module, step: int) -> tuple[Tensor, dict[str, Decoded]]:
@@ -136,7 +136,7 @@ def _start(
     return Trainer.start(
         one_step,
         initial_policy(environment, unit),
-        seed=derive_seed("training", unit["environment"], unit["seed"]),
+        seed=derive_seed("training", environment_key(unit["environment"]), unit["seed"]),
         about=json.loads(
             canonical_json({"environment": unit["environment"], "policy_parameters": parameters})
         ),

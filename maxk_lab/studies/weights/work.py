@@ -16,6 +16,7 @@ from maxk_lab.environments.rollouts import check_scorable, checked
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.execution.checkpoints import initial_policy
+from maxk_lab.planning.identity import environment_key
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.measures import measures_of
 from maxk_lab.studies.weights.spec import rewards_only_refusal
@@ -45,7 +46,7 @@ def _groups(unit: Mapping[str, Any], n: int) -> Tensor:
     """Return the rewards of the groups in drawing order, [groups, n] float64."""
     environment = make_environment(unit["environment"], unit["policy"])
     policy = initial_policy(environment, unit)
-    data_seed = derive_seed("study", unit["environment"], unit["seed"])
+    data_seed = derive_seed("study", environment_key(unit["environment"]), unit["seed"])
     instances = environment.instances(unit["groups"], derive_seed("instances", data_seed))
     drawn = environment.rollout(policy, instances, n, seed=derive_seed("weights", data_seed, n))
     rewards = checked(drawn, n, unit["groups"]).rewards

@@ -1,0 +1,39 @@
+"""Features that no longer exist, each with the line that says what to use instead; until 0.2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# A key of a sweep file, by its path without the indices of lists; `training.grid.with` is a mirror.
+KEYS: Mapping[str, str] = {}
+# An option, as `run --detach`.
+OPTIONS: Mapping[str, str] = {}
+# A verb of the command line.
+VERBS: Mapping[str, str] = {}
+# A row of a catalogue, by the kind of the catalogue and the name without its parameters.
+ROWS: Mapping[tuple[str, str], str] = {}
+
+
+def removed_key(path: tuple[str, ...]) -> str | None:
+    """Return what to use instead of a removed key of a sweep file; None for any other key."""
+    words = ".".join(step for step in path if not step.isdigit())
+    advice = KEYS.get(words.replace("training.grid.with.", "training."))
+    return None if advice is None else f"was removed: {advice}"
+
+
+def removed_option(verb: str, option: str) -> str | None:
+    """Return what to use instead of a removed option of a verb; None for any other option."""
+    advice = OPTIONS.get(f"{verb} {option}")
+    return None if advice is None else f"{option} was removed: {advice}"
+
+
+def removed_verb(verb: str) -> str | None:
+    """Return what to use instead of a removed verb; None for any other verb."""
+    advice = VERBS.get(verb)
+    return None if advice is None else f"maxk-lab {verb} was removed: {advice}"
+
+
+def removed_row(kind: str, name: str) -> str | None:
+    """Return what to use instead of a removed row of a catalogue; None for any other name."""
+    advice = ROWS.get((kind, name.partition("[")[0]))
+    return None if advice is None else f"{kind} {name} was removed: {advice}"
