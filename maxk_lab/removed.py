@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+_BACKEND = "use --set execution.backend=NAME"
+_PROFILE = "write the settings into a YAML file and use --execution FILE"
+
 # A key of a sweep file, by its path without the indices of lists; `training.grid.with` is a mirror.
 KEYS: Mapping[str, str] = {}
 # An option, as `run --detach`.
-OPTIONS: Mapping[str, str] = {}
-# A verb of the command line.
-VERBS: Mapping[str, str] = {}
+OPTIONS: Mapping[str, str] = {
+    "run --backend": _BACKEND,
+    "plan --backend": _BACKEND,
+    "run --profile": _PROFILE,
+    "plan --profile": _PROFILE,
+}
+# A verb of the command line, or a verb with its first word.
+VERBS: Mapping[str, str] = {
+    "list profiles": _PROFILE,
+}
 # A row of a catalogue, by the kind of the catalogue and the name without its parameters.
 ROWS: Mapping[tuple[str, str], str] = {}
 

@@ -10,8 +10,6 @@ import pytest
 
 # One thread per process, however the tests are started: more only get in each other's way.
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
-# No configuration of whoever runs the tests.
-os.environ["MAXK_LAB_CONFIG"] = ""
 
 # As many examples as there is time for; how long one takes says something of the machine only.
 hypothesis.settings.register_profile("lab", max_examples=40, deadline=None)

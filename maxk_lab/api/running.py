@@ -14,7 +14,7 @@ from pydantic import PositiveInt
 
 from maxk_lab.api.arguments import checked
 from maxk_lab.cli.progress import Display
-from maxk_lab.cli.runs import choice, planned
+from maxk_lab.cli.runs import planned
 from maxk_lab.errors import LabError, error_line, warn
 from maxk_lab.execution.backends.backend import OnEvent
 from maxk_lab.execution.execute import Outcome, execute
@@ -87,8 +87,7 @@ def run(
     retry_failed: bool = False,
     force: bool = False,
     reuse: bool = True,
-    backend: str | None = None,
-    profile: str | None = None,
+    execution: AnyPath | None = None,
     progress: bool | OnEvent = True,
 ) -> Run:
     """Measure the cells of a sweep that have no record yet, as `maxk-lab run` does.
@@ -114,7 +113,7 @@ def run(
         _as_options(overrides),
         Path(results),
         shift_seeds,
-        choice(backend, profile),
+        None if execution is None else Path(execution),
         unpacked=True,
     )
     select(plan, only, option="only")

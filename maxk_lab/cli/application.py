@@ -65,8 +65,9 @@ class LabGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the verb of a command line, imported."""
-        if args and (advice := removed_verb(args[0])) is not None:
-            raise LabError(advice)
+        for words in (args[:1], args[:2]):
+            if (advice := removed_verb(" ".join(words))) is not None:
+                raise LabError(advice)
         name, _, rest = super().resolve_command(ctx, args)
         return name, name and load(name), rest
 

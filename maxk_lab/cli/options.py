@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -29,25 +28,15 @@ Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on s
 Where = Annotated[
     str | None, typer.Option(metavar="AXIS=VALUE,...", help="Only these rows, as in 'k=8,n=16'.")
 ]
-Backend = Annotated[
-    str | None, typer.Option(metavar="NAME", help="What measures: local, ray, slurm.")
-]
-CONFIG_VARIABLE = "MAXK_LAB_CONFIG"
-CONFIG = Path(typer.get_app_dir("maxk-lab")) / "config.yaml"
-Profile = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="The settings of execution under this name in your configuration, "
-        f"{str(CONFIG).replace(os.path.expanduser('~'), '~', 1)} or ${CONFIG_VARIABLE} "
-        "(maxk-lab list profiles).",
-    ),
+Execution = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A YAML mapping that is merged over execution of the sweep."),
 ]
 RESULTS = Path("results")
 
 
 # The options by which the same cells are measured in the same way, in this order.
-_OF_A_RUN = ("overrides", "shift_seeds", "backend", "profile", "no_reuse", "jobs", "only")
+_OF_A_RUN = ("overrides", "shift_seeds", "execution", "no_reuse", "jobs", "only")
 
 
 def run_command(context: typer.Context, spec: Path) -> str:

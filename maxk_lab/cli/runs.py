@@ -1,56 +1,20 @@
-"""The plan of a sweep under the configuration of the user, and the folder of its run."""
+"""The plan of a sweep, and the folder of its run."""
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from maxk_lab.cli import options
 from maxk_lab.errors import SpecError
 from maxk_lab.execution.bundle import Bundle, is_bundle, unpack
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.grid import Skipped
 from maxk_lab.planning.plan import Plan, make_plan
-from maxk_lab.sweep_file.layers import NO_CHOICE, Choice
-from maxk_lab.sweep_file.layers import profiles as profiles_in
 from maxk_lab.sweep_file.load import load_spec
-from maxk_lab.sweep_file.quantities import spelled, spelled_size
 from maxk_lab.sweep_file.schema import SweepSpec
-
-_SPELLED: dict[str, Callable[[Any], str]] = {
-    "timeout": spelled,
-    "reward_timeout": spelled,
-    "memory": spelled_size,
-}
-
-
-def config_path() -> Path | None:
-    """Return the configuration, which the environment may name; None where there is none."""
-    named = os.environ.get(options.CONFIG_VARIABLE)
-    if named is not None:
-        return Path(named) if named else None
-    return options.CONFIG if os.path.lexists(options.CONFIG) else None
-
-
-def choice(backend: str | None, profile: str | None) -> Choice:
-    """Return what the command line and the configuration say of the execution."""
-    return Choice(config_path(), profile, backend)
-
-
-def profiles() -> list[dict[str, Any]]:
-    """Return the profiles of the configuration with what each of them sets.
-
-    Raises `LabError` for a configuration that cannot be read, or with anything wrong.
-    """
-    path = config_path()
-    return [
-        {"name": name, **{k: _SPELLED[k](v) if k in _SPELLED else v for k, v in settings.items()}}
-        for name, settings in (profiles_in(path) if path is not None else {}).items()
-    ]
 
 
 def planned(
@@ -58,19 +22,19 @@ def planned(
     overrides: Sequence[str] | None,
     results: Path,
     shift_seeds: int = 0,
-    choice: Choice = NO_CHOICE,
+    execution: Path | None = None,
     *,
     unpacked: bool = False,
 ) -> tuple[Plan, RunDirectory]:
     """Return the plan of a sweep, which may be in a file, and the folder of its run.
 
-    `choice` is what the command line and the user's configuration say of the execution. The sweep
-    may be that in a bundle: it is `unpacked` into `results`, or else only looked at.
+    `execution` is a file that is merged over `execution` of the sweep. A sweep in a bundle is
+    `unpacked` into `results`, or else only read.
     """
 
     def plan_of(sweep: Path | Mapping[str, Any] | SweepSpec) -> Plan:
         return make_plan(
-            load_spec(sweep, overrides or [], seeds_shifted_by=shift_seeds, choice=choice)
+            load_spec(sweep, overrides or [], seeds_shifted_by=shift_seeds, execution=execution)
         )
 
     if isinstance(spec, Path) and is_bundle(spec):

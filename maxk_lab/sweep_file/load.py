@@ -16,7 +16,7 @@ from maxk_lab.sweep_file.blocks import read_parts
 from maxk_lab.sweep_file.checks import check_checkpoints, check_counts, check_studies
 from maxk_lab.sweep_file.environment import resolve_environment, resolve_files
 from maxk_lab.sweep_file.execution import Execution
-from maxk_lab.sweep_file.layers import NO_CHOICE, Choice, apply_overrides, resolve_execution
+from maxk_lab.sweep_file.overrides import apply_execution, apply_overrides, check_execution
 from maxk_lab.sweep_file.schema import SweepSpec, listed
 from maxk_lab.sweep_file.source import (
     LONGEST_MESSAGE,
@@ -35,15 +35,15 @@ def load_spec(
     overrides: Iterable[str] = (),
     *,
     seeds_shifted_by: int = 0,
-    choice: Choice = NO_CHOICE,
+    execution: Path | None = None,
 ) -> SweepSpec:
     """Return the spec in a YAML file, `overrides` set over it and then its seeds shifted.
 
     It may be given as a mapping, too, as YAML would be read, or as a spec to be changed.
-    An override is as in `gradient.pool=64`; `choice` is what is said elsewhere of the execution.
-    Raises `SpecError` with every problem as `file:line:column: path: message`, and `LabError` if
-    there is no readable file. Problems of overrides carry the file `--set` and the number of the
-    option as line.
+    An override is as in `gradient.pool=64`. `execution` is a YAML file that is merged over
+    `execution` of the sweep, before the overrides. Raises `SpecError` with every problem as
+    `file:line:column: path: message`, and `LabError` if there is no readable file. Problems of
+    overrides carry the file `--set` and the number of the option as line.
     """
     if isinstance(given, str | Path):
         look_beside(given)
@@ -55,10 +55,11 @@ def load_spec(
         source = source_of_mapping(spec_as_mapping(given))
     else:
         raise LabError(f"a sweep is a file, a mapping or a SweepSpec, got {shown(given)}")
-    options = apply_overrides(source, list(overrides))
+    apply_execution(source, execution)
+    apply_overrides(source, overrides)
     _resolve_seeds(source, seeds_shifted_by)
     resolve_files(source)
-    resolve_execution(source, options, choice)
+    check_execution(source, execution)
     spec = read_parts(source)
     of_shape = {problem.path for problem in source.problems}
     check_counts(spec, source)
@@ -170,7 +171,7 @@ def _resolve_seeds(source: Source, shifted_by: int) -> None:
 
 
 def _problems(source: Source) -> SpecError:
-    """Return the error with all problems: of the sweep file, the configuration, then options."""
+    """Return the error with all problems: of the sweep file, of `--execution`, then options."""
 
     def by_place(problem: Problem) -> tuple[bool, bool, int, int, str, str]:
         elsewhere = problem.file.startswith("--"), problem.file != source.file

@@ -115,11 +115,16 @@ def entries_of(source: Source, kind: str, grid: Sequence[Any]) -> Iterator[tuple
 
 def read_source(path: str | Path) -> Source:
     """The tree of a YAML file. `LabError` if it cannot be read, `SpecError` if it is no mapping."""
-    if Path(path).is_dir():
-        raise LabError(f"{path} is a folder; give the sweep file itself")
+    return source_of(read_text(Path(path)), str(path))
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a YAML file. Raises `LabError` if it cannot be read."""
+    if path.is_dir():
+        raise LabError(f"{path} is a folder; give the file itself")
     with named_in_sweep(path):
-        written = Path(path).read_bytes()
-    return source_of(decoded(written, Path(path)), str(path))
+        written = path.read_bytes()
+    return decoded(written, path)
 
 
 def decoded(written: bytes, path: Path) -> str:

@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (maxk_lab.run, "jobs", 0),
         (maxk_lab.run, "jobs", True),
         (maxk_lab.run, "force", "no"),
-        (maxk_lab.run, "backend", 3),
+        (maxk_lab.run, "execution", 3),
         (maxk_lab.run, "results", 3),
         (maxk_lab.report, "run", 5),
         (maxk_lab.report, "run", ["b", "asc"]),

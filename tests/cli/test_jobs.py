@@ -21,7 +21,14 @@ from maxk_lab.execution.records import RunDirectory
 from .conftest import SWEEP, program
 
 Lab = Callable[..., Result]
-HERE = ["--backend", "slurm", "--set", "execution.partition=main", "--set", "execution.time=5min"]
+HERE = [
+    "--set",
+    "execution.backend=slurm",
+    "--set",
+    "execution.partition=main",
+    "--set",
+    "execution.time=5min",
+]
 # Jobs that stay in the queue.
 LATER = ["--set", "execution.options={begin: now+1hour}"]
 
@@ -37,7 +44,7 @@ def test_a_machine_without_slurm_says_where_to_run(
     sweep: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    refused = lab("run", sweep, "--backend", "slurm")
+    refused = lab("run", sweep, "--set", "execution.backend=slurm")
     assert refused.exit_code == 1
     assert 'Could not detect "srun"' in refused.stderr
     assert "such as on a login node" in refused.stderr
@@ -51,7 +58,7 @@ def test_jobs_are_spoken_of_only_where_there_are_any(
 
     monkeypatch.setattr("maxk_lab.cli.progress.execute", stop)
     monkeypatch.setenv("PATH", "/nowhere")
-    nothing = lab("run", sweep, "--backend", "slurm")
+    nothing = lab("run", sweep, "--set", "execution.backend=slurm")
     assert (nothing.exit_code, "maxk-lab status" in nothing.stderr) == (130, False)
     run = RunDirectory(Path("results/tiny"))
     plan = plan_of(sweep)
@@ -61,7 +68,10 @@ def test_jobs_are_spoken_of_only_where_there_are_any(
     path = run.root / "jobs" / "a" / "submission.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"number": "1", "units": units}))
-    assert "maxk-lab status tiny --cancel" in lab("run", sweep, "--backend", "slurm").stderr
+    assert (
+        "maxk-lab status tiny --cancel"
+        in lab("run", sweep, "--set", "execution.backend=slurm").stderr
+    )
 
 
 @pytest.mark.slow

@@ -47,16 +47,11 @@ environment: {name: gaussian}
 objective: {parameter: policy.mean, from: 0, to: 1, grid: {estimator: maxk, k: [1, 2]}}
 weights: {grid: {estimator: maxk, baseline: none, n: 4, k: 2}}
 """
-CONFIG = """\
-profiles:
-  cluster: {backend: slurm, partition: gpu, time: 4h, memory: 4GB, options: {nice: 1}}
-  careful: {retries: 5, timeout: 90min}
-"""
 FILES = {
+    "careful.yaml": "retries: 5\n",
     "bad.yaml": BAD,
     "along.yaml": ALONG,
     "taught.yaml": TAUGHT,
-    "config.yaml": CONFIG,
     "mine.zip": "precious",
     "small.yaml": SMALL,
 }
@@ -122,7 +117,6 @@ def test_a_command_prints_what_its_transcript_has(
     words: str, folder: Path, lab: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("MAXK_LAB_CONFIG", "config.yaml")
     said = re.sub(r"\n\n+", "\n\n", printed(lab(*shlex.split(words))))
     expected = TRANSCRIPTS[words].rstrip("\n") + "\n"
     same = doctest.OutputChecker().check_output(expected, said, doctest.ELLIPSIS)

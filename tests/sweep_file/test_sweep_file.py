@@ -48,7 +48,7 @@ def test_every_experiment_is_valid_and_reads_back_to_itself(
 def test_files_that_cannot_be_read(write: Write, tmp_path: Path) -> None:
     for path, words in {
         "absent.yaml": "^absent.yaml does not exist$",
-        tmp_path: "is a folder; give the sweep file itself$",
+        tmp_path: "is a folder; give the file itself$",
         write(b"name: \xff"): r"^sweep.yaml is not a text file in UTF-8 \(byte 7\)$",
     }.items():
         with pytest.raises(LabError, match=words):

@@ -26,7 +26,7 @@ from maxk_lab.visible import visible_line
 
 What = Literal[
     "estimators", "baselines", "environments", "policies", "tasks", "rewards", "gaussian_rewards",
-    "backends", "profiles", "runs",
+    "backends", "runs",
 ]  # fmt: skip
 Sort = Literal["changed", "name", "size", "done", "failed", "stale", "missing"]
 _CATALOGUES: dict[str, Catalogue[Any]] = {
@@ -62,7 +62,7 @@ def main(
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
-    """List what can be named in a sweep, with formulas and conditions, your profiles, or the runs \
+    """List what can be named in a sweep, with formulas and conditions, or the runs \
 on disk.
 
     Of runs: when they last changed, how many cells are done, failed and missing, how many records \
@@ -81,25 +81,15 @@ are stale, the verdicts of their last report unless records are newer, and their
         return
     if sort is not None:
         raise LabError(f"--sort is for runs: {what} stand in the order of their catalogue")
-    nothing = f"no {what} are named {pattern}"
-    if what == "profiles":
-        from maxk_lab.cli.runs import config_path, profiles
-
-        rows = profiles()
-        nothing = (
-            f"no profiles in {config_path() or options.CONFIG}; there one would be: "
-            "profiles: {cluster: {backend: slurm, partition: gpu, time: 4h}}"
-        )
-    else:
-        spell = _as_json if json else _as_line
-        rows = [_as_dict(what, row, spell) for row in _CATALOGUES[what]]
+    spell = _as_json if json else _as_line
+    rows = [_as_dict(what, row, spell) for row in _CATALOGUES[what]]
     rows = [row for row in rows if pattern is None or fnmatchcase(str(row["name"]), pattern)]
     if json:
         emit_json(rows)
     elif rows:
         _print(rows)
     else:
-        say(nothing)
+        say(f"no {what} are named {pattern}")
 
 
 def _as_dict(what: str, row: Any, spell: Callable[[Setting], Any]) -> dict[str, Any]:

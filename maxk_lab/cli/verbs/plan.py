@@ -11,7 +11,7 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell, warn
-from maxk_lab.cli.runs import choice, planned, skipped_as_json
+from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.execution.progress import seconds_of_units, statuses
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.reuse import done_elsewhere, measured_with
@@ -38,8 +38,7 @@ def main(
     jobs: Annotated[
         int, typer.Option(min=1, metavar="N", help="Processes the estimate of time is for.")
     ] = 1,
-    backend: options.Backend = None,
-    profile: options.Profile = None,
+    execution: options.Execution = None,
     no_reuse: options.NoReuse = False,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
@@ -53,7 +52,7 @@ time.
     [bold]maxk-lab plan experiments/papers/ordergrad_bandit.yaml[/bold]   every setting that it \
 varies
     """
-    plan, directory = planned(spec, overrides, results, shift_seeds, choice(backend, profile))
+    plan, directory = planned(spec, overrides, results, shift_seeds, execution)
     state: dict[str, str] = dict(statuses(plan, directory))
     elsewhere = done_elsewhere(state, state, directory, None if no_reuse else results)
     runs = {cell_id: run.name for cell_id, run in elsewhere.items()}

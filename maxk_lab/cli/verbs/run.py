@@ -12,7 +12,7 @@ from rich.filesize import decimal
 from maxk_lab.cli import options
 from maxk_lab.cli.console import duration, emit_json, say, tell, warn
 from maxk_lab.cli.progress import execute_plan
-from maxk_lab.cli.runs import choice, planned, skipped_as_json
+from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.cli.sending import send_all
 from maxk_lab.errors import LabError
 from maxk_lab.execution.backends.backend import any_may_run
@@ -36,8 +36,7 @@ def main(
     overrides: options.Set = None,
     shift_seeds: options.ShiftSeeds = 0,
     jobs: options.Jobs = 1,
-    backend: options.Backend = None,
-    profile: options.Profile = None,
+    execution: options.Execution = None,
     only: Annotated[
         str | None,
         typer.Option(metavar="AXIS=VALUE,...", help="Only these cells, e.g. 'k=8,n=16'."),
@@ -77,10 +76,10 @@ kept either way.
     [bold]maxk-lab run experiments/tsp_sweep.yaml --jobs 2[/bold]
     [bold]maxk-lab run experiments/tsp_sweep.yaml --set gradient.pool=64 --only \
 baseline=subloo,k=8[/bold]
-    [bold]maxk-lab run experiments/tsp_sweep.yaml --profile cluster --detach[/bold]
+    [bold]maxk-lab run experiments/tsp_sweep.yaml --execution cluster.yaml[/bold]
     """
     plan, directory = planned(
-        spec, overrides, results, shift_seeds, choice(backend, profile), unpacked=not dry_run
+        spec, overrides, results, shift_seeds, execution, unpacked=not dry_run
     )
     reuse = None if no_reuse or force else results
     chosen: dict[str, Any] = {"only": only, "force": force, "retry_failed": retry_failed}
