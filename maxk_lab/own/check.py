@@ -19,7 +19,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.method import Method
-from maxk_lab.own.functions import Weigh, weigher
+from maxk_lab.own.functions import Caller
 
 Group = tuple[float, ...]
 
@@ -162,7 +162,7 @@ def check(
     if k < 1 or not sizes:
         raise LabError(f"k must be at least 1 and at most 8, as all groups are listed; got {k}")
     name = name or getattr(function, "__name__", "the function")
-    checked = _Checked(weigher(function, k, signature), k, sizes, binary)
+    checked = _Checked(Caller(function, k, signature).weigh, k, sizes, binary)
     try:
         checked.weigh(_tensor([0.0, 1.0] * k))
     except LabError as error:
@@ -183,7 +183,9 @@ def check(
 class _Checked:
     """A function that is checked, with its K and the sizes of groups that it is tried at."""
 
-    def __init__(self, weigh: Weigh, k: int, sizes: Sequence[int], binary: bool) -> None:
+    def __init__(
+        self, weigh: Callable[[Tensor], Tensor], k: int, sizes: Sequence[int], binary: bool
+    ) -> None:
         self.weigh, self.k, self.sizes, self.binary = weigh, k, list(sizes), binary
         self._weights: dict[Group, list[float]] = {}
         self._outcomes: dict[tuple[TinyBandit, int], Tensor] = {}

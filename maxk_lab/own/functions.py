@@ -1,130 +1,217 @@
-"""Advantage functions in the signatures of common trainers, called on one group of rewards."""
+"""The user's functions, loaded by name or by file, and called on groups of rewards."""
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from maxk_lab.catalogue import load
+from maxk_lab.catalogue import did_you_mean, load
 from maxk_lab.errors import LabError, first_line, shown
 from maxk_lab.estimators.rows import MethodRow
 from maxk_lab.installed import is_function_path, open_project_folders
 
-# A function of rewards [n] that gives a weight to each, [n].
-Weigh = Callable[[Tensor], Tensor]
-
-
-def _plain(function: Callable[..., Any], k: int) -> Weigh:
-    """Call `f(rewards)`, or `f(rewards, k)` where it takes a K."""
-    options, places = _takes(function), (k,) if _second(function) else ()
-    named = {name: k for name in ("k", "K") if name in options and not places}
-    return lambda rewards: _tensor(function(rewards, *places, **named))
-
-
-def _flat(function: Callable[..., Any], k: int) -> Weigh:
-    """Call `f(rewards [B * n], num_generations)` as TRL's trainers do, with one group."""
-    named = {name: k for name in ("k", "K") if name in _takes(function)}
-    return lambda rewards: _tensor(function(rewards, len(rewards), **named))
-
-
-def _verl(function: Callable[..., Any], k: int) -> Weigh:
-    """Call verl's `f(token_level_rewards [n, T], response_mask, index, config)`.
-
-    Responses have one token. SkyRL and rLLM's ports take the same.
-    """
-
-    def weigh(rewards: Tensor) -> Tensor:
-        numbers = {
-            "token_level_rewards": rewards.unsqueeze(1),
-            "response_mask": torch.ones(len(rewards), 1, dtype=torch.float64),
-            "index": ["group"] * len(rewards),
-            "config": {"maxk_k": k},
-            "k": k,
-        }
-        takes = _takes(function)
-        given = {name: one for name, one in numbers.items() if name in takes or "**" in takes}
-        found = function(**given)
-        return _tensor(found[0] if isinstance(found, tuple) else found).squeeze(1)
-
-    return weigh
-
-
-SIGNATURES: dict[str, Callable[[Callable[..., Any], int], Weigh]] = {
-    "rewards": _plain,
-    "flat": _flat,
-    "verl": _verl,
+# Every signature, and the forms of a group that are tried until a call succeeds.
+SIGNATURES = {
+    "rewards": ("[n]", "[B, n]", "array", "list"),
+    "flat": ("flat",),  # (rewards [B n], num_generations)
+    "verl": ("verl",),  # (token_level_rewards [n, T], response_mask, index, config)
+    "metric": ("[n]", "array", "list"),
+    "counts": ("n, c", "[n], [c]"),
 }
+_BATCHED = ("[B, n]", "flat", "verl")
 
 
-def function_of(path: str) -> Callable[..., Any]:
-    """The function at `module:name` or `file.py:name`, imported.
+def load_function(path: str) -> Callable[..., Any]:
+    """Return the function at `module:name` or `file.py:name`.
 
-    A module is looked for in the current folder, then among what is installed. Raises `LabError`
-    where there is no such function.
+    A file is loaded by its path, whatever its name. A module is searched in the current folder,
+    then among the installed ones. Raises `LabError` if there is no such function.
     """
     place, _, name = path.rpartition(":")
     if place.endswith(".py"):
-        file = Path(place).resolve()
-        place = file.stem
-        if not file.is_file():
-            raise LabError(f"there is no file {file}")
-        sys.path.append(str(file.parent))
-    elif not is_function_path(path):
+        module = _load_file(Path(place).resolve())
+        try:
+            function = attrgetter(name)(module)
+        except AttributeError:
+            hint = did_you_mean(name, [key for key, v in vars(module).items() if callable(v)])
+            raise LabError(f"{place} has no function {shown(name)}{hint}") from None
+    elif is_function_path(path):
+        open_project_folders()
+        function = load(path, "the function ")
+    else:
         raise LabError(f"name a function as module:name or file.py:name, got {shown(path)}")
-    open_project_folders()
-    function = load(f"{place}:{name}", "the function ")
     if not (callable(function) or isinstance(function, MethodRow)):
         raise LabError(f"{path} is no function but {shown(function)}")
-    called: Callable[..., Any] = function
-    return called
+    callable_object: Callable[..., Any] = function
+    return callable_object
 
 
-def weigher(function: Callable[..., Any], k: int, signature: str) -> Weigh:
-    """Return the function as one of rewards [n], float64 weights [n] without gradient.
+def _load_file(file: Path) -> ModuleType:
+    """Return the module in a file; a file of a package is imported as its submodule."""
+    if not file.is_file():
+        raise LabError(f"there is no file {file}")
+    folder, names = file.parent, [file.stem]
+    while (folder / "__init__.py").is_file():
+        folder, names = folder.parent, [folder.name, *names]
+    # Behind the installed packages, so that no file here hides a library.
+    sys.path.append(str(folder))
+    open_project_folders()
+    name = str(file).replace(".", "_") if len(names) == 1 else ".".join(names)
+    try:
+        if len(names) > 1:
+            sys.path.insert(0, str(folder))
+            import_module(name)
+            sys.path.remove(str(folder))
+        elif name not in sys.modules:
+            spec = importlib.util.spec_from_file_location(name, file)
+            assert spec is not None
+            assert spec.loader is not None
+            module = sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        sys.modules.pop(name, None)
+        raise LabError(f"cannot load {file}: {describe(error)}") from error
+    return sys.modules[name]
 
-    What it returns raises `LabError` where the function raises or gives no n numbers.
+
+def describe(error: BaseException) -> str:
+    """Return the type, the message and the last line of an exception of the user's code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{Path(f.filename).name}:{f.lineno}" for f in frames if f.filename != __file__]
+    place = f" ({places[-1]})" if places and not isinstance(error, SyntaxError) else ""
+    return f"{type(error).__name__}: {first_line(error)}{place}"
+
+
+class Config(dict[str, Any]):
+    """A mapping whose keys are attributes, too, as settings of trainers are."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the value of a key."""
+        if name in self:
+            return self[name]
+        raise AttributeError(f"the config that the check passes has no {name!r}")
+
+
+class Caller:
+    """A user's function of rewards, called on groups with k and n by the names it has for them.
+
+    `values` are further arguments, also keys of `config`. `form` is the form of a group that the
+    function takes, once a call has succeeded; `dtype` is the type of the last result.
     """
-    if signature not in SIGNATURES:
-        known = ", ".join(SIGNATURES)
-        raise LabError(f"signature must be one of {known}, got {shown(signature)}")
-    plain = function.function if isinstance(function, MethodRow) else function
-    call = SIGNATURES[signature](plain, k)
 
-    def weigh(rewards: Tensor) -> Tensor:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        k: int,
+        signature: str = "rewards",
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        if signature not in SIGNATURES:
+            names = ", ".join(SIGNATURES)
+            raise LabError(f"signature must be one of {names}, got {shown(signature)}")
+        self.function = function.function if isinstance(function, MethodRow) else function
+        self.k, self.values, self.dtype = k, dict(values or {}), torch.float64
+        self.form, self._forms = "", SIGNATURES[signature]
         try:
-            weights = call(rewards.clone())
-        except Exception as error:
-            raise LabError(f"raises {type(error).__name__}: {first_line(error)}") from error
-        if weights.shape != rewards.shape:
+            self._parameters = list(inspect.signature(self.function).parameters.values())
+        except ValueError:  # some built-in functions have no signature
+            self._parameters = []
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether one call can hold several groups."""
+        return self.form in _BATCHED
+
+    def weigh(self, rewards: Tensor) -> Tensor:
+        """Return the weights of a group [n], or of a batch of groups [B, n], float64.
+
+        Raises `LabError` if the function raises, or returns something else than n numbers.
+        """
+        weights = self._call(rewards if rewards.dim() == 2 else rewards[None])
+        if weights.dim() == 2 and self.form == "verl":
+            weights = weights[:, 0]
+        shapes = [[size for size in x.shape if size > 1] for x in (weights, rewards)]
+        if weights.numel() != rewards.numel() or (self.form[0] == "[" and shapes[0] != shapes[1]):
             raise LabError(
-                f"gives shape {list(weights.shape)} for rewards of shape {list(rewards.shape)}"
+                f"returns shape {list(weights.shape)} for rewards of shape {list(rewards.shape)}"
             )
-        return weights
+        return weights.double().view(rewards.shape)
 
-    return weigh
+    def estimate(self, rewards: Tensor) -> float:
+        """Return the function's estimate of Max@K or pass@k from a group [n]."""
+        result = self._call(rewards[None])
+        if result.numel() != 1:
+            raise LabError(f"returns shape {list(result.shape)} where one number is expected")
+        return float(result)
 
+    def _call(self, rewards: Tensor) -> Tensor:
+        errors = []
+        for form in [self.form] if self.form else self._forms:
+            try:
+                arguments, names = self._arguments(form, rewards.clone())
+                result = self.function(*arguments, **names)
+                if inspect.iscoroutine(result):
+                    result = asyncio.run(result)
+                if isinstance(result, dict) and len(result) == 1:
+                    (result,) = result.values()
+                if isinstance(result, tuple) and len(result) == 2:  # advantages, returns
+                    result = result[0]
+                tensor = torch.as_tensor(result).detach().cpu()
+            except (KeyboardInterrupt, LabError):
+                raise
+            except BaseException as error:
+                errors.append(error)
+                continue
+            self.form, self.dtype = form, tensor.dtype
+            return tensor
+        raise LabError(f"raises {describe(errors[0])}") from errors[0]
 
-def _tensor(numbers: Any) -> Tensor:
-    return torch.as_tensor(numbers).detach().double().cpu()
-
-
-def _takes(function: Callable[..., Any]) -> set[str]:
-    """The names of the parameters, and `**` where it takes any."""
-    kinds = inspect.signature(function).parameters
-    return {"**" if one.kind is one.VAR_KEYWORD else name for name, one in kinds.items()}
-
-
-def _second(function: Callable[..., Any]) -> bool:
-    """Whether the function has to be given a second argument by its place."""
-    places = [
-        one
-        for one in inspect.signature(function).parameters.values()
-        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-    ]
-    return len(places) > 1 and places[1].default is inspect.Parameter.empty
+    def _arguments(self, form: str, rewards: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return what the function is called with, by place and by name."""
+        (groups, n), group = rewards.shape, rewards[0]
+        names: dict[str, Any] = {"k": self.k, "K": self.k, "n": n, "num_generations": n}
+        names |= self.values
+        if form == "verl":
+            mask = torch.ones(groups * n, 1, dtype=torch.long)
+            index = np.repeat(np.array([f"prompt {i}" for i in range(groups)], dtype=object), n)
+            names = {"gamma": 1.0, "lam": 1.0, "lambd": 1.0} | names
+            names |= {"response_mask": mask, "eos_mask": mask, "index": index}
+            names["config"] = Config(names, maxk_k=self.k)
+            names["token_level_rewards"] = rewards.reshape(-1, 1)
+        first: dict[str, Callable[[], tuple[Any, ...]]] = {
+            "[n]": lambda: (group,),
+            "[B, n]": lambda: (rewards,),
+            "array": lambda: (group.numpy(),),
+            "list": lambda: (group.tolist(),),
+            "flat": lambda: (rewards.flatten(), n),
+            "n, c": lambda: (n, int(group.sum()), self.k),
+            "[n], [c]": lambda: (np.array([n]), np.array([int(group.sum())]), self.k),
+            "verl": lambda: (),
+        }
+        arguments = first[form]()
+        accepted = self._parameters[len(arguments) :]
+        every = any(p.kind is p.VAR_KEYWORD for p in accepted)
+        accepted = [p for p in accepted if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+        missing = [p.name for p in accepted if p.default is p.empty and p.name not in names]
+        if missing:
+            raise LabError(
+                f"needs {', '.join(missing)}, which the check has no value for: check a function "
+                "of (rewards, k) that calls it"
+            )
+        accepted_names = [name for name in names if every or name in [p.name for p in accepted]]
+        return arguments, {name: names[name] for name in accepted_names}

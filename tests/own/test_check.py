@@ -90,7 +90,7 @@ def test_a_function_for_the_best_of_all_n_is_told_so():
     ("function", "verdict"),
     [
         (lambda rewards: rewards.nothing, "does not run: it raises AttributeError"),
-        (lambda rewards: rewards[:2], "does not run: it gives shape [2]"),
+        (lambda rewards: rewards[:2], "does not run: it returns shape [2]"),
         (lambda rewards: rewards * float("nan"), "undefined: its weights are not finite"),
         (lambda rewards: rewards * 0, "nothing: the mean of its estimate is 0"),
     ],

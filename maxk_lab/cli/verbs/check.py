@@ -52,10 +52,10 @@ def main(
     # Both import torch, which takes a second: `--help` does without.
     if function is not None:
         from maxk_lab.own.check import check
-        from maxk_lab.own.functions import function_of
+        from maxk_lab.own.functions import load_function
 
         verdict = check(
-            function_of(function), k=k, signature=signature, binary=binary, name=function
+            load_function(function), k=k, signature=signature, binary=binary, name=function
         )
         emit_json(asdict(verdict)) if json else _show(verdict)
         raise typer.Exit(0 if verdict.ok else 1)

@@ -1,0 +1,117 @@
+"""Functions are loaded by file whatever its name, and called in the form that they take."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from maxk_lab.errors import LabError
+from maxk_lab.own.functions import Caller, load_function
+
+CENTRED = "def f(rewards, k):\n    return rewards - rewards.mean()\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    modules = set(sys.modules)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/adv.py").write_text(CENTRED)
+    (tmp_path / "here/helpers.py").write_text("mean = None\n")
+    (tmp_path / "b/pkg_of_user").mkdir(parents=True)
+    for name in ("test", "statistics", "trl", "my-adv", "has space"):
+        (tmp_path / f"b/{name}.py").write_text(CENTRED)
+    (tmp_path / "b/adv.py").write_text("def f(rewards, k):\n    return rewards * 0 + 1.0\n")
+    (tmp_path / "b/helpers.py").write_text("def mean(rewards):\n    return rewards.mean()\n")
+    uses = "from helpers import mean\ndef f(rewards, k):\n    return rewards - mean(rewards)\n"
+    (tmp_path / "b/uses.py").write_text(uses)
+    (tmp_path / "b/pkg_of_user/__init__.py").touch()
+    (tmp_path / "b/pkg_of_user/core.py").write_text(CENTRED)
+    (tmp_path / "b/pkg_of_user/adv.py").write_text("from .core import f\n")
+    (tmp_path / "b/syntax.py").write_text("def f(rewards k):\n    return 1\n")
+    (tmp_path / "b/raises.py").write_text("import math\n\nmath.sqrt(-1)\n")
+    monkeypatch.chdir(tmp_path / "here")
+    yield tmp_path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    "file", ["test", "statistics", "trl", "my-adv", "has space", "uses", "pkg_of_user/adv"]
+)
+def test_a_file_is_loaded_by_its_path_whatever_its_name(folder, file):
+    function = load_function(f"../b/{file}.py:f")
+    assert function(torch.tensor([0.0, 2.0]), 1).tolist() == [-1, 1]
+
+
+def test_the_file_counts_and_not_a_module_of_its_name(folder):
+    assert load_function("adv:f")(torch.zeros(2), 1).tolist() == [0, 0]
+    assert load_function("../b/adv.py:f")(torch.zeros(2), 1).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("../b/nothing.py:f", "there is no file"),
+        ("../b/adv.py:g", r"has no function 'g'"),
+        ("../b/syntax.py:f", r"SyntaxError: .*\(syntax.py, line 1\)$"),
+        ("../b/raises.py:f", r"ValueError: .*\(raises.py:3\)$"),
+        ("adv", "name a function as module:name or file.py:name"),
+    ],
+)
+def test_what_cannot_be_loaded(folder, path, message):
+    with pytest.raises(LabError, match=message):
+        load_function(path)
+
+
+async def asynchronous(rewards):
+    return rewards - rewards.mean()
+
+
+def verl(token_level_rewards, eos_mask, index, config=None):
+    same = torch.from_numpy(index[:, None] == index[None, :]).double()
+    scores = token_level_rewards.sum(-1)
+    assert config.maxk_k == config.get("k") == config["maxk_k"]
+    token = (scores - same @ scores / same.sum(1)).unsqueeze(-1) * eos_mask
+    return token, token
+
+
+@pytest.mark.parametrize(
+    ("function", "signature", "form"),
+    [
+        (lambda r: r - r.mean(), "rewards", "[n]"),
+        (lambda r, *, k: r - r.mean(), "rewards", "[n]"),
+        (lambda r, n, k: r - r.sum() / n, "rewards", "[n]"),
+        (lambda r, k: (r - r.mean(), r), "rewards", "[n]"),
+        (lambda r: r - r.mean(dim=1, keepdim=True), "rewards", "[B, n]"),
+        (lambda r: r.astype(float) - np.ptp(r[np.argsort(-r)]) / 2, "rewards", "array"),
+        (lambda r: [x - sum(sorted(r, reverse=True)) / 2 for x in r], "rewards", "[n]"),
+        (lambda r: [x - r.count(2) for x in r], "rewards", "list"),
+        (lambda r, g: (r.view(-1, g) - r.view(-1, g).mean(1)[:, None]).flatten(), "flat", "flat"),
+        (asynchronous, "rewards", "[n]"),
+        (verl, "verl", "verl"),
+    ],
+)
+def test_forms_of_a_group(function, signature, form):
+    caller = Caller(function, 1, signature)
+    assert caller.weigh(torch.tensor([0.0, 2.0])).tolist() == [-1, 1]
+    assert caller.form == form
+    if caller.takes_batches:
+        groups = torch.tensor([[0.0, 2.0], [5.0, 9.0]])
+        assert caller.weigh(groups).tolist() == [[-1, 1], [-2, 2]]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda r, eps: r / eps, "needs eps, which the check has no value for"),
+        (lambda r: r[:1], r"returns shape \[1\] for rewards of shape \[2\]"),
+        (lambda r: r / 0 + None, r"raises TypeError: unsupported .*\(test_functions.py:\d+\)$"),
+        (lambda r: sys.exit(3), r"raises SystemExit: 3"),
+        (lambda r: None, "raises"),
+    ],
+)
+def test_what_cannot_be_called(function, message):
+    with pytest.raises(LabError, match=message):
+        Caller(function, 1).weigh(torch.tensor([0.0, 2.0]))
