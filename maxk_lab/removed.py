@@ -9,6 +9,10 @@ _PROFILE = "write the settings into a YAML file and use --execution FILE"
 
 # A key of a sweep file, by its path without the indices of lists; `training.grid.with` is a mirror.
 KEYS: Mapping[str, str] = {}
+# A value of a key, as `training.evaluate.reference=pyvrp`.
+VALUES: Mapping[str, str] = {
+    "training.evaluate.reference=pyvrp": "use exact (tsp of any size) or auto",
+}
 # An option, as `run --detach`.
 OPTIONS: Mapping[str, str] = {
     "run --backend": _BACKEND,
@@ -26,9 +30,20 @@ ROWS: Mapping[tuple[str, str], str] = {}
 
 def removed_key(path: tuple[str, ...]) -> str | None:
     """Return what to use instead of a removed key of a sweep file; None for any other key."""
-    words = ".".join(step for step in path if not step.isdigit())
-    advice = KEYS.get(words.replace("training.grid.with.", "training."))
+    advice = KEYS.get(_key(path))
     return None if advice is None else f"was removed: {advice}"
+
+
+def removed_value(path: tuple[str, ...], value: object) -> str | None:
+    """Return what to use instead of a removed value of a key; None for any other value."""
+    advice = VALUES.get(f"{_key(path)}={value}")
+    return None if advice is None else f"{value} was removed: {advice}"
+
+
+def _key(path: tuple[str, ...]) -> str:
+    """Return a path as `KEYS` has it."""
+    words = ".".join(step for step in path if not step.isdigit())
+    return words.replace("training.grid.with.", "training.")
 
 
 def removed_option(verb: str, option: str) -> str | None:

@@ -47,24 +47,19 @@ def capability_refusal(name: str, capability: str) -> str | None:
     return f"{name} {_WITHOUT[capability]}: {able}"
 
 
-def optimum_refusal(name: str, parameters: Mapping[str, Any], optimum: str) -> str | None:
-    """Why `evaluate.reference: optimum` cannot be had of this environment, or None.
+def optimum_refusal(name: str, parameters: Mapping[str, Any], reference: str) -> str | None:
+    """Return why an environment has no optima for `evaluate.reference`; None where it has.
 
-    `auto` and `none` can always be had. With an evaluation set of the user's own, whose size only
-    the file tells, this may still allow an `exact` that is then refused when the file is read.
+    The run may still refuse `exact` for instances of a file, whose size only the file says.
     """
     row = ENVIRONMENTS.get(name)
-    if optimum in ("auto", "none") or (optimum == "exact" and row.enumerable(parameters)):
+    if reference != "exact" or row.solves_any_size or row.enumerable(parameters):
         return None
-    if optimum in row.optima:
-        return row.lacks_solver(optimum)
-    able = ", ".join(row.name for row in ENVIRONMENTS if optimum in row.optima)
-    if optimum == "exact":
-        return (
-            f"{name} with these parameters has no exact optimum here (it has where trajectories "
-            f"can be enumerated, {row.exact_when}; {able} have of any size)"
-        )
-    return f"{optimum} solves {able}, not {name}"
+    able = ", ".join(row.name for row in ENVIRONMENTS if row.solves_any_size)
+    return (
+        f"{name} of this size has no exact optimum; use auto, or a size whose trajectories can be "
+        f"enumerated ({row.exact_when}); exact at any size: {able}"
+    )
 
 
 def formats_of(environment: str) -> Formats:

@@ -140,13 +140,12 @@ class FullEnvironment(Environment, Protocol):
     def instances_hash(self, instances: Instances) -> str:
         """16 hexadecimal digits that say what the instances are, not where they come from."""
 
-    # The row's `optima`
+    # The row's `solves_any_size`
     def optimum_method(self, instances: Instances, reference: str) -> str | None:
-        """The method for what `evaluate.reference` asks: auto, exact or pyvrp.
+        """Return the method for `evaluate.reference`: auto (what takes a moment) or exact.
 
-        `auto` asks for what takes a moment. None leaves it to enumeration, where that can be had.
-        Raises `LabError` with the reason where there is no method, and for `auto` where the methods
-        take longer.
+        None leaves the optimum to enumeration. Raises `LabError` with a reason where there is no
+        method, and for `auto` where the method takes longer.
         """
 
     def optima(self, instances: Instances, method: str) -> Optima:

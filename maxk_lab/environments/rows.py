@@ -78,8 +78,8 @@ class EnvironmentRow(Row):
     supports: frozenset[str] = frozenset()
     # Formats of files of instances that it reads.
     files: tuple[FileFormat, ...] = ()
-    # Optima of instances of any size, by what `evaluate.reference` calls them: exact, pyvrp.
-    optima: tuple[str, ...] = ()
+    # Whether `optima` solves instances of any size, not only those that can be enumerated.
+    solves_any_size: bool = False
     # Raised whenever the same policy and seed give other digits: all cells are then measured anew.
     version: int = 1
 
@@ -135,10 +135,6 @@ class EnvironmentRow(Row):
     def named(self, parameters: Mapping[str, Any]) -> Sequence[tuple[Catalogue[Any], str]]:
         """The rows of other catalogues that its parameters name, such as a task or a reward."""
         return ()
-
-    def lacks_solver(self, optimum: str) -> str | None:
-        """Why this machine cannot find an optimum that `optima` declares; None where it can."""
-        return None
 
     @property
     def policy_settings(self) -> type[Settings]:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from maxk_lab.fields import as_tuple, known_keys, message, one_of, unknown_key
-from maxk_lab.removed import removed_key
+from maxk_lab.removed import removed_key, removed_value
 from maxk_lab.sweep_file.claims import CLAIM_KINDS
 from maxk_lab.sweep_file.schema import SweepSpec, model_of
 from maxk_lab.sweep_file.source import Source, TreePath
@@ -82,7 +82,7 @@ def note_problems(
             _note_kind(value if isinstance(value, Mapping) else {}, path, source)
         elif kind != "too_short" or len(value) < finding["ctx"]["min_length"]:
             # pydantic counts sound entries alone, and has said what is wrong with the others.
-            source.add(path, message(finding))
+            source.add(path, removed_value(path, value) or message(finding))
 
 
 def _note_kind(claim: Mapping[str, Any], path: TreePath, source: Source) -> None:

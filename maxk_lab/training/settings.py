@@ -173,7 +173,7 @@ class EvaluationSettings(Model):
     tuning: WholeNumber = 0
     last: AtLeastOne = 1
     data: Data = None
-    reference: Literal["auto", "none", "exact", "pyvrp"] = "auto"
+    reference: Literal["auto", "none", "exact"] = "auto"
 
     def after(self, steps: int) -> tuple[int, ...]:
         """Return the numbers of steps after which a training of `steps` is evaluated."""

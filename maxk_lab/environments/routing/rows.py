@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, Literal
 
 from pydantic import create_model
@@ -25,7 +24,6 @@ FILES = (
     FileFormat(".vrp", "a CVRPLIB .vrp file (cvrp)", "a CVRPLIB problem", only="cvrp"),
 )
 ABLE = frozenset({"greedy", "tempered", "cuda", "multistart", "shared_encoding"})
-NEEDS_PYVRP = "the reference pyvrp needs the optional extra: pip install 'maxk-lab[solvers]'"
 
 # The variants that RL4CO's multi-task VRP mixes: open routes (o), backhauls (b), length limits (l)
 # and time windows (tw).
@@ -41,9 +39,6 @@ class RoutingRow(EnvironmentRow):
     """An environment of RL4CO, `name` as RL4CO has it; what the adapter makes all of them able to.
 
     Trajectories are ordered choices of `chosen` out of `size_parameter` things where that is named.
-    `optima` are those of `maxk_lab.environments.routing.optima`: exact for one route with at most
-    one visit to each node, pyvrp for what PyVRP can state in full. That is neither sdvrp (it splits
-    no delivery) nor pctsp (it knows no least prize).
     """
 
     implementation: str = "maxk_lab.environments.routing.adapter:RL4COEnvironment"
@@ -77,9 +72,6 @@ class RoutingRow(EnvironmentRow):
 
     def reward_range(self, parameters: Mapping[str, Any]) -> Range:
         return ANYWHERE if parameters.get("env") else self.rewards_within
-
-    def lacks_solver(self, optimum: str) -> str | None:
-        return NEEDS_PYVRP if optimum == "pyvrp" and find_spec("pyvrp") is None else None
 
     def problems(self, parameters: Mapping[str, Any]) -> Iterator[str]:
         if parameters.get("env"):
@@ -163,14 +155,13 @@ ROUTING: tuple[RoutingRow, ...] = (
         *("tsp", "travelling salesman on uniform random points", TOUR, "TSP", CITIES),
         up_to=8,
         small={"num_loc": 6},
-        also={"optima": ("exact", "pyvrp"), "citation": KOOL},
+        also={"solves_any_size": True, "citation": KOOL},
         num_loc=_count(20, "number of cities", low=3),
     ),
     _row(
         *("cvrp", "capacitated vehicle routing", LENGTH),
         *("capacitated vehicle routing", CUSTOMERS),
         up_to=5,
-        also={"optima": ("pyvrp",)},
     ),
     _row(
         *("sdvrp", "split-delivery vehicle routing", LENGTH),
@@ -180,17 +171,15 @@ ROUTING: tuple[RoutingRow, ...] = (
     _row(
         *("op", "orienteering", "the prize collected", "orienteering", PLACES),
         up_to=6,
-        also={"supports": NO_STARTS, "optima": ("exact",), "rewards_within": NOT_NEGATIVE},
+        also={"supports": NO_STARTS, "rewards_within": NOT_NEGATIVE},
     ),
     _row(
         *("pctsp", "prize-collecting TSP", PENALISED, "prize-collecting TSP", CITIES),
         up_to=5,
-        also={"optima": ("exact",)},
     ),
     _row(
         *("pdp", "pickup and delivery", TOUR, "pickup and delivery", PLACES),
         up_to=6,
-        also={"optima": ("pyvrp",)},
     ),
     _row(
         *("smtwtp", "single-machine total weighted tardiness", "minus the weighted tardiness"),
@@ -204,13 +193,11 @@ ROUTING: tuple[RoutingRow, ...] = (
         *("stochastic prize-collecting TSP", CITIES),
         up_to=6,
         small={"num_loc": 5},
-        also={"optima": ("exact",)},
     ),
     _row(
         *("cvrptw", "capacitated vehicle routing with time windows", LENGTH),
         *("vehicle routing with time windows", "and {num_loc} customers"),
         up_to=5,
-        also={"optima": ("pyvrp",)},
         num_loc=_count(20, "number of customers", low=2),
         scale=(bool, setting(True, SCALE)),
     ),

@@ -33,7 +33,6 @@ _MOST_MORE, _MOST_SEEDS = 4, 20
 _OPTIMA = {
     "enumeration": "enumeration",
     "milp": "mixed-integer programs",
-    "pyvrp": "the best that PyVRP found",
 }
 
 

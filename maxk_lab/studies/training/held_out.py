@@ -103,7 +103,7 @@ def optima_record(
 
     `per_instance` holds the best rewards, None where undefined. `asked` is `evaluate.reference`,
     `data` the second result of `evaluation_set`. Where no optimum is known in a moment, `auto` has
-    a reason; `exact` and `pyvrp` raise a `LabError`. Optima are kept in `cache` by environment,
+    a reason; `exact` raises a `LabError`. Optima are kept in `cache` by environment,
     method and hash of the instances.
     """
     if asked == "none":

@@ -75,7 +75,7 @@ def metrics(cell, noise=0.005, spread=0.3, exact=True, reference=True):
 
     steps, optima = list(range(0, 801, 100)), (-3.84 + difficulty).tolist()
     extras = ("greedy", 8), ("greedy_augmented", 40), ("greedy_multistart", 20)
-    known = {"kind": "milp" if exact else "pyvrp", "exact": exact, "per_instance": optima}
+    known = {"kind": "milp" if exact else "local_search", "exact": exact, "per_instance": optima}
     why = {"kind": "none", "reason": "the optima of 20 cities take too long: ask for exact"}
     return {
         "steps": 800,
