@@ -8,6 +8,7 @@ RESULTS ?= results
 SEEDS ?=
 SCALE ?= 10
 SEED ?= 0
+REMEASURE ?=
 # They take longest, and should not be what all other cores wait for at the end.
 FIRST := $(wildcard experiments/ci/*training*.yaml experiments/ci/seed_*.yaml experiments/ci/tsp5_*.yaml)
 SWEEPS ?= $(FIRST) $(filter-out $(FIRST),$(wildcard experiments/ci/*.yaml)) experiments/quick.yaml
@@ -25,7 +26,7 @@ STAMP := .venv/.installed
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help setup lint test browser-test adapters attack reproduce bench calibrate golden golden-values clean $(NUMBERED)
+.PHONY: help setup lint test browser-test adapters attack reproduce bench calibrate golden golden-values remeasure clean $(NUMBERED)
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
@@ -39,6 +40,7 @@ help:
 	@echo "make calibrate   measure by simulation how often intervals hold and verdicts err (20 minutes), into docs/method.md"
 	@echo "make golden      run the sweeps behind results/golden (hours), going on where it stopped; bundle and report each"
 	@echo "make golden-values  compare every number of results/golden with its frozen value (30 seconds)"
+	@echo "make remeasure   measure golden sweeps again and compare every metric (20 minutes); REMEASURE=\"quick off_policy\": these only"
 	@echo "make clean       remove .venv and the caches; results/ stays"
 	@echo
 	@echo "PYTHON=python3.13 picks the interpreter, JOBS=4 how many processes work, SWEEPS=... the sweeps to reproduce"
@@ -161,6 +163,9 @@ golden: $(STAMP)
 
 golden-values: $(STAMP)
 	$(BIN)/python benchmarks/golden_values.py
+
+remeasure: $(STAMP)
+	$(BIN)/python benchmarks/remeasure.py --jobs $(JOBS) $(REMEASURE)
 
 clean:
 	rm -rf .venv .venvs build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
