@@ -6,9 +6,19 @@ from collections.abc import Mapping
 
 _BACKEND = "use --set execution.backend=NAME"
 _PROFILE = "write the settings into a YAML file and use --execution FILE"
+_SBATCH = "sbatch experiments/slurm.sbatch SWEEP.yaml starts drivers of the run as jobs of Slurm"
 
 # A key of a sweep file, by its path without the indices of lists; `training.grid.with` is a mirror.
-KEYS: Mapping[str, str] = {}
+KEYS: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *("execution.partition", "execution.time", "execution.account", "execution.qos"),
+            *("execution.constraint", "execution.array", "execution.signal", "execution.setup"),
+            *("execution.pack", "execution.options"),
+        ),
+        _SBATCH,
+    ),
+}
 # A value of a key, as `training.evaluate.reference=pyvrp`.
 VALUES: Mapping[str, str] = {
     "training.evaluate.reference=pyvrp": "use exact (tsp of any size) or auto",
@@ -19,13 +29,15 @@ OPTIONS: Mapping[str, str] = {
     "plan --backend": _BACKEND,
     "run --profile": _PROFILE,
     "plan --profile": _PROFILE,
+    "run --detach": _SBATCH,
+    "status --cancel": "scancel ends the jobs of Slurm; Ctrl-C or kill ends any maxk-lab run",
 }
 # A verb of the command line, or a verb with its first word.
 VERBS: Mapping[str, str] = {
     "list profiles": _PROFILE,
 }
 # A row of a catalogue, by the kind of the catalogue and the name without its parameters.
-ROWS: Mapping[tuple[str, str], str] = {}
+ROWS: Mapping[tuple[str, str], str] = {("backend", "slurm"): _SBATCH}
 
 
 def removed_key(path: tuple[str, ...]) -> str | None:

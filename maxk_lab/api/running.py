@@ -156,6 +156,5 @@ def _without_result(directory: RunDirectory, outcome: Outcome) -> str:
             "is mended"
         )
     if outcome.missing:
-        why = f": {'; '.join(outcome.left[:3])}" if outcome.left else ""
-        found.append(f"{len(outcome.missing)} cells have no record{why}")
+        found.append(f"{len(outcome.missing)} cells have no record")
     return "; ".join(found)

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -41,14 +41,13 @@ def execute_plan(
     *,
     resume: str,
     live: Live | None = None,
-    beside: Callable[[], Sequence[str]] = tuple,
     **settings: Any,
 ) -> Outcome:
     """Execute with a display.
 
     If interrupted, end with the command `resume` and exit code 130; where the system refuses what
-    it needs, as on a full disk, with 1. `beside` returns lines on the jobs that go on all the same,
-    if there are any. `live` is told every event, and what it has to say becomes a warning.
+    it needs, as on a full disk, with 1. `live` is told every event, and what it has to say becomes
+    a warning.
     """
 
     def on_event(name: str, payload: dict[str, Any]) -> None:
@@ -61,8 +60,6 @@ def execute_plan(
             return execute(plan, directory, on_event=on_event, **settings)
     except KeyboardInterrupt:
         say(f"Interrupted; every finished cell is kept. Continue with:\n{resume}")
-        if lines := beside():
-            say("\n".join(["The jobs that were submitted wait and run on.", *lines]))
         raise typer.Exit(INTERRUPTED) from None
     except (RefusedError, OSError, MemoryError) as error:
         refused = error if isinstance(error, RefusedError) else refusal(error)
@@ -114,8 +111,6 @@ class Display:
         self._cells = self._finished = 0
         # The cells that failed alike, whatever the samples were: the first of them is told.
         self._errors: dict[str, list[str]] = {}
-        # Why jobs wait, and whether some run.
-        self._queue: tuple[set[str], bool] | None = None
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -198,12 +193,6 @@ class Display:
             case "unit_finished":
                 self._advance(event["unit"], sum(self._work[event["unit"]].values()))
                 return f"finished {event['unit']}", True
-            case "jobs":
-                queued, running = event["queued"].items(), event["running"]
-                counts = [f"{count} queued{f' ({why})' if why else ''}" for why, count in queued]
-                counts += [f"{running} running"] if running else []
-                last, self._queue = self._queue, (set(event["queued"]), bool(running))
-                return f"jobs: {', '.join(counts)}", self._queue != last
         return "", False
 
     def _advance(self, unit: str, done: float) -> None:
@@ -227,6 +216,6 @@ def notes(name: str, event: Event) -> list[str]:
             units, drivers = "; ".join(event["units"]), "; ".join(event["drivers"])
             count = "a unit" if len(event["units"]) == 1 else f"{len(event['units'])} units"
             return [f"waiting for {count} that another run measures ({drivers}): {units}"]
-        case "lost" | "left" if "why" in event:
+        case "lost":
             return [f"{event['unit']}: {event['why']}"]
     return []

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,8 +27,9 @@ from maxk_lab.files import write_atomically
 
 # Seconds for which a backend waits for something to happen.
 POLL_SECONDS = 0.1
-# Seconds that units have to be left in after Ctrl-C, with their records and checkpoints.
-INTERRUPTED_SECONDS = 2.0
+# Seconds in which units write records and checkpoints after SIGTERM, and after another signal:
+# a scheduler kills half a minute after SIGTERM, a person waits at a terminal.
+TERMINATED_SECONDS, INTERRUPTED_SECONDS = 20.0, 2.0
 # Seconds between two looks at what other drivers have.
 LOOK_SECONDS = 1.0
 
@@ -82,12 +83,10 @@ def drive(
     tell: Tell,
     *,
     retries: int = 1,
-    leaving: Callable[[], float | None] = lambda: None,
-    detach: bool = False,
-) -> list[str]:
+) -> None:
     """Have every task measured by `backend`; each of their cells has a record when this returns.
 
-    Return why units were left. What other drivers measure meanwhile is told as what this one does.
+    What other drivers measure meanwhile is told as what this one does.
 
     A unit that is lost with its worker process or its node is submitted again, without the cells
     that have a record, up to `retries` times in a row. Then every cell left of a lost worker is
@@ -95,30 +94,23 @@ def drive(
     that one meets its limit again. Where no cell had a record, what they share is at fault, and
     they fail together.
 
-    Units that another driver has are waited for. `leaving()` gives the seconds that are left once
-    this process is to end, and None before: what runs is left then where it can go on later, and
-    has no records. With `detach` this returns as soon as the backend has every task, and they go on
-    without this process. Raises `KeyboardInterrupt` after a signal, and what the backend raises.
+    Units that another driver has are waited for. After a signal, units stop where they can go on
+    later, without records. Raises `KeyboardInterrupt` then, and what the backend raises.
     """
     driving = _Driving(run, backend, driver, tell, retries, deque(tasks))
-    left = False
-    with interruptions() as interrupted:
+    leaving = False
+    with interruptions() as signals:
         while driving.queue or driving.open or driving.elsewhere:
             while driving.queue and backend.room > 0:
                 driving.begin(driving.queue.popleft())
-            if detach and not driving.queue:
-                backend.detach()
-                break
-            seconds = INTERRUPTED_SECONDS if interrupted else leaving()
-            if not left and seconds is not None:
-                left = True
-                backend.leave(seconds)
-            if left:
+            if signals and not leaving:
+                leaving, terminated = True, signals[0] == signal.SIGTERM
+                backend.leave(TERMINATED_SECONDS if terminated else INTERRUPTED_SECONDS)
+            if leaving:
                 driving.give_up()
             driving.listen()
-        if left and interrupted:
+        if leaving:
             raise KeyboardInterrupt
-    return driving.left
 
 
 @dataclass
@@ -133,7 +125,6 @@ class _Driving:
     # What other drivers have, by the keys; and those for which this one was told to wait.
     elsewhere: dict[str, Task] = field(default_factory=dict)
     waited_for: frozenset[str] = frozenset()
-    left: list[str] = field(default_factory=list)
     looked: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -158,8 +149,7 @@ class _Driving:
     def begin(self, task: Task) -> None:
         """Submit what nobody has measured of a task, unless another driver has it."""
         if (one := self.open.get(task.key)) is None:
-            leased = self.backend.leases_itself or not task.unmeasured(self.run.heads).cells
-            if not (leased or self.driver.take(task.key)):
+            if task.unmeasured(self.run.heads).cells and not self.driver.take(task.key):
                 self.elsewhere[task.key] = task
                 return
             cells = {cell["id"]: cell for cell in task.cells}
@@ -194,8 +184,6 @@ class _Driving:
 
     def _take_in(self, event: Event) -> None:
         """Keep an event and pass it on."""
-        if not event.key:
-            self.tell(event.name, **event.payload)
         if event.name in ("unit_finished", "lost", "left"):
             self._look()
         one = self.open.get(event.key)
@@ -218,15 +206,12 @@ class _Driving:
             return
         self._tell(one.task, event.name, payload)
         if event.name == "left":
-            self.left += [payload["why"]] if "why" in payload else []
             self._close(event.key)
 
     def _look(self) -> None:
         """Tell which cells of open tasks have a record now."""
         for head in self.store.look():
-            one = self._note(head)
-            if one and not one.cells and self.backend.leases_itself:
-                self._go_on(one)
+            self._note(head)
 
     def _note(self, head: Head) -> _Open | None:
         """Take note of a record, and return the open task that it was awaited for, if any."""

@@ -34,8 +34,7 @@ class Outcome:
 
     `done` and `failed` include what other drivers have measured meanwhile; `failed` also
     `failed_before`, which were not run again. `missing` have no record though they were selected:
-    somebody has removed what was written, or they go on without this process, or they were `left`,
-    which says why, such as that a job was cancelled. `copied` has the names of the
+    somebody has removed what was written. `copied` has the names of the
     other runs whose records were reused, by the ids of their cells; the cells that are `reused` had
     a record in this run before. `last` says that nobody else worked in the run any more.
     """
@@ -48,7 +47,6 @@ class Outcome:
     failed_before: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
     copied: Mapping[str, str] = field(default_factory=dict)
     last: bool = True
 
@@ -61,7 +59,6 @@ def execute(
     only: str | None = None,
     force: bool = False,
     retry_failed: bool = False,
-    detach: bool = False,
     reuse: Path | None = None,
     on_event: OnEvent = lambda name, payload: None,
     measure: str | None = None,
@@ -71,8 +68,7 @@ def execute(
     Other processes may do the same in the same run, here or on other machines: they share the units
     by leases, and where two measure the same, one record counts. Records are reused, failed ones
     too unless `retry_failed`; `force` measures everything that `only` selects again, with nothing
-    from the cache that they could use. With `detach` this returns when the backend has all units,
-    and they go on without this process. Cells without a record that another run under `reuse` has
+    from the cache that they could use. Cells without a record that another run under `reuse` has
     done are copied from there, unless `force` has them measured: a cell that failed here is
     measured again, not replaced. `measure` names the `module:function` that measures a unit, in
     place of that of its study. `on_event(name, payload)` is called in this process. Raises
@@ -110,15 +106,10 @@ def execute(
             ids = [c for c in _in_order(plan, copied) if copied[c] == name]
             tell("reused", run=name, cell_ids=ids, cells=len(before), measured=others.get(name, ""))
         stale = _told_unusable(tell, plan, run)
-        left: list[str] = []
         try:
             if units:
                 with make_backend(run, execution, min(jobs, units), tasks) as backend:
-                    left = drive(
-                        *(tasks, run, backend, driver, tell),
-                        retries=execution.retries,
-                        detach=detach,
-                    )
+                    drive(tasks, run, backend, driver, tell, retries=execution.retries)
         except KeyboardInterrupt:
             tell("interrupted")
             raise
@@ -138,7 +129,6 @@ def execute(
         failed_before=tuple(c for c in before if c not in to_do and before[c] == "failed"),
         stale=stale,
         missing=those("missing"),
-        left=tuple(dict.fromkeys(left)),
         copied=copied,
         last=last,
     )

@@ -1,4 +1,4 @@
-"""How far a run is, and how long the rest takes; what is measured now, by whom, and what waits."""
+"""How far a run is, how long the rest takes, and which driver measures which unit now."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal, get_args
 
-from maxk_lab.execution.backends.backend import Job, queues
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.cells import Unit
 from maxk_lab.planning.needs import guessed_seconds
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 State = Literal["done", "failed", "missing"]
 Kind = tuple[str, int | None]
-CellState = Literal["done", "failed", "running", "queued", "waiting"]
+CellState = Literal["done", "failed", "running", "waiting"]
 
 
 def statuses(plan: Plan, run: RunDirectory) -> dict[str, State]:
@@ -74,28 +73,22 @@ class RunningUnit:
 class Status:
     """The state of a run.
 
-    Of its `cells` those count as `running` whose unit a process has leased, as `queued` those of a
-    job that has not begun, and as `waiting` those that nobody has. `drivers` are the processes at
-    work in the run, jobs that run among them. `trouble` says why it is not known what jobs do.
+    Of its `cells` those count as `running` whose unit a process has leased, as `waiting` those that
+    nobody has. `drivers` are the processes at work in the run.
     """
 
     cells: Mapping[CellState, int]
     drivers: tuple[DriverInfo, ...]
     running: tuple[RunningUnit, ...]
-    jobs: tuple[Job, ...]
-    trouble: str = ""
 
 
 def status_of(run: RunDirectory) -> Status:
-    """Return the status of a run, as far as its files and the queues of its jobs tell.
+    """Return the status of a run, as its files show it.
 
-    Of processes on other machines it is not known at once whether they still live. Raises
-    `LabError` for a run without a sound spec.
+    A process on another machine counts as alive until its last sign of life is half a minute old.
+    Raises `LabError` for a run without a sound spec.
     """
     plan = make_plan(run.spec())
-    asked = [queue.jobs(run) for queue in queues()]
-    jobs = tuple(job for found in asked for job in found.found)
-    with_job = {unit for job in jobs if job.may_run for unit in job.units}
     # A plan has no use for the libraries of leases, which take a tenth of a second to import.
     from maxk_lab.execution.leases import drivers
 
@@ -113,11 +106,5 @@ def status_of(run: RunDirectory) -> Status:
             cells["running"] += left
             running.append(RunningUnit(unit.label, str(leased[unit.id]), left))
         elif left:
-            cells["queued" if unit.id in with_job else "waiting"] += left
-    return Status(
-        cells=cells,
-        drivers=tuple(at_work),
-        running=tuple(running),
-        jobs=jobs,
-        trouble="; ".join(found.trouble for found in asked if found.trouble),
-    )
+            cells["waiting"] += left
+    return Status(cells=cells, drivers=tuple(at_work), running=tuple(running))

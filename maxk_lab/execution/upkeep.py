@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import LabError
-from maxk_lab.execution.backends.backend import any_may_run
 from maxk_lab.execution.leases import drivers
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.changes import changed_since
@@ -138,11 +137,6 @@ def prune(run: RunDirectory, others: Iterable[Path] = ()) -> Prunable:
     run.for_writing("prune")
     if at_work := drivers(run.root):
         raise LabError(f"{run.root} is in use by {at_work[0]}; it stays as it is meanwhile")
-    if (run.root / "jobs").is_dir() and any_may_run(run):
-        raise LabError(
-            f"{run.root} has jobs that wait or run on a cluster; end them first: "
-            f"maxk-lab status {run.root} --cancel"
-        )
     found = prunable(run, others)
     if found.stale or found.damaged:
         run.drop(found.stale.keys())

@@ -1,17 +1,17 @@
-"""The memory and the time that units take, what exceeds a machine, and packs of similar time."""
+"""The memory and the time that units take, and what exceeds a machine."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from maxk_lab.planning.cells import Unit
@@ -27,11 +27,6 @@ UNIT_SECONDS, CELL_SECONDS = 0.03, 0.007
 LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 # Settings that a message advises to lower.
 MOST_NAMES = 3
-# What a job of a cluster waits in the queue and takes to start is nothing beside so many seconds.
-WORTH_A_START = 300.0
-# The most jobs of a run where the site says nothing else.
-MOST_JOBS = 1000
-Packed = TypeVar("Packed")
 
 
 @dataclass(frozen=True)
@@ -109,30 +104,3 @@ def size(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1024
     return f"{count:,.1f} TiB"
-
-
-def packs(
-    units: Sequence[Packed],
-    seconds: Sequence[float],
-    most: int = MOST_JOBS,
-    *,
-    at_once: int = 1,
-    each: int | str = "auto",
-) -> list[list[Packed]]:
-    """Return units in at most `most` packs of about the same time, each in the given order.
-
-    `seconds` is the time that each of them takes, as far as it is known. Where there are no more
-    units than can run `at_once`, each is a pack; else a pack takes some minutes at least. `each`
-    is the number of units of a pack, whatever they take; more where there were too many packs.
-    """
-    count = len(units)
-    if isinstance(each, int):
-        wanted = -(-count // each)
-    elif count > at_once:
-        wanted = int(sum(seconds) // WORTH_A_START)
-    else:
-        wanted = count
-    wanted = min(max(1, wanted), most, count)
-    # As cards are dealt, the longest first.
-    order = sorted(range(count), key=lambda index: -seconds[index])
-    return [[units[index] for index in sorted(order[at::wanted])] for at in range(wanted)]

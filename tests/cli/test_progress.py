@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sweep_files import plan_of
@@ -81,24 +80,8 @@ def test_effort_here_is_that_of_the_processes_and_on_ray_that_of_its_slots(tmp_p
     words = "less than a minute with 3 processes here (nothing has been timed yet)"
     assert three.sentence() == words
     ray = effort(tmp_path, "execution.backend=ray", "execution.slots=3", jobs=2)
-    assert (ray.workers, ray.packs) == (3, None)
+    assert ray.workers == 3
     assert "on ray with 3 units at once; " in ray.sentence()
-
-
-def test_effort_on_a_cluster_tells_how_units_are_packed(tmp_path: Path) -> None:
-    long = "training.steps=40000000"
-    slurm = ("execution.backend=slurm", "execution.cpus=2", "execution.gpus=0.5")
-    found = effort(tmp_path, long, *slurm)
-    # Two gradient units and four trainings, which are as long as each other.
-    assert found.packs == (1,) * 6
-    assert found.node_hours > 4
-    assert found.seconds == pytest.approx(found.node_hours * 3600 / 4, rel=0.01)
-    hours = f"{found.node_hours:,.2f} node hours"
-    assert f" on slurm with 6 jobs, once they run; {hours} " in found.sentence()
-    found = effort(tmp_path, long, *slurm, "execution.pack=5", "execution.array=1")
-    assert found.packs == (3, 3)
-    assert found.seconds == pytest.approx(found.node_hours * 3600)
-    assert effort(tmp_path, *slurm, "execution.array=4").packs == (6,)
 
 
 @pytest.mark.parametrize(
@@ -126,44 +109,6 @@ training:
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
     return planned(tmp_path, text=SWEEP)
-
-
-def jobs(queued: dict[str, int], running: int = 0) -> dict[str, Any]:
-    return {"queued": queued, "running": running}
-
-
-def test_lines_say_why_jobs_wait_when_that_changes(
-    plan: Plan, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Display(plan) as lines:
-        for said in (jobs({"": 3}), jobs({"Priority": 3}), jobs({"Priority": 2})):
-            lines("jobs", said)
-        for why in ("Priority", "JobHeldUser"):
-            lines("jobs", jobs({why: 1}, running=1))
-    told = capsys.readouterr().err.splitlines()
-    assert [line.partition("; jobs: ")[2] for line in told] == [
-        "3 queued",
-        "3 queued (Priority)",
-        "1 queued (Priority), 1 running",
-        "1 queued (JobHeldUser), 1 running",
-    ]
-
-
-def test_a_bar_says_what_jobs_wait_for_until_they_are_at_work(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    label = plan.units[0].label
-    with Display(plan) as bar:
-        task = bar._bar.tasks[0]
-        for name, event, shown in (
-            ("run_started", {"cell_ids": [cell.id for cell in plan.cells]}, "starting the workers"),
-            ("jobs", jobs({"Priority": 2}), "jobs: 2 queued (Priority)"),
-            ("progress", {"unit": label, "phase": "cells", "done": 1, "of": 2},
-             f"{label}: cells 1/2"),
-        ):  # fmt: skip
-            bar(name, event)
-            assert (task.description, task.fields["current"]) == ("0/20 cells", shown)
 
 
 def test_an_error_that_cells_repeat_is_said_once_and_counted(

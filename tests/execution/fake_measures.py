@@ -17,7 +17,7 @@ from typing import Any
 
 from hand_written import gradient_metrics
 
-from maxk_lab.calls import Leaving, called, leaving
+from maxk_lab.calls import Leaving, called
 from maxk_lab.seeds import derive_seed
 
 Cells = list[dict[str, Any]]
@@ -148,15 +148,6 @@ def dies(turn: Turn) -> None:
         time.sleep(0.2)
         if turn.cell["seed"] == 1:
             os._exit(9)
-
-
-@each
-def patient(turn: Turn) -> None:
-    """Waits to be asked to leave, after the first cell."""
-    while turn.number == 1:
-        time.sleep(0.02)
-        if leaving():
-            raise Leaving
 
 
 @each

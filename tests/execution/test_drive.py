@@ -1,8 +1,9 @@
-"""The driver with a backend that does as it is told: what is lost, left, detached and kept."""
+"""The driver with a scripted backend: lost tasks, other drivers, and the end by a signal."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -25,7 +26,6 @@ class Scripted:
     """A backend for two tasks that answers each as `answer(task, times submitted)` says."""
 
     here: ClassVar[bool] = False
-    leases_itself: ClassVar[bool] = False
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -48,6 +48,23 @@ class Scripted:
 @pytest.fixture
 def tasks(plan: Plan, run: RunDirectory) -> list[Task]:
     return tasks_of(plan, {cell.id for cell in plan.cells}, run, None, run.heads)
+
+
+class Interrupted(Scripted):
+    """A backend that gets a signal while it measures, and then leaves its tasks."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(lambda task, times: [Event(task.key, "left", {})])
+        self._number, self.seconds = number, 0.0
+
+    def leave(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def events(self, seconds: float) -> Iterator[Event]:
+        if self.seconds:
+            yield from super().events(seconds)
+        else:
+            os.kill(os.getpid(), self._number)
 
 
 def records(task: Task, count: int) -> list[Event]:
@@ -169,3 +186,14 @@ def test_a_driver_with_nothing_else_to_do_tells_once_for_whom_it_waits(
     assert [payload["units"] for payload in told] == [[task.label for task in tasks]]
     assert [len(payload["drivers"]) for payload in told] == [1]
     assert f"process {os.getpid()} on " in told[0]["drivers"][0]
+
+
+@pytest.mark.parametrize(("number", "seconds"), [(signal.SIGTERM, 20.0), (signal.SIGINT, 2.0)])
+def test_a_signal_leaves_time_for_checkpoints_and_no_records(
+    tasks: list[Task], run: RunDirectory, number: int, seconds: float
+) -> None:
+    backend = Interrupted(number)
+    with pytest.raises(KeyboardInterrupt):
+        go(tasks, run, backend)
+    assert backend.seconds == seconds
+    assert run.ids() == []

@@ -13,7 +13,7 @@ from maxk_lab.errors import LabError, SpecError
 from maxk_lab.execution.execute import execute
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
-from maxk_lab.sweep_file.backends import BACKENDS, slurm_seconds
+from maxk_lab.sweep_file.backends import BACKENDS
 from maxk_lab.sweep_file.load import load_spec
 
 
@@ -22,40 +22,8 @@ def parsed(backend: str, name: str, value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("written", "seconds"),
-    [
-        ("4:00:00", 14_400),
-        ("4h", 14_400),
-        ("90 min", 5_400),
-        ("45:00", 2_700),
-        ("1-12", 129_600),
-        ("36h", 129_600),
-        ("2-03:30", 185_400),
-        ("1-00:00:00", 86_400),
-    ],
-)
-def test_times_of_slurm(written: str, seconds: int) -> None:
-    assert parsed("slurm", "time", written) == written
-    assert slurm_seconds(written) == seconds
-
-
-@pytest.mark.parametrize("written", [14_400, "30", "4:77:00", "soon", True, None, ["4h"], "1-2-3"])
-def test_other_times_of_slurm_are_refused(written: Any) -> None:
-    with pytest.raises(LabError, match="time must be a time such as"):
-        parsed("slurm", "time", written)
-
-
-@pytest.mark.parametrize(
     ("backend", "name", "written", "plain"),
     [
-        ("slurm", "partition", "gpu,long", "gpu,long"),
-        ("slurm", "signal", "2min", 120),
-        ("slurm", "signal", 90, 90),
-        ("slurm", "setup", "module load cuda", ["module load cuda"]),
-        ("slurm", "setup", ["a", "b"], ["a", "b"]),
-        ("slurm", "pack", "auto", "auto"),
-        ("slurm", "pack", 20, 20),
-        ("slurm", "options", {"reservation": "course"}, {"reservation": "course"}),
         ("ray", "address", "head:6379", "head:6379"),
         ("ray", "slots", 4, 4),
     ],
@@ -68,26 +36,14 @@ def test_parameters_are_read(backend: str, name: str, written: Any, plain: Any) 
 @pytest.mark.parametrize(
     ("name", "written", "message"),
     [
-        ("partition", 3, "partition must be a text, got 3"),
-        ("array", 0, "array must be at least 1, got 0"),
-        ("signal", "soon", "signal must be a time of at most 65535 seconds, such as 120 or 2min"),
-        ("signal", float("nan"), "signal must be a time of at most 65535 seconds"),
-        ("setup", ["a\nb"], "setup must be a list of shell lines, each a text"),
-        ("setup", 3, "setup must be a list of shell lines"),
-        ("pack", 0, "pack must be auto or a whole number of at least 1, got 0"),
-        ("pack", True, "pack must be auto or a whole number of at least 1, got True"),
-        ("options", "x", "options must be a mapping of options of sbatch to values, got 'x'"),
-        ("options", {"a b": 1}, "options has 'a b', which is no option of sbatch"),
-        ("options", {"array": "1"}, "options has array, which a run sets itself; leave it out"),
-        ("options", {"job_name": "x"}, "options has job_name, which a run sets itself"),
-        ("options", {"no-requeue": True}, "options has no-requeue, which a run sets itself"),
-        ("options", {"mem": [1]}, "options needs a number, a text, true or false for mem"),
-        ("options", {"mem": "1\n2"}, "options needs a number, a text, true or false for mem"),
+        ("slots", -1, "slots must be at least 0, got -1"),
+        ("address", "a b", "address must be a text of one word, got 'a b'"),
+        ("address", "ray://head:1", "address is for a machine of the cluster, auto or host:port"),
     ],
 )
 def test_what_is_wrong_with_a_parameter_is_told(name: str, written: Any, message: str) -> None:
     with pytest.raises(LabError) as caught:
-        parsed("slurm", name, written)
+        parsed("ray", name, written)
     assert str(caught.value).startswith(message)
 
 

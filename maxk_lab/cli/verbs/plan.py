@@ -17,14 +17,12 @@ from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.reuse import done_elsewhere, measured_with
 from maxk_lab.planning.cells import Unit
 from maxk_lab.planning.changes import stale_lines
-from maxk_lab.planning.needs import packs, short_of_memory
+from maxk_lab.planning.needs import short_of_memory
 from maxk_lab.planning.plan import Plan
 from maxk_lab.sweep_file.environment import plain_value
 
 STATUSES = ("done", "failed", "missing")
 MOST_SEEDS = 12
-# A job starts a worker of its own, which takes so long.
-START_SECONDS = 3.0
 
 
 def main(
@@ -166,8 +164,7 @@ def _describe(unit: Unit) -> str:
 class Effort:
     """The rest of a run: seconds by the clock, and the hours that nodes are taken.
 
-    `workers` units or jobs are at work at once. `packs` counts the units of each job, where the
-    backend packs them; `measured` says whether units of this run were timed.
+    `workers` units are at work at once; `measured` says whether units of this run were timed.
     """
 
     backend: str
@@ -175,15 +172,13 @@ class Effort:
     seconds: float
     node_hours: float
     measured: bool
-    packs: tuple[int, ...] | None = None
 
     def sentence(self) -> str:
         """Return the time and the hours as `plan` prints them."""
         how = f"with {self.workers} {'process' if self.workers == 1 else 'processes'} here"
         if self.backend != "local":
-            count = len(self.packs) if self.packs else self.workers
-            what = "jobs, once they run" if self.packs else "units at once"
-            how = f"on {self.backend} with {count} {what}; {self.node_hours:,.2f} node hours"
+            hours = f"{self.node_hours:,.2f} node hours"
+            how = f"on {self.backend} with {self.workers} units at once; {hours}"
         source = "from units of this run" if self.measured else "nothing has been timed yet"
         return f"{estimate(self.seconds)} {how} ({source})"
 
@@ -192,14 +187,7 @@ def effort_left(plan: Plan, run: RunDirectory, state: Mapping[str, str], jobs: i
     """Return the effort for the cells that are missing, with `jobs` processes where that counts."""
     times, measured = seconds_of_units(plan, run, state)
     backend, parameters = plan.spec.execution.backend, plan.spec.execution.parameters
-    most = {"slurm": parameters.get("array"), "ray": parameters.get("slots")}.get(backend) or jobs
-    workers, work = max(1, min(most, len(times))), sum(times.values())
-    if "pack" not in parameters or not times:
-        hours = (work / workers if backend == "local" else work) / 3600
-        return Effort(backend, workers, work / workers, hours, measured)
-    packed = packs([*times], [*times.values()], at_once=workers, each=parameters["pack"])
-    workers = min(workers, len(packed))
-    work += START_SECONDS * len(packed)
-    longest = START_SECONDS + max(sum(times[unit] for unit in pack) for pack in packed)
-    sizes = tuple(map(len, packed))
-    return Effort(backend, workers, max(work / workers, longest), work / 3600, measured, sizes)
+    workers = max(1, min(parameters.get("slots") or jobs, len(times)))
+    work = sum(times.values())
+    hours = (work / workers if backend == "local" else work) / 3600
+    return Effort(backend, workers, work / workers, hours, measured)

@@ -14,8 +14,6 @@ from maxk_lab.cli.console import duration, emit_json, say, tell, warn
 from maxk_lab.cli.progress import execute_plan
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.cli.sending import send_all
-from maxk_lab.errors import LabError
-from maxk_lab.execution.backends.backend import any_may_run
 from maxk_lab.execution.bundle import is_bundle
 from maxk_lab.execution.execute import Outcome
 from maxk_lab.execution.progress import statuses, to_measure
@@ -23,7 +21,6 @@ from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.reuse import done_elsewhere, measured_with
 from maxk_lab.execution.upkeep import prunable, size_of
 from maxk_lab.planning.plan import Plan, select
-from maxk_lab.sweep_file.backends import BACKENDS
 from maxk_lab.tracking.live import Live
 
 # So many bytes of the cache that can go are worth a line at the end of a run.
@@ -49,9 +46,6 @@ def main(
         typer.Option("--force", help="Measure again what has a record, and what cells share."),
     ] = False,
     no_reuse: options.NoReuse = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="End once all is submitted (slurm); the jobs go on.")
-    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run; write nothing.")
     ] = False,
@@ -89,22 +83,14 @@ baseline=subloo,k=8[/bold]
     # The command line of this run, without what must not be repeated. Of a bundle it names what was
     # unpacked, which may be changed since by `overrides`.
     again = options.run_command(context, directory.spec_path if is_bundle(spec) else spec)
-    queue = BACKENDS.get(plan.spec.execution.backend).queue
-    if detach and not queue:
-        able = ", ".join(row.name for row in BACKENDS if row.queue)
-        raise LabError(f"--detach needs a backend whose jobs go on by themselves ({able})")
     live = Live(directory, plan) if plan.spec.tracking.wandb == "online" else None
-    show_jobs = options.command("status", directory.name, results)
-    jobs_lines = [f"What its jobs are doing: {show_jobs}", f"To end its jobs: {show_jobs} --cancel"]
     outcome = execute_plan(
         plan,
         directory,
         live=live,
         # With --force nothing is left out: it begins all over again.
         resume=again + " --retry-failed" * retry_failed + " --force" * force,
-        beside=lambda: jobs_lines if queue and any_may_run(directory) else [],
         jobs=jobs,
-        detach=detach,
         reuse=reuse,
         **chosen,
     )
@@ -112,11 +98,6 @@ baseline=subloo,k=8[/bold]
     tracked, lost = send_all(plan, directory, live, news=news, last=outcome.last)
     if json:
         emit_json(_as_json(directory, outcome, tracked))
-    if detach and outcome.missing:
-        missing = len(outcome.missing)
-        say(f"{directory.name}: jobs measure {missing} cells, and go on by themselves")
-        say("\n".join([*jobs_lines, f"To wait for them and see their progress: {again}"]))
-        return
     _say_summary(outcome, directory, lost)
     _say_cache(directory, results)
     _say_next(outcome, directory, again, results)
@@ -151,10 +132,8 @@ def _say_summary(outcome: Outcome, directory: RunDirectory, lost: str) -> None:
         f"records in {directory.root}"
     )
     if outcome.missing:
-        why = "; ".join(outcome.left[:3])
-        why += f" and {len(outcome.left) - 3} more" if len(outcome.left) > 3 else ""
-        gone = f"something removed files of {directory.root} while the run measured"
-        warn(f"{len(outcome.missing)} cells have no record: {why or gone}")
+        why = f"something removed files of {directory.root} while the run measured"
+        warn(f"{len(outcome.missing)} cells have no record: {why}")
 
 
 def _say_cache(directory: RunDirectory, results: Path) -> None:

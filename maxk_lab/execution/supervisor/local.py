@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from maxk_lab.errors import RefusedError, warn
-from maxk_lab.execution.backends.backend import LEAVE_SECONDS, Backend, Event, Task
+from maxk_lab.execution.backends.backend import Backend, Event, Task
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.supervisor.devices import Devices
 from maxk_lab.execution.supervisor.fork_server import FORKS, Child, ForkServer
@@ -82,7 +82,7 @@ class LocalBackend(Backend):
         """Take a task, which a process begins at the next call of `events`."""
         self._waiting.append(task)
 
-    def leave(self, seconds: float = LEAVE_SECONDS) -> None:
+    def leave(self, seconds: float) -> None:
         """Ask every process to write a checkpoint and to leave; end those that take longer."""
         self._leaving = time.monotonic() + seconds
         for child in self._open:

@@ -103,7 +103,7 @@ def test_an_endless_error_is_cut_and_stdout_is_not_for_what_is_measured(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "frozen"),
-    [(signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGKILL, True)],
+    [(signal.SIGINT, False), (signal.SIGHUP, True), (signal.SIGKILL, True)],
 )
 def test_nothing_outlives_a_run_that_is_ended(
     run: RunDirectory, plan: Plan, small: str, number: signal.Signals, frozen: bool

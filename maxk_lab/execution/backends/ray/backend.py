@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from maxk_lab.errors import RefusedError, first_line, warn
-from maxk_lab.execution.backends.backend import LEAVE_SECONDS, Backend, Event, Task
+from maxk_lab.execution.backends.backend import Backend, Event, Task
 from maxk_lab.execution.backends.ray.node import FILES, Parcel, measured
 from maxk_lab.execution.bundle import file_mappings
 from maxk_lab.execution.records import RunDirectory
@@ -156,7 +156,7 @@ class RayBackend(Backend):
         ).remote(Parcel(task, self._execution, *where, patterns, cache))
         self._open[handle] = task
 
-    def leave(self, seconds: float = LEAVE_SECONDS) -> None:
+    def leave(self, seconds: float) -> None:
         """End every task at once; what is not finished goes on from the last checkpoint here."""
         self._leaving = True
 

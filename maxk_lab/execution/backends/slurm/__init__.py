@@ -1,1 +1,0 @@
-"""Slurm: job arrays of packed units, whose jobs go on without the process that submitted them."""
