@@ -22,8 +22,7 @@ from maxk_lab.cli.program import INTERRUPTED
 from maxk_lab.errors import RefusedError
 from maxk_lab.execution.execute import Outcome, execute
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.planning.changes import stale_lines
-from maxk_lab.planning.plan import Plan
+from maxk_lab.planning.plan import Plan, stale_line
 from maxk_lab.tracking.live import Live
 
 # Plain lines: at most one about a unit's phase in this many seconds.
@@ -206,7 +205,7 @@ def notes(name: str, event: Event) -> list[str]:
         case "damaged":
             return list(map(str, event["problems"]))
         case "stale":
-            return stale_lines(event["because"])
+            return [stale_line(len(event["cell_ids"]))]
         case "worker_died":
             again = f"{event['unit']} is begun again"
             if "alone" in event:

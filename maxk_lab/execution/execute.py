@@ -155,7 +155,7 @@ def _told_unusable(tell: Tell, plan: Plan, run: RunDirectory) -> tuple[str, ...]
     """Tell which records are stale, and what is damaged; return the ids of the stale."""
     stale = tuple(run.stale(plan))
     if stale:
-        tell("stale", cell_ids=list(stale), because=run.stale_because(plan))
+        tell("stale", cell_ids=list(stale))
     if run.problems:
         tell("damaged", problems=run.problems)
     return stale

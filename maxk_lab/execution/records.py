@@ -14,7 +14,6 @@ from maxk_lab.execution.record import Record
 from maxk_lab.execution.store import Head, Segment, Status, Store
 from maxk_lab.files import PARTIAL, write_atomically
 from maxk_lab.planning.cells import Cell, Unit
-from maxk_lab.planning.changes import ELSE, changes
 from maxk_lab.planning.plan import Plan
 from maxk_lab.sweep_file.schema import SweepSpec
 from maxk_lab.sweep_file.studies import STUDIES
@@ -219,13 +218,6 @@ class RunDirectory:
         """Return cells with a record that the plan does not ask for: they are of another spec."""
         planned = {cell.id for cell in plan.cells}
         return [one for one in self.ids() if one not in planned]
-
-    def stale_because(self, plan: Plan) -> dict[str, str]:
-        """Return the reasons why the plan does not ask for them, by their ids."""
-        stale, heads = self.stale(plan), self.heads
-        records = (self._of(heads.get(one)) for one in stale)
-        reasons = changes((record.cell for record in records if record is not None), plan)
-        return {one: reasons.get(one, ELSE) for one in stale}
 
     def digest(self, spec: SweepSpec) -> str:
         """Return a hash of its sweep and of all records that count, the same in every copy.

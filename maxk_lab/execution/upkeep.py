@@ -16,7 +16,7 @@ from typing import Any
 from maxk_lab.errors import LabError
 from maxk_lab.execution.leases import drivers
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.planning.changes import changed_since
+from maxk_lab.planning.content import changed_since
 from maxk_lab.planning.plan import Plan, make_plan
 from maxk_lab.sweep_file.studies import STUDIES
 

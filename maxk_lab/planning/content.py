@@ -77,6 +77,18 @@ def model_folder(policy: Mapping[str, Any]) -> str:
     return str(policy.get(PRETRAINED_FOLDER) or "")
 
 
+def changed_since(spec: SweepSpec) -> list[str]:
+    """Return the functions, rows and models whose content differs from that in a resolved spec.
+
+    Those that are not installed here are left out.
+    """
+    try:
+        content = content_of(spec) if spec.content else {}
+    except (LabError, OSError):
+        return []
+    return [key for key, then in spec.content.items() if content.get(key, then) != then]
+
+
 def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[str, Any]]) -> None:
     """Raise `LabError` where something that a unit and its cells name has changed since the plan.
 

@@ -37,6 +37,12 @@ class Plan:
         return tuple(cell for unit in self.units for cell in unit.cells)
 
 
+def stale_line(count: int) -> str:
+    """Return the sentence on records that the plan of a sweep does not use."""
+    records = "1 record is" if count == 1 else f"{count} records are"
+    return f"{records} of another version of this sweep; to keep both, use --set name=NAME"
+
+
 def make_plan(spec: SweepSpec) -> Plan:
     """Return the plan of a validated spec: one study after the other, in the catalogue's order."""
     units: list[Unit] = []

@@ -68,14 +68,13 @@ class Header:
 class Counts:
     """How many cells are planned, and how many of these are in each state.
 
-    A cell is damaged or stale where its record cannot be used, and missing where there is none.
+    A cell is damaged if its record cannot be used, and missing if it has no record.
     """
 
     planned: int = 0
     done: int = 0
     failed: int = 0
     damaged: int = 0
-    stale: int = 0
     missing: int = 0
 
     def __str__(self) -> str:
@@ -96,9 +95,9 @@ class Summary:
 
     `studies` has the rows of every kind by its name, in the catalogue's order; `figures` are those
     that the sweep file declares. `counts` has the states of the planned cells; those that are
-    `failed`, `missing` or `damaged` have no result. `stale` are records that the plan does not use,
-    of its cells or of others, `because` has the reasons, and `problems` say where the damaged ones
-    are and what is wrong. `changed` has what is no more as it was measured, such as a function.
+    `failed`, `missing` or `damaged` have no result. `stale` counts records that the plan does not
+    use, and `problems` say where the damaged ones are and what is wrong. `changed` names the code
+    and models that changed since the measurement.
     `origins` has the record of each measured or failed cell by its id, to trace a number by, but
     for its metrics; many share one `provenance`. `made_of` is the digest of the run before its
     records were read, empty without one.
@@ -112,8 +111,7 @@ class Summary:
     failed: tuple[Failure, ...] = ()
     missing: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
-    stale: tuple[str, ...] = ()
-    because: Mapping[str, str] = field(default_factory=dict)
+    stale: int = 0
     problems: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     level: float = 0.95

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from maxk_lab.planning.changes import ELSE
+from maxk_lab.planning.plan import stale_line
 from maxk_lab.reports.claims import verdict_lines
 from maxk_lab.reports.document import Block
 from maxk_lab.reports.model import Header, Summary
@@ -158,7 +158,7 @@ def standing_lines(summary: Summary) -> list[str]:
         said = f"nothing is measured yet: {said}"
     lines = [f"{said[0].upper()}{said[1:]}."]
     if summary.changed:
-        lines.append(f"CHANGED SINCE: {changed_line(summary.changed)}.")
+        lines.append(f"CHANGED: {changed_line(summary.changed)}.")
     if summary.problems:
         number = len(summary.problems)
         found = f"{number} records, the first: " if number > 1 else ""
@@ -172,9 +172,8 @@ def standing_lines(summary: Summary) -> list[str]:
 
 
 def changed_line(changed: Sequence[str]) -> str:
-    """Return the sentence about what is no more as it was measured."""
-    what = listed(changed, _NAMED)
-    return f"{what} since it was measured: the numbers are of what was there then"
+    """Return the sentence on code and models that changed since the measurement."""
+    return f"{listed(changed, _NAMED)} changed since the measurement; run the sweep again"
 
 
 def absent_lines(summary: Summary) -> list[str]:
@@ -183,22 +182,19 @@ def absent_lines(summary: Summary) -> list[str]:
     failed = failure_lines(summary) if summary.counts.done else []
     items = [f"failed: {line}" for line in failed]
     items += [f"damaged: {problem}" for problem in summary.problems]
-    missing = {*summary.missing, *summary.stale} - set(summary.damaged)
     unfinished = [
         f"{row.key.path} seed {seed} (cell {cell})"
         for study in summary.studies.values()
         for row in study.rows
         for seed, cell in row.cells.items()
-        if cell in missing
+        if cell in summary.missing
     ]
     if len(unfinished) > _CELLS:
         go_on = f"go on with maxk-lab run {summary.header.name}.yaml"
         items.append(f"not finished: {len(unfinished)} cells, such as {unfinished[0]}; {go_on}")
     else:
         items += [f"not finished: {one}" for one in unfinished]
-    for reason, ids in grouped(summary.stale, lambda one: summary.because.get(one, ELSE)).items():
-        items.append(f"stale: {reason}; not used: {len(ids)} records ({listed(ids, _NAMED)})")
-    return items
+    return [*items, stale_line(summary.stale)] if summary.stale else items
 
 
 def failure_lines(summary: Summary) -> list[str]:

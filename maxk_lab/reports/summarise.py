@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ def summarise(
     run: RunDirectory, plan: Plan | None = None, *, level: float = 0.95, alpha: float = 0.05
 ) -> Summary:
     """The summary of a run directory: its plan, which is made unless given, against its records."""
-    from maxk_lab.planning.changes import changed_since
+    from maxk_lab.planning.content import changed_since
     from maxk_lab.planning.plan import make_plan
 
     plan = plan or make_plan(run.spec())
@@ -38,8 +38,7 @@ def summarise(
         description=spec.description,
         claims=spec.claims,
         figures=spec.figures,
-        stale=[one for one in stale if one not in run.damaged],
-        because=run.stale_because(plan) if stale else {},
+        stale=sum(cell not in run.damaged for cell in stale),
         damaged=run.damaged,
         lost=run.lost,
         changed=changed_since(spec),
@@ -56,7 +55,6 @@ def summarise_records(
     name: str,
     description: str = "",
     claims: Sequence[Claim] = (),
-    stale: Sequence[str] = (),
     damaged: Mapping[str, str] = MappingProxyType({}),
     lost: Sequence[str] = (),
     level: float = 0.95,
@@ -75,9 +73,7 @@ def summarise_records(
         name: pooled_of(name, of_kind.get(name, []), done, level=level, alpha=alpha, compared=True)
         for name in STUDIES.names()
     }
-    without = without_record(
-        [cell["id"] for cell in cells if cell["id"] not in by_id], damaged, set(stale)
-    )
+    without = without_record([cell["id"] for cell in cells if cell["id"] not in by_id], damaged)
     return Summary(
         header=_header(name, description, cells, list(by_id.values())),
         studies=studies,
@@ -100,7 +96,6 @@ def summarise_records(
         ),
         missing=tuple(without["missing"]),
         damaged=tuple(without["damaged"]),
-        stale=tuple(stale),
         problems=(*lost, *damaged.values()),
         level=level,
         alpha=alpha,
@@ -109,14 +104,12 @@ def summarise_records(
     )
 
 
-def without_record(
-    ids: Sequence[str], damaged: Mapping[str, str], stale: Collection[str]
-) -> dict[str, list[str]]:
-    """The cells of these without a record to use, by what became of it."""
-    found: dict[str, list[str]] = {"damaged": [], "stale": [], "missing": []}
-    for one in ids:
-        found["damaged" if one in damaged else "stale" if one in stale else "missing"].append(one)
-    return found
+def without_record(ids: Sequence[str], damaged: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the cells of these whose record is damaged, and those without a record."""
+    return {
+        "damaged": [cell for cell in ids if cell in damaged],
+        "missing": [cell for cell in ids if cell not in damaged],
+    }
 
 
 def _origins(records: Mapping[str, Record]) -> dict[str, Record]:

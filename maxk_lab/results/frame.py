@@ -13,7 +13,7 @@ from maxk_lab.execution.bundle import find_run
 from maxk_lab.execution.record import Record
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.cells import Cell
-from maxk_lab.planning.changes import changed_since
+from maxk_lab.planning.content import changed_since
 from maxk_lab.planning.plan import Plan, make_plan
 from maxk_lab.reports.model import Summary
 from maxk_lab.reports.report import changed_line
@@ -63,7 +63,7 @@ def load(
     `level`, `about` (what the interval is about: these instances, instances like these, seeds, or
     exact), `unit`, and the `reason` where the value or its interval is missing.
 
-    A cell without a result is one line with its `status` (failed, missing, stale or damaged) and no
+    A cell without a result is one line with its `status` (failed, missing or damaged) and no
     measure; over seeds it is a row that is incomplete. With `failed=False` these are left out.
     Warns of code and models that are no more as they were measured. Raises `LabError` where there
     is no such run.
@@ -152,8 +152,7 @@ class ReadRun:
             if record.status != "done"
         }
         without = [cell.id for cell in self.plan.cells if cell.id not in records]
-        stale = set(run.stale(self.plan))
-        for state, ids in without_record(without, run.damaged, stale).items():
+        for state, ids in without_record(without, run.damaged).items():
             found |= {one: (state, run.damaged.get(one, "")) for one in ids}
         return found
 

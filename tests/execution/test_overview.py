@@ -60,9 +60,9 @@ def test_code_that_changed_since_is_told(write_run: WriteRun, own_rewards: Path)
     assert counts(run)["done"] == 8
     assert overview(run).changed_since == ()
     own_rewards.write_text("def short(texts, **_): return [1.0] * len(texts)\n")
-    assert overview(run).changed_since == ("code of own_rewards:short changed",)
-    with pytest.warns(LabWarning, match="small: code of own_rewards:short changed since it was"):
+    assert overview(run).changed_since == ("own_rewards:short",)
+    with pytest.warns(LabWarning, match="small: own_rewards:short changed since the measurement"):
         maxk_lab.load(run)
     report = maxk_lab.report(run)
     for text in (report.text, report.to("markdown")):
-        assert "CHANGED SINCE: code of own" in "\n".join(text.splitlines()[:6])
+        assert "CHANGED: own" in "\n".join(text.splitlines()[:6])

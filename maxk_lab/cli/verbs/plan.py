@@ -16,9 +16,8 @@ from maxk_lab.execution.progress import seconds_of_units, statuses
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.reuse import done_elsewhere, measured_with
 from maxk_lab.planning.cells import Unit
-from maxk_lab.planning.changes import stale_lines
 from maxk_lab.planning.needs import short_of_memory
-from maxk_lab.planning.plan import Plan
+from maxk_lab.planning.plan import Plan, stale_line
 from maxk_lab.sweep_file.environment import plain_value
 
 STATUSES = ("done", "failed", "missing")
@@ -69,8 +68,8 @@ varies
     if len(seeds) > MOST_SEEDS:
         seeds = [*seeds[: MOST_SEEDS - 1], "…", seeds[-1], f"{len(seeds):,} of them"]
     tell(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}")
-    for line in stale_lines(directory.stale_because(plan)):
-        tell(line)
+    if stale := directory.stale(plan):
+        tell(stale_line(len(stale)))
     others = measured_with(elsewhere)
     for name, count in Counter(runs.values()).items():
         done = f"done in run {name}{others.get(name, '')}"
@@ -100,8 +99,7 @@ def _as_json(
         "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in plan.cells],
         "skipped": skipped_as_json(plan.skipped),
         "reusable": elsewhere,
-        "stale": directory.stale(plan),
-        "stale_because": directory.stale_because(plan),
+        "stale": len(directory.stale(plan)),
         "advice": {kind: list(study.advice()) for kind, study in plan.spec.studies.items()},
         "counts": {status: counts[status] for status in STATUSES},
         "seconds_left": effort.seconds,

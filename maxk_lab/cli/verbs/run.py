@@ -171,11 +171,12 @@ def _dry_run(
 
 
 def _as_json(directory: RunDirectory, outcome: Outcome, tracked: list[str]) -> dict[str, Any]:
-    lists = ("done", "failed", "reused", "missing", "stale", "seconds")
+    lists = ("done", "failed", "reused", "missing", "seconds")
     return {
         "name": directory.name,
         "folder": str(directory.root),
         **{key: getattr(outcome, key) for key in lists},
+        "stale": len(outcome.stale),
         "reused_from": outcome.copied,
         "skipped": skipped_as_json(outcome.skipped),
         "tracked": tracked,

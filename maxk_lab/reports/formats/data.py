@@ -18,8 +18,7 @@ def csv(report: Report) -> str:
 
     A text that a spreadsheet would take for a formula has a `'` before it, which shows it as text.
     The sections stand below each other, distinguished by `section`: a column that another section
-    does not have is empty. Damaged cells of a row, and what is no more as it was measured, have
-    columns where there are any.
+    does not have is empty. Damaged cells of a row have a column where there are any.
     """
     summary = report.summary
     lines = []
@@ -29,8 +28,6 @@ def csv(report: Report) -> str:
             if summary.problems:
                 ids = record.get("cells", {}).values()
                 line["damaged"] = " ".join(set(ids).intersection(summary.damaged))
-            if summary.changed:
-                line["changed_since"] = safe_text("; ".join(summary.changed))
             lines.append(line)
     return csv_of(lines)
 
@@ -90,7 +87,6 @@ def json(report: Report) -> str:
         "missing": summary.missing,
         "damaged": summary.damaged,
         "stale": summary.stale,
-        "stale_because": dict(summary.because),
         "problems": summary.problems,
         **({"changed_since": summary.changed} if summary.changed else {}),
         **({"figures": [one.name for one in report.pictures]} if report.pictures else {}),

@@ -44,7 +44,7 @@ _MOST_ROWS = 60
 _FIRST = 6
 # Of a longer error its end is shown: the last call and what was raised.
 _LETTERS = 4000
-_STATES = ("failed", "damaged", "stale", "missing")
+_STATES = ("failed", "damaged", "missing")
 # The parts of a cell that are told beside its settings, or for each seed.
 _TOLD_ELSEWHERE = ("id", "seed", "setting", "identity_version", "record_version")
 _NAMES: Mapping[str, Callable[[str], Any]] = {
@@ -171,7 +171,7 @@ def _run(name: str, report: Report) -> dict[str, Any]:
     verdicts = [claim.verdict for claim in summary.claims]
     counts = {state: getattr(summary.counts, state) for state in _STATES}
     counts["damaged"] = max(counts["damaged"], len(summary.problems))
-    counts["stale"] = max(counts["stale"], len(summary.stale))
+    counts["stale"] = summary.stale
     verdict_counts = {one: verdicts.count(one) for one in ("supported", "undecided", "refuted")}
     return {
         "name": name,
@@ -328,7 +328,6 @@ def _cells(report: Report) -> dict[str, Any]:
     """The state, times, error and origin of the cells behind all rows, by their ids."""
     summary = report.summary
     states = {
-        **{one: f"stale: {summary.because.get(one, '')}".rstrip(": ") for one in summary.stale},
         **dict.fromkeys(summary.missing, "missing"),
         **dict.fromkeys(summary.damaged, "damaged"),
     }
