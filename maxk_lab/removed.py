@@ -7,6 +7,7 @@ from collections.abc import Mapping
 _BACKEND = "use --set execution.backend=NAME"
 _PROFILE = "write the settings into a YAML file and use --execution FILE"
 _SBATCH = "sbatch experiments/slurm.sbatch SWEEP.yaml starts drivers of the run as jobs of Slurm"
+_MAKE = 'make it by a function of your own, as in {name: tsp, env: "mine:make_env"}'
 
 # A key of a sweep file, by its path without the indices of lists; `training.grid.with` is a mirror.
 KEYS: Mapping[str, str] = {
@@ -37,7 +38,14 @@ VERBS: Mapping[str, str] = {
     "list profiles": _PROFILE,
 }
 # A row of a catalogue, by the kind of the catalogue and the name without its parameters.
-ROWS: Mapping[tuple[str, str], str] = {("backend", "slurm"): _SBATCH}
+ROWS: Mapping[tuple[str, str], str] = {
+    ("backend", "slurm"): _SBATCH,
+    ("environment", "cvrptw"): _MAKE,
+    ("environment", "flp"): _MAKE,
+    ("environment", "mcp"): _MAKE,
+    ("environment", "mtsp"): _MAKE,
+    ("environment", "mtvrp"): _MAKE,
+}
 
 
 def removed_key(path: tuple[str, ...]) -> str | None:

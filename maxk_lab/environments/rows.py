@@ -74,7 +74,7 @@ class EnvironmentRow(Row):
     rewards_within: Range = ANYWHERE
 
     # What its environment can do besides, as `FullEnvironment` says: greedy, multistart, tempered,
-    # cuda; and shared_encoding, of an instance among its n trajectories, for an RL4CO policy.
+    # cuda.
     supports: frozenset[str] = frozenset()
     # Formats of files of instances that it reads.
     files: tuple[FileFormat, ...] = ()

@@ -1,4 +1,4 @@
-"""RL4CO's attention model; some of its embeddings would falsify a run, or hide a gradient."""
+"""RL4CO's attention model, with embeddings that take one trajectory and show its gradient."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Callable
 from maxk_lab.policies.quiet import without_warnings  # isort: skip
 
 import torch
-from rl4co.models.nn.env_embeddings.context import MCPContext, MTSPContext, PDPContext, TSPContext
-from rl4co.models.nn.env_embeddings.init import MCPInitEmbedding
+from rl4co.models.nn.env_embeddings.context import PDPContext, TSPContext
 from rl4co.models.zoo.am.policy import AttentionModelPolicy
 from rl4co.utils.ops import gather_by_index
 from tensordict import TensorDict
@@ -27,14 +26,10 @@ def attention_model(*, environment: str, dtype: str, **sizes: int) -> nn.Module:
         policy = AttentionModelPolicy(
             env_name=environment, normalization="instance", use_graph_context=False, **sizes
         )
-    for owner, attribute, repaired in (
-        (policy.encoder, "init_embedding", INITIALS.get(environment)),
-        (policy.decoder, "context_embedding", CONTEXTS.get(environment)),
-    ):
-        if repaired is not None:
-            embedding = repaired(policy.decoder.embed_dim)
-            embedding.load_state_dict(getattr(owner, attribute).state_dict())
-            setattr(owner, attribute, embedding)
+    if environment in CONTEXTS:
+        embedding = CONTEXTS[environment](policy.decoder.embed_dim)
+        embedding.load_state_dict(policy.decoder.context_embedding.state_dict())
+        policy.decoder.context_embedding = embedding
     return policy.to(getattr(torch, dtype))
 
 
@@ -58,44 +53,8 @@ class RepairedPDPContext(PDPContext):
         return self.project_context(gather_by_index(embeddings, td["current_node"]))
 
 
-class RepairedMTSPContext(MTSPContext):
-    """RL4CO's drops every dimension of length one, the batch among them."""
-
-    def _cur_node_embedding(self, embeddings: Tensor, td: TensorDict) -> Tensor:
-        return gather_by_index(embeddings, td["current_node"])
-
-
-class RepairedMCPInit(MCPInitEmbedding):
-    """In the policy's own floating-point type: RL4CO's sums are always float32."""
-
-    def forward(self, td: TensorDict) -> Tensor:
-        return _sum_of_members(self.projection_items(td["weights"].unsqueeze(-1)), td["membership"])
-
-
-class RepairedMCPContext(MCPContext):
-    """In the policy's own floating-point type: RL4CO's sums are always float32."""
-
-    def forward(self, embeddings: Tensor, td: TensorDict) -> Tensor:
-        weight = _sum_of_members(td["weights"].unsqueeze(-1), td["membership"])
-        return self.project_context((weight.softmax(1) * embeddings).sum(1))
-
-
-def _sum_of_members(values: Tensor, membership: Tensor) -> Tensor:
-    """Sums over the members of each set, [B, sets, h], of values [B, items, h].
-
-    membership [B, sets, size] numbers the items from 1; 0 is none.
-    """
-    padded = nn.functional.pad(values, (0, 0, 1, 0))
-    batch, sets, size = membership.shape
-    members = gather_by_index(padded, membership.long().reshape(batch, -1), squeeze=False)
-    return members.reshape(batch, sets, size, -1).sum(-2)
-
-
 CONTEXTS: dict[str, Callable[[int], nn.Module]] = {
     "tsp": RepeatedTSPContext,
     "shpp": RepeatedTSPContext,
     "pdp": RepairedPDPContext,
-    "mtsp": RepairedMTSPContext,
-    "mcp": RepairedMCPContext,
 }
-INITIALS: dict[str, Callable[[int], nn.Module]] = {"mcp": RepairedMCPInit}

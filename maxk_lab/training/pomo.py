@@ -185,8 +185,7 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
         An encoding per sample is right in every environment, one for all samples only where the
         decoder can take it.
         """
-        row = next((row for row in ENVIRONMENTS if row.name == self.env.name), None)
-        shared = n > 1 and row is not None and "shared_encoding" in row.supports
+        shared = n > 1 and self.env.name in ENVIRONMENTS
         out: dict[str, Any] = self.policy(
             td if shared else batchify(td, n),
             self.env,

@@ -265,11 +265,10 @@ def test_rewards_of_the_toy_language_add_up(given, wanted):
 
 
 def test_declared_ranges():
-    found = {name: ENVIRONMENTS.get(name).rewards_within for name in ("tsp", "op", "mcp", "bandit")}
+    found = {name: ENVIRONMENTS.get(name).rewards_within for name in ("tsp", "op", "bandit")}
     assert found == {
         "tsp": NOT_POSITIVE,
         "op": NOT_NEGATIVE,
-        "mcp": NOT_NEGATIVE,
         "bandit": ANYWHERE,
     }
     bandit = ENVIRONMENTS.get("bandit")

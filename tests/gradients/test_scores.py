@@ -110,7 +110,7 @@ def test_float32_scores_of_every_environment_are_as_near_to_float64_as_a_batched
     double.load_state_dict(policy.state_dict())
     truth = batched(precise, double, exact, actions)
     norms = truth.norm(dim=1)
-    # The rounding of a float32 pass itself, where that is more than 1e-6 (mcp). That of another
+    # The rounding of a float32 pass itself, where that is more than 1e-6. That of another
     # pass is not the same: which is the larger depends on the processor.
     rounding = relative(expected @ expected.T, truth @ truth.T, norms)
     assert relative(gram, truth @ truth.T, norms) < 2 * max(1e-6, rounding)

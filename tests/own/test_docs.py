@@ -35,7 +35,7 @@ def test_python(folder):
     assert check.exit_code == 1
     assert "biased" in check.output
     assert "give each sample a weight of its own" in check.output
-    assert len(examples) == 2
+    assert len(examples) == 3
     for example in examples:
         exec(compile(example, "your_own.md", "exec"), {})
 

@@ -73,7 +73,7 @@ def measured(environment, instances, names=ALL):
 
 
 def test_an_environment_that_cannot_be_turned_says_so():
-    environment = make("mcp", num_sets=6, n_sets_to_choose=3)
+    environment = make("smtwtp", num_job=5)
     found = measured(environment, environment.instances(2, 1), ("greedy", "augmentation"))
     assert found["greedy"].shape == (2,)
     assert "no coordinates to rotate" in found["greedy_augmented"]

@@ -21,9 +21,12 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped
 from maxk_lab.environments.routing import decoding, files, optima
+from maxk_lab.environments.routing.rows import ROUTING
 from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import fresh_policy
+
+ROW_NAMES = {row.name for row in ROUTING}
 
 
 class RL4COEnvironment:
@@ -39,15 +42,16 @@ class RL4COEnvironment:
         self.name = row.name
         self.forced = False
         self.temperature = 1.0
-        self.shared_encoding = "shared_encoding" in row.supports
         self.policy_parameters = dict(policy)
         self.dtype: torch.dtype = getattr(torch, policy.get("dtype", "float32"))
         self.enumerable = row.enumerable(parameters)
         self.env = problems.make_rl4co(row.name, parameters)
+        # Embeddings of other problems, as flp's, cannot take n trajectories of an instance.
+        self.shared_encoding = self.env.name in ROW_NAMES
         self.foreign = bool(parameters.get("env"))
 
     def policy(self, seed: int) -> nn.Module:
-        return fresh_policy(self.policy_parameters, seed, environment=self.name)
+        return fresh_policy(self.policy_parameters, seed, environment=self.env.name)
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> TensorDict:
         return problems.draw_instances(self.env, count, seed, self.dtype)

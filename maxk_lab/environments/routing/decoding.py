@@ -34,19 +34,10 @@ State = Any
 READ: dict[type[nn.Module], tuple[str, ...]] = {
     context.TSPContext: ("i", "first_node", "current_node"),
     context.VRPContext: ("current_node", "vehicle_capacity", "used_capacity"),
-    context.VRPTWContext: ("current_node", "vehicle_capacity", "used_capacity", "current_time"),
     context.OPContext: ("current_node", "max_length", "tour_length"),
     context.PCTSPContext: ("current_node", "prize_required", "cur_total_prize"),
     context.PDPContext: ("current_node",),
-    context.SMTWTPContext: ("current_job", "current_time"),
-    context.MTVRPContext: (
-        *("current_node", "vehicle_capacity", "used_capacity_linehaul", "used_capacity_backhaul"),
-        *("current_time", "current_route_length", "open_route"),
-    ),
 }
-# tsp asks one state for all of them whether there is a first city yet, smtwtp's first state has
-# shapes of its own.
-FIRST_ALONE = (context.TSPContext, context.SMTWTPContext)
 
 
 @dataclass(frozen=True)
@@ -206,7 +197,8 @@ def all_steps_together(start: Start, actions: Tensor) -> Tensor:
 
     with torch.no_grad():
         mask = decode(start.env, start.state, act, start.first).mask[:, -len(states) :]
-    alone = isinstance(start.policy.decoder.context_embedding, FIRST_ALONE)
+    # tsp's embedding reads from one state whether all of them have a first city.
+    alone = isinstance(start.policy.decoder.context_embedding, context.TSPContext)
     parts = [states[:1], states[1:]] if alone else [states]
     log_policy = torch.cat([_together(start, part) for part in parts if part], 1)
     chosen = log_policy.gather(-1, actions[:, : len(states)].unsqueeze(-1)).squeeze(-1)
@@ -216,8 +208,8 @@ def all_steps_together(start: Start, actions: Tensor) -> Tensor:
 def can_be_together(start: Start) -> bool:
     """Whether the decisions of `start`'s trajectories can be evaluated together.
 
-    Not for sdvrp, whose nodes look different at every step, nor for mtsp, flp and mcp, whose
-    trajectories share no encoding.
+    Not for sdvrp, whose node embeddings change at every step, nor for smtwtp, whose first state
+    has other shapes, nor where trajectories share no encoding.
     """
     return start.shared > 0 and bool(_read(start)) and not start.policy.decoder.is_dynamic_embedding
 

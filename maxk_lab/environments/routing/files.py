@@ -30,13 +30,6 @@ ANY_SIZE = ("tsp", "cvrp")
 # the entry that tells the problem.
 _SAME: Mapping[str, tuple[str, ...]] = {
     "job_due_time": ("job_due_time", "job_weight", "job_process_time"),
-    "demand_linehaul": (
-        *("locs", "demand_linehaul", "demand_backhaul", "distance_limit", "service_time"),
-        *("open_route", "time_windows", "vehicle_capacity", "capacity_original", "speed"),
-    ),
-    "num_agents": ("locs", "num_agents"),
-    "orig_distances": ("locs", "orig_distances", "distances", "to_choose"),
-    "orig_membership": ("membership", "weights", "n_sets_to_choose"),
     "first_node": ("locs",),
 }
 # OP's reset takes this from the longest allowed tour, against rounding.
@@ -117,9 +110,7 @@ def _checked(
             shape = (count, raw["locs"].shape[1], *shape[2:])
         rule = f"{key} must have the shape {list(shape)} for this {name}"
         _check(path, values.shape == shape, f"{rule}, got {list(values.shape)}")
-        # RL4CO's own are infinite where there is no limit.
-        endless = bool(values.isinf().any()) and not bool(expected[key].isinf().any())
-        finite = not endless and not bool(values.isnan().any())
+        finite = bool(values.isfinite().all())
         _check(path, finite, f"{key} has entries that are no finite numbers")
         if expected[key].is_floating_point() and not values.is_floating_point():
             raw[key] = values.double()
@@ -147,12 +138,7 @@ def _load(env: RL4COEnvBase, path: Path, expected: Mapping[str, Tensor]) -> dict
         rule = f"capacity must have the shape [{counts.pop()}] and demand be in its units"
         _check(path, len(shape) == 1, f"{rule} (RL4CO divides them), got {list(shape)}")
     loaded = env.load_data(str(path))
-    # In the shape of the state's: mcp's number of sets to choose, [B, 1], becomes [B].
-    return {
-        key: loaded[key].squeeze(-1) if loaded[key].dim() > state.dim() else loaded[key]
-        for key, state in expected.items()
-        if key != "capacity"
-    }
+    return {key: loaded[key] for key in expected if key != "capacity"}
 
 
 def _stored(instances: TensorDict) -> dict[str, Tensor]:
@@ -170,8 +156,6 @@ def _stored(instances: TensorDict) -> dict[str, Tensor]:
     if "demand" in state:
         # RL4CO divides the demand of a file by its capacity: by 1, as it is divided already.
         raw |= {"demand": state["demand"], "capacity": torch.ones(len(state["demand"]))}
-    if "durations" in state:
-        raw |= {key: state[key] for key in ("durations", "time_windows")}
     if "max_length" in state:
         raw |= {"prize": state["prize"][:, 1:]}
         raw |= {"max_length": state["max_length"][:, 0] + _OP_MARGIN}

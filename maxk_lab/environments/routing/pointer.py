@@ -31,10 +31,7 @@ Queries = Callable[[Any], Tensor]
 # Contexts of the first node and the current one,
 FIRST_AND_CURRENT = (context.TSPContext, RepeatedTSPContext)
 # and of the current node and of numbers that RL4CO's own `_state_embedding` reads.
-NODE_AND_NUMBERS = (
-    *(context.VRPContext, context.VRPTWContext, context.MTVRPContext),
-    *(context.PCTSPContext, context.OPContext),
-)
+NODE_AND_NUMBERS = (context.VRPContext, context.PCTSPContext, context.OPContext)
 
 
 class Decision(NamedTuple):

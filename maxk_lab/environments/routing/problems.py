@@ -1,7 +1,6 @@
-"""RL4CO's problems as they are made here: repaired, seeded, with forced starts and mirrored copies.
+"""RL4CO's problems: instances drawn from a seed, forced starts, mirrored copies, and fast steps.
 
-Repaired is what would stop a run or falsify it; tests/environments/routing show each fault. Steps
-of tsp and cvrp come on plain dictionaries, too, with the values of RL4CO's own: its states are
+Steps of tsp and cvrp come on plain dictionaries, too, with RL4CO's own values. Its states are
 tensor dictionaries, whose bookkeeping costs as much as the arithmetic of a step.
 """
 
@@ -15,8 +14,7 @@ from maxk_lab.policies.quiet import without_warnings  # isort: skip
 
 import torch
 from rl4co.data.transforms import StateAugmentation
-from rl4co.envs import CVRPEnv, MCPEnv, MTSPEnv, MTVRPEnv, RL4COEnvBase, TSPEnv, get_env
-from rl4co.envs.graph.mcp.generator import MCPGenerator, remove_repeat
+from rl4co.envs import CVRPEnv, RL4COEnvBase, TSPEnv, get_env
 from tensordict import TensorDict
 from torch import Tensor
 
@@ -28,8 +26,6 @@ from maxk_lab.seeds import isolated_rng
 
 # RL4CO's dihedral augmentation has the eight symmetries of the square, and no other number of them.
 DIHEDRAL = 8
-# Environments without a depot, which is never a start.
-ANY_START = ("tsp", "flp", "mcp")
 
 
 def make_rl4co(name: str, parameters: Mapping[str, Any]) -> RL4COEnvBase:
@@ -40,26 +36,20 @@ def make_rl4co(name: str, parameters: Mapping[str, Any]) -> RL4COEnvBase:
     """
     settings = {key: value for key, value in parameters.items() if key not in ("name", *OWN)}
     generator = settings | dict(parameters.get("generator", {}))
-    if "num_agents" in generator:
-        agents = generator.pop("num_agents")
-        generator |= {"min_num_agents": agents, "max_num_agents": agents}
     # RL4CO reseeds the global generator when an environment is made, and warns of the nearest size.
     with isolated_rng(0), without_warnings():
         if parameters.get("env"):
-            return _of_user(name, parameters["env"], generator)
+            return _users_environment(parameters["env"], generator)
         _check_generator(name, parameters.get("generator", {}))
-        if name in REPAIRED:
-            return REPAIRED[name](generator_params=generator, check_solution=False)
         return get_env(name, generator_params=generator, check_solution=False)
 
 
-def _of_user(name: str, path: str, generator: Mapping[str, Any]) -> RL4COEnvBase:
-    """The environment that a function of the user's own makes. Raises `LabError` for another."""
+def _users_environment(path: str, generator: Mapping[str, Any]) -> RL4COEnvBase:
+    """Return the environment that a user's function makes. Raises `LabError` for anything else."""
     make = load_function(path, None, "(**generator) that makes an environment of RL4CO", "env")
     env = make(**generator)
-    if not isinstance(env, RL4COEnvBase) or env.name != name:
-        got = f"one named {env.name!r}" if isinstance(env, RL4COEnvBase) else type(env).__name__
-        raise LabError(f"{path} must make an environment of RL4CO named {name!r}, got {got}")
+    if not isinstance(env, RL4COEnvBase):
+        raise LabError(f"{path} must make an environment of RL4CO, got {type(env).__name__}")
     return env
 
 
@@ -94,7 +84,7 @@ def starts(env: RL4COEnvBase, instances: TensorDict) -> range:
     Those of RL4CO's `select_start_nodes`, but by the size of the instances instead of that of the
     generator, and pickups only.
     """
-    lowest = 0 if env.name in ANY_START else 1
+    lowest = 0 if env.name == "tsp" else 1  # a depot is never a start
     nodes = instances["action_mask"].shape[-1] - lowest
     return range(lowest, lowest + (nodes // 2 if env.name == "pdp" else nodes))
 
@@ -120,85 +110,10 @@ def symmetric_copies(env: RL4COEnvBase, instances: TensorDict) -> TensorDict:
     """
     if instances.get("locs", None) is None:
         raise LabError(f"{env.name} has no coordinates to rotate: no augmentation")
-    side = 1.0
-    if env.name == "cvrptw":  # RL4CO mirrors at the middle of the unit square, outside cvrptw's
-        generator = env.generator
-        side = generator.max_loc / (generator.max_time if generator.scale else 1)
-    unit = instances.clone().set("locs", instances["locs"] / side)
-    copies = StateAugmentation(num_augment=DIHEDRAL, augment_fn="dihedral8")(unit)
-    return copies.set("locs", copies["locs"] * side)
+    augmentation = StateAugmentation(num_augment=DIHEDRAL, augment_fn="dihedral8")
+    copies: TensorDict = augmentation(instances.clone())
+    return copies
 
-
-class RepairedMTVRP(MTVRPEnv):
-    """A vehicle may be full, within a tolerance.
-
-    RL4CO compares sums of fractions exactly, so that rounding decides which full loads it refuses.
-    The tolerance is that of RL4CO's own cvrp; loads are whole numbers over a capacity of some tens.
-    """
-
-    @staticmethod
-    def get_action_mask(td: TensorDict) -> Tensor:
-        tolerant = td.clone(recurse=False).set("vehicle_capacity", td["vehicle_capacity"] + 1e-5)
-        return MTVRPEnv.get_action_mask(tolerant)
-
-
-class RepairedMTSP(MTSPEnv):
-    """A finished trajectory stays as it is while others go on.
-
-    RL4CO adds the last way home once more at the first step of padding, so that a reward would
-    depend on the other trajectories.
-    """
-
-    def _step(self, td: TensorDict) -> TensorDict:
-        finished = td["done"].reshape(td.batch_size)
-        before = {key: td[key] for key in ("max_subtour_length", "current_length")}
-        td = MTSPEnv._step(td)
-        return td.update(
-            {key: torch.where(finished, value, td[key]) for key, value in before.items()}
-        )
-
-    def _get_reward(self, td: TensorDict, actions: Tensor) -> Tensor:
-        return -td["max_subtour_length"]
-
-
-class RepairedMCPGenerator(MCPGenerator):
-    """Draws instances in which no set happens to be of the largest size, too.
-
-    RL4CO's shapes do not match then.
-    """
-
-    def _generate(self, batch_size: Any) -> TensorDict:
-        count = batch_size[0]
-        weights = self.weight_sampler.sample((count, self.num_items)).floor()
-        sizes = self.size_sampler.sample((count, self.num_sets)).floor().long()
-        sizes = sizes.clamp(self.min_size, self.max_size)
-        members = torch.randint(1, self.num_items + 1, (count, self.num_sets, self.max_size))
-        members = members * (torch.arange(self.max_size) < sizes.unsqueeze(-1))
-        return TensorDict(
-            {
-                "membership": remove_repeat(members).float(),
-                "weights": weights.clamp(self.min_weight, self.max_weight),
-                "n_sets_to_choose": torch.full((count, 1), float(self.n_sets_to_choose)),
-            },
-            batch_size=count,
-        )
-
-
-class RepairedMCP(MCPEnv):
-    """`done` has one entry per trajectory.
-
-    RL4CO's compares [B] with [B, 1] and has B × B of them.
-    """
-
-    def __init__(self, generator_params: dict[str, Any], check_solution: bool) -> None:
-        super().__init__(RepairedMCPGenerator(**generator_params), check_solution=check_solution)
-
-    def _reset(self, td: TensorDict | None = None, batch_size: Any = None) -> TensorDict:
-        state = super()._reset(td, batch_size)
-        return state.set("n_sets_to_choose", state["n_sets_to_choose"].reshape(state.batch_size))
-
-
-REPAIRED = {"mtvrp": RepairedMTVRP, "mtsp": RepairedMTSP, "mcp": RepairedMCP}
 
 # A state: every entry has a row for each of the N trajectories. A step gives those that change.
 Entries = dict[str, Tensor]

@@ -85,9 +85,7 @@ def test_what_is_written_is_read_back_exactly(name, dtype, tmp_path):
     assert instances_hash(again) == instances_hash(instances)
 
 
-@pytest.mark.parametrize(
-    "name", ["tsp", "op", "pctsp", "pdp", "smtwtp", "mtvrp", "mtsp", "flp", "mcp"]
-)
+@pytest.mark.parametrize("name", ["tsp", "op", "pctsp", "pdp", "smtwtp"])
 def test_what_rl4co_draws_and_saves_is_read(name, tmp_path):
     environment = make(name)
     drawn = environment.env.generator([3])

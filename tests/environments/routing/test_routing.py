@@ -1,10 +1,8 @@
-"""RL4CO's environments: adapter, sizes, repaired defects, and those that a user makes."""
+"""RL4CO's environments: adapter, sizes, and those that a user makes."""
 
 from __future__ import annotations
 
-import math
 import sys
-from typing import get_args
 
 import pytest
 import torch
@@ -13,7 +11,7 @@ from small_environments import make, parameters_of, policy_of
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.routing.problems import draw_instances, make_rl4co
-from maxk_lab.environments.routing.rows import MAX_TRAJECTORIES, MTVRP_PRESETS, ROUTING
+from maxk_lab.environments.routing.rows import ROUTING
 from maxk_lab.errors import LabError
 from maxk_lab.policies.catalogue import fresh_policy
 
@@ -46,25 +44,14 @@ def test_every_trajectory_belongs_to_its_own_instance_as_in_rl4co(tsp5):
     assert all(torch.equal(instances[key], copy[key]) for key in set(copy.keys()))
 
 
-def largest(row):
-    """Parameters of the largest setting that the row calls enumerable."""
-    fewer = {"n_sets_to_choose": 2} if row.name == "mcp" else {}
-    parameters = parameters_of(row.name, **row.small) | fewer
-    sizes = [n for n in range(2, 60) if row.enumerable(parameters | {row.size_parameter: n})]
-    return (
-        parameters
-        | {row.size_parameter: max(sizes)}
-        | ({"num_agents": 9} if row.name == "mtsp" else {})
-    )
-
-
 @pytest.mark.slow
 @every_row
 def test_the_largest_enumerable_size_is_listed_whole(row):
-    environment = make(**largest(row))
-    assert row.exact_when
+    size = {row.size_parameter: row.enumerable_up_to}
+    environment = make(row.name, **size)
+    assert row.enumerable(size)
     listed, rewards = environment.enumerate(environment.instances(1, 4))
-    assert 1 < len(listed) <= MAX_TRAJECTORIES
+    assert 1 < len(listed) <= 50_000
     assert rewards.isfinite().all()
     if len(listed) > 4_000:
         assert len(listed.unique(dim=0)) == len(listed)
@@ -75,15 +62,6 @@ def test_the_largest_enumerable_size_is_listed_whole(row):
     assert log_probs.exp().sum().item() == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("agents", [1, 2, 9])
-def test_salesmen_have_a_tour_for_every_order_and_every_way_to_cut_it(agents):
-    environment = make("mtsp", num_loc=6, num_agents=agents)
-    listed, _ = environment.enumerate(environment.instances(1, 0))
-    assert len(listed) == math.factorial(5) * sum(
-        math.comb(4, cuts) for cuts in range(min(agents, 5))
-    )
-
-
 @every_row
 def test_sizes_that_cannot_be_are_refused(row):
     def refusal(heads=2, **changes):
@@ -92,81 +70,11 @@ def test_sizes_that_cannot_be_are_refused(row):
     assert refusal() is None
     assert "must be a multiple of 8" in refusal(heads=5)
     assert "cannot load the env 'nowhere:make': No module named" in refusal(env="nowhere:make")
-    if row.chosen:
-        assert refusal(**{row.chosen: 21}).startswith(f"{row.chosen} must be at most")
     if row.name == "pdp":
         assert "must be even" in refusal(num_loc=7)
 
 
-def test_the_length_of_the_longest_tour_does_not_depend_on_the_trajectories_beside_it():
-    environment = make("mtsp", num_loc=9, num_agents=4)
-    policy, instances = environment.policy(0), environment.instances(4, 1)
-    rollouts = environment.rollout(policy, instances, 30, seed=2)
-    assert rollouts.lengths.unique().numel() > 1
-    for b in range(4):
-        locs = instances["locs"][b]
-        for i in range(30):
-            longest, length, last = 0.0, 0.0, 0
-            for node in [*rollouts.actions[b, i, : rollouts.lengths[b, i]].tolist(), 0]:
-                length += (locs[node] - locs[last]).norm().item()
-                last = node
-                if node == 0:
-                    longest, length = max(longest, length), 0.0
-            assert rollouts.rewards[b, i].item() == pytest.approx(-longest, abs=1e-12)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_vehicle_of_the_multi_task_problem_may_be_full(dtype):
-    """Loads in whole numbers say so, whatever their fractions round to."""
-    environment = make("mtvrp", dtype=dtype)
-    instances = environment.instances(2_000, 1)
-    capacity = instances["capacity_original"]
-    whole = (instances["demand_linehaul"] * capacity).round()
-    state, load = instances.clone(), torch.zeros_like(capacity)
-    full = 0
-    for _ in range(6):
-        customers = state["action_mask"].clone()
-        expected = ~state["visited"] & (load + whole <= capacity)
-        assert torch.equal(customers[:, 1:], expected[:, 1:])
-        full += int((expected & (load + whole == capacity))[:, 1:].sum())
-        customers[:, 0] = ~customers[:, 1:].any(1)
-        action = customers.long().argmax(1)
-        load = torch.where(action[:, None] == 0, 0, load + whole.gather(1, action[:, None]))
-        state.set("action", action)
-        state = environment.env.step(state)["next"]
-    assert full > 100
-
-
-def test_the_weight_covered_is_that_of_the_union_of_the_chosen_sets():
-    environment = make("mcp")
-    instances = environment.instances(3, 1)
-    rollouts = environment.rollout(environment.policy(0), instances, 5, seed=2)
-    for b in range(3):
-        sets, weights = instances["membership"][b].long(), instances["weights"][b].tolist()
-        for chosen, reward in zip(rollouts.actions[b], rollouts.rewards[b].tolist(), strict=True):
-            covered = set(sets[chosen].flatten().tolist()) - {0}
-            assert reward == sum(weights[item - 1] for item in covered)
-
-
-def test_coverage_instances_are_those_of_rl4co_and_small_ones_can_be_drawn():
-    from rl4co.envs import get_env
-
-    parameters = {"num_sets": 20, "num_items": 40, "n_sets_to_choose": 5}
-    theirs = get_env("mcp", generator_params=parameters, check_solution=False)
-    ours = make_rl4co("mcp", parameters)
-    torch.manual_seed(3)
-    expected = theirs.reset(batch_size=[30])
-    drawn = draw_instances(ours, 30, 3, torch.float32)
-    assert expected["membership"].shape[-1] == 15
-    for key in ("membership", "weights", "action_mask"):
-        assert torch.equal(drawn[key], expected[key])
-    # One set of the largest size among six is a matter of luck.
-    assert {
-        make("mcp", num_sets=6).instances(1, seed)["membership"].shape for seed in range(8)
-    } == {(1, 6, 15)}
-
-
-@pytest.mark.parametrize("name", ["pdp", "mtsp", "mcp", "flp"])
+@pytest.mark.parametrize("name", ["tsp", "pdp"])
 def test_repaired_policies_are_those_of_rl4co(name):
     """The same weights under the same names, and the same log-probabilities in float32."""
     from rl4co.models.zoo.am.policy import AttentionModelPolicy
@@ -189,30 +97,9 @@ def test_repaired_policies_are_those_of_rl4co(name):
     )
 
 
-@pytest.mark.parametrize("preset", ["all", "single_feat_otw", "cvrp", "vrptw", "ovrpbltw"])
-def test_variants_of_the_multi_task_problem_run(preset):
-    from rl4co.envs.routing.mtvrp.generator import VARIANT_GENERATION_PRESETS
-
-    assert tuple(VARIANT_GENERATION_PRESETS) == get_args(MTVRP_PRESETS)
-    environment = make("mtvrp", num_loc=4, variant_preset=preset)
-    policy, instances = environment.policy(0), environment.instances(5, 1)
-    rollouts = environment.rollout(policy, instances, 3, seed=2)
-    assert (rollouts.rewards < 0).all()
-    found = environment.log_probs(policy, instances, rollouts.actions)
-    assert torch.equal(found, rollouts.log_probs)
-    listed, _ = environment.enumerate(instances[2:3])
-    total = environment.log_probs(policy, instances[2:3], listed.unsqueeze(0)).exp().sum()
-    assert total.item() == pytest.approx(1.0, abs=1e-12)
-    assert instances["open_route"].all() == preset.startswith("o")
-
-
 @every_row
 def test_forced_starts_are_feasible_where_the_row_says_so(row):
-    """For any number of them.
-
-    The others have starts out of reach or beyond the last action. mtsp's may be the depot in RL4CO,
-    never here.
-    """
+    """For any number of them; other rows have starts out of reach or beyond the last action."""
     env = make_rl4co(row.name, parameters_of(row.name))
     instances = draw_instances(env, 100, 3, torch.float32)
     mask = instances["action_mask"]
@@ -222,7 +109,7 @@ def test_forced_starts_are_feasible_where_the_row_says_so(row):
         starts = env.select_start_nodes(instances, n).view(n, len(mask))
         inside = bool((starts < mask.shape[1]).all())
         feasible &= inside and bool(mask.gather(1, starts.T).all())
-    assert row.name == "mtsp" or feasible == ("multistart" in row.supports)
+    assert feasible == ("multistart" in row.supports)
 
 
 @every_row
@@ -246,8 +133,8 @@ def make_env(**generator):
     return Clustered(generator_params=generator, check_solution=False)
 
 
-def make_another(**generator):
-    return get_env("op", generator_params=generator)
+def make_facilities(**generator):
+    return get_env("flp", generator_params=generator | {"to_choose": generator["num_loc"] // 2})
 
 
 def make_nothing(**generator):
@@ -279,15 +166,32 @@ def test_an_environment_of_the_users_own_is_sampled_as_any_other():
     assert not environment.enumerable
     with pytest.raises(LabError, match="optima of an environment of your own are not known"):
         environment.optimum_method(instances, "auto")
-    row = ENVIRONMENTS.get("tsp")
-    assert not row.reward_range({"num_loc": 5, "env": "own_env:make_env"}).bounded
+    row, parameters = ENVIRONMENTS.get("tsp"), {"num_loc": 5, "env": "own_env:make_env"}
+    assert not row.reward_range(parameters).bounded
+    assert row.in_words(parameters) == ""
+
+
+def test_a_users_environment_may_be_of_a_problem_without_a_row():
+    """Its policy has the embeddings of that problem, and each trajectory its own encoding."""
+    environment = make("tsp", num_loc=6, env="own_env:make_facilities")
+    policy, instances = environment.policy(0), environment.instances(3, 0)
+    rollouts = environment.rollout(policy, instances, 4, seed=1)
+    assert rollouts.lengths.eq(3).all()
+    log_probs = environment.log_probs(policy, instances, rollouts.actions)
+    torch.testing.assert_close(log_probs.detach(), rollouts.log_probs)
+    listed = torch.cartesian_prod(*[torch.arange(6)] * 3)
+    distinct = torch.tensor([len(set(row.tolist())) == 3 for row in listed])
+    every = environment.log_probs(policy, instances[:1], listed[distinct].unsqueeze(0))
+    assert every.exp().sum().item() == pytest.approx(1.0, abs=1e-12)
+    forced = make("tsp", num_loc=3, env="own_env:make_facilities").forced_starts()
+    with pytest.raises(LabError, match="leaves nothing to decide"):
+        forced.rollout(policy, forced.instances(3, 1), 2, seed=0)
 
 
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("own_env:make_another", "must make an environment of RL4CO named 'tsp', got one named"),
-        ("own_env:make_nothing", "named 'tsp', got NoneType"),
+        ("own_env:make_nothing", "must make an environment of RL4CO, got NoneType"),
         ("own_env:make_no", "cannot load the env 'own_env:make_no'"),
     ],
 )
