@@ -20,12 +20,14 @@ from comparisons import COMPARISONS
 from records import Golden
 from words import WrongReferenceError, between, given, number, span, word
 
+from maxk_lab.own.log import ADVANTAGES, FORMATS, STEPS, TEXTS
+
 ROOT = Path(__file__).resolve().parents[1]
 FUNCTIONS = (between, given, *COMPARISONS)
 
 
-def environment(golden: Golden, templates: Path) -> jinja2.Environment:
-    """Return what renders the templates: the runs and a few functions are all that they see."""
+def environment(golden: Golden | None, templates: Path) -> jinja2.Environment:
+    """Return what renders the templates: they see the runs, the formats of logs, few functions."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates),
         undefined=jinja2.StrictUndefined,
@@ -36,7 +38,8 @@ def environment(golden: Golden, templates: Path) -> jinja2.Environment:
         extensions=["jinja2.ext.do"],
     )
     made.globals |= {one.__name__: one for one in FUNCTIONS}
-    made.globals["run"] = golden
+    made.globals |= {"run": golden, "formats": FORMATS, "texts": TEXTS}
+    made.globals |= {"steps": STEPS, "advantages": ADVANTAGES}
     made.filters |= {"number": number, "word": word, "span": span}
     return made
 

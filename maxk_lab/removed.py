@@ -31,6 +31,7 @@ OPTIONS: Mapping[str, str] = {
     "run --profile": _PROFILE,
     "plan --profile": _PROFILE,
     "run --detach": _SBATCH,
+    "audit --norm": "an audit takes equal norms; maxk-lab measure reads scores",
     "status --cancel": "scancel ends the jobs of Slurm; Ctrl-C or kill ends any maxk-lab run",
 }
 # A verb of the command line, or a verb with its first word.

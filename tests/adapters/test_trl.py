@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from maxk_lab import audit
 from maxk_lab.adapters import grouped_advantages, grouped_curve
 from maxk_lab.adapters.measuring import Measuring
 from maxk_lab.errors import LabError, LabWarning
@@ -39,7 +40,7 @@ def setting(tmp_path_factory):
     class Setting:
         path = folder
 
-        def make(self, kind, *, rewards=(length,), config=(), **maxk):
+        def make(self, kind, *, rewards=(length,), config=(), rows=rows, **maxk):
             options = {
                 "output_dir": str(tmp_path_factory.mktemp("out")),
                 "num_generations": 8,
@@ -56,13 +57,15 @@ def setting(tmp_path_factory):
                 "save_strategy": "no",
                 "disable_tqdm": True,
             } | dict(config)
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+            tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}"
             return (ours if maxk else trainers)[kind](
                 folder,
                 list(rewards),
                 configs[kind](**options),
                 train_dataset=Dataset.from_list(rows),
                 eval_dataset=Dataset.from_list(rows[:2]),
-                processing_class=AutoTokenizer.from_pretrained(folder),
+                processing_class=tokenizer,
                 **maxk,
             )
 
@@ -146,6 +149,32 @@ def test_advantages_and_curve_of_the_log_are_those_used(setting, kind, pair):
     np.testing.assert_allclose(list(table), curve[groups, 0], rtol=1e-6)
     line = trainer.state.log_history[0]
     assert line["max@4"] == pytest.approx(float(curve.nanmean()), rel=1e-6)
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_an_audit_reads_the_completions_that_trl_writes(setting, chat):
+    def digit(completions, log_extra, **columns):
+        texts = [one[0]["content"] if chat else one for one in completions]
+        log_extra("length", [float(len(text)) for text in texts])
+        return [float(text[:1].isdigit()) for text in texts]
+
+    rows = [{"prompt": f"{a}+{b}="} for a in range(4) for b in range(4)]
+    if chat:
+        rows = [{"prompt": [{"role": "user", "content": row["prompt"]}]} for row in rows]
+    config = {"max_steps": 2, "log_completions": True, "scale_rewards": "none"}
+    trainer = setting.train("grpo", config=config, rewards=[digit], rows=rows, k=2)
+    folder = Path(trainer.args.output_dir, "completions")
+    with pytest.raises(LabError, match="the reward may be digit, length"):
+        audit(folder)
+    log = audit(folder, reward="digit")
+    assert log.reading == (
+        "reward = digit, group = prompt, step = step, advantage = advantage; 32 samples in 4 groups"
+    )
+    assert log.trained == ("maxk centred", 2, "n")
+    curve = log.curve[[step is not None for step in log.curve.step]].set_index(["step", "k"]).value
+    for line in trainer.state.log_history[:2]:
+        for k in (1, 2, 4):
+            assert curve[line["step"], k] == pytest.approx(line[f"max@{k}"], rel=1e-6)
 
 
 def test_a_baseline_that_weighs_by_length_gets_trl_s(setting):

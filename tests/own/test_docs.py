@@ -1,10 +1,11 @@
-"""docs/your_own.md does what it says: its Python, its commands, its sweep."""
+"""docs/your_own.md does what it says: Python, commands, sweep; docs/files.md is current."""
 
 import re
 import shutil
 import sys
 from pathlib import Path
 
+import fill
 import pytest
 from typer.testing import CliRunner
 
@@ -38,6 +39,11 @@ def test_python(folder):
     assert len(examples) == 3
     for example in examples:
         exec(compile(example, "your_own.md", "exec"), {})
+
+
+def test_the_page_of_files_is_that_of_the_formats_that_are_read():
+    template = fill.environment(None, ROOT / "docs/templates").get_template("files.md")
+    assert template.render() == (ROOT / "docs/files.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

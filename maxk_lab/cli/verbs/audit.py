@@ -23,10 +23,10 @@ _STEPS = 6
 def main(
     log: Annotated[
         list[Path],
-        typer.Argument(metavar="LOG...", help="JSON lines, CSV or Parquet; or a folder of them."),
+        typer.Argument(metavar="LOG...", help="JSON, CSV or Parquet files; or folders of them."),
     ],
     reward: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The reward of a sample.")
+        str | None, typer.Option(metavar="COLUMN", help="The reward of a sample; A+B adds two.")
     ] = None,
     group: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="What samples of one prompt share.")
@@ -35,20 +35,20 @@ def main(
     advantage: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="What a sample was trained with.")
     ] = None,
-    norm: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The squared norm of its score.")
-    ] = None,
     k: Annotated[
-        list[int] | None, typer.Option("--k", "-k", min=1, help="A K to tell of. Repeatable.")
+        list[int] | None, typer.Option("--k", "-k", min=1, help="A K of the curve. Repeatable.")
     ] = None,
     json: options.Json = False,
 ) -> None:
     """Audit the rewards that a training has logged: which K and baseline they call for.
 
-    TRL's logs of completions and verl's dumps of rollouts are read as they are. Of other logs the
-    options name the columns. Told are the unbiased Max@K curve (pass@K where all rewards are 0 or
-    1) by step and in all, with intervals over prompts; how many groups have a signal for each
-    baseline and K; how much noise each has; and which method the logged advantages are.
+    Logs of TRL, ms-swift and verl, and results of human-eval, evalplus and inspect_ai are read as
+    they are (docs/files.md). The options name the columns of any other log. The first line says
+    how the columns were understood.
+
+    Prints the unbiased Max@K curve (pass@K if all rewards are 0 or 1) by step and in all, the
+    share of groups with a signal and the noise of each baseline and K, and which method the logged
+    advantages are.
 
     \b
     [bold]maxk-lab audit completions.jsonl[/bold]
@@ -56,9 +56,7 @@ def main(
     """
     from maxk_lab.own.audit import audit
 
-    found = audit(
-        *log, reward=reward, group=group, step=step, advantage=advantage, norm=norm, ks=k or ()
-    )
+    found = audit(*log, reward=reward, group=group, step=step, advantage=advantage, ks=k or ())
     if json:
         tables = {name: getattr(found, name).to_dict("records") for name in ("curve", "rows")}
         emit_json(asdict(found) | tables)
@@ -66,47 +64,53 @@ def main(
     show(found)
 
 
-def show(found: Audit) -> None:
+def show(audit: Audit) -> None:
     """Print an audit."""
-    low, high = found.sizes
-    size = f"{low}" if low == high else f"{low} to {high}"
-    steps = f", {found.steps:,} steps" if found.steps else ""
-    tell(f"{found.samples:,} samples in {found.groups:,} groups of {size}{steps}")
-    told = [f"{found.constant:.0%} of the groups have equal rewards"]
-    told += [f"{found.missing:,} samples have no reward"] if found.missing else []
-    told += [f"{found.damaged:,} lines could not be read"] if found.damaged else []
-    tell("; ".join(told))
-    value = "pass@K" if found.binary else "Max@K"
+    from maxk_lab.own.audit import range_of
+
+    tell(audit.reading)
+    in_steps = f", {audit.steps:,} step{'s' * (audit.steps > 1)}" if audit.steps else ""
+    tell(f"groups of {range_of(audit.sizes)}{in_steps}; {audit.constant:.0%} have equal rewards")
     tell("")
+    value = "pass@K" if audit.binary else "Max@K"
     tell(f"{value}, with 95 % intervals over prompts", bold=True)
-    curve, rows = found.curve, found.rows
-    logged = [step for step in dict.fromkeys(curve.step) if step != -1] or [-1]
-    some = {logged[round(at * (len(logged) - 1) / (_STEPS - 1))] for at in range(_STEPS)}
-    curve = curve[curve.step.isin(some | {-1})].sort_values("step", kind="stable")
-    points = zip(curve.value, curve.low, curve.high, strict=True)
-    texts = [_told(*point) for point in points]
-    labels = ["all" if step == -1 else step for step in curve.step]
-    _print_by_k(curve.assign(step=labels), "step", texts)
+    curve = audit.curve
+    steps = [step for step in dict.fromkeys(curve.step) if step is not None]
+    last = max(len(steps) - 1, 0)
+    shown = {None} | {steps[round(i * last / (_STEPS - 1))] for i in range(_STEPS) if steps}
+    curve = curve[[step in shown for step in curve.step]]
+    ends = zip(curve.value, curve.low, curve.high, strict=True)
+    _print_by_k(curve, "step", [_interval(*each) for each in ends])
+    for note in audit.notes:
+        tell(note)
     tell("")
-    norms = "taken to be equal" if found.equal_norms else "as logged"
-    tell(f"Groups with a signal, and noise over the lowest (score norms {norms})", bold=True)
+    tell("Groups with a signal, and noise over the lowest (equal score norms)", bold=True)
+    rows = audit.rows
     shares = zip(rows.signal, rows.relative, strict=True)
-    _print_by_k(rows, "baseline", [f"{signal:.0%}  {noise:.3g} x" for signal, noise in shares])
+    _print_by_k(rows, "baseline", [f"{share:.0%}  {_times(noise)}" for share, noise in shares])
     tell("")
-    if found.trained is not None:
-        row, k, factor = found.trained
+    if audit.trained is not None:
+        row, k, factor = audit.trained
         times = "" if factor == "1" else f", times {factor}"
         tell(f"Trained with: {row} at K = {k}{times}")
-    tell(f"Take: {found.advice}")
+    tell(f"Take: {audit.advice}")
 
 
 def _print_by_k(frame: pd.DataFrame, by: str, texts: list[str]) -> None:
     """Print a text of each line in a table with a column for every K."""
-    table = frame.assign(text=texts).pivot(index=by, columns="k", values="text").fillna("")
-    rows = ([name, *table.loc[name]] for name in dict.fromkeys(frame[by]))
-    print_table([by, *(f"K = {k}" for k in table)], rows)
+    cells = dict(zip(zip(frame[by], frame.k, strict=True), texts, strict=True))
+    ks = sorted({*frame.k})
+    rows = (
+        ["all" if name is None else f"{name}", *(cells.get((name, k), "") for k in ks)]
+        for name in dict.fromkeys(frame[by])
+    )
+    print_table([by, *(f"K = {k}" for k in ks)], rows)
 
 
-def _told(value: float, low: float, high: float) -> str:
+def _interval(value: float, low: float, high: float) -> str:
     ends = "—" if low != low else f"{low:.3f}, {high:.3f}"
     return f"{value:.3f} [{ends}]"
+
+
+def _times(ratio: float) -> str:
+    return "—" if ratio != ratio else f"{ratio:.3g} x"

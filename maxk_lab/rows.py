@@ -1,0 +1,189 @@
+"""Rows of a file of any form: JSON lines, JSON, CSV and Parquet, compressed or not."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+from maxk_lab.errors import LabError, first_line, shown
+
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
+Row = dict[str, Any]
+Places = Iterator[tuple[str, Row | None]]
+# Keys under which a JSON document may list its rows.
+_LISTS = ("samples", "data", "rows", "records", "results")
+_REWARD = re.compile("rewards?|scores?|.*_reward|passed|correct|is_correct")
+_UNREADABLE = (OSError, ValueError, OverflowError, EOFError, RecursionError, zlib.error, csv.Error)
+
+
+def files_in(path: Path) -> list[Path]:
+    """Return a file, or the files of a folder that may hold rows, by the numbers in their names."""
+    if not path.exists():
+        raise LabError(f"there is no file {path.absolute()}")
+    if not path.is_dir():
+        return [path]
+    files = [file for file in path.iterdir() if _suffix(file) and not file.name.startswith(".")]
+    if not files:
+        folders = ", ".join(sorted(each.name for each in path.iterdir() if each.is_dir()))
+        inside = f"; it has the folders {folders}" if folders else ""
+        raise LabError(f"{path} has no {', '.join(SUFFIXES)} file{inside}")
+    return sorted(files, key=lambda file: natural(file.name))
+
+
+def natural(text: str) -> list[Any]:
+    """Return a sort key by which 9 comes before 10."""
+    parts = re.split("([0-9]{1,18})", text)
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)]
+
+
+def read_rows(path: Path) -> Places:
+    """Yield (place, row) for every row of a file; the row is None where it cannot be read.
+
+    The content decides on the form. Raises `LabError` for a file of no such form.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+        if start == b"PAR1":
+            yield from _parquet(path)
+        elif start[:2] == b"PK":
+            advice = "inspect log convert --to json for inspect_ai; Excel can save as CSV"
+            raise LabError(f"{path} is an archive, turn it into JSON or CSV: {advice}")
+        else:
+            with _opened(path, start) as text:
+                yield from _texts(path, text)
+    except _UNREADABLE as error:
+        raise LabError(f"cannot read {path}: {first_line(error)}") from None
+
+
+@contextmanager
+def _opened(path: Path, start: bytes) -> Iterator[IO[str]]:
+    """Open a text file, compressed or not, in the encoding of its byte order mark."""
+    opened: Any = gzip.open if start[:2] == b"\x1f\x8b" else open
+    with opened(path, "rb") as file:
+        mark = file.read(2)
+    encoding = "utf-16" if mark in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    with opened(path, "rt", encoding=encoding, errors="surrogateescape", newline="") as text:
+        yield text
+
+
+def _texts(path: Path, text: IO[str]) -> Places:
+    start = text.read(2**16)
+    text.seek(0)
+    if "\0" in start:
+        raise LabError(f"{path} is not JSON, CSV or Parquet")
+    is_json = start.lstrip()[:1] in ("{", "[") or _suffix(path) in SUFFIXES[:3]
+    return _json(text) if is_json else _csv(path, text)
+
+
+def _json(text: IO[str]) -> Places:
+    """Yield the rows of JSON lines, or of one JSON document over several lines."""
+    first = next((line for line in text if line.strip()), "")
+    text.seek(0)
+    if _parsed(first) is None and (document := _parsed(text.read())) is not None:
+        yield from _expanded("row", document)
+        return
+    text.seek(0)
+    for number, line in enumerate(text, start=1):
+        if line.strip():
+            yield from _expanded(f"line {number}", _parsed(line))
+
+
+def _parsed(text: str) -> Any:
+    """Return a JSON object or list; None for any other text."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict | list) else None
+
+
+def _csv(path: Path, text: IO[str]) -> Places:
+    """Yield the rows of a table; the header decides on the separator."""
+    header = re.sub('"[^"]*"', "", next(text, ""))
+    text.seek(0)
+    csv.field_size_limit(2**31 - 1)
+    table = csv.reader(text, delimiter=max(",;\t|", key=header.count), strict=True)
+    names = next(table, [])
+    for name in names:
+        if names.count(name) > 1:
+            raise LabError(f"{path} has two columns {shown(name)}")
+    for fields in table:
+        row = {name: field or None for name, field in zip(names, fields, strict=False)}
+        if fields:
+            yield f"line {table.line_num}", None if any(fields[len(names) :]) else row
+
+
+def _parquet(path: Path) -> Places:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        extra = "the optional extra: pip install 'maxk-lab[parquet]'"
+        raise LabError(f"reading {path} needs {extra}") from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            rows = chain.from_iterable(batch.to_pylist() for batch in file.iter_batches(10_000))
+            for number, row in enumerate(rows, start=1):
+                yield f"row {number}", row
+    except ArrowException as error:
+        raise LabError(f"cannot read {path}: {first_line(error)}") from None
+
+
+def _expanded(place: str, document: Any) -> Places:
+    """Yield the rows of a JSON value: a row, a list of rows, or a document that holds a table."""
+    if isinstance(document, list):
+        for number, row in enumerate(document, start=1):
+            yield from _expanded(f"{place} {number}", row if isinstance(row, dict) else None)
+        return
+    rows = [None] if document is None else _table(document)
+    for number, row in enumerate(rows, start=1):
+        inside = place if len(rows) == 1 else f"{place}, sample {number}"
+        yield inside, row if isinstance(row, dict) else None
+
+
+def _table(document: Row) -> list[Any]:
+    """Return the rows of a JSON object: of a table, of a step, of a prompt, or itself."""
+    names, data, tasks = (document.get(key) for key in ("columns", "data", "eval"))
+    if isinstance(names, list) and isinstance(data, list):  # W&B, and pandas
+        return [dict(zip(map(str, names), row, strict=False)) for row in data if _is_list(row)]
+    columns, is_row = list(document.values()), any(map(_REWARD.fullmatch, document))
+    if not is_row and isinstance(tasks, dict) and tasks and all(map(_is_list, tasks.values())):
+        return [row for rows in tasks.values() for row in rows]  # evalplus
+    if not is_row and (listed := [document[key] for key in _LISTS if _is_list(document.get(key))]):
+        return list(listed[0])
+    are_dicts = len(columns) > 1 and all(isinstance(column, dict) for column in columns)
+    if are_dicts and all(column.keys() == columns[0].keys() for column in columns):  # pandas
+        if not is_row:
+            return columns
+        return [{name: document[name][row] for name in document} for row in columns[0]]
+    lists = {name: column for name, column in document.items() if _is_list(column)}
+    rewards = [column for name, column in document.items() if _REWARD.fullmatch(name)]
+    if len(lists) == len(columns) > 1:  # a step of ms-swift
+        length = len(columns[0])
+    elif rewards and all(map(_is_list, rewards)):  # a prompt with the rewards of its samples
+        length = len(rewards[0])
+    else:
+        return [document]
+    scalars = {name: value for name, value in document.items() if name not in lists}
+    lists = {name: column for name, column in lists.items() if len(column) == length}
+    rows = zip(*lists.values(), strict=True)
+    return [scalars | dict(zip(lists, row, strict=True)) for row in rows]
+
+
+def _is_list(value: Any) -> bool:
+    """Return whether a value is a list, and no conversation."""
+    is_chat = isinstance(value, list) and any(isinstance(x, dict) and "role" in x for x in value)
+    return isinstance(value, list) and not is_chat
+
+
+def _suffix(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz")
+    return next((suffix for suffix in SUFFIXES if name.endswith(suffix)), "")
