@@ -42,7 +42,7 @@ from maxk_lab.execution.execute import execute
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.sweep_file.load import load_spec
 plan = make_plan(load_spec(sys.argv[1]))
-execute(plan, RunDirectory(sys.argv[2]), on_event=Display(plan), measure="timing:repeated")
+execute(plan, RunDirectory(sys.argv[2]), on_event=Display(), measure="timing:repeated")
 """
 
 

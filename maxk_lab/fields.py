@@ -38,7 +38,10 @@ def distinct(values: tuple[Item, ...]) -> tuple[Item, ...]:
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 WholeNumber = Annotated[int, Field(ge=0, le=MOST)]
 AtLeastOne = Annotated[int, Field(ge=1, le=MOST)]
-AtLeastTwo = Annotated[int, Field(ge=2, le=MOST)]
+# Counts of samples, instances or groups that are in memory at once; no machine holds more.
+MOST_IN_MEMORY = 10**7
+Samples = Annotated[int, Field(ge=1, le=MOST_IN_MEMORY)]
+TwoSamples = Annotated[int, Field(ge=2, le=MOST_IN_MEMORY)]
 # An n or a K: estimators work with as many numbers as there are samples in a group.
 GroupSize = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 Finite = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]

@@ -32,6 +32,7 @@ OPTIONS: Mapping[str, str] = {
     "plan --profile": _PROFILE,
     "run --detach": _SBATCH,
     "audit --norm": "an audit takes equal norms; maxk-lab measure reads scores",
+    "plan --jobs": "plan estimates the time of one worker; divide it by the number of workers",
     "status --cancel": "scancel ends the jobs of Slurm; Ctrl-C or kill ends any maxk-lab run",
 }
 # A verb of the command line, or a verb with its first word.

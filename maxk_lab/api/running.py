@@ -118,7 +118,7 @@ def run(
     )
     select(plan, only, option="only")
     shown: Any = nullcontext(progress if callable(progress) else lambda name, payload: None)
-    with Display(plan) if progress is True else shown as on_event:
+    with Display() if progress is True else shown as on_event:
         outcome = execute(
             plan,
             directory,

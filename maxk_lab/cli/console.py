@@ -117,7 +117,7 @@ def duration(seconds: float) -> str:
 
 
 def estimate(seconds: float) -> str:
-    """Return seconds that are guessed: a minute is as fine as a guess can be."""
+    """Return estimated seconds, rounded to minutes."""
     minutes = round(seconds / 60)
     if seconds < 60:
         return "less than a minute"

@@ -27,8 +27,6 @@ from maxk_lab.tracking.live import Live
 
 # Plain lines: at most one about a unit's phase in this many seconds.
 QUIET_SECONDS = 5.0
-# No time is told before this share of the work is done: the first guesses are wild.
-LEAST_SHARE = 0.02
 # What an error tells of a sample are texts and numbers; paths of functions are the same in all.
 _OF_SAMPLES = re.compile(r"""('[\w.]+:\w+')|'[^']*'|"[^"]*"|\d[\w.]*""")
 Event = Mapping[str, Any]
@@ -55,7 +53,7 @@ def execute_plan(
             warn(note)
 
     try:
-        with _terminate_as_interrupt(), Display(plan) as display:
+        with _terminate_as_interrupt(), Display() as display:
             return execute(plan, directory, on_event=on_event, **settings)
     except KeyboardInterrupt:
         say(f"Interrupted; every finished cell is kept. Continue with:\n{resume}")
@@ -84,13 +82,13 @@ def _terminate_as_interrupt() -> Iterator[None]:
 
 
 class Display:
-    """The progress of a run, in units of work rather than cells, shown as its events come in.
+    """The progress of a run by its cells, shown as its events come in.
 
     Lines that are printed meanwhile, through stderr, stay above the bar.
     """
 
-    def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
-        self._plan, self._clock, self._said = plan, clock, clock()
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._printed = clock, clock()
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
@@ -100,15 +98,11 @@ class Display:
             transient=True,
             disable=not sys.stderr.isatty(),
         )
-        self._task = self._bar.add_task("", total=1.0, current="starting the workers")
-        # The work of each unit by its phases, and what is done of it; then that of all.
-        self._work: dict[str, Mapping[str, float]] = {}
-        self._done: dict[str, float] = {}
-        self._total = self._worked = 0.0
-        # When the first unit began: starting the workers is not timed.
+        self._task = self._bar.add_task("", total=None, current="starting the workers")
+        # When the first unit began: the start of the workers is not timed.
         self._begun: float | None = None
-        self._cells = self._finished = 0
-        # The cells that failed alike, whatever the samples were: the first of them is told.
+        self._cells = self._finished = self._units = self._measured = 0
+        # Cells by their error without sample values; only the first cell of an error is printed.
         self._errors: dict[str, list[str]] = {}
 
     def __enter__(self) -> Self:
@@ -130,42 +124,42 @@ class Display:
             warn(line)
         if not self._bar.disable:
             current = current or self._bar.tasks[0].fields["current"]
-            line, share = self.line(), self.share
-            self._bar.update(self._task, description=line, completed=share, current=current)
+            total, completed = self._cells, self._finished
+            self._bar.update(
+                self._task,
+                total=total,
+                completed=completed,
+                description=self.line(),
+                current=current,
+            )
         elif due:
             say(f"{self.line()}; {current}")
-            self._said = self._clock()
+            self._printed = self._clock()
 
     def line(self) -> str:
-        """Return the cells that are done and failed, and the time left."""
-        failed, share = sum(map(len, self._errors.values())), self.share
-        line = f"{self._finished}/{self._cells} cells{f', {failed} failed' if failed else ''}"
-        if self._begun is None or not LEAST_SHARE <= share < 1.0:
-            return line
-        left = (self._clock() - self._begun) * (1.0 - share) / share
-        return f"{line}, {estimate(left)} left"
+        """Return the counts of done and failed cells, and the time left.
 
-    @property
-    def share(self) -> float:
-        """The share of the work that is done, in [0, 1]."""
-        # Of many small parts the sum may lack a rounding of the whole.
-        return min(1.0, round(self._worked / self._total, 9)) if self._total else 0.0
+        Each remaining unit takes the mean time of the units measured so far.
+        """
+        failed, remaining = sum(map(len, self._errors.values())), self._units - self._measured
+        line = f"{self._finished}/{self._cells} cells{f', {failed} failed' if failed else ''}"
+        if self._begun is None or not self._measured or not remaining:
+            return line
+        mean = (self._clock() - self._begun) / self._measured
+        return f"{line}, {estimate(mean * remaining)} left"
 
     def _count(self, name: str, event: Event) -> None:
-        """Take note of the cells that an event tells of."""
+        """Count the cells and units of an event."""
         match name:
             case "run_started":
-                cells = set(event["cell_ids"])
-                self._cells = len(cells)
-                for unit in self._plan.units:
-                    if not cells.isdisjoint(cell.id for cell in unit.cells):
-                        self._work[unit.label] = unit.work()
-                self._total = sum(sum(work.values()) for work in self._work.values())
+                self._cells, self._units = len(event["cell_ids"]), event["units"]
             case "reused":
                 count = f"{len(event['cell_ids'])} of {event['cells']} cells"
                 say(f"{count} reused from run {event['run']}{event['measured']}")
             case "unit_started" if self._begun is None:
                 self._begun = self._clock()
+            case "unit_finished":
+                self._measured += 1
             case "cell_done":
                 self._finished += 1
             case "cell_failed":
@@ -180,23 +174,14 @@ class Display:
         """Return what is going on, if an event says so, and whether it is due without a bar."""
         match name:
             case "progress":
-                unit, phase, work = event["unit"], event["phase"], self._work[event["unit"]]
+                phase = "warm-up" if event["phase"] == "warmup" else event["phase"]
                 done = event.get("step", event.get("done", 0))
-                of = event.get("steps", event.get("of", 1))
-                before = list(work).index(phase) if phase in work else len(work)
-                # All of the earlier phases is done; cells are measured when all that counts is.
-                share = work.get(phase, 0.0) * done / max(of, 1)
-                self._advance(unit, sum([*work.values()][:before]) + share)
-                current = f"{unit}: {'warm-up' if phase == 'warmup' else phase} {done}/{of}"
-                return current, self._clock() - self._said >= QUIET_SECONDS
+                total = event.get("steps", event.get("of", 1))
+                due = self._clock() - self._printed >= QUIET_SECONDS
+                return f"{event['unit']}: {phase} {done}/{total}", due
             case "unit_finished":
-                self._advance(event["unit"], sum(self._work[event["unit"]].values()))
                 return f"finished {event['unit']}", True
         return "", False
-
-    def _advance(self, unit: str, done: float) -> None:
-        self._worked += done - self._done.get(unit, 0.0)
-        self._done[unit] = done
 
 
 def notes(name: str, event: Event) -> list[str]:

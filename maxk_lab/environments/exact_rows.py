@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.functions import FunctionRow, ScoredRow, listed, load_function
-from maxk_lab.environments.rows import EnvironmentRow, Footprint
+from maxk_lab.environments.rows import MOST_ARMS, MOST_COORDINATES, EnvironmentRow
 from maxk_lab.errors import LabError, shown
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
 from maxk_lab.settings import Settings, number, setting
@@ -38,7 +38,7 @@ REWARD_TABLES = {
 class BanditSettings(Settings):
     """The settings of a bandit."""
 
-    arms: int = number(10, "number of arms", low=2)
+    arms: int = number(10, "number of arms", low=2, high=MOST_ARMS)
     reward_shift: float = number(0.0, "constant added to every reward")
     rewards: Literal["gaussian", "linear", "exponential", "binary"] = setting(
         "gaussian",
@@ -50,16 +50,6 @@ class BanditSettings(Settings):
 @dataclass(frozen=True, kw_only=True)
 class BanditRow(EnvironmentRow):
     """A bandit: one decision without a network, whatever the number of arms."""
-
-    def decisions(self, parameters: Mapping[str, Any]) -> float:
-        return 0.05
-
-    def footprint(self, settings: Mapping[str, Any]) -> Footprint:
-        # A table in float64, and the probabilities of all arms for every trajectory.
-        table = 8.0 * settings["arms"]
-        return Footprint(
-            instance=table, sampled=table, taught=table, policy=table, different=settings["arms"]
-        )
 
     def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
         table = parameters.get("rewards", "gaussian")
@@ -183,7 +173,7 @@ def _inside(x: Tensor) -> Tensor:
 class GaussianSettings(Settings):
     """The settings of draws from a Gaussian."""
 
-    dim: int = number(1, "number of coordinates", low=1)
+    dim: int = number(1, "number of coordinates", low=1, high=MOST_COORDINATES)
     reward: str = setting(
         "square_on_unit",
         "a name (see: maxk-lab list gaussian_rewards) or a dotted path package.module:name of a "
@@ -200,14 +190,6 @@ class GaussianRow(ScoredRow):
 
     def integrable(self, parameters: Mapping[str, Any]) -> bool:
         return bool(parameters["dim"] == 1)
-
-    def decisions(self, parameters: Mapping[str, Any]) -> float:
-        return 0.05
-
-    def footprint(self, settings: Mapping[str, Any]) -> Footprint:
-        # A draw and its noise, in float64.
-        draw = 8.0 * settings["dim"]
-        return Footprint(sampled=2 * draw, taught=2 * draw, policy=draw)
 
     def refuses_weight(self, kind: str) -> str | None:
         return "a Gaussian policy has no logits" if kind == "logit_proxy" else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
@@ -14,21 +13,8 @@ from maxk_lab.policies.catalogue import POLICIES, PolicyRow
 from maxk_lab.ranges import ANYWHERE, SHARES, Range
 from maxk_lab.settings import Settings
 
-
-@dataclass(frozen=True)
-class Footprint:
-    """Bytes that are in memory at once, each counted low: nothing that fits is to be refused.
-
-    They are those of an `instance`, of a trajectory while it is `sampled`, of one that is `taught`,
-    kept for a backward pass, and of the parameters of the `policy`. There are `different`
-    trajectories.
-    """
-
-    instance: float = 0
-    sampled: float = 0
-    taught: float = 0
-    policy: float = 0
-    different: float = math.inf
+# The most nodes, tokens, arms or coordinates of an instance: no machine holds a larger instance.
+MOST_NODES, MOST_TOKENS, MOST_ARMS, MOST_COORDINATES = 10**5, 10**6, 10**6, 10**7
 
 
 @dataclass(frozen=True)
@@ -105,14 +91,6 @@ class EnvironmentRow(Row):
         """Whether J_K and its gradient are known exactly although trajectories cannot be listed."""
         return False
 
-    def decisions(self, parameters: Mapping[str, Any]) -> float:
-        """The cost of a trajectory in decisions of a small attention model, for times to expect."""
-        return float(parameters[self.size_parameter])
-
-    def footprint(self, settings: Mapping[str, Any]) -> Footprint:
-        """The memory that it takes with its policy, by the parameters of both; 0: not known."""
-        return Footprint()
-
     def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
         """Why the rewards are not all 0 or 1; None if they are, or if only the run can tell."""
         return f"those of {self.name} are {self.reward}" if self.graded else None
@@ -180,44 +158,3 @@ class EnvironmentRow(Row):
         """Why these parameters, or those of the policy, cannot be run together, or None."""
         of_policy = self.policy_row(policy).refusal(policy)
         return "; ".join(filter(None, (*self.problems(parameters), of_policy))) or None
-
-
-def attention_footprint(settings: Mapping[str, Any], nodes: float, decisions: float) -> Footprint:
-    """The memory of the attention model where it chooses among so many nodes, so many times.
-
-    A decision has the attention of every head to every node, and logits, log-probabilities and
-    probabilities of them; those of a trajectory that is taught are all kept. An instance has
-    coordinates, and the keys, values and logit keys of every node.
-    """
-    width, size = settings["embed_dim"], _bytes_of_a_number(settings)
-    decision = size * (nodes * (settings["num_heads"] + 3) + width)
-    layer = 4 * width**2 + 2 * width * settings["feedforward_hidden"]
-    return Footprint(
-        instance=size * nodes * (2 + 3 * width),
-        sampled=decision,
-        taught=decisions * decision,
-        policy=size * settings["num_encoder_layers"] * layer,
-    )
-
-
-def transformer_footprint(settings: Mapping[str, Any], length: float) -> Footprint:
-    """The memory of the small transformer on rows of this length, read whole by teacher forcing.
-
-    Every head has a square of attention, of which a backward pass needs that of all layers.
-    """
-    width, layers, size = (
-        settings["embed_dim"],
-        settings["num_layers"],
-        _bytes_of_a_number(settings),
-    )
-    square = settings["num_heads"] * length**2
-    return Footprint(
-        instance=size * length,
-        sampled=size * (2 * square + 4 * width * length),
-        taught=size * layers * (square + 12 * width * length),
-        policy=size * (layers * 12 * width**2 + length * width),
-    )
-
-
-def _bytes_of_a_number(settings: Mapping[str, Any]) -> int:
-    return 8 if settings.get("dtype") == "float64" else 4

@@ -193,7 +193,6 @@ def tasks_of(
             key=key,
             label=unit.label,
             shares=unit.shares,
-            work=sum(unit.work().values()),
             unit=data,
             cells=cells,
             root=str(run.root.absolute()),

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal, get_args
 
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.planning.cells import Unit
-from maxk_lab.planning.needs import guessed_seconds
 from maxk_lab.planning.plan import Plan, make_plan
 
 if TYPE_CHECKING:
     from maxk_lab.execution.leases import DriverInfo
 
 State = Literal["done", "failed", "missing"]
-Kind = tuple[str, int | None]
 CellState = Literal["done", "failed", "running", "waiting"]
 
 
@@ -35,29 +32,17 @@ def to_measure(states: Mapping[str, State], *, force: bool, retry_failed: bool) 
     return {cell_id for cell_id, state in states.items() if force or state not in keep}
 
 
-def seconds_of_units(
-    plan: Plan, run: RunDirectory, state: Mapping[str, str]
-) -> tuple[dict[str, float], bool]:
-    """Return the seconds of every unit with a missing cell, and whether any unit has been timed.
+def seconds_left(plan: Plan, run: RunDirectory, states: Mapping[str, State]) -> float | None:
+    """Return the seconds that one worker needs for the units with a missing cell.
 
-    Cells of a unit share the work that dominates: it counts as a whole one, at the mean time of the
-    units of its study and stage, or of all where these have none. Where nothing has been timed, it
-    is a guess from its work and its cells.
+    Each unit counts with the mean time of the measured units; None if no unit is measured.
     """
-    seconds = {head.id: head.seconds for head in run.heads.values() if head.status == "done"}
-    spent: dict[Kind, list[float]] = defaultdict(list)
-    missing: list[tuple[Unit, int]] = []
-    for unit in plan.units:
-        if times := [seconds[cell.id] for cell in unit.cells if cell.id in seconds]:
-            spent[unit.study, unit.stage].append(sum(times))
-        if count := sum(state[cell.id] == "missing" for cell in unit.cells):
-            missing.append((unit, count))
-    if not spent:
-        guesses = (guessed_seconds(sum(one.work().values()), count) for one, count in missing)
-        return dict(zip((one.id for one, _ in missing), guesses, strict=True)), False
-    means = {kind: fmean(times) for kind, times in spent.items()}
-    overall = fmean(value for values in spent.values() for value in values)
-    return {one.id: means.get((one.study, one.stage), overall) for one, _ in missing}, True
+    heads = run.heads.values()
+    seconds = {head.id: head.seconds for head in heads if head.status == "done"}
+    times = [[seconds[cell.id] for cell in unit.cells if cell.id in seconds] for unit in plan.units]
+    measured = [sum(cells) for cells in times if cells]
+    missing = sum(any(states[cell.id] == "missing" for cell in unit.cells) for unit in plan.units)
+    return missing * fmean(measured) if measured else None
 
 
 @dataclass(frozen=True)

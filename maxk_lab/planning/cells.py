@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.rows import Footprint
-from maxk_lab.errors import LabError
 from maxk_lab.planning.content import named_content, named_on_axes
 from maxk_lab.planning.identity import (
     IDENTITY_VERSION,
@@ -20,7 +17,6 @@ from maxk_lab.planning.identity import (
     with_removed_defaults,
     without_paths,
 )
-from maxk_lab.planning.needs import Need, short_of_memory
 from maxk_lab.sweep_file.studies import GRID_AXES
 
 # Keys of a cell as JSON that are no part of its meaning.
@@ -30,7 +26,7 @@ Point = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Unit(ABC):
+class Unit:
     """Cells that share their samples and run in one worker; every kind of study has its own.
 
     `stage` counts the steps of training before anything is measured, None in kinds without stages.
@@ -70,10 +66,6 @@ class Unit(ABC):
         """Whether it can use a CUDA device."""
         return False
 
-    @abstractmethod
-    def work(self) -> dict[str, float]:
-        """Return the work of the phases in their order, in units of a trajectory's decision."""
-
     @property
     def id(self) -> str:
         """The id of the unit: the least of those of its cells, which no other unit has."""
@@ -100,14 +92,8 @@ class Unit(ABC):
         """All that tells one cell of the unit from others, but for its grid point."""
         return {"identity_version": IDENTITY_VERSION, "study": self.study, **self.meaning()}
 
-    def memory(self) -> Sequence[Need]:
-        """Return what it has in memory at once, each alone and counted low."""
-        return ()
-
     def check_machine(self) -> None:
-        """Raise `LabError` where this machine lacks what the unit asks for."""
-        if (sentence := short_of_memory([self])) is not None:
-            raise LabError(sentence)
+        """Raise `LabError` if this machine lacks a device that the unit needs."""
 
     def with_points(self, points: Iterable[Point]) -> Self:
         """Return the unit with a cell for each of these grid points."""
@@ -117,31 +103,6 @@ class Unit(ABC):
         """Return the unit with the content of what the sweep names."""
         bare = replace(self, content=content, cells=())
         return replace(bare, cells=tuple(replace(cell, unit=bare) for cell in self.cells))
-
-    @property
-    def sizes(self) -> dict[str, float]:
-        """The sizes of its environment and policy, by their names in a sweep file.
-
-        They are the whole numbers among their parameters.
-        """
-        blocks = {"environment": self.environment, "policy": self.policy}
-        return {
-            f"{block}.{name}": float(value)
-            for block, parameters in blocks.items()
-            for name, value in parameters.items()
-            if type(value) is int
-        }
-
-    @property
-    def footprint(self) -> Footprint:
-        """The memory of its environment and policy, as far as their sizes tell."""
-        row = ENVIRONMENTS.get(self.environment["name"])
-        return row.footprint({**self.environment, **self.policy})
-
-    @property
-    def decisions(self) -> float:
-        """Decisions per trajectory, as far as the environment's size tells."""
-        return ENVIRONMENTS.get(self.environment["name"]).decisions(self.environment)
 
     @property
     def place(self) -> str:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # The widest head that RL4CO's kernels take.
 WIDEST_HEAD = 128
-# More are no network that anything is learnt by.
-MOST_LAYERS = 1000
+# No machine holds a wider layer, and no policy learns with more layers.
+WIDEST, MOST_LAYERS = 2**16, 1000
 # The setting that names the folder of a language model.
 PRETRAINED_FOLDER = "pretrained"
 Dtype = Literal["float32", "float64"]
@@ -100,10 +100,10 @@ def _dtype(default: str = "float32", of: str = "policy") -> Any:
 class AttentionSettings(Settings):
     """The settings of the attention model."""
 
-    embed_dim: int = number(64, "width of the attention model", low=8)
+    embed_dim: int = number(64, "width of the attention model", low=8, high=WIDEST)
     num_encoder_layers: int = number(2, low=1, high=MOST_LAYERS)
     num_heads: int = number(8, "embed_dim / num_heads must be a multiple of 8", low=1)
-    feedforward_hidden: int = number(128, low=1)
+    feedforward_hidden: int = number(128, low=1, high=WIDEST)
     dtype: Dtype = _dtype()
 
 
@@ -133,7 +133,9 @@ class GaussianSettings(Settings):
 class TransformerSettings(Settings):
     """The settings of the causal transformer."""
 
-    embed_dim: int = number(32, "width of the transformer, a multiple of num_heads", low=2)
+    embed_dim: int = number(
+        32, "width of the transformer, a multiple of num_heads", low=2, high=WIDEST
+    )
     num_layers: int = number(2, low=1, high=MOST_LAYERS)
     num_heads: int = number(4, low=1)
     init_std: float = number(0.1, "standard deviation of the initial weights", low=0.0)

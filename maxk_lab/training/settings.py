@@ -17,14 +17,16 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.estimators.method import Method
 from maxk_lab.fields import (
+    MOST_IN_MEMORY,
     AtLeastOne,
-    AtLeastTwo,
     Different,
     Finite,
     Model,
     NotNegative,
     Positive,
+    Samples,
     Start,
+    TwoSamples,
     WholeNumber,
     as_tuple,
 )
@@ -166,11 +168,11 @@ class EvaluationSettings(Model):
     """
 
     every: AtLeastOne = 50
-    instances: AtLeastTwo = 128
-    samples: AtLeastOne = 64
+    instances: TwoSamples = 128
+    samples: Samples = 64
     extras: Different[Extra] = ()
     temperatures: Annotated[Different[Temperature], AfterValidator(_ascending_with_one)] = (1.0,)
-    tuning: WholeNumber = 0
+    tuning: Annotated[int, Field(ge=0, le=MOST_IN_MEMORY)] = 0
     last: AtLeastOne = 1
     data: Data = None
     reference: Literal["auto", "none", "exact"] = "auto"
@@ -195,7 +197,7 @@ class StepSettings(Model):
     """
 
     steps: AtLeastOne = 300
-    batch: AtLeastOne = 256
+    batch: Samples = 256
     learning_rate: Positive = 1e-3
     max_grad_norm: Positive | None = None
     entropy_bonus: NotNegative = 0.0

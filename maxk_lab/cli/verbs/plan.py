@@ -1,10 +1,9 @@
-"""`maxk-lab plan`: the cells of a sweep, the done and the skipped ones, the time they take."""
+"""`maxk-lab plan`: the cells of a sweep by their state, the skipped points, the time left."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
@@ -12,11 +11,10 @@ import typer
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell, warn
 from maxk_lab.cli.runs import planned, skipped_as_json
-from maxk_lab.execution.progress import seconds_of_units, statuses
+from maxk_lab.execution.progress import seconds_left, statuses
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.reuse import done_elsewhere, measured_with
 from maxk_lab.planning.cells import Unit
-from maxk_lab.planning.needs import short_of_memory
 from maxk_lab.planning.plan import Plan, stale_line
 from maxk_lab.sweep_file.environment import plain_value
 
@@ -32,16 +30,14 @@ def main(
     cells: Annotated[
         bool, typer.Option("--cells", help="Every cell with its id and status.")
     ] = False,
-    jobs: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Processes the estimate of time is for.")
-    ] = 1,
     execution: options.Execution = None,
     no_reuse: options.NoReuse = False,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
-    """Show what a run would do: cells to do, done, failed, skipped and why, with an estimate of \
-time.
+    """Show what a run would do: cells to do, done, failed, skipped and why.
+
+    Once the run has measured a unit, an estimate of the remaining time follows.
 
     \b
     [bold]maxk-lab plan experiments/tsp_sweep.yaml[/bold]
@@ -50,13 +46,13 @@ time.
 varies
     """
     plan, directory = planned(spec, overrides, results, shift_seeds, execution)
-    state: dict[str, str] = dict(statuses(plan, directory))
+    state: dict[str, Any] = {**statuses(plan, directory)}
     elsewhere = done_elsewhere(state, state, directory, None if no_reuse else results)
     runs = {cell_id: run.name for cell_id, run in elsewhere.items()}
-    effort = effort_left(plan, directory, state | dict.fromkeys(runs, "done"), jobs)
+    seconds = seconds_left(plan, directory, state)
     counts = Counter(state.values())
     if json:
-        emit_json(_as_json(plan, state, runs, directory, effort))
+        emit_json(_as_json(plan, state, runs, directory, seconds))
         return
     _print_units(plan, state)
     if cells:
@@ -74,12 +70,12 @@ varies
     for name, count in Counter(runs.values()).items():
         done = f"done in run {name}{others.get(name, '')}"
         tell(f"{count} of the missing cells are {done}, and reused")
-    if counts["missing"] > len(runs):
-        tell(effort.sentence())
+    if seconds:
+        tell(f"{estimate(seconds)} with one worker, at the mean time of the measured units")
     for kind, study in plan.spec.studies.items():
         for sentence in study.advice():
             say(f"{kind}: {sentence}")
-    for problem in filter(None, (*directory.problems, short_of_memory(plan.units))):
+    for problem in directory.problems:
         warn(problem)
     again = options.command("report", directory.name, results)
     say(f"Next: {again if {*counts} == {'done'} else options.run_command(context, spec)}")
@@ -90,7 +86,7 @@ def _as_json(
     state: Mapping[str, str],
     elsewhere: Mapping[str, str],
     directory: RunDirectory,
-    effort: Effort,
+    seconds: float | None,
 ) -> dict[str, Any]:
     counts = Counter(state.values())
     return {
@@ -102,9 +98,7 @@ def _as_json(
         "stale": len(directory.stale(plan)),
         "advice": {kind: list(study.advice()) for kind, study in plan.spec.studies.items()},
         "counts": {status: counts[status] for status in STATUSES},
-        "seconds_left": effort.seconds,
-        "seconds_left_from": "units of this run" if effort.measured else "a rough guess",
-        "execution": asdict(effort),
+        "seconds_left": seconds,
     }
 
 
@@ -156,36 +150,3 @@ def _describe(unit: Unit) -> str:
     pairs += [pair for pair in unit.setting.items() if not pair[0].startswith("environment.")]
     words = [f"{key}={plain_value(value)}" for key, value in pairs if value not in ([], "")]
     return " ".join([unit.environment["name"], *words])
-
-
-@dataclass(frozen=True)
-class Effort:
-    """The rest of a run: seconds by the clock, and the hours that nodes are taken.
-
-    `workers` units are at work at once; `measured` says whether units of this run were timed.
-    """
-
-    backend: str
-    workers: int
-    seconds: float
-    node_hours: float
-    measured: bool
-
-    def sentence(self) -> str:
-        """Return the time and the hours as `plan` prints them."""
-        how = f"with {self.workers} {'process' if self.workers == 1 else 'processes'} here"
-        if self.backend != "local":
-            hours = f"{self.node_hours:,.2f} node hours"
-            how = f"on {self.backend} with {self.workers} units at once; {hours}"
-        source = "from units of this run" if self.measured else "nothing has been timed yet"
-        return f"{estimate(self.seconds)} {how} ({source})"
-
-
-def effort_left(plan: Plan, run: RunDirectory, state: Mapping[str, str], jobs: int) -> Effort:
-    """Return the effort for the cells that are missing, with `jobs` processes where that counts."""
-    times, measured = seconds_of_units(plan, run, state)
-    backend, parameters = plan.spec.execution.backend, plan.spec.execution.parameters
-    workers = max(1, min(parameters.get("slots") or jobs, len(times)))
-    work = sum(times.values())
-    hours = (work / workers if backend == "local" else work) / 3600
-    return Effort(backend, workers, work / workers, hours, measured)

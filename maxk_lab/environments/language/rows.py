@@ -20,7 +20,7 @@ from maxk_lab.environments.language.tasks import (
     can_be_split,
     symbols_of,
 )
-from maxk_lab.environments.rows import EnvironmentRow, Footprint, transformer_footprint
+from maxk_lab.environments.rows import MOST_TOKENS, EnvironmentRow
 from maxk_lab.errors import LabError, shown
 from maxk_lab.policies.catalogue import POLICIES, OwnOrPretrainedSettings, PolicyRow
 from maxk_lab.settings import File, Numbers, Settings, Texts, number, setting
@@ -33,8 +33,10 @@ class LanguageSettings(Settings):
 
     task: str = setting("edit", "what the prompts ask for; see: maxk-lab list tasks")
     vocab_size: int = number(16, "number of tokens, the end included", low=3, high=MAX_VOCABULARY)
-    max_length: int = number(16, "completions are cut after this many tokens", low=1)
-    prompt_length: int = number(8, "symbols of a prompt", low=1)
+    max_length: int = number(
+        16, "completions are cut after this many tokens", low=1, high=MOST_TOKENS
+    )
+    prompt_length: int = number(8, "symbols of a prompt", low=1, high=MOST_TOKENS)
     temperature: float = number(1.0, "divides the logits, everywhere", low=0.01)
     top_p: float = number(1.0, "mass of the nucleus; 1 is off", low=0.01, high=1.0)
     rewards: Texts = setting(
@@ -73,17 +75,6 @@ class LanguageRow(ScoredRow):
         # Of two symbols or more, longer completions are too many, and would take long to count.
         short = parameters["max_length"] <= MAX_SEQUENCES.bit_length()
         return whole and short and self.sequences(parameters) <= MAX_SEQUENCES
-
-    def decisions(self, parameters: Mapping[str, Any]) -> float:
-        # Teacher forcing takes all tokens in one pass, which makes a token cheaper than a routing
-        # decision.
-        return 0.25 * float(parameters["max_length"])
-
-    def footprint(self, settings: Mapping[str, Any]) -> Footprint:
-        length = float(settings["prompt_length"] + settings["max_length"])
-        if settings.get("pretrained"):
-            return Footprint(instance=length, sampled=8 * length, taught=8 * length)
-        return transformer_footprint(settings, length)
 
     def reward_names(self, parameters: Mapping[str, Any]) -> list[str]:
         return list(parameters["rewards"]) or [TASKS.get(parameters["task"]).reward]
@@ -199,7 +190,9 @@ class PromptSettings(Settings):
         [], "dotted paths package.module:name, or names (see: maxk-lab list rewards)"
     )
     reward_weights: Numbers = setting([], "one per reward function; none: all 1")
-    max_new_tokens: int = number(64, "completions are cut after this many tokens", low=1)
+    max_new_tokens: int = number(
+        64, "completions are cut after this many tokens", low=1, high=MOST_TOKENS
+    )
     temperature: float = number(1.0, "divides the logits, everywhere", low=0.01)
     stop: Texts = setting([], "tokens that end a completion, besides the end of sequence")
     chat_template: bool = setting(False, "whether a prompt is put into the model's chat template")
@@ -223,9 +216,6 @@ class PromptRow(ScoredRow):
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
         return False
-
-    def decisions(self, parameters: Mapping[str, Any]) -> float:
-        return 0.25 * float(parameters["max_new_tokens"])
 
     def reward_names(self, parameters: Mapping[str, Any]) -> list[str]:
         return list(parameters["rewards"])

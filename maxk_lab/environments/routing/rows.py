@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import create_model
 
 from maxk_lab.environments.functions import check_function
-from maxk_lab.environments.rows import EnvironmentRow, FileFormat, Footprint, attention_footprint
+from maxk_lab.environments.rows import MOST_NODES, EnvironmentRow, FileFormat
 from maxk_lab.errors import LabError
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, Range
 from maxk_lab.settings import Settings, number, setting
@@ -44,10 +44,6 @@ class RoutingRow(EnvironmentRow):
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
         return not parameters.get("env") and super().enumerable(parameters)
 
-    def footprint(self, settings: Mapping[str, Any]) -> Footprint:
-        nodes = float(settings[self.size_parameter])
-        return attention_footprint(settings, nodes, self.decisions(settings))
-
     def reward_range(self, parameters: Mapping[str, Any]) -> Range:
         return ANYWHERE if parameters.get("env") else self.rewards_within
 
@@ -67,7 +63,7 @@ Settable = tuple[Any, Any]
 
 
 def _count(default: int, meaning: str = "size of an instance", low: int = 1) -> Settable:
-    return int, number(default, meaning, low=low)
+    return int, number(default, meaning, low=low, high=MOST_NODES)
 
 
 # Settings of all rows that stand for what is the user's own.

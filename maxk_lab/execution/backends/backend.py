@@ -33,8 +33,6 @@ class Task:
     # The id of the unit, also where not all of its cells are to be measured.
     key: str
     label: str
-    # Its work, in units of a trajectory's decision.
-    work: float
     # Whether the cells rest on work that is done once for all of them.
     shares: bool
     unit: dict[str, Any]

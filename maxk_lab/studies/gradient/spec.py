@@ -12,12 +12,21 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS, capability_refusal
 from maxk_lab.errors import shown
 from maxk_lab.estimators.method import Method
-from maxk_lab.fields import AtLeastOne, AtLeastTwo, Model, OneOrMore, Positive, Start, distinct
+from maxk_lab.fields import (
+    MOST_SAMPLES,
+    Model,
+    OneOrMore,
+    Positive,
+    Samples,
+    Start,
+    TwoSamples,
+    distinct,
+)
 from maxk_lab.planning.cells import Point, Unit
 from maxk_lab.planning.grid import (
     Conditions,
@@ -33,7 +42,6 @@ from maxk_lab.planning.identity import (
     content_hash,
     without_paths,
 )
-from maxk_lab.planning.needs import Need
 from maxk_lab.settings import without_defaults
 from maxk_lab.statistics.measures import GROUPS_TO_SEE, LEAST_GROUPS, MEASURES
 from maxk_lab.sweep_file.checks import at_first, check_entries, is_exact
@@ -41,24 +49,14 @@ from maxk_lab.sweep_file.fields import AnyStudy, Distances, DistinctAscending, G
 from maxk_lab.sweep_file.source import Source, entries_of
 from maxk_lab.sweep_file.variation import Resolved, Variant
 
+# Every sample has a place in memory for each partition.
+MOST_PARTITIONS = 10**5
 # Instances that are many enough.
 MANY_INSTANCES = 64
-# Cost of a decision of a trajectory in the warm-up, when a pool is drawn, and when it is scored, as
-# measured on TSP20.
-WARMUP_COST = 0.17
-SAMPLE_COST = 0.03
-SCORE_COST = 0.47
 # What a record holds: 2 since the groups of an instance are cut into independent blocks, of which
 # it keeps the spread; 3 since the layers of a policy tell its scores, with other last digits. Cells
 # measured before that are measured anew.
 RECORD_VERSION = 3
-# Bytes of a member of a group under one partition: its place, twice, its row, reward and ratio.
-PER_MEMBER = 40
-# The share of trajectories that differ from all others, at least: of a policy that is not trained,
-# and of one that is.
-DISTINCT = (0.5, 0.1)
-# Scores of up to this many parameters are kept as they are, as `gradients.scores.draw` has it.
-FEW_PARAMETERS = 64
 # Settings that came later than the first records, each with the value that stands for its absence.
 LATER: Mapping[str, Any] = {
     "complete": False,
@@ -74,8 +72,8 @@ SHAPES = tuple(f"pool-{'[0-9a-f]' * 16}.{end}" for end in ("pt", "npz"))
 class WarmUp(Model):
     """Plain policy gradient that takes a policy to later stages, a batch of instances a step."""
 
-    batch: AtLeastOne = 32
-    n: AtLeastTwo = 16
+    batch: Samples = 32
+    n: Annotated[int, Field(ge=2, le=MOST_SAMPLES)] = 16
     learning_rate: Positive = 1e-3
     clip: Positive = 1.0
 
@@ -121,9 +119,9 @@ class Study(AnyStudy):
 
     stages: DistinctAscending = (0,)
     warmup: WarmUp = WarmUp()
-    instances: AtLeastOne = 16
-    pool: AtLeastTwo = 256
-    partitions: AtLeastOne = 8
+    instances: Samples = 16
+    pool: TwoSamples = 256
+    partitions: Annotated[int, Field(ge=1, le=MOST_PARTITIONS)] = 8
     complete: bool = False
     start: Annotated[OneOrMore[Start], AfterValidator(distinct)] = ("iid",)
     behaviour: Behaviour = Behaviour()
@@ -199,70 +197,6 @@ class GradientUnit(Unit):
             "start": self.start,
         }
         return without_defaults(super().as_dict() | own, LATER)
-
-    def work(self) -> dict[str, float]:
-        """Return the work of the warm-up and of the scores."""
-        steps = self.stage or 0
-        trained = steps * self.warmup["batch"] * self.warmup["n"] if self.warmup else 0
-        return {
-            "warmup": WARMUP_COST * self.decisions * trained,
-            "scores": self.decisions * self.instances * self._cost_of_scores(),
-        }
-
-    def memory(self) -> Sequence[Need]:
-        """Return the warm-up, the trajectories of an instance, their products, and their groups."""
-        each, pool, sizes = self.footprint, self.pool, self.sizes
-        number = {"gradient.pool": pool, "gradient.instances": self.instances}
-        found = [
-            Need(
-                pool * each.sampled + each.policy,
-                f"the rollouts of {pool:,} trajectories",
-                {"gradient.pool": pool, **sizes},
-            ),
-            Need(
-                self.instances * each.instance,
-                f"{self.instances:,} instances",
-                {"gradient.instances": self.instances, **sizes},
-            ),
-            Need(
-                PER_MEMBER * self.partitions * self.instances * pool,
-                f"the groups of {self.instances:,} × {pool:,} trajectories, "
-                f"cut in {self.partitions:,} ways",
-                {**number, "gradient.partitions": self.partitions},
-            ),
-            *self._products(number),
-        ]
-        if self.warmup:
-            batch, n = self.warmup["batch"], self.warmup["n"]
-            found.append(
-                Need(
-                    batch * n * each.taught + 4 * each.policy,
-                    f"a step of {batch:,} × {n:,} trajectories with its backward pass",
-                    {"gradient.warmup.batch": batch, "gradient.warmup.n": n, **sizes},
-                )
-            )
-        return found
-
-    def _products(self, number: Mapping[str, float]) -> Iterator[Need]:
-        """Yield the matrices of all products of scores; none where trajectories may be listed."""
-        row, each = ENVIRONMENTS.get(self.environment["name"]), self.footprint
-        if row.enumerable({**self.environment, **self.policy}):
-            return
-        # Equal trajectories share a row. Of few parameters the scores themselves are kept, else
-        # the matrix is there twice: as made, and with those of the other instances.
-        rows = min(DISTINCT[bool(self.stage)] * self.pool, each.different / 2)
-        few = each.policy / 8 <= FEW_PARAMETERS
-        columns = each.policy / 8 if few else rows * min(2, self.instances)
-        yield Need(
-            8 * self.instances * rows * columns,
-            f"the products of the scores of {self.instances:,} × {self.pool:,} trajectories",
-            {**number, "gradient.pool": self.pool**2},
-        )
-
-    def _cost_of_scores(self) -> float:
-        """Return the work of a decision on one instance: equal trajectories share a score."""
-        different = min(self.pool, self.footprint.different)
-        return SAMPLE_COST * self.pool + SCORE_COST * different
 
     @property
     def label(self) -> str:

@@ -23,10 +23,6 @@ from maxk_lab.sweep_file.fields import AnyStudy, EstimatorName
 from maxk_lab.sweep_file.source import Source, entries_of
 from maxk_lab.sweep_file.variation import Resolved, Variant
 
-# Cost of one exact objective at one value of the parameter: an integral, or a sum over all
-# trajectories.
-OBJECTIVE_COST = 10.0
-
 
 class ObjectiveGrid(Model):
     """The objectives that are compared: the one that each estimator targets, at each K."""
@@ -64,10 +60,6 @@ class ObjectiveUnit(Unit):
     shares: ClassVar[bool] = False
     told: ClassVar[tuple[str, ...]] = ("environment", "policy", "objective", "seed")
     objective: Mapping[str, Any]
-
-    def work(self) -> dict[str, float]:
-        """Return the work of the points along the parameter."""
-        return {"points": OBJECTIVE_COST * self.objective["points"]}
 
     @property
     def label(self) -> str:

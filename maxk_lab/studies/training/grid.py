@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -24,7 +23,6 @@ from maxk_lab.planning.grid import (
     repeated,
 )
 from maxk_lab.planning.identity import canonical_json, without_paths
-from maxk_lab.planning.needs import Need
 from maxk_lab.settings import without_defaults
 from maxk_lab.sweep_file.fields import AnyStudy, Grid
 from maxk_lab.sweep_file.variation import Variant
@@ -36,7 +34,6 @@ from maxk_lab.training.settings import (
     Weighting,
     fit_refusal,
     schedule_refusal,
-    trajectories_of_extras,
 )
 
 # Settings that came later than the first records: see `without_defaults`.
@@ -259,13 +256,6 @@ def _setting(study: Study, keys: Sequence[str]) -> dict[str, Any]:
     return setting
 
 
-# Cost of one trajectory step in training (large batches) and in evaluating (no gradient).
-TRAINING_COST = 0.045
-EVALUATION_COST = 0.04
-# Cost of a step of the optimiser, however small its batch.
-OPTIMIZER_COST = 100.0
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingUnit(Unit):
     """One policy to train, which is one cell."""
@@ -278,63 +268,11 @@ class TrainingUnit(Unit):
         """Return the part of the unit that tells its cell from others."""
         return super().meaning() | {"training": meaning_of(self.training)}
 
-    def work(self) -> dict[str, float]:
-        """Return the work of the steps and of the trajectories, each weighted with its cost.
-
-        Multistart decodes one trajectory from each of about as many first actions as there are
-        decisions.
-        """
-        settings, decisions = self.training, self.decisions
-        evaluate = settings["evaluate"]
-        times = 1 + math.ceil(settings["steps"] / evaluate["every"])
-        costs = trajectories_of_extras(decisions, evaluate["samples"])
-        extras = sum(costs[way] for name in evaluate.get("extras", ()) for way in WAYS[name])
-        tempered = len(evaluate.get("temperatures", (1.0,))) * evaluate["samples"]
-        # Held-out samples at temperature 1 are there anyway.
-        ending = evaluate["instances"] * (extras + tempered - evaluate["samples"])
-        ending += evaluate.get("tuning", 0) * (extras + tempered)
-        evaluated = evaluate["instances"] * times * evaluate["samples"]
-        evaluated += evaluate.get("last", 1) * ending
-        steps = settings["steps"] * settings["inner_epochs"]
-        per_step = OPTIMIZER_COST + TRAINING_COST * decisions * settings["batch"]
-        return {"training": per_step * steps + EVALUATION_COST * decisions * evaluated}
-
     @property
     def label(self) -> str:
         """A few words for people, e.g. `toy_llm, maxk/centred n=16 k=8, seed 1`."""
         points = ", ".join(f"{c.estimator}/{c.baseline} n={c.n} k={c.k}" for c in self.cells)
         return f"{self.place}, {points}, seed {self.seed}"
-
-    def memory(self) -> Sequence[Need]:
-        """Return a step with its backward pass, and the rollouts of an evaluation."""
-        settings, evaluate, each = self.training, self.training["evaluate"], self.footprint
-        sizes = self.sizes
-        # Gradients, and two moments of each, besides the parameters themselves.
-        step = settings["batch"] * each.taught + 4 * each.policy
-        found = [
-            Need(
-                step,
-                f"a step of {settings['batch']:,} trajectories with its backward pass",
-                {"training.batch": settings["batch"], **sizes},
-            )
-        ]
-        tempered = max(evaluate["samples"], 1) * (each.sampled + 3 * 8)
-        for name in ("instances", "tuning"):
-            count = evaluate.get(name, 0)
-            # Instances of the user's own may be fewer.
-            if count and not (name == "instances" and evaluate.get("data")):
-                found.append(
-                    Need(
-                        count * (each.instance + tempered),
-                        f"the evaluation of {count:,} × {evaluate['samples']:,} trajectories",
-                        {
-                            f"training.evaluate.{name}": count,
-                            "training.evaluate.samples": evaluate["samples"],
-                            **sizes,
-                        },
-                    )
-                )
-        return found
 
     @property
     def on_device(self) -> bool:
@@ -347,7 +285,6 @@ class TrainingUnit(Unit):
 
         Imports torch where it does.
         """
-        super().check_machine()
         if self.training.get("device") == "cuda":
             from maxk_lab.training.evaluation import resolve_device
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar
 
 from maxk_lab.estimators.method import Method
-from maxk_lab.fields import AtLeastOne, OneOrMore
+from maxk_lab.fields import OneOrMore, Samples
 from maxk_lab.planning.cells import Point, Unit
 from maxk_lab.planning.grid import (
     Conditions,
@@ -18,14 +18,10 @@ from maxk_lab.planning.grid import (
     refused_tokens,
     units_of,
 )
-from maxk_lab.planning.needs import Need
 from maxk_lab.sweep_file.checks import check_entries
 from maxk_lab.sweep_file.fields import AnyStudy, Grid
 from maxk_lab.sweep_file.source import Source, entries_of
 from maxk_lab.sweep_file.variation import Resolved, Variant
-
-# Bytes of a reward and its weight, as numbers of Python on their way into a record.
-PER_SAMPLE = 64
 
 
 class Study(AnyStudy):
@@ -35,7 +31,7 @@ class Study(AnyStudy):
         "start": "is a setting of gradient and training studies"
     }
 
-    groups: AtLeastOne = 4
+    groups: Samples = 4
     grid: OneOrMore[Grid]
 
 
@@ -47,21 +43,6 @@ class WeightsUnit(Unit):
     shares: ClassVar[bool] = False
     told: ClassVar[tuple[str, ...]] = ("environment", "policy", "seed", "groups")
     groups: int
-
-    def work(self) -> dict[str, float]:
-        """Return the work of drawing the groups."""
-        return {"cells": self.decisions * self.groups}
-
-    def memory(self) -> Sequence[Need]:
-        """Return the rewards and the weights of all groups of the largest n, and their rollouts."""
-        each, n = self.footprint, max((cell.n for cell in self.cells), default=0)
-        return [
-            Need(
-                self.groups * (each.instance + n * (each.sampled + PER_SAMPLE)),
-                f"{self.groups:,} groups of {n:,} samples",
-                {"weights.groups": self.groups, "weights.grid.n": n, **self.sizes},
-            )
-        ]
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,6 @@ class DiceUnit(Unit):
     told: ClassVar = ("environment", "policy", "seed", "throws")
     throws: int
 
-    def work(self):
-        return {"cells": float(self.throws)}
-
 
 @dataclass(frozen=True)
 class DiceConditions(Conditions):
