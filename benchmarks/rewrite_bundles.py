@@ -23,7 +23,10 @@ from maxk_lab.execution.store import SUFFIX
 from maxk_lab.files import save_atomically
 
 # Paths of removed keys; a list on the way stands for each of its entries.
-REMOVED_KEYS: Sequence[str] = ()
+REMOVED_KEYS: Sequence[str] = (
+    "execution.cpus",
+    "execution.reward_timeout",
+)
 # Golden run → axis → values whose cells are removed.
 REMOVED_ROWS: Mapping[str, Mapping[str, Sequence[str]]] = {}
 # Golden run → names of removed claims.

@@ -19,6 +19,8 @@ KEYS: Mapping[str, str] = {
         ),
         _SBATCH,
     ),
+    "execution.cpus": "leave it out; each unit takes one core",
+    "execution.reward_timeout": "use execution.timeout, which limits each cell",
 }
 # A value of a key, as `training.evaluate.reference=pyvrp`.
 VALUES: Mapping[str, str] = {

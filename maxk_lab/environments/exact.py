@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.calls import RAISED, called
 from maxk_lab.environments.exact_rows import EXPONENTIAL_RATE, GaussianRow, load_gaussian_reward
 from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped, token_statistics
 from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.value import distribution_value
+from maxk_lab.leaving import RAISED
 from maxk_lab.policies.catalogue import fresh_policy
 from maxk_lab.seeds import isolated_rng
 
@@ -189,8 +189,7 @@ class Gaussian:
         """
         name = f"reward function {self.reward_name!r}"
         try:
-            with called(name):
-                values = torch.as_tensor(self.reward(actions.detach().clone()))
+            values = torch.as_tensor(self.reward(actions.detach().clone()))
         except RAISED as error:
             raise LabError(
                 f"{name} raised {type(error).__name__} for actions of shape "

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from maxk_lab.calls import called
 from maxk_lab.catalogue import Catalogue, Row, load
 from maxk_lab.environments.rows import EnvironmentRow
 from maxk_lab.errors import LabError, first_line, shown
@@ -98,9 +97,7 @@ def load_function(
     open_project_folders()
     kind, what = what, f"{what} {shown(name)}"
     try:
-        # Whoever limits the time of a call limits that of the import, too.
-        with called(f"the import of {what}"):
-            function = load(name, f"the {kind} ")
+        function = load(name, f"the {kind} ")
     except KeyboardInterrupt as error:  # Ctrl-C, or the module's own: it ends this either way
         raise LabError(f"cannot load the {what}: {first_line(error)}") from error
     except LabError as error:

@@ -45,12 +45,11 @@ Devices = Annotated[
 class Execution(Model):
     """The backend that runs the units of a sweep, and the limits that end a cell; None is none.
 
-    `timeout`, seconds or a text such as `2h`, is for each cell; that of the first one of a unit has
-    the work that all of them share. `reward_timeout` is for each call of a reward function of the
-    user's own. `memory`, bytes or a text such as `4GB`, is that of a worker with all that it has
-    started. `retries` says how often a unit is begun again whose worker or node was lost. A unit
-    gets `cpus` cores and `gpus` devices, a fraction where several share one; None is a device for
-    those that can use one, where there is any. The parameters of the backend stand beside them.
+    `timeout`, seconds or a text such as `2h`, limits each cell; the first cell of a unit includes
+    the work that all cells share. `memory`, bytes or a text such as `4GB`, limits a worker with all
+    processes that it started. `retries` counts how often a unit begins again after its worker or
+    node was lost. A unit gets `gpus` devices, a fraction if several units share a device; None is a
+    device for units that can use one. The parameters of the backend stand beside these keys.
     """
 
     # The parameters of backends, which `resolve_execution` checks: a run may be reported where its
@@ -59,10 +58,8 @@ class Execution(Model):
 
     backend: str = LOCAL
     timeout: Seconds | None = None
-    reward_timeout: Seconds | None = None
     retries: Annotated[int, Field(ge=0, le=100)] = 1
     memory: Bytes | None = None
-    cpus: Annotated[int, Field(ge=1, le=1024)] = 1
     gpus: Devices | None = None
 
     @property

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.calls import Leaving
 from maxk_lab.environments.environment import Environment
 from maxk_lab.files import save_atomically
+from maxk_lab.leaving import Leaving
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.evaluation import Decoded, max_curves, resolve_device
 from maxk_lab.training.settings import Settings, Weighting, check

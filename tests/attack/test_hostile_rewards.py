@@ -27,7 +27,7 @@ gradient:
   instances: 2
   pool: 16
   grid: {{estimator: maxk, baseline: centred, n: 4, k: 2}}
-execution: {{timeout: {timeout}, reward_timeout: {reward_timeout}}}
+execution: {{timeout: {timeout}}}
 tracking: {{wandb: disabled}}
 """
 HEAD = """\
@@ -117,7 +117,7 @@ def written(folder: Path, hostile: list[Hostile], timeout: float, *, calm: bool 
         text = each.module(calm=calm)
         (folder / f"hostile_{each.name}.py").write_text(text, encoding="utf-8")
     rewards = [f"hostile_{each.name}:{each.name}" for each in hostile]
-    text = SWEEP.format(rewards=rewards, timeout=20 * timeout, reward_timeout=timeout)
+    text = SWEEP.format(rewards=rewards, timeout=timeout)
     (folder / "hostile.yaml").write_text(text, encoding="utf-8")
 
 
@@ -159,11 +159,11 @@ def test_rewards(launch: Launch, tmp_path: Path, dice: random.Random, attack_sca
 def struck(launch: Launch, folder: Path, hostile: list[Hostile], jobs: str) -> Iterator[str]:
     """Run a sweep of hostile functions, and yield what is wrong with it and what it leaves."""
     calm, wild = folder / "calm", folder / "hostile"
-    written(calm, hostile, timeout=30, calm=True)
+    written(calm, hostile, timeout=600, calm=True)
     in_peace = launch("run", "hostile.yaml", folder=calm, limit=200)
     if in_peace.wait() != 0:
         yield f"exit code: {in_peace.process.returncode} in peace: {in_peace.err[-2000:]}"
-    written(wild, hostile, timeout=2)
+    written(wild, hostile, timeout=15)
     words = ("run", "hostile.yaml", "--jobs", jobs, "--json")
     launched = launch(*words, folder=wild, before=LIMITED, limit=280)
     try:

@@ -92,19 +92,3 @@ def test_the_folder_is_open_from_the_first_load_on_and_hides_no_library(folder: 
     assert sys.path[-1] == str(folder)
     with pytest.raises(LabError, match="'pytest_timeout' has no attribute 'f'"):
         load_function("pytest_timeout:f", REWARDS, "")
-
-
-def test_an_import_is_a_call(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever watches the calls can end an import that hangs."""
-
-    class Watcher(list[str]):
-        begins = list.append
-
-        def ends(self) -> None:
-            self.append("ended")
-
-    watcher = Watcher()
-    (folder / "watched.py").write_text("def reward(): ...\n")
-    monkeypatch.setattr("maxk_lab.calls._watchers", [watcher])
-    load_function("watched:reward", REWARDS, "")
-    assert watcher == ["the import of reward function 'watched:reward'", "ended"]

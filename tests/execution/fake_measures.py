@@ -17,7 +17,7 @@ from typing import Any
 
 from hand_written import gradient_metrics
 
-from maxk_lab.calls import Leaving, called
+from maxk_lab.leaving import Leaving
 from maxk_lab.seeds import derive_seed
 
 Cells = list[dict[str, Any]]
@@ -171,8 +171,7 @@ def stuck_in_c(turn: Turn) -> None:
 def stuck_call(turn: Turn) -> None:
     """The units of seed 1 are stuck in a call of a reward function."""
     if turn.first_of_seed_1():
-        with called("reward function 'mine:reward'"):
-            _in_c()
+        _in_c()
 
 
 @each

@@ -35,7 +35,7 @@ seeds: [0]
 environment:
   {name: toy_llm, task: modular, vocab_size: 3, max_length: 2, rewards: ["own_reward:reward"]}
 gradient: {instances: 2, pool: 32, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}
-execution: {reward_timeout: 1}
+execution: {timeout: 5}
 """
 # A module of the user's own that leaves a process behind, and a line for each import.
 OWN = """
@@ -152,8 +152,7 @@ def test_an_import_without_end_costs_what_needs_it(run_of: Run) -> None:
     Path("own_reward.py").write_text("import time\ntime.sleep(600)\ndef reward(**_): ...\n")
     since = time.monotonic()
     _, (failed,), _ = run_of(ENDLESS)
-    wanted = "the import of reward function 'own_reward:reward' took longer than"
-    assert wanted in failed["error"]
+    assert "took longer than execution.timeout, 5 s, for a cell" in failed["error"]
     assert time.monotonic() - since < 60
 
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from small_environments import make
 
-from maxk_lab.calls import Leaving
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
 from maxk_lab.gradients.enumerated.exact import exact_value
+from maxk_lab.leaving import Leaving
 from maxk_lab.seeds import derive_seed
 from maxk_lab.training.batch import METRICS, SCHEDULE_METRICS
 from maxk_lab.training.evaluation import sample_rewards

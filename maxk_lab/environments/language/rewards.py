@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.calls import RAISED, called
 from maxk_lab.environments.functions import load_function
 from maxk_lab.environments.language.tasks import REWARDS
 from maxk_lab.errors import LabError, shown
+from maxk_lab.leaving import RAISED
 
 _ARGUMENTS = "(prompts, completions, **columns)"
 
@@ -80,9 +80,8 @@ def _of_function(
         A generator runs here, where it may raise.
         """
         lists = {key: list(column[part]) for key, column in columns.items()}
-        with called(name):
-            values = function.call(list(prompts[part]), list(completions[part]), **lists)
-            return list(values) if isinstance(values, Iterator) else values
+        values = function.call(list(prompts[part]), list(completions[part]), **lists)
+        return list(values) if isinstance(values, Iterator) else values
 
     def sample(index: int) -> str:
         return f"for sample {index}, prompt {prompts[index]!r}, completion {completions[index]!r}"
@@ -129,9 +128,8 @@ def _of_function(
 def _of_module(function: RewardFunction, tokens: Tensor, mask: Tensor) -> Tensor:
     name, count = f"reward model {function.name!r}", len(tokens)
     try:
-        with called(name):
-            # Tensors of its own, which it may change; what it returns may be one that it keeps.
-            values = function.call(tokens.clone(), mask.clone())
+        # Tensors of its own, which it may change; what it returns may be one that it keeps.
+        values = function.call(tokens.clone(), mask.clone())
     except RAISED as error:
         raise LabError(f"{name} raised {type(error).__name__}: {error}") from error
     if not isinstance(values, Tensor) or values.shape != (count,):

@@ -15,13 +15,13 @@ from pathlib import Path
 from socket import socket
 from typing import Any
 
-from maxk_lab.calls import Leaving, leaving, watch
 from maxk_lab.catalogue import load
 from maxk_lab.execution.backends.backend import Task
 from maxk_lab.execution.places import without_places
 from maxk_lab.execution.record import Record
 from maxk_lab.execution.supervisor.devices import VARIABLE
 from maxk_lab.files import StorageError
+from maxk_lab.leaving import Leaving, leave_when, leaving
 from maxk_lab.planning.content import check_content
 from maxk_lab.planning.identity import without_paths
 from maxk_lab.seeds import derive_seed, seed_generators
@@ -50,18 +50,16 @@ def work(line: socket, devices: str | None) -> None:
         os.environ[VARIABLE] = devices
     with line.makefile("rb") as file, suppress(EOFError, OSError):
         while True:
-            task, calls = pickle.load(file)
-            run_unit(task, line, calls=calls)
+            run_unit(pickle.load(file), line)
 
 
-def run_unit(task: Task, line: socket, *, calls: bool) -> None:
+def run_unit(task: Task, line: socket) -> None:
     """Measure the cells of a task; an error with a cell becomes its record and is not raised.
 
-    Nothing that a function of the user raises ends the process, not even `SystemExit`. With `calls`
-    every call of one is told.
+    Nothing that a function of the user raises ends the process, not even `SystemExit`.
     """
-    work = _Work(task, line, calls=calls)
-    watch(work)
+    work = _Work(task, line)
+    leave_when(work.leaving)
     try:
         try:
             try:
@@ -79,7 +77,7 @@ def run_unit(task: Task, line: socket, *, calls: bool) -> None:
         except StorageError:
             raise
         except BaseException as error:
-            if isinstance(error, Leaving) and work.leaving:
+            if isinstance(error, Leaving) and work.leaving():
                 work.tell("left")
                 return
             work.fail_rest(_told(error))
@@ -104,13 +102,13 @@ def _told(error: BaseException) -> str:
 
 
 class _Work:
-    """A task in hand, of which it tells the driver, also as the `Watcher` of a user's functions.
+    """A task in hand, and the events that the driver reads of it.
 
-    That is told in lines of JSON, which cannot be made to run anything where they are read.
+    Events are lines of JSON, so that reading them runs no code of a user.
     """
 
-    def __init__(self, task: Task, line: socket, *, calls: bool) -> None:
-        self._task, self._line, self._calls, self._process = task, line, calls, os.getpid()
+    def __init__(self, task: Task, line: socket) -> None:
+        self._task, self._line, self._process = task, line, os.getpid()
         self._open = {cell["id"]: cell for cell in task.cells}
         # When progress of each kind was told last, and the last record.
         self._last: dict[str, float] = {}
@@ -131,16 +129,6 @@ class _Work:
             self._last[name] = now
             self.tell("progress", phase=name, **payload)
 
-    def begins(self, name: str) -> None:
-        if self._calls:
-            # The clock is the same in all processes of a machine.
-            self.tell("call", function=name, since=time.monotonic())
-
-    def ends(self) -> None:
-        if self._calls:
-            self.tell("called")
-
-    @property
     def leaving(self) -> bool:
         """Whether the driver has closed its end for writing: nothing else comes during a task."""
         return bool(select.select([self._line], [], [], 0)[0])

@@ -66,8 +66,6 @@ class Child:
         self.born = self.since = time.monotonic()
         # Whether it waits for another task.
         self.idle = False
-        # The user's function that runs, and since when.
-        self.call: tuple[str, float] | None = None
         self._unread = b""
         line.setblocking(False)
 
@@ -80,11 +78,11 @@ class Child:
             return f"signal {-self.code}"
         return f"exit code {self.code}"
 
-    def begin(self, task: Task, *, calls: bool) -> None:
-        """Give it a task; with `calls` it tells of every call of a user's function."""
+    def begin(self, task: Task) -> None:
+        """Give it a task."""
         self.line.settimeout(_PATIENCE)
         with suppress(OSError):  # it has just died, as its server will tell
-            self.line.sendall(pickle.dumps((task, calls)))
+            self.line.sendall(pickle.dumps(task))
         self.line.setblocking(False)
 
     def leave(self) -> None:

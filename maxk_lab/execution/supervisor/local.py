@@ -134,15 +134,9 @@ class LocalBackend(Backend):
         if limits.memory is not None and self._memory.get(child.pid, 0) > limits.memory:
             why = f"took more than execution.memory, {spelled_size(limits.memory)}"
             return {"why": why, "ending": why}
-        most = limits.reward_timeout
-        if most is not None and child.call and now - child.call[1] > most:
-            limit = f"execution.reward_timeout, {spelled(most)}, in one call"
-            why = f"{child.call[0]} took longer than {limit}"
-        elif limits.timeout is not None and now - child.since > limits.timeout:
-            limit = f"execution.timeout, {spelled(limits.timeout)}, for a cell"
-            why = f"took longer than {limit}"
-        else:
+        if limits.timeout is None or now - child.since <= limits.timeout:
             return None
+        why = f"took longer than execution.timeout, {spelled(limits.timeout)}, for a cell"
         return {"why": why, "ending": why, "may_pass": False}
 
     def _hear(self, seconds: float) -> None:
@@ -166,8 +160,8 @@ class LocalBackend(Backend):
             if child is None:
                 return
             self._open[child] = task = self._waiting.popleft()
-            child.since, child.call = time.monotonic() + LOADING, None
-            child.begin(task, calls=self._execution.reward_timeout is not None)
+            child.since = time.monotonic() + LOADING
+            child.begin(task)
 
     def _ready_server(self) -> ForkServer | None:
         """Return the server once it has imported all; a new one is begun where it has ended.
@@ -191,7 +185,7 @@ class LocalBackend(Backend):
                 )
             server.close()
         try:
-            patience = min(self._execution.reward_timeout or LOADING, LOADING)
+            patience = min(self._execution.timeout or LOADING, LOADING)
             self._server = ForkServer(self._lab, self._own, patience)
         except OSError as error:
             raise RefusedError(f"no worker process can be started: {error.strerror}") from error
@@ -242,9 +236,6 @@ class LocalBackend(Backend):
         task = self._open[child]
         if name == "cannot_write":
             raise StorageError(payload["error"])
-        if name in ("call", "called"):
-            child.call = (payload["function"], payload["since"]) if name == "call" else None
-            return
         if name in ("unit_finished", "left"):
             del self._open[child]
             child.idle = not (task.own and FORKS) and self._leaving is None

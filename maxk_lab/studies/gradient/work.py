@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from maxk_lab.calls import Leaving, leaving
 from maxk_lab.environments.environment import Environment, make_environment, supports
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
@@ -20,6 +19,7 @@ from maxk_lab.files import save_atomically
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.draw import draw_pool, perturbed
 from maxk_lab.gradients.scores.pool import ScorePool
+from maxk_lab.leaving import Leaving, leaving
 from maxk_lab.planning.identity import environment_key, without_paths
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.gradient.spec import policy_file, policy_stem, pool_file, stage_of

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.calls import leaving
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import Environment, make_environment, supports
 from maxk_lab.execution.checkpoints import initial_policy
 from maxk_lab.gradients.scores.sampler import check_drawn
+from maxk_lab.leaving import leaving
 from maxk_lab.planning.identity import canonical_json, environment_key
 from maxk_lab.ranges import Range
 from maxk_lab.seeds import derive_seed

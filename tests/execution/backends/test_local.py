@@ -44,9 +44,8 @@ FAULTS = [
     ("absent", (), None, "cannot load 'fake_measures:absent'"),
     ("leaves_unasked", (), "but the first", "Leaving"),
     ("deadly_pool", (), "seed=1", "(signal SIGKILL)"),
-    ("stuck_call", ("execution.reward_timeout=0.5",), "seed=1",
-     "reward function 'mine:reward' took longer than execution.reward_timeout, 0.5 s, in one "
-     "call. To try again: --retry-failed"),
+    ("stuck_call", ("execution.timeout=2",), "seed=1",
+     "took longer than execution.timeout, 2 s, for a cell. To try again: --retry-failed"),
 ]  # fmt: skip
 
 

@@ -167,7 +167,7 @@ def _process_of_ray(pid: int) -> int:
     ("setting", "why"),
     [
         ("address=127.0.0.1:1", r"no Ray cluster at 127\.0\.0\.1:1: .*refused"),
-        ("cpus=9", r"has not what a unit asks for \(execution.cpus 9, gpus 0.*with --jobs 2"),
+        ("gpus=9", r"has not what a unit asks for \(1 core, execution.gpus 9, .*with --jobs 2"),
     ],
 )
 def test_no_cluster_and_what_no_node_has_are_told(

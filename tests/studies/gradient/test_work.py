@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from maxk_lab import calls
+from maxk_lab import leaving
 from maxk_lab.execution.execute import execute
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
@@ -126,7 +126,6 @@ class Watcher:
     def __init__(self, steps):
         self.steps = steps
 
-    @property
     def leaving(self):
         return self.steps <= 0
 
@@ -142,13 +141,13 @@ def test_a_warm_up_is_left_and_gone_on_with(spec, tmp_path, monkeypatch):
 
     def measured(cache, steps):
         watcher = Watcher(steps)
-        monkeypatch.setattr(calls, "_watchers", [watcher])
+        monkeypatch.setattr(leaving, "_checks", [watcher.leaving])
         found = measure_unit(unit.as_dict(), cells, cache=cache, event=watcher.event)
         return json.dumps(list(found)), watcher.steps
 
     whole, _ = measured(None, 1000)
     for steps in (1, 2):
-        with pytest.raises(calls.Leaving):
+        with pytest.raises(leaving.Leaving):
             measured(tmp_path, steps)
     kept = sorted(int(path.stem.rpartition("-")[2]) for path in tmp_path.glob("policy-*.pt"))
     assert kept == [1, 3]

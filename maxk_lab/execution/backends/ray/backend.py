@@ -131,7 +131,7 @@ class RayBackend(Backend):
     @property
     def room(self) -> int:
         """The units that the cluster has cores for and has not, and a few ahead of them."""
-        cores = sum(node.get("CPU", 0.0) for node in self._nodes()) / self._execution.cpus
+        cores = sum(node.get("CPU", 0.0) for node in self._nodes())
         return (self._most or int(cores * 9 / 8) + 1) - len(self._open)
 
     def submit(self, task: Task) -> None:
@@ -150,7 +150,7 @@ class RayBackend(Backend):
             name=f"maxk-lab {task.label}",
             num_returns="streaming",
             _generator_backpressure_num_objects=_BATCHES_AHEAD,
-            num_cpus=self._execution.cpus,
+            num_cpus=1,
             num_gpus=gpus,
             memory=self._execution.memory,
         ).remote(Parcel(task, self._execution, *where, patterns, cache))
@@ -210,13 +210,13 @@ class RayBackend(Backend):
     def _warn_where_there_is_no_room(self) -> None:
         """Say once that no node has what a unit needs. Raises `RefusedError` where none will."""
         execution = self._execution
-        needs = {"CPU": execution.cpus, "GPU": execution.gpus or 0, "memory": execution.memory or 0}
+        needs = {"CPU": 1, "GPU": execution.gpus or 0, "memory": execution.memory or 0}
         if self._warned or any(
             all(node.get(name, 0) >= most for name, most in needs.items()) for node in self._nodes()
         ):
             return
         self._warned = True
-        wanted = "execution.cpus {CPU:g}, gpus {GPU:g}, memory {memory:,} B".format(**needs)
+        wanted = "1 core, execution.gpus {GPU:g}, memory {memory:,} B".format(**needs)
         if not self._address:
             raise RefusedError(
                 f"this machine has not what a unit asks for ({wanted}), with --jobs {self._jobs}"
