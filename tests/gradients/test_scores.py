@@ -272,6 +272,20 @@ def recurrent():
     return Policy(read, memory=nn.GRU(6, 6, batch_first=True))
 
 
+def stepwise():
+    """Calls a layer once a step, and once for nothing."""
+
+    def read(it, tokens):
+        embedded = it.token(tokens)
+        states = [torch.zeros_like(embedded[:, 0])]
+        it.carry(states[0])
+        for t in range(tokens.shape[1]):
+            states.append((embedded[:, t] + it.carry(states[-1])).tanh())
+        return torch.stack(states[1:], 1)
+
+    return Policy(read, carry=nn.Linear(6, 6))
+
+
 def other(policy):
     torch.manual_seed(0)
     return policy().double().eval()
@@ -279,7 +293,7 @@ def other(policy):
 
 @pytest.mark.parametrize(
     ("policy", "way"),
-    [(one, LayerScores) for one in (Policy, tied_twice, placed_once, normed)]
+    [(one, LayerScores) for one in (Policy, tied_twice, placed_once, normed, stepwise)]
     + [(one, BatchedScores) for one in (around, rare, in_place, placed)]
     + [(one, BatchedScores) for one in (reordered, recurrent)],
 )

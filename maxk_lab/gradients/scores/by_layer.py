@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -83,6 +83,32 @@ class Call:
         return {name: share.flatten(1) for name, share in shares.items()}
 
 
+def joined(
+    calls: Sequence[Call], gradients: Sequence[Tensor | None]
+) -> Iterator[tuple[Call, Tensor]]:
+    """Yield each call with its gradient, the calls of a linear layer as one with all their places.
+
+    A recurrent policy calls a layer in every step: one product replaces a product per step. Calls
+    without a gradient are left out, unless their layer has others.
+    """
+    linear: dict[int, list[tuple[Call, Tensor | None]]] = {}
+    for call, gradient in zip(calls, gradients, strict=True):
+        if isinstance(call.layer, nn.Linear):
+            linear.setdefault(id(call.layer), []).append((call, gradient))
+        elif gradient is not None:
+            yield call, gradient
+    for steps in linear.values():
+        rows = max(0 if gradient is None else len(gradient) for _, gradient in steps)
+        if rows:
+            shapes = [(rows, step.places.shape[1], step.output.shape[-1]) for step, _ in steps]
+            by_place = [
+                step.output.new_zeros(shape) if part is None else part.reshape(shape)
+                for (step, part), shape in zip(steps, shapes, strict=True)
+            ]
+            read = torch.cat([step.places for step, _ in steps], 1)
+            yield replace(steps[0][0], read=read), torch.cat(by_place, 1)
+
+
 @dataclass(frozen=True)
 class LayerScores(Scores):
     """The scores of M trajectories by the layers of their policy.
@@ -124,12 +150,11 @@ class LayerScores(Scores):
             key = id(parameter)
             scores[key] = scores[key] + share if key in scores else share
 
-        for call, gradient in zip(calls, gradients[len(encoding) :], strict=True):
-            if gradient is not None:
-                for name, share in call.scores(gradient).items():
-                    if id(call.parameters[name]) in self._roots:
-                        raise NotByLayerError("weights of the encoding are used by trajectory, too")
-                    add(call.parameters[name], share)
+        for call, gradient in joined(calls, gradients[len(encoding) :]):
+            for name, share in call.scores(gradient).items():
+                if id(call.parameters[name]) in self._roots:
+                    raise NotByLayerError("weights of the encoding are used by trajectory, too")
+                add(call.parameters[name], share)
         for parameter, share in self._of_encoder(block, gradients[: len(encoding)]):
             add(parameter, share)
         nothing = {id(p): p.new_zeros(1, 1).expand(j - i, self.width(p)) for p in block}
@@ -139,17 +164,21 @@ class LayerScores(Scores):
     def _roots(self) -> dict[int, Tensor]:
         """The roots [R, R] of the products of what was read at R places, by the weights' `id`.
 
-        Only of linear layers that are called once and read more numbers than they have places.
+        Only of linear layers that read more numbers than they have places in all calls.
         """
-        linear = [call for call in self.encoder if isinstance(call.layer, nn.Linear)]
-        times = Counter(id(call.layer.weight) for call in linear)
+        layers: dict[int, list[Call]] = {}
+        for call in self.encoder if self.compressed else ():
+            if isinstance(call.layer, nn.Linear):
+                layers.setdefault(id(call.layer), []).append(call)
+        shared = Counter(id(calls[0].layer.weight) for calls in layers.values())
         roots: dict[int, Tensor] = {}
-        for call in linear if self.compressed else ():
-            read = call.places[0].double()
-            if times[id(call.layer.weight)] == 1 and read.shape[0] < read.shape[1]:
+        for calls in layers.values():
+            read = torch.cat([call.places[0] for call in calls]).double()
+            weight = id(calls[0].layer.weight)
+            if shared[weight] == 1 and read.shape[0] < read.shape[1]:
                 values, vectors = torch.linalg.eigh(read @ read.T)
                 root = (vectors * values.clamp(min=0).sqrt()) @ vectors.T
-                roots[id(call.layer.weight)] = root.to(call.read.dtype)
+                roots[weight] = root.to(calls[0].read.dtype)
         return roots
 
     def _of_encoder(
@@ -185,12 +214,12 @@ class LayerScores(Scores):
             retain_graph=True,
             allow_unused=True,
         )
-        for call, gradient in zip(linear, by_source[: len(linear)], strict=True):
+        for call, gradient in joined(linear, by_source[: len(linear)]):
             root = self._roots.get(id(call.layer.weight))
-            if gradient is not None and root is None:
+            if root is None:
                 for name, share in call.scores(gradient).items():
                     yield call.parameters[name], share
-            elif gradient is not None:
+            else:
                 by_place = gradient.reshape(len(gradient), -1, gradient.shape[-1])
                 for name, parameter in call.parameters.items():
                     share = root @ by_place if name == "weight" else by_place.sum(1)

@@ -63,8 +63,11 @@ def trajectory_squared_norms(
     trajectories.
     """
     parameters, n = trained(policy), actions.shape[1]
-    parts = _by_groups(environment, policy, instances, actions)
-    return torch.cat([norms_of_scores(s, of * n, parameters).view(of, n) for s, of in parts])
+    norms = [
+        norms_of_scores(scores, groups * size, parameters)[rows].view(-1, n)
+        for scores, groups, size, rows in _by_groups(environment, policy, instances, actions)
+    ]
+    return torch.cat(norms)
 
 
 def trajectory_grams(
@@ -74,26 +77,34 @@ def trajectory_grams(
 
     Parameters and cost are those of `trajectory_squared_norms`, which is its diagonal.
     """
-    parameters, n = trained(policy), actions.shape[1]
-    parts = _by_groups(environment, policy, instances, actions)
-    return torch.cat([grams_of_scores(scores, of, n, parameters) for scores, of in parts])
+    parameters, grams = trained(policy), []
+    for scores, groups, size, rows in _by_groups(environment, policy, instances, actions):
+        products = grams_of_scores(scores, groups, size, parameters)
+        grams.append(products if groups > 1 else products[:, rows][:, :, rows])
+    return torch.cat(grams)
 
 
 def _by_groups(
     environment: Environment, policy: nn.Module, instances: Instances, actions: Tensor
-) -> Iterator[tuple[Scores, int]]:
-    """Yield scores of so many groups actions [B, n, T], for products.
+) -> Iterator[tuple[Scores, int, int, Tensor]]:
+    """Yield scores of actions [B, n, T], for products: of so many groups of one size.
 
-    They come instance by instance where trajectories share an encoding or have no way of their own.
+    They come instance by instance where trajectories share an encoding or have no way of their own,
+    and then once for equal trajectories. The last item is the row of the scores that each
+    trajectory has.
     """
+    n = actions.shape[1]
     if _holds(environment, policy, instances[:1], actions[:1]):
         scores = _declared(environment, policy, instances, actions, True)
         if len(actions) == 1 or not (isinstance(scores, LayerScores) and scores.encoding):
-            yield scores, len(actions)
+            yield scores, len(actions), n, torch.arange(actions[..., 0].numel())
             return
     for b, group in enumerate(actions):
-        one = instances[b : b + 1]
-        yield instance_scores(environment, policy, one, group, compressed=True), 1
+        distinct, rows = torch.unique(group, dim=0, return_inverse=True)
+        scores = instance_scores(
+            environment, policy, instances[b : b + 1], distinct, compressed=True
+        )
+        yield scores, 1, len(distinct), rows.cpu()
 
 
 def _declared(
