@@ -23,7 +23,7 @@ PINS = HERE.parent / "constraints.txt"
 PROJECT = HERE.parent / "pyproject.toml"
 RESOLVED = HERE / "resolved_pins.txt"
 # These have no wheel for any Python: each is a source package of Python alone, built on the spot.
-SOURCES = ("antlr4-python3-runtime",)
+SOURCES = ("antlr4-python3-runtime", "distance")
 _CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 
 

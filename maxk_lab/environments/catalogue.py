@@ -13,6 +13,7 @@ from typing import Any
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.exact_rows import BANDIT, GAUSSIAN
 from maxk_lab.environments.language.rows import LANGUAGE, TOY_LLM
+from maxk_lab.environments.pronounce_rows import PRONOUNCE
 from maxk_lab.environments.routing.rows import ROUTING
 from maxk_lab.environments.rows import EnvironmentRow, FileFormat
 from maxk_lab.errors import LONGEST, LabError, shortened
@@ -20,7 +21,9 @@ from maxk_lab.files import named_in_sweep
 from maxk_lab.visible import visible_line
 
 ENVIRONMENTS: Catalogue[EnvironmentRow] = Catalogue(
-    "environment", [*ROUTING, BANDIT, GAUSSIAN, TOY_LLM, LANGUAGE], "maxk_lab.environments"
+    "environment",
+    [*ROUTING, BANDIT, GAUSSIAN, TOY_LLM, LANGUAGE, PRONOUNCE],
+    "maxk_lab.environments",
 )
 # How an environment that lacks a capability differs from those that have it.
 _WITHOUT = {

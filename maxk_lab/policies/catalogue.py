@@ -149,6 +149,12 @@ _FOLDER = setting(
 )
 
 
+class GRUSettings(Settings):
+    """The settings of g2p-en's GRU."""
+
+    dtype: Dtype = _dtype()
+
+
 class OwnOrPretrainedSettings(TransformerSettings):
     """The settings of the causal transformer, or the folder of a model that takes its place."""
 
@@ -199,6 +205,13 @@ POLICIES: Catalogue[PolicyRow] = Catalogue(
             implementation="maxk_lab.policies.pretrained:PretrainedPolicy",
             settings=PretrainedSettings,
             refusal=_pretrained_refusal,
+        ),
+        PolicyRow(
+            name="g2p",
+            meaning="pretrained GRU of g2p-en (extra pronounce), from letters to phonemes",
+            implementation="maxk_lab.environments.pronounce:PhonemeGRU",
+            citation="Park and Kim 2019, github.com/Kyubyong/g2p",
+            settings=GRUSettings,
         ),
     ],
     "maxk_lab.policies",
