@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.execution.record import Record, content_of
@@ -21,8 +22,11 @@ from maxk_lab.reports.model import Summary
 from maxk_lab.reports.summarise import summarise_records
 
 BASELINES = ("none", "sample_loo", "pkpo_sloo", "centred", "subloo")
-# Groups are cut from the samples of a prompt in so many ways.
+# Random partitions of the samples of a prompt into groups.
 _PARTITIONS = 8
+# Relative errors of products of long gradients in single precision.
+_ROUNDING = 1e-3
+_NAMES = ("rewards", "scores", "gram")
 
 
 def measured(
@@ -51,7 +55,10 @@ def measured(
     numbers that are not finite, and samples too few for two groups.
     """
     values = _numbers(rewards, "rewards", 2)
-    if scores is None and gram is None and log_probs is None:
+    sources = [x is not None for x in (scores, gram, log_probs)]
+    if sum(sources) > 1:
+        raise LabError("pass one of scores, gram and log_probs")
+    if not any(sources):
         return audit_rewards(values, ks=_several(k))
     if log_probs is not None:
         scores = _gradients(log_probs, parameters)
@@ -76,43 +83,60 @@ def measured(
     ]
     if not cells:
         raise LabError("no estimator can run with these baselines at this n and K")
-    found: dict[Any, Any] = dict(measure_cells(pool, cells, seed=0))
-    records = [_record(cell, found[cell["id"]]) for cell in cells]
-    told = f"{prompts} prompts with {samples} samples each"
-    return summarise_records(cells, records, name=name, description=told)
+    values_by_cell: dict[Any, Any] = dict(measure_cells(pool, cells, seed=0))
+    records = [_record(cell, values_by_cell[cell["id"]]) for cell in cells]
+    description = f"{prompts} prompts with {samples} samples each"
+    return summarise_records(cells, records, name=name, description=description)
 
 
 def measured_file(path: Path, **options: Any) -> Summary | Audit:
-    """`measured` of a NumPy file with the arrays `rewards` and `scores` or `gram`.
+    """`measured` of a file with the arrays `rewards` and, if any, `scores` or `gram`.
 
-    Nothing in it is executed. Raises `LabError` where there are no such arrays.
+    It is an .npz file, a .pt file with a dict of tensors, or an .npy file of rewards alone. No code
+    in it runs. Raises `LabError` for any other file.
     """
+    if not path.is_file():
+        raise LabError(f"there is no file {path.absolute()}")
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            there = {name: arrays[name] for name in ("rewards", "scores", "gram") if name in arrays}
-    except (OSError, ValueError) as error:
-        raise LabError(f"cannot read {path}: {error}") from error
-    if "rewards" not in there:
-        raise LabError(f"{path} has no array `rewards` [prompts, samples]")
-    return measured(there.pop("rewards"), **there, **({"name": path.stem} | options))
+        content = _content(path)
+        arrays = {name: content[name] for name in _NAMES if name in content}
+    except Exception:  # NumPy and PyTorch raise many kinds, and advise to load pickles
+        raise LabError(
+            f"{path} holds no arrays of numbers: write an .npz file with numpy.savez, an .npy file "
+            "with numpy.save, or a .pt file with torch.save of a dict of tensors"
+        ) from None
+    if "rewards" not in arrays:
+        names = [str(name) for name in content]
+        also, listed = did_you_mean("rewards", names), ", ".join(names) or "none"
+        raise LabError(f"{path} has no array `rewards` [prompts, samples]{also}; it has {listed}")
+    return measured(arrays.pop("rewards"), **arrays, **({"name": path.stem} | options))
+
+
+def _content(path: Path) -> Mapping[str, Any]:
+    """Return the arrays of a file by their names; a lone array is the rewards."""
+    if path.suffix.lower() in (".pt", ".pth"):
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    else:
+        content = np.load(path, allow_pickle=False)
+    return content if isinstance(content, Mapping) else {"rewards": content}
 
 
 def _points(
     sizes: Sequence[int], ks: Sequence[int], estimators: Sequence[str], baselines: Sequence[str]
 ) -> list[tuple[int, int, str, str]]:
     """The points that can run, each (n, K, estimator, baseline) once."""
-    found: dict[tuple[int, int, str, str], None] = {}
+    points: dict[tuple[int, int, str, str], None] = {}
     for size in sizes:
-        at = ks or [2**power for power in range(size.bit_length()) if 2**power < size]
-        for k, estimator, baseline in product(at, estimators, baselines):
+        powers = [2**power for power in range(size.bit_length()) if 2**power < size]
+        for k, estimator, baseline in product(ks or powers, estimators, baselines):
             method = Method.parse(estimator, baseline, k)
             if method.refusal(size) is None and method.needed_weight in (None, "grad_norm"):
-                found[size, method.k, method.estimator.name, method.baseline.name] = None
-    return list(found)
+                points[size, method.k, method.estimator.name, method.baseline.name] = None
+    return list(points)
 
 
 def _pool(rewards: Tensor, scores: Any, gram: Any) -> ScorePool:
-    """The pool of the samples, which nothing more is known of."""
+    """Return the pool of the samples."""
     prompts, samples = rewards.shape
     if scores is not None:
         scores = _numbers(scores, "scores", 3)
@@ -124,6 +148,8 @@ def _pool(rewards: Tensor, scores: Any, gram: Any) -> ScorePool:
                 f"{what} must begin with the shape {shape} of the rewards, got "
                 f"{list(numbers.shape)}"
             )
+    if gram is not None:
+        _check_gram(products, max(_ROUNDING, 16 * torch.finfo(_float_type(gram)).eps))
     nothing, nan = torch.zeros(samples, 0).double(), torch.full((samples,), torch.nan).double()
     parts = [
         Part(
@@ -139,8 +165,29 @@ def _pool(rewards: Tensor, scores: Any, gram: Any) -> ScorePool:
     return ScorePool(tuple(parts), (), 0.0)
 
 
+def _float_type(numbers: Any) -> torch.dtype:
+    dtype = torch.as_tensor(numbers).dtype
+    return dtype if dtype.is_floating_point else torch.float64
+
+
+def _check_gram(gram: Tensor, rounding: float) -> None:
+    """Raise `LabError` for matrices [P, M, M] that are no products ψ·ψ of gradients."""
+    size = torch.linalg.matrix_norm(gram)[:, None, None]
+    lowered = gram + rounding * size * torch.eye(gram.shape[1])
+    wrong = {
+        "is not symmetric": ((gram - gram.mT).abs() > rounding * size).flatten(1).any(1),
+        "has a negative squared norm on its diagonal": (gram.diagonal(0, 1, 2) < 0).any(1),
+        "is not positive semidefinite": (torch.linalg.cholesky_ex(lowered).info > 0)
+        & (size > 0).flatten(),
+    }
+    for problem, prompts in wrong.items():
+        if bool(prompts.any()):
+            first = int(prompts.nonzero()[0])
+            raise LabError(f"gram {problem} at prompt {first}: it must hold the products ψ·ψ")
+
+
 def _gradients(log_probs: Tensor, parameters: Sequence[nn.Parameter]) -> Tensor:
-    """The gradients of every sample, [P, M, D]."""
+    """Return the gradients of every sample, [P, M, D]."""
     if not parameters:
         raise LabError("log_probs need the parameters that gradients are taken in")
     chosen = list(parameters)
@@ -151,22 +198,25 @@ def _gradients(log_probs: Tensor, parameters: Sequence[nn.Parameter]) -> Tensor:
     return torch.stack(rows).view(*log_probs.shape, -1)
 
 
-def _record(cell: dict[str, Any], found: dict[str, Any] | Exception) -> Record:
-    if isinstance(found, Exception):
-        raise found
-    return Record(cell, "done", found, content=content_of(cell, found))
+def _record(cell: dict[str, Any], values: dict[str, Any] | Exception) -> Record:
+    if isinstance(values, Exception):
+        raise values
+    return Record(cell, "done", values, content=content_of(cell, values))
 
 
 def _numbers(numbers: Any, name: str, dimensions: int) -> Tensor:
     try:
-        found = torch.as_tensor(numbers).detach().double().cpu()
+        tensor = torch.as_tensor(numbers).detach().cpu()
+        if tensor.is_complex():
+            raise TypeError
+        tensor = tensor.double()
     except (TypeError, ValueError, RuntimeError):
         raise LabError(f"{name} must be numbers in {dimensions} dimensions") from None
-    if found.dim() != dimensions:
-        raise LabError(f"{name} must have {dimensions} dimensions, got {list(found.shape)}")
-    if not bool(found.isfinite().all()):
+    if tensor.dim() != dimensions:
+        raise LabError(f"{name} must have {dimensions} dimensions, got {list(tensor.shape)}")
+    if not bool(tensor.isfinite().all()):
         raise LabError(f"{name} must be finite; leave prompts with missing rewards out")
-    return found
+    return tensor
 
 
 def _several(numbers: int | Sequence[int]) -> tuple[int, ...]:

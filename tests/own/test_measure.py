@@ -71,23 +71,79 @@ def test_rewards_alone_are_audited():
     assert set(found.rows.k) == {1, 4}
 
 
+def said(*words):
+    return CliRunner().invoke(app, ["measure", *map(str, words)])
+
+
 def test_a_file_of_arrays_on_the_command_line(tmp_path):
     rewards, scores = samples()
-    np.savez(tmp_path / "samples.npz", rewards=rewards, scores=scores)
-    np.savez(tmp_path / "rewards.npz", rewards=rewards)
-    np.savez(tmp_path / "nothing.npz", scores=scores)
-
-    def said(*words):
-        return CliRunner().invoke(app, ["measure", *map(str, words)])
-
+    np.savez(tmp_path / "samples.npz", rewards=rewards, scores=scores, prompts=np.array([{}]))
+    torch.save({"rewards": rewards, "gram": (scores @ scores.mT).half()}, tmp_path / "samples.pt")
     out = tmp_path / "report"
     shown = said(tmp_path / "samples.npz", "-n", 8, "-k", 2, "--out", out)
     assert shown.exit_code == 0
     assert "4 prompts with 512 samples each" in shown.output
     assert (out / "report.html").is_file()
-    assert "Take: K = " in said(tmp_path / "rewards.npz").output
-    assert "has no array `rewards`" in said(tmp_path / "nothing.npz").output
-    assert "cannot read" in said(tmp_path / "absent.npz").output
+    assert "4 prompts with 512" in said(tmp_path / "samples.pt", "-n", 8, "-k", 2).output
+
+
+def test_rewards_alone_in_any_file_are_audited(tmp_path):
+    rewards, _ = samples()
+    np.savez(tmp_path / "a.npz", rewards=rewards)
+    np.save(tmp_path / "a.npy", rewards)
+    torch.save(rewards, tmp_path / "a.pt")
+    outputs = {said(tmp_path / f"a.{suffix}").output for suffix in ("npz", "npy", "pt")}
+    assert "Take: K = " in outputs.pop()
+    assert not outputs
+
+
+class Anything:
+    """What only pickle can load."""
+
+
+@pytest.mark.parametrize("suffix", ["npz", "npy", "pt", "yaml"])
+def test_a_file_that_is_no_array_is_refused_without_advice_to_run_its_code(suffix, tmp_path):
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "npz":
+        np.savez(path, rewards=np.array([Anything()]))
+    elif suffix == "npy":
+        np.save(path, np.array([Anything()]))
+    elif suffix == "pt":
+        torch.save({"rewards": Anything()}, path)
+    else:
+        path.write_text("name: a")
+    output = " ".join(said(path).output.split())
+    assert "holds no arrays of numbers: write an .npz file with numpy.savez" in output
+    assert "pickle" not in output
+    assert "weights_only" not in output
+
+
+def test_a_file_without_rewards_or_none_at_all_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", reward=np.ones((2, 8)))
+    output = " ".join(said(tmp_path / "a.npz").output.split())
+    assert "no array `rewards` [prompts, samples] (did you mean reward?); it has reward" in output
+    assert "there is no file" in said(tmp_path / "absent.npz").output
+
+
+def changed(position, value):
+    rewards, scores = samples(count=16)
+    gram = scores @ scores.mT
+    gram[(1, *position)] = value
+    return rewards, gram
+
+
+@pytest.mark.parametrize(
+    ("position", "value", "problem"),
+    [
+        ((2, 3), 9.0, "is not symmetric"),
+        ((2, 2), -1e-9, "has a negative squared norm on its diagonal"),
+        ((2, 2), 0.0, "is not positive semidefinite"),
+    ],
+)
+def test_a_gram_matrix_of_no_gradients_is_refused(position, value, problem):
+    rewards, gram = changed(position, value)
+    with pytest.raises(LabError, match=f"gram {problem} at prompt 1"):
+        measure(rewards, gram=gram)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +155,9 @@ def test_a_file_of_arrays_on_the_command_line(tmp_path):
         ({"rewards": torch.zeros(3)}, "rewards must have 2 dimensions"),
         ({"rewards": torch.full((4, 512), torch.nan)}, "rewards must be finite"),
         ({"rewards": "many"}, "rewards must be numbers"),
-        ({"log_probs": torch.zeros(4, 512)}, "need the parameters"),
+        ({"log_probs": torch.zeros(4, 512), "scores": None}, "need the parameters"),
+        ({"log_probs": torch.zeros(4, 512)}, "pass one of scores, gram and log_probs"),
+        ({"rewards": torch.zeros(4, 512) * 1j}, "rewards must be numbers"),
         ({"baselines": ["eob"], "k": 4}, "no estimator can run"),
     ],
 )

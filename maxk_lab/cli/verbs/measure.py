@@ -15,8 +15,8 @@ def main(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE.npz",
-            help="Arrays: rewards of prompts x samples, and their scores or gram.",
+            metavar="FILE",
+            help="Arrays in an .npz or .pt file: rewards [prompts, samples], scores or gram.",
         ),
     ],
     n: Annotated[
@@ -32,9 +32,9 @@ def main(
 ) -> None:
     """Measure which estimator and baseline the samples of your own training call for.
 
-    The file has the rewards of samples of some prompts, and the gradients of their
-    log-probabilities: as they are, as maxk_lab.GradientSketch makes them, or as their products.
-    Of rewards alone it is said what can be said without gradients, as maxk-lab audit does.
+    The file holds the rewards of samples, and `scores`, the gradients of their log-probabilities
+    (or maxk_lab.GradientSketch's projections), or `gram`, the products of these gradients. With
+    rewards alone the command prints an audit. An .npy file holds rewards alone.
 
     \b
     [bold]maxk-lab measure samples.npz -n 8 -k 1 -k 4[/bold]
@@ -46,13 +46,13 @@ def main(
     from maxk_lab.reports.report import Report
     from maxk_lab.reports.write import write_report
 
-    found = measured_file(file, n=n or (), k=k or ())
-    if isinstance(found, Audit):
-        show(found)
+    report = measured_file(file, n=n or (), k=k or ())
+    if isinstance(report, Audit):
+        show(report)
         return
     if out is not None:
-        files = write_report(found, out)
+        files = write_report(report, out)
         say(f"Wrote {files[0]} and {len(files) - 1} more")
     terminal = sys.stdout.isatty()
     width = console().width if terminal else 100
-    emit(rendered(Report(found, colour=terminal, width=width), format))
+    emit(rendered(Report(report, colour=terminal, width=width), format))
