@@ -18,9 +18,6 @@ from maxk_lab.errors import LabError, first_line, shown
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 Row = dict[str, Any]
 Places = Iterator[tuple[str, Row | None]]
-# Keys under which a JSON document may list its rows.
-_LISTS = ("samples", "data", "rows", "records", "results")
-_REWARD = re.compile("rewards?|scores?|.*_reward|passed|correct|is_correct")
 _UNREADABLE = (OSError, ValueError, OverflowError, EOFError, RecursionError, zlib.error, csv.Error)
 
 
@@ -47,7 +44,8 @@ def natural(text: str) -> list[Any]:
 def read_rows(path: Path) -> Places:
     """Yield (place, row) for every row of a file; the row is None where it cannot be read.
 
-    The content decides on the form. Raises `LabError` for a file of no such form.
+    A JSON document that is no list is one row. The content decides on the form. Raises `LabError`
+    for a file of no such form.
     """
     try:
         with path.open("rb") as file:
@@ -89,12 +87,12 @@ def _json(text: IO[str]) -> Places:
     first = next((line for line in text if line.strip()), "")
     text.seek(0)
     if _parsed(first) is None and (document := _parsed(text.read())) is not None:
-        yield from _expanded("row", document)
+        yield from _listed("row", document)
         return
     text.seek(0)
     for number, line in enumerate(text, start=1):
         if line.strip():
-            yield from _expanded(f"line {number}", _parsed(line))
+            yield from _listed(f"line {number}", _parsed(line))
 
 
 def _parsed(text: str) -> Any:
@@ -137,51 +135,13 @@ def _parquet(path: Path) -> Places:
         raise LabError(f"cannot read {path}: {first_line(error)}") from None
 
 
-def _expanded(place: str, document: Any) -> Places:
-    """Yield the rows of a JSON value: a row, a list of rows, or a document that holds a table."""
+def _listed(place: str, document: Any) -> Places:
+    """Yield a JSON object, or the objects of a list."""
     if isinstance(document, list):
         for number, row in enumerate(document, start=1):
-            yield from _expanded(f"{place} {number}", row if isinstance(row, dict) else None)
-        return
-    rows = [None] if document is None else _table(document)
-    for number, row in enumerate(rows, start=1):
-        inside = place if len(rows) == 1 else f"{place}, sample {number}"
-        yield inside, row if isinstance(row, dict) else None
-
-
-def _table(document: Row) -> list[Any]:
-    """Return the rows of a JSON object: of a table, of a step, of a prompt, or itself."""
-    names, data, tasks = (document.get(key) for key in ("columns", "data", "eval"))
-    if isinstance(names, list) and isinstance(data, list):  # W&B, and pandas
-        return [dict(zip(map(str, names), row, strict=False)) for row in data if _is_list(row)]
-    columns, is_row = list(document.values()), any(map(_REWARD.fullmatch, document))
-    if not is_row and isinstance(tasks, dict) and tasks and all(map(_is_list, tasks.values())):
-        return [row for rows in tasks.values() for row in rows]  # evalplus
-    if not is_row and (listed := [document[key] for key in _LISTS if _is_list(document.get(key))]):
-        return list(listed[0])
-    are_dicts = len(columns) > 1 and all(isinstance(column, dict) for column in columns)
-    if are_dicts and all(column.keys() == columns[0].keys() for column in columns):  # pandas
-        if not is_row:
-            return columns
-        return [{name: document[name][row] for name in document} for row in columns[0]]
-    lists = {name: column for name, column in document.items() if _is_list(column)}
-    rewards = [column for name, column in document.items() if _REWARD.fullmatch(name)]
-    if len(lists) == len(columns) > 1:  # a step of ms-swift
-        length = len(columns[0])
-    elif rewards and all(map(_is_list, rewards)):  # a prompt with the rewards of its samples
-        length = len(rewards[0])
+            yield f"{place} {number}", row if isinstance(row, dict) else None
     else:
-        return [document]
-    scalars = {name: value for name, value in document.items() if name not in lists}
-    lists = {name: column for name, column in lists.items() if len(column) == length}
-    rows = zip(*lists.values(), strict=True)
-    return [scalars | dict(zip(lists, row, strict=True)) for row in rows]
-
-
-def _is_list(value: Any) -> bool:
-    """Return whether a value is a list, and no conversation."""
-    is_chat = isinstance(value, list) and any(isinstance(x, dict) and "role" in x for x in value)
-    return isinstance(value, list) and not is_chat
+        yield place, document
 
 
 def _suffix(path: Path) -> str:

@@ -6,9 +6,12 @@ its module is there, and nothing is imported. No torch.
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from maxk_lab.catalogue import Catalogue, Row, load
@@ -82,6 +85,45 @@ def check_function(
             reason = f"{error}{PLACES}"
     if reason:
         raise LabError(f"cannot load the {what} {shown(name)}: {reason}")
+
+
+def call_problems(
+    names: Sequence[str], arguments: Sequence[str], *, complete: bool = False
+) -> Iterator[str]:
+    """Yield why functions of the user's own cannot be called by name with these arguments.
+
+    `complete`: there are no other arguments. The source is read and not run, so only a function
+    that a module defines by `def` is checked.
+    """
+    called_with = f"it is called by name, with {', '.join(arguments)}" + ", …" * (not complete)
+    for name in names:
+        signature = _signature(name)
+        if signature is None:
+            continue
+        takes = [each.arg for each in (*signature.args, *signature.kwonlyargs)]
+        required = takes[: len(signature.args) - len(signature.defaults)]
+        defaults = zip(signature.kwonlyargs, signature.kw_defaults, strict=True)
+        required += [each.arg for each, default in defaults if default is None]
+        if signature.posonlyargs:
+            yield f"{name} takes {signature.posonlyargs[0].arg} by its position: {called_with}"
+        if complete and (missing := [each for each in required if each not in arguments]):
+            yield f"{name} needs {', '.join(missing)}: {called_with}"
+        surplus = [each for each in arguments if each not in takes]
+        if surplus and signature.kwarg is None:
+            yield f"{name} does not take {', '.join(surplus)}: add **kwargs; {called_with}"
+
+
+def _signature(path: str) -> ast.arguments | None:
+    """Return the arguments of the function at `module:name`, from the source of the module."""
+    module, _, name = path.partition(":")
+    if not name:
+        return None
+    with suppress(NoModuleError, OSError, SyntaxError, ValueError):
+        tree = ast.parse(Path(place_of(module).origin or "").read_bytes())
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+                return None if node.decorator_list else node.args
+    return None
 
 
 def load_function(

@@ -16,7 +16,8 @@ import pandas as pd
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, shown
-from maxk_lab.rows import Row, files_in, natural, read_rows
+from maxk_lab.own.samples import read_samples
+from maxk_lab.rows import files_in, natural
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,10 @@ class _Columns:
 
     def read(self, file: Path, alone: bool) -> None:
         """Read a file; it is left out where it has no prompts and there are other files."""
-        rows = read_rows(file)
+        rows = read_samples(file)
         while block := list(islice(rows, _ROWS)):
             places = [f"{file.name}, {place}" for place, row in block if row is not None]
-            samples = [_flat(row) for _, row in block if row is not None]
+            samples = [row for _, row in block if row is not None]
             names = dict.fromkeys(chain.from_iterable(samples))
             if not alone and samples and not self.groups & names.keys():
                 self.left_out.append(f"{file.name} left out: it has no column of prompts")
@@ -146,7 +147,11 @@ class _Columns:
             return None
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+        try:
+            is_text = isinstance(value, str)
+            text = value if is_text else json.dumps(value, sort_keys=True, default=str)
+        except (RecursionError, TypeError):  # TypeError: keys of several types in one map
+            raise LabError(f"a key cannot be compared: {shown(value)}") from None
         return self.interned.setdefault(text, text)
 
     def _as_numbers(
@@ -287,18 +292,6 @@ class _Columns:
         reading = ", ".join(f"{role} = {said[role]}" for role in order if role in said)
         rows = table[table.reward.notna()].reset_index(drop=True)
         return Log(rows, reading, left_out, missing, len(self.damaged))
-
-
-def _flat(row: Row) -> Row:
-    """Return a row with a column for each scorer of inspect_ai, and with evalplus's verdict."""
-    scores = row.get("scores")
-    if isinstance(scores, dict):
-        scored = {name: x for name, x in scores.items() if isinstance(x, dict)}
-        row = row | {f"score_{name}": x["value"] for name, x in scored.items() if "value" in x}
-    if "base_status" in row and "passed" not in row:
-        both = row["base_status"], row.get("plus_status")
-        row = row | {"passed": all(status in ("pass", None) for status in both)}
-    return row
 
 
 def _step(text: str) -> int | float | str:

@@ -212,12 +212,14 @@ class Completions(ABC):
         rewards, parts = score(
             self.reward_functions,
             self.reward_weights,
-            prompts,
-            self.decode(completions),
-            tokens=tokens,
-            mask=places < (before + steps).unsqueeze(1),
-            completion_ids=completions,
-            truncated=(~ended).tolist(),
-            **columns,
+            {
+                **columns,
+                "prompts": prompts,
+                "completions": self.decode(completions),
+                "completion_ids": completions,
+                "truncated": (~ended).tolist(),
+            },
+            tokens,
+            places < (before + steps).unsqueeze(1),
         )
         return rewards.view(shape), parts.view(*shape, -1), (~ended).view(shape)

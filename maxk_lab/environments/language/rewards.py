@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -16,8 +17,6 @@ from maxk_lab.environments.language.tasks import REWARDS
 from maxk_lab.errors import LabError, shown
 from maxk_lab.leaving import RAISED
 
-_ARGUMENTS = "(prompts, completions, **columns)"
-
 
 @dataclass(frozen=True)
 class RewardFunction:
@@ -28,29 +27,27 @@ class RewardFunction:
 
 
 def load_rewards(names: Sequence[str]) -> tuple[RewardFunction, ...]:
-    """The reward functions of these catalogue names or dotted paths.
+    """Return the reward functions of these catalogue names or dotted paths.
 
     Raises `LabError` for one that is not there.
     """
-    takes = f"{_ARGUMENTS} or a torch module"
+    takes = "(prompts, completions, **columns) or a torch module"
     return tuple(RewardFunction(name, load_function(name, REWARDS, takes)) for name in names)
 
 
 def score(
     functions: Sequence[RewardFunction],
     weights: Sequence[float],
-    prompts: Sequence[str],
-    completions: Sequence[str],
-    *,
+    texts: Mapping[str, Sequence[Any]],
     tokens: Tensor | None = None,
     mask: Tensor | None = None,
-    **columns: Sequence[Any],
 ) -> tuple[Tensor, Tensor]:
-    """R = Σ_f w_f r_f of N completions: rewards [N] and parts r [N, F], float64 both.
+    """Return R = Σ_f w_f r_f of N completions: rewards [N] and parts r [N, F], float64 both.
 
-    A function is called as `function(prompts, completions, **columns)` and gives a number or None
-    for every completion; a torch module as `module(tokens, mask)`, tokens [N, L] of prompt and
-    completion, mask [N, L] False after the end. None makes the part and the reward NaN: unscorable.
+    A function is called as TRL calls it: by name, with the lists of `texts`: prompts, completions
+    and any columns. It returns a number or None for every completion. A torch module is called as
+    `module(tokens, mask)`, tokens [N, L] of prompt and completion, mask [N, L] False after the end.
+    None makes the part and the reward NaN: unscorable.
     Raises `LabError`, naming function and sample, for a function that raises or gives NaN, ±inf,
     something that is no number, or not one value per completion.
     """
@@ -59,32 +56,28 @@ def score(
         if isinstance(function.call, nn.Module):
             assert tokens is not None
             assert mask is not None
-            by_function.append(_of_module(function, tokens, mask))
+            by_function.append(_tokens_scored(function, tokens, mask))
         else:
-            by_function.append(_of_function(function, prompts, completions, columns))
+            by_function.append(_texts_scored(function, texts))
     parts = torch.stack(by_function, 1)
     return parts @ torch.tensor(list(weights), dtype=torch.float64, device=parts.device), parts
 
 
-def _of_function(
-    function: RewardFunction,
-    prompts: Sequence[str],
-    completions: Sequence[str],
-    columns: Mapping[str, Sequence[Any]],
-) -> Tensor:
-    name, count = f"reward function {function.name!r}", len(prompts)
+def _texts_scored(function: RewardFunction, texts: Mapping[str, Sequence[Any]]) -> Tensor:
+    name, count = f"reward function {function.name!r}", len(texts["prompts"])
 
-    def call(part: slice) -> Any:
-        """The function's values for lists of its own, which it may change.
+    def call(samples: slice) -> Any:
+        """Return the function's values for lists that it may change.
 
-        A generator runs here, where it may raise.
+        Coroutines and generators run here, where they may raise.
         """
-        lists = {key: list(column[part]) for key, column in columns.items()}
-        values = function.call(list(prompts[part]), list(completions[part]), **lists)
+        values = function.call(**{key: list(column[samples]) for key, column in texts.items()})
+        values = asyncio.run(values) if isinstance(values, Coroutine) else values
         return list(values) if isinstance(values, Iterator) else values
 
     def sample(index: int) -> str:
-        return f"for sample {index}, prompt {prompts[index]!r}, completion {completions[index]!r}"
+        prompt, completion = texts["prompts"][index], texts["completions"][index]
+        return f"for sample {index}, prompt {prompt!r}, completion {completion!r}"
 
     try:
         values = call(slice(None))
@@ -96,7 +89,8 @@ def _of_function(
             except RAISED:
                 where = sample(index)
                 break
-        called_so = f"; it is called with {_ARGUMENTS}" if isinstance(error, TypeError) else ""
+        by_name = f"; it is called by name, with {', '.join(texts)}"
+        called_so = by_name if isinstance(error, TypeError) else ""
         raise LabError(
             f"{name} raised {type(error).__name__} {where}: {error}{called_so}"
         ) from error
@@ -125,7 +119,7 @@ def _of_function(
 
 
 @torch.no_grad()
-def _of_module(function: RewardFunction, tokens: Tensor, mask: Tensor) -> Tensor:
+def _tokens_scored(function: RewardFunction, tokens: Tensor, mask: Tensor) -> Tensor:
     name, count = f"reward model {function.name!r}", len(tokens)
     try:
         # Tensors of its own, which it may change; what it returns may be one that it keeps.

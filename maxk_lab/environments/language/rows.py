@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue
-from maxk_lab.environments.functions import ScoredRow
+from maxk_lab.environments.functions import ScoredRow, call_problems
 from maxk_lab.environments.language.tasks import (
     MAX_VOCABULARY,
     REWARDS,
@@ -23,9 +25,12 @@ from maxk_lab.environments.language.tasks import (
 from maxk_lab.environments.rows import MOST_TOKENS, EnvironmentRow
 from maxk_lab.errors import LabError, shown
 from maxk_lab.policies.catalogue import POLICIES, OwnOrPretrainedSettings, PolicyRow
+from maxk_lab.rows import read_rows
 from maxk_lab.settings import File, Numbers, Settings, Texts, number, setting
 
 MAX_SEQUENCES = 20_000
+# What a reward function is called with by name, besides the columns of its prompts.
+REWARD_ARGUMENTS = ("prompts", "completions", "completion_ids", "truncated")
 
 
 class LanguageSettings(Settings):
@@ -126,6 +131,7 @@ class LanguageRow(ScoredRow):
                     "to hold some out; raise prompt_length or vocab_size"
                 )
         yield from ScoredRow.problems(self, parameters)
+        yield from call_problems(parameters["rewards"], REWARD_ARGUMENTS)
 
 
 TOY_LLM = LanguageRow(
@@ -145,36 +151,29 @@ TOY_LLM = LanguageRow(
 
 
 def read_prompts(path: str | Path, prompt: str) -> list[dict[str, Any]]:
-    """The lines of a file of JSON lines, each with a text under the key `prompt`.
+    """Return the rows of a file, each with a text under the key `prompt`.
 
-    Raises `LabError`, naming the line, for one that has none or other keys than the first.
+    Raises `LabError`, naming the line, for a row without one, with other keys than the first, or
+    with a key that reward functions are called with anyway.
     """
-    lines = []
-    try:
-        with Path(path).open(encoding="utf-8") as file:
-            for number, text in enumerate(file, start=1):
-                if text.strip():
-                    lines.append(_line(text, prompt, f"{path}, line {number}"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise LabError(f"cannot read the prompts {path}: {error}") from None
-    keys = [set(line) for line in lines]
+    lines: list[dict[str, Any]] = []
+    for place, line in read_rows(Path(path)):
+        where = f"{path}, {place}"
+        if line is None:
+            raise LabError(f"{where}: no JSON object, or more fields than columns")
+        if not isinstance(line.get(prompt), str):
+            raise LabError(f"{where}: no text under the key {prompt!r}: {shown(line)}")
+        if names := [name for name in REWARD_ARGUMENTS if name in line and name != prompt]:
+            raise LabError(
+                f"{where}: rename the key {names[0]!r}: rewards are called with this name"
+            )
+        if lines and line.keys() != lines[0].keys():
+            names = sorted(line.keys() ^ lines[0].keys())
+            raise LabError(f"{where}: it and the first line differ in the keys {', '.join(names)}")
+        lines.append(line)
     if not lines:
         raise LabError(f"{path} has no prompts")
-    for number, line in enumerate(keys, start=1):
-        if line != keys[0]:
-            names = ", ".join(sorted(line ^ keys[0]))
-            raise LabError(f"{path}: prompt {number} and the first differ in the keys {names}")
     return lines
-
-
-def _line(text: str, prompt: str, where: str) -> dict[str, Any]:
-    try:
-        line = json.loads(text)
-    except ValueError as error:
-        raise LabError(f"{where}: no line of JSON: {error}") from None
-    if not isinstance(line, dict) or not isinstance(line.get(prompt), str):
-        raise LabError(f"{where}: no text under the key {prompt!r}: {shown(line)}")
-    return line
 
 
 class PromptSettings(Settings):
@@ -182,7 +181,7 @@ class PromptSettings(Settings):
 
     prompts: File = setting(
         "",
-        "file of prompts, a JSON object a line; its other keys go to the rewards",
+        "file of prompts: JSON lines, JSON, CSV or Parquet; its other columns go to the rewards",
         spelling="path",
     )
     prompt: str = setting("prompt", "the key of the prompt's text")
@@ -228,9 +227,41 @@ class PromptRow(ScoredRow):
             yield 'rewards is missing: functions of completions, as ["mine:correct"]'
         if path := dict(parameters["prompts"] or {}).get("path"):
             try:
-                read_prompts(path, parameters["prompt"])
+                field = parameters["prompt"]
+                columns = read_prompts(path, field)[0].keys() - {field}
             except LabError as error:
                 yield str(error)
+            else:
+                names = (*REWARD_ARGUMENTS, *sorted(columns))
+                yield from call_problems(parameters["rewards"], names, complete=True)
+
+    def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+        """Also where a prompt with its completion is longer than the model reads."""
+        reason = ScoredRow.refusal(self, parameters, policy)
+        return reason or _too_long(parameters, policy.get("pretrained", ""))
+
+
+def _too_long(parameters: Mapping[str, Any], folder: str) -> str | None:
+    """Return why the model of a folder cannot read a prompt; None where the run must tell."""
+    config, tokenizer = Path(folder, "config.json"), Path(folder, "tokenizer.json")
+    if not (config.is_file() and tokenizer.is_file() and find_spec("tokenizers")):
+        return None
+    sizes = json.loads(config.read_text(encoding="utf-8"))
+    limit = sizes.get("max_position_embeddings", sizes.get("n_positions"))
+    encoder = import_module("tokenizers").Tokenizer.from_file(str(tokenizer))
+    encoder.no_truncation()
+    path, field = parameters["prompts"]["path"], parameters["prompt"]
+    texts = [line[field] for line in read_prompts(path, field)]
+    # A chat template only adds tokens.
+    codes = encoder.encode_batch(texts, add_special_tokens=not parameters["chat_template"])
+    length, number = max((len(code.ids), -i) for i, code in enumerate(codes))
+    if not isinstance(limit, int) or length + parameters["max_new_tokens"] - 1 <= limit:
+        return None
+    return (
+        f"prompt {1 - number} of {path} has {length} tokens; with max_new_tokens = "
+        f"{parameters['max_new_tokens']} that is more than the {limit} that the model of "
+        f"{folder!r} reads"
+    )
 
 
 LANGUAGE = PromptRow(

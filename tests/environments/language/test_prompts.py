@@ -1,12 +1,16 @@
 """Prompts of the user's own: read, sampled, scored and taught as the model itself would."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from maxk_lab.cli import app
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.language.rows import read_prompts
 from maxk_lab.errors import LabError
@@ -125,11 +129,10 @@ def test_held_out_prompts_are_none_of_the_others(folder, tmp_path):
     ("text", "message"),
     [
         ('{"q": "1"}\n{"p": "1"}\n', "line 2: no text under the key 'q'"),
-        ('{"q": "1"}\n{"q": \n', "line 2: no line of JSON"),
-        (
-            '{"q": "1"}\n{"q": "2", "answer": 3}\n',
-            "prompt 2 and the first differ in the keys answer",
-        ),
+        ('{"q": "1"}\n{"q": \n', "line 2: no JSON object"),
+        ('{"q": "1"}\n{"q": "2", "answer": 3}\n', "line 2: it and the first line differ .* answer"),
+        ('{"q": [{"role": "user", "content": "1"}]}', "line 1: no text under the key 'q'"),
+        ('{"q": "1", "completions": "2"}', "line 1: rename the key 'completions': rewards are"),
         ("\n", "has no prompts"),
     ],
 )
@@ -138,6 +141,62 @@ def test_damaged_prompts_are_refused(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(LabError, match=message):
         read_prompts(path, "q")
+
+
+def test_prompts_may_be_in_any_form(tmp_path):
+    table = pd.DataFrame(LINES)
+    texts = {
+        "lines with a byte order mark": "\ufeff" + table.to_json(orient="records", lines=True),
+        "array": table.to_json(orient="records", indent=1),
+        "CSV": table.to_csv(index=False, sep=";"),
+    }
+    for text in texts.values():
+        (tmp_path / "prompts").write_text(text, encoding="utf-8")
+        assert read_prompts(tmp_path / "prompts", "q") == LINES
+
+
+SWEEP = """name: a
+environment:
+  name: language
+  prompts: prompts.jsonl
+  prompt: q
+  rewards: ["{reward}"]
+  max_new_tokens: {tokens}
+  chat_template: true
+policy: {{pretrained: {folder}}}
+seeds: 1
+gradient: {{instances: 2, grid: {{estimator: maxk, baseline: centred, n: 4, k: 2}}}}
+"""
+FUNCTIONS = """
+def good(completions, answer, prompts=None, **kwargs): ...
+def exact(prompts, completions, completion_ids, truncated, answer): ...
+def narrow(prompts, completions, answer): ...
+def hungry(completions, solution, **kwargs): ...
+def places(prompts, completions, /, **kwargs): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("reward", "tokens", "message"),
+    [
+        ("good", 58, None),
+        ("exact", 4, None),
+        ("narrow", 4, "functions_of_mine:narrow does not take completion_ids, truncated: add ..kw"),
+        ("hungry", 4, "hungry needs solution: it is called by name, with prompts, completions, "),
+        ("places", 4, "places takes prompts by its position"),
+        ("good", 59, "prompt 2 of prompts.jsonl has 7 tokens; with max_new_tokens = 59 that is"),
+    ],
+)
+def test_a_plan_refuses_what_a_run_cannot_do(reward, tokens, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("model", "gpt2", 16)
+    Path("functions_of_mine.py").write_text(FUNCTIONS)
+    Path("prompts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    names = {"reward": f"functions_of_mine:{reward}", "tokens": tokens, "folder": "model"}
+    Path("a.yaml").write_text(SWEEP.format(**names))
+    result = CliRunner().invoke(app, ["plan", "a.yaml"], env={"COLUMNS": "1000"})
+    assert result.exit_code == (0 if message is None else 2), result.output
+    assert message is None or re.search(rf"^a.yaml:\d+:\d+: .*{message}", result.output)
 
 
 def test_what_a_model_cannot_do_is_refused(folder, tmp_path, environment):

@@ -23,19 +23,20 @@ def length(prompts, completions, **columns):
     return [len(text) for text in completions]
 
 
-def scored(*calls, weights=None, **columns):
+def scored(*calls, factors=None, tokens=None, mask=None, **columns):
     functions = [RewardFunction(getattr(call, "__name__", "model"), call) for call in calls]
-    return score(functions, weights or [1.0] * len(calls), PROMPTS, COMPLETIONS, **columns)
+    texts = {"prompts": PROMPTS, "completions": COMPLETIONS, **columns}
+    return score(functions, factors or [1.0] * len(calls), texts, tokens, mask)
 
 
 def test_rewards_are_the_weighted_sum_of_the_parts():
     parts = torch.tensor([0.5, 0.25, 0.125])
-    rewards, parts = scored(length, lambda *texts, **columns: parts, weights=[2, -4])
+    rewards, parts = scored(length, lambda **columns: parts, factors=[2, -4])
     assert parts.tolist() == [[1.0, 0.5], [2.0, 0.25], [0.0, 0.125]]
     assert rewards.tolist() == [0.0, 3.0, -0.5]
     assert rewards.dtype == torch.float64
     # None makes that sample unscorable and no other.
-    rewards, parts = scored(length, lambda *texts, **columns: [2.0, None, 2.0], weights=[1.0, 0.0])
+    rewards, parts = scored(length, lambda **columns: [2.0, None, 2.0], factors=[1.0, 0.0])
     assert rewards.nan_to_num(-1).tolist() == [1.0, -1.0, 0.0]
     assert parts[1].nan_to_num(-1).tolist() == [2.0, -1.0]
 
@@ -54,6 +55,22 @@ def test_a_function_is_given_lists_of_its_own_and_the_columns():
     rewards, _ = scored(careless, right, **columns)
     assert rewards.tolist() == [1.0, 0.0, 1.0]
     assert columns["answer"] == ["x", "no", ""]
+
+
+def test_a_function_is_called_as_trl_calls_it():
+    """By name, in any order, with columns of any name; a coroutine is awaited."""
+
+    def lengths(completions, prompts, functions, weights, **kwargs):
+        assert (prompts, functions, weights) == (PROMPTS, ["f"] * 3, [1, 2, 3])
+        assert kwargs == {"truncated": [0, 1, 0]}
+        return [len(text) for text in completions]
+
+    async def later(completions, **kwargs):
+        return [float(len(text)) for text in completions]
+
+    columns = {"functions": ["f"] * 3, "weights": [1, 2, 3], "truncated": [0, 1, 0]}
+    _, parts = scored(lengths, later, **columns)
+    assert parts.tolist() == [[1, 1], [2, 2], [0, 0]]
 
 
 def fragile(prompts, completions, **columns):
@@ -77,7 +94,7 @@ def strict(prompts, completions):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (strict, r"argument 'answer'; it is called with \(prompts, completions, \*\*columns\)$"),
+        (strict, "argument 'answer'; it is called by name, with prompts, completions, answer$"),
         (fragile, "'fragile' raised ZeroDivisionError for sample 2, prompt 'c'"),
         (lazy, "'lazy' raised ZeroDivisionError for sample 2, prompt 'c'"),
         (alone, "for 3 samples together, for none of them alone: one at a time"),
@@ -114,7 +131,7 @@ def test_a_value_that_is_no_finite_number_is_named_with_its_sample(bad):
 )
 def test_anything_but_a_value_per_completion_is_refused(values, message):
     with pytest.raises(LabError, match=message):
-        scored(lambda *texts, **columns: values)
+        scored(lambda **columns: values)
 
 
 class TokenSum(nn.Module):
@@ -147,7 +164,7 @@ class Spoiler(nn.Module):
 def test_a_torch_module_is_a_reward_model_on_tokens_that_shares_none_with_others():
     spoiler, tokens, mask = Spoiler(), TOKENS.clone(), MASK.clone()
     models = spoiler, spoiler, TokenSum(), length
-    rewards, parts = scored(*models, weights=[0.0, 0.0, 1.0, 10.0], tokens=tokens, mask=mask)
+    rewards, parts = scored(*models, factors=[0.0, 0.0, 1.0, 10.0], tokens=tokens, mask=mask)
     assert rewards.tolist() == [13.0, 35.0, 7.0]
     assert parts[:, :3].tolist() == [[1.0, 2.0, 3.0], [1.0, 2.0, 15.0], [1.0, 2.0, 7.0]]
     assert not parts.requires_grad
@@ -203,6 +220,7 @@ def test_a_reward_function_of_the_pages_gives_every_completion_a_number(code, na
     completions = ["", "a", "aa", "abc", "abca", "12+3"]
     function = RewardFunction(name, names[name])
     columns = {"answer": ["a"] * 6, "truncated": [False, True] * 3, "longest": [4] * 6}
-    rewards, _ = score([function], [1.0], ["1+2="] * 6, completions, **columns)
+    texts = {"prompts": ["1+2="] * 6, "completions": completions, **columns}
+    rewards, _ = score([function], [1.0], texts)
     assert rewards.isfinite().all()
     assert len(rewards.unique()) > 1

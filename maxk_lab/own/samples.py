@@ -1,0 +1,69 @@
+"""The samples of a log: rows of a file, and what JSON objects hold besides single samples."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from maxk_lab.rows import Places, Row, read_rows
+
+# Keys under which a document may list its rows, and columns that may hold a list of rewards.
+_LISTS = ("samples", "data", "rows", "records", "results")
+_REWARD = re.compile("rewards?|scores?|.*_reward|passed|correct|is_correct")
+
+
+def read_samples(path: Path) -> Places:
+    """Yield (place, row) for every sample of a file; the row is None where it cannot be read."""
+    for place, document in read_rows(path):
+        rows = [None] if document is None else _rows_of(document)
+        for number, row in enumerate(rows, start=1):
+            inside = place if len(rows) == 1 else f"{place}, sample {number}"
+            yield inside, _scored(row) if isinstance(row, dict) else None
+
+
+def _rows_of(document: Row) -> list[Any]:
+    """Return the rows of a JSON object: of a table, of a step, of a prompt, or itself."""
+    names, data, tasks = (document.get(key) for key in ("columns", "data", "eval"))
+    if isinstance(names, list) and isinstance(data, list):  # W&B, and pandas
+        return [dict(zip(map(str, names), row, strict=False)) for row in data if _is_list(row)]
+    columns, is_row = list(document.values()), any(map(_REWARD.fullmatch, document))
+    if not is_row and isinstance(tasks, dict) and tasks and all(map(_is_list, tasks.values())):
+        return [row for rows in tasks.values() for row in rows]  # evalplus
+    if not is_row and (listed := [document[key] for key in _LISTS if _is_list(document.get(key))]):
+        return list(listed[0])
+    are_dicts = len(columns) > 1 and all(isinstance(column, dict) for column in columns)
+    if are_dicts and all(column.keys() == columns[0].keys() for column in columns):  # pandas
+        if not is_row:
+            return columns
+        return [{name: document[name][row] for name in document} for row in columns[0]]
+    lists = {name: column for name, column in document.items() if _is_list(column)}
+    rewards = [column for name, column in document.items() if _REWARD.fullmatch(name)]
+    if len(lists) == len(columns) > 1:  # a step of ms-swift
+        length = len(columns[0])
+    elif rewards and all(map(_is_list, rewards)):  # a prompt with the rewards of its samples
+        length = len(rewards[0])
+    else:
+        return [document]
+    scalars = {name: value for name, value in document.items() if name not in lists}
+    lists = {name: column for name, column in lists.items() if len(column) == length}
+    rows = zip(*lists.values(), strict=True)
+    return [scalars | dict(zip(lists, row, strict=True)) for row in rows]
+
+
+def _is_list(value: Any) -> bool:
+    """Return whether a value is a list, and no conversation."""
+    is_chat = isinstance(value, list) and any(isinstance(x, dict) and "role" in x for x in value)
+    return isinstance(value, list) and not is_chat
+
+
+def _scored(row: Row) -> Row:
+    """Return a row with a column for each scorer of inspect_ai, and with evalplus's verdict."""
+    scores = row.get("scores")
+    if isinstance(scores, dict):
+        scored = {name: x for name, x in scores.items() if isinstance(x, dict)}
+        row = row | {f"score_{name}": x["value"] for name, x in scored.items() if "value" in x}
+    if "base_status" in row and "passed" not in row:
+        both = row["base_status"], row.get("plus_status")
+        row = row | {"passed": all(status in ("pass", None) for status in both)}
+    return row
