@@ -142,7 +142,7 @@ $(NUMBERED):
 	    echo "skipped: needs the optional extra: pip install 'maxk-lab[pronounce]'"; exit 0; };; esac; \
 	  good=0; \
 	  failed() { [ "$$1" -ne 130 ] || exit 130; echo "$(folder)/$(name): $$2" >> "$$FAILED"; good=1; }; \
-	  run="maxk-lab run $(sweep) --jobs $(WORKERS) --retry-failed --no-reuse$(shifted)"; \
+	  run="maxk-lab run $(sweep) --jobs $(WORKERS) --retry-failed$(shifted)"; \
 	  echo "== $$run"; \
 	  $(BIN)/$$run --results "$(folder)" || failed $$? "the run did not finish well"; \
 	  echo "== maxk-lab report $(folder)/$(name)"; \

@@ -89,7 +89,7 @@ def run(name: str, results: Path, jobs: int) -> bool:
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     words = ["run", str(sweep_file(name).relative_to(ROOT)), "--jobs", str(jobs), "--retry-failed"]
-    words += ["--set", "tracking.wandb=disabled", "--no-reuse", "--results", str(results)]
+    words += ["--set", "tracking.wandb=disabled", "--results", str(results)]
     print(f"== maxk-lab {' '.join(words)}", flush=True)
     env = {**os.environ, **threads, "PYTHONPATH": path}
     done = subprocess.run([sys.executable, "-c", PROGRAM, *words], cwd=ROOT, env=env, check=False)

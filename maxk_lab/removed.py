@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 _BACKEND = "use --set execution.backend=NAME"
 _PROFILE = "write the settings into a YAML file and use --execution FILE"
+_REUSE = "leave it out: a run uses no records of other runs"
 _SBATCH = "sbatch experiments/slurm.sbatch SWEEP.yaml starts drivers of the run as jobs of Slurm"
 _MAKE = 'make it by a function of your own, as in {name: tsp, env: "mine:make_env"}'
 
@@ -34,6 +35,8 @@ OPTIONS: Mapping[str, str] = {
     "plan --profile": _PROFILE,
     "run --detach": _SBATCH,
     "audit --norm": "an audit takes equal norms; maxk-lab measure reads scores",
+    "run --no-reuse": _REUSE,
+    "plan --no-reuse": _REUSE,
     "plan --jobs": "plan estimates the time of one worker; divide it by the number of workers",
     "status --cancel": "scancel ends the jobs of Slurm; Ctrl-C or kill ends any maxk-lab run",
 }

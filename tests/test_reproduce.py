@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # What `make reproduce` runs of a sweep, alone on its core.
-RUN = "run ci/a.yaml --jobs 1 --retry-failed --no-reuse"
+RUN = "run ci/a.yaml --jobs 1 --retry-failed"
 
 
 def make(folder: Path, *words: str, refused: str = "") -> subprocess.CompletedProcess[str]:
@@ -77,7 +77,7 @@ def test_sweeps_run_side_by_side_each_with_a_worker_and_a_name_before_its_lines(
     assert make(tmp_path).returncode == 0
     assert calls(tmp_path) == [
         "check",
-        "run ci/a.yaml --jobs 2 --retry-failed --no-reuse --results there",
+        "run ci/a.yaml --jobs 2 --retry-failed --results there",
         "report a --results there --out there/a/report",
     ]
     (tmp_path / "calls").unlink()
@@ -86,8 +86,8 @@ def test_sweeps_run_side_by_side_each_with_a_worker_and_a_name_before_its_lines(
         "check",
         "report a --results there --out there/a/report",
         "report b --results there --out there/b/report",
-        "run ci/a.yaml --jobs 1 --retry-failed --no-reuse --results there",
-        "run ci/b.yaml --jobs 1 --retry-failed --no-reuse --results there",
+        "run ci/a.yaml --jobs 1 --retry-failed --results there",
+        "run ci/b.yaml --jobs 1 --retry-failed --results there",
     ]
     assert "a: == maxk-lab report there/a\n" in done.stdout
     assert "make reproduce: 1 failed\n  there/b: the run did not finish well\n" in done.stdout

@@ -48,8 +48,6 @@ class Run:
         found = self.outcome
         done, before, failed = map(len, (found.done, found.reused, found.failed))
         counts = f"{done} measured, {before} already done, {failed} failed"
-        if found.copied:
-            counts += f", {len(found.copied)} reused from other runs"
         return f"<Run {self.folder}: {counts}>"
 
     @property
@@ -86,7 +84,6 @@ def run(
     shift_seeds: int = 0,
     retry_failed: bool = False,
     force: bool = False,
-    reuse: bool = True,
     execution: AnyPath | None = None,
     progress: bool | OnEvent = True,
 ) -> Run:
@@ -95,8 +92,7 @@ def run(
     `spec` is a sweep file, the same as a dict, a `SweepSpec`, or a bundle. `overrides` are set over
     it, as {"gradient.pool": 64} or ["gradient.pool=64"]. The records go to a folder of the sweep's
     name under `results`; the same call again continues where it stopped. `only` selects cells, as
-    in "baseline=subloo,k=8". A cell that another run under `results` has done is copied from there,
-    unless `reuse` is False. The other options are those of the command line.
+    in "baseline=subloo,k=8". The other options are those of the command line.
 
     `progress=True` prints lines to stderr (a bar in a terminal); a function is called instead with
     the name and the content of every event. Nothing is sent to W&B: `maxk-lab track` does.
@@ -126,7 +122,6 @@ def run(
             only=only,
             retry_failed=retry_failed,
             force=force,
-            reuse=Path(results) if reuse else None,
             on_event=on_event,
         )
     if not (outcome.failed or outcome.missing):

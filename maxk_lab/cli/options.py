@@ -20,9 +20,6 @@ ShiftSeeds = Annotated[
 Results = Annotated[
     Path, typer.Option("--results", metavar="DIR", help="Where runs are kept, a folder for each.")
 ]
-NoReuse = Annotated[
-    bool, typer.Option("--no-reuse", help="Measure what other runs under --results have, too.")
-]
 Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Worker processes, one thread each.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 Where = Annotated[
@@ -36,7 +33,7 @@ RESULTS = Path("results")
 
 
 # The options by which the same cells are measured in the same way, in this order.
-_OF_A_RUN = ("overrides", "shift_seeds", "execution", "no_reuse", "jobs", "only")
+_OF_A_RUN = ("overrides", "shift_seeds", "execution", "jobs", "only")
 
 
 def run_command(context: typer.Context, spec: Path) -> str:

@@ -153,9 +153,6 @@ class Display:
         match name:
             case "run_started":
                 self._cells, self._units = len(event["cell_ids"]), event["units"]
-            case "reused":
-                count = f"{len(event['cell_ids'])} of {event['cells']} cells"
-                say(f"{count} reused from run {event['run']}{event['measured']}")
             case "unit_started" if self._begun is None:
                 self._begun = self._clock()
             case "unit_finished":

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from maxk_lab.errors import LabError
@@ -16,7 +15,6 @@ from maxk_lab.execution.leases import Driver
 from maxk_lab.execution.progress import statuses, to_measure
 from maxk_lab.execution.provenance import collect_provenance
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.execution.reuse import copy_cells, done_elsewhere, measured_with
 from maxk_lab.execution.store import Head
 from maxk_lab.installed import is_function_path
 from maxk_lab.planning.content import names_in
@@ -34,9 +32,8 @@ class Outcome:
 
     `done` and `failed` include what other drivers have measured meanwhile; `failed` also
     `failed_before`, which were not run again. `missing` have no record though they were selected:
-    somebody has removed what was written. `copied` has the names of the
-    other runs whose records were reused, by the ids of their cells; the cells that are `reused` had
-    a record in this run before. `last` says that nobody else worked in the run any more.
+    something removed the files of the run. The `reused` cells had a record in this run before.
+    `last` says that no other process works in the run any more.
     """
 
     done: tuple[str, ...]
@@ -47,7 +44,6 @@ class Outcome:
     failed_before: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    copied: Mapping[str, str] = field(default_factory=dict)
     last: bool = True
 
 
@@ -59,7 +55,6 @@ def execute(
     only: str | None = None,
     force: bool = False,
     retry_failed: bool = False,
-    reuse: Path | None = None,
     on_event: OnEvent = lambda name, payload: None,
     measure: str | None = None,
 ) -> Outcome:
@@ -68,10 +63,8 @@ def execute(
     Other processes may do the same in the same run, here or on other machines: they share the units
     by leases, and where two measure the same, one record counts. Records are reused, failed ones
     too unless `retry_failed`; `force` measures everything that `only` selects again, with nothing
-    from the cache that they could use. Cells without a record that another run under `reuse` has
-    done are copied from there, unless `force` has them measured: a cell that failed here is
-    measured again, not replaced. `measure` names the `module:function` that measures a unit, in
-    place of that of its study. `on_event(name, payload)` is called in this process. Raises
+    from the cache that they could use. `measure` names the `module:function` that measures a unit,
+    in place of that of its study. `on_event(name, payload)` is called in this process. Raises
     `LabError` for what the user can mend. On KeyboardInterrupt workers are stopped; the same call
     later goes on from there.
     """
@@ -88,23 +81,16 @@ def execute(
         heads = {**run.heads}
         before = {c: state for c, state in statuses(plan, run).items() if c in selected}
         to_do = to_measure(before, force=force, retry_failed=retry_failed)
-        elsewhere = done_elsewhere(to_do, before, run, None if force else reuse)
         if make_backend.here:
-            measured = to_do - elsewhere.keys()
             for unit in plan.units:
-                if any(cell.id in measured for cell in unit.cells):
+                if any(cell.id in to_do for cell in unit.cells):
                     unit.check_machine()
         run.write_spec(plan.spec)
-        others, copied = measured_with(elsewhere), copy_cells(plan, elsewhere, run)
-        to_do -= copied.keys()
         again = {c for c in to_do if force or before[c] != "missing"}
         _clear_cache(plan, run, driver, again, shared=force)
         tasks = tasks_of(plan, to_do, run, measure, heads)
         ids, units = _in_order(plan, to_do), len(tasks)
-        tell("run_started", cell_ids=ids, units=units, jobs=jobs, cells=len(before))
-        for name in dict.fromkeys(copied.values()):
-            ids = [c for c in _in_order(plan, copied) if copied[c] == name]
-            tell("reused", run=name, cell_ids=ids, cells=len(before), measured=others.get(name, ""))
+        tell("run_started", cell_ids=ids, units=units, jobs=jobs)
         stale = _told_unusable(tell, plan, run)
         try:
             if units:
@@ -129,7 +115,6 @@ def execute(
         failed_before=tuple(c for c in before if c not in to_do and before[c] == "failed"),
         stale=stale,
         missing=those("missing"),
-        copied=copied,
         last=last,
     )
 

@@ -60,9 +60,8 @@ def test_overrides_and_options_reach_the_execution(small: str, executed: Called)
     maxk_lab.run(small, overrides=["gradient.grid.n=[4]"], shift_seeds=5, results="elsewhere")
     assert {cell.seed for cell in executed["plan"].cells} == {5, 6}
     assert executed["run"].root == Path("elsewhere/small")
-    assert executed["reuse"] == Path("elsewhere")
-    maxk_lab.run(small, reuse=False, progress=print)
-    assert (executed["reuse"], executed["on_event"]) == (None, print)
+    maxk_lab.run(small, progress=print)
+    assert executed["on_event"] == print
 
 
 def test_problems_of_a_dict_are_told_without_lines(executed: Called) -> None:
@@ -106,9 +105,8 @@ def test_cells_without_a_result_are_warned_of(small: str, executed: Called) -> N
 
 
 def test_a_run_stands_for_its_folder(small: str, executed: Called) -> None:
-    executed["outcome"] = Outcome((), (), (), (), 0.0, copied={"a": "old", "b": "old"})
+    executed["outcome"] = Outcome((), (), (), (), 0.0)
     run = maxk_lab.run(small)
-    assert "2 reused from other runs" in repr(run)
     assert os.fspath(run) == "results/small"
     for read in (run.load, run.report):
         with pytest.raises(maxk_lab.LabError, match="no runs under results"):

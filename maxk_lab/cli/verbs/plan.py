@@ -13,7 +13,6 @@ from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell, wa
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.execution.progress import seconds_left, statuses
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.execution.reuse import done_elsewhere, measured_with
 from maxk_lab.planning.cells import Unit
 from maxk_lab.planning.plan import Plan, stale_line
 from maxk_lab.sweep_file.environment import plain_value
@@ -31,7 +30,6 @@ def main(
         bool, typer.Option("--cells", help="Every cell with its id and status.")
     ] = False,
     execution: options.Execution = None,
-    no_reuse: options.NoReuse = False,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
@@ -47,12 +45,10 @@ varies
     """
     plan, directory = planned(spec, overrides, results, shift_seeds, execution)
     state: dict[str, Any] = {**statuses(plan, directory)}
-    elsewhere = done_elsewhere(state, state, directory, None if no_reuse else results)
-    runs = {cell_id: run.name for cell_id, run in elsewhere.items()}
     seconds = seconds_left(plan, directory, state)
     counts = Counter(state.values())
     if json:
-        emit_json(_as_json(plan, state, runs, directory, seconds))
+        emit_json(_as_json(plan, state, directory, seconds))
         return
     _print_units(plan, state)
     if cells:
@@ -66,10 +62,6 @@ varies
     tell(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}")
     if stale := directory.stale(plan):
         tell(stale_line(len(stale)))
-    others = measured_with(elsewhere)
-    for name, count in Counter(runs.values()).items():
-        done = f"done in run {name}{others.get(name, '')}"
-        tell(f"{count} of the missing cells are {done}, and reused")
     if seconds:
         tell(f"{estimate(seconds)} with one worker, at the mean time of the measured units")
     for kind, study in plan.spec.studies.items():
@@ -82,11 +74,7 @@ varies
 
 
 def _as_json(
-    plan: Plan,
-    state: Mapping[str, str],
-    elsewhere: Mapping[str, str],
-    directory: RunDirectory,
-    seconds: float | None,
+    plan: Plan, state: Mapping[str, str], directory: RunDirectory, seconds: float | None
 ) -> dict[str, Any]:
     counts = Counter(state.values())
     return {
@@ -94,7 +82,6 @@ def _as_json(
         "seeds": list(plan.spec.seeds),
         "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in plan.cells],
         "skipped": skipped_as_json(plan.skipped),
-        "reusable": elsewhere,
         "stale": len(directory.stale(plan)),
         "advice": {kind: list(study.advice()) for kind, study in plan.spec.studies.items()},
         "counts": {status: counts[status] for status in STATUSES},

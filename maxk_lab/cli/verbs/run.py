@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +17,6 @@ from maxk_lab.execution.bundle import is_bundle
 from maxk_lab.execution.execute import Outcome
 from maxk_lab.execution.progress import statuses, to_measure
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.execution.reuse import done_elsewhere, measured_with
 from maxk_lab.execution.upkeep import prunable, size_of
 from maxk_lab.planning.plan import Plan, select
 from maxk_lab.tracking.live import Live
@@ -45,7 +43,6 @@ def main(
         bool,
         typer.Option("--force", help="Measure again what has a record, and what cells share."),
     ] = False,
-    no_reuse: options.NoReuse = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run; write nothing.")
     ] = False,
@@ -55,10 +52,8 @@ def main(
     """Run a sweep. The same command again continues where it stopped and measures only what is \
 missing.
 
-    A cell that another run under --results has done is not measured again: its record is copied, \
-with the name of that run in its provenance. Failed cells are not taken over, and --retry-failed \
-and --force measure themselves. --force empties the cache of the run, but for what belongs to \
-cells that --only leaves out. A run with --shift-seeds is kept apart by --results.
+    --force empties the cache of the run, except files of cells that --only leaves out. A run with \
+--shift-seeds is kept apart by --results.
 
     Nothing is sent to Weights & Biases unless the sweep has a block [bold]tracking[/bold]; \
 maxk-lab track sends a run later.
@@ -75,10 +70,9 @@ baseline=subloo,k=8[/bold]
     plan, directory = planned(
         spec, overrides, results, shift_seeds, execution, unpacked=not dry_run
     )
-    reuse = None if no_reuse or force else results
     chosen: dict[str, Any] = {"only": only, "force": force, "retry_failed": retry_failed}
     if dry_run:
-        _dry_run(plan, directory, reuse, chosen, json=json)
+        _dry_run(plan, directory, chosen, json=json)
         return
     # The command line of this run, without what must not be repeated. Of a bundle it names what was
     # unpacked, which may be changed since by `overrides`.
@@ -91,11 +85,10 @@ baseline=subloo,k=8[/bold]
         # With --force nothing is left out: it begins all over again.
         resume=again + " --retry-failed" * retry_failed + " --force" * force,
         jobs=jobs,
-        reuse=reuse,
         **chosen,
     )
-    news = bool(outcome.done or outcome.copied)
-    tracked, lost = send_all(plan, directory, live, news=news, last=outcome.last)
+    news, last = bool(outcome.done), outcome.last
+    tracked, lost = send_all(plan, directory, live, news=news, last=last)
     if json:
         emit_json(_as_json(directory, outcome, tracked))
     _say_summary(outcome, directory, lost)
@@ -116,10 +109,8 @@ def _say_next(outcome: Outcome, directory: RunDirectory, again: str, results: Pa
 
 def _say_summary(outcome: Outcome, directory: RunDirectory, lost: str) -> None:
     """Say what was done; `lost` says what went wrong beside the measuring."""
-    copied = Counter(outcome.copied.values()).items()
     counts = [
         f"{len(outcome.done)} measured",
-        *(f"{count} reused from run {name}" for name, count in copied),
         f"{len(outcome.reused)} already done",
         f"{len(outcome.failed)} failed",
         f"{len(outcome.skipped)} grid points skipped (maxk-lab plan says why)"
@@ -148,25 +139,18 @@ def _say_cache(directory: RunDirectory, results: Path) -> None:
         say(f"{holds}; this frees them: {show} --prune")
 
 
-def _dry_run(
-    plan: Plan, directory: RunDirectory, reuse: Path | None, chosen: dict[str, Any], *, json: bool
-) -> None:
+def _dry_run(plan: Plan, directory: RunDirectory, chosen: dict[str, Any], *, json: bool) -> None:
     states = statuses(plan, directory)
     cells = to_measure(states, force=chosen["force"], retry_failed=chosen["retry_failed"])
-    unmeasured = select(plan, chosen["only"]) & cells
-    elsewhere = done_elsewhere(unmeasured, states, directory, reuse)
-    names = {cell_id: run.name for cell_id, run in elsewhere.items()}
-    others = measured_with(elsewhere)
-    to_do = [cell for cell in plan.cells if cell.id in unmeasured - names.keys()]
+    selected = select(plan, chosen["only"]) & cells
+    to_do = [cell for cell in plan.cells if cell.id in selected]
     if json:
         points = [cell.as_dict() for cell in to_do]
-        emit_json({"name": directory.name, "to_do": points, "reused_from": names})
+        emit_json({"name": directory.name, "to_do": points})
         return
     for cell in to_do:
         point = f"{cell.estimator} {cell.baseline} n={cell.n} k={cell.k}"
         tell(f"{cell.id}  {cell.place}  seed {cell.seed}  {point}")
-    for name, count in Counter(names.values()).items():
-        say(f"{count} cells would be reused from run {name}{others.get(name, '')}")
     say(f"{len(to_do)} cells would run; nothing was written")
 
 
@@ -177,7 +161,6 @@ def _as_json(directory: RunDirectory, outcome: Outcome, tracked: list[str]) -> d
         "folder": str(directory.root),
         **{key: getattr(outcome, key) for key in lists},
         "stale": len(outcome.stale),
-        "reused_from": outcome.copied,
         "skipped": skipped_as_json(outcome.skipped),
         "tracked": tracked,
     }
