@@ -25,6 +25,7 @@ SETTINGS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("tsp", {"num_loc": 50}, NARROW),
     ("cvrp", {"num_loc": 20}, NARROW),
     ("toy_llm", {}, {}),
+    ("pronounce", {}, {}),
 ]
 
 
