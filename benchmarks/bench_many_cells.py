@@ -77,7 +77,7 @@ def costs(most: int) -> Iterator[tuple[str, int, Cost]]:
             for what, words in (
                 ("plan, all done", ("plan", str(path), *results)),
                 ("run, all done", ("run", str(path), *results)),
-                ("list runs", ("list", "runs", *results)),
+                ("show", ("show", *results)),
                 ("show RUN", ("show", "sweep", *results)),
                 ("--help", ("--help",)),
                 ("list baselines", ("list", "baselines")),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _BACKEND = "use --set execution.backend=NAME"
+_PRUNE = "delete the folder cache/ of a run at any time, and a run by rm -r"
+_RUNS = "maxk-lab show lists the runs"
 _PROFILE = "write the settings into a YAML file and use --execution FILE"
 _REUSE = "leave it out: a run uses no records of other runs"
 _SBATCH = "sbatch experiments/slurm.sbatch SWEEP.yaml starts drivers of the run as jobs of Slurm"
@@ -33,6 +35,12 @@ OPTIONS: Mapping[str, str] = {
     "plan --backend": _BACKEND,
     "run --profile": _PROFILE,
     "plan --profile": _PROFILE,
+    "list --sort": _RUNS,
+    "list --results": _RUNS,
+    "show --check": "every verb warns of an unreadable record, whose cell counts as missing",
+    "show --prune": _PRUNE,
+    "show --dry-run": _PRUNE,
+    "show --yes": _PRUNE,
     "run --detach": _SBATCH,
     "audit --norm": "an audit takes equal norms; maxk-lab measure reads scores",
     "run --no-reuse": _REUSE,
@@ -43,6 +51,7 @@ OPTIONS: Mapping[str, str] = {
 # A verb of the command line, or a verb with its first word.
 VERBS: Mapping[str, str] = {
     "list profiles": _PROFILE,
+    "list runs": _RUNS,
 }
 # A row of a catalogue, by the kind of the catalogue and the name without its parameters.
 ROWS: Mapping[tuple[str, str], str] = {

@@ -27,7 +27,6 @@ def test_every_record_is_sound_and_planned(name: str) -> None:
     plan = make_plan(run.spec())
     records = run.records(plan)
     assert all(record.content is not None for record in records)
-    assert run.problems == []
     assert [record.cell["id"] for record in records] == [cell.id for cell in plan.cells]
     assert {record.status for record in records} == {"done"}
 

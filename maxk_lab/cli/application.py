@@ -29,7 +29,7 @@ PANELS = {
     "Read": {
         "report": "Tables, figures and the verdicts on the claims of finished runs.",
         "compare": "Compare two runs: what is the same, better, worse, new or gone.",
-        "show": "Show a run, or trace one cell; examine or prune a run.",
+        "show": "List the runs, show a run, or trace one cell.",
         "status": "Say how far a run is, and what its jobs do; end these.",
         "list": "List what a sweep can name, with formulas and conditions, and the runs on disk.",
     },
@@ -125,7 +125,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 ok, 1 cells failed, records are damaged or a claim was refuted, "
+    epilog="Exit codes: 0 ok, 1 cells failed or a claim was refuted, "
     "2 your mistake, 130 interrupted.",
 )
 

@@ -184,10 +184,8 @@ class Display:
 def notes(name: str, event: Event) -> list[str]:
     """Return the warnings that an event brings."""
     match name:
-        case "damaged":
-            return list(map(str, event["problems"]))
         case "stale":
-            return [stale_line(len(event["cell_ids"]))]
+            return [stale_line(event["records"])]
         case "worker_died":
             again = f"{event['unit']} is begun again"
             if "alone" in event:

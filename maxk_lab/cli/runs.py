@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -56,15 +55,3 @@ def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, Any]]:
     return [
         {"study": skip.study, "point": dict(skip.point), "reason": skip.reason} for skip in skipped
     ]
-
-
-def mending(run: RunDirectory, problems: Sequence[str], them: str = "them") -> str:
-    """Return what to do about damaged records of a run.
-
-    A line whose checksum is wrong counts as missing; one that is whole has to be measured anew.
-    """
-    if run.place != run.root:
-        return "have the bundle sent again, or made anew"
-    missing = {one.why for one in run.store.damaged}
-    force = " --force" * any(problem not in missing for problem in problems)
-    return f"to measure {them} again: maxk-lab run {shlex.quote(str(run.spec_path))}{force}"

@@ -30,7 +30,7 @@ from maxk_lab.execution.records import RunDirectory, modified
 from maxk_lab.execution.store import SUFFIX
 from maxk_lab.files import hash_of_file, resolved_file, save_atomically, write_atomically
 from maxk_lab.planning.identity import FILE_KEYS, without_paths
-from maxk_lab.planning.plan import Plan, make_plan
+from maxk_lab.planning.plan import make_plan
 from maxk_lab.sweep_file.schema import SweepSpec
 from maxk_lab.sweep_file.source import at_path, decoded, source_of
 from maxk_lab.sweep_file.studies import STUDIES
@@ -153,12 +153,12 @@ def write_bundle(
 
     `report` has the files of its report by their names; with `checkpoints` all goes along that the
     cache keeps for later cells, trained policies too, and the checkpoints that the sweep names.
-    Raises `LabError` for a run with a damaged record, and `StorageError` where it cannot be
-    written.
+    Raises `StorageError` where it cannot be written.
     """
     plan = make_plan(run.spec())
     named, absent = named_files(plan.spec, checkpoints=checkpoints)
-    lines = _lines(run, plan)
+    heads = [run.store.heads[record.cell["id"]] for record in run.records(plan)]
+    lines = [run.store.read(head) for head in heads]
     files = {_SPEC: run.spec_path.read_bytes(), **named}
     files |= {f"report/{name}": data for name, data in (report or {}).items()}
     which = "kept" if checkpoints else "evaluation"
@@ -171,7 +171,7 @@ def write_bundle(
     entries = [(_MANIFEST, manifest), (place, segment), *sorted(files.items())]
     save_atomically(path, lambda file: _write(file, entries))
     missing = len(plan.cells) - len(lines)
-    return Written(path, len(lines), missing, len(run.stale(plan)), tuple(absent))
+    return Written(path, len(lines), missing, run.stale(plan), tuple(absent))
 
 
 def _write(file: BinaryIO, entries: Iterable[tuple[str, bytes]]) -> None:
@@ -182,22 +182,6 @@ def _write(file: BinaryIO, entries: Iterable[tuple[str, bytes]]) -> None:
             # Records repeat each other: by LZMA they take two thirds of what they take by Deflate.
             method = zipfile.ZIP_LZMA if name.endswith(SUFFIX) else zipfile.ZIP_DEFLATED
             archive.writestr(info, data, method, 9)
-
-
-def _lines(run: RunDirectory, plan: Plan) -> list[bytes]:
-    """Return the lines of the planned cells' records, in the order of the plan.
-
-    Raises `LabError` where a record is damaged: it is not handed on.
-    """
-    records = run.records(plan)
-    damaged = run.damaged
-    wrong = [damaged[cell.id] for cell in plan.cells if cell.id in damaged]
-    if wrong:
-        raise LabError(
-            f"{len(wrong)} damaged record{'s are' * (len(wrong) > 1) or ' is'} not handed on "
-            f"({wrong[0]}); to measure what is missing: maxk-lab run {run.spec_path}"
-        )
-    return [run.store.read(run.store.heads[record.cell["id"]]) for record in records]
 
 
 def unpack(bundle: Bundle, results: Path) -> RunDirectory:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from maxk_lab.errors import LabError
-from maxk_lab.execution.backends.backend import OnEvent, Task, Tell, load_backend
+from maxk_lab.execution.backends.backend import OnEvent, Task, load_backend
 from maxk_lab.execution.drive import drive
 from maxk_lab.execution.leases import Driver
 from maxk_lab.execution.progress import statuses, to_measure
@@ -42,7 +42,7 @@ class Outcome:
     reused: tuple[str, ...]
     seconds: float
     failed_before: tuple[str, ...] = ()
-    stale: tuple[str, ...] = ()
+    stale: int = 0
     missing: tuple[str, ...] = ()
     last: bool = True
 
@@ -91,7 +91,8 @@ def execute(
         tasks = tasks_of(plan, to_do, run, measure, heads)
         ids, units = _in_order(plan, to_do), len(tasks)
         tell("run_started", cell_ids=ids, units=units, jobs=jobs)
-        stale = _told_unusable(tell, plan, run)
+        if stale := run.stale(plan):
+            tell("stale", records=stale)
         try:
             if units:
                 with make_backend(run, execution, min(jobs, units), tasks) as backend:
@@ -134,16 +135,6 @@ def _clear_cache(
         named = set(re.split("[^0-9A-Za-z]+", path.name))
         if named & again or (shared and not named & keep):
             path.unlink(missing_ok=True)
-
-
-def _told_unusable(tell: Tell, plan: Plan, run: RunDirectory) -> tuple[str, ...]:
-    """Tell which records are stale, and what is damaged; return the ids of the stale."""
-    stale = tuple(run.stale(plan))
-    if stale:
-        tell("stale", cell_ids=list(stale))
-    if run.problems:
-        tell("damaged", problems=run.problems)
-    return stale
 
 
 def _in_order(plan: Plan, ids: Iterable[str]) -> list[str]:

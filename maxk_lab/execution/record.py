@@ -57,7 +57,7 @@ class Record:
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
-        """Return the record in a line. Raises `ValueError` that says what is damaged."""
+        """Return the record in a line. Raises `ValueError` if it is unreadable."""
         head, body = head_of(line), body_of(line)
         if not isinstance(body, dict) or body.keys() != {*_BODY}:
             raise ValueError("it is not a record of this version of maxk-lab")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+from maxk_lab.errors import warn
 from maxk_lab.execution.record import Record
-from maxk_lab.execution.store import Head, Segment, Status, Store
+from maxk_lab.execution.store import Head, Segment, Status, Store, unreadable_line
 from maxk_lab.files import PARTIAL, write_atomically
 from maxk_lab.planning.cells import Cell, Unit
 from maxk_lab.planning.plan import Plan
@@ -30,8 +30,8 @@ class RunDirectory:
 
     def __init__(self, place: str | Path) -> None:
         self.place = Path(place)
-        # What was read by these heads: a record, or what is wrong with it.
-        self._records: dict[Head, Record | str] = {}
+        # None for a record that cannot be read.
+        self._records: dict[Head, Record | None] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.place)!r})"
@@ -135,13 +135,9 @@ class RunDirectory:
     def write(self, record: Record, attempt: int | None = None) -> None:
         """Append a record; of its cell it is the next attempt where that is not said.
 
-        Raises `ValueError` or `TypeError` for one that would be damaged, and as `append` does.
+        Raises `ValueError` or `TypeError` for an unreadable record, and as `append` does.
         """
         self.append(record.to_line(attempt or self.attempt(record.cell["id"]) + 1))
-
-    def drop(self, cells: Collection[str]) -> None:
-        """Keep all records but those of these cells, as one segment in place of all there are."""
-        self.store.rewrite(self.heads.keys() - cells, self._segment)
 
     @property
     def heads(self) -> Mapping[str, Head]:
@@ -159,7 +155,7 @@ class RunDirectory:
         return head.attempt if head else 0
 
     def read(self, cell_id: str, planned: Cell | None = None) -> Record | None:
-        """Return the record of a cell, which may be `planned`; None if absent or damaged."""
+        """Return the record of a cell, which may be `planned`; None if missing or unreadable."""
         return self._of(self.heads.get(cell_id), planned)
 
     def _of(self, head: Head | None, planned: Cell | None = None) -> Record | None:
@@ -168,20 +164,21 @@ class RunDirectory:
         if head not in self._records:
             self._records[head] = self._decoded(head)
         record = self._records[head]
-        if isinstance(record, str):
+        if record is None:
             return None
         # It may have been measured by another plan, which varied something else.
         if planned is not None and record.cell.get("setting", {}) != planned.setting:
             return replace(record, cell=planned.as_dict())
         return record
 
-    def _decoded(self, head: Head) -> Record | str:
+    def _decoded(self, head: Head) -> Record | None:
         try:
             return Record.from_line(self.store.read(head))
         except (ValueError, OSError) as error:
             path = self.records_path / head.segment
             line = path.read_bytes()[: head.offset].count(b"\n") + 1
-            return f"{path}:{line}: the record of cell {head.id} is damaged and not used: {error}"
+            warn(unreadable_line(path, line, error))
+            return None
 
     def records(self, plan: Plan) -> list[Record]:
         """Return the records of the plan's cells in its order, failed too, with its setting."""
@@ -194,41 +191,9 @@ class RunDirectory:
         heads = [head for _, head in sorted(self.heads.items()) if head.status == "failed"]
         return [record for record in map(self._of, heads) if record is not None]
 
-    @property
-    def damaged(self) -> Mapping[str, str]:
-        """The damaged records met so far, by their cells: what is wrong. They count as absent."""
-        unread = {
-            head.id: why
-            for head, why in self._records.items()
-            if isinstance(why, str) and self.store.heads.get(head.id) == head
-        }
-        return unread | {one.cell: one.why for one in self.store.damaged if one.cell}
-
-    @property
-    def lost(self) -> list[str]:
-        """The damaged lines of which it cannot be told whose records they were."""
-        return [one.why for one in self.store.damaged if not one.cell]
-
-    @property
-    def problems(self) -> list[str]:
-        """Both, one line each."""
-        return [*self.lost, *self.damaged.values()]
-
-    def stale(self, plan: Plan) -> list[str]:
-        """Return cells with a record that the plan does not ask for: they are of another spec."""
-        planned = {cell.id for cell in plan.cells}
-        return [one for one in self.ids() if one not in planned]
-
-    def digest(self, spec: SweepSpec) -> str:
-        """Return a hash of its sweep and of all records that count, the same in every copy.
-
-        Neither the name of the run counts nor how it is executed.
-        """
-        from maxk_lab.sweep_file.load import spec_hash_without_execution
-
-        of_spec = spec_hash_without_execution(spec.model_copy(update={"name": "any"}))
-        records = [f"{cell} {head.checksum:08x}" for cell, head in sorted(self.heads.items())]
-        return hashlib.sha256("\n".join([of_spec, *records]).encode()).hexdigest()[:32]
+    def stale(self, plan: Plan) -> int:
+        """Return how many records are not of cells of the plan."""
+        return len(self.heads.keys() - {cell.id for cell in plan.cells})
 
 
 def modified(path: Path) -> float:

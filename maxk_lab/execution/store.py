@@ -13,24 +13,22 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import time
 import zlib
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import PositiveInt, StringConstraints, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from maxk_lab.errors import RefusedError
+from maxk_lab.errors import RefusedError, warn
 from maxk_lab.files import StorageError, sync_folder
 
 Status = Literal["done", "failed"]
 SUFFIX = ".jsonl"
-_NAMED = re.compile(rb'"id":"([0-9a-f]{16})"')
 
 
 class Head(NamedTuple):
@@ -59,7 +57,7 @@ _HEAD = TypeAdapter(Head)
 
 
 def head_of(line: bytes) -> Head:
-    """Return the head of a line as it is written. Raises `ValueError` for a damaged one."""
+    """Return the head of a line as it is written. Raises `ValueError` if it is unreadable."""
     text = line[9:-1]
     if line[8:9] != b" " or line[-1:] != b"\n" or line[:8] != b"%08x" % zlib.crc32(text):
         raise ValueError("its checksum does not fit its content")
@@ -81,27 +79,24 @@ def body_of(line: bytes) -> Any:
     return from_json(line[9:-1].partition(b"\t")[2], allow_inf_nan=False)
 
 
+def unreadable_line(path: Path, line: int, error: Exception) -> str:
+    """Return the warning on a line that is no record of this version of maxk-lab."""
+    return (
+        f"{path}:{line}: unreadable record: {error}; its cell counts as missing; "
+        "delete the line and run the sweep again"
+    )
+
+
 def _json(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-class Damage(NamedTuple):
-    """A damaged line: what is wrong, the cell that it seems to be of, if any, and its bytes."""
-
-    why: str
-    cell: str
-    length: int = 0
-
-
 @dataclass
 class _Read:
-    """The lines that were read of a segment, up to `end`; and those of them that are damaged."""
+    """The lines of a segment that were read, up to `end`."""
 
     end: int = 0
     lines: int = 0
-    damaged: list[Damage] = field(default_factory=list)
-    # Why it could not be read at the last look, though it is there.
-    unread: list[Damage] = field(default_factory=list)
 
 
 class Store:
@@ -118,7 +113,7 @@ class Store:
     def look(self) -> list[Head]:
         """Read what was appended since the last look; return the heads that count since then.
 
-        Raises `RefusedError` where the folder cannot be read.
+        Warns of lines that cannot be read. Raises `RefusedError` where the folder cannot be read.
         """
         try:
             names = sorted(one for one in os.listdir(self.folder) if one.endswith(SUFFIX))
@@ -131,10 +126,14 @@ class Store:
             # A segment has gone, and what it had does not count any more.
             counted, self.heads, self._read = self.heads, {}, {}
         changed: dict[str, Head] = {}
-        for head in (head for name in names for head in self._news(name)):
+        unreadable: list[str] = []
+        for head in (head for name in names for head in self._news(name, unreadable)):
             best = self.heads.get(head.id)
             if best is None or head.rank > best.rank:
                 self.heads[head.id] = changed[head.id] = head
+        if unreadable:
+            more = f" (and {len(unreadable) - 1} more)" if len(unreadable) > 1 else ""
+            warn(f"{unreadable[0]}{more}")
         return [head for head in changed.values() if counted.get(head.id) != head]
 
     def read(self, head: Head) -> bytes:
@@ -145,33 +144,12 @@ class Store:
             raise ValueError("it was replaced while it was read")
         return line
 
-    @property
-    def damaged(self) -> list[Damage]:
-        """The damaged lines, but for those whose cell has a sound record."""
-        segments = (read for _, read in sorted(self._read.items()))
-        lines = [one for read in segments for one in (*read.damaged, *read.unread)]
-        return [one for one in lines if one.cell not in self.heads]
-
-    def rewrite(self, cells: Collection[str], segment: Segment) -> None:
-        """Keep the records that count of these cells alone, in a new `segment` of this process.
-
-        Whenever it is stopped, none of them is lost; a segment that has grown meanwhile stays.
-        """
-        segment.close()
-        sizes = {path: path.stat().st_size for path in self.folder.glob(f"*{SUFFIX}")}
-        self.look()
-        segment.append(b"".join(self.read(self.heads[cell]) for cell in sorted(cells)))
-        for path, size in sizes.items():
-            if path.stat().st_size == size:
-                path.unlink()
-
-    def _news(self, name: str) -> Iterator[Head]:
-        """Yield the heads of a segment since the last look.
+    def _news(self, name: str, unreadable: list[str]) -> Iterator[Head]:
+        """Yield the heads of a segment since the last look; add a message for each unreadable line.
 
         It is opened each time, for only so a network shows what is new.
         """
         read = self._read.setdefault(name, _Read())
-        read.unread = []
         try:
             with (self.folder / name).open("rb") as file:
                 file.seek(read.end)
@@ -183,16 +161,12 @@ class Store:
                         head = head_of(line)
                         yield head._replace(segment=name, offset=read.end, length=len(line))
                     except ValueError as error:
-                        cell = _NAMED.search(line[:200])
-                        place = f"{self.folder / name}:{read.lines}"
-                        why = f"{place}: a damaged record, which counts as missing: {error}"
-                        damage = Damage(why, cell[1].decode() if cell else "", len(line))
-                        read.damaged.append(damage)
+                        unreadable.append(unreadable_line(self.folder / name, read.lines, error))
                     read.end += len(line)
         except FileNotFoundError:
             pass  # it has just gone, as the next look tells
         except OSError as error:
-            read.unread = [Damage(str(error), "")]
+            unreadable.append(str(error))
 
 
 class Segment:
@@ -221,7 +195,8 @@ class Segment:
             self.close()
             reason = error.strerror or error
             raise StorageError(f"{self._folder} cannot be written to: {reason}") from error
-        if not in_place:  # it was pruned while this was written
+
+        if not in_place:  # somebody removed it while this was written
             self.append(lines)
 
     def close(self) -> None:

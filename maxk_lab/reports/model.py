@@ -66,15 +66,11 @@ class Header:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many cells are planned, and how many of these are in each state.
-
-    A cell is damaged if its record cannot be used, and missing if it has no record.
-    """
+    """How many cells are planned, and how many of these are in each state."""
 
     planned: int = 0
     done: int = 0
     failed: int = 0
-    damaged: int = 0
     missing: int = 0
 
     def __str__(self) -> str:
@@ -95,12 +91,10 @@ class Summary:
 
     `studies` has the rows of every kind by its name, in the catalogue's order; `figures` are those
     that the sweep file declares. `counts` has the states of the planned cells; those that are
-    `failed`, `missing` or `damaged` have no result. `stale` counts records that the plan does not
-    use, and `problems` say where the damaged ones are and what is wrong. `changed` names the code
-    and models that changed since the measurement.
+    `failed` or `missing` have no result. `stale` counts records that the plan does not use.
+    `changed` names the code and models that changed since the measurement.
     `origins` has the record of each measured or failed cell by its id, to trace a number by, but
-    for its metrics; many share one `provenance`. `made_of` is the digest of the run before its
-    records were read, empty without one.
+    for its metrics; many share one `provenance`.
     """
 
     header: Header
@@ -110,14 +104,11 @@ class Summary:
     claims: tuple[ClaimVerdict, ...] = ()
     failed: tuple[Failure, ...] = ()
     missing: tuple[str, ...] = ()
-    damaged: tuple[str, ...] = ()
     stale: int = 0
-    problems: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     level: float = 0.95
     alpha: float = 0.05
     origins: Mapping[str, Record] = field(default_factory=dict, repr=False, compare=False)
-    made_of: str = field(default="", repr=False, compare=False)
 
     @property
     def refuted(self) -> bool:
@@ -136,5 +127,5 @@ class Summary:
 
     @property
     def sound(self) -> bool:
-        """No claim is refuted or cannot be judged, no cell failed and no record is damaged."""
-        return not (self.refuted or self.unjudged or self.failed or self.problems)
+        """No claim is refuted or cannot be judged, and no cell failed."""
+        return not (self.refuted or self.unjudged or self.failed)

@@ -149,7 +149,7 @@ def header_lines(header: Header) -> list[str]:
 
 
 def standing_lines(summary: Summary) -> list[str]:
-    """Return the first lines: what has a result, what changed or is damaged, what it costs."""
+    """Return the first lines: what has a result, and what changed since."""
     counts = summary.counts
     said = str(counts)
     if counts.planned and counts.failed == counts.planned:
@@ -159,10 +159,6 @@ def standing_lines(summary: Summary) -> list[str]:
     lines = [f"{said[0].upper()}{said[1:]}."]
     if summary.changed:
         lines.append(f"CHANGED: {changed_line(summary.changed)}.")
-    if summary.problems:
-        number = len(summary.problems)
-        found = f"{number} records, the first: " if number > 1 else ""
-        lines.append(f"DAMAGED: {found}{summary.problems[0]}.")
     if not counts.done:
         lines += failure_lines(summary)
     if summary.unjudged:
@@ -181,7 +177,6 @@ def absent_lines(summary: Summary) -> list[str]:
     # Where nothing was measured, they stand in the first lines.
     failed = failure_lines(summary) if summary.counts.done else []
     items = [f"failed: {line}" for line in failed]
-    items += [f"damaged: {problem}" for problem in summary.problems]
     unfinished = [
         f"{row.key.path} seed {seed} (cell {cell})"
         for study in summary.studies.values()

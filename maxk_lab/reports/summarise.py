@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.errors import error_line
@@ -28,23 +27,17 @@ def summarise(
 
     plan = plan or make_plan(run.spec())
     spec = plan.spec
-    made_of = run.digest(spec)
-    # Reading the records is what finds the damaged ones, of other cells, too.
-    records, stale = run.records(plan), run.stale(plan)
     return summarise_records(
         [cell.as_dict() for cell in plan.cells],
-        records,
+        run.records(plan),
         name=run.title(spec),
         description=spec.description,
         claims=spec.claims,
         figures=spec.figures,
-        stale=sum(cell not in run.damaged for cell in stale),
-        damaged=run.damaged,
-        lost=run.lost,
+        stale=run.stale(plan),
         changed=changed_since(spec),
         level=level,
         alpha=alpha,
-        made_of=made_of,
     )
 
 
@@ -55,16 +48,13 @@ def summarise_records(
     name: str,
     description: str = "",
     claims: Sequence[Claim] = (),
-    damaged: Mapping[str, str] = MappingProxyType({}),
-    lost: Sequence[str] = (),
     level: float = 0.95,
     alpha: float = 0.05,
     **more: Any,
 ) -> Summary:
     """The summary of planned cells and their records; see `summarise`.
 
-    `damaged` says of the cells whose record is damaged what is wrong with it, `lost` the same of
-    files with the records of many; `more` are further fields of the summary.
+    `more` are further fields of the summary.
     """
     by_id = {record.cell["id"]: record for record in records}
     done = {identity: record for identity, record in by_id.items() if record.status == "done"}
@@ -73,7 +63,7 @@ def summarise_records(
         name: pooled_of(name, of_kind.get(name, []), done, level=level, alpha=alpha, compared=True)
         for name in STUDIES.names()
     }
-    without = without_record([cell["id"] for cell in cells if cell["id"] not in by_id], damaged)
+    missing = tuple(cell["id"] for cell in cells if cell["id"] not in by_id)
     return Summary(
         header=_header(name, description, cells, list(by_id.values())),
         studies=studies,
@@ -81,7 +71,7 @@ def summarise_records(
             planned=len(cells),
             done=len(done),
             failed=len(by_id) - len(done),
-            **{state: len(ids) for state, ids in without.items()},
+            missing=len(missing),
         ),
         claims=tuple(judge_claims(claims, studies, alpha=alpha)),
         failed=tuple(
@@ -94,22 +84,12 @@ def summarise_records(
             for cell in cells
             if cell["id"] in by_id and cell["id"] not in done
         ),
-        missing=tuple(without["missing"]),
-        damaged=tuple(without["damaged"]),
-        problems=(*lost, *damaged.values()),
+        missing=missing,
         level=level,
         alpha=alpha,
         origins=_origins(by_id),
         **more,
     )
-
-
-def without_record(ids: Sequence[str], damaged: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the cells of these whose record is damaged, and those without a record."""
-    return {
-        "damaged": [cell for cell in ids if cell in damaged],
-        "missing": [cell for cell in ids if cell not in damaged],
-    }
 
 
 def _origins(records: Mapping[str, Record]) -> dict[str, Record]:

@@ -17,7 +17,7 @@ from maxk_lab.planning.content import changed_since
 from maxk_lab.planning.plan import Plan, make_plan
 from maxk_lab.reports.model import Summary
 from maxk_lab.reports.report import changed_line
-from maxk_lab.reports.summarise import summarise, without_record
+from maxk_lab.reports.summarise import summarise
 from maxk_lab.reports.tables import (
     OF_ROWS,
     Estimate,
@@ -63,7 +63,7 @@ def load(
     `level`, `about` (what the interval is about: these instances, instances like these, seeds, or
     exact), `unit`, and the `reason` where the value or its interval is missing.
 
-    A cell without a result is one line with its `status` (failed, missing or damaged) and no
+    A cell without a result is one line with its `status` (failed or missing) and no
     measure; over seeds it is a row that is incomplete. With `failed=False` these are left out.
     Warns of code and models that are no more as they were measured. Raises `LabError` where there
     is no such run.
@@ -145,16 +145,14 @@ class ReadRun:
     @cached_property
     def absent(self) -> dict[str, tuple[str, str]]:
         """The state of every cell without a result, and why, by its id."""
-        records, run = self.records, self.directory
+        records = self.records
         found = {
             one: ("failed", error_line(record.error))
             for one, record in records.items()
             if record.status != "done"
         }
         without = [cell.id for cell in self.plan.cells if cell.id not in records]
-        for state, ids in without_record(without, run.damaged).items():
-            found |= {one: (state, run.damaged.get(one, "")) for one in ids}
-        return found
+        return found | dict.fromkeys(without, ("missing", ""))
 
 
 def check_share(name: str, value: object, *, such_as: float, or_zero: bool = False) -> None:

@@ -7,10 +7,9 @@ imports no torch and reporting no trainer. What plans has its signatures in the 
 | file           | what the frame looks up in it                                                   |
 |----------------|---------------------------------------------------------------------------------|
 | `spec`         | what `Spec` has; where units keep files in the cache of a run, their patterns,  |
-|                | too: `SHAPES`, of which pruning removes what no unit of a plan has; for a unit  |
-|                | and cells `kept`, all that it can use, which goes along to a machine that does  |
-|                | not see the cache; `evaluation`, what its results are about, for bundles; and   |
-|                | `spent`, what only spares time, which pruning removes once the unit is done     |
+|                | too: `SHAPES`, those of pools; for a unit and cells `kept`, all that it can     |
+|                | use, which goes along to a machine that does not see the cache; `evaluation`,   |
+|                | what its results are about, for bundles                                         |
 | `work`         | `measure(unit, cells, *, cache, event)`: the `Measured` of every cell, in a     |
 |                | worker; `cache` is a folder for what others can use                             |
 | `record`       | `Metrics`, the model of a finished record                                       |

@@ -108,7 +108,7 @@ def _add_files(run: RunDirectory, name: str, summary: Summary, at_wandb: Any, fo
 
         write_bundle(run, bundle / f"{name}.zip")
     except (LabError, RefusedError) as error:
-        # A damaged record, or a full disk: all else is sent.
+        # After a full disk the rest is still sent.
         at_wandb.summary["bundle"] = f"left out: {without_places(first_line(error))}"
         return
     about = "the records in one file, which maxk-lab report, show, plan and run read"

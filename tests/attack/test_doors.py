@@ -57,7 +57,7 @@ READING = [
     ["validate", "doors.yaml"],
     ["plan", "doors.yaml", "--cells"],
     ["run", "doors.yaml", "--dry-run"],
-    ["list", "runs"],
+    ["show"],
     ["list", "baselines"],
     ["show", "doors"],
     ["report", "doors"],

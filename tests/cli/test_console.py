@@ -119,10 +119,9 @@ def test_no_text_acts_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_description_is_one_line(lab: Callable[..., Result], sweep: str) -> None:
-    """The words of a sweep are no fields of what `list runs` and `show` print of its run."""
+    """The words of a sweep are no fields of what `show` prints of its run."""
     forged = 'description="words\\n  done  999\\n\\nforged"'
     RunDirectory("results/tiny").write_spec(load_spec(sweep, [forged]))
-    for verb in (["list", "runs"], ["show", "tiny"]):
-        told = [" ".join(line.split()) for line in lab(*verb).stdout.splitlines()]
-        (line,) = (line for line in told if "999" in line or "forged" in line)
-        assert "words done 999 forged" in line
+    told = [" ".join(line.split()) for line in lab("show", "tiny").stdout.splitlines()]
+    (line,) = (line for line in told if "999" in line or "forged" in line)
+    assert "words done 999 forged" in line

@@ -30,7 +30,7 @@ QUICK = [
     ["list", "estimators"],
     ["list", "baselines"],
     ["list", "environments"],
-    ["list", "runs"],
+    ["show"],
     ["validate", "tiny.yaml"],
     ["run", "tiny.yaml", "--dry-run"],
     ["list", "tasks"],

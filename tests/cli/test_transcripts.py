@@ -24,8 +24,6 @@ from maxk_lab.execution.bundle import write_bundle
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.store import line_of
 from maxk_lab.planning.plan import make_plan
-from maxk_lab.reports.summarise import summarise
-from maxk_lab.reports.write import write_report
 from maxk_lab.sweep_file.load import load_spec
 
 from .conftest import TAUGHT
@@ -81,9 +79,6 @@ def folder(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     damaged, odd, *_ = hurt.ids()
     damage(hurt.root, damaged)
     change_line(hurt.root, odd, lambda line: line_of(head_of(line), {"nonsense": 1}))
-    stale = made(copy, "stale", 0, 0, where="prunable")
-    write_report(summarise(stale), stale.report_path, ["markdown", "json"])
-    stale.write_spec(load_spec(copy / "small.yaml", ["name=stale", "seeds=[0]"]))
     return copy
 
 

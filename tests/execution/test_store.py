@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxk_lab.errors import RefusedError
+from maxk_lab.errors import LabWarning, RefusedError
 from maxk_lab.execution import store as rooms
 from maxk_lab.execution.store import Segment, Store, body_of, line_of
 from maxk_lab.files import StorageError
@@ -75,7 +75,6 @@ def test_any_order_of_writing_gives_the_same_records(tmp_path_factory, segments,
     later = Store(folder)
     later.look()
     assert watching.heads == later.heads
-    assert watching.damaged == []
 
 
 @given(st.lists(st.lists(WRITTEN, max_size=5), min_size=2, max_size=4), st.integers(0, 3))
@@ -108,38 +107,34 @@ def test_a_torn_line_is_in_flight_until_it_ends(tmp_path: Path) -> None:
     path, store = tmp_path / "0.jsonl", Store(tmp_path)
     path.write_bytes(line(0) + line(1)[:-5])
     assert [head.id for head in store.look()] == [CELLS[0]]
-    assert store.damaged == []
     with path.open("ab") as file:
         file.write(line(1)[-5:])
     assert [head.id for head in store.look()] == [CELLS[1]]
     assert store.look() == []
 
 
-def test_damage_names_file_line_and_cell(tmp_path: Path) -> None:
+def test_an_unreadable_line_is_a_missing_cell_and_a_warning(tmp_path: Path) -> None:
     bad = line(1).replace(b'"value":0', b'"value":7')
     (tmp_path / "0.jsonl").write_bytes(line(0) + bad + b"noise\n")
     store = Store(tmp_path)
-    store.look()
-    (why, cell, _), (noise, nobody, length) = store.damaged
-    assert why.startswith(f"{tmp_path / '0.jsonl'}:2: a damaged record")
-    assert noise.startswith(f"{tmp_path / '0.jsonl'}:3: ")
-    assert (cell, nobody, length) == (CELLS[1], "", 6)
+    with pytest.warns(LabWarning) as caught:
+        store.look()
+    (text,) = (str(warning.message) for warning in caught)
+    assert text.startswith(f"{tmp_path / '0.jsonl'}:2: unreadable record: its checksum does not")
+    assert text.endswith("(and 1 more)")
     assert list(store.heads) == [CELLS[0]]
-    # Once it was measured again nobody needs to know.
     (tmp_path / "1.jsonl").write_bytes(line(1))
-    store.look()
-    assert [one.cell for one in store.damaged] == [""]
+    assert [head.id for head in store.look()] == [CELLS[1]]
 
 
 @pytest.mark.parametrize(
     "odd", [{"attempt": 0}, {"status": "good"}, {"seconds": "long"}, {"id": "x"}]
 )
-def test_what_is_no_head_is_damage_though_its_checksum_fits(tmp_path: Path, odd) -> None:
+def test_a_line_without_a_head_is_unreadable_though_its_checksum_fits(tmp_path: Path, odd) -> None:
     head = {"id": CELLS[0], "attempt": 1, "status": "done", "seconds": 1.0}
     (tmp_path / "0.jsonl").write_bytes(line_of(head | odd, {}))
-    store = Store(tmp_path)
-    assert store.look() == []
-    assert "head" in store.damaged[0].why
+    with pytest.warns(LabWarning, match="unreadable record: it has no head of a record"):
+        assert Store(tmp_path).look() == []
 
 
 def test_what_a_segment_had_that_has_gone_counts_no_more(tmp_path: Path) -> None:
@@ -200,3 +195,18 @@ def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         Store(tmp_path / "records").look()
     with pytest.raises(StorageError):
         Segment(tmp_path / "records").append(line())
+
+
+def test_a_record_whose_segment_is_removed_while_it_is_written_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flush, once = os.fsync, iter([None])
+
+    def flush_and_remove(file: int) -> None:
+        flush(file)
+        for path in tmp_path.glob("*.jsonl") if list(once) else ():
+            path.unlink()
+
+    monkeypatch.setattr(os, "fsync", flush_and_remove)
+    Segment(tmp_path).append(line(0))
+    assert set(winners(tmp_path)) == {CELLS[0]}

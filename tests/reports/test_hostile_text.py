@@ -134,9 +134,7 @@ def hostile(lab) -> Any:
     for cell in cells:
         cell["setting"] = {"environment.label": text}
     records = [lab.record(cell) for cell in cells[:-1]]
-    return text, summarise_records(
-        cells, records, name="hostile", description=text, damaged={cells[-1]["id"]: text}
-    )
+    return text, summarise_records(cells, records, name="hostile", description=text)
 
 
 def test_every_format_of_a_whole_report_shows_hostile_texts(hostile) -> None:

@@ -1,4 +1,4 @@
-"""`maxk-lab list`: everything that a sweep can name, and the runs on disk."""
+"""`maxk-lab list`: everything that a sweep can name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from maxk_lab.cli.console import emit_json, print_fields, say, tell
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.exact_rows import GAUSSIAN_REWARDS
 from maxk_lab.environments.language.tasks import REWARDS, TASKS
-from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.estimators.rows import BaselineRow
 from maxk_lab.installed import package_of
@@ -26,9 +25,8 @@ from maxk_lab.visible import visible_line
 
 What = Literal[
     "estimators", "baselines", "environments", "policies", "tasks", "rewards", "gaussian_rewards",
-    "backends", "runs",
+    "backends",
 ]  # fmt: skip
-Sort = Literal["changed", "name", "size", "done", "failed", "stale", "missing"]
 _CATALOGUES: dict[str, Catalogue[Any]] = {
     "estimators": ESTIMATORS,
     "baselines": BASELINES,
@@ -58,29 +56,14 @@ def main(
     pattern: Annotated[
         str | None, typer.Argument(help="Only those of such a name, e.g. 'tsp_*'.")
     ] = None,
-    sort: Annotated[Sort | None, typer.Option(help="The order of runs.")] = None,
-    results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
-    """List what can be named in a sweep, with formulas and conditions, or the runs \
-on disk.
-
-    Of runs: when they last changed, how many cells are done, failed and missing, how many records \
-are stale, the verdicts of their last report unless records are newer, and their size.
+    """List what can be named in a sweep, with formulas and conditions.
 
     \b
     [bold]maxk-lab list baselines[/bold]
-    [bold]maxk-lab list runs[/bold]
-    [bold]maxk-lab list runs 'tsp_*' --sort size[/bold]
+    [bold]maxk-lab list environments 'tsp*'[/bold]
     """
-    # What reads sweeps and runs takes longer to import than all else takes that is listed.
-    if what == "runs":
-        from maxk_lab.cli.overviews import list_runs
-
-        list_runs(results, pattern, sort, json=json)
-        return
-    if sort is not None:
-        raise LabError(f"--sort is for runs: {what} stand in the order of their catalogue")
     spell = _as_json if json else _as_line
     rows = [_as_dict(what, row, spell) for row in _CATALOGUES[what]]
     rows = [row for row in rows if pattern is None or fnmatchcase(str(row["name"]), pattern)]

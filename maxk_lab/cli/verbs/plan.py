@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell, warn
+from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.execution.progress import seconds_left, statuses
 from maxk_lab.execution.records import RunDirectory
@@ -61,14 +61,12 @@ varies
         seeds = [*seeds[: MOST_SEEDS - 1], "…", seeds[-1], f"{len(seeds):,} of them"]
     tell(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}")
     if stale := directory.stale(plan):
-        tell(stale_line(len(stale)))
+        tell(stale_line(stale))
     if seconds:
         tell(f"{estimate(seconds)} with one worker, at the mean time of the measured units")
     for kind, study in plan.spec.studies.items():
         for sentence in study.advice():
             say(f"{kind}: {sentence}")
-    for problem in directory.problems:
-        warn(problem)
     again = options.command("report", directory.name, results)
     say(f"Next: {again if {*counts} == {'done'} else options.run_command(context, spec)}")
 
@@ -82,7 +80,7 @@ def _as_json(
         "seeds": list(plan.spec.seeds),
         "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in plan.cells],
         "skipped": skipped_as_json(plan.skipped),
-        "stale": len(directory.stale(plan)),
+        "stale": directory.stale(plan),
         "advice": {kind: list(study.advice()) for kind, study in plan.spec.studies.items()},
         "counts": {status: counts[status] for status in STATUSES},
         "seconds_left": seconds,

@@ -12,7 +12,6 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say, tell, warn
-from maxk_lab.cli.runs import mending
 from maxk_lab.errors import LabError
 from maxk_lab.errors import shown as quoted
 from maxk_lab.execution.bundle import find_run
@@ -61,7 +60,7 @@ def main(
 whole run. --sort -COLUMN has the largest first. Of several runs --out has a folder each, and a \
 page of all.
 
-    Exits with 1 when a claim is refuted or cannot be judged, cells failed or a record is damaged.
+    Exits with 1 when a claim is refuted or cannot be judged, or cells failed.
 
     \b
     [bold]maxk-lab report[/bold]                                     the latest run
@@ -101,12 +100,9 @@ page of all.
             if report.view.whole and not full:
                 say(f"All tables: {words} --full")
             say(f"As files, with figures: {words} --out {shlex.quote(str(directory.report_path))}")
-    for directory, summary in ((directory, report.summary) for directory, report in shown):
+    for summary in (report.summary for _, report in shown):
         if summary.changed:
             warn(f"{summary.header.name}: {changed_line(summary.changed)}")
-        if summary.problems:
-            mend = mending(directory, summary.problems)
-            warn(f"damaged records that are not used: {len(summary.problems)}; {mend}")
     if not sound:
         raise typer.Exit(1)
 
@@ -143,11 +139,10 @@ def _write(shown: Sequence[tuple[RunDirectory, Report]], out: Path) -> bool:
 
 
 def _verdicts(summary: Summary) -> Iterator[str]:
-    """Yield the verdicts on claims, and what failed or is damaged."""
+    """Yield the verdicts on claims, and what failed."""
     # Where nothing was measured, the first lines have told all there is.
     for claim in summary.claims if summary.counts.done else ():
         yield f"{claim.verdict.upper():<9}  {claim.name}"
         if claim.verdict != "supported":
             yield f"           {claim.text}\n           {claim.detail}"
     yield from (f"FAILED     {line}" for line in failure_lines(summary) if summary.counts.done)
-    yield from (f"DAMAGED    {problem}" for problem in summary.problems)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.filesize import decimal
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import duration, emit_json, say, tell, warn
@@ -17,12 +16,8 @@ from maxk_lab.execution.bundle import is_bundle
 from maxk_lab.execution.execute import Outcome
 from maxk_lab.execution.progress import statuses, to_measure
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.execution.upkeep import prunable, size_of
 from maxk_lab.planning.plan import Plan, select
 from maxk_lab.tracking.live import Live
-
-# So many bytes of the cache that can go are worth a line at the end of a run.
-_MOST_CACHE = 50 * 10**6
 
 
 def main(
@@ -92,7 +87,6 @@ baseline=subloo,k=8[/bold]
     if json:
         emit_json(_as_json(directory, outcome, tracked))
     _say_summary(outcome, directory, lost)
-    _say_cache(directory, results)
     _say_next(outcome, directory, again, results)
     if outcome.failed or outcome.missing:
         raise typer.Exit(1)
@@ -127,18 +121,6 @@ def _say_summary(outcome: Outcome, directory: RunDirectory, lost: str) -> None:
         warn(f"{len(outcome.missing)} cells have no record: {why}")
 
 
-def _say_cache(directory: RunDirectory, results: Path) -> None:
-    """Say how much of the cache is of no more use, where that is worth a line."""
-    # What all of it takes is known at once, what can go of it after a look at every unit.
-    if size_of(directory.cache_path) <= _MOST_CACHE:
-        return
-    size = sum(prunable(directory).cache.values())
-    if size > _MOST_CACHE:
-        show = options.command("show", directory.name, results)
-        holds = f"The cache holds {decimal(size)} that finished cells need no more"
-        say(f"{holds}; this frees them: {show} --prune")
-
-
 def _dry_run(plan: Plan, directory: RunDirectory, chosen: dict[str, Any], *, json: bool) -> None:
     states = statuses(plan, directory)
     cells = to_measure(states, force=chosen["force"], retry_failed=chosen["retry_failed"])
@@ -160,7 +142,7 @@ def _as_json(directory: RunDirectory, outcome: Outcome, tracked: list[str]) -> d
         "name": directory.name,
         "folder": str(directory.root),
         **{key: getattr(outcome, key) for key in lists},
-        "stale": len(outcome.stale),
+        "stale": outcome.stale,
         "skipped": skipped_as_json(outcome.skipped),
         "tracked": tracked,
     }

@@ -1,75 +1,49 @@
-"""`maxk-lab show`: one run, or one cell with everything its numbers rest on."""
+"""`maxk-lab show`: the runs, one run, or one cell with everything its numbers rest on."""
 
 from __future__ import annotations
 
 import os
-import sys
+import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.filesize import decimal
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, print_fields, say, tell
-from maxk_lab.cli.overviews import as_json
-from maxk_lab.cli.runs import mending
-from maxk_lab.errors import LabError, error_line
+from maxk_lab.cli.console import emit_json, print_fields, print_table, say, warn
+from maxk_lab.errors import LabError, error_line, first_line
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
-from maxk_lab.execution import upkeep
 from maxk_lab.execution.bundle import BUNDLE, find_run, find_runs, is_bundle
+from maxk_lab.execution.progress import State, statuses
 from maxk_lab.execution.records import Record, RunDirectory
-from maxk_lab.reports.formats.last import last_verdicts, outdated_files
+from maxk_lab.planning.plan import make_plan
 from maxk_lab.visible import visible_line
 
-# The parts of what can go, in words.
-_PRUNABLE = {
-    "stale": "stale records",
-    "damaged": "damaged lines",
-    "cache": "files of the cache",
-    "others": "files of an old report",
-}
+STATES: tuple[State, ...] = ("done", "failed", "missing")
 
 
 def main(
     target: Annotated[
-        str, typer.Argument(metavar="RUN|CELL", help="A run, or a cell id or its beginning.")
-    ],
-    check: Annotated[bool, typer.Option("--check", help="Look for damaged records.")] = False,
-    prune: Annotated[bool, typer.Option("--prune", help="Remove what is of no more use.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Prune without asking.")] = False,
+        str | None,
+        typer.Argument(metavar="[RUN|CELL]", help="A run, or a cell id or its beginning."),
+    ] = None,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
-    """Show a run, or trace one cell: settings, numbers, formula, seed, versions, commit, timings.
-
-    --check reads all records of a run, and exits with 1 where one is damaged.
-
-    --prune removes stale records, the cache of what is finished, and a report of other records. \
-Done and failed cells of the run's own sweep stay, and of the cache trained policies, held-out \
-instances and their optima, and all that unfinished cells use. Without its pools, a baseline that \
-is added to the sweep later draws them anew.
+    """Show all runs, one run, or one cell: settings, numbers, formula, seed, versions, commit.
 
     \b
+    [bold]maxk-lab show[/bold]             every run with its counts of cells, the latest first
     [bold]maxk-lab show tsp_sweep[/bold]
     [bold]maxk-lab show 3f2a[/bold]        a cell id, as plan --cells and the reports print it
     [bold]maxk-lab show 3f2a --results tsp_sweep.zip[/bold]   of a bundle
-    [bold]maxk-lab show tsp_sweep --check[/bold]
-    [bold]maxk-lab show tsp_sweep --prune --dry-run[/bold]
     """
-    if check and prune:
-        raise LabError("--check and --prune are two steps: give one of them")
-    if (dry_run or yes) and not prune:
-        raise LabError("--dry-run and --yes are for --prune")
-    if check:
-        _check(find_run(target, results), json=json)
-        return
-    if prune:
-        _prune(find_run(target, results), dry_run=dry_run, yes=yes, json=json)
-        return
     runs = find_runs(results)
+    if target is None:
+        _show_runs(runs, results, json=json)
+        return
     named = {target, f"{target}{BUNDLE}"} & {run.name for run in runs} or is_bundle(target)
     if named or os.path.lexists(Path(target) / "spec.yaml"):
         view = _run_view(find_run(target, results))
@@ -81,53 +55,44 @@ is added to the sweep later draws them anew.
         print_fields(view)
 
 
-def _check(run: RunDirectory, *, json: bool) -> None:
-    """Read every record of a run. Exits with 1 where one is damaged."""
-    sound = sum(run.read(cell) is not None for cell in run.ids())
-    problems = run.problems
+def _show_runs(runs: list[RunDirectory], results: Path, *, json: bool) -> None:
+    overviews = [_overview(run) for run in runs]
     if json:
-        emit_json({"name": run.name, "sound": sound, "damaged": problems})
+        emit_json(overviews)
+    elif runs:
+        columns = ("name", "changed", *STATES, "stale")
+        rows = [["?" if row[key] is None else row[key] for key in columns] for row in overviews]
+        print_table(columns, rows)
     else:
-        for problem in problems:
-            tell(problem)
-        tell(f"{run.name}: {sound} sound records, {len(problems)} damaged")
-    if problems:
-        say(f"Damaged records are not used; {mending(run, problems)}")
-        raise typer.Exit(1)
+        say(f"no runs under {results}; start one with: maxk-lab run experiments/tsp_sweep.yaml")
 
 
-def _prune(run: RunDirectory, *, dry_run: bool, yes: bool, json: bool) -> None:
-    run = run.for_writing("prune")
-    reports = outdated_files(run)
-    found = upkeep.prunable(run, reports)
-    if json:
-        files = [str(path) for path in (*found.cache, *found.others)]
-        about = {"stale": list(found.stale), "files": files, "bytes": found.size}
-        emit_json({"name": run.name, **about})
-    for part, what in _PRUNABLE.items() if not json else ():
-        if sizes := getattr(found, part):
-            tell(f"{len(sizes)} {what} ({decimal(sum(sizes.values()))})")
-    if dry_run or not found:
-        say(f"{decimal(found.size)} in {run.name} can go; nothing was removed")
-        return
-    if not yes and not sys.stdin.isatty():
-        raise LabError("nobody can be asked here, and nothing was removed; to do it: --yes")
-    if not yes and not typer.confirm(f"Remove {decimal(found.size)}?", err=True):
-        say("Nothing was removed")
-        raise typer.Exit(1)
-    say(f"{decimal(upkeep.prune(run, reports).size)} removed")
+def _overview(run: RunDirectory) -> dict[str, Any]:
+    """Return where a run is, when it changed, and its counts; None if its sweep is unreadable."""
+    counts: dict[str, int | None] = dict.fromkeys((*STATES, "stale"))
+    description = ""
+    try:
+        plan = make_plan(run.spec())
+        states = Counter(statuses(plan, run).values())
+        counts |= {state: states[state] for state in STATES} | {"stale": run.stale(plan)}
+        description = visible_line(plan.spec.description)
+    except LabError as error:
+        warn(f"{run.name}: {first_line(error)}")
+    return {
+        "name": run.name,
+        "description": description,
+        "folder": str(run.place),
+        "changed": time.strftime("%Y-%m-%d %H:%M", time.localtime(run.changed)),
+        **counts,
+    }
 
 
 def _run_view(run: RunDirectory) -> dict[str, Any]:
     latest = max(run.heads.values(), key=lambda head: head.rank[2:], default=None)
     record = None if latest is None else run.read(latest.id)
-    view = as_json(upkeep.overview(run), last_verdicts(run))
-    return view | {
-        # Somebody's own words, not to be taken for fields.
-        "meaning": visible_line(view["meaning"]),
+    return _overview(run) | {
         "provenance": {} if record is None else record.provenance,
-        "errors": {one.cell["id"]: error_line(one.error) for one in run.failed()},
-        "damaged": run.problems,
+        "errors": {failed.cell["id"]: error_line(failed.error) for failed in run.failed()},
     }
 
 
@@ -143,8 +108,7 @@ def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[Ru
     ((cell, run),) = places.items()
     record = run.read(cell)
     if record is None:
-        why, mend = "; ".join(run.problems), mending(run, run.problems, "it")
-        raise LabError(f"the record of cell {cell} cannot be used: {why}; {mend}")
+        raise LabError(f"the record of cell {cell} cannot be read")
     return run, record
 
 

@@ -18,17 +18,12 @@ def csv(report: Report) -> str:
 
     A text that a spreadsheet would take for a formula has a `'` before it, which shows it as text.
     The sections stand below each other, distinguished by `section`: a column that another section
-    does not have is empty. Damaged cells of a row have a column where there are any.
+    does not have is empty.
     """
-    summary = report.summary
     lines = []
     for section in report.sections:
         for record in section.records:
-            line = {"section": section.name} | _flat(record)
-            if summary.problems:
-                ids = record.get("cells", {}).values()
-                line["damaged"] = " ".join(set(ids).intersection(summary.damaged))
-            lines.append(line)
+            lines.append({"section": section.name} | _flat(record))
     return csv_of(lines)
 
 
@@ -85,12 +80,9 @@ def json(report: Report) -> str:
         "undefined": [line for one in report.sections for line in one.undefined],
         "failed": [asdict(failure) for failure in summary.failed],
         "missing": summary.missing,
-        "damaged": summary.damaged,
         "stale": summary.stale,
-        "problems": summary.problems,
         **({"changed_since": summary.changed} if summary.changed else {}),
         **({"figures": [one.name for one in report.pictures]} if report.pictures else {}),
-        **({"made_of": summary.made_of} if summary.made_of else {}),
     }
     return visible_json(content, indent=1) + "\n"
 

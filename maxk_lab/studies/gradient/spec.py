@@ -64,8 +64,7 @@ LATER: Mapping[str, Any] = {
     "scores": {"parameters": ""},
     "start": "iid",
 }
-# The names of what is of no use once no unit of the plan can use it. Policies are not among them:
-# those that a training has kept have names of the same shape, and cost hours. Old pools are npz.
+# Pools, which a node of Ray may remove once it needs them no more.
 SHAPES = tuple(f"pool-{'[0-9a-f]' * 16}.{end}" for end in ("pt", "npz"))
 
 
@@ -344,7 +343,6 @@ def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[st
 
 
 # They spare new cells the training and the samples, no more.
-spent = kept
 
 
 def pool_file(unit: Mapping[str, Any]) -> str:

@@ -163,11 +163,7 @@ def _problems_of_data(
 
 
 def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the patterns of the files that the unit can use, with those of these cells.
-
-    None of them is ever spent, or goes because the plan has no cell for it: a trained policy costs
-    hours, and another sweep may begin with it.
-    """
+    """Return the patterns of the files that the unit can use, with those of these cells."""
     files = evaluation(unit, cells)
     for cell in cells:
         files += [checkpoint_file(cell["id"]), snapshot_file(cell["id"], "*")]

@@ -44,7 +44,7 @@ _MOST_ROWS = 60
 _FIRST = 6
 # Of a longer error its end is shown: the last call and what was raised.
 _LETTERS = 4000
-_STATES = ("failed", "damaged", "missing")
+_STATES = ("failed", "missing")
 # The parts of a cell that are told beside its settings, or for each seed.
 _TOLD_ELSEWHERE = ("id", "seed", "setting", "identity_version", "record_version")
 _NAMES: Mapping[str, Callable[[str], Any]] = {
@@ -170,7 +170,6 @@ def _run(name: str, report: Report) -> dict[str, Any]:
     summary = report.summary
     verdicts = [claim.verdict for claim in summary.claims]
     counts = {state: getattr(summary.counts, state) for state in _STATES}
-    counts["damaged"] = max(counts["damaged"], len(summary.problems))
     counts["stale"] = summary.stale
     verdict_counts = {one: verdicts.count(one) for one in ("supported", "undecided", "refuted")}
     return {
@@ -327,10 +326,6 @@ def _shared(values: Sequence[Any]) -> dict[str, list[Any]]:
 def _cells(report: Report) -> dict[str, Any]:
     """The state, times, error and origin of the cells behind all rows, by their ids."""
     summary = report.summary
-    states = {
-        **dict.fromkeys(summary.missing, "missing"),
-        **dict.fromkeys(summary.damaged, "damaged"),
-    }
     origins: dict[int, int] = {}
     shared: list[Mapping[str, Any]] = []
     found: dict[str, list[Any]] = {}
@@ -338,7 +333,7 @@ def _cells(report: Report) -> dict[str, Any]:
         for cell in (one for line in section.lines for one in line.row.cells.values()):
             origin = summary.origins.get(cell)
             if origin is None:
-                found[cell] = [states.get(cell, "missing"), None, None, "", None]
+                found[cell] = ["missing", None, None, "", None]
                 continue
             place = origins.setdefault(id(origin.provenance), len(shared))
             if place == len(shared):
