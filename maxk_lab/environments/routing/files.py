@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import vrplib
-from numpy.typing import NDArray
 from rl4co.envs import RL4COEnvBase
 from tensordict import TensorDict
 from torch import Tensor
@@ -20,6 +18,7 @@ from torch import Tensor
 from maxk_lab.environments.catalogue import data_files, data_refusal
 from maxk_lab.environments.routing.problems import cast_floats
 from maxk_lab.environments.routing.rows import FILES
+from maxk_lab.environments.routing.tsplib import read_problem
 from maxk_lab.errors import LabError, shortened
 from maxk_lab.seeds import isolated_rng
 
@@ -35,8 +34,6 @@ _SAME: Mapping[str, tuple[str, ...]] = {
 # OP's reset takes this from the longest allowed tour, against rounding.
 _OP_MARGIN = 1e-6
 _UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
-# Constraints of CVRPLIB files that RL4CO's cvrp does not know.
-_UNKNOWN_TO_CVRP = ("distance", "service_time", "backhaul", "time_window", "vehicles_max_distance")
 
 
 def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> TensorDict:
@@ -55,7 +52,11 @@ def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> T
         expected = _stored(env.reset(env.generator([2])))
     parts = []
     for file in data_files(path, FILES):
-        part = (_load if file.suffix == ".npz" else read_problem)(env, file, expected)
+        if file.suffix.lower() == ".npz":
+            part = _load(env, file, expected)
+        else:
+            problem = read_problem(env.name, file)
+            part = {key: torch.from_numpy(values) for key, values in problem.items()}
         parts.append(_checked(env.name, file, part, expected))
         for key, values in part.items():
             _check(
@@ -168,65 +169,6 @@ def _stored(instances: TensorDict) -> dict[str, Tensor]:
 def _is_single(values: Tensor) -> bool:
     """Whether single precision holds these values exactly."""
     return not values.is_floating_point() or bool((values == values.float().to(values.dtype)).all())
-
-
-def read_problem(
-    env: RL4COEnvBase, path: Path, expected: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
-    """The one problem of a TSPLIB or CVRPLIB file in the form of RL4CO's generators, a batch of 1.
-
-    It has `locs` [1, n, 2], and for cvrp `depot` [1, 2] and `demand` [1, n] as well, the customers
-    in the order of the file. Coordinates are moved to the origin and divided by one factor, the
-    longer side of the smallest rectangle around all points, so that they fill the unit square and
-    no angle changes. Rewards are lengths in these units, and not rounded to whole numbers as TSPLIB
-    rounds them: times the factor, they are about the published lengths. Demand is divided by the
-    capacity. Raises `LabError` for a problem of another type, and for one with distances other than
-    Euclidean.
-    """
-    try:
-        problem = vrplib.read_instance(path, compute_edge_weights=False)
-    except (ValueError, RuntimeError, IndexError, KeyError, UnicodeDecodeError) as error:
-        raise LabError(f"{path} is not in the format of TSPLIB: {error}") from error
-    kind, wanted = str(problem.get("type", "missing")).split()[0].upper(), env.name.upper()
-    _check(path, kind == wanted, f"TYPE must be {wanted}, got {kind}")
-    weights = problem.get("edge_weight_type", "none")
-    _check(path, weights == "EUC_2D", f"EDGE_WEIGHT_TYPE must be EUC_2D, got {weights}")
-    points = _rows(problem, "node_coord", path)
-    flat = points.ndim == 2 and points.shape[1] == 2
-    _check(path, flat, "NODE_COORD_SECTION must have two coordinates a node")
-    said = problem.get("dimension", len(points))
-    _check(path, said == len(points), f"DIMENSION is {said}, but there are {len(points)} nodes")
-    points = points - points.min(0)
-    _check(path, points.max() > 0, "all nodes are at one place")
-    points /= points.max()
-    if env.name == "tsp":
-        return {"locs": torch.from_numpy(points[None])}
-    for name in _UNKNOWN_TO_CVRP:
-        _check(path, name not in problem, f"{name.upper()} is a constraint that cvrp does not have")
-    demand = _rows(problem, "demand", path)
-    depots = _rows(problem, "depot", path).astype(int).reshape(-1)
-    capacity = problem.get("capacity", "none")
-    one = len(depots) == 1 and 0 <= depots[0] < len(points)
-    _check(path, one, "DEPOT_SECTION must name one of the nodes")
-    positive = isinstance(capacity, int | float) and capacity > 0
-    _check(path, positive, f"CAPACITY must be a positive number, got {capacity}")
-    each = demand.shape == (len(points),)
-    _check(path, each, "DEMAND_SECTION must have one demand a node")
-    customers = np.arange(len(points)) != depots[0]
-    demand = demand[customers] / capacity
-    fits = demand.max() <= 1 and demand.min() >= 0
-    _check(path, fits, "demands must be between 0 and the capacity")
-    arrays = {"locs": points[customers][None], "depot": points[depots], "demand": demand[None]}
-    return {key: torch.from_numpy(values) for key, values in arrays.items()}
-
-
-def _rows(problem: dict[str, Any], name: str, path: Path) -> NDArray[np.float64]:
-    _check(path, name in problem, f"{name.upper()}_SECTION is missing")
-    try:
-        return np.asarray(problem[name], dtype=np.float64)
-    except ValueError:
-        ragged = "must have the same count of numbers in every row"
-        raise LabError(f"{path}: {name.upper()}_SECTION {ragged}") from None
 
 
 def _check(path: Path, holds: bool, message: str) -> None:
