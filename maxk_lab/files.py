@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from maxk_lab.errors import LONGEST, LabError, RefusedError, shown
+from maxk_lab.installed import project_folders
 
 PARTIAL = ".partial-"
 
@@ -82,7 +83,7 @@ def named_in_sweep(path: str | Path) -> Iterator[None]:
 
     It may be of any letters and any length, and lead to anything.
     """
-    name = str(path) if len(str(path)) <= LONGEST and str(path).isprintable() else shown(str(path))
+    name = _quoted(str(path))
     try:
         yield
     except FileNotFoundError:
@@ -110,10 +111,29 @@ def resolved_file(
     path, expected = known.pop("path", None), known.pop("sha256", None)
     if not isinstance(path, str) or not path or known:
         raise LabError(f"{name} must be the path of a file, got {shown(written)}")
+    path = _placed(path)
     content = hashed(path)
     if expected is not None and content != expected:
         raise LabError(f"{path} has changed: its SHA-256 was {expected} and is {content}")
     return {"path": path, "sha256": content}
+
+
+def _placed(path: str) -> str:
+    """Return the path of a file in the current folder or beside the sweep file; `~` is the home.
+
+    Raises `LabError` that names the folders where it was looked for.
+    """
+    place = os.path.expanduser(path)
+    folders = [] if os.path.isabs(place) else project_folders()
+    for candidate in (place, *(os.path.join(folder, place) for folder in folders)):
+        if os.path.exists(candidate):
+            return candidate
+    looked = f" (looked in {' and '.join(folders)})" if folders else ""
+    raise LabError(f"{_quoted(place)} does not exist{looked}")
+
+
+def _quoted(path: str) -> str:
+    return path if len(path) <= LONGEST and path.isprintable() else shown(path)
 
 
 def remove_partials(folder: Path) -> None:

@@ -10,7 +10,15 @@ import pytest
 
 from maxk_lab.environments.catalogue import hash_of_data
 from maxk_lab.errors import LabError
-from maxk_lab.files import PARTIAL, hash_of_file, remove_partials, save_atomically, write_atomically
+from maxk_lab.files import (
+    PARTIAL,
+    hash_of_file,
+    remove_partials,
+    resolved_file,
+    save_atomically,
+    write_atomically,
+)
+from maxk_lab.installed import look_beside
 from maxk_lab.policies.catalogue import folder_problem
 
 
@@ -38,6 +46,26 @@ def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path
         save_atomically(path, fails)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a.bin"]
+
+
+def test_a_file_is_looked_for_here_beside_the_sweep_and_at_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, sweep, home = (tmp_path / name for name in ("here", "my sweeps", "home"))
+    for folder in (here, sweep, home):
+        write_atomically(folder / f"{folder.name}.tsp", b"x")
+        write_atomically(folder / "everywhere.tsp", folder.name.encode())
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("MAXK_LAB_SWEEP_FOLDER", "")
+    look_beside(sweep / "a.yaml")
+    paths = {name: resolved_file(name, "data")["path"] for name in ("here.tsp", "everywhere.tsp")}
+    assert paths == {"here.tsp": "here.tsp", "everywhere.tsp": "everywhere.tsp"}
+    assert resolved_file("my sweeps.tsp", "data")["path"] == str(sweep / "my sweeps.tsp")
+    assert resolved_file("~/home.tsp", "data")["path"] == str(home / "home.tsp")
+    with pytest.raises(LabError) as caught:
+        resolved_file("$HOME/home.tsp", "data")
+    assert str(caught.value) == f"$HOME/home.tsp does not exist (looked in {here} and {sweep})"
 
 
 def test_leftovers_are_removed_and_files_stay(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def data_files(path: str | Path, formats: Formats) -> list[Path]:
     suffixes = {one.suffix for one in formats}
     with named_in_sweep(path):
         inside = sorted(path.iterdir()) if path.is_dir() else [path]
-        files = [file for file in inside if file.suffix in suffixes and file.is_file()]
+        files = [file for file in inside if file.suffix.lower() in suffixes and file.is_file()]
     if files:
         return files
     if path.is_dir():
@@ -89,6 +89,7 @@ def data_files(path: str | Path, formats: Formats) -> list[Path]:
     else:
         name = shortened(visible_line(str(path)), LONGEST)
         reason = f"{name} is no file of instances" if path.exists() else f"there is no file {name}"
+        reason += " but a compressed one: unpack it" * (path.suffix == ".gz")
     raise LabError(f"{reason}; allowed: {_allowed(formats)}")
 
 
@@ -113,7 +114,7 @@ def data_refusal(environment: str, path: str | Path) -> str | None:
     by_suffix = {one.suffix: one for one in formats}
     try:
         for file in data_files(path, formats):
-            one = by_suffix[file.suffix]
+            one = by_suffix[file.suffix.lower()]
             if one.only not in ("", environment):
                 raise LabError(
                     f"{file} is {one.holds}, for {one.only} only, not for {environment}; "

@@ -216,7 +216,7 @@ def test_evaluation_data_goes_along(write, tmp_path: Path) -> None:
     # And once more, where it has moved to.
     assert unpack(bundle, ELSEWHERE).root == there.root
     (absent,) = named_files(spec, checkpoints=False)[1]
-    assert absent.startswith(f"{data}: there is no file {data}")
+    assert absent == f"{data}: {data} does not exist"
 
 
 def test_checkpoints_go_along_on_request_and_code_never_does(plan: Plan) -> None:

@@ -1,5 +1,7 @@
 """Instances in files: exact round trips, RL4CO's own reading, TSPLIB, CVRPLIB, and refusals."""
 
+import re
+
 import numpy as np
 import pytest
 import small_environments
@@ -141,6 +143,50 @@ def test_a_cvrplib_problem_has_its_depot_first_and_its_demand_per_capacity(cvrp4
     assert read["vehicle_capacity"].tolist() == [[1.0]]
 
 
+def shifted(text):
+    """A file whose ids begin with 0."""
+    lines = [re.sub("^[0-9]+", lambda x: f"{int(x[0]) - 1}", line) for line in text.split("\n")]
+    return "\n".join(lines)
+
+
+# What people's files have, besides the same problem.
+SAME = {
+    "CRLF": lambda text: text.replace("\n", "\r\n"),
+    "tabs and blank lines": lambda text: text.replace(" ", "\t").replace("\n", "\n\n"),
+    "lower case": str.lower,
+    "no spaces around colons": lambda text: text.replace(" : ", ":"),
+    "a colon after a section": lambda text: text.replace("D_SECTION", "D_SECTION :"),
+    "no end": lambda text: text.replace("EOF\n", ""),
+    "EOF in a comment": lambda text: "COMMENT : by GEOFF, EOF\nCOMMENT : EOF\n" + text,
+    "a byte order mark": lambda text: "\ufeff" + text,
+    "a byte order mark before TYPE": lambda text: "\ufeff" + text.partition("\n")[2],
+    "a note after TYPE": lambda text: text.replace("\nDIM", " (M. Hofmeister)\nDIM"),
+    "floats": lambda text: text.replace(" 50 0\n", " 5.0e+01 0.000\n").replace(": 40", ": 40.0"),
+    "ids from 0": shifted,
+    "nodes in another order": lambda text: re.sub("(1 .*\n)(2 .*\n)", r"\2\1", text, count=1),
+    "all sections in another order": lambda text: re.sub("(1 .*\n)(2 .*\n)", r"\2\1", text),
+    "limits of 0": lambda text: "DISTANCE : 0\nSERVICE_TIME : 0.0\n" + text,
+    "a tour": lambda text: text.replace("EOF", "TOUR_SECTION\n1\n2\n-1\nEOF"),
+    "a depot without its end": lambda text: text.replace("2\n-1", " 2 "),
+}
+
+
+@pytest.mark.parametrize("form", [*SAME, "Latin-1"])
+@pytest.mark.parametrize("text", [TSP, VRP], ids=["tsp", "cvrp"])
+def test_forms_of_a_file_are_the_same_problem(form, text, tsp5, cvrp4, tmp_path):
+    environment = tsp5 if text is TSP else cvrp4
+    suffix = "tsp" if text is TSP else "VRP"
+    plain = read_instances(environment.env, written(tmp_path, f"a.{suffix}", text), torch.float64)
+    path = tmp_path / f"b.{suffix}"
+    if form == "Latin-1":
+        path.write_bytes(b"COMMENT : f\xfcnf\n" + text.encode())
+    else:
+        path.write_text(SAME[form](text), encoding="utf-8")
+    same = read_instances(environment.env, path, torch.float64)
+    for key, values in plain.items():
+        assert torch.equal(same[key], values), key
+
+
 def test_a_folder_is_read_in_the_order_of_names(tsp5, tmp_path):
     written(tmp_path, "b.tsp", TSP)
     written(tmp_path, "a.tsp", TSP.replace("5 20 100", "5 30 100"))
@@ -191,12 +237,26 @@ def vrp(old, new):
             TSP.replace("NODE_COORD", "DISPLAY_DATA"),
             "NODE_COORD_SECTION is missing",
         ),
-        ("tsp", "a.tsp", "nothing of the kind", "not in the format of TSPLIB"),
+        ("tsp", "a.tsp", "nothing of the kind", "TYPE must be TSP, got none"),
+        ("tsp", "a.tsp", TSP.replace("20 100", "nan 2"), "node 5 .* a finite number, got nan"),
+        ("tsp", "a.tsp", TSP.replace("5 20", "4 20"), "NODE_COORD_SECTION has node 4 twice"),
+        ("tsp", "a.tsp", TSP.replace("20 100", "20"), "must have an id and 2 numbers a row, got 5"),
+        (
+            *("tsp", "a.tsp", TSP.replace("EOF", "FIXED_EDGES_SECTION\n1 3\n-1")),
+            "FIXED_EDGES_SECTION may change the problem",
+        ),
+        (*vrp("Y : 40", "Y : 40\nVEHICLES : 1"), "VEHICLES may change the problem, and cvrp does"),
+        (*vrp("EOF", "TIME_WINDOW_SECTION\n1 0 9"), "TIME_WINDOW_SECTION may change the problem"),
+        (*vrp("DEMAND_SECTION", "DEMAND_SECTIONS"), "did you mean DEMAND_SECTION"),
+        (*vrp("4 30\n", ""), "DEMAND_SECTION must have one demand a node; not so for 4"),
+        (*vrp("4 30\n", "4 -3\n"), "the demand of node 4 must be between 0 and .*, got -3"),
+        (*vrp("2 0\n", "2 1\n"), "the depot 2 must have the demand 0"),
+        (*vrp("2\n-1", "0.5 0.5\n-1"), "must name one of the nodes, got 0.5 0.5"),
         ("tsp", "a.txt", TSP, "no file of instances; allowed: an .npz file in RL4CO's format"),
         ("tsp", "a.vrp", VRP, "a CVRPLIB problem, for cvrp only, not for tsp"),
         (*vrp("Y : 40", "Y : 20"), "between 0 and the capacity"),
         (*vrp("CAPACITY : 40\n", ""), "CAPACITY must be a positive number, got none"),
-        (*vrp("Y : 40", "Y : 40\nDISTANCE : 2"), "DISTANCE is a constraint that cvrp does not"),
+        (*vrp("Y : 40", "Y : 40\nDISTANCE : 2"), "DISTANCE may change the problem, and cvrp does"),
         (*vrp("2\n-1", "1\n2\n-1"), "must name one of the nodes"),
     ],
 )
