@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from maxk_lab.files import StorageError as StorageError
     from maxk_lab.own.audit import Audit as Audit
     from maxk_lab.own.audit import audit as audit
-    from maxk_lab.own.check import Verdict as Verdict
     from maxk_lab.own.check import check as check
     from maxk_lab.own.sketch import GradientSketch as GradientSketch
+    from maxk_lab.own.verdict import Verdict as Verdict
     from maxk_lab.results.compare.comparison import compare as compare
     from maxk_lab.results.frame import load as load
 else:

@@ -19,8 +19,8 @@ from torch import Tensor
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import maxk_curve
 from maxk_lab.estimators.method import Method
-from maxk_lab.own.check import factor_name, row_of
 from maxk_lab.own.log import Log, read_log, step_order
+from maxk_lab.own.rows import factor_name, row_of
 from maxk_lab.ranges import ANYWHERE, SHARES
 from maxk_lab.statistics.seeds import instance_mean
 

@@ -85,15 +85,14 @@ def _load_file(file: Path) -> ModuleType:
         raise
     except BaseException as error:
         sys.modules.pop(name, None)
-        raise LabError(f"cannot load {file}: {describe(error)}") from error
+        raise LabError(f"cannot load {file}: {describe(error, file)}") from error
     return sys.modules[name]
 
 
-def describe(error: BaseException) -> str:
-    """Return the type, the message and the last line of an exception of the user's code."""
-    frames = traceback.extract_tb(error.__traceback__)
-    places = [f"{Path(f.filename).name}:{f.lineno}" for f in frames if f.filename != __file__]
-    place = f" ({places[-1]})" if places and not isinstance(error, SyntaxError) else ""
+def describe(error: BaseException, file: str | Path = "") -> str:
+    """Return the type and the message of an exception, and the last line of `file` it is from."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
+    place = f" ({Path(file).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {first_line(error)}{place}"
 
 
@@ -162,8 +161,8 @@ class Caller:
     def _call(self, rewards: Tensor) -> Tensor:
         errors = []
         for form in [self.form] if self.form else self._forms:
+            arguments, names = self._arguments(form, rewards.clone())
             try:
-                arguments, names = self._arguments(form, rewards.clone())
                 result = self.function(*arguments, **names)
                 if inspect.iscoroutine(result):
                     result = asyncio.run(result)
@@ -171,15 +170,21 @@ class Caller:
                     (result,) = result.values()
                 if isinstance(result, tuple) and len(result) == 2:  # advantages, returns
                     result = result[0]
-                tensor = torch.as_tensor(result).detach().cpu()
-            except (KeyboardInterrupt, LabError):
+                if result is None:
+                    raise TypeError("it returns None, not weights")
+                # A list of Python's floats is one of float64.
+                array = result if isinstance(result, Tensor) else np.asarray(result)
+                tensor = torch.as_tensor(array).detach().cpu()
+            except KeyboardInterrupt:
                 raise
             except BaseException as error:
                 errors.append(error)
                 continue
             self.form, self.dtype = form, tensor.dtype
             return tensor
-        raise LabError(f"raises {describe(errors[0])}") from errors[0]
+        code = getattr(self.function, "__code__", None)
+        text = describe(errors[0], code.co_filename if code else "")
+        raise LabError(f"raises {text}") from errors[0]
 
     def _arguments(self, form: str, rewards: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return what the function is called with, by place and by name."""

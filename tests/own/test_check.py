@@ -1,33 +1,42 @@
-"""The check of advantage functions: mistakes of public code are named, right functions pass."""
+"""The check of functions: planted faults are found, right functions pass, and it ends in time."""
 
+import itertools
+import json
+import math
+import random
 import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from maxk_lab import advantages
+from maxk_lab.cli import app
 from maxk_lab.errors import LabError
 from maxk_lab.own.check import check
+from maxk_lab.own.child import check_path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import wrong_advantages as wrong
 
+pytestmark = pytest.mark.filterwarnings("ignore")
 # Words of the verdict, of the example and of the change.
 MISTAKES = [
     (wrong.too_large_a_baseline, "maxk sample_loo: unbiased", "R = [1, 1, 1, 1, 1]", "K/n times"),
     (wrong.in_group_mean, "centred times 1 - K/n: right in direction", "w = [0, 0,", "n/(n - K)"),
-    (wrong.gap_for_all, "biased for the gradient of J_4: cosine -1", "w = [1, 1,", "of its own"),
-    (wrong.scale_biased_pkpo, "centred times n - K: right in direction", "[1, 0, 0, 0]", "n - K"),
+    (wrong.gap_for_all, "biased for the gradient of J_4: cosine -1", "beside [0, 0, 0]", "of its"),
+    (wrong.scale_biased_pkpo, "centred times n - K: right in direction", "[0, 0, 0, 1]", "n - K"),
     (wrong.listing_on_integers, "whole numbers are treated as", "w = [0, 0, 0, 0, 0]", "floats"),
-    (wrong.beyond_rank_k, "biased for the gradient of J_4", "R = [0, 0, 0, 1, 1]", "subloo"),
-    (wrong.binomials_as_floats, "large groups have finite", "n = 1,200", "binomials overflow"),
-    (wrong.divided_by_the_deviation, "grpo[0.0001] times n: biased", "0, 1]", "do not divide"),
-    (wrong.z_scored_gaps, "biased for the gradient of J_4", "R = [0, 0, 0, 0, 1]", "do not divide"),
+    (wrong.beyond_rank_k, "biased for the gradient of J_4", "beside [0, 0, 0]", "subloo"),
+    (wrong.binomials_as_floats, "up to n = 64, and not finite", "of 1200]", "binomials overflow"),
+    (wrong.divided_by_the_deviation, "grpo[0.0001] times n: biased", "beside [0", "do not divide"),
+    (wrong.z_scored_gaps, "biased for the gradient of J_4", "beside [0, 0, 0", "do not divide"),
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("function", "verdict", "example", "change"), MISTAKES)
 def test_mistakes_of_public_code_are_named(function, verdict, example, change):
     found = check(function)
@@ -37,6 +46,66 @@ def test_mistakes_of_public_code_are_named(function, verdict, example, change):
     assert found.ok is (function is wrong.too_large_a_baseline)
 
 
+def subloo(rewards, k):
+    return advantages(rewards, k=k, baseline="subloo")
+
+
+def divided_by_std(rewards, k):
+    weights = subloo(rewards, k)
+    return weights / (rewards.std() + 1e-6)
+
+
+def flipped_at_a_negative_mean(rewards, k):
+    return subloo(rewards, k) * (1 if rewards.double().mean() >= 0 else -1)
+
+
+def baseline_with_own_sample(rewards, k):
+    """Subtracts the value of all n samples, K/n too large at K = n."""
+    weights = advantages(rewards, k=k, baseline="none")
+    return weights - weights.sum() / k
+
+
+def resampled(rewards, k):
+    """Means over subsets that are drawn with replacement."""
+    generator, weights = torch.Generator().manual_seed(0), torch.zeros(len(rewards)).double()
+    for _ in range(40):
+        subset = torch.randint(len(rewards), (k,), generator=generator)
+        weights[subset] += rewards[subset].max().double() / 40
+    return weights
+
+
+def deviation_of_others_in_fp32(rewards):
+    rewards, n = rewards.float(), len(rewards)
+    others = torch.ones(n, n) - torch.eye(n)
+    mean = others @ rewards / (n - 1)
+    variance = (others @ rewards.square() / (n - 1) - mean.square()).clamp(min=0)
+    off, std = rewards - mean, variance.sqrt()
+    return torch.where(std > 0, off / (std + 1e-6), off)
+
+
+def weighted_by_place(rewards, k):
+    return subloo(rewards, k) * torch.linspace(0.9, 1.1, len(rewards))
+
+
+PLANTED = [
+    (divided_by_std, 4, "biased", "spread of the group"),
+    (flipped_at_a_negative_mean, 4, "biased", ""),
+    (baseline_with_own_sample, 4, "nothing: the mean of its estimate is 0", ""),
+    (resampled, 2, "biased", ""),
+    (deviation_of_others_in_fp32, 1, "rewards equal up to rounding count as equal", "0 up to"),
+    (weighted_by_place, 4, "the order of samples", "rewards alone"),
+]
+
+
+@pytest.mark.parametrize(("function", "k", "verdict", "change"), PLANTED)
+def test_planted_faults_are_found(function, k, verdict, change):
+    found = check(function, k=k)
+    assert not found.ok
+    assert verdict in found.verdict
+    assert change in found.change
+    assert found.example
+
+
 def weighted(baseline, factor=1.0):
     def function(rewards, k):
         return factor * len(rewards) * advantages(rewards, k=k, baseline=baseline)
@@ -44,102 +113,235 @@ def weighted(baseline, factor=1.0):
     return function
 
 
-@pytest.mark.parametrize("k", [1, 2, 4])
-@pytest.mark.parametrize("baseline", ["none", "centred", "sample_loo"])
-def test_rows_of_the_catalogue_are_found_and_unbiased(baseline, k):
-    found = check(weighted(baseline), k=k)
-    name = "maxk" if baseline == "none" else f"maxk {baseline}"
-    if k > 1:
-        assert (found.equals, found.factor) == (name, "n")
-    assert found.unbiased
-    assert found.ok
-    assert all(bias.is_exact and bias.factors[0] == pytest.approx(bias.n) for bias in found.bias)
+def grouped(rewards, k):
+    """Takes [B, n]."""
+    return advantages(rewards, k=k, baseline="centred") * rewards.shape[1]
 
 
-@pytest.mark.slow
-def test_what_is_proven_by_enumeration_is_a_bias_of_one_in_a_hundred():
-    """A function that leaves out one in a hundred of one weight."""
-
-    def slightly(rewards, k):
-        weights = advantages(rewards, k=k, baseline="subloo")
-        return torch.where(weights == weights.max(), 0.99 * weights, weights)
-
-    found = check(slightly)
-    assert not found.unbiased
-    assert "`subloo` has" in found.example
+def listed(rewards, k):
+    """Sums over subsets in plain Python, of a list."""
+    assert isinstance(rewards, list)
+    n, weights = len(rewards), [0.0] * len(rewards)
+    for subset in itertools.combinations(range(n), k):
+        best = max(rewards[i] for i in subset)
+        weights = [w + best * (i in subset) / math.comb(n, k) for i, w in enumerate(weights)]
+    return weights
 
 
-def test_a_function_for_another_objective_is_told_which():
-    found = check(lambda rewards: rewards - rewards.mean(), name="dr_grpo")
-    assert "it is for J_1, the mean, not for J_4" in found.verdict
-    assert found.equals == "reinforce centred"
-    assert found.factor == "n - 1"
+def leave_one_out(rewards):
+    n = len(rewards)
+    return n / (n - 1) * (rewards - rewards.double().mean())
 
 
-def test_a_function_for_the_best_of_all_n_is_told_so():
-    def gap_to_the_best(rewards):
-        (best, second), places = rewards.topk(2)
-        return torch.zeros_like(rewards).scatter(0, places[:1], (best - second).unsqueeze(0))
+def flat_loo(rewards, num_generations):
+    groups = rewards.view(-1, num_generations).double()
+    total = groups.sum(1, keepdim=True)
+    return (groups - (total - groups) / (num_generations - 1)).flatten()
 
-    found = check(gap_to_the_best, k=3)
-    assert "best of all n samples, not of 3" in found.verdict
-    assert not found.ok
+
+def best_gap(rewards, k):
+    """Gap to the second of the best, by samples in rank order."""
+    order, ranks = rewards.argsort(), torch.arange(len(rewards), dtype=torch.float64)
+    chance = torch.ones_like(ranks)
+    for j in range(k - 1):
+        chance = chance * (ranks - j).clamp(min=0) / (len(rewards) - 1 - j)
+    gaps = torch.diff(rewards[order].double()) * chance[1:] * k / len(rewards)
+    return torch.zeros_like(ranks).scatter(0, order[1:], gaps.cumsum(0))
+
+
+async def asynchronous(rewards, k):
+    return subloo(rewards, k)
+
+
+def in_place(rewards, k):
+    weights = subloo(rewards, k)
+    rewards -= rewards.double().mean().to(rewards.dtype)
+    return weights, rewards
+
+
+def for_verl(token_level_rewards, response_mask, index, config=None, **kwargs):
+    scores = (token_level_rewards * response_mask).sum(-1)
+    weights = torch.zeros(len(scores), dtype=torch.float64)
+    for group in set(index):
+        mask = torch.from_numpy(index == group)
+        weights[mask] = advantages(scores[mask], k=config.maxk_k, baseline="subloo")
+    return (weights.unsqueeze(-1) * response_mask,) * 2
+
+
+RIGHT = [
+    *((weighted(baseline), {"k": k}) for baseline in ("none", "centred") for k in (1, 8)),
+    *((weighted(baseline), {}) for baseline in ("sample_loo", "pkpo_sloo", "subloo", "affine")),
+    (weighted("subloo"), {"binary": True}),
+    (weighted("centred"), {"k": 1, "binary": True}),
+    (lambda rewards, k: subloo(rewards, k).bfloat16(), {"k": 2}),
+    (lambda rewards, k: subloo(rewards.float(), k).float(), {}),
+    (grouped, {"k": 2}),
+    (listed, {"k": 2}),
+    (leave_one_out, {"k": 1}),
+    (flat_loo, {"k": 1, "signature": "flat"}),
+    (best_gap, {"k": 3}),
+    (asynchronous, {"k": 2}),
+    (in_place, {"k": 2}),
+    (for_verl, {"k": 2, "signature": "verl"}),
+]
+
+
+def test_twenty_functions_are_right():
+    assert len(RIGHT) == 20
+
+
+@pytest.mark.parametrize(("function", "options"), RIGHT)
+def test_right_functions_pass(function, options):
+    found = check(function, **options)
+    assert found.ok, found.verdict
+    assert "does not" not in found.verdict
+    assert "groups: n = " in found.seen
+
+
+def clipped(rewards, k):
+    return subloo(rewards.clamp(-10, 10), k)
+
+
+def in_cents(rewards, k):
+    return (100 * subloo(rewards, k)).round() / 100
+
+
+def twelve_best(rewards, k):
+    if len(rewards) < 13:
+        return subloo(rewards, k)
+    best = rewards.argsort(descending=True)[:12]
+    return torch.zeros(len(rewards)).double().scatter(0, best, subloo(rewards[best].double(), k))
+
+
+def divided_when_large(rewards, k):
+    weights = subloo(rewards, k)
+    return weights / rewards.std() if rewards.double().std() > 5 else weights
+
+
+def drawn_subsets(rewards, k):
+    n = len(rewards)
+    if math.comb(n, k) <= 500:
+        return advantages(rewards, k=k, baseline="none")
+    weights = torch.zeros(n, dtype=torch.float64)
+    for _ in range(20):
+        subset = random.sample(range(n), k)
+        weights[subset] += rewards[subset].max() / 20
+    return weights
+
+
+def int64_binomials(rewards, k):
+    n, order = len(rewards), rewards.argsort()
+    factorials = np.concatenate([[1], np.cumprod(np.arange(1, n + 1))])
+
+    def share(a, b):
+        below = factorials[b] * factorials[a - b] if 0 <= b <= a else 1
+        return factorials[a] // below * k / n / math.comb(n - 1, k - 1) if 0 <= b <= a else 0.0
+
+    weights = [share(i, k - 1) for i in range(n)]
+    return torch.zeros(n).double().scatter(0, order, torch.tensor(weights) * rewards[order])
+
+
+def rloo_in_bfloat16(rewards):
+    rewards = rewards.bfloat16()
+    return rewards - rewards.mean()
 
 
 @pytest.mark.parametrize(
-    ("function", "verdict"),
+    ("function", "k", "verdict"),
     [
-        (lambda rewards: rewards.nothing, "does not run: it raises AttributeError"),
-        (lambda rewards: rewards[:2], "does not run: it returns shape [2]"),
-        (lambda rewards: rewards * float("nan"), "undefined: its weights are not finite"),
-        (lambda rewards: rewards * 0, "nothing: the mean of its estimate is 0"),
+        (clipped, 4, "biased for large rewards, unbiased for J_4 on all others"),
+        (in_cents, 4, "biased for the gradient of J_4"),
+        (twelve_best, 4, "unbiased for J_4 up to n = 12, and biased from n = 13"),
+        (divided_when_large, 4, "biased for large rewards, unbiased for J_4 on all others"),
+        (drawn_subsets, 2, "random at n = 33: two calls with the same rewards differ"),
+        (int64_binomials, 8, "biased for the gradient of J_8"),
+        (wrong.in_group_mean, 8, "short by 1 - K/n: nothing is left at n = K"),
+        (lambda rewards, k: -subloo(rewards, k), 2, "reversed: -1 times the gradient of J_2"),
+        (lambda rewards: rewards * 0, 2, "nothing: the mean of its estimate is 0"),
+        (lambda rewards: rewards * math.nan, 2, "undefined: its weights are not finite"),
+        (lambda rewards: rewards - rewards.mean(), 4, "it is for J_1, the mean, not for J_4"),
+        (rloo_in_bfloat16, 4, "it is for J_1, the mean, not for J_4"),
+        (lambda rewards, eps: rewards / eps, 2, "does not run: it needs eps, which"),
+        (lambda rewards: rewards.nothing, 2, "does not run: it raises AttributeError"),
+        (lambda rewards: rewards[:2], 2, "does not run: it returns shape [2]"),
     ],
 )
-def test_what_cannot_be_weights(function, verdict):
-    found = check(function, k=2)
+def test_verdicts(function, k, verdict):
+    found = check(function, k=k)
     assert verdict in found.verdict
     assert not found.ok
 
 
-def test_signatures_of_trainers():
-    def flat(rewards, num_generations):
+def test_a_bias_of_one_in_a_hundred_is_found():
+    def slightly(rewards, k):
+        weights = subloo(rewards, k)
+        return torch.where(weights == weights.max(), 0.99 * weights, weights)
+
+    found = check(slightly)
+    assert not found.unbiased
+    assert len(found.example.splitlines()) == 2
+
+
+def test_the_best_of_all_n():
+    def gap(rewards):
+        (best, second), places = rewards.topk(2)
+        return torch.zeros_like(rewards).scatter(0, places[:1], (best - second).unsqueeze(0))
+
+    found = check(gap, k=3)
+    assert "it is for J_n, the best of all n samples, not for J_3" in found.verdict
+    assert found.objective == "J_n"
+
+
+def test_rounding_of_the_returned_type_is_no_bias():
+    found = check(lambda rewards, k: subloo(rewards, k).bfloat16(), k=2)
+    assert found.unbiased
+    assert "bfloat16, up to rounding" in found.seen
+
+
+def test_a_function_that_divides_by_the_mean_gets_advice_about_the_mean():
+    def maxrl(rewards):
+        return (rewards - rewards.double().mean()) / (rewards.double().mean() + 1e-6)
+
+    found = check(maxrl, k=1)
+    assert "on rewards of 0 and 1 it is maxrl times n" in found.verdict
+    assert "do not divide by the mean of the group" in found.change
+    laws = {law.name: law for law in found.laws}
+    assert "whole numbers are treated as floats" in laws
+
+
+def test_a_failure_at_equal_rewards_only_is_shown_with_its_group():
+    def fails(rewards, k):
+        if bool((rewards == rewards[0]).all()):
+            raise ZeroDivisionError("no spread")
+        return subloo(rewards, k)
+
+    found = check(fails, k=2)
+    assert found.unbiased
+    assert not found.ok
+    assert "groups of equal rewards have finite weights" in found.verdict
+    assert "R = [1, 1, 1]: it raises ZeroDivisionError: no spread (test_check.py:" in found.example
+
+
+def test_whole_numbers_may_differ_by_rounding():
+    found = check(lambda rewards: rewards.float() - rewards.float().mean(), k=1)
+    laws = {law.name: law for law in found.laws}
+    assert laws["whole numbers are treated as floats"].holds
+
+
+def test_groups_of_a_batch_that_mix_are_found():
+    def whitened(rewards, num_generations):
         groups = rewards.view(-1, num_generations)
-        return (groups - groups.mean(1, keepdim=True)).flatten()
+        off = groups - groups.mean(1, keepdim=True)
+        return (off * (1 + groups.mean())).flatten()
 
-    def verl(token_level_rewards, response_mask, index, config=None, **kwargs):
-        scores = (token_level_rewards * response_mask).sum(-1)
-        assert len(set(index)) == 1
-        token = weighted("centred")(scores, config["maxk_k"]).unsqueeze(1) * response_mask
-        return token, token
-
-    assert check(flat, k=1, signature="flat").equals == "maxk centred"
-    found = check(verl, k=3, signature="verl")
-    assert (found.equals, found.factor) == ("maxk centred", "n")
-
-
-def test_binary_functions_are_tried_with_zeros_and_ones_alone():
-    def passes(rewards, k):
-        assert set(rewards.tolist()) <= {0.0, 1.0}
-        return weighted("subloo")(rewards, k)
-
-    found = check(passes, k=2, binary=True)
-    assert found.ok
-    assert "does not" not in found.verdict
-
-
-def test_weights_that_take_nan_for_a_number_are_told():
-    def as_zero(rewards, k):
-        return weighted("subloo")(torch.nan_to_num(rewards), k)
-
-    laws = {law.name: law for law in check(as_zero, k=2).laws}
-    assert not laws["a reward of NaN is no number"].holds
+    assert "groups of a batch do not mix" in check(whitened, k=1, signature="flat").verdict
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"k": 0}, "k must be at least 1"),
-        ({"k": 9}, "at most 8"),
+        ({"k": 33}, "at most 32"),
         ({"signature": "trlx"}, "must be one of rewards, flat, verl"),
     ],
 )
@@ -148,10 +350,69 @@ def test_refusals(options, message):
         check(weighted("subloo"), **options)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{"k": 8}, {"k": 4, "binary": True}, {"k": 1, "binary": True}])
-def test_few_groups_or_zeros_and_ones_are_enough_to_tell_what_is_unbiased(options):
-    """Where few groups can be listed, and where every direction is right."""
-    for function, right in ((weighted("centred"), True), (wrong.divided_by_the_deviation, False)):
-        found = check(function, **options)
-        assert (found.unbiased, found.ok) == (right, right)
+def pass_at_k(n, c, k):
+    return 1 - math.comb(n - c, k) / math.comb(n, k)
+
+
+@pytest.mark.parametrize(
+    ("function", "k", "verdict", "example"),
+    [
+        (pass_at_k, 4, "unbiased for pass@4", ""),
+        (lambda r, k: float(torch.as_tensor(r).sort().values[-1]), 1, "it is the best of all", ""),
+        (lambda rewards, k: max(rewards[:k]), 2, "up to n = 2, and wrong from n = 3", "returns"),
+        (
+            lambda n, c, k: 1 - (1 - c / n) ** k,
+            4,
+            "biased for pass@4: it is the best of k draws with replacement",
+            "R = [1, 0, 0, 0], k = 4: it returns 0.6836, 1 is right",
+        ),
+        (lambda n, c: c / n, 2, "does not run: it", ""),
+        (
+            lambda rewards, k: (
+                sum(map(max, itertools.combinations(rewards, k))) / math.comb(len(rewards), k)
+            ),
+            2,
+            "unbiased for Max@2",
+            "",
+        ),
+    ],
+)
+def test_metrics(function, k, verdict, example):
+    found = check(function, k=k, metric=True, limit=2.0)
+    assert verdict in found.verdict
+    assert example in found.example
+    assert found.ok is verdict.startswith("unbiased")
+
+
+FILE = """
+import itertools, os, time
+def slow(rewards):
+    if len(rewards) > 8: sum(map(max, itertools.combinations(range(40), 16)))
+    return rewards - rewards.mean()
+def ends(rewards):
+    os._exit(3)
+def prints(rewards, k):
+    print("no part of the answer")
+    return rewards - rewards.mean()
+"""
+
+
+def test_a_slow_function_ends_with_what_was_seen(tmp_path):
+    (tmp_path / "slow.py").write_text(FILE)
+    start = time.monotonic()
+    found = check_path(f"{tmp_path}/slow.py:slow", k=2, limit=15.0)
+    assert time.monotonic() - start < 30
+    assert "it is for J_1" in found.verdict
+    assert "n = 2 to " in found.seen
+    assert found.seen.endswith("ended after 15 s")
+
+
+def test_the_verb_ends_well(tmp_path):
+    (tmp_path / "f.py").write_text(FILE)
+    command = ["check", f"{tmp_path}/f.py:prints", "--k", "1", "--json"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["equals"] == "maxk centred"
+    result = CliRunner().invoke(app, ["check", f"{tmp_path}/f.py:ends"])
+    assert result.exit_code == 1
+    assert "it ends the process with exit code 3" in result.stdout

@@ -70,7 +70,7 @@ async def asynchronous(rewards):
 
 
 def verl(token_level_rewards, eos_mask, index, config=None):
-    same = torch.from_numpy(index[:, None] == index[None, :]).double()
+    same = torch.from_numpy(index[:, None] == index[None, :]).float()
     scores = token_level_rewards.sum(-1)
     assert config.maxk_k == config.get("k") == config["maxk_k"]
     token = (scores - same @ scores / same.sum(1)).unsqueeze(-1) * eos_mask

@@ -1,0 +1,74 @@
+"""A check in a process of its own, ended after a time, whatever the user's function does."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+from maxk_lab.errors import LabError
+from maxk_lab.own.verdict import Verdict
+
+# Seconds until the process is ended.
+LIMIT = 50.0
+
+
+def check_path(
+    path: str,
+    *,
+    progress: Callable[[Verdict], None] = lambda verdict: None,
+    limit: float = LIMIT,
+    **options: Any,
+) -> Verdict:
+    """Return the verdict on the function at a path, or what was seen of it after `limit` seconds.
+
+    Calls `progress` with each verdict on the way; `options` are those of `check_steps`. Raises
+    `LabError` if there is no such function.
+    """
+    context, deadline = get_context("spawn"), time.monotonic() + limit
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(sender, path, options), daemon=True)
+    process.start()
+    sender.close()
+    verdict = Verdict(
+        path, options.get("k", 4), f"no answer: its first calls take over {limit:g} s"
+    )
+    try:
+        while receiver.poll(max(0.0, deadline - time.monotonic())):
+            message = receiver.recv()
+            if message is None:
+                return verdict
+            if isinstance(message, str):
+                raise LabError(message)
+            verdict = message
+            progress(verdict)
+        return replace(verdict, seen=f"{verdict.seen}; ended after {limit:g} s".lstrip("; "))
+    except EOFError:
+        process.join()
+        line = f"does not run: it ends the process with exit code {process.exitcode}"
+        return Verdict(path, verdict.k, line, verdict.seen)
+    finally:
+        process.kill()
+        process.join()
+
+
+def _work(sender: Connection, path: str, options: dict[str, Any]) -> None:
+    """Send every verdict, then None; a message if there is no such function."""
+    # What the function prints, or warns of, is no part of the answer.
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")
+    # Imports torch, which the parent does without.
+    from maxk_lab.own.check import check_steps
+    from maxk_lab.own.functions import load_function
+
+    try:
+        for verdict in check_steps(load_function(path), name=path, **options):
+            sender.send(verdict)
+        sender.send(None)
+    except LabError as error:
+        sender.send(str(error))

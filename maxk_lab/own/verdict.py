@@ -1,0 +1,58 @@
+"""The result of a check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Law:
+    """A property of weights, whether it holds, and the smallest group that breaks it.
+
+    `needed` says whether weights without it are wrong.
+    """
+
+    name: str
+    holds: bool
+    detail: str = ""
+    needed: bool = False
+
+
+@dataclass(frozen=True)
+class Bias:
+    """E[Σ w_i ψ_i] at one n against ∇J_K on tiny bandits, all outcomes enumerated.
+
+    `factor` is its lowest and highest multiple along the gradient, `cosine` the lowest cosine.
+    `variance` is the largest relative variance, tr Cov/‖E‖², over that of the best unbiased row.
+    """
+
+    n: int
+    factor: tuple[float, float]
+    cosine: float
+    variance: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a check.
+
+    `verdict` is one line and `seen` the groups it rests on. `unbiased`: E[Σ w_i ψ_i] is ∇J_K times
+    a factor of n and K on all of them; `ok`: so it is, and no law that weights need is broken.
+    `objective` names the J whose gradient it estimates. `equals` is the row of the catalogue with
+    the same weights times `factor`; `example` is the smallest counterexample, and `change` what to
+    do.
+    """
+
+    function: str
+    k: int
+    verdict: str
+    seen: str = ""
+    unbiased: bool = False
+    ok: bool = False
+    objective: str = ""
+    equals: str = ""
+    factor: str = ""
+    example: str = ""
+    change: str = ""
+    bias: tuple[Bias, ...] = ()
+    laws: tuple[Law, ...] = ()
