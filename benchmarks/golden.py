@@ -69,8 +69,6 @@ POLICIES: Mapping[str, Mapping[str, tuple[Mapping[str, Any], int]]] = {
 }
 # Of a picture that is kept.
 MOST_BYTES = 60_000
-# Charts on request that a page links to.
-FIGURES = {"cross_fit_bandit": ("anatomy",)}
 PROGRAM = "import sys; from maxk_lab.cli import main; sys.argv[0] = 'maxk-lab'; main()"
 
 
@@ -130,7 +128,7 @@ def render(name: str) -> None:
     shutil.rmtree(folder / "figures", ignore_errors=True)
     with tempfile.TemporaryDirectory() as drawn:
         summary = summarise(find_run(bundle_of(name)))
-        write_report(summary, Path(drawn), ["markdown"], more=FIGURES.get(name, ()))
+        write_report(summary, Path(drawn), ["markdown"])
         shutil.copyfile(Path(drawn) / "report.md", folder / "report.md")
         for path in Path(drawn).glob("figures/*.png"):
             target = folder / "figures" / path.name

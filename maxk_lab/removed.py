@@ -11,6 +11,8 @@ _PROFILE = "write the settings into a YAML file and use --execution FILE"
 _REUSE = "leave it out: a run uses no records of other runs"
 _SBATCH = "sbatch experiments/slurm.sbatch SWEEP.yaml starts drivers of the run as jobs of Slurm"
 _MAKE = 'make it by a function of your own, as in {name: tsp, env: "mine:make_env"}'
+_ANATOMY = "use variance; its Hoeffding terms are no longer computed"
+_PARTS_OF_VARIANCE = ("first", "cross", "baseline", "interaction")
 
 # A key of a sweep file, by its path without the indices of lists; `training.grid.with` is a mirror.
 KEYS: Mapping[str, str] = {
@@ -61,6 +63,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("environment", "mcp"): _MAKE,
     ("environment", "mtsp"): _MAKE,
     ("environment", "mtvrp"): _MAKE,
+    **{("measure", f"variance_{part}"): _ANATOMY for part in _PARTS_OF_VARIANCE},
 }
 
 

@@ -26,11 +26,7 @@ Better = Literal["", "lower", "higher"]
 LEAST_GROUPS = 4
 # Groups of an instance without which there is no minimum detectable bias.
 GROUPS_TO_SEE = 16
-_LACKING = {
-    "behaviour": "is measured with a behaviour policy only: "
-    "give gradient.behaviour a distance above 0",
-    "enumeration": "is measured by complete enumeration only: give gradient complete: true",
-}
+_LACKING = "is measured with a behaviour policy only: give gradient.behaviour a distance above 0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +54,7 @@ class MeasureRow(Row):
     # The kinds of claims that may name it; figures take what a ratio may compare.
     claims: tuple[str, ...] = ("equals", "order", "ratio")
     tracked: bool = True
-    needs: Literal["", "behaviour", "enumeration"] = ""
+    needs: Literal["", "behaviour"] = ""
     # Measures of `moments`: the moments that must be told from zero, and whether it looks at ∇J.
     divides_by: tuple[str, ...] = ()
     judged: bool = False
@@ -78,14 +74,14 @@ class MeasureRow(Row):
         """Every resampling unit has a number of its own, and the measure is their mean."""
         return self.source in ("groups", "units")
 
-    def measured(self, *, enumerated: bool, off_policy: bool) -> bool:
+    def measured(self, *, off_policy: bool) -> bool:
         """Whether the cells of a study have it."""
-        return {"behaviour": off_policy, "enumeration": enumerated}.get(self.needs, True)
+        return off_policy or not self.needs
 
     @property
     def not_measured(self) -> str:
         """The sentence for a study that lacks it: what would measure it."""
-        return f"{self.name} {_LACKING[self.needs]}"
+        return f"{self.name} {_LACKING}"
 
 
 _NORM = "the squared norm of a gradient"
@@ -114,9 +110,6 @@ _variance = partial(_row, group="variance", range=NOT_NEGATIVE)
 _these = partial(_row, question=THESE)
 _weights = partial(_row, source="groups", group="weights", range=SHARES)
 _ratios = partial(_row, source="units", group="ratios", needs="behaviour", range=NOT_NEGATIVE)
-_anatomy = partial(
-    _row, unit=_NORM, source="units", group="anatomy", needs="enumeration", range=NOT_NEGATIVE
-)
 _of_weights = partial(_row, study="weights", source="cell", group="weights", claims=("equals",))
 _optimum = partial(_row, study="objective", source="cell", group="optimum")
 
@@ -212,18 +205,6 @@ _ROWS = [
     ),
     _ratios("kl", "KL(behaviour ‖ π) = −E log r", "KL", "nat"),
     _ratios("ratio_std", "the standard deviation of r", "std of ratios"),
-    _anatomy(
-        "variance_first", "n · tr Cov E[ĝ | τ_1], the first Hoeffding term of ĝ", "first order"
-    ),
-    _anatomy("variance_cross", "tr Cov of the higher Hoeffding terms of Σ s_i ψ_i", "cross terms"),
-    _anatomy(
-        "variance_baseline", "tr Cov of the higher Hoeffding terms of Σ b_i ψ_i", "baseline terms"
-    ),
-    _anatomy(
-        *("variance_interaction", "−2 tr Cov between these two; the four sum to tr Cov ĝ"),
-        heading="interaction",
-        range=ANYWHERE,
-    ),
     _of_weights(
         *("zero_share", "the share of the weights that are zero", "zero share", "1"),
         implementation="studies.weights.measures:zero_share",

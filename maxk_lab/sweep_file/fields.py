@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from maxk_lab.errors import shown
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.fields import GroupSize, Model, NotNegative, OneOrMore, WholeNumber, distinct, one_of
+from maxk_lab.removed import removed_row
 from maxk_lab.statistics.measures import claimable
 
 
@@ -28,6 +29,8 @@ def matching(pattern: str, words: str) -> AfterValidator:
 def _claimable_by(kind: str) -> AfterValidator:
     def check(measure: str) -> str:
         if measure not in (known := claimable(kind)):
+            if (advice := removed_row("measure", measure)) is not None:
+                raise ValueError(advice)
             raise ValueError(one_of(measure, known))
         return measure
 

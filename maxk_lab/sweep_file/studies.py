@@ -130,7 +130,7 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
             axes=(*GRID_AXES, "stage"),
             claims=("unbiased", "biased", "equals", "ratio", "order"),
             recommends=True,
-            charts=("heat_map", "anatomy"),
+            charts=("heat_map",),
         ),
         StudyRow(
             name="training",

@@ -43,7 +43,7 @@ def test_every_figure_is_drawn(lab, change, instances):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         summary = summarise_records(cells, records_of(lab, cells, CHANGES[change]), name="it")
-        drawn = list(figures(summary, ["heat_map", "anatomy"]))
+        drawn = list(figures(summary, ["heat_map"]))
         assert all(sum(marks(figure.whole).values()) > 0 for figure in drawn)
         assert bool(drawn) == (change not in ("no variance", "a variance of rounding"))
         assert render(summary, "terminal")

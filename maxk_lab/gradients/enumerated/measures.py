@@ -1,4 +1,4 @@
-"""The metrics of a cell whose groups are all enumerated: moments, bias, anatomy, per instance."""
+"""The metrics of a cell whose groups are all enumerated: moments and bias, per instance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from maxk_lab.estimators import effective_sample_size
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights, exact_value
-from maxk_lab.gradients.enumerated.moments import MomentSums, Outcomes, Weigh, anatomy
+from maxk_lab.gradients.enumerated.moments import MomentSums, Outcomes, Weigh
 from maxk_lab.gradients.enumerated.oracle import joint_optimum
 from maxk_lab.gradients.fitting import check_on_policy, oracle_coefficients, same_batch
 from maxk_lab.gradients.sampled.groups import Groups
@@ -168,31 +168,23 @@ def _weigh_of(outcomes: Outcomes, method: Method, n: int, alpha: Tensor | None) 
 
 
 def _measured(outcomes: Outcomes, weigh: Weigh, method: Method, n: int) -> dict[str, float]:
-    """Moments, bias, measures of single groups and anatomy of one instance, in one pass."""
+    """Moments, bias and measures of single groups of one instance, in one pass."""
     classes = outcomes.classes
-    sums, mixed, weigh_plain, plain = MomentSums(classes), 0.0, None, None
+    sums = MomentSums(classes)
     # Of every measure of single groups: its sum, and the chance of the groups that have a number.
     totals, counted = defaultdict[str, float](float), defaultdict[str, float](float)
-    if method.takes_baseline and method.baseline.name != "none":
-        without = Method.parse(method.estimator.name, "none", method.k)
-        weigh_plain, plain = _weigh_of(outcomes, without, n, None), MomentSums(classes)
     for rows, chance in classes.groups(n, ordered=method.is_ordered):
-        arguments, form = classes.arguments(rows), classes.forms(rows)
+        arguments = classes.arguments(rows)
         weights = weigh(*arguments).double()
-        sums.add(rows, chance, weights, form)
+        sums.add(rows, chance, weights)
         for name, values in WeightedGroups(weights, arguments[0]).measures().items():
             numbers = values.double()
             totals[name] += float(chance @ numbers.nan_to_num(0.0))
             counted[name] += float(chance @ (~numbers.isnan()).double())
-        if plain is not None and weigh_plain is not None:
-            bare = weigh_plain(*arguments).double()
-            plain.add(rows, chance, bare, form)
-            mixed += float(chance @ form(bare, weights))
     of_groups = {
         name: total / counted[name] if counted[name] else math.nan for name, total in totals.items()
     }
-    parts = anatomy(outcomes, n, sums, plain, mixed)
-    return _exact(outcomes, sums, method.objective) | of_groups | parts
+    return _exact(outcomes, sums, method.objective) | of_groups
 
 
 def _exact(outcomes: Outcomes, moments: MomentSums, wanted: Objective) -> dict[str, float]:

@@ -30,8 +30,6 @@ LEAST_CHUNK = 64
 # rewards [S, n], trajectory weights g [S, n] (or None), importance ratios [S, n] (or None) →
 # weights w [S, n].
 Weigh = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]
-# weights a, b [S, n] → E⟨Σ a_i ψ_i, Σ b_i ψ_i⟩ [S] of groups whose classes are known.
-Form = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -159,59 +157,36 @@ class Classes:
         """The sum of the weights [S, n] of the members of each class: [S, C]."""
         return weights.new_zeros(len(weights), len(self)).scatter_add_(1, rows, weights)
 
-    def centred(self, coefficients: Tensor) -> Tensor:
-        """Return `Outcomes.centred` of the coefficients c [..., C] of Σ_c c_c μ_c."""
-        # E ψ is zero under π; a class has one ratio.
-        null = self.mass if self.ratios is None else self.mass * self.ratios
-        return coefficients - coefficients.sum(-1, keepdim=True) * (null / null.sum())
+    def squared_norms(self, rows: Tensor, weights: Tensor) -> Tensor:
+        """Return E‖Σ w_i ψ_i‖² [S] of groups of classes `rows` [S, n] with weights w [S, n].
 
-    def forms(self, rows: Tensor) -> Form:
-        """a, b [S, n] → E⟨Σ a_i ψ_i, Σ b_i ψ_i⟩ [S] of each group, given its classes `rows` [S, n].
-
-        Given their classes the scores are independent: Σ_ij a_i b_j ⟨μ_i, μ_j⟩ + Σ_i a_i b_i E‖ψ_i
-        − μ_i‖².
+        Given their classes the scores are independent: Σ_ij w_i w_j ⟨μ_i, μ_j⟩ + Σ_i w_i² E‖ψ_i −
+        μ_i‖².
         """
-        spread = self.spread[rows]
-        few = rows.shape[1] <= len(self)
-        pairs = self.products[rows.unsqueeze(2), rows.unsqueeze(1)] if few else None
-
-        def form(a: Tensor, b: Tensor) -> Tensor:
-            if pairs is not None:
-                means = ((pairs @ a.unsqueeze(2)).squeeze(2) * b).sum(1)
-            else:
-                sums = self.by_class(rows, a)
-                others = sums if b is a else self.by_class(rows, b)
-                means = ((sums @ self.products) * others).sum(1)
-            return means + ((a * b) * spread).sum(1)
-
-        return form
+        if rows.shape[1] <= len(self):
+            pairs = self.products[rows.unsqueeze(2), rows.unsqueeze(1)]
+            means = ((pairs @ weights.unsqueeze(2)).squeeze(2) * weights).sum(1)
+        else:
+            sums = self.by_class(rows, weights)
+            means = ((sums @ self.products) * sums).sum(1)
+        return means + ((weights * weights) * self.spread[rows]).sum(1)
 
 
 class MomentSums:
     """Sums over groups that the moments of ĝ = Σ_i w_i ψ_i are made of.
 
-    totals [C] are E Σ_{i in d} w_i of each class d, `second` is E‖ĝ‖², and given [C, C]
-    E[m_c Σ_{i in d} w_i], m_c the number of members of class c.
+    totals [C] are E Σ_{i in d} w_i of each class d, `second` is E‖ĝ‖².
     """
 
     def __init__(self, classes: Classes) -> None:
-        size = len(classes)
         self.classes, self.second = classes, 0.0
-        self.totals = torch.zeros(size, dtype=torch.float64)
-        self.given = torch.zeros(size, size, dtype=torch.float64)
+        self.totals = torch.zeros(len(classes), dtype=torch.float64)
 
-    def add(self, rows: Tensor, chance: Tensor, weights: Tensor, form: Form) -> None:
-        """Add groups of classes [S, n] of probability [S] with their weights [S, n] and `forms`."""
-        weighted, size = chance.unsqueeze(1) * weights, len(self.classes)
+    def add(self, rows: Tensor, chance: Tensor, weights: Tensor) -> None:
+        """Add groups of classes [S, n] of probability [S] with their weights [S, n]."""
+        weighted = chance.unsqueeze(1) * weights
         self.totals.index_add_(0, rows.flatten(), weighted.flatten())
-        self.second += float(chance @ form(weights, weights))
-        if rows.shape[1] <= size:
-            pairs = rows.unsqueeze(2) * size + rows.unsqueeze(1)
-            values = weighted.unsqueeze(1).expand(pairs.shape)
-            self.given.view(-1).index_add_(0, pairs.flatten(), values.flatten())
-        else:
-            counts = self.classes.by_class(rows, torch.ones_like(weights))
-            self.given += counts.T @ self.classes.by_class(rows, weighted)
+        self.second += float(chance @ self.classes.squared_norms(rows, weights))
 
     @property
     def coefficients(self) -> Tensor:
@@ -238,58 +213,3 @@ def ordered_groups(kinds: int, n: int) -> tuple[Tensor, Tensor]:
     """Return the ordered groups of n out of `kinds` classes, [S, n], and log orders [S] of 0."""
     members = torch.cartesian_prod(*[torch.arange(kinds)] * n).view(-1, n)
     return members, torch.zeros(len(members), dtype=torch.float64)
-
-
-def anatomy(
-    outcomes: Outcomes, n: int, actual: MomentSums, plain: MomentSums | None, mixed: float
-) -> dict[str, float]:
-    """The parts of tr Cov ĝ of all groups of n, which they sum to.
-
-    Every function of n i.i.d. trajectories is its mean plus uncorrelated terms of one, two, …
-    trajectories (Hoeffding 1948). The first of them has the variance n · tr Cov E[ĝ|τ_1], here
-    `variance_first`; the rest of ĝ = Σ s_i ψ_i − Σ b_i ψ_i are the higher terms of the two sums:
-    `variance_cross`, `variance_baseline`, and −2 times their covariance, `variance_interaction`.
-    With s the same estimator's weights without a baseline and b = s − w whatever the baseline takes
-    off, a function of the others or of sample i as well, that is so for biased estimators, too.
-
-    `actual` are the sums of the weights w, `plain` those of s, None where they are the same, and
-    `mixed` is E⟨ĝ, the same without the baseline⟩.
-    """
-
-    def mean(sums: MomentSums) -> Tensor:
-        return outcomes.centred(sums.coefficients)
-
-    def higher(a: MomentSums, b: MomentSums, second: float) -> float:
-        """Terms of several trajectories: of E⟨ĝ(a), ĝ(b)⟩, without means and first terms."""
-        return second - outcomes.inner(mean(a), mean(b)) - _first(a, b, n)
-
-    of_actual, parts = higher(actual, actual, actual.second), (0.0, 0.0)
-    cross = of_actual
-    if plain is not None:
-        cross, of_both = higher(plain, plain, plain.second), higher(plain, actual, mixed)
-        # Σ b ψ is the difference of the two sums.
-        parts = (cross - 2 * of_both + of_actual, 2 * (of_both - cross))
-    return {
-        "variance_first": _first(actual, actual, n),
-        "variance_cross": cross,
-        "variance_baseline": parts[0],
-        "variance_interaction": parts[1],
-    }
-
-
-def _first(a: MomentSums, b: MomentSums, n: int) -> float:
-    """n · tr Cov of the conditional means given τ_1.
-
-    P(τ_1 in c | the group) = m_c/n by exchangeability, so E[Σ w_i ψ_i | τ_1] = u_c (ψ_1 − μ_c)
-    + Σ_d Q_cd μ_d with Q_cd = E[m_c Σ_{i in d} w_i] / (n P_c) and u_c the mean weight of a
-    member of c.
-    """
-    classes = a.classes
-    scale = n * classes.mass
-    inside = (a.totals / scale) * (b.totals / scale) * classes.spread
-    moved = [
-        classes.centred(sums.given / scale.unsqueeze(1) - sums.totals)
-        for sums in ((a, b) if a is not b else (a,))
-    ]
-    between = ((moved[0] @ classes.products) * moved[-1]).sum(1)
-    return float(n * (classes.mass @ (inside + between)))

@@ -17,7 +17,7 @@ from maxk_lab.statistics.estimates import stratified_mean
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.log_ratios import TypicalRatio, typical_relative_variance
-from maxk_lab.statistics.measures import MEASURES, THESE, MeasureRow, group_names, measures_of
+from maxk_lab.statistics.measures import MEASURES, MeasureRow, group_names, measures_of
 from maxk_lab.statistics.seeds import skewed_mean
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.record import Metrics
@@ -35,8 +35,6 @@ ALWAYS = tuple(
 OF_WEIGHTS = group_names("gradient", "weights", "value")
 OF_RATIOS = group_names("gradient", "ratios")
 SOMETIMES = (*OF_WEIGHTS, *OF_RATIOS)
-# The parts of the variance, in the order in which they are added up.
-ANATOMY = group_names("gradient", "anatomy")
 FOUND_BIASED = ("biased", "scale bias")
 # Said of the estimators that take no baseline: they are compared as one group.
 ALONE = "without baseline"
@@ -111,8 +109,7 @@ class GradientRow(PooledRow):
 
     Unless all seeds finished, `intervals` and `bias` are undefined and `units` is None: no average
     over a part of the seeds. `intervals` has the measures that every row has, then those that were
-    measured here. `anatomy` are the parts that sum to the variance, exact for these instances,
-    where every group was enumerated. `over_best` is the variance over that of the best baseline
+    measured here. `over_best` is the variance over that of the best baseline
     there can be, where that was computed, `over_least` that over the lowest of the group. `typical`
     is the median over instances of the relative variance. `carrying` are the effective numbers of
     instances behind the mean of the `variance` and of the `gradient`'s squared norm. `best` is the
@@ -129,7 +126,6 @@ class GradientRow(PooledRow):
     pool: int
     against: str
     units: Units | None = field(default=None, repr=False)
-    anatomy: Mapping[str, float] = field(default_factory=dict)
     over_best: Interval | None = None
     over_least: OverLeast | None = None
     typical: Interval | None = None
@@ -313,7 +309,6 @@ def _pooled(
     return replace(
         row,
         intervals=intervals,
-        anatomy=_anatomy(units),
         units=units,
         typical=typical_relative_variance(units, unbiased=row.catalogued_unbiased, level=level),
         carrying=units.effective_instances(),
@@ -341,14 +336,6 @@ def _untestable(cells: Sequence[Mapping[str, Any]], metrics: Sequence[Metrics]) 
     )
 
 
-def _anatomy(units: Units) -> dict[str, float]:
-    """The parts that sum to the variance, pooled as it is; empty where they were not enumerated."""
-    if not all(name in units.measures for name in ANATOMY):
-        return {}
-    parts = stratified_mean(np.stack([units.measures[name] for name in ANATOMY]), units.stratum)
-    return {} if np.isnan(parts).any() else dict(zip(ANATOMY, parts.tolist(), strict=True))
-
-
 def _measure(units: Units, name: str, level: float) -> Interval:
     found = interval(units, name, level=level)
     never_varied = name in ALWAYS or (name in group_names("gradient", "value") and found.width == 0)
@@ -356,14 +343,12 @@ def _measure(units: Units, name: str, level: float) -> Interval:
 
 
 def estimates(row: GradientRow | ProxyRow) -> dict[str, Estimate]:
-    """Its measures, the parts of its variance where they were enumerated, and its ratios."""
+    """Its measures and its ratios."""
     if isinstance(row, ProxyRow):
         return {"correlation": Estimate(_with_ends(row.correlation))}
     found = dict(row.intervals)
     if row.typical is not None:
         found["typical_relative_variance"] = row.typical
-    for name, value in row.anatomy.items():
-        found[name] = Interval(value, value, value, 1.0, question=THESE)
     made = {}
     for name, one in found.items():
         measure = MEASURES.get(name.removeprefix("typical_"))
@@ -385,8 +370,7 @@ def _with_ends(found: Interval) -> Interval:
 def _rounding(units: Units | None, measure: MeasureRow) -> float:
     """How far rounding may move a squared norm, which can be a small difference of large ones.
 
-    Of a bias and of the parts of a variance that were enumerated, what the policy's own precision
-    explains counts, as in the verdict on bias.
+    For an enumerated bias the precision of the policy counts, as in the verdict on bias.
     """
     if units is None or measure.unit != MEASURES.get("variance").unit:
         return 0.0
@@ -394,8 +378,6 @@ def _rounding(units: Units | None, measure: MeasureRow) -> float:
     if units.tolerance is not None and measure.name == "squared_bias":
         share = units.tolerance**2
         size = np.maximum(units.truth, LEAST_SIGNAL**2 * units.m2)
-    elif units.tolerance is not None and measure.name in ANATOMY:
-        share = units.tolerance
     return float(share * np.nan_to_num(stratified_mean(size[np.newaxis], units.stratum)[0]))
 
 

@@ -157,7 +157,7 @@ class Study(AnyStudy):
     def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
         """Return why the study does not measure this, or None."""
         row = MEASURES.get(measure)
-        if row.measured(enumerated=self.complete, off_policy=self.off_policy):
+        if row.measured(off_policy=self.off_policy):
             return None
         return row.not_measured
 

@@ -21,7 +21,7 @@ def test_marks_are_drawn_of_every_row_that_has_a_value(lab):
         for cell in cells
     ]
     summary = summarise_records(cells, records, name="it")
-    found = charts.charts(summary.studies["gradient"], summary, ("heat_map", "anatomy"))
+    found = charts.charts(summary.studies["gradient"], summary, ("heat_map",))
     drawn = {figure.name: figure.whole for figure in found}
     assert list(drawn) == ["variance", "bias", "snr", "heat_map"]
     for name, measured in (("variance", 3), ("snr", 5)):

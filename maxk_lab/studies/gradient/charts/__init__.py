@@ -30,12 +30,6 @@ from maxk_lab.studies.gradient.pool import (
 PLACES, SIZES = 6, 5
 # The measures of the chart of bias, with what their axes say.
 _OF_BIAS = {"scale": "length (1: right)", "cosine": "cosine (1: right direction)"}
-PARTS = {
-    "variance_first": "signal",
-    "variance_cross": "cross term",
-    "variance_baseline": "baseline",
-    "variance_interaction": "interaction",
-}
 
 
 def charts(
@@ -57,8 +51,7 @@ def charts(
         places = list(dict.fromkeys(table.place))
         shown = table[table.place.isin(places[:PLACES])]
         rest = f" The first {PLACES} of {len(places)} settings." if len(places) > PLACES else ""
-        asked = [make for make in (heat_map, anatomy) if make.__name__ in more]
-        for make in (variance, bias, snr, *asked):
+        for make in (variance, bias, snr, *([heat_map] if heat_map.__name__ in more else [])):
             if (figure := make(shown)) is not None:
                 yield replace(figure, caption=figure.caption + rest)
 
@@ -115,8 +108,6 @@ def estimates(rows: Sequence[GradientRow]) -> Table:
         if row.over_least is not None or key.group in groups:
             itself = Interval(1.0, 1.0, 1.0, 0.95)
             measures["over_lowest"] = itself if row.over_least is None else row.over_least.mean
-        for part, value in row.anatomy.items():
-            measures[part] = Interval(value, math.nan, math.nan, 0.95)
         for measure, one in measures.items() if row.units is not None else ():
             if math.isfinite(one.value):
                 ends = {"low": one.low, "high": one.high, "level": one.level}
@@ -314,29 +305,3 @@ def heat_map(table: Table) -> Figure | None:
         "baseline of the same estimator, n and K. Grey: biased, an estimate of another gradient."
     )
     return Figure("heat_map", title, caption, chart)
-
-
-def anatomy(table: Table) -> Figure | None:
-    """The parts of the variance in per cent of it, at the largest n of each K."""
-    parts = table[table.measure.isin(PARTS)]
-    parts = parts[parts.n == parts.groupby(["place", "k"]).n.transform("max")]
-    if parts.empty:
-        return None
-    total = parts.groupby("row").value.transform("sum")
-    data, _ = draw.bounded(
-        parts.assign(value=100 * parts.value / total, part=parts.measure.map(PARTS))
-    )
-    data["panel"] = data.panel + ", n = " + data.n.astype(str)
-    data["text"] = data.value.map("{:.0f} %".format)
-    title = f"What the gradient variance is made of: {table.subject.iloc[0]}"
-    scale = alt.Scale(scheme="purpleorange", domain=[-150, 150], clamp=True, reverse=True)
-    color = alt.Color("value:Q", scale=scale, legend=alt.Legend(title="% of the variance"))
-    x = alt.X("part:N", sort=[*PARTS.values()], title=None).axis(labelAngle=-40, ticks=False)
-    y = alt.Y("method:N", sort=list(dict.fromkeys(data.method)), title=None).axis(ticks=False)
-    layers = draw.heat(x, y, color, light="abs(datum.value) < 100")
-    chart = draw.panels(data, lambda part, last: layers, "k", width=draw.CELL)
-    caption = (
-        "The parts that add up to the variance, in per cent of it, by enumeration and so without "
-        "intervals: of the signal, of the baseline, of their covariance (cross term), and the rest."
-    )
-    return Figure("anatomy", title, caption, draw.finished(chart, title))
