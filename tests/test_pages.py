@@ -110,6 +110,16 @@ def test_the_sweeps_of_the_pages_are_valid(page: str, number: int, tmp_path: Pat
     assert asked == planned
 
 
+def test_the_environment_of_the_page_on_extending_passes_its_check() -> None:
+    (code,) = (one for one in blocks("docs/extending.md", "python") if "make_environment" in one)
+    exec(compile(code, "extending.md", "exec"), {})
+    # Draws of a policy that is not the one of log_probs.
+    wrong = code.replace("rollout(policy,", "rollout(environment.policy(9),")
+    assert wrong != code
+    with pytest.raises(AssertionError):
+        exec(compile(wrong, "extending.md", "exec"), {})
+
+
 def test_the_baseline_of_the_page_on_extending_passes_its_check(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,5 +1,7 @@
 """Every environment of the catalogue through the same laws."""
 
+import copy
+
 import pytest
 import small_environments
 import torch
@@ -10,7 +12,7 @@ from maxk_lab.environments.routing.rows import ROUTING
 from maxk_lab.errors import LabError
 from maxk_lab.gradients.enumerated.exact import exact_value
 
-DRAWS = 4_000
+DRAWS = 2_000
 every_row = pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
 
 
@@ -83,29 +85,24 @@ def test_one_trajectory_of_one_instance_is_a_batch_like_any_other(row, dtype):
     torch.testing.assert_close(tokens.log_probs.sum(-1), rollouts.log_probs)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "row", [row for row in ENVIRONMENTS if row.enumerable(setting(row))], ids=lambda row: row.name
-)
-def test_samples_are_independent_draws_of_what_is_listed(row):
-    """Every sample is listed once and has its reward.
+def draw_frequencies(environment, policy):
+    """Hold 2,000 draws of one of two instances against exp(log_probs) of all trajectories.
 
-    Their frequencies and E max of K are those of the probabilities.
+    Returns the probabilities, and the rewards of the draws.
     """
-    environment = make(row)
-    policy, instances = environment.policy(0), environment.instances(2, 1)
+    instances = environment.instances(2, 1)
     alone = instances[1:2]
     listed, rewards = environment.enumerate(alone)
     probabilities = environment.log_probs(policy, alone, listed.unsqueeze(0))[0].detach().exp()
+    assert probabilities.sum().item() == pytest.approx(1.0, abs=1e-12)
     rollouts = environment.rollout(policy, instances, DRAWS, seed=3)
     width = max(listed.shape[1], rollouts.actions.shape[2])
     position = {tuple(actions): i for i, actions in enumerate(padded_to(width, listed).tolist())}
     assert len(position) == len(listed)
-    found = torch.tensor(
-        [position[tuple(a)] for a in padded_to(width, rollouts.actions[1]).tolist()]
-    )
-    torch.testing.assert_close(rewards[found], rollouts.rewards[1], rtol=1e-9, atol=1e-9)
-    counts = torch.bincount(found, minlength=len(listed)).double()
+    drawn = padded_to(width, rollouts.actions[1]).tolist()
+    rows = torch.tensor([position[tuple(actions)] for actions in drawn])
+    torch.testing.assert_close(rewards[rows], rollouts.rewards[1], rtol=1e-9, atol=1e-9)
+    counts = torch.bincount(rows, minlength=len(listed)).double()
     expected = DRAWS * probabilities
     # Rare trajectories count as one, so that every cell of the chi-square test is filled.
     rare = expected < 5
@@ -115,9 +112,43 @@ def test_samples_are_independent_draws_of_what_is_listed(row):
     freedom = max(cells.shape[1] - 1, 1)
     chi_square = ((cells[0] - cells[1]).square() / cells[1]).sum().item()
     assert abs(chi_square - freedom) <= 5 * (2 * freedom) ** 0.5
+    return probabilities, rewards, rollouts.rewards[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "row", [row for row in ENVIRONMENTS if row.enumerable(setting(row))], ids=lambda row: row.name
+)
+def test_samples_are_independent_draws_of_what_is_listed(row):
+    """The frequencies of all trajectories are their probabilities, and E max of K agrees."""
+    environment = make(row)
+    probabilities, rewards, drawn = draw_frequencies(environment, environment.policy(0))
     for k in (1, 4):
-        best = rollouts.rewards[1].view(-1, k).max(1).values
+        best = drawn.view(-1, k).max(1).values
         assert_mean(best, exact_value(probabilities, rewards, k).item())
+
+
+WRONG = {
+    "temperature": lambda it: {"rollout": it.tempered(2.0).rollout},
+    "policy": lambda it: {
+        "rollout": lambda _, *rest, seed: it.rollout(it.policy(5), *rest, seed=seed)
+    },
+    "sign": lambda it: {"log_probs": lambda *of: -it.log_probs(*of)},
+    "position": lambda it: {
+        "log_probs": lambda policy, x, actions: it.log_probs(policy, x, actions.roll(1, -1))
+    },
+    "scale": lambda it: {"log_probs": lambda *of: 0.9 * it.log_probs(*of)},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_sampler_of_another_distribution_is_found(wrong):
+    environment = make(ENVIRONMENTS.get("toy_llm"))
+    policy, changed = environment.policy(0), copy.copy(environment)
+    draw_frequencies(environment, policy)
+    vars(changed).update(WRONG[wrong](environment))
+    with pytest.raises(AssertionError):
+        draw_frequencies(changed, policy)
 
 
 @every_row

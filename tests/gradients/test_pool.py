@@ -52,6 +52,14 @@ def test_a_pool_is_the_same_through_its_file(make):
         assert all(torch.equal(found[name], values) for name, values in expected.items())
 
 
+def test_log_probs_without_a_gradient_are_refused():
+    environment = toy_llm()
+    log_probs = environment.log_probs
+    environment.log_probs = lambda *of: log_probs(*of).detach()
+    with pytest.raises(LabError, match="environment's log_probs returns a tensor that has no grad"):
+        pool_of(environment, 16, 1)
+
+
 def test_the_listing_says_of_each_drawn_trajectory_what_its_rollout_says():
     drawn = pool_of(toy_llm(False), 30, 2)
     for part, other in zip(pool_of(toy_llm(), 30, 2).parts, drawn.parts, strict=True):

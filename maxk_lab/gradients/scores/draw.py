@@ -21,7 +21,6 @@ from maxk_lab.gradients.enumerated.exact import (
 from maxk_lab.gradients.scores.per_trajectory import MappedScores, check_graph, trained
 from maxk_lab.gradients.scores.pool import Listing, Part, ScorePool, Trajectories
 from maxk_lab.gradients.scores.products import score_gram
-from maxk_lab.gradients.scores.sampler import check_sampler, chosen
 from maxk_lab.gradients.scores.trajectories import instance_scores
 from maxk_lab.seeds import derive_seed, isolated_rng
 
@@ -56,17 +55,15 @@ def draw_pool(
     `objectives` (an int K is max@K) are those whose exact gradient is worked out where the
     environment can be enumerated or integrated. The trajectories are drawn from `behaviour` where
     that is given; scores and gradients are those of `policy`. An environment of forced starts has
-    so many `starts`, which trajectories have by turns. The trajectories of an instance
-    depend on `seed` and on that instance's number only. Raises `LabError` where they are not drawn
-    from what the environment's log_probs says.
+    so many `starts`, which trajectories have by turns. The trajectories of an instance depend on
+    `seed` and on that instance's number only. Raises `LabError` where log_probs has no gradient.
     """
     wanted = {Objective("max", o) if isinstance(o, int) else o for o in objectives}
     integrable = supports(environment, "exact_objective", "has_exact") and environment.has_exact
     if not (environment.enumerable or integrable):
         wanted = set()
     exact = tuple(sorted(wanted, key=lambda o: (o.form, o.k)))
-    parts, drawn = [], []
-    betted, each = chosen(count, size)
+    parts = []
     drawer = policy if behaviour is None else behaviour
     for i in range(count):
         instance = instances[i : i + 1]
@@ -85,10 +82,7 @@ def draw_pool(
             parts.append(source.integrated(rollouts, exact))
         else:
             parts.append(source.sampled(rollouts))
-        if i in betted:
-            drawn.append((instance, rollouts.actions[0, :each]))
         on_instance(i + 1, count)
-    check_sampler(environment, drawer, drawn, parts)
     tolerance = max(TOLERANCE[parameter.dtype] for parameter in trained(policy))
     return ScorePool(tuple(parts), tuple(objective.name for objective in exact), tolerance, starts)
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import Environment, make_environment, supports
 from maxk_lab.execution.checkpoints import initial_policy
-from maxk_lab.gradients.scores.sampler import check_drawn
+from maxk_lab.gradients.scores.per_trajectory import check_graph
 from maxk_lab.leaving import leaving
 from maxk_lab.planning.identity import canonical_json, environment_key
 from maxk_lab.ranges import Range
@@ -85,8 +85,8 @@ def _measure(
     def evaluate(policy: nn.Module, step: int) -> tuple[Tensor, dict[str, Decoded]]:
         seed = derive_seed("rollouts", held_out_seed, step)
         there, rollouts = sampled(environment, policy, held_out, settings.evaluate.samples, seed)
-        if step in (0, settings.steps):
-            check_drawn(environment, policy, there, rollouts.actions)
+        if step == 0:
+            check_graph(environment, policy, there[:1], rollouts.actions[0])
         ways = {
             name: decoded(
                 environment,

@@ -10,6 +10,7 @@ import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.environment import make_environment
+from maxk_lab.environments.language.completions import Completions
 from maxk_lab.execution.checkpoints import policy_state
 from maxk_lab.files import resolved_file
 from maxk_lab.studies.training import work as training_study
@@ -256,16 +257,13 @@ def test_a_failure_is_of_its_cell_with_the_traceback(monkeypatch, flaw, kind, me
     assert done["steps"] == 7
 
 
-def test_a_sampler_of_another_policy_fails_the_cell_before_it_is_trained(monkeypatch):
-    def other(environment, roll, policy, *arguments, **keywords):
-        return roll(environment.policy(99), *arguments, **keywords)
-
-    with_rollouts(monkeypatch, other)
-    about = unit(training=TRAINING | {"evaluate": {"every": 3, "instances": 5, "samples": 200}})
+def test_log_probs_without_a_gradient_fail_the_cell_before_it_is_trained(monkeypatch):
+    log_probs = Completions.log_probs
+    monkeypatch.setattr(Completions, "log_probs", lambda *of: log_probs(*of).detach())
     steps = []
-    measure = measure_training(about, [cell()], cache=None, event=lambda *one: steps.append(one))
-    (found,) = dict(measure).values()
-    assert "rollout draws are not distributed as its log_probs says" in str(found)
+    measure = measure_training(unit(), [cell()], cache=None, event=lambda *one: steps.append(one))
+    (result,) = dict(measure).values()
+    assert "environment's log_probs returns a tensor that has no gradient" in str(result)
     assert not steps
 
 
