@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard, cast
@@ -164,15 +164,9 @@ class FullEnvironment(Environment, Protocol):
 
     # Scores
     def trajectory_inputs(self, instances: Instances, actions: Tensor) -> tuple[Tensor, ...]:
-        """The arguments of the two methods below, a row per trajectory.
+        """The arguments of `trajectory_log_probs`, a row per trajectory.
 
         actions [B, n, T] → [B·n, ...], by instance.
-        """
-
-    def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
-        """log π of one trajectory, a scalar and a pure function: works under vmap and grad.
-
-        `policy` is the module or a function with its signature.
         """
 
     def encoding(self, policy: nn.Module, instances: Instances) -> tuple[Tensor, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -78,8 +78,13 @@ class Bandit:
     def trajectory_inputs(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
         return (actions[..., :1].reshape(-1, 1),)
 
-    def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
-        return policy().gather(0, row[0]).squeeze(0)
+    def encoding(self, policy: nn.Module, instances: Tensor) -> tuple[Tensor, ...]:
+        return (policy().unsqueeze(0),)
+
+    def trajectory_log_probs(
+        self, policy: nn.Module, encoding: tuple[Tensor, ...], *rows: Tensor
+    ) -> Tensor:
+        return encoding[0].gather(1, rows[0]).squeeze(1)
 
     def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         return torch.arange(self.arms).unsqueeze(-1), instances[0]
@@ -149,8 +154,13 @@ class Gaussian:
     def trajectory_inputs(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
         return (actions[..., : self.dim].reshape(-1, self.dim),)
 
-    def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
-        return _log_density(policy(), row[0])
+    def encoding(self, policy: nn.Module, instances: Tensor) -> tuple[Tensor, ...]:
+        return (policy().unsqueeze(0),)
+
+    def trajectory_log_probs(
+        self, policy: nn.Module, encoding: tuple[Tensor, ...], *rows: Tensor
+    ) -> Tensor:
+        return _log_density(encoding[0].transpose(0, 1), rows[0])
 
     def exact_objective(self, policy: nn.Module, instances: Tensor, objective: Objective) -> Tensor:
         """J by quadrature, with two sizes of cells extrapolated to none.

@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from maxk_lab.policies.repeated import Repeated
+
 
 class SoftmaxTable(nn.Module):
     """One vector of logits, shared by all instances; the score of action a is e_a − π."""
@@ -14,10 +16,11 @@ class SoftmaxTable(nn.Module):
     def __init__(self, logits: Tensor) -> None:
         super().__init__()
         self.logits = nn.Parameter(logits)
+        self.repeated = Repeated()
 
     def forward(self) -> Tensor:
         """Log-probabilities [actions]."""
-        return torch.log_softmax(self.logits, dim=-1)
+        return torch.log_softmax(self.repeated(self.logits, ()), dim=-1)
 
 
 def softmax_table(
@@ -45,6 +48,7 @@ class DiagonalGaussian(nn.Module):
     def __init__(self, *, dim: int, mean: float, scale: float, learn_scale: bool) -> None:
         super().__init__()
         self.mean = nn.Parameter(torch.full((dim,), mean, dtype=torch.float64))
+        self.repeated = Repeated()
         log_scale = torch.full((dim,), math.log(scale), dtype=torch.float64)
         if learn_scale:
             self.log_scale = nn.Parameter(log_scale)
@@ -53,4 +57,4 @@ class DiagonalGaussian(nn.Module):
 
     def forward(self) -> Tensor:
         """[2, dim]: the mean, then the logarithm of the scale."""
-        return torch.stack([self.mean, self.log_scale])
+        return torch.stack([self.repeated(each, ()) for each in (self.mean, self.log_scale)])

@@ -6,10 +6,9 @@ import torch
 from torch import nn
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.environments.language.environment import LanguageEnvironment
 from maxk_lab.gradients.scores import per_trajectory
 from maxk_lab.gradients.scores.by_layer import LayerScores, NotByLayerError
-from maxk_lab.gradients.scores.per_trajectory import BatchedScores, MappedScores, trajectory_scores
+from maxk_lab.gradients.scores.per_trajectory import BatchedScores, trajectory_scores
 from maxk_lab.gradients.scores.products import grams_of_scores, norms_of_scores, score_gram
 from maxk_lab.gradients.scores.trajectories import (
     instance_scores,
@@ -17,7 +16,6 @@ from maxk_lab.gradients.scores.trajectories import (
     trajectory_squared_norms,
 )
 
-MAPPED = ("bandit", "gaussian", "toy_llm")
 POLICY = {"embed_dim": 16, "num_heads": 2, "num_encoder_layers": 2, "feedforward_hidden": 24}
 N = 7
 every_row = pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
@@ -28,20 +26,6 @@ def make(row, dtype="float64", **changes):
     known = set(row.policy_settings.model_fields)
     policy = {name: value for name, value in POLICY.items() if name in known}
     return small_environments.make(row.name, dtype, policy=policy, **row.small | changes)
-
-
-class Unmapped(LanguageEnvironment):
-    """The toy language, as one whose policies cannot be mapped."""
-
-    @property
-    def trajectory_log_prob(self):
-        raise AttributeError
-
-
-def layerwise():
-    environment = small_environments.make("toy_llm")
-    environment.__class__ = Unmapped
-    return environment
 
 
 def drawn(environment, n=N, count=1):
@@ -95,8 +79,7 @@ def check_products(environment, policy, instance, actions, way=None, tolerance=1
 @every_row
 def test_the_scores_of_every_environment_are_those_of_a_batched_backward_pass(row):
     environment = make(row)
-    way = MappedScores if row.name in MAPPED else LayerScores
-    check_products(environment, *drawn(environment), way)
+    check_products(environment, *drawn(environment), LayerScores)
 
 
 @every_row
@@ -262,7 +245,7 @@ def reordered():
 
 
 def recurrent():
-    """Needs a batch dimension, and torch.func cannot map it; its layer gives two tensors."""
+    """Needs a batch dimension; its layer gives two tensors."""
 
     def read(it, tokens):
         if tokens.dim() != 2:
@@ -298,7 +281,7 @@ def other(policy):
     + [(one, BatchedScores) for one in (reordered, recurrent)],
 )
 def test_a_policy_of_any_make_is_scored_by_its_layers_where_these_tell_its_scores(policy, way):
-    environment = layerwise()
+    environment = small_environments.make("toy_llm")
     policy, instances = other(policy), environment.instances(2, 1)
     length = environment.prompt_length + environment.max_length
     actions = environment.rollout(policy, instances, length, seed=2).actions
@@ -309,15 +292,8 @@ def test_a_policy_of_any_make_is_scored_by_its_layers_where_these_tell_its_score
         torch.testing.assert_close(grams[b], scores @ scores.T, rtol=1e-9, atol=1e-11)
 
 
-def test_a_policy_that_cannot_be_mapped_falls_back():
-    environment = small_environments.make("toy_llm")
-    policy, instance = other(recurrent), environment.instances(1, 1)
-    actions = environment.rollout(policy, instance, N, seed=2).actions
-    check_products(environment, policy, instance, actions, BatchedScores)
-
-
 def test_what_a_policy_unfreezes_after_the_decision_is_not_forgotten():
-    environment = layerwise()
+    environment = small_environments.make("toy_llm")
     policy, instance = other(rare), environment.instances(1, 1)
     actions = environment.rollout(policy, instance, N, seed=2).actions
     policy.rare.requires_grad_(False)
@@ -330,7 +306,7 @@ def test_what_a_policy_unfreezes_after_the_decision_is_not_forgotten():
 
 
 def test_a_decision_is_of_its_mode_and_none_is_made_by_fewer_than_three_trajectories():
-    environment = layerwise()
+    environment = small_environments.make("toy_llm")
     policy, instance = other(normed).train(), environment.instances(1, 1)
     actions = environment.rollout(policy, instance, N, seed=2).actions
     for count, way in ((1, None), (N, BatchedScores)):
@@ -341,7 +317,7 @@ def test_a_decision_is_of_its_mode_and_none_is_made_by_fewer_than_three_trajecto
 
 
 def test_a_parameter_that_is_first_used_after_the_decision_is_an_error():
-    environment = layerwise()
+    environment = small_environments.make("toy_llm")
     policy, instance = other(rare), environment.instances(1, 1)
     actions = environment.rollout(policy, instance, N, seed=2).actions
     read, policy.read = policy.read, lambda it, tokens: it.token(tokens)
@@ -353,7 +329,7 @@ def test_a_parameter_that_is_first_used_after_the_decision_is_an_error():
 
 
 def test_running_out_of_memory_decides_nothing(monkeypatch):
-    environment = layerwise()
+    environment = small_environments.make("toy_llm")
     policy, instance = other(Policy), environment.instances(1, 1)
     actions = environment.rollout(policy, instance, N, seed=2).actions
 
@@ -428,7 +404,8 @@ def test_only_one_block_of_scores_is_held(tsp, monkeypatch):
 def test_grams_of_groups_do_not_depend_on_how_many_are_held():
     environment = make("toy_llm")
     policy, instances, actions = drawn(environment, n=5, count=3)
-    scores = MappedScores(environment, policy, environment.trajectory_inputs(instances, actions))
+    inputs = environment.trajectory_inputs(instances, actions)
+    scores = LayerScores(environment, policy, inputs, (), [], False)
     parameters = list(policy.parameters())
     group = 8 * 5 * sum(p.numel() for p in parameters)
     whole = grams_of_scores(scores, 3, 5, parameters)
@@ -443,4 +420,4 @@ def test_the_scores_of_a_chunk_fit_the_memory(monkeypatch):
     width = 8 * sum(p.numel() for p in policy.parameters())
     for held, chunk in ((5 * width + 1, 5), (1, 1), (2**40, per_trajectory.TOGETHER)):
         monkeypatch.setattr(per_trajectory, "TOGETHER_BYTES", held)
-        assert MappedScores(environment, policy, ()).chunk == chunk
+        assert LayerScores(environment, policy, (), (), [], False).chunk == chunk

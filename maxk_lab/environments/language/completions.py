@@ -105,12 +105,6 @@ class Completions(ABC):
         places = lengths.unsqueeze(1) - 1 + torch.arange(self.max_length, device=actions.device)
         return tokens[:, :-1], places, completions, pad(mask, missing)
 
-    def trajectory_log_prob(self, policy: Callable[..., Tensor], *row: Tensor) -> Tensor:
-        inputs, places, completion, mask = row
-        log_policy = self._log_policy(policy(inputs)[places])
-        chosen = log_policy.gather(-1, completion.unsqueeze(-1)).squeeze(-1)
-        return chosen.masked_fill(~mask, 0.0).sum()
-
     def trajectory_log_probs(
         self, policy: nn.Module, encoding: tuple[Tensor, ...], *rows: Tensor
     ) -> Tensor:

@@ -61,8 +61,6 @@ class LanguageEnvironment(Completions):
 
             tokens = tokens_of(policy["pretrained"], self.symbols)
             self.symbol_tokens, self.separator, end, self.decode = tokens
-            # transformers' models are no pure functions that torch.func could map.
-            self.trajectory_log_prob = None  # type: ignore[method-assign, assignment]
         self.ends = torch.tensor([end])
 
     def policy(self, seed: int) -> nn.Module:
@@ -124,9 +122,6 @@ class PromptEnvironment(Completions):
 
     They end with the model's end of sequence or one of the `stop` tokens.
     """
-
-    # transformers' models are no pure functions that torch.func could map.
-    trajectory_log_prob = None  # type: ignore[assignment]
 
     def __init__(
         self, row: PromptRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]

@@ -18,7 +18,8 @@ from maxk_lab.gradients.enumerated.exact import (
     exact_gradient_weights,
     exact_value,
 )
-from maxk_lab.gradients.scores.per_trajectory import MappedScores, check_graph, trained
+from maxk_lab.gradients.scores.by_layer import LayerScores
+from maxk_lab.gradients.scores.per_trajectory import check_graph, trained
 from maxk_lab.gradients.scores.pool import Listing, Part, ScorePool, Trajectories
 from maxk_lab.gradients.scores.products import score_gram
 from maxk_lab.gradients.scores.trajectories import instance_scores
@@ -186,9 +187,8 @@ class Source:
         """The scores themselves, [A, P] float64."""
         scores = instance_scores(self.environment, self.policy, self.instance, actions)
         chunk = scores.chunk
-        # A batched backward pass costs the square of its chunk; scores mapped over trajectories do
-        # not.
-        if isinstance(scores, MappedScores):
+        # A batched backward pass costs the square of its chunk, the layers do not.
+        if isinstance(scores, LayerScores):
             width = sum(p.numel() for p in self.parameters) + actions.shape[1]
             chunk = max(chunk, FEW_BYTES // (8 * width))
         starts = range(0, len(actions), chunk)

@@ -1,16 +1,15 @@
-"""Per-trajectory scores ψ_i = ∇_θ log π_θ(τ_i): a batched backward pass, or torch.func's map."""
+"""Per-trajectory scores ψ_i = ∇_θ log π_θ(τ_i): a batched backward pass."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
 
-from maxk_lab.environments.environment import Environment, FullEnvironment, Instances
+from maxk_lab.environments.environment import Environment, Instances
 from maxk_lab.errors import LabError
 
 # Trajectories of one batched backward pass.
@@ -62,37 +61,6 @@ class BatchedScores(Scores):
             p.new_zeros(count, p.numel()) if g is None else g.reshape(count, -1)
             for g, p in zip(gradients, block, strict=True)
         ]
-
-
-@dataclass(frozen=True)
-class MappedScores(Scores):
-    """Scores by differentiating one trajectory's log π, mapped over trajectories by torch.func.
-
-    `inputs` [M, ...] hold a row of each.
-    """
-
-    environment: FullEnvironment
-    policy: nn.Module
-    inputs: tuple[Tensor, ...]
-
-    @property
-    def chunk(self) -> int:
-        return chunk_of(self, self.policy)
-
-    def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
-        names = {id(parameter): name for name, parameter in self.policy.named_parameters()}
-        values = {names[id(parameter)]: parameter.detach() for parameter in block}
-
-        def log_prob(values: dict[str, Tensor], *row: Tensor) -> Tensor:
-            def policy(*args: Any, **kwargs: Any) -> Any:
-                return functional_call(self.policy, values, args, kwargs)
-
-            return self.environment.trajectory_log_prob(policy, *row)
-
-        mapped = vmap(grad(log_prob), in_dims=(None, *[0] * len(self.inputs)))
-        with torch.no_grad():  # the parameters outside the block are constants
-            gradients = mapped(values, *[rows[i:j] for rows in self.inputs])
-        return [gradients[name].reshape(j - i, -1) for name in values]
 
 
 def trajectory_scores(log_probs: Tensor, parameters: Sequence[Tensor]) -> Tensor:

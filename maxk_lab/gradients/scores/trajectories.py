@@ -1,9 +1,8 @@
-"""The scores of trajectories, by the way of their environment, or by a batched backward pass.
+"""The scores of trajectories, by the layers of their policy, or by a batched backward pass.
 
-An environment declares its own way: torch.func where the log-probability of one trajectory is a
-pure function, the layers where every layer can be called with a row per trajectory. Before it is
-taken for a policy, a few of its trajectories are compared with a batched backward pass, which any
-policy takes.
+An environment with `trajectory_log_probs` calls every layer with a row per trajectory. Before the
+layers are used for a policy, a few trajectories are compared with a batched backward pass, which
+any policy takes.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from maxk_lab.environments.environment import Environment, Instances, supports
 from maxk_lab.gradients.scores.by_layer import LayerScores, recorded_calls
 from maxk_lab.gradients.scores.per_trajectory import (
     BatchedScores,
-    MappedScores,
     Scores,
     trained,
     trajectory_scores,
@@ -58,9 +56,8 @@ def trajectory_squared_norms(
     """Return ‖∇_θ log π_θ(τ)‖² of every trajectory, exact: actions [B, n, T] → [B, n] float64.
 
     θ are the parameters of `policy` that require a gradient; the policy may be any torch module.
-    Where the layers of the policy tell them, or torch.func can map it over trajectories, this costs
-    about as much as two or three backward passes of the whole batch, elsewhere as many as
-    trajectories.
+    By the layers of the policy this costs about as much as two or three backward passes of the
+    whole batch, elsewhere as many as trajectories.
     """
     parameters, n = trained(policy), actions.shape[1]
     norms = [
@@ -96,7 +93,7 @@ def _by_groups(
     n = actions.shape[1]
     if _holds(environment, policy, instances[:1], actions[:1]):
         scores = _declared(environment, policy, instances, actions, True)
-        if len(actions) == 1 or not (isinstance(scores, LayerScores) and scores.encoding):
+        if len(actions) == 1 or not scores.encoding:
             yield scores, len(actions), n, torch.arange(actions[..., 0].numel())
             return
     for b, group in enumerate(actions):
@@ -113,11 +110,8 @@ def _declared(
     instances: Instances,
     actions: Tensor,
     compressed: bool,
-) -> Scores:
-    """The scores of actions [B, n, T] by the way that the environment declares."""
-    if supports(environment, "trajectory_log_prob"):
-        inputs = environment.trajectory_inputs(instances, actions)
-        return MappedScores(environment, policy, inputs)
+) -> LayerScores:
+    """The scores of actions [B, n, T] by the layers of the policy."""
     assert supports(environment, "trajectory_log_probs")
     inputs = environment.trajectory_inputs(instances, actions)
     with torch.enable_grad(), recorded_calls(policy, 1, trained(policy)) as calls:
@@ -129,14 +123,13 @@ def _declared(
 def _holds(
     environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
 ) -> bool:
-    """Whether the environment declares a way to scores, and it is right for this policy.
+    """Whether the layers of this policy give its scores in this environment.
 
     Decided once per environment and policy, as it is frozen and in its mode, by the scores of some
     trajectories actions [1, M, T] of one instance, and their products, against those of a batched
     backward pass; by fewer than three of them for these alone.
     """
-    ways = ("trajectory_log_prob", "trajectory_log_probs")
-    if not any(supports(environment, way) for way in ways):
+    if not supports(environment, "trajectory_log_probs"):
         return False
     decided = _HOLDS.setdefault(policy, {})
     moving = tuple(parameter.requires_grad for parameter in policy.parameters())
@@ -162,7 +155,7 @@ def _holds(
         holds = bool(scores_hold and (products <= allowed * norms.T).all())
     except torch.OutOfMemoryError:
         raise
-    except Exception:  # whatever a layer, or an operation that has no map, says
+    except Exception:  # whatever a layer says
         holds = False
     if count >= 3:
         decided[key] = environment, holds
