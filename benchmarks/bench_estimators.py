@@ -30,7 +30,6 @@ for shape, k, rounds, allowed in CASES:
             trajectory_weights=g,
         )
         for row in rows
-        if not row.token_level
     }
     seconds = medians(ways, rounds)
     print(f"rewards {list(shape)} float32, K = {k} (or 1 where a row has no other):")

@@ -28,7 +28,6 @@ CELLS: list[dict[str, Any]] = [
     {"id": f"{row.name}-{n}-{k}", "baseline": row.name, "n": n, "k": k}
     | {"estimator": "maxk", "partitions": 8}
     for row in BASELINES
-    if not row.token_level
     for n in (8, 16, 32)
     for k in (1, 2, 4, 8)
     if (method := Method.parse("maxk", row.name, k)).refusal(n) is None and method.fit != "oracle"

@@ -63,6 +63,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("environment", "mcp"): _MAKE,
     ("environment", "mtsp"): _MAKE,
     ("environment", "mtvrp"): _MAKE,
+    ("baseline", "otb_token"): "use otb_loo, one unbiased baseline per trajectory",
     **{("measure", f"variance_{part}"): _ANATOMY for part in _PARTS_OF_VARIANCE},
 }
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from maxk_lab.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from maxk_lab.estimators.baselines.weighted_means import token_advantages as token_advantages
     from maxk_lab.estimators.by_name import advantages as advantages
     from maxk_lab.estimators.catalogue import BASELINES as BASELINES
     from maxk_lab.estimators.catalogue import ESTIMATORS as ESTIMATORS

@@ -145,8 +145,6 @@ class Method:
             return "complete enumeration"
         if self.needs_ratios:
             return "importance ratios, of several steps per batch"
-        if self.is_token_level:
-            return "one weight per token"
         return _BESIDE_REWARDS["grad_norm" if self.fit else self.needed_weight]
 
     @property
@@ -190,11 +188,6 @@ class Method:
         """Whether its weights depend on the order in which the samples were drawn."""
         return self.estimator.row.ordered
 
-    @property
-    def is_token_level(self) -> bool:
-        """Whether it gives one weight per token, through `token_advantages`, not one per sample."""
-        return self.baseline.row.token_level
-
     def weights(
         self,
         rewards: Tensor,
@@ -222,16 +215,10 @@ class Method:
         rewards, or by this number if it is greater, and `weight_normalization` (a name of
         `WEIGHT_NORMALIZATIONS`) comes after it.
 
-        Raises `LabError` where the method cannot run at this n, a reward is not finite, a
-        trajectory weight, ratio or coefficient is missing, wrong or not taken by the method, or the
-        baseline is one of tokens.
+        Raises `LabError` where the method cannot run at this n, a reward is not finite, or a
+        trajectory weight, ratio or coefficient is missing, wrong or not taken by the method.
         """
         self.check_size(checks.check_rewards(rewards))
-        if self.is_token_level:
-            raise LabError(
-                f"{self.baseline.name} gives one weight per token, not one per sample: call "
-                "token_advantages(rewards, logit_proxies, mask)"
-            )
         values = checks.check_binary(rewards) if self.needs_binary_rewards else rewards
         numbers = self._numbers(rewards, trajectory_weights, ratios, coefficients)
         chosen, base = self.estimator, self.baseline

@@ -82,14 +82,6 @@ def refused_k(point: Point) -> Refusal | None:
     return None if reason is None else ("k", reason)
 
 
-def refused_tokens(point: Point) -> Refusal | None:
-    """Return why a study of one weight per trajectory cannot run the point."""
-    baseline = point["baseline"]
-    if not Method.of(point).is_token_level:
-        return None
-    return "baseline", f"{baseline} gives one weight per token: training studies only"
-
-
 def refused_weight(point: Point, environment: str | None) -> Refusal | None:
     """Return why the trajectories of the environment lack the weight that the baseline needs."""
     baseline = point["baseline"]

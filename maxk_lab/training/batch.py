@@ -155,7 +155,7 @@ def draw(
 def batch_metrics(
     batch: Batch, shaped: Tensor, weights: Tensor, unusable: Tensor, kl: Tensor | None
 ) -> dict[str, float]:
-    """Return the log of a batch, its shaped rewards [P, n] and its weights [P, n] or [P, n, T].
+    """Return the log of a batch, its shaped rewards [P, n] and its weights [P, n].
 
     Rewards are NaN for unscorable samples; unusable: [P]; kl: [P, n, T], of the settings.
     """
@@ -175,7 +175,7 @@ def batch_metrics(
         "reward_with_kl/mean": _mean(shaped[scored]),
         "frac_reward_zero_std": _mean(highest == lowest),
         "frac_unscorable": _mean(~scored),
-        "advantage/mean": mask.shape[1] * _mean(weights if weights.dim() == 2 else weights[mask]),
+        "advantage/mean": mask.shape[1] * _mean(weights),
         "kl/sequence": math.nan if kl is None else _mean(torch.where(mask, kl, 0.0).sum(-1)),
         "kl/token": math.nan if kl is None else _mean(kl[mask]),
         "entropy": _mean(torch.where(mask, batch.numbers.entropy, 0.0).sum(-1)),

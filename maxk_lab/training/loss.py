@@ -75,11 +75,9 @@ def surrogate(
     """Return −Σ_i c_i Σ_t min(r w, clip(r, 1 − ε_low, 1 + ε_high) w) of P instances.
 
     Each has n sequences of at most T tokens. log_probs, old_log_probs: [P, n, T]; mask: [P, n, T],
-    the tokens that are in the loss; weights: [P, n], one per sequence, or [P, n, T], one per token,
-    as `advantages` gives them (they carry 1/n) and used without gradient. The ratio r is that of
-    each token, or that of the whole sequence, whose term then stands for its sum over t; with one
-    weight per token the sequence's ratio scales each token's own gradient, so that at r = 1 both
-    ratios always have the same gradient. The factors c:
+    the tokens that are in the loss; weights: [P, n], as `advantages` gives them (they carry 1/n)
+    and used without gradient. The ratio r is that of each token, or that of the whole sequence,
+    whose term then stands for its sum over t. The factors c:
 
         seq_sum     1 / P               unbiased: at r = 1 the gradient is −mean over instances of
                                         Σ_i w_i ∇log π_i
@@ -101,12 +99,9 @@ def surrogate(
     else:
         if settings.ratio == "token":
             ratio, counted = difference.exp(), mask
-            weights = weights if weights.dim() == 3 else weights.unsqueeze(-1)
-        elif weights.dim() == 2:
-            ratio, counted = difference.sum(-1).exp(), mask.any(-1)
+            weights = weights.unsqueeze(-1)
         else:
-            whole = difference.sum(-1, keepdim=True).exp().detach()
-            ratio, counted = whole * (difference - difference.detach()).exp(), mask
+            ratio, counted = difference.sum(-1).exp(), mask.any(-1)
         clipped = ratio.clamp(1 - settings.epsilon_low, 1 + settings.epsilon_high)
         terms = torch.minimum(ratio * weights, clipped * weights)
         if settings.dual_clip is not None:

@@ -348,12 +348,6 @@ def step_problems(
         message = f"{how} needs every n of the grid to be at least 2: a group of one {one}"
         yield ("weight_normalization",), message
     rows = {name: choose_baseline(name).row for name in baselines}
-    token_level = ", ".join(name for name, row in rows.items() if row.token_level)
-    changed = {"weight_normalization": how, "min_gap_scale": settings.min_gap_scale}
-    for setting in changed if token_level else ():
-        if changed[setting] not in ("none", None):
-            message = f"needs one weight per trajectory, but {token_level} gives one per token"
-            yield (setting,), message
     chosen = {name: choose_estimator(name).row for name in estimators}
     binary = ", ".join(name for name, row in (chosen | rows).items() if row.binary_rewards)
     clip, lost = settings.reward_clip, f"leaves no rewards of 0 and 1, which {binary} needs"

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from maxk_lab.environments.environment import Environment, supports
 from maxk_lab.environments.rollouts import TokenStatistics
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import effective_sample_size, token_advantages
+from maxk_lab.estimators import effective_sample_size
 from maxk_lab.estimators.baselines.least_squares import Equations, family_terms, normal_equations
-from maxk_lab.estimators.by_name import groups_by_size, usable_weights, weighted_by_size
+from maxk_lab.estimators.by_name import groups_by_size, usable_weights
 from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
 from maxk_lab.training.batch import Batch, batch_metrics, draw
 from maxk_lab.training.loss import (
@@ -102,35 +102,30 @@ class Step:
     def _weights(
         self, policy: nn.Module, batch: Batch, rewards: Tensor, ratios: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the weights [P, n], or [P, n, T] at token level, and which groups have none, [P].
+        """Return the weights [P, n], and which groups have none, [P].
 
         Weights are 0 for samples left out.
         """
-        settings, method, tokens = self.settings, self.weighting.method, batch.numbers
+        settings, method = self.settings, self.weighting.method
         usable = ~rewards.isnan()
         if settings.truncated == "mask_all":
             usable &= ~batch.truncated
-        if method.is_token_level:
-            proxies, mask = tokens.logit_proxy, tokens.mask
-            weights, unusable = token_weights(rewards, usable, self.weighting, proxies, mask)
-            counted = mask & usable.unsqueeze(-1) & ~unusable[:, None, None]
-        else:
-            coefficients = None
-            if method.fit is not None:
-                grams = trajectory_grams(self.drawn_from, policy, *batch.drawn).cpu()
-                coefficients = fitted_coefficients(rewards, usable, self.weighting, grams)
-            weights, unusable = usable_weights(
-                method,
-                rewards,
-                usable,
-                trajectory_weights=self._trajectory_weights(policy, batch),
-                ratios=ratios,
-                coefficients=coefficients,
-                weight_normalization=settings.weight_normalization,
-                min_gap_scale=settings.min_gap_scale,
-            )
-            counted = usable & ~unusable.unsqueeze(-1)
+        coefficients = None
+        if method.fit is not None:
+            grams = trajectory_grams(self.drawn_from, policy, *batch.drawn).cpu()
+            coefficients = fitted_coefficients(rewards, usable, self.weighting, grams)
+        weights, unusable = usable_weights(
+            method,
+            rewards,
+            usable,
+            trajectory_weights=self._trajectory_weights(policy, batch),
+            ratios=ratios,
+            coefficients=coefficients,
+            weight_normalization=settings.weight_normalization,
+            min_gap_scale=settings.min_gap_scale,
+        )
         if settings.normalize_advantages:
+            counted = usable & ~unusable.unsqueeze(-1)
             weights = normalized(weights, counted, self.weighting.n)
         return weights, unusable
 
@@ -184,23 +179,6 @@ class Step:
                 raise FloatingPointError(f"the training {name} is {value.item()}")
         optimizer.step()
         return norm.item()
-
-
-def token_weights(
-    rewards: Tensor, usable: Tensor, weighting: Weighting, logit_proxies: Tensor, mask: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return one weight per token, [P, n, T], of a token-level baseline, and the groups without.
-
-    rewards and usable are [P, n], logit_proxies and mask [P, n, T], the groups without weights
-    [P]; all else is as in `usable_weights`, which gives one per trajectory.
-    """
-
-    def weigh(rows: Tensor, columns: Tensor) -> Tensor:
-        at = rows.unsqueeze(1), columns
-        return token_advantages(rewards[at], logit_proxies[at], mask[at])
-
-    start = torch.zeros(mask.shape, dtype=rewards.dtype)
-    return weighted_by_size(usable, weighting.method.refusal, start, weigh)
 
 
 def fitted_coefficients(

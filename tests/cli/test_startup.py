@@ -45,7 +45,7 @@ LANGUAGE = """\
 name: language
 seeds: [0]
 environment: {name: toy_llm, rewards: [exact_match, brevity], reward_weights: [1, 0.1]}
-training: {grid: {estimator: maxk, baseline: [otb_token, eob_loo], n: 8, k: 1}}
+training: {grid: {estimator: maxk, baseline: [otb_loo, eob_loo], n: 8, k: 1}}
 """
 
 

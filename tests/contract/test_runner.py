@@ -92,8 +92,6 @@ def reason(way, estimator, baseline, n):
     refused = Method.parse(estimator, baseline, k_of(estimator, baseline, n)).refusal(n)
     if refused is not None:
         return refused
-    if way != "off-policy" and choose_baseline(baseline).row.token_level:
-        return baseline
     oracle = way == "sampled" and Method.parse(estimator, baseline).fit == "oracle"
     return "complete: true" if oracle else None
 

@@ -30,8 +30,7 @@ def test_what_is_checked_of_one_estimator_or_one_baseline(monkeypatch: pytest.Mo
 
     def checked(**names: str) -> set[tuple[str, str]]:
         pairs.clear()
-        (shared,) = run_checks(**names)
-        assert (shared.ok, shared.name, shared.row) == (True, "bias seen", "reinforce / otb_token")
+        assert run_checks(**names) == []
         return set(pairs)
 
     # The examples of a form of objective are checked with what the others are sums of.

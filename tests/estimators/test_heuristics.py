@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from itertools import product
 
 import pytest
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators import Method, advantages, token_advantages
+from maxk_lab.estimators import Method, advantages
 from maxk_lab.estimators.catalogue import ESTIMATORS
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.check.brute_force import brute_force
@@ -101,82 +100,6 @@ def test_float32_agrees_with_float64_for_shifts_scales_and_near_ties(name: str) 
         rewards = changed.float()
         exact = weights(rewards.double(), name, k)
         torch.testing.assert_close(weights(rewards, name, k), exact.float(), rtol=1e-6, atol=0.0)
-
-
-def draw_tokens(n: int, length: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    """Rewards `[n]`, logit proxies and mask `[n, length]` of samples that end at any token."""
-    generator = torch.Generator().manual_seed(seed)
-    rewards = torch.randn(n, generator=generator, dtype=torch.float64)
-    proxies = torch.rand(n, length, generator=generator, dtype=torch.float64)
-    ends = torch.randint(1, length + 1, (n, 1), generator=generator)
-    return rewards, proxies, torch.arange(length) < ends
-
-
-@pytest.mark.parametrize("n", [2, 3, 6])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_tokens_one_by_one(n: int, seed: int) -> None:
-    rewards, proxies, mask = draw_tokens(n, 5, seed)
-    made = token_advantages(rewards, proxies, mask)
-    expected = torch.zeros_like(made)
-    for t in range(5):
-        alive = mask[:, t]
-        share = proxies[alive, : t + 1].sum(-1)
-        level = (share * rewards[alive]).sum() / share.sum()
-        expected[alive, t] = (rewards[alive] - level) / n
-    torch.testing.assert_close(made, expected, rtol=1e-12, atol=1e-15)
-    tiny = token_advantages(rewards, 1e-250 * proxies, mask)
-    torch.testing.assert_close(tiny, made)
-    shifted = token_advantages((rewards + 1000.0).float(), proxies, mask)
-    torch.testing.assert_close(shifted, made.float(), rtol=0.0, atol=1e-4)
-    padding = torch.zeros_like(mask)
-    junk = torch.where(mask, proxies, torch.nan)
-    padded = token_advantages(rewards, torch.cat([junk, junk], -1), torch.cat([mask, padding], -1))
-    assert torch.equal(padded, torch.cat([made, padding.double()], -1))
-
-
-def test_tokens_of_one_step_or_without_choice_have_the_weights_of_samples() -> None:
-    rewards, proxies, _ = draw_tokens(5, 1)
-    mask = torch.ones(5, 1, dtype=torch.bool)
-    g = {"logit_proxy": proxies.squeeze(-1)}
-    otb = advantages(rewards, baseline="otb", k=1, trajectory_weights=g)
-    torch.testing.assert_close(token_advantages(rewards, proxies, mask).squeeze(-1), otb)
-    sure = token_advantages(rewards, torch.zeros(5, 2), mask.expand(5, 2))
-    torch.testing.assert_close(sure, ((rewards - rewards.mean()) / 5).unsqueeze(-1).expand(5, 2))
-
-
-def test_tokens_keep_leading_shapes_and_dtypes_and_have_no_gradient() -> None:
-    drawn = [draw_tokens(4, 3, seed) for seed in range(6)]
-    rewards, proxies, mask = (torch.stack(list(parts)) for parts in zip(*drawn))
-    made = token_advantages(
-        rewards.reshape(2, 3, 4).half().requires_grad_(),
-        proxies.reshape(2, 3, 4, 3).requires_grad_(),
-        mask.reshape(2, 3, 4, 3),
-    )
-    assert (made.dtype, made.requires_grad) == (torch.float16, False)
-    for row, (r, w, m) in zip(made.reshape(6, 4, 3), drawn):
-        torch.testing.assert_close(row, token_advantages(r.half(), w, m))
-    whole = token_advantages(torch.tensor([1, 0]), torch.ones(2, 1), torch.ones(2, 1).bool())
-    assert whole.dtype == torch.float64
-
-
-@pytest.mark.parametrize(
-    ("rewards", "proxies", "mask", "message"),
-    [
-        ([1.0], torch.ones(1, 2), (1, 2), "rewards must have shape [..., n] with n >= 2"),
-        ([1.0, 1.0], torch.ones(2), (2,), "logit_proxies must have the shape of rewards [2] and"),
-        ([1.0, 1.0], torch.ones(3, 2), (3, 2), "logit_proxies must have the shape of rewards [2]"),
-        ([1.0, 1.0], torch.ones(2, 2), (2, 3), "mask must be boolean of shape [2, 2]"),
-        ([1.0, 1.0], -torch.ones(2, 2), (2, 2), "logit_proxies must be finite and not negative"),
-        ([1.0, math.nan], torch.ones(2, 2), (2, 2), "rewards must be finite, got nan"),
-    ],
-)
-def test_mistakes(
-    rewards: list[float], proxies: Tensor, mask: tuple[int, ...], message: str
-) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        token_advantages(torch.tensor(rewards), proxies, torch.ones(mask, dtype=torch.bool))
-    with pytest.raises(ValueError, match="mask must be boolean of shape"):
-        token_advantages(torch.ones(2), torch.ones(2, 2), torch.ones(2, 2))
 
 
 # Rewards of unit size whose best arms are not the likely ones; lengths that do not go with them.

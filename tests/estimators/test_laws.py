@@ -35,7 +35,6 @@ PAIRS = [
     )
     for baseline in SPELLINGS
     if Method.parse(estimator, baseline).pair_refusal is None
-    and not Method.parse(estimator, baseline).is_token_level
     # Those that the others are sums of.
     and (estimator not in FORMS[1:] or baseline in ("none", "centred", "subloo"))
     and (estimator != "reinforce" or BASELINES.get(baseline.split("[")[0]).objective == "J_1")

@@ -29,7 +29,7 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments"
         ("ci/papers_figure5", 8, 0, "114a6db49a36f260", "2dd7cfb47a65edc0"),
         ("ci/papers_off_policy", 54, 0, "74921dce669cc31e", "0635ebb03c24d6bf"),
         ("ci/papers_ordergrad", 144, 0, "3fa9735ff5df6ac7", "0230971631efd5ed"),
-        ("llm_training", 85, 37, "326f704ff52fe21a", "007bd6820e43d58c"),
+        ("llm_training", 80, 32, "f81cbe7efcc9a95e", "007bd6820e43d58c"),
         ("tsp_sweep", 438, 11, "4e979dd049df80af", "005193170b6fe546"),
     ],
 )

@@ -173,7 +173,6 @@ def test_wrong_shapes_and_too_few_samples_raise(tsp):
         ({"variance_reduction": "subloo", "baseline": "centred"}, "variance_reduction or baseline"),
         ({"baseline": "centered"}, "centred"),
         ({"estimator": "off_policy_maxk"}, "several steps per batch, which RL4CO's step"),
-        ({"baseline": "otb_token", "k": 1}, "one weight per token"),
         ({"baseline": "eob_loo", "k": 1}, "the gradient of every trajectory"),
         ({"baseline": "otb_loo", "k": 1}, "the whole distribution of every decision"),
         ({"baseline": "opo_loo", "k": 1}, "the length of every trajectory"),

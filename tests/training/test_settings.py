@@ -47,8 +47,6 @@ def test_the_defaults_are_fine_and_bend_nothing():
         (Weighting("reinforce", "none", 1, 1), {"weight_normalization": "sum_to_zero"},
          ["weight_normalization sum_to_zero needs every n of the grid to be at least 2: "
           "a group of one is left with the weight 0"]),
-        (Weighting("reinforce", "otb_token", 8, 1), {"weight_normalization": "zscore"},
-         ["weight_normalization needs one weight per trajectory, but otb_token gives one per "]),
         (MAXRL, {"reward_clip": [-1, 0.5]},
          ["reward_clip [-1.0, 0.5] leaves no rewards of 0 and 1, which maxrl needs"]),
         *((Weighting("maxk", baseline, 8, 2), {}, [f"{baseline} is fitted by complete enumeration"])
@@ -72,7 +70,6 @@ def test_all_that_is_wrong_is_told_at_once(weighting, mapping, messages):
 @pytest.mark.parametrize(
     ("weighting", "mapping"),
     [
-        (Weighting("reinforce", "otb_token", 8, 1), {}),
         (MAXRL, {"reward_clip": [0.0, 1.0]}),
         (CROSS_FIT, {"batch": 16}),
         (Weighting("maxk", "ladder[same_batch]", 8, 2), {"batch": 8}),

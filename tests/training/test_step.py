@@ -7,7 +7,7 @@ import torch
 from small_environments import make
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import advantages, token_advantages
+from maxk_lab.estimators import advantages
 from maxk_lab.estimators.by_name import usable_weights
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.seeds import derive_seed
@@ -80,7 +80,7 @@ def binary(actions):
     return (actions[..., 0] == 1).double()
 
 
-# Weights of every kind that a step makes: by group, by length, by gradient, by proxy, by token.
+# Weights of every kind that a step makes: by group, by length, by gradient, by proxy.
 PAIRS = [
     ("reinforce", "centred", 1),
     ("maxk", "subloo", 2),
@@ -88,7 +88,6 @@ PAIRS = [
     ("reinforce", "opo_loo", 1),
     ("reinforce", "eob_loo", 1),
     ("reinforce", "otb_loo", 1),
-    ("reinforce", "otb_token", 1),
 ]
 
 
@@ -97,21 +96,17 @@ def test_at_ratio_one_the_step_follows_the_weighted_scores(sequences, estimator,
     environment = sequences(reward=binary) if estimator == "maxrl" else sequences()
     policy = environment.policy(0)
     instances, rollouts = drawn(environment, policy)
-    if baseline == "otb_token":
-        tokens = environment.tokens(policy, instances, rollouts.actions)
-        weights = token_advantages(rollouts.rewards, tokens.logit_proxy, tokens.mask)
-    else:
-        weights = advantages(
-            rollouts.rewards,
-            estimator=estimator,
-            baseline=baseline,
-            k=k,
-            trajectory_weights={
-                "length": rollouts.lengths.double(),
-                "logit_proxy": rollouts.logit_proxy,
-                "grad_norm": norms(environment, policy, instances, rollouts.actions),
-            },
-        )
+    weights = advantages(
+        rollouts.rewards,
+        estimator=estimator,
+        baseline=baseline,
+        k=k,
+        trajectory_weights={
+            "length": rollouts.lengths.double(),
+            "logit_proxy": rollouts.logit_proxy,
+            "grad_norm": norms(environment, policy, instances, rollouts.actions),
+        },
+    )
     follows, metrics = take(environment, Weighting(estimator, baseline, N, k))
     expected = expected_gradient(environment, weights)
     assert expected.norm() > 1e-3
@@ -369,7 +364,7 @@ def test_a_policy_sure_of_itself_has_weights_still(sequences):
     policy = environment.policy(0)
     with torch.no_grad():
         policy.logits[..., 2] += 60
-    for baseline in ("otb_loo", "eob_loo", "otb_token"):
+    for baseline in ("otb_loo", "eob_loo"):
         _, metrics = take(environment, Weighting("reinforce", baseline, N, 1), policy=policy)
         assert metrics["loss"] == pytest.approx(0, abs=1e-9)
 

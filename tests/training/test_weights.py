@@ -5,14 +5,14 @@ import itertools
 import pytest
 import torch
 
-from maxk_lab.estimators import advantages, token_advantages
+from maxk_lab.estimators import advantages
 from maxk_lab.estimators.baselines.least_squares import Equations, family_terms, normal_equations
 from maxk_lab.estimators.by_name import usable_weights
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.gradients.enumerated.exact import exact_value
 from maxk_lab.studies.training.work import measure as measure_training
 from maxk_lab.training.settings import Weighting
-from maxk_lab.training.step import fitted_coefficients, normalized, token_weights
+from maxk_lab.training.step import fitted_coefficients, normalized
 
 NAN = float("nan")
 REWARDS = torch.tensor(
@@ -94,20 +94,6 @@ def test_the_estimate_is_the_gradient_among_usable_trajectories(sequences, basel
         torch.autograd.grad(x, policy.logits, retain_graph=True)[0] for x in (estimate, wanted)
     ]
     torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-12)
-
-
-def test_token_weights_of_what_is_left_of_a_group():
-    mask = torch.arange(5) < torch.arange(24).view(6, 4, 1) % 5 + 1
-    proxies = torch.rand(6, 4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    weights, refused = token_weights(
-        REWARDS, USABLE, Weighting("reinforce", "otb_token", 4, 1), proxies, mask
-    )
-    assert refused.tolist() == [False, False, True, False, True, False]
-    for row in (0, 1, 3, 5):
-        usable = USABLE[row]
-        expected = token_advantages(REWARDS[row, usable], proxies[row, usable], mask[row, usable])
-        torch.testing.assert_close(weights[row, usable], expected, rtol=1e-12, atol=1e-14)
-        assert (weights[row, ~usable] == 0).all()
 
 
 def test_normalised_advantages_by_hand():

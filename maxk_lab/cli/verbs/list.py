@@ -117,7 +117,6 @@ def _needs(row: Any) -> dict[str, Any]:
         needs = f"as {row.parameter.name} says"
     return {
         "needs g": needs,
-        "token level": "one weight per token: training studies only" if row.token_level else None,
         "any objective": row.any_objective or None,
         "importance ratios": row.off_policy or None,
     }

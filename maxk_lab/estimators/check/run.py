@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators import catalogue
-from maxk_lab.estimators.baselines.weighted_means import token_advantages
 from maxk_lab.estimators.catalogue import BASELINES, choose_baseline, choose_estimator
 from maxk_lab.estimators.check.bandit import TinyBandit, some_coefficients
 from maxk_lab.estimators.check.brute_force import brute_force, has_definition
@@ -52,19 +51,19 @@ class CheckResult:
 
 
 def run_checks(estimator: str | None = None, baseline: str | None = None) -> list[CheckResult]:
-    """Every check, or those of one estimator, baseline or pair and of what all rows share."""
+    """Every check, or those of one estimator, baseline or pair."""
     wanted = None if baseline is None else choose_baseline(baseline).name
     if estimator is None:
         estimators = [one for row in catalogue.ESTIMATORS for one in (row.name, *row.examples)]
     else:
         estimators = [estimator]
-    results = [*check_tokens()]
+    results = []
     for one in (choose_estimator(spelling).name for spelling in estimators):
         for base in _baselines(one) if wanted is None else [wanted]:
             pair = Method.parse(one, base)
             alone = not pair.takes_baseline and base != "none"
             # `reinforce / subloo`, K = 1 against K >= 2, gives weights at no (n, K).
-            if not (pair.is_token_level or alone) and any(methods(one, base, range(1, 33))):
+            if not alone and any(methods(one, base, range(1, 33))):
                 results += check_pair(one, base)
     return results
 
@@ -169,22 +168,6 @@ def _bias(
             scale = method.expected_scale(n) if scaled else 1.0
             error = float((bandit.mean_estimate(n, method) - scale * truth).norm() / truth.norm())
             yield f"{len(bandit.logits)} arms, n={n}, K={method.k}", error
-
-
-def check_tokens() -> list[CheckResult]:
-    """The bias of the token-level baseline, for trajectories of one token."""
-    bandit, _ = BANDITS[0]
-    proxies, truth = bandit.trajectory_weight("logit_proxy", 1)[0], bandit.gradient(1)
-
-    def weights(arms: Tensor, rewards: Tensor) -> Tensor:
-        one = proxies[arms].unsqueeze(-1)
-        return token_advantages(rewards, one, torch.ones_like(one, dtype=torch.bool)).squeeze(-1)
-
-    errors = [
-        (f"n={n}", float((bandit.mean_estimate(n, weights) - truth).norm() / truth.norm()))
-        for n in (2, 3, 5)
-    ]
-    return [_worst("bias seen", "reinforce / otb_token", errors)]
 
 
 def _worst(name: str, row: str, errors: Iterable[tuple[str, float]]) -> CheckResult:

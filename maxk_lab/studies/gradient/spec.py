@@ -34,7 +34,6 @@ from maxk_lab.planning.grid import (
     Skipped,
     points_of,
     refused_k,
-    refused_tokens,
     refused_weight,
 )
 from maxk_lab.planning.identity import (
@@ -214,10 +213,7 @@ class GradientConditions(Conditions):
     def refusal(self, point: Point) -> Refusal | None:
         """Return the axis that is at fault and why the point cannot run, or None."""
         return (
-            refused_tokens(point)
-            or refused_k(point)
-            or self._refused_fit(point)
-            or refused_weight(point, self.environment)
+            refused_k(point) or self._refused_fit(point) or refused_weight(point, self.environment)
         )
 
     def _refused_fit(self, point: Point) -> Refusal | None:

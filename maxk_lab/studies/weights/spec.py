@@ -15,7 +15,6 @@ from maxk_lab.planning.grid import (
     Refusal,
     left_out_of,
     refused_k,
-    refused_tokens,
     units_of,
 )
 from maxk_lab.sweep_file.checks import check_entries
@@ -59,8 +58,6 @@ class WeightsConditions(Conditions):
                 f"the weights of {method.estimator.name} depend on the order of drawing, "
                 "and the rewards are shown in theirs"
             )
-        if (refused := refused_tokens(point)) is not None:
-            return refused
         if (reason := rewards_only_refusal(method)) is not None:
             return ("estimator" if method.needs_ratios else "baseline"), reason
         return refused_k(point)
@@ -73,8 +70,6 @@ left_out = partial(left_out_of, WeightsConditions)
 def rewards_only_refusal(method: Method) -> str | None:
     """Return why the weights of this method need more than rewards, or None."""
     estimator, baseline = method.estimator.name, method.baseline.name
-    if method.is_token_level:
-        return f"{baseline} gives one weight per token, which rewards alone do not determine"
     if method.needs_ratios:
         return (
             f"{estimator} needs the probability ratios of two policies, "

@@ -255,18 +255,6 @@ def test_estimators_without_a_k_have_no_schedule_of_it(training: str) -> None:
     ]
 
 
-def test_one_weight_per_token_is_for_training_only(write: Write) -> None:
-    grid = "grid: {estimator: maxk, baseline: [none, otb_token], n: 4, k: 1}"
-    both = [*LINES[:-1], f"  {grid}", f"gradient: {{instances: 2, pool: 16, {grid}}}"]
-    plan = plan_of(write("\n".join(both)))
-    assert {(cell.study, cell.baseline) for cell in plan.cells} == {
-        ("gradient", "none"), ("training", "none"), ("training", "otb_token"),
-    }  # fmt: skip
-    assert [(skipped.study, skipped.reason) for skipped in plan.skipped] == [
-        ("gradient", "otb_token gives one weight per token: training studies only")
-    ]
-
-
 @pytest.mark.parametrize(
     ("samples", "ks", "expected"),
     [
