@@ -63,6 +63,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("environment", "mcp"): _MAKE,
     ("environment", "mtsp"): _MAKE,
     ("environment", "mtvrp"): _MAKE,
+    ("estimator", "off_policy_first_order"): "use off_policy_maxk, which is exact",
     ("baseline", "otb_token"): "use otb_loo, one unbiased baseline per trajectory",
     **{("measure", f"variance_{part}"): _ANATOMY for part in _PARTS_OF_VARIANCE},
 }

@@ -213,7 +213,6 @@ def test_ratios_make_the_gradient_unbiased_and_nothing_less_does():
         ("off_policy_maxk", "none"): "unbiased",
         ("off_policy_maxk", "centred"): "unbiased",
         ("off_policy_maxk", "subloo"): "unbiased",
-        ("off_policy_first_order", "none"): "biased",
         ("maxk", "centred"): "biased",
     }
     environment = bandit()

@@ -27,8 +27,7 @@ class Group:
     """Samples with their rewards, numbers g and importance ratios, and the statistic of K of them.
 
     `alpha` are the weights of K sorted rewards, those of `reduced` of the K-1 left by `subloo`;
-    None stands for the maximum. A subset counts with the product of its ratios, or with that to
-    first order.
+    None stands for the maximum. A subset counts with the product of its ratios.
     """
 
     rewards: Numbers
@@ -37,7 +36,6 @@ class Group:
     k: int
     alpha: Numbers | None
     reduced_alpha: Numbers | None
-    first_order: bool
 
     @property
     def n(self) -> int:
@@ -59,8 +57,7 @@ class Group:
         statistics = {}
         for subset in combinations(range(self.n), k):
             ranked = zip(alpha, sorted(self.rewards[j] for j in subset), strict=True)
-            ratios = [self.ratios[j] for j in subset]
-            factor = sum(ratios, ONE - k) if self.first_order else math.prod(ratios, start=ONE)
+            factor = math.prod((self.ratios[j] for j in subset), start=ONE)
             statistics[subset] = factor * sum((a * x for a, x in ranked), ZERO)
         return statistics
 
@@ -142,7 +139,6 @@ def _weights(
         objective.k,
         None if plain else objective.exact_weights,
         None if plain or objective.k == 1 else objective.exact_reduced,
-        bool(method.estimator.row.biased),
     )
     assert row.level is not None
     levels = [row.level(Sample(group, i), **params) for i in range(group.n)]

@@ -1,4 +1,4 @@
-"""Max@K from samples of another policy, exactly, and to first order in the ratios minus one.
+"""Max@K from samples of another policy, exact at any distance of the policies.
 
 Each subset S of K samples counts with the product of its importance ratios r_j = pi(tau_j) /
 pi_old(tau_j). The sums over all subsets are elementary symmetric polynomials: see `ratio_sums`.
@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.baselines.leave_one_out import centred, none, subloo
-from maxk_lab.estimators.engine import checks, gaps, ratio_sums, rules, torch
+from maxk_lab.estimators.engine import checks, gaps, ratio_sums, torch
 from maxk_lab.estimators.rows import PKPO, estimator
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ _FEWER_DIGITS = -670.0
 # What the chances of a sum over n samples may take from that, for each and at most.
 _CHANCES, _MOST_CHANCES = 0.7, 350.0
 _WHERE = {"constraint": "1 <= K <= n, and the samples' importance ratios"}
-_ON_POLICY = {row.name: row for row in (none, centred, subloo)}
 
 
 @estimator(
@@ -88,57 +86,6 @@ def effective_sample_size(ratios: Tensor) -> Tensor:
     share = share / share.amax(-1, keepdim=True)
     size = share.sum(-1).square() / share.square().sum(-1)
     return size.to(gaps.result_dtype(ratios))
-
-
-@estimator(
-    "prod_j in S r_j -> 1 + sum_j in S (r_j - 1) in off_policy_maxk",
-    source="the first-order form in r - 1 of off-policy Max@K training",
-    biased="biased unless all ratios are 1: the products of r - 1 are left out",
-    **_WHERE,
-)
-def off_policy_first_order(rewards: Tensor, k: int, ratios: Tensor, baseline_name: str) -> Tensor:
-    """off_policy_maxk to first order in r - 1: cheaper, right only near the policy that drew the
-    samples.
-
-    The own ratio in front of a baseline stays exact, so that the baselines add no bias of their
-    own. None is blind to a constant added to the rewards unless all ratios are one. O(n log n).
-    Source: the first-order form of arXiv 2510.23393.
-    """
-    n = rewards.shape[-1]
-    ranked, by_rank = _sorted_with_ratios(rewards, ratios)
-    excess = by_rank - 1
-    change, _ = _first_order_change(ranked.values, excess, k)
-    if baseline_name != "none":
-        at = k if baseline_name == "centred" else k - 1
-        left_out = gaps.apply_rule(rules.left_out_value(n, at), ranked.values)
-        share, value = _first_order_change(ranked.values, excess, at)
-        # value = share + (n-K)/n * (value of the others), so that of its change, too.
-        others = n / (n - at) * (value - share)
-        change = change - (k / n) * (by_rank * others + excess * left_out)
-    on_policy = gaps.apply_rule(_ON_POLICY[baseline_name](n, k, None), rewards)
-    return on_policy + gaps.restore_order(change, ranked)
-
-
-def _first_order_change(x: Tensor, excess: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The change of score weights `[..., n]` and Max@K value `[..., 1]` by first-order ratios.
-
-    x and excess, r - 1, are by rank. With C(a,b)/C(n,K) for subsets whose best sample has rank l
-    and that hold one, two or three given samples, the best among them.
-    """
-    n = x.shape[-1]
-    rank = torch.arange(1, n + 1, dtype=torch.float64, device=x.device)
-    one = x * rules.rank_weights(n, k).to(x.device)
-    two = one * (k - 1) / (rank - 1).clamp(min=1)
-    three = two * (k - 2) / (rank - 2).clamp(min=1)
-    worse = excess.cumsum(-1) - excess
-    as_best = excess * one + worse * two
-    with_own = excess * (one + _sum_behind(two - three))
-    score = with_own + worse * two + _sum_behind(excess * two + worse * three)
-    return score, as_best.sum(-1, keepdim=True)
-
-
-def _sum_behind(values: Tensor) -> Tensor:
-    return values.flip(-1).cumsum(-1).flip(-1) - values
 
 
 def _sorted_with_ratios(rewards: Tensor, ratios: Tensor) -> tuple[Sorted, Tensor]:
