@@ -49,7 +49,15 @@ ROWS: Sequence[Row] = (
 TRAININGS = tuple(dict.fromkeys(row[0] for row in ROWS))
 SWEEPS = tuple(name for name in golden.SWEEPS if name not in {*TRAININGS, "tsp50_explained"})
 # Metrics of golden records that are no longer measured: pattern of their path, and the reason.
-REMOVED_METRICS: Mapping[str, str] = {}
+REMOVED_METRICS: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *("*variance_first", "*variance_cross"),
+            *("*variance_baseline", "*variance_interaction"),
+        ),
+        "the Hoeffding anatomy of the variance",
+    ),
+}
 # Metrics that changed after the golden records were measured, and the reason.
 CHANGED_METRICS: Mapping[str, str] = {
     "deviations.beside.*": "the factor is fitted on tested instances only",
