@@ -66,6 +66,10 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("estimator", "off_policy_first_order"): "use off_policy_maxk, which is exact",
     ("baseline", "otb_token"): "use otb_loo, one unbiased baseline per trajectory",
     **{("measure", f"variance_{part}"): _ANATOMY for part in _PARTS_OF_VARIANCE},
+    ("measure", "kl"): "use effective_sample_size",
+    ("measure", "ratio_std"): "use effective_sample_size",
+    ("measure", "weight_concentration"): "use dead_gradient_rate",
+    ("measure", "weight_std"): "use weight_min or weight_sum",
 }
 
 

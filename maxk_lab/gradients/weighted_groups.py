@@ -1,6 +1,6 @@
 """The measures and values of groups, and the record, that enumerated and sampled cells share.
 
-Measures of single groups say, for one, how few samples carry the weight.
+Measures of single groups say, for one, how many groups have no weight.
 """
 
 from __future__ import annotations
@@ -37,13 +37,6 @@ class WeightedGroups:
 def dead(groups: WeightedGroups) -> Tensor:
     """Whether all weights of a group are zero, so that it teaches nothing."""
     return (groups.weights == 0).all(-1)
-
-
-def concentration(groups: WeightedGroups) -> Tensor:
-    """Σw²/(Σ|w|)², between 1/n (all |w| equal) and 1 (a single sample): NaN for dead groups."""
-    size = groups.weights.abs()
-    share = size / size.amax(-1, keepdim=True)  # squares neither overflow nor vanish
-    return share.square().sum(-1) / share.sum(-1).square()
 
 
 def value_estimates(objective: Objective, rewards: Tensor, ratios: Tensor | None) -> Tensor:

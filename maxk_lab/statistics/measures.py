@@ -193,18 +193,12 @@ _ROWS = [
         better="lower",
         rate=True,
     ),
-    _weights(
-        *("weight_concentration", "E[Σw² / (Σ|w|)²] over groups that are not dead"),
-        *("concentration", "1", "gradients.weighted_groups:concentration"),
-    ),
     _ratios(
         *("effective_sample_size", "E[(Σr)² / Σr²] / n, r the importance ratios"),
         *("ESS / n", "1"),
         better="higher",
         on_policy=1.0,
     ),
-    _ratios("kl", "KL(behaviour ‖ π) = −E log r", "KL", "nat"),
-    _ratios("ratio_std", "the standard deviation of r", "std of ratios"),
     _of_weights(
         *("zero_share", "the share of the weights that are zero", "zero share", "1"),
         implementation="studies.weights.measures:zero_share",
@@ -217,11 +211,6 @@ _ROWS = [
         *("weight_min", "the smallest weight", "min", "reward"),
         implementation="studies.weights.measures:weight_min",
         pooled="least",
-    ),
-    _of_weights(
-        *("weight_std", "the standard deviation of all weights", "std", "reward"),
-        implementation="studies.weights.measures:weight_std",
-        claims=(),
     ),
     _optimum(
         *("optimum", "the parameter at which the objective is largest"),

@@ -117,8 +117,8 @@ def test_sampled_measures_estimate_the_enumerated_ones():
     for name, metrics in exact.items():
         own = found[name]
         assert (own["against"], "bias" in own) == ("exact", False)
-        names = ("variance", "value_variance", "dead_gradient_rate", "weight_concentration")
-        for measure in (*names, "effective_sample_size", "kl", "ratio_std"):
+        names = ("variance", "value_variance", "dead_gradient_rate", "effective_sample_size")
+        for measure in names:
             assert own[measure] == pytest.approx(metrics[measure], rel=0.04, abs=1e-3)
         assert own["mean_square"] == pytest.approx(metrics["mean_square"], rel=0.15)
         assert own["scale"] == pytest.approx(metrics["scale"], abs=0.1)
@@ -166,8 +166,8 @@ def test_without_the_exact_gradient_the_reference_has_ratios():
     assert reference["against"] == biased["against"] == "reference:off_policy_maxk with centred"
     assert not biased["is_reference"]
     (listed,) = measured(exact, cell("maxk", "centred", 4, 2)).values()
-    assert biased["kl"] == pytest.approx(listed["kl"], rel=0.05)
-    assert np.isfinite(biased["effective_sample_size"])
+    expected = listed["effective_sample_size"]
+    assert biased["effective_sample_size"] == pytest.approx(expected, rel=0.02)
     with pytest.raises(ValueError, match="median@3 under a behaviour policy needs the exact grad"):
         measured(pool, sampled("median", "centred", 4, 3))
 
@@ -301,21 +301,6 @@ def test_an_objective_without_the_exact_gradient_is_judged_against_its_own_centr
     assert own["scale"] == 1.0
     value = np.mean([part.value.item() for part in exact.parts])
     assert own["value"] == pytest.approx(value, abs=0.05)
-
-
-def test_instances_whose_groups_are_all_dead_have_no_concentration():
-    rewards = torch.tensor([[0.0, 0.0, 1.0], [2.0, 2.0, 2.0]]).double()
-    subloo = sampled("maxk", "subloo", 4, 2)
-    (metrics,) = measured(pool_of(bandit(), count=2, instances=rewards), subloo).values()
-    measures = metrics["measures"]
-    assert 0 < measures["dead_gradient_rate"][0] < measures["dead_gradient_rate"][1] == 1.0
-    assert measures["weight_concentration"][1] is None
-    found = interval(Units.from_metrics(metrics), "weight_concentration")
-    assert found.value == metrics["weight_concentration"] == measures["weight_concentration"][0]
-    pool = pool_of(bandit(), count=1, instances=rewards[1:])
-    (nothing,) = measured(pool, subloo).values()
-    assert nothing["weight_concentration"] is None
-    assert "undefined on every" in nothing["undefined"]["weight_concentration"]
 
 
 def test_the_value_variance_is_that_between_groups():

@@ -12,7 +12,7 @@ from maxk_lab.statistics.intervals import LEAST_INSTANCES, LEAST_SHARE, interval
 from maxk_lab.statistics.measures import LIKE_THESE, THESE, measures_of
 from maxk_lab.statistics.units import FIELDS, Units
 
-MANY = LEAST_INSTANCES
+MANY, MEASURE = LEAST_INSTANCES, "value_variance"
 
 
 def units(m2, mean_square=None, inner=None, truth=None, stratum=None, blocks=0):
@@ -182,12 +182,12 @@ def test_pooled_units_are_enumerated_only_if_all_parts_are():
 def test_enumerated_units_have_no_error_among_sampled_ones(drawn):
     part = replace(
         enumerated([1.0, 2.0], truth=[1.0, 4.0]),
-        measures={"kl": np.array([0.1, 0.2])},
+        measures={MEASURE: np.array([0.1, 0.2])},
     )
     sampled = replace(
         drawn(0, (1.0, 2.0, 3.0)),
-        measures={"kl": np.array([0.3, 0.4, 0.5])},
-        errors={"kl": np.array([0.01, 0.02, 0.03])},
+        measures={MEASURE: np.array([0.3, 0.4, 0.5])},
+        errors={MEASURE: np.array([0.01, 0.02, 0.03])},
         groups=96,
     )
     mixed = Units.pool([part, sampled])
@@ -196,7 +196,7 @@ def test_enumerated_units_have_no_error_among_sampled_ones(drawn):
     assert mixed.stratum.tolist() == [0, 0, 1, 1, 1]
     assert not mixed.within[:, :2].any()
     assert (mixed.within[:, 2:] == sampled.within).all()
-    assert mixed.errors["kl"].tolist() == [0.0, 0.0, 0.01, 0.02, 0.03]
+    assert mixed.errors[MEASURE].tolist() == [0.0, 0.0, 0.01, 0.02, 0.03]
     exactly = (part.inner - part.truth, part.squared_bias, part.off_direction)
     for found, own, mean in zip(parts(mixed), parts(sampled), exactly, strict=True):
         assert found.mean.tolist() == [*mean, *own.mean]
@@ -209,16 +209,16 @@ def test_enumerated_units_have_no_error_among_sampled_ones(drawn):
 def test_a_record_gives_back_the_units(drawn):
     units = replace(
         drawn(0, (1.0, 2.0, 3.0)),
-        measures={"kl": np.array([0.1, np.nan, 0.3])},
-        errors={"kl": np.array([0.01, np.nan, 0.03])},
+        measures={MEASURE: np.array([0.1, np.nan, 0.3])},
+        errors={MEASURE: np.array([0.01, np.nan, 0.03])},
     )
     again = Units.from_metrics({**units.as_record(), "replicates": 32})
     assert again.groups == 96
     for name in FIELDS:
         assert getattr(again, name).tolist() == getattr(units, name).tolist()
     assert again.within == pytest.approx(units.within, rel=1e-5)
-    np.testing.assert_allclose(again.measures["kl"], units.measures["kl"])
-    np.testing.assert_allclose(again.errors["kl"], units.errors["kl"], rtol=1e-5)
+    np.testing.assert_allclose(again.measures[MEASURE], units.measures[MEASURE])
+    np.testing.assert_allclose(again.errors[MEASURE], units.errors[MEASURE], rtol=1e-5)
     for found, own in zip(parts(again), parts(units), strict=True):
         assert found.freedom == own.freedom
         for column in ("mean", "variance", "third", "carrying"):
@@ -229,32 +229,32 @@ def test_a_record_gives_back_the_units(drawn):
 def test_a_measure_of_units_has_the_interval_of_its_mean_over_units_that_have_it():
     rng = np.random.default_rng(0)
     values = rng.gamma(4.0, 0.25, 16)
-    full = interval(with_measure(values), "kl")
+    full = interval(with_measure(values), MEASURE)
     assert full.value == pytest.approx(values.mean())
     assert full.low < full.value < full.high
     assert full.question == LIKE_THESE
     same = interval(replace(units(values, np.zeros(16)), measures={}), "variance")
     assert (full.low, full.high) == pytest.approx((same.low, same.high), rel=1e-6)
-    assert interval(with_measure([*values, np.nan]), "kl") == full
-    one_stratum_without = interval(with_measure([1.0, 2.0, np.nan, np.nan], [0, 0, 1, 1]), "kl")
+    assert interval(with_measure([*values, np.nan]), MEASURE) == full
+    one_stratum_without = interval(with_measure([1.0, 2.0, np.nan, np.nan], [0, 0, 1, 1]), MEASURE)
     assert np.isnan(one_stratum_without.value)
     assert "undefined on every resampling unit" in one_stratum_without.reason
 
 
 def test_a_measure_of_few_units_has_the_error_of_each():
     values, errors = np.array([1.0, 2.0, 6.0]), np.array([0.1, 0.2, 0.2])
-    found = interval(with_measure(values, errors=errors), "kl")
+    found = interval(with_measure(values, errors=errors), MEASURE)
     assert (found.value, found.fallen_back) == (3.0, True)
     # Student's t at the freedom of Welch and Satterthwaite, of 7 for each.
     variances = errors**2 / 9
     freedom = 7 * variances.sum() ** 2 / (variances**2).sum()
     reach = stats.t.isf(0.025, freedom) * np.sqrt(variances.sum())
     assert (found.low, found.high) == pytest.approx((3 - reach, 3 + reach))
-    without = interval(with_measure(values), "kl")
+    without = interval(with_measure(values), MEASURE)
     assert (without.value, without.known) == (3.0, False)
     assert without.reason == f"3 instances are too few to speak of others; {NO_ERROR}"
     blocks = np.zeros((4, 3, 4))
-    fewer = interval(replace(with_measure(values, errors=errors), within=blocks), "kl")
+    fewer = interval(replace(with_measure(values, errors=errors), within=blocks), MEASURE)
     assert fewer.width > found.width
 
 

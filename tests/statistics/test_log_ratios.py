@@ -19,7 +19,7 @@ from maxk_lab.statistics.log_ratios import (
 from maxk_lab.statistics.measures import LIKE_THESE, THESE
 from maxk_lab.statistics.units import Units
 
-FEW = (1.0, 2.0, 3.0)
+FEW, MEASURE = (1.0, 2.0, 3.0), "value_variance"
 
 
 def noisier(units, factor):
@@ -104,10 +104,25 @@ def test_where_there_are_no_pairs_the_ratio_is_undefined_and_says_why(drawn):
         (drawn(0), drawn(0, FEW), "variance", "the two rest on different instances"),
         (drawn(0, FEW), enumerated([1.0] * 3), "variance", "one was enumerated and one sampled"),
         (drawn(0, FEW, blocks=2), drawn(1, FEW, blocks=2), "variance", "too few groups an"),
-        (with_measure(-values), with_measure(values), "kl", "kl of one side is not positive"),
-        (with_measure(values), drawn(0), "kl", "not measured"),
-        (with_measure(3 * values[:3]), with_measure(values[:3]), "kl", "3 instances are too few"),
-        (with_measure([np.nan] * 3), with_measure(values[:3]), "kl", "undefined on every instance"),
+        (
+            with_measure(-values),
+            with_measure(values),
+            MEASURE,
+            "of one side is not positive",
+        ),
+        (with_measure(values), drawn(0), MEASURE, "not measured"),
+        (
+            with_measure(3 * values[:3]),
+            with_measure(values[:3]),
+            MEASURE,
+            "3 instances are too few",
+        ),
+        (
+            with_measure([np.nan] * 3),
+            with_measure(values[:3]),
+            MEASURE,
+            "undefined on every instance",
+        ),
     ):
         found = log_ratio(a, b, measure=measure)
         assert (found.known, reason in found.reason) == (False, True), found
@@ -143,7 +158,7 @@ def test_the_ratio_of_numbers_of_each_instance_is_paired_and_not_lost_to_roundin
     values = np.random.default_rng(0).gamma(4.0, 0.25, 16)
     biases = [enumerated([3 * size, size]) for size in (1e-20, 1e-18)]
     for a, b, measure, factor in (
-        (with_measure(3 * values), with_measure(values), "kl", 3),
+        (with_measure(3 * values), with_measure(values), MEASURE, 3),
         (*biases, "squared_bias", 0.01),
     ):
         found = log_ratio(a, b, measure=measure)

@@ -21,7 +21,7 @@ from maxk_lab.gradients.enumerated.moments import MomentSums, Outcomes, Weigh
 from maxk_lab.gradients.enumerated.oracle import joint_optimum
 from maxk_lab.gradients.fitting import check_on_policy, oracle_coefficients, same_batch
 from maxk_lab.gradients.sampled.groups import Groups
-from maxk_lab.gradients.scores.pool import ScorePool, listed_divergence
+from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.gradients.weighted_groups import (
     WeightedGroups,
     cell_record,
@@ -116,8 +116,6 @@ class Enumeration:
         if self._pool.off_policy:
             sizes = [self._relative_sample_size(i, n) for i in instances]
             measures["effective_sample_size"] = np.array(sizes)
-            for name, values in listed_divergence(self._pool).items():
-                measures[name] = values.numpy()
         return measures
 
     def _value_variance_of(self, i: int, wanted: Objective, n: int, by_ratios: bool) -> float:

@@ -19,13 +19,7 @@ from maxk_lab.gradients.enumerated.measures import Enumeration
 from maxk_lab.gradients.enumerated.oracle import plain_baseline
 from maxk_lab.gradients.sampled.blocks import Blocks, mean_of_blocks, trusted_by
 from maxk_lab.gradients.sampled.groups import Groups, groups_of
-from maxk_lab.gradients.scores.pool import (
-    Listing,
-    ScorePool,
-    divergence,
-    listed_divergence,
-    proxy_correlations,
-)
+from maxk_lab.gradients.scores.pool import Listing, ScorePool, proxy_correlations
 from maxk_lab.gradients.weighted_groups import WeightedGroups, cell_record, value_estimates
 from maxk_lab.statistics.deviations import plain as plain_numbers
 from maxk_lab.statistics.units import FIELDS, Array, Units
@@ -106,8 +100,6 @@ class CutPool:
     def _measures(self, weights: Tensor, values: Tensor, wanted: Objective) -> dict[str, Tensor]:
         """One number per block of every measure beside the moments, [I, B]; NaN where undefined.
 
-        `ratio_std` without a listing is [I, 1]: one number of the whole pool, of unknown error.
-
         `values` [I, S, B, Rep] are the objective's unbiased estimates from every group.
         """
         groups, pool = self.groups, self._pool
@@ -122,18 +114,10 @@ class CutPool:
         of_groups = WeightedGroups(weights, groups.rewards).measures()
         # NaN where no group of the block has a number.
         measures |= {name: of.double().nanmean((1, 3)) for name, of in of_groups.items()}
-        if not pool.off_policy:
-            return measures
-        sizes = effective_sample_size(groups.ratios) / groups.n
-        measures["effective_sample_size"] = sizes.mean((1, 3))
-        if pool.listed:
-            return measures | {
-                name: self._by_block(column) for name, column in listed_divergence(pool).items()
-            }
-        ratios = groups.ratios[:, 0].flatten(2)
-        chance = torch.full_like(ratios, 1 / ratios.shape[2])
-        deviation = ratios.flatten(1).std(1, keepdim=True)
-        return measures | {"kl": divergence(chance, ratios), "ratio_std": deviation}
+        if pool.off_policy:
+            sizes = effective_sample_size(groups.ratios) / groups.n
+            measures["effective_sample_size"] = sizes.mean((1, 3))
+        return measures
 
     def _by_block(self, values: Tensor) -> Tensor:
         """A number per instance [I] for each of its blocks [I, B]."""

@@ -163,19 +163,3 @@ def correlation(x: Tensor, y: Tensor, chance: Tensor) -> float | None:
     if not bool((spreads > ROUNDING * pair.abs().amax(1)).all()):
         return None
     return float(covariance[0, 1] / spreads.prod())
-
-
-def divergence(behaviour: Tensor, ratios: Tensor) -> Tensor:
-    """Return KL(behaviour ‖ π) = −E log r, [...], of behaviour and ratios over it [..., A]."""
-    return -(behaviour * ratios.masked_fill(behaviour == 0, 1.0).log()).sum(-1)
-
-
-def listed_divergence(pool: ScorePool) -> dict[str, Tensor]:
-    """How far the behaviour policy is from π where all trajectories are listed, [I] each.
-
-    kl is `divergence`, ratio_std is √E(r − 1)²: over all trajectories the mean of the ratios is 1.
-    """
-    listed = [part.listed for part in pool.parts if part.listed is not None]
-    spread = [(one.behaviour * (one.ratios - 1).square()).sum().sqrt() for one in listed]
-    kl = [divergence(one.behaviour, one.ratios) for one in listed]
-    return {"kl": torch.stack(kl), "ratio_std": torch.stack(spread)}

@@ -29,7 +29,6 @@ class Line(BaseModel):
     zero_share: float = Field(title="zero share")
     weight_sum: float = Field(title="sum")
     weight_min: float = Field(title="min")
-    weight_std: float = Field(title="std")
 
 
 class Facts(BaseModel):
@@ -75,7 +74,7 @@ def _zeros(name: str, rows: Sequence[WeightsRow]) -> Zeros | None:
 
 
 def _line(row: WeightsRow) -> Line:
-    names = ("zero_share", "weight_sum", "weight_min", "weight_std")
+    names = ("zero_share", "weight_sum", "weight_min")
     values = {name: row.pooled(name) for name in names}
     rounded = {name: 0.0 if abs(value) <= _ZERO else value for name, value in values.items()}
     return Line(method=row.key.pair, **rounded)

@@ -18,8 +18,3 @@ def weight_sum(weights: Tensor) -> float:
 def weight_min(weights: Tensor) -> float:
     """The least weight of all groups."""
     return float(weights.min())
-
-
-def weight_std(weights: Tensor) -> float:
-    """The standard deviation of all weights."""
-    return float(weights.std(correction=0))
