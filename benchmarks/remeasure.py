@@ -71,8 +71,8 @@ CHANGED_METRICS: Mapping[str, str] = {
 LEAST_TESTED = 0.3
 # Values below `SMALL` are compared by their absolute difference.
 ENUMERATED, SAMPLED, TRAINED, SMALL = 1e-9, 1e-6, 1e-5, 1e-3
-# Nearly singular equations amplify rounding errors; rows with same_batch are about to go.
-FITTED: Mapping[str, float] = {"ladder[cross_fit]": 1e-5, "ladder[same_batch]": math.inf}
+# Nearly singular equations amplify rounding errors.
+FITTED: Mapping[str, float] = {"ladder[cross_fit]": 1e-5}
 # A weight of such a row is 0 or a rounding error, which decides what these metrics count.
 COUNTS = ("dead_gradient_rate", "weight_concentration")
 # Squares of gradients, quotients of such squares, and metrics that records round to 6 digits.

@@ -55,7 +55,7 @@ VERBS: Mapping[str, str] = {
     "list profiles": _PROFILE,
     "list runs": _RUNS,
 }
-# A row of a catalogue, by the kind of the catalogue and the name without its parameters.
+# A row of a catalogue, by the kind of the catalogue and the name with or without its parameter.
 ROWS: Mapping[tuple[str, str], str] = {
     ("backend", "slurm"): _SBATCH,
     ("environment", "cvrptw"): _MAKE,
@@ -64,6 +64,8 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("environment", "mtsp"): _MAKE,
     ("environment", "mtvrp"): _MAKE,
     ("estimator", "off_policy_first_order"): "use off_policy_maxk, which is exact",
+    ("baseline", "affine[same_batch]"): "use affine[cross_fit], which is unbiased",
+    ("baseline", "ladder[same_batch]"): "use ladder[cross_fit], which is unbiased",
     ("baseline", "otb_token"): "use otb_loo, one unbiased baseline per trajectory",
     **{("measure", f"variance_{part}"): _ANATOMY for part in _PARTS_OF_VARIANCE},
     ("measure", "kl"): "use effective_sample_size",
@@ -105,5 +107,5 @@ def removed_verb(verb: str) -> str | None:
 
 def removed_row(kind: str, name: str) -> str | None:
     """Return what to use instead of a removed row of a catalogue; None for any other name."""
-    advice = ROWS.get((kind, name.partition("[")[0]))
+    advice = ROWS.get((kind, name)) or ROWS.get((kind, name.partition("[")[0]))
     return None if advice is None else f"{kind} {name} was removed: {advice}"

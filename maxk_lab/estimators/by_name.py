@@ -192,8 +192,11 @@ def usable_weights(
             **{name: part(name, values) for name, values in numbers.items()},
         )
 
-    least, start = 2 if weight_normalization == "zscore" else 1, groups(torch.zeros_like(rewards))
-    weights, unusable = weighted_by_size(groups(usable), method.refusal, start, weigh, least=least)
+    least, weights = 2 if weight_normalization == "zscore" else 1, groups(torch.zeros_like(rewards))
+    unusable = torch.ones(len(weights), dtype=torch.bool, device=weights.device)
+    for rows, columns in groups_by_size(groups(usable), method.refusal, least=least):
+        unusable[rows] = False
+        weights[rows.unsqueeze(1), columns] = weigh(rows, columns).to(weights)
     return weights.view(rewards.shape), unusable.view(rewards.shape[:-1])
 
 
@@ -210,22 +213,3 @@ def groups_by_size(
             continue
         rows = (sizes == size).nonzero().squeeze(1)
         yield rows, (~usable[rows]).long().argsort(dim=1, stable=True)[:, :size]
-
-
-def weighted_by_size(
-    usable: Tensor,
-    refusal: Callable[[int], str | None],
-    weights: Tensor,
-    weigh: Callable[[Tensor, Tensor], Tensor],
-    *,
-    least: int = 1,
-) -> tuple[Tensor, Tensor]:
-    """Put into `weights` what `weigh(rows, columns)` gives to groups of equal size.
-
-    Returns them, and which groups were refused, `[P]`.
-    """
-    unusable = torch.ones(len(usable), dtype=torch.bool, device=usable.device)
-    for rows, columns in groups_by_size(usable, refusal, least=least):
-        unusable[rows] = False
-        weights[rows.unsqueeze(1), columns] = weigh(rows, columns).to(weights)
-    return weights, unusable

@@ -22,6 +22,7 @@ from maxk_lab.estimators.engine import torch
 from maxk_lab.estimators.methods import off_policy, on_policy
 from maxk_lab.estimators.rows import BaselineRow, EstimatorRow, MethodRow, rows_of, spell
 from maxk_lab.installed import NoModuleError, is_function_path, open_project_folders, place_of
+from maxk_lab.removed import removed_row
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -98,6 +99,8 @@ def _chosen(catalogue: Catalogue[Any], spelling: str) -> Choice[Any]:
             raise LabError(f"{catalogue.kind} {row.name} takes no parameter, got {shown(spelling)}")
         return Choice(row, row.name)
     written = row.parameter.default if match["value"] is None else match["value"].strip()
+    if (advice := removed_row(catalogue.kind, f"{name}[{written}]")) is not None:
+        raise LabError(advice)
     value = row.parameter.parse(written)
     if value == 0 and isinstance(value, float):
         value = 0.0  # not -0.0, which would be a second spelling

@@ -8,9 +8,7 @@ if TYPE_CHECKING:
     from maxk_lab.gradients.enumerated.exact import exact_gradient_weights as exact_gradient_weights
     from maxk_lab.gradients.enumerated.exact import exact_value as exact_value
     from maxk_lab.gradients.enumerated.oracle import joint_optimum as joint_optimum
-    from maxk_lab.gradients.fitting import cross_fit as cross_fit
     from maxk_lab.gradients.fitting import oracle_coefficients as oracle_coefficients
-    from maxk_lab.gradients.fitting import same_batch as same_batch
     from maxk_lab.gradients.sampled.measures import measure_cells as measure_cells
     from maxk_lab.gradients.scores.draw import draw_pool as draw_pool
     from maxk_lab.gradients.scores.draw import perturbed as perturbed
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from maxk_lab.gradients.scores.pool import ScorePool as ScorePool
     from maxk_lab.gradients.scores.pool import proxy_correlations as proxy_correlations
     from maxk_lab.gradients.scores.products import score_gram as score_gram
-    from maxk_lab.gradients.scores.trajectories import trajectory_grams as trajectory_grams
     from maxk_lab.gradients.scores.trajectories import (
         trajectory_squared_norms as trajectory_squared_norms,
     )

@@ -1,9 +1,9 @@
-"""Baselines whose coefficients are fitted: on other instances, on the own group, or exactly.
+"""Baselines whose coefficients are fitted: on other instances, or exactly.
 
 A baseline's weights are w0 + D α with directions D, so ‖ĝ‖² of a group is a quadratic form in α and
 its mean over groups has a least value: the estimate's variance, as no α moves its mean. Where α
 comes from *other* instances (cross_fit) or from the policy itself (oracle) it does not depend on
-the group, and the estimate stays unbiased; fitted on the own group (same_batch) it is biased.
+the group, and the estimate stays unbiased.
 """
 
 from __future__ import annotations
@@ -12,22 +12,8 @@ import torch
 from torch import Tensor
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.baselines.least_squares import Equations, family_terms, normal_equations
+from maxk_lab.estimators.baselines.least_squares import Equations, family_terms
 from maxk_lab.gradients.enumerated.moments import Outcomes
-
-
-def cross_fit(rewards: Tensor, gram: Tensor, k: int, baseline: str) -> Tensor:
-    """Return the coefficients for each of I instances from the groups of all others, [I, D].
-
-    rewards are [I, ..., n], gram [I, ..., n, n]. `baseline` is affine or ladder. Raises
-    `ValueError` for fewer than two instances and where the baseline does not take (n, k).
-    """
-    return fit_on_others(normal_equations(*family_terms(rewards, k, baseline), gram))
-
-
-def same_batch(rewards: Tensor, gram: Tensor, k: int, baseline: str) -> Tensor:
-    """Return the coefficients [..., D] of each group itself: rewards [..., n], gram [..., n, n]."""
-    return normal_equations(*family_terms(rewards, k, baseline), gram).solution()
 
 
 def oracle_coefficients(outcomes: Outcomes, n: int, k: int, baseline: str) -> Tensor:

@@ -255,7 +255,7 @@ def check(settings: Settings, weighting: Weighting) -> None:
     refused = (
         weighting.refusal(weighting.n)
         or schedule_refusal(weighting, settings.k_schedule, settings.steps)
-        or fit_refusal(weighting, settings.batch)
+        or fit_refusal(weighting)
     )
     n = max(weighting.n, 1)
     problems = (
@@ -286,16 +286,11 @@ def schedule_refusal(
     return None
 
 
-def fit_refusal(weighting: Weighting, batch: int | None) -> str | None:
-    """Return why the coefficients of a baseline cannot be fitted in a step, or None."""
-    baseline, fit, n = weighting.baseline, weighting.method.fit, weighting.n
-    if fit == "oracle":
-        wanted = "gradient studies with complete: true only"
-        return f"{baseline} is fitted by complete enumeration: {wanted}"
-    if fit == "cross_fit" and batch is not None and batch < 2 * n:
-        wanted = f"batch / n must be at least 2, got {batch // n}"
-        return f"{baseline} is fitted on other instances: {wanted}"
-    return None
+def fit_refusal(weighting: Weighting) -> str | None:
+    """Return why no step can fit the coefficients of a baseline, or None."""
+    if weighting.method.fit is None:
+        return None
+    return f"{weighting.baseline} is fitted to gradients: gradient studies only"
 
 
 def batch_problems(batch: int, sizes: Sequence[int]) -> Iterator[Problem]:

@@ -12,9 +12,8 @@ from maxk_lab.environments.environment import Environment, supports
 from maxk_lab.environments.rollouts import TokenStatistics
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size
-from maxk_lab.estimators.baselines.least_squares import Equations, family_terms, normal_equations
-from maxk_lab.estimators.by_name import groups_by_size, usable_weights
-from maxk_lab.gradients.scores.trajectories import trajectory_grams, trajectory_squared_norms
+from maxk_lab.estimators.by_name import usable_weights
+from maxk_lab.gradients.scores.trajectories import trajectory_squared_norms
 from maxk_lab.training.batch import Batch, batch_metrics, draw
 from maxk_lab.training.loss import (
     kl_tokens,
@@ -110,17 +109,12 @@ class Step:
         usable = ~rewards.isnan()
         if settings.truncated == "mask_all":
             usable &= ~batch.truncated
-        coefficients = None
-        if method.fit is not None:
-            grams = trajectory_grams(self.drawn_from, policy, *batch.drawn).cpu()
-            coefficients = fitted_coefficients(rewards, usable, self.weighting, grams)
         weights, unusable = usable_weights(
             method,
             rewards,
             usable,
             trajectory_weights=self._trajectory_weights(policy, batch),
             ratios=ratios,
-            coefficients=coefficients,
             weight_normalization=settings.weight_normalization,
             min_gap_scale=settings.min_gap_scale,
         )
@@ -179,30 +173,6 @@ class Step:
                 raise FloatingPointError(f"the training {name} is {value.item()}")
         optimizer.step()
         return norm.item()
-
-
-def fitted_coefficients(
-    rewards: Tensor, usable: Tensor, weighting: Weighting, grams: Tensor
-) -> Tensor:
-    """Return the coefficients of every group's baseline, by least squares: [P, D] float64.
-
-    They follow from the usable samples of rewards [P, n] and the Gram products [P, n, n] of their
-    scores. `cross_fit` takes them from all *other* groups of the batch, which leaves the estimate
-    unbiased, `same_batch` from the group itself, which biases it. Groups that the pair cannot
-    weight count for nothing; where nothing is left the coefficients are 0.
-    """
-    method = weighting.method
-    family, k = method.baseline.row.name, method.k
-    count = method.baseline.row.coefficients(rewards.shape[1], k)
-    a = torch.zeros(len(rewards), count, count, dtype=torch.float64)
-    c = torch.zeros(len(rewards), count, dtype=torch.float64)
-    for rows, columns in groups_by_size(usable, method.refusal):
-        of = rows.unsqueeze(1)
-        start, directions = family_terms(rewards[of, columns], k, family)
-        products = grams[of.unsqueeze(2), columns.unsqueeze(2), columns.unsqueeze(1)]
-        a[rows], c[rows] = normal_equations(start, directions, products)
-    equations = Equations(a, c)
-    return (equations.of_others() if method.fit == "cross_fit" else equations).solution()
 
 
 def normalized(weights: Tensor, counted: Tensor, n: int) -> Tensor:

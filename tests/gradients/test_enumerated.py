@@ -104,8 +104,6 @@ VERDICTS = {
     ("maxk", "constant[oracle]", 4, 2): "unbiased",
     ("maxk", "joint_optimum", 4, 2): "unbiased",
     ("maxk", "joint_optimum", 4, 4): "unbiased",
-    ("maxk", "affine[same_batch]", 4, 2): "biased",
-    ("maxk", "ladder[same_batch]", 4, 3): "biased",
     ("reinforce", "mean", 4, 1): "scale bias",
     ("reinforce", "otb", 4, 1): "biased",
 }

@@ -240,7 +240,7 @@ MANY_FORMS = [
     sampled("maxk", "centred", 4, 2),
     sampled("maxk", "none", 8, 3),
     sampled("maxk", "optimal[grad_norm]", 4, 2),
-    sampled("maxk", "affine[same_batch]", 4, 3),
+    sampled("maxk", "affine[cross_fit]", 4, 3),
     sampled("maxk", "ladder[cross_fit]", 8, 3, partitions=2),
 ]
 

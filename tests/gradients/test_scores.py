@@ -9,12 +9,8 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.gradients.scores import per_trajectory
 from maxk_lab.gradients.scores.by_layer import LayerScores, NotByLayerError
 from maxk_lab.gradients.scores.per_trajectory import BatchedScores, trajectory_scores
-from maxk_lab.gradients.scores.products import grams_of_scores, norms_of_scores, score_gram
-from maxk_lab.gradients.scores.trajectories import (
-    instance_scores,
-    trajectory_grams,
-    trajectory_squared_norms,
-)
+from maxk_lab.gradients.scores.products import norms_of_scores, score_gram
+from maxk_lab.gradients.scores.trajectories import instance_scores, trajectory_squared_norms
 
 POLICY = {"embed_dim": 16, "num_heads": 2, "num_encoder_layers": 2, "feedforward_hidden": 24}
 N = 7
@@ -100,18 +96,15 @@ def test_float32_scores_of_every_environment_are_as_near_to_float64_as_a_batched
 
 
 @every_row
-def test_the_products_of_several_instances_at_once_are_those_of_each(row):
+def test_the_norms_of_several_instances_at_once_are_those_of_each(row):
     environment = make(row)
     policy, instances, actions = drawn(environment, n=4, count=3)
     with torch.no_grad():
-        grams = trajectory_grams(environment, policy, instances, actions)
         norms = trajectory_squared_norms(environment, policy, instances, actions)
-    assert grams.dtype == norms.dtype == torch.float64
+    assert norms.dtype == torch.float64
     for b in range(3):
         scores = batched(environment, policy, instances[b : b + 1], actions[b : b + 1])
-        lengths = scores.norm(dim=1)
-        assert relative(grams[b], scores @ scores.T, lengths) < 1e-10
-        torch.testing.assert_close(norms[b], lengths.square(), rtol=1e-10, atol=0)
+        torch.testing.assert_close(norms[b], scores.square().sum(1), rtol=1e-10, atol=0)
 
 
 def test_products_have_fewer_columns_where_trajectories_share_an_encoding():
@@ -286,10 +279,10 @@ def test_a_policy_of_any_make_is_scored_by_its_layers_where_these_tell_its_score
     length = environment.prompt_length + environment.max_length
     actions = environment.rollout(policy, instances, length, seed=2).actions
     check_products(environment, policy, instances[:1], actions[:1], way)
-    grams = trajectory_grams(environment, policy, instances, actions)
+    norms = trajectory_squared_norms(environment, policy, instances, actions)
     for b in range(2):
         scores = batched(environment, policy, instances[b : b + 1], actions[b : b + 1])
-        torch.testing.assert_close(grams[b], scores @ scores.T, rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(norms[b], scores.square().sum(1), rtol=1e-9, atol=1e-11)
 
 
 def test_what_a_policy_unfreezes_after_the_decision_is_not_forgotten():
@@ -399,19 +392,6 @@ def test_only_one_block_of_scores_is_held(tsp, monkeypatch):
     assert max(p.numel() for p in parameters) > 300
     assert sum(widths) == sum(p.numel() for p in parameters)
     assert max(widths) == 300
-
-
-def test_grams_of_groups_do_not_depend_on_how_many_are_held():
-    environment = make("toy_llm")
-    policy, instances, actions = drawn(environment, n=5, count=3)
-    inputs = environment.trajectory_inputs(instances, actions)
-    scores = LayerScores(environment, policy, inputs, (), [], False)
-    parameters = list(policy.parameters())
-    group = 8 * 5 * sum(p.numel() for p in parameters)
-    whole = grams_of_scores(scores, 3, 5, parameters)
-    for memory_bytes in (1, 2 * group):
-        parts = grams_of_scores(scores, 3, 5, parameters, memory_bytes=memory_bytes)
-        torch.testing.assert_close(parts, whole, rtol=1e-12, atol=1e-14)
 
 
 def test_the_scores_of_a_chunk_fit_the_memory(monkeypatch):

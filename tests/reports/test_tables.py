@@ -152,10 +152,10 @@ def test_a_caption_that_changes_is_said_in_full():
 
 
 def test_names_are_not_broken_in_the_terminal(lab):
-    cells = lab.cells(baselines=("affine[cross_fit]", "affine[same_batch]"), ns=(8,), ks=(2,))
+    cells = lab.cells(baselines=("affine[cross_fit]", "affine[oracle]"), ns=(8,), ks=(2,))
     found = summarise_records(cells, [lab.record(cell, noise=2.0) for cell in cells], name="names")
     lines = render(found, "terminal").splitlines()
-    assert sum(line.startswith("affine[same_batch] ") for line in lines) > 2
+    assert sum(line.startswith("affine[oracle] ") for line in lines) > 2
     assert max(map(len, lines)) <= 100
 
 

@@ -39,7 +39,7 @@ SWEEPS = {
     "enumerated": f"{COMPLETE}{BOTH_POLICIES}"
     f"grid: {{{OFF_POLICY}, baseline: [none, centred], n: 3, k: 2}}}}",
     "enumerated, fitted": f"{COMPLETE}"
-    "grid: {estimator: maxk, baseline: ['affine[oracle]', 'ladder[same_batch]'], n: 3, k: 2}}",
+    "grid: {estimator: maxk, baseline: ['affine[oracle]', 'ladder[cross_fit]'], n: 3, k: 2}}",
     "trained": f"{TOY_LLM}{TRAINING}{EVALUATE}}}}}",
     "trained, with extras and optima": f"{TSP}{TRAINING}{EVALUATE}, "
     "reference: exact, extras: [greedy, augmentation, multistart]}, snapshots: [1]}",

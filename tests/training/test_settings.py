@@ -49,10 +49,9 @@ def test_the_defaults_are_fine_and_bend_nothing():
           "a group of one is left with the weight 0"]),
         (MAXRL, {"reward_clip": [-1, 0.5]},
          ["reward_clip [-1.0, 0.5] leaves no rewards of 0 and 1, which maxrl needs"]),
-        *((Weighting("maxk", baseline, 8, 2), {}, [f"{baseline} is fitted by complete enumeration"])
-          for baseline in ("affine[oracle]", "constant[oracle]", "joint_optimum")),
-        (CROSS_FIT, {"batch": 8}, ["ladder[cross_fit] is fitted on other instances: batch / n must "
-                                   "be at least 2, got 1"]),
+        *((Weighting("maxk", baseline, 8, 2), {},
+           [f"{baseline} is fitted to gradients: gradient studies only"])
+          for baseline in ("affine[oracle]", "ladder[cross_fit]", "joint_optimum")),
         (Weighting("off_policy_maxk", "centred", 8, 2), {"loss": {"aggregation": "token_mean"}},
          ["loss.aggregation must be seq_sum or fixed for off_policy_maxk", "got token_mean"]),
         (Weighting("maxk", "centred", 8, 2), {"k_schedule": {"kind": "step", "first": 8}},
@@ -71,8 +70,6 @@ def test_all_that_is_wrong_is_told_at_once(weighting, mapping, messages):
     ("weighting", "mapping"),
     [
         (MAXRL, {"reward_clip": [0.0, 1.0]}),
-        (CROSS_FIT, {"batch": 16}),
-        (Weighting("maxk", "ladder[same_batch]", 8, 2), {"batch": 8}),
         (Weighting("off_policy_maxk", "centred", 8, 2), {"inner_epochs": 4}),
         (Weighting("off_policy_maxk", "centred", 8, 2),
          {"loss": {"aggregation": "fixed", "divisor": 2.0}}),

@@ -31,7 +31,6 @@ _CAVEAT = (
     "each other does not enter it, although fewer, larger groups see fewer of them."
 )
 _RATIO = "probability under the policy over that under the one that drew it"
-_FITTED = "Its coefficients are fitted on other instances, which the training study does."
 
 
 def main(
@@ -109,13 +108,13 @@ def _print(answer: Recommendation) -> None:
     _print_ranking(answer)
     for line in left_out:
         say(line)
-    key, to_paste = answer.use.row.key, _paste(answer.use)
+    key = answer.use.row.key
     grid = f'estimator: "{key.estimator}", baseline: "{key.baseline}", n: {key.n}, k: {key.k}'
     if key.forced:
         grid += ", with: {start: forced}"
     tell(_verdict(answer, answer.use))
     tell(_CAVEAT)
-    tell(f"Paste: {to_paste}" if to_paste else _FITTED)
+    tell(f"Paste: {_paste(answer.use)}")
     tell(f"In a sweep's training study: {{batch: {answer.budget}, grid: {{{grid}}}}}")
 
 
@@ -180,17 +179,12 @@ def _verdict(answer: Recommendation, use: Candidate) -> str:
     return f"{what}; not significantly different from it: {ties}."
 
 
-def _paste(best: Candidate) -> str | None:
-    """Return the line of a training loop; None for a baseline whose coefficients are fitted.
-
-    No candidate gives weights to tokens: a gradient study refuses these.
-    """
+def _paste(best: Candidate) -> str:
+    """Return the line of a training loop."""
     key = best.row.key
     arguments = f'estimator="{key.estimator}", baseline="{key.baseline}", k={key.k}'
     method = Method.parse(key.estimator, key.baseline, key.k)
     needed, notes = method.needed_weight, ""
-    if method.fit is not None:
-        return None
     if method.needs_ratios:
         arguments += ", ratios=ratios"
         notes = f", ratios the same: {_RATIO}"

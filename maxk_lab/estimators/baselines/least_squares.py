@@ -64,17 +64,6 @@ def family_terms(rewards: Tensor, k: int, baseline: str) -> tuple[Tensor, Tensor
     return row.terms(rewards, k)
 
 
-def normal_equations(w0: Tensor, directions: Tensor, gram: Tensor) -> Equations:
-    """A and c of the normal equations A α = c of the group's ‖Σ_i (w0 + directions α)_i ψ_i‖².
-
-    w0: `[..., n]`; directions: `[..., n, D]`; gram: `[..., n, n]`, the products ψ_i·ψ_j. A = Dᵀ G D
-    and c = −Dᵀ G w0 of every group: their mean over groups gives the α of the least mean square.
-    """
-    w0, directions, gram = w0.double(), directions.double(), gram.double()
-    products = gram @ torch.cat([directions, w0.unsqueeze(-1)], dim=-1)
-    return Equations.of_products(directions.mT @ products)
-
-
 def sum_of_others(values: Tensor) -> Tensor:
     """The sum of all other entries of the first dimension, without rounding of an entry's own."""
     none = torch.zeros_like(values[:1])

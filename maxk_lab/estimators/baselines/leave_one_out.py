@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from maxk_lab.estimators.engine import gaps, rules
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.rows import PKPO, baseline, number_or_word
+from maxk_lab.settings import Setting
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
     from maxk_lab.estimators.ranks.gaps import Rule
 
 RLOO = "Kool, van Hoof and Welling 2019 (RLOO), Buy 4 REINFORCE samples"
-_FITS = ("cross_fit", "same_batch", "oracle")
+_FITS = ("cross_fit", "oracle")
 _FITTED = (
-    "cross_fit: least squares on other instances; same_batch: on the own samples, biased; "
-    "oracle: of lowest variance under the policy, by complete enumeration"
+    "cross_fit: least squares on other instances; "
+    "oracle: of lowest variance under the policy, by complete enumeration; both for gradient "
+    "studies only"
 )
-_FIXED_ALPHA = "the n samples are i.i.d. and alpha does not depend on them: all but same_batch"
+_FIXED_ALPHA = "the n samples are i.i.d. and alpha does not depend on them"
 
 
 @baseline("w_i = s_i", source=PKPO, off_policy=True, level=lambda at: Fraction(0))
@@ -112,7 +114,6 @@ def subloo(n: int, k: int, objective: Objective | None) -> Rule:
     shift_invariant=True,
     parameter=number_or_word("alpha", 0.5, f"0 is centred, 1 is subloo; {_FITTED}", _FITS),
     fits=_FITS,
-    exceptions=("same_batch",),
     examples=(
         "affine[0.0]",
         "affine[1.0]",
@@ -151,9 +152,7 @@ def _rungs(n: int, k: int, alpha: Any = None) -> str | None:
     ),
     fits=_FITS,
     dimension=lambda k: k - 1,
-    exceptions=("same_batch",),
     examples=(
-        "ladder[same_batch]",
         "ladder[oracle]",
         "ladder[0.25 0.75]",
         "ladder[0.5 -1.0 1.5]",
@@ -183,18 +182,17 @@ def ladder(n: int, k: int, alpha: tuple[float, ...]) -> Rule:
     "w_i = s_i - (K/n) c",
     source="this project; at K = 1: Greensmith, Bartlett and Baxter 2004, JMLR 5",
     condition="the n samples are i.i.d. and c does not depend on them",
-    parameter=number_or_word(
+    parameter=Setting(
         "c",
+        Literal["oracle"],
         "oracle",
-        "in units of reward; oracle: of lowest variance under the policy, by complete enumeration",
-        ("oracle",),
+        "in units of reward: of lowest variance under the policy, by complete enumeration",
     ),
     fits=("oracle",),
-    examples=("constant[0.0]", "constant[-5.0]"),
     level=lambda at, c: at.share * c,
 )
 def constant(n: int, k: int, c: float) -> Rule:
-    """A fixed reward level on the scale of s."""
+    """The best constant reward level, on the scale of s."""
     return rules.score(n, k) - (k / n) * c
 
 

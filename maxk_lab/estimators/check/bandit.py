@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators.baselines.least_squares import family_terms, normal_equations
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 
@@ -108,8 +107,7 @@ class TinyBandit:
     def _numbers(self, method: Method, arms: Tensor, rewards: Tensor) -> dict[str, Any]:
         """All that a method needs beside rewards, for arms `[outcomes, n]`.
 
-        A same-batch fit gets the outcome's own coefficients; any other some that leave the estimate
-        unbiased, as they depend on nothing, or for `joint_optimum` on the other samples alone.
+        Fitted coefficients depend on nothing, or for `joint_optimum` on the other samples alone.
         """
         kind, row, numbers = method.needed_weight, method.baseline.row, dict[str, Any]()
         n = arms.shape[-1]
@@ -121,10 +119,6 @@ class TinyBandit:
         if row.name == "joint_optimum":
             marks = _of_arms(self.trajectory_weight("length", n), arms)
             numbers["coefficients"] = torch.sin(marks.sum(-1, keepdim=True) - marks)
-        elif method.fit == "same_batch":
-            scores = self.scores(n)[torch.arange(n), arms]
-            terms = family_terms(rewards, method.k, row.name)
-            numbers["coefficients"] = normal_equations(*terms, scores @ scores.mT).solution()
         elif method.fit is not None:
             numbers["coefficients"] = some_coefficients(row.coefficients(n, method.k))
         return numbers

@@ -19,7 +19,7 @@ from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights, exact_value
 from maxk_lab.gradients.enumerated.moments import MomentSums, Outcomes, Weigh
 from maxk_lab.gradients.enumerated.oracle import joint_optimum
-from maxk_lab.gradients.fitting import check_on_policy, oracle_coefficients, same_batch
+from maxk_lab.gradients.fitting import check_on_policy, oracle_coefficients
 from maxk_lab.gradients.sampled.groups import Groups
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.gradients.weighted_groups import (
@@ -81,9 +81,9 @@ class Enumeration:
         outcomes = [self._outcomes(i, method.needed_weight) for i in range(len(self._pool.parts))]
         if fit is not None:
             method.check_size(n)
-        # These must know which trajectories a group has. So g carries a trajectory's row in the
-        # Gram matrix in place of a weight, each is a class of its own, and `_weigh_of` reads it.
-        by_row = fit == "same_batch" or baseline == "joint_optimum"
+        # It must know which trajectories a group has. So g carries a trajectory's row in the Gram
+        # matrix in place of a weight, each is a class of its own, and `_weigh_of` reads it.
+        by_row = baseline == "joint_optimum"
         if by_row:
             numbers = [torch.arange(len(one.rewards), dtype=torch.float64) for one in outcomes]
             outcomes = [replace(one, g=g) for one, g in zip(outcomes, numbers, strict=True)]
@@ -156,11 +156,8 @@ def _weigh_of(outcomes: Outcomes, method: Method, n: int, alpha: Tensor | None) 
             ratios = ratios if method.needs_ratios else None
             return method.weights(rewards, trajectory_weights=by_kind, ratios=ratios)
         assert g is not None
-        rows = g.long()  # as `_fits` has put them there
-        if best is not None:
-            return best.weights(rewards, rows)
-        gram = outcomes.gram[rows.unsqueeze(-1), rows.unsqueeze(-2)]
-        return method.weights(rewards, coefficients=same_batch(rewards, gram, method.k, baseline))
+        assert best is not None
+        return best.weights(rewards, g.long())  # the rows that `_fits` has put there
 
     return weigh
 

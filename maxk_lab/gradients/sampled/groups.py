@@ -113,9 +113,9 @@ class Groups:
     def coefficients(self, method: Method) -> Tensor | None:
         """Return the method's coefficients as `Method.weights` takes them, [I, ..., D], or None.
 
-        Of a cross_fit they are one for all groups of an instance; of a same_batch, of every group
-        from itself. Raises `LabError` for what only complete enumeration gives (oracle),
-        `ValueError` for a cross-fit of one instance and for a pair that cannot run at this (n, K).
+        They are the same for all groups of an instance. Raises `LabError` for an oracle, which
+        needs complete enumeration, and `ValueError` for a cross-fit of one instance and for a pair
+        that cannot run at this (n, K).
         """
         if method.fit is None:
             return None
@@ -127,8 +127,6 @@ class Groups:
                 "trajectories that this can be done"
             )
         baseline = method.baseline.row.name
-        if method.fit == "same_batch":
-            return self._equations(method.k, baseline).solution()
         return self.cross_fit(method.k, baseline)[:, None, None, None]
 
     def cross_fit(self, k: int, baseline: str) -> Tensor:

@@ -62,30 +62,6 @@ def norms_of_scores(scores: Scores, count: int, parameters: Sequence[Tensor]) ->
     return torch.cat(norms)
 
 
-def grams_of_scores(
-    scores: Scores,
-    groups: int,
-    n: int,
-    parameters: Sequence[Tensor],
-    *,
-    memory_bytes: int = MEMORY_BYTES,
-) -> Tensor:
-    """Return the Gram matrices of `groups` consecutive groups of n trajectories.
-
-    They are [groups, n, n] float64; there are no products across groups. The scores of as many
-    whole groups as fit `memory_bytes` are held at a time, of one group at least.
-    """
-    width = sum(map(scores.width, parameters))
-    size = n * max(1, memory_bytes // (8 * max(n * width, 1)))
-    grams = []
-    for first in range(0, groups * n, size):
-        rows = range(first, min(first + size, groups * n))
-        (held,) = _columns(scores, rows, parameters, 8 * len(rows) * width)
-        grouped = held.double().view(-1, n, width)
-        grams.append((grouped @ grouped.mT).cpu())
-    return torch.cat(grams)
-
-
 def _columns(
     scores: Scores, rows: range, parameters: Sequence[Tensor], memory_bytes: int
 ) -> Iterator[Tensor]:

@@ -7,7 +7,6 @@ any policy takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
 import torch
@@ -21,7 +20,7 @@ from maxk_lab.gradients.scores.per_trajectory import (
     trained,
     trajectory_scores,
 )
-from maxk_lab.gradients.scores.products import grams_of_scores, norms_of_scores
+from maxk_lab.gradients.scores.products import norms_of_scores
 
 # Trajectories that are compared, at places far apart and not in their order.
 COMPARED = 5
@@ -60,48 +59,18 @@ def trajectory_squared_norms(
     whole batch, elsewhere as many as trajectories.
     """
     parameters, n = trained(policy), actions.shape[1]
-    norms = [
-        norms_of_scores(scores, groups * size, parameters)[rows].view(-1, n)
-        for scores, groups, size, rows in _by_groups(environment, policy, instances, actions)
-    ]
-    return torch.cat(norms)
-
-
-def trajectory_grams(
-    environment: Environment, policy: nn.Module, instances: Instances, actions: Tensor
-) -> Tensor:
-    """Return the exact Gram matrix Ψ Ψᵀ of each instance: actions [B, n, T] → [B, n, n] float64.
-
-    Parameters and cost are those of `trajectory_squared_norms`, which is its diagonal.
-    """
-    parameters, grams = trained(policy), []
-    for scores, groups, size, rows in _by_groups(environment, policy, instances, actions):
-        products = grams_of_scores(scores, groups, size, parameters)
-        grams.append(products if groups > 1 else products[:, rows][:, :, rows])
-    return torch.cat(grams)
-
-
-def _by_groups(
-    environment: Environment, policy: nn.Module, instances: Instances, actions: Tensor
-) -> Iterator[tuple[Scores, int, int, Tensor]]:
-    """Yield scores of actions [B, n, T], for products: of so many groups of one size.
-
-    They come instance by instance where trajectories share an encoding or have no way of their own,
-    and then once for equal trajectories. The last item is the row of the scores that each
-    trajectory has.
-    """
-    n = actions.shape[1]
     if _holds(environment, policy, instances[:1], actions[:1]):
         scores = _declared(environment, policy, instances, actions, True)
         if len(actions) == 1 or not scores.encoding:
-            yield scores, len(actions), n, torch.arange(actions[..., 0].numel())
-            return
+            return norms_of_scores(scores, len(actions) * n, parameters).view(-1, n)
+    # Trajectories that share an encoding come instance by instance, equal ones once.
+    norms = []
     for b, group in enumerate(actions):
         distinct, rows = torch.unique(group, dim=0, return_inverse=True)
-        scores = instance_scores(
-            environment, policy, instances[b : b + 1], distinct, compressed=True
-        )
-        yield scores, 1, len(distinct), rows.cpu()
+        one = instances[b : b + 1]
+        shared = instance_scores(environment, policy, one, distinct, compressed=True)
+        norms.append(norms_of_scores(shared, len(distinct), parameters)[rows.cpu()])
+    return torch.stack(norms)
 
 
 def _declared(

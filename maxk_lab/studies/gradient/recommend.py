@@ -69,8 +69,8 @@ def ranked(rows: Sequence[GradientRow], budget: int, *, biased: bool = False) ->
 
     With B rollouts a step, n of each of B/n groups, the step's estimate has B/n times the SNR of
     one group: the SNR divided by n is compared. Only unbiased rows are candidates unless `biased`;
-    oracle baselines, which no training script can have, never are. The comparisons with the best
-    are corrected together (Bonferroni).
+    fitted baselines, which no training can use, never are. The comparisons with the best are
+    corrected together (Bonferroni).
     """
     left_out = [(row, reason) for row in rows if (reason := _unfit(row, budget, biased))]
     refused = {row.key for row, _ in left_out}
@@ -95,7 +95,7 @@ def ranked(rows: Sequence[GradientRow], budget: int, *, biased: bool = False) ->
 def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidate:
     """The simplest of those that tie with the best at its n, as a report has it.
 
-    The best itself where it is none of these, as a biased one, or where all of them are fitted.
+    The best itself where it is none of these, as a biased one.
     """
     best = found[0]
     contest = [one for one in contests(rows) if one.rows[0].key.group == best.row.key.group]
@@ -106,9 +106,8 @@ def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidat
 
 
 def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
-    fit = row.key.method.fit
-    if fit == "oracle":
-        return "an oracle: it knows every trajectory"
+    if row.key.method.fit is not None:
+        return "fitted to gradients: no training can use it"
     if not row.catalogued_unbiased and not biased:
         return "derived biased"
     if row.bias.verdict in FOUND_BIASED and not biased:
@@ -116,11 +115,6 @@ def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
         return "found to have a scale bias" if scale else "found biased"
     if budget % row.key.n:
         return f"n = {row.key.n} does not divide {budget}"
-    if fit == "cross_fit" and budget < 2 * row.key.n:
-        return (
-            "its coefficients come from other groups, "
-            f"and {budget} rollouts make one of n = {row.key.n}"
-        )
     if row.units is None:
         return row.bias.reason or "not measured"
     snr = row.intervals["snr"]

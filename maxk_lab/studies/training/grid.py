@@ -152,7 +152,6 @@ class TrainingConditions(Conditions):
     """The settings of a training that decide whether a point can run."""
 
     study: ClassVar[str] = "training"
-    batch: int | None = None
     steps: int | None = None
     k_schedule: KScheduleSettings | None = None
 
@@ -165,7 +164,7 @@ class TrainingConditions(Conditions):
             reason = schedule_refusal(weighting, schedule, self.steps)
             if reason is not None:
                 return "k", reason
-        if (reason := fit_refusal(weighting, self.batch)) is not None:
+        if (reason := fit_refusal(weighting)) is not None:
             return "baseline", reason
         return refused_weight(point, self.environment)
 
@@ -184,7 +183,7 @@ class Training:
 
 def conditions(study: Study, environment: str | None) -> TrainingConditions:
     """Return what decides whether a point can run, as far as the environment is known."""
-    return TrainingConditions(environment, study.batch, study.steps, study.k_schedule)
+    return TrainingConditions(environment, study.steps, study.k_schedule)
 
 
 def meaning_of(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def test_groups_are_in_drawing_order() -> None:
         ("maxk", "optimal[length]", "needs the trajectory weight length"),
         ("maxk", "optimal[grad_norm]", "needs the trajectory weight grad_norm"),
         ("maxk", "affine[cross_fit]", "is fitted to gradients"),
-        ("maxk", "ladder[same_batch]", "is fitted to gradients"),
+        ("maxk", "ladder[cross_fit]", "is fitted to gradients"),
         ("off_policy_maxk", "none", "needs the probability ratios of two policies"),
         ("maxk", "affine[0.5]", None),
         ("top_m[2]", "subloo", None),
