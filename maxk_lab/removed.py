@@ -12,6 +12,8 @@ _REUSE = "leave it out: a run uses no records of other runs"
 _SBATCH = "sbatch experiments/slurm.sbatch SWEEP.yaml starts drivers of the run as jobs of Slurm"
 _MAKE = 'make it by a function of your own, as in {name: tsp, env: "mine:make_env"}'
 _ANATOMY = "use variance; its Hoeffding terms are no longer computed"
+_ORDER = "use order[ALPHA_1 ... ALPHA_K], the weights of K rewards from worst to best"
+_FORMS = ("median", "trimmed_mean", "cvar_lower", "l_statistic")
 _PARTS_OF_VARIANCE = ("first", "cross", "baseline", "interaction")
 
 # A key of a sweep file, by its path without the indices of lists; `training.grid.with` is a mirror.
@@ -64,6 +66,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("environment", "mtsp"): _MAKE,
     ("environment", "mtvrp"): _MAKE,
     ("estimator", "off_policy_first_order"): "use off_policy_maxk, which is exact",
+    **{("estimator", name): _ORDER for name in _FORMS},
     ("baseline", "affine[same_batch]"): "use affine[cross_fit], which is unbiased",
     ("baseline", "ladder[same_batch]"): "use ladder[cross_fit], which is unbiased",
     ("baseline", "otb_token"): "use otb_loo, one unbiased baseline per trajectory",

@@ -20,6 +20,7 @@ from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.rows import number_or_word, spell
 from maxk_lab.fields import AtLeastOne
+from maxk_lab.removed import removed_row
 from maxk_lab.settings import Setting
 
 # alpha_1..alpha_K, the weight of the least reward first, as the exact fractions that are meant.
@@ -32,60 +33,46 @@ def _exact(number: float) -> Fraction:
     return Fraction(repr(number))
 
 
-def _between(low: Fraction, high: Fraction, k: int) -> Weights:
-    """The mean of the quantiles from `low` to `high`.
+def _best_share(share: Fraction, k: int) -> Weights:
+    """The mean of the best share of K rewards.
 
-    Each order statistic stands for one K-th of [0, 1]; that on a boundary counts with the part of
+    Each order statistic stands for one K-th of [0, 1]; that on the boundary counts with the part of
     its K-th that is inside.
     """
+    low = 1 - share
     inside = [
-        max(Fraction(0), min(high, Fraction(j, k)) - max(low, Fraction(j - 1, k)))
-        for j in range(1, k + 1)
+        max(Fraction(0), Fraction(j, k) - max(low, Fraction(j - 1, k))) for j in range(1, k + 1)
     ]
-    return tuple(share / (high - low) for share in inside)
+    return tuple(width / share for width in inside)
 
 
 def _top(m: int, k: int) -> Weights:
     if m > k:
         raise LabError(f"the m of top_m must be at most K = {k}, got {m}")
-    return _between(Fraction(k - m, k), Fraction(1), k)
-
-
-def _median(k: int) -> Weights:
-    middle = {(k - 1) // 2, k // 2}
-    return tuple(Fraction(j in middle, len(middle)) for j in range(k))
+    return _best_share(Fraction(m, k), k)
 
 
 def _explicit(alpha: tuple[float, ...], k: int) -> Weights:
     if len(alpha) != k:
-        raise LabError(f"l_statistic must have as many weights as K = {k}, got {len(alpha)}")
+        raise LabError(f"order must have as many weights as K = {k}, got {len(alpha)}")
     return tuple(map(_exact, alpha))
 
 
-def _share(name: str, default: float, meaning: str, **bounds: Any) -> Setting:
-    return Setting(name, Annotated[float, Field(**bounds)], default, f"the share {meaning}")
-
-
-_COUNT = "rewards that count, more than 0"
 # The parameter of each kind of L-statistic, and alpha of its parsed value and K. That raises
 # `LabError` where there is no such statistic of K rewards.
 FORMS: dict[str, tuple[Setting | None, Callable[[Any, int], Weights]]] = {
     "max": (None, lambda value, k: _top(1, k)),
     "top_m": (Setting("m", AtLeastOne, 2, "how many of the best count, at most K"), _top),
     "cvar_upper": (
-        _share("q", 0.25, f"of best {_COUNT}", gt=0, le=1.0),
-        lambda q, k: _between(1 - _exact(q), Fraction(1), k),
+        Setting(
+            "q",
+            Annotated[float, Field(gt=0, le=1.0)],
+            0.25,
+            "the share of best rewards that count, more than 0",
+        ),
+        lambda q, k: _best_share(_exact(q), k),
     ),
-    "cvar_lower": (
-        _share("q", 0.25, f"of worst {_COUNT}", gt=0, le=1.0),
-        lambda q, k: _between(Fraction(0), _exact(q), k),
-    ),
-    "median": (None, lambda value, k: _median(k)),
-    "trimmed_mean": (
-        _share("p", 0.1, "cut off at either end, less than 0.5", ge=0.0, lt=0.5),
-        lambda p, k: _between(_exact(p), 1 - _exact(p), k),
-    ),
-    "l_statistic": (
+    "order": (
         number_or_word(
             "alpha",
             (1.0,),
@@ -171,7 +158,7 @@ class Objective:
         if k == 1:
             raise LabError(f"{self.name} has no objective of K - 1 rewards: K must be at least 2")
         name, value = _parse(self.form)
-        if name == "l_statistic":
+        if name == "order":
             # Of old part j, (K-j)/(K-1) lies in new part j, and of old part j + 1, j/(K-1).
             alpha = self.exact_weights
             return tuple((alpha[j - 1] * (k - j) + alpha[j] * j) / (k - 1) for j in range(1, k))
@@ -193,6 +180,8 @@ def _parse(form: str) -> tuple[str, Any]:
         raise LabError(f"the form of an objective must be a name or name[value], got {form!r}")
     name, written = match["name"], match["value"]
     if name not in FORMS:
+        if (advice := removed_row("estimator", name)) is not None:
+            raise LabError(advice)
         also = did_you_mean(name, FORMS)
         raise LabError(f"unknown form of an objective {name!r}{also}; known: {', '.join(FORMS)}")
     parameter, _ = FORMS[name]

@@ -107,11 +107,11 @@ def test_closed_forms_of_the_slope_and_the_bowl():
 def test_other_objectives_of_the_slope():
     """The slope's rewards are normal: mean 0, and the best of 4 is minus the worst by symmetry."""
     best, worst = (
-        exact("slope", 4, form, mean=0.0, scale=1.0)[0] for form in ("max", "l_statistic[1 0 0 0]")
+        exact("slope", 4, form, mean=0.0, scale=1.0)[0] for form in ("max", "order[1 0 0 0]")
     )
     assert best == pytest.approx(1.0293753730, abs=1e-9)
     assert worst == pytest.approx(-best, abs=1e-9)
-    for form in ("median", "trimmed_mean[0.25]", "cvar_upper[1]"):
+    for form in ("order[0 0.5 0.5 0]", "cvar_upper[1]"):
         assert exact("slope", 4, form, mean=0.3, scale=1.0)[0] == pytest.approx(0.3, abs=1e-9)
 
 

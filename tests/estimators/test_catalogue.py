@@ -66,11 +66,11 @@ def test_spellings(choose: Any, spelling: str, name: str, params: dict[str, Any]
         (choose_baseline, "affine[1", "must be a name or name"),
         (choose_baseline, 3, "must be a name or name"),
         (choose_baseline, "optimal[lenght]", "did you mean length"),
-        (choose_baseline, "affine[crossfit]", "or one of cross_fit, same.*mean cross_fit"),
+        (choose_baseline, "affine[crossfit]", "or one of cross_fit, oracle.*mean cross_fit"),
         (choose_baseline, "ladder[0.5 x]", "alpha must be a number, got 'x'; or one of cross_fit"),
         (choose_baseline, "ladder[]", "alpha must be numbers, got ''"),
         (choose_estimator, "top_m[1.5]", "m must be a whole number"),
-        (choose_estimator, "trimmed_mean[-0.1]", "p must be at least 0, got"),
+        (choose_estimator, "cvar_upper[0]", "q must be greater than 0, got"),
     ],
 )
 def test_bad_spellings(choose: Any, spelling: str, message: str) -> None:

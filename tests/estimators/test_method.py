@@ -63,7 +63,7 @@ def test_what_a_pair_needs_beside_rewards() -> None:
         ("off_policy_maxk", "subloo", 4, 1.0, "max@4"),
         ("partitioned[loo]", "none", 4, 1.0, "max@4"),
         ("top_m", "none", 4, 1.0, "top_m[2]@4"),
-        ("cvar_lower[.5]", "none", 4, 1.0, "cvar_lower[0.5]@4"),
+        ("cvar_upper[.5]", "none", 4, 1.0, "cvar_upper[0.5]@4"),
     ],
 )
 def test_bias_and_scale_at_eight_samples(
@@ -85,16 +85,16 @@ def test_bias_and_scale_at_eight_samples(
         ("grpo", "none", 1, 1, "grpo needs n >= 2, K counts as 1, got K = 1 and n = 1"),
         ("grpo", "rloo", 1, 4, "grpo takes no baseline, got rloo"),
         ("top_m[9]", "none", 8, 8, "the m of top_m must be at most K = 8, got 9"),
-        ("l_statistic[.5 .5]", "none", 3, 8, "l_statistic must have as many weights as K = 3, got"),
-        ("median", "rloo", 1, 4, "median takes no baseline of the maximum alone, got rloo"),
+        ("order[.5 .5]", "none", 3, 8, "order must have as many weights as K = 3, got"),
+        ("top_m", "rloo", 1, 4, "top_m takes no baseline of the maximum alone, got rloo"),
         (
-            "median",
+            "top_m",
             "affine[oracle]",
             2,
             4,
-            "median takes no baseline of the maximum alone, got affine with fitted coefficients",
+            "top_m takes no baseline of the maximum alone, got affine with fitted coefficients",
         ),
-        ("median", "affine[0.3]", 2, 4, None),
+        ("top_m", "affine[0.3]", 2, 4, None),
         ("partitioned", "none", 4, 6, "partitioned needs K divides n; for loo also n >= 2 K, got"),
         ("partitioned[loo]", "none", 4, 4, "partitioned needs K divides n; for loo also n >= 2 K"),
         (

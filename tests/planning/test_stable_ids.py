@@ -28,7 +28,7 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments"
         ("ci/papers_figure1", 5, 0, "a13f576452f03bba", "02541f8e73ecafd4"),
         ("ci/papers_figure5", 8, 0, "114a6db49a36f260", "2dd7cfb47a65edc0"),
         ("ci/papers_off_policy", 36, 0, "35e612be0b022008", "0635ebb03c24d6bf"),
-        ("ci/papers_ordergrad", 144, 0, "3fa9735ff5df6ac7", "0230971631efd5ed"),
+        ("ci/papers_ordergrad", 72, 0, "ebd2b1f23c0583b5", "06f18bbf0e6da50c"),
         ("llm_training", 80, 32, "f81cbe7efcc9a95e", "007bd6820e43d58c"),
         ("tsp_sweep", 438, 11, "4e979dd049df80af", "005193170b6fe546"),
     ],

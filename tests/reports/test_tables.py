@@ -175,8 +175,8 @@ def test_headings_of_numbers_stay_whole_beside_long_names():
     headings = ("lowest", "above", "median", "smallest", "largest")
     columns = [Column("method", str), Column("bias", str)]
     columns += [Column(heading, str, numeric=True) for heading in headings]
-    row = ("trimmed_mean[0.25] centred", "not rejected in 15 of 21", *["1.00"] * len(headings))
+    row = ("cvar_upper[0.25] centred", "not rejected in 15 of 21", *["1.00"] * len(headings))
     block = Block(columns=tuple(columns), rows=(row,))
     lines = terminal(SimpleNamespace(title="", blocks=[block], width=80, colour=False)).splitlines()
     assert max(map(len, lines)) <= 80
-    assert {*headings, "trimmed_mean[0.25]"} < {part for line in lines for part in line.split()}
+    assert {*headings, "cvar_upper[0.25]"} < {part for line in lines for part in line.split()}

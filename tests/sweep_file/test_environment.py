@@ -47,7 +47,7 @@ ARMS, STDS = {"environment.arms": (8, 4)}, {"policy.init_std": (1.0, 0.5)}
         *((SMALL.replace("bandit, arms: 4", f"tsp, num_loc: {size}"),
            [f"gradient.grid.estimator={name}", f"gradient.behaviour.distance={distance}"], None)
           for name, distance, size in [
-              ("median", "[0, 0.5]", 5), ("median", "0", 20),
+              ("top_m", "[0, 0.5]", 5), ("top_m", "0", 20),
               ("[maxk, 'top_m[1]', off_policy_maxk]", "0.5", 20)]),
     ],
 )  # fmt: skip

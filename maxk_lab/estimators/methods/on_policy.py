@@ -156,10 +156,10 @@ def maxrl(rewards: Tensor, k: int) -> Tensor:
     return _ratio(rewards - mean, mean) / rewards.shape[-1]
 
 
-def _l_statistic(
+def _order_statistic(
     name: str, meaning: str, alpha: str, examples: tuple[str, ...] = (), constraint: str = ""
 ) -> EstimatorRow:
-    """The estimator of one form of L-statistic; `alpha` are its weights in words or symbols."""
+    """The estimator of one form of objective; `alpha` are its weights in words or symbols."""
 
     def objective(k: int, **parameter: Any) -> Objective:
         form = name + "".join(f"[{spell(value)}]" for value in parameter.values())
@@ -178,43 +178,28 @@ def _l_statistic(
     )(objective)
 
 
-top_m = _l_statistic(
+top_m = _order_statistic(
     "top_m",
     "mean of the m best of K rewards",
     "alpha = 1/m on the m best",
     ("top_m[1]", "top_m[3]"),
     "m <= K <= n",
 )
-cvar_upper = _l_statistic(
+cvar_upper = _order_statistic(
     "cvar_upper",
     "mean of the best share q of K rewards (upper conditional value at risk)",
     "alpha spreads 1 evenly over the best q K, in part on the one at the boundary",
     ("cvar_upper[0.7]", "cvar_upper[1.0]"),
 )
-cvar_lower = _l_statistic(
-    "cvar_lower",
-    "mean of the worst share q of K rewards (lower conditional value at risk)",
-    "alpha spreads 1 evenly over the worst q K, in part on the one at the boundary",
-    ("cvar_lower[0.7]",),
-)
-median = _l_statistic(
-    "median", "median of K rewards", "alpha = 1 on the middle one, or 1/2 on the middle two"
-)
-trimmed_mean = _l_statistic(
-    "trimmed_mean",
-    "mean of K rewards without the best and the worst share p",
-    "alpha is even but for p K cut off at either end, in part on the one at the boundary",
-    ("trimmed_mean[0.0]", "trimmed_mean[0.35]"),
-)
-l_statistic = _l_statistic(
-    "l_statistic",
+order = _order_statistic(
+    "order",
     "weighted sum of K sorted rewards",
     "alpha as given, worst reward first",
     (
-        "l_statistic[0.0 1.0]",
-        "l_statistic[-0.5 2.0]",
-        "l_statistic[0.5 0.0 -1.5]",
-        "l_statistic[0.1 0.2 0.3 0.4]",
+        "order[0.0 1.0]",
+        "order[-0.5 2.0]",
+        "order[0.5 0.0 -1.5]",
+        "order[0.1 0.2 0.3 0.4]",
     ),
     "K = the number of weights <= n",
 )

@@ -68,7 +68,7 @@ def test_other_objectives_and_the_scale_of_the_policy() -> None:
     slope = GAUSSIAN | {"reward": "slope"}
     given = unit(slope, NORMAL, "policy.scale", (0.5, 1.0), 3)
     best, worst, mean = measured(
-        given, cell("maxk", 2), cell("l_statistic[1.0 0.0]", 2), cell("cvar_upper[1.0]", 2)
+        given, cell("maxk", 2), cell("order[1.0 0.0]", 2), cell("cvar_upper[1.0]", 2)
     )
     up = [scale / math.sqrt(math.pi) for scale in (0.5, 0.75, 1.0)]
     assert best["values"] == pytest.approx(up, abs=1e-10)
@@ -112,7 +112,7 @@ def test_a_random_policy_is_the_same_at_every_point() -> None:
     """Only the parameter moves: rewards shifted by x have objectives shifted by x."""
     graded = {"name": "bandit", "arms": 4, "reward_shift": 0.0}
     (metrics,) = measured(
-        unit(graded, TABLE, "environment.reward_shift", (-1.0, 1.0), 5), cell("median", 3)
+        unit(graded, TABLE, "environment.reward_shift", (-1.0, 1.0), 5), cell("top_m", 3)
     )
     assert [v - metrics["values"][2] for v in metrics["values"]] == pytest.approx(
         metrics["points"], abs=1e-14
