@@ -49,6 +49,12 @@ help:
 
 setup: $(STAMP)
 
+# uv reads no variables of pip. Its index of builds of torch has the build for the GPU of the machine, or for the CPU.
+COMMA := ,
+UV = $(if $(PIP_FIND_LINKS),UV_FIND_LINKS='$(subst $() ,$(COMMA),$(strip $(PIP_FIND_LINKS)))') \
+  $(if $(PIP_INDEX_URL),UV_DEFAULT_INDEX='$(PIP_INDEX_URL)') $(BIN)/uv
+TORCH := https://download.pytorch.org/whl/cpu/torch/
+
 # What a Python must be: new enough, and able to make an environment.
 ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
@@ -67,8 +73,12 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "creating .venv with $$("$$found" --version)"; \
 	  "$$found" -m venv --clear .venv; \
 	fi
-	@echo "installing the pinned packages into .venv (a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "installing the pinned packages into .venv (a minute the first time)"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt uv
+	@if $(BIN)/python -c 'from urllib.request import urlopen; urlopen("$(TORCH)", timeout=5)' 2>/dev/null; then \
+	  backend=--torch-backend=auto; \
+	fi; \
+	$(UV) pip install --quiet --python .venv $$backend -c constraints.txt -e '.[dev]'
 	@touch $@
 
 lint: $(STAMP)

@@ -26,7 +26,6 @@ UNIT = {
 TASK = Task(
     key="a",
     label="a unit",
-    work=1.0,
     shares=True,
     unit={},
     cells=({"id": "c", "study": "weights"},),
