@@ -107,9 +107,9 @@ def resolved_file(
     Raises `LabError` for what is neither, for a file that is not there, and for one that is no
     longer what the mapping says.
     """
-    known = dict(written) if isinstance(written, Mapping) else {"path": written}
-    path, expected = known.pop("path", None), known.pop("sha256", None)
-    if not isinstance(path, str) or not path or known:
+    keys = dict(written) if isinstance(written, Mapping) else {"path": written}
+    path, expected = keys.pop("path", None), keys.pop("sha256", None)
+    if not isinstance(path, str) or not path or keys:
         raise LabError(f"{name} must be the path of a file, got {shown(written)}")
     path = _placed(path)
     content = hashed(path)

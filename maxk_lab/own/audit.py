@@ -37,13 +37,14 @@ _ROUNDING = 1e-3  # logs may be written with few digits
 class Audit:
     """The findings of an audit.
 
-    `reading` says how the log was read, `notes` what could not be measured. `curve` [step, k,
-    value, low, high, groups]: the unbiased Max@K, with intervals over prompts; step None is all
-    steps together. `rows` [baseline, k, signal, noise, relative, effective]: the share of the
-    groups with a signal, the mean of Σ w², that over the lowest at this K, and how many samples
-    carry the weight of a group with a signal, (Σ|w|)²/Σw². `trained` is the row of the catalogue
-    that logged advantages are, its K and the factor; None if they are none. `sizes` are the
-    smallest and the largest group, `constant` is the share of groups with equal rewards.
+    reading: how the log was read. notes: what could not be measured.
+    curve [step, k, value, low, high, groups]: the unbiased Max@K, with intervals over prompts; the
+    step None is all steps together.
+    rows [baseline, k, signal, noise, relative]: the share of the groups with a signal, the mean of
+    Σ w², and that over the lowest at this K.
+    trained: the row of the catalogue that the logged advantages are, its K and the factor; None if
+    they are none. sizes: the smallest and the largest group. constant: the share of groups with
+    equal rewards. binary: all rewards are 0 or 1.
     """
 
     reading: str
@@ -77,8 +78,8 @@ def audit(
     that it was trained with. Rows may be in any order. `ks` are the K of the curve, by default the
     powers of 2. Raises `LabError` where nothing can be read or measured.
     """
-    asked = {"reward": reward, "group": group, "step": step, "advantage": advantage}
-    return audit_log(read_log([Path(path) for path in paths], asked), ks)
+    columns = {"reward": reward, "group": group, "step": step, "advantage": advantage}
+    return audit_log(read_log([Path(path) for path in paths], columns), ks)
 
 
 def audit_rewards(rewards: Tensor, *, ks: Sequence[int] = ()) -> Audit:
@@ -189,27 +190,17 @@ def _baselines(blocks: Sequence[Tensor], ks: Sequence[int]) -> pd.DataFrame:
     for k in sorted(ks):
         for baseline in sorted(BASELINES):
             method = Method.parse("maxk", baseline, k)
-            sums = torch.zeros(4, dtype=torch.float64)
-            for rewards in blocks:
-                if method.refusal(rewards.shape[-1]) is None:
-                    sums += _signal_and_noise(method.weights(rewards))
-            count, signals, noise, sizes = sums.tolist()
-            if count:
-                lines.append((baseline, k, signals / count, noise / count, sizes / max(signals, 1)))
-    rows = pd.DataFrame(lines, columns=["baseline", "k", "signal", "noise", "effective"])
+            defined = [each for each in blocks if method.refusal(each.shape[-1]) is None]
+            weights = [method.weights(rewards) for rewards in defined]
+            if weights:
+                # A weight that all samples share has mean 0.
+                spreads = [(w - w.mean(1, keepdim=True)).abs().amax(1) for w in weights]
+                signal = (torch.cat(spreads) > 1e-12).double().mean()
+                noise = torch.cat([w.square().sum(1) for w in weights]).mean()
+                lines.append((baseline, k, float(signal), float(noise)))
+    rows = pd.DataFrame(lines, columns=["baseline", "k", "signal", "noise"])
     lowest = rows.groupby("k").noise.transform("min")
     return rows.assign(relative=rows.noise.where(lowest > 0) / lowest)
-
-
-def _signal_and_noise(weights: Tensor) -> Tensor:
-    """Return the groups, those with a signal, Σ w² and the samples that carry the signals."""
-    # A weight that all samples share has mean 0.
-    signal = (weights - weights.mean(1, keepdim=True)).abs().amax(1) > 1e-12
-    squares = weights.square().sum(1)
-    sizes = weights.abs().sum(1).square() / squares.clamp(min=1e-300)
-    return torch.stack(
-        [torch.tensor(len(weights)).double(), signal.sum(), squares.sum(), sizes[signal].sum()]
-    )
 
 
 def _trained_with(blocks: Sequence[tuple[Tensor, Tensor]]) -> tuple[str, int, str] | None:

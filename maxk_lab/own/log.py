@@ -17,7 +17,7 @@ import pandas as pd
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, shown
 from maxk_lab.own.samples import read_samples
-from maxk_lab.rows import files_in, natural
+from maxk_lab.tables import files_in, natural
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,13 @@ class Log:
     damaged: int
 
 
-def read_log(paths: Sequence[Path], asked: Mapping[str, str | None]) -> Log:
+def read_log(paths: Sequence[Path], named: Mapping[str, str | None]) -> Log:
     """Read files, or folders of them, as one log.
 
-    `asked` names the column of a role: reward (or a sum, `a+b`), group, step, advantage. Raises
+    `named` names the column of a role: reward (or a sum, `a+b`), group, step, advantage. Raises
     `LabError` for a file that cannot be read, a role without a column, a reward that is no number.
     """
-    columns = _Columns({role: name for role, name in asked.items() if name is not None})
+    columns = _Columns({role: name for role, name in named.items() if name is not None})
     files = [file for path in paths for file in files_in(path)]
     for file in files:
         columns.read(file, alone=len(files) == 1)
@@ -105,10 +105,10 @@ def read_log(paths: Sequence[Path], asked: Mapping[str, str | None]) -> Log:
 class _Columns:
     """The columns of files: `keys`, which are texts, and `numbers`, a row for each sample."""
 
-    def __init__(self, asked: dict[str, str]) -> None:
-        self.asked = asked
-        self.needed = {*asked.values(), *asked.get("reward", "").split("+")}
-        self.groups = {asked["group"]} if "group" in asked else _GROUPS
+    def __init__(self, named: dict[str, str]) -> None:
+        self.named = named
+        self.needed = {*named.values(), *named.get("reward", "").split("+")}
+        self.groups = {named["group"]} if "group" in named else _GROUPS
         self.names: dict[str, None] = {}  # of all columns, in their order
         self.keys, self.numbers = [pd.DataFrame()], [pd.DataFrame()]
         self.texts: set[str] = set()  # columns that are neither
@@ -120,14 +120,15 @@ class _Columns:
 
     def read(self, file: Path, alone: bool) -> None:
         """Read a file; it is left out where it has no prompts and there are other files."""
-        rows = read_samples(file)
+        rows, begun = read_samples(file), False
         while block := list(islice(rows, _ROWS)):
             places = [f"{file.name}, {place}" for place, row in block if row is not None]
             samples = [row for _, row in block if row is not None]
             names = dict.fromkeys(chain.from_iterable(samples))
-            if not alone and samples and not self.groups & names.keys():
+            if not (alone or begun or self.groups & names.keys()):
                 self.left_out.append(f"{file.name} left out: it has no column of prompts")
                 return
+            begun = True
             self.damaged += [f"{file.name}, {place}" for place, row in block if row is None]
             self.names |= names
             keys, numbers = {}, {}
@@ -204,23 +205,23 @@ class _Columns:
             keys[VERL_PROMPT] = keys.uid.str.replace("_[0-9]+_[0-9]+$", "", regex=True)
         table, roles = pd.DataFrame(index=keys.index), {}
         steps = [name for name in STEPS if name in keys and keys[name].notna().any()]
-        for name in (self._asked("step", file) or steps)[:1]:
+        for name in (self._named("step", file) or steps)[:1]:
             roles["step"], table["step"] = name, keys[name]
         groups = [name for name in f"{form.group} {OTHER.group}".split() if name in keys]
-        groups = self._required("group", file, groups)
+        groups = self._named("group", file) or groups or self._refuse("group", file)
         # The first whose keys samples share: an index, or a uid of samples, is no group.
         shared = (x for x in groups if table.assign(x=keys[x]).dropna().duplicated().any())
         roles["group"] = next(shared, groups[0])
         table["group"] = keys[roles["group"]]
         advantages = [name for name in ADVANTAGES if name in numbers]
-        for name in (self._asked("advantage", file) or advantages)[:1]:
+        for name in (self._named("advantage", file) or advantages)[:1]:
             roles["advantage"], table["advantage"] = name, numbers[name]
         # MaxKGRPOTrainer logs max@K beside the rewards.
         free = [
             str(x) for x in numbers if x not in roles.values() and not str(x).startswith("max@")
         ]
-        usual = [] if "reward" in self.asked else self._rewards(form, free)
-        rewards = self._required("reward", file, usual)
+        rewards = self._named("reward", file) or self._rewards(form, free)
+        rewards = rewards or self._refuse("reward", file)
         for name in (*rewards, roles.get("advantage", "")):
             for place, value in self.bad.get(name, ())[:1]:
                 count = f" ({len(self.bad[name]):,} such values)" if self.bad[name][1:] else ""
@@ -230,9 +231,9 @@ class _Columns:
             self.notes[rewards[0]]["a missing value counts as 0"] = None
         return self._counted(table, roles, rewards)
 
-    def _asked(self, role: str, file: Path) -> list[str]:
-        """Return the columns that the user names for a role."""
-        name = self.asked.get(role)
+    def _named(self, role: str, file: Path) -> list[str]:
+        """Return the columns that the user names for a role; none if the user does not."""
+        name = self.named.get(role)
         is_sum = role == "reward" and name not in self.names
         columns = [] if name is None else name.split("+") if is_sum else [name]
         for column in columns:
@@ -242,33 +243,29 @@ class _Columns:
                 raise LabError(f"{file} has no column {column!r}{also}; it has {listed}")
         return columns
 
-    def _required(self, role: str, file: Path, usual: list[str]) -> list[str]:
-        """Return the columns that the user names for a role, or else the usual ones."""
-        columns = self._asked(role, file) or usual
-        if not columns:
-            raise LabError(
-                f"{file} has no column of the {role}s: name it, {role}=COLUMN (on the command line "
-                f"--{role} COLUMN); it has {', '.join(self.names)}"
-            )
-        return columns
+    def _refuse(self, role: str, file: Path) -> list[str]:
+        raise LabError(
+            f"{file} has no column of the {role}s: name it, {role}=COLUMN (on the command line "
+            f"--{role} COLUMN); it has {', '.join(self.names)}"
+        )
 
     def _rewards(self, form: Format, free: list[str]) -> list[str]:
         """Return the columns that the format calls rewards, of the free columns of numbers."""
         names, columns = list(self.names), list[str]()
         for pattern in f"{form.reward} {'' if form.sums else OTHER.reward}".split():
-            if "…" in pattern:
+            if "…" in pattern and not columns:
                 first, last = map(names.index, pattern.split("…"))
-                columns = columns or [name for name in names[first:last] if name in free]
+                columns = [name for name in names[first:last] if name in free]
             columns = columns or matching(free, pattern)
-        if len(choices := columns or free) > 1 and not (columns and form.sums):
+        choices = columns if columns or not form.sums else free
+        if len(choices) > 1 and not (columns and form.sums):
             raise LabError(
                 f"the reward may be {', '.join(choices)}: name it, reward={choices[0]} (on the "
                 f"command line --reward {choices[0]}), or a sum, {'+'.join(choices[:2])}"
             )
-        columns = columns or (free if form.sums else [])
-        if form.sums and (others := [name for name in free if name not in columns]):
-            self.notes[columns[0]][f"{', '.join(others)} not added"] = None
-        return columns
+        if form.sums and choices and (others := [name for name in free if name not in choices]):
+            self.notes[choices[0]][f"{', '.join(others)} not added"] = None
+        return choices
 
     def _counted(self, table: pd.DataFrame, roles: dict[str, str], rewards: list[str]) -> Log:
         """Return the log of the rows that count, and what is said of it."""
@@ -288,8 +285,8 @@ class _Columns:
         notes += dict.fromkeys(note for name in rewards for note in self.notes.get(name, ()))
         names = {"reward": " + ".join(rewards) + (f" ({'; '.join(notes)})" if notes else "")}
         order = ("reward", "group", "step", "advantage")
-        said = names | roles
-        reading = ", ".join(f"{role} = {said[role]}" for role in order if role in said)
+        roles = roles | names
+        reading = ", ".join(f"{role} = {roles[role]}" for role in order if role in roles)
         rows = table[table.reward.notna()].reset_index(drop=True)
         return Log(rows, reading, left_out, missing, len(self.damaged))
 

@@ -70,21 +70,19 @@ def measured(
             f"{', '.join(map(str, sizes))}"
         )
     pool = _pool(values, scores, gram)
-    cells = [
-        {
-            **{"id": f"{name}-{number}", "study": "gradient", "environment": {"name": name}},
-            **{"policy": {}, "seed": 0, "stage": 0, "warmup": {}, "complete": False},
-            **{"instances": prompts, "pool": samples, "partitions": _PARTITIONS},
-            **{"estimator": estimator, "baseline": baseline, "n": size, "k": at},
-        }
-        for number, (size, at, estimator, baseline) in enumerate(
-            _points(sizes, _several(k), estimators, baselines)
-        )
-    ]
+    shared: dict[str, Any] = {"study": "gradient", "environment": {"name": name}, "policy": {}}
+    shared |= {"seed": 0, "stage": 0, "warmup": {}, "complete": False}
+    shared |= {"instances": prompts, "pool": samples, "partitions": _PARTITIONS}
+    points = _points(sizes, _several(k), estimators, baselines)
+    cells = [shared | point | {"id": f"{name}-{i}"} for i, point in enumerate(points)]
     if not cells:
         raise LabError("no estimator can run with these baselines at this n and K")
-    values_by_cell: dict[Any, Any] = dict(measure_cells(pool, cells, seed=0))
-    records = [_record(cell, values_by_cell[cell["id"]]) for cell in cells]
+    measures: dict[Any, Any] = dict(measure_cells(pool, cells, seed=0))
+    for result in measures.values():
+        if isinstance(result, Exception):
+            raise result
+    results = [(cell, measures[cell["id"]]) for cell in cells]
+    records = [Record(cell, "done", x, content=content_of(cell, x)) for cell, x in results]
     description = f"{prompts} prompts with {samples} samples each"
     return summarise_records(cells, records, name=name, description=description)
 
@@ -123,16 +121,19 @@ def _content(path: Path) -> Mapping[str, Any]:
 
 def _points(
     sizes: Sequence[int], ks: Sequence[int], estimators: Sequence[str], baselines: Sequence[str]
-) -> list[tuple[int, int, str, str]]:
-    """The points that can run, each (n, K, estimator, baseline) once."""
-    points: dict[tuple[int, int, str, str], None] = {}
+) -> list[dict[str, Any]]:
+    """Return the points that can run, each estimator, baseline, n and K once."""
+    points: list[dict[str, Any]] = []
     for size in sizes:
         powers = [2**power for power in range(size.bit_length()) if 2**power < size]
         for k, estimator, baseline in product(ks or powers, estimators, baselines):
             method = Method.parse(estimator, baseline, k)
-            if method.refusal(size) is None and method.needed_weight in (None, "grad_norm"):
-                points[size, method.k, method.estimator.name, method.baseline.name] = None
-    return list(points)
+            names = {"estimator": method.estimator.name, "baseline": method.baseline.name}
+            point = {**names, "n": size, "k": method.k}
+            runs = method.refusal(size) is None and method.needed_weight in (None, "grad_norm")
+            if runs and point not in points:
+                points.append(point)
+    return points
 
 
 def _pool(rewards: Tensor, scores: Any, gram: Any) -> ScorePool:
@@ -149,7 +150,7 @@ def _pool(rewards: Tensor, scores: Any, gram: Any) -> ScorePool:
                 f"{list(numbers.shape)}"
             )
     if gram is not None:
-        _check_gram(products, max(_ROUNDING, 16 * torch.finfo(_float_type(gram)).eps))
+        _check_gram(products, torch.as_tensor(gram).dtype)
     nothing, nan = torch.zeros(samples, 0).double(), torch.full((samples,), torch.nan).double()
     parts = [
         Part(
@@ -165,20 +166,15 @@ def _pool(rewards: Tensor, scores: Any, gram: Any) -> ScorePool:
     return ScorePool(tuple(parts), (), 0.0)
 
 
-def _float_type(numbers: Any) -> torch.dtype:
-    dtype = torch.as_tensor(numbers).dtype
-    return dtype if dtype.is_floating_point else torch.float64
-
-
-def _check_gram(gram: Tensor, rounding: float) -> None:
-    """Raise `LabError` for matrices [P, M, M] that are no products ψ·ψ of gradients."""
+def _check_gram(gram: Tensor, dtype: torch.dtype) -> None:
+    """Raise `LabError` for matrices [P, M, M], stored in `dtype`, that are no products ψ·ψ."""
+    rounding = max(_ROUNDING, 16 * torch.finfo(dtype).eps if dtype.is_floating_point else 0)
     size = torch.linalg.matrix_norm(gram)[:, None, None]
     lowered = gram + rounding * size * torch.eye(gram.shape[1])
     wrong = {
         "is not symmetric": ((gram - gram.mT).abs() > rounding * size).flatten(1).any(1),
         "has a negative squared norm on its diagonal": (gram.diagonal(0, 1, 2) < 0).any(1),
-        "is not positive semidefinite": (torch.linalg.cholesky_ex(lowered).info > 0)
-        & (size > 0).flatten(),
+        "is not positive semidefinite": torch.linalg.cholesky_ex(lowered).info * size.flatten() > 0,
     }
     for problem, prompts in wrong.items():
         if bool(prompts.any()):
@@ -192,16 +188,10 @@ def _gradients(log_probs: Tensor, parameters: Sequence[nn.Parameter]) -> Tensor:
         raise LabError("log_probs need the parameters that gradients are taken in")
     chosen = list(parameters)
     rows = [
-        torch.cat([g.flatten() for g in torch.autograd.grad(one, chosen, retain_graph=True)])
-        for one in log_probs.flatten()
+        torch.cat([g.flatten() for g in torch.autograd.grad(log_prob, chosen, retain_graph=True)])
+        for log_prob in log_probs.flatten()
     ]
     return torch.stack(rows).view(*log_probs.shape, -1)
-
-
-def _record(cell: dict[str, Any], values: dict[str, Any] | Exception) -> Record:
-    if isinstance(values, Exception):
-        raise values
-    return Record(cell, "done", values, content=content_of(cell, values))
 
 
 def _numbers(numbers: Any, name: str, dimensions: int) -> Tensor:

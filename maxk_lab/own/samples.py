@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from maxk_lab.rows import Places, Row, read_rows
+from maxk_lab.tables import Places, Row, read_rows
 
 # Keys under which a document may list its rows, and columns that may hold a list of rewards.
 _LISTS = ("samples", "data", "rows", "records", "results")

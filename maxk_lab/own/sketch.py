@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -42,25 +41,23 @@ class GradientSketch:
     ) -> None:
         if dimension < 1:
             raise LabError(f"dimension must be at least 1, got {dimension}")
-        wanted = matching(model, parameters)
-        self.dimension, self.parameters = dimension, tuple(wanted)
-        # Parameters that layers share have one sketch: by linearity what they get adds up.
+        chosen = matching(model, parameters)
+        self.dimension, self.parameters = dimension, tuple(chosen)
+        # Parameters that layers share have one sketch: by linearity their gradients add up.
         self._hashes = {
-            id(one): _hash(one, dimension, seed + number)
-            for number, one in enumerate(wanted.values())
+            id(parameter): _hash(parameter, dimension, seed + number)
+            for number, parameter in enumerate(chosen.values())
         }
-        self._layers = [
-            layer
-            for layer in model.modules()
-            if any(id(one) in self._hashes for one in layer.parameters(recurse=False))
-        ]
-        for layer in self._layers:
-            if _kind(layer) is None:
-                names = [name for name, one in wanted.items() if _holds(layer, one)]
-                raise LabError(
-                    f"{', '.join(names)} belong to a {type(layer).__name__}: gradients are read at "
-                    "linear layers and embeddings; choose parameters that leave it out"
-                )
+        self._layers = []
+        for layer in model.modules():
+            inside = {id(parameter) for parameter in layer.parameters(recurse=False)}
+            if names := [name for name, x in chosen.items() if id(x) in inside]:
+                self._layers.append(layer)
+                if _kind(layer) is None:
+                    raise LabError(
+                        f"{', '.join(names)} belong to a {type(layer).__name__}: gradients are "
+                        "read at linear layers and embeddings; choose parameters that leave it out"
+                    )
         self._calls: list[tuple[nn.Module, Tensor, Tensor]] = []
         self._hooks: list[Any] = []
 
@@ -69,12 +66,7 @@ class GradientSketch:
         self._hooks = [layer.register_forward_hook(self._keep) for layer in self._layers]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for hook in self._hooks:
             hook.remove()
 
@@ -83,18 +75,18 @@ class GradientSketch:
             self._calls.append((layer, inputs[0].detach(), output))
 
     def scores(self, log_probs: Tensor, *, keep_graph: bool = True) -> Tensor:
-        """The sketches of ∇ log_probs, [N] → [N, dimension] in float32, on its device.
+        """Return the sketches of ∇ log_probs, [N] → [N, dimension] in float32, on its device.
 
-        The graph stays for the training's own backward pass unless `keep_graph` is False. Raises
-        `LabError` where the forward pass was not inside `with sketch:`, or of another batch.
+        The graph stays for the training's backward pass unless `keep_graph` is False. Raises
+        `LabError` for a forward pass outside `with sketch:`, or of another batch.
         """
         if not self._calls:
             raise LabError("nothing was recorded: run the forward pass inside `with sketch:`")
-        outputs = [output for _, _, output in self._calls]
+        outputs = [output for *_, output in self._calls]
         gradients = torch.autograd.grad(
             log_probs.sum(), outputs, retain_graph=keep_graph, allow_unused=True
         )
-        found = torch.zeros(len(log_probs), self.dimension, device=log_probs.device)
+        sketches = torch.zeros(len(log_probs), self.dimension, device=log_probs.device)
         for (layer, inputs, output), gradient in zip(self._calls, gradients, strict=True):
             if gradient is None:
                 continue
@@ -104,14 +96,14 @@ class GradientSketch:
                     f"{len(log_probs)} samples: samples must be its first dimension"
                 )
             for parameter, entries in self._gradients(layer, inputs, gradient):
-                self._add(found, parameter, entries)
+                self._add(sketches, parameter, entries)
         self._calls.clear()
-        return found
+        return sketches
 
     def _gradients(
         self, layer: nn.Module, inputs: Tensor, gradient: Tensor
     ) -> Iterator[tuple[nn.Parameter, Iterable[Tensor]]]:
-        """A layer's parameters with their per-sample gradients, in blocks of samples."""
+        """Yield a layer's parameters with their per-sample gradients, in blocks of samples."""
         samples = len(gradient)
         outer = gradient.reshape(samples, -1, gradient.shape[-1]).float()  # [N, T, out]
         weight, bias = layer.weight, getattr(layer, "bias", None)
@@ -123,62 +115,57 @@ class GradientSketch:
             block = max(1, _ENTRIES // weight.numel())
             make = _KINDS[str(_kind(layer))]
             flat = inputs.reshape(samples, outer.shape[1], -1)
-            parts = zip(torch.split(flat, block), torch.split(outer, block), strict=True)
-            yield weight, (make(weight, *part).flatten(1) for part in parts)
+            blocks = zip(torch.split(flat, block), torch.split(outer, block), strict=True)
+            yield weight, (make(weight, *each).flatten(1) for each in blocks)
 
-    def _add(self, found: Tensor, parameter: nn.Parameter, blocks: Iterable[Tensor]) -> None:
+    def _add(self, sketches: Tensor, parameter: nn.Parameter, blocks: Iterable[Tensor]) -> None:
         place, sign = self._hashes[id(parameter)]
         begin = 0
         for entries in blocks:
-            found[begin : begin + len(entries)].index_add_(1, place, entries * sign)
+            sketches[begin : begin + len(entries)].index_add_(1, place, entries * sign)
             begin += len(entries)
 
 
 def matching(model: nn.Module, parameters: str) -> dict[str, nn.Parameter]:
-    """The parameters with a gradient whose names contain a match, by their names.
+    """Return the parameters with a gradient whose names contain a match, each once, by its name.
 
-    One that layers share has all their names, and is taken once. Raises `LabError` for none.
+    Raises `LabError` for none.
     """
     first: dict[nn.Parameter, str] = {}
-    for name, one in model.named_parameters(remove_duplicate=False):
-        if one.requires_grad and re.search(parameters, name):
-            first.setdefault(one, name)
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if parameter.requires_grad and re.search(parameters, name):
+            first.setdefault(parameter, name)
     if not first:
         raise LabError(f"no parameter with a gradient has a name that {parameters!r} matches")
-    return {name: one for one, name in first.items()}
+    return {name: parameter for parameter, name in first.items()}
 
 
 def _linear(weight: Tensor, inputs: Tensor, outer: Tensor) -> Tensor:
-    """Σ_t g_t a_tᵀ of every sample, [N, out, in]."""
+    """Return Σ_t g_t a_tᵀ of every sample, [N, out, in]."""
     return torch.einsum("nto,nti->noi", outer, inputs.float())
 
 
 def _transposed(weight: Tensor, inputs: Tensor, outer: Tensor) -> Tensor:
-    """The same for GPT-2's Conv1D, whose weight is [in, out]."""
+    """Return the same for GPT-2's Conv1D, whose weight is [in, out]."""
     return torch.einsum("nto,nti->nio", outer, inputs.float())
 
 
 def _embedding(weight: Tensor, inputs: Tensor, outer: Tensor) -> Tensor:
-    """The gradients of a table of embeddings, [N, rows, width]."""
-    found = outer.new_zeros(len(outer), *weight.shape)
+    """Return the gradients of a table of embeddings, [N, rows, width]."""
     rows = inputs.reshape(len(outer), -1, 1).long().expand(-1, -1, weight.shape[1])
-    return found.scatter_add_(1, rows, outer)
+    return outer.new_zeros(len(outer), *weight.shape).scatter_add_(1, rows, outer)
 
 
 _KINDS = {"Linear": _linear, "Conv1D": _transposed, "Embedding": _embedding}
 
 
 def _kind(layer: nn.Module) -> str | None:
-    """The kind of a layer whose gradients can be read, of itself or of what it inherits from."""
-    return next((one.__name__ for one in type(layer).__mro__ if one.__name__ in _KINDS), None)
-
-
-def _holds(layer: nn.Module, parameter: nn.Parameter) -> bool:
-    return any(one is parameter for one in layer.parameters(recurse=False))
+    """Return the kind of a layer whose gradients can be read; None for any other layer."""
+    return next((base.__name__ for base in type(layer).__mro__ if base.__name__ in _KINDS), None)
 
 
 def _hash(parameter: Tensor, dimension: int, seed: int) -> tuple[Tensor, Tensor]:
-    """The place and the sign of every entry, drawn on the CPU: the same on any device."""
+    """Return the place and the sign of every entry, drawn on the CPU: the same on any device."""
     generator = torch.Generator().manual_seed(seed)
     count = parameter.numel()
     place = torch.randint(dimension, (count,), generator=generator)

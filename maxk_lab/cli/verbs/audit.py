@@ -56,12 +56,12 @@ def main(
     """
     from maxk_lab.own.audit import audit
 
-    found = audit(*log, reward=reward, group=group, step=step, advantage=advantage, ks=k or ())
+    result = audit(*log, reward=reward, group=group, step=step, advantage=advantage, ks=k or ())
     if json:
-        tables = {name: getattr(found, name).to_dict("records") for name in ("curve", "rows")}
-        emit_json(asdict(found) | tables)
+        tables = {name: getattr(result, name).to_dict("records") for name in ("curve", "rows")}
+        emit_json(asdict(result) | tables)
         return
-    show(found)
+    show(result)
 
 
 def show(audit: Audit) -> None:

@@ -25,8 +25,8 @@ from maxk_lab.environments.language.tasks import (
 from maxk_lab.environments.rows import MOST_TOKENS, EnvironmentRow
 from maxk_lab.errors import LabError, shown
 from maxk_lab.policies.catalogue import POLICIES, OwnOrPretrainedSettings, PolicyRow
-from maxk_lab.rows import read_rows
 from maxk_lab.settings import File, Numbers, Settings, Texts, number, setting
+from maxk_lab.tables import read_rows
 
 MAX_SEQUENCES = 20_000
 # What a reward function is called with by name, besides the columns of its prompts.

@@ -26,7 +26,7 @@ from maxk_lab.seeds import isolated_rng
 # evaluated on any size.
 ANY_SIZE = ("tsp", "cvrp")
 # Entries of a first state that RL4CO's generators give by the same name and in the same shape, by
-# the entry that tells the problem.
+# the entry that only this problem has.
 _SAME: Mapping[str, tuple[str, ...]] = {
     "job_due_time": ("job_due_time", "job_weight", "job_process_time"),
     "first_node": ("locs",),
@@ -53,19 +53,19 @@ def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> T
     parts = []
     for file in data_files(path, FILES):
         if file.suffix.lower() == ".npz":
-            part = _load(env, file, expected)
+            arrays = _load(env, file, expected)
         else:
             problem = read_problem(env.name, file)
-            part = {key: torch.from_numpy(values) for key, values in problem.items()}
-        parts.append(_checked(env.name, file, part, expected))
-        for key, values in part.items():
+            arrays = {key: torch.from_numpy(values) for key, values in problem.items()}
+        parts.append(_checked(env.name, file, arrays, expected))
+        for key, values in arrays.items():
             _check(
                 Path(path),
                 values.shape[1:] == parts[0][key].shape[1:],
                 f"instances must be of one size, but {file.name} has {key} of shape "
                 f"{list(values.shape)} and the first file {list(parts[0][key].shape)}",
             )
-    raw = {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
+    raw = {key: torch.cat([arrays[key] for arrays in parts]) for key in parts[0]}
     # RL4CO draws in single precision and so do its files: what a reset computes then comes out bit
     # for bit.
     exact = dtype == torch.float32 or all(_is_single(values) for values in raw.values())
@@ -150,8 +150,8 @@ def _stored(instances: TensorDict) -> dict[str, Tensor]:
     state = instances.detach().cpu()
     if all(_is_single(values) for values in state.values()):
         state = cast_floats(state, torch.float32)
-    for tells, same in _SAME.items():
-        if tells in state:
+    for entry, same in _SAME.items():
+        if entry in state:
             return {key: state[key] for key in same}
     raw = {"locs": state["locs"][:, 1:], "depot": state["locs"][:, 0]}
     if "demand" in state:

@@ -43,7 +43,7 @@ def read_problem(name: str, path: Path) -> dict[str, Array]:
         also = did_you_mean(key, [each for each in used if each not in keys])
         unknown = f"{key} may change the problem, and {name} does not have it{also}"
         _check(path, key in _LIMITS and not fields.get(key, "x").strip("0."), unknown)
-    nodes = _by_id(path, "NODE_COORD_SECTION", sections, columns=2)
+    nodes = _numbers_of(path, "NODE_COORD_SECTION", sections, columns=2)
     ids = sorted(nodes)
     dimension = fields.get("DIMENSION", f"{len(ids)}")
     counted = f"DIMENSION is {dimension}, but there are {len(ids)} nodes"
@@ -55,7 +55,7 @@ def read_problem(name: str, path: Path) -> dict[str, Array]:
     if name == "tsp":
         return {"locs": points[None]}
     depot = _depot(path, sections, ids)
-    demands = _by_id(path, "DEMAND_SECTION", sections, columns=1)
+    demands = _numbers_of(path, "DEMAND_SECTION", sections, columns=1)
     missing = ", ".join(f"{node}" for node in sorted(nodes.keys() ^ demands.keys()))
     _check(path, not missing, f"DEMAND_SECTION must have one demand a node; not so for {missing}")
     capacity = _number(path, "CAPACITY", fields.get("CAPACITY", "nan"))
@@ -102,7 +102,7 @@ def _parse(path: Path) -> tuple[dict[str, str], dict[str, list[list[str]]]]:
     return fields, sections
 
 
-def _by_id(
+def _numbers_of(
     path: Path, section: str, sections: Mapping[str, Sequence[Sequence[str]]], columns: int
 ) -> dict[int, list[float]]:
     """Return the numbers of each node of a section."""

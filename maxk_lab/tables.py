@@ -37,8 +37,8 @@ def files_in(path: Path) -> list[Path]:
 
 def natural(text: str) -> list[Any]:
     """Return a sort key by which 9 comes before 10."""
-    parts = re.split("([0-9]{1,18})", text)
-    return [int(part) if i % 2 else part for i, part in enumerate(parts)]
+    pieces = re.split("([0-9]{1,18})", text)
+    return [int(piece) if i % 2 else piece for i, piece in enumerate(pieces)]
 
 
 def read_rows(path: Path) -> Places:
