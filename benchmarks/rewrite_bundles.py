@@ -26,6 +26,7 @@ from maxk_lab.files import save_atomically
 REMOVED_KEYS: Sequence[str] = (
     "execution.cpus",
     "execution.reward_timeout",
+    "figures",
 )
 _SAME_BATCH = {"baseline": ("affine[same_batch]", "ladder[same_batch]")}
 # Golden run → axis → values whose cells are removed.

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import figures
 import fill
 import pytest
 from records import Golden, Run
@@ -128,3 +129,11 @@ def test_a_template_that_asks_for_too_much_fails_with_its_line(
 ) -> None:
     with pytest.raises(SystemExit, match=said):
         filled(pages, text, monkeypatch=monkeypatch)
+
+
+@pytest.mark.slow
+def test_a_figure_has_a_point_for_every_row_of_its_run() -> None:
+    (data,) = figures.draw("pkpo_corollary3").to_dict()["datasets"].values()
+    assert {row["color"] for row in data} == {0.05, 0.1, 0.2, 0.4}
+    assert len(data) == 60
+    assert all(row["value"] > 0 for row in data)

@@ -253,10 +253,10 @@ def panels(
     return lines[0] if len(lines) == 1 else alt.vconcat(*lines, spacing=14)
 
 
-def curves(x: Any, y: Any, color: Any, shape: Any, *, bars: bool = False) -> list[Any]:
-    """The layers of a line for each `line` of the data, broken where `broken`, with its intervals.
+def curves(x: Any, y: Any, color: Any, shape: Any) -> list[Any]:
+    """The layers of a line for each `line` of the data, broken where `broken`, with its band.
 
-    These are bands, or `bars`; where `marked` the line has a mark, and hollow if not `solid`.
+    Where `marked` the line has a mark, and hollow if not `solid`.
     """
     broken = alt.StrokeDash("broken:N", legend=None, sort=None).scale(
         domain=[False, True], range=[[], [5, 3]]
@@ -265,7 +265,7 @@ def curves(x: Any, y: Any, color: Any, shape: Any, *, bars: bool = False) -> lis
     ends = base.encode(y=alt.Y("lo:Q"), y2="hi:Q").transform_filter("datum.lo !== null")
     marks = base.encode(y=y, shape=shape, tooltip=tips()).transform_filter("datum.marked")
     return [
-        ends.mark_rule(strokeWidth=1) if bars else ends.mark_area(opacity=0.13, clip=True),
+        ends.mark_area(opacity=0.13, clip=True),
         base.mark_line(strokeWidth=1.6, clip=True).encode(y=y, strokeDash=broken),
         marks.transform_filter("datum.solid").mark_point(filled=True, size=34, opacity=1),
         marks.transform_filter("!datum.solid").mark_point(filled=False, size=34, opacity=1),

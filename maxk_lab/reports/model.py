@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from maxk_lab.reports.tables import Pooled, PooledRow
 
@@ -89,8 +89,8 @@ class Counts:
 class Summary:
     """Everything a report shows; each format and figure is a function of this value.
 
-    `studies` has the rows of every kind by its name, in the catalogue's order; `figures` are those
-    that the sweep file declares. `counts` has the states of the planned cells; those that are
+    `studies` has the rows of every kind by its name, in the catalogue's order. `counts` has the
+    states of the planned cells; those that are
     `failed` or `missing` have no result. `stale` counts records that the plan does not use.
     `changed` names the code and models that changed since the measurement.
     `origins` has the record of each measured or failed cell by its id, to trace a number by, but
@@ -100,7 +100,6 @@ class Summary:
     header: Header
     studies: Mapping[str, Pooled[PooledRow]]
     counts: Counts = field(default_factory=Counts)
-    figures: tuple[Any, ...] = ()
     claims: tuple[ClaimVerdict, ...] = ()
     failed: tuple[Failure, ...] = ()
     missing: tuple[str, ...] = ()

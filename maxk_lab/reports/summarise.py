@@ -33,7 +33,6 @@ def summarise(
         name=run.title(spec),
         description=spec.description,
         claims=spec.claims,
-        figures=spec.figures,
         stale=run.stale(plan),
         changed=changed_since(spec),
         level=level,

@@ -15,7 +15,6 @@ from maxk_lab.planning.grid import Conditions, describe
 from maxk_lab.planning.identity import canonical_json
 from maxk_lab.sweep_file.claims import check_claims
 from maxk_lab.sweep_file.fields import Grid
-from maxk_lab.sweep_file.figures import check_figures
 from maxk_lab.sweep_file.schema import SweepSpec
 from maxk_lab.sweep_file.source import Source, TreePath
 from maxk_lab.sweep_file.studies import STUDIES, Spec
@@ -28,7 +27,7 @@ MOST_CELLS = 1_000_000
 def check_studies(
     spec: SweepSpec, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
 ) -> None:
-    """Check the studies, the figures and the claims, as far as these are of the right shape.
+    """Check the studies and the claims, as far as these are of the right shape.
 
     `resolved` is the environment with its policy, `found` the variants of what the sweep varies;
     each is None where there is something wrong with it.
@@ -47,9 +46,8 @@ def check_studies(
         part = STUDIES.get(kind).part("spec")
         units = part.units(study, (0,), [one for one in found if one.refusal is None])
         points[kind] = [cell.point for unit in units for cell in unit.cells]
-    # No figure and no claim can speak of a grid that cannot run, which has been said.
+    # No claim can speak of a grid that cannot run, which has been said.
     if all(points.values()):
-        check_figures(spec.figures, points, spec.studies, source)
         check_claims(spec.claims, points, spec.studies, source)
 
 

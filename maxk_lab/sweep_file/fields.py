@@ -44,7 +44,7 @@ def _single(value: Any) -> Any:
     return value
 
 
-# Measures that claims may speak of, by kind of claim; figures show what a ratio may compare.
+# Measures that claims may speak of, by kind of claim.
 GradientMeasure = Annotated[str, _claimable_by("ratio")]
 EqualMeasure = Annotated[str, _claimable_by("equals")]
 OrderedMeasure = Annotated[str, _claimable_by("order")]

@@ -13,7 +13,6 @@ from maxk_lab.fields import Different, Model, OneOrMore, Seed, distinct
 from maxk_lab.sweep_file.claims import Claim
 from maxk_lab.sweep_file.execution import Execution
 from maxk_lab.sweep_file.fields import AnyStudy, matching
-from maxk_lab.sweep_file.figures import Figure
 from maxk_lab.sweep_file.studies import STUDIES
 
 WandbMode = Literal["offline", "online", "disabled"]
@@ -93,7 +92,6 @@ class SweepSpec(Model):
     vary: dict[str, OneOrMore[Any]] = Field(default_factory=dict)
     tracking: Tracking = NOT_ASKED_FOR
     execution: Execution = Execution()
-    figures: Annotated[tuple[Figure, ...], Field(strict=False)] = ()
     claims: Annotated[tuple[Claim, ...], Field(strict=False)] = ()
     # Filled in when a sweep file is resolved, whatever it says there.
     content: dict[str, dict[str, str]] = Field(default_factory=dict)

@@ -3,10 +3,7 @@
 import pytest
 
 from maxk_lab.reports.naming import environment_label, setting_of, setting_words, short_names
-from maxk_lab.reports.summarise import summarise_records
-from maxk_lab.reports.write import figures
 from maxk_lab.studies.gradient.pool import key
-from maxk_lab.sweep_file.figures import Figure
 
 ARMS = "environment.num_loc"
 
@@ -17,13 +14,6 @@ def varied(lab):
     cells = lab.vary(lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,)), ARMS, (8, 4))
     noise = {(8, "none"): 1.0, (8, "centred"): 4.0, (4, "none"): 9.0, (4, "centred"): 3.0}
     return cells, [lab.record(c, noise=noise[c["setting"][ARMS], c["baseline"]]) for c in cells]
-
-
-@pytest.mark.slow
-def test_the_sweep_s_own_figures_stand_for_those_of_every_setting(varied):
-    own = Figure(name="mine", metric="variance", against=ARMS, lines=("baseline", "n"), scale="log")
-    summary = summarise_records(*varied, name="varied", figures=[own])
-    assert [figure.name for figure in figures(summary)] == ["mine"]
 
 
 @pytest.mark.slow

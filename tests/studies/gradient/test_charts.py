@@ -1,14 +1,10 @@
-"""What no golden figure shows: other charts on request, many places, and a bias of nothing."""
+"""What no golden figure shows: other charts on request, and many places."""
 
-import pytest
 from compiled_charts import marks
 from compiled_charts import rows as rows_of
 
 from maxk_lab.reports.summarise import summarise_records
 from maxk_lab.studies.gradient import charts
-from maxk_lab.studies.gradient.charts import estimates
-from maxk_lab.studies.gradient.charts.declared import declared_chart
-from maxk_lab.sweep_file.figures import Figure as Declared
 
 
 def test_marks_are_drawn_of_every_row_that_has_a_value(lab):
@@ -46,17 +42,3 @@ def test_places_and_n_beyond_are_said_or_left_out(lab):
     shown = {row["n"] for row in data}
     assert len(shown) == 5
     assert {4, 32} < shown
-
-
-def test_a_bias_that_is_proven_to_be_none_stands_hollow_at_the_lower_edge(lab):
-    """Its value is rounding, twenty powers of ten below the others."""
-    cells = lab.cells(baselines=("centred", "group_mean"), ns=(8, 16), ks=(2,))
-    how = {"centred": {"off": 1e-14}, "group_mean": {"off": 0.5}}
-    records = [lab.record(cell, make=lab.exact, **how[cell["baseline"]]) for cell in cells]
-    summary = summarise_records(cells, records, name="it")
-    declared = Declared(name="it", metric="squared_bias", against="n", scale="log")
-    figure = declared_chart(estimates(summary.studies["gradient"].rows), declared)
-    found = {row["line"]: row for row in rows_of(figure.whole)}
-    assert found["centred"]["value"] == pytest.approx(0.025, rel=0.1)
-    assert (found["centred"]["solid"], found["group_mean"]["solid"]) == (False, True)
-    assert "proven to have no bias" in figure.caption

@@ -17,7 +17,6 @@ from maxk_lab.reports.naming import Setting, plain_setting
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import LIKE_THESE, THESE
-from maxk_lab.studies.gradient.charts.declared import declared_chart
 from maxk_lab.studies.gradient.pool import (
     DISTANCE,
     FOUND_BIASED,
@@ -35,25 +34,16 @@ _OF_BIAS = {"scale": "length (1: right)", "cosine": "cosine (1: right direction)
 def charts(
     found: Pooled[GradientRow], summary: Summary, more: Collection[str] = ()
 ) -> Iterator[Figure]:
-    """Every chart: the declared ones, those of every study, and those that are asked for.
-
-    A sweep that varies settings and declares charts has no others of these: those of each setting
-    would bury its own.
-    """
+    """Yield the charts of every study, and the charts on request that `more` names."""
     table = estimates(found.rows)
     if table.empty:
         return
-    declared = [figure for figure in summary.figures if figure.metric in set(table.measure)]
-    for figure in declared:
-        found_here = (declared_chart(part, figure) for _, part in table.groupby("environment"))
-        yield from filter(None, found_here)
-    if not declared or table.setting.nunique() == 1:
-        places = list(dict.fromkeys(table.place))
-        shown = table[table.place.isin(places[:PLACES])]
-        rest = f" The first {PLACES} of {len(places)} settings." if len(places) > PLACES else ""
-        for make in (variance, bias, snr, *([heat_map] if heat_map.__name__ in more else [])):
-            if (figure := make(shown)) is not None:
-                yield replace(figure, caption=figure.caption + rest)
+    places = list(dict.fromkeys(table.place))
+    shown = table[table.place.isin(places[:PLACES])]
+    rest = f" The first {PLACES} of {len(places)} settings." if len(places) > PLACES else ""
+    for make in (variance, bias, snr, *([heat_map] if heat_map.__name__ in more else [])):
+        if (figure := make(shown)) is not None:
+            yield replace(figure, caption=figure.caption + rest)
 
 
 def estimates(rows: Sequence[GradientRow]) -> Table:
