@@ -24,6 +24,7 @@ from maxk_lab.files import save_atomically
 
 # Paths of removed keys; a list on the way stands for each of its entries.
 REMOVED_KEYS: Sequence[str] = (
+    "environment.top_p",
     "execution.cpus",
     "execution.reward_timeout",
     "figures",

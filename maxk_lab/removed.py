@@ -15,9 +15,12 @@ _ANATOMY = "use variance; its Hoeffding terms are no longer computed"
 _ORDER = "use order[ALPHA_1 ... ALPHA_K], the weights of K rewards from worst to best"
 _FORMS = ("median", "trimmed_mean", "cvar_lower", "l_statistic")
 _PARTS_OF_VARIANCE = ("first", "cross", "baseline", "interaction")
+_TASK = "use modular (rewards 0 and 1) or deceptive (graded)"
+_REWARD = "use another one"
 
 # A key of a sweep file, by its path without the indices of lists; `training.grid.with` is a mirror.
 KEYS: Mapping[str, str] = {
+    "environment.top_p": "the policy samples from its whole distribution; use temperature",
     **dict.fromkeys(
         (
             *("execution.partition", "execution.time", "execution.account", "execution.qos"),
@@ -76,6 +79,14 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("measure", "ratio_std"): "use effective_sample_size",
     ("measure", "weight_concentration"): "use dead_gradient_rate",
     ("measure", "weight_std"): "use weight_min or weight_sum",
+    ("task", "edit"): _TASK,
+    ("task", "hidden_target"): _TASK,
+    ("reward function", "brevity"): _REWARD,
+    ("reward function", "edit_similarity"): _REWARD,
+    ("reward function", "finished"): _REWARD,
+    ("Gaussian reward", "bowl"): _REWARD,
+    ("Gaussian reward", "inside_unit"): _REWARD,
+    ("Gaussian reward", "two_peaks"): _REWARD,
 }
 
 
@@ -112,4 +123,4 @@ def removed_verb(verb: str) -> str | None:
 def removed_row(kind: str, name: str) -> str | None:
     """Return what to use instead of a removed row of a catalogue; None for any other name."""
     advice = ROWS.get((kind, name)) or ROWS.get((kind, name.partition("[")[0]))
-    return None if advice is None else f"{kind} {name} was removed: {advice}"
+    return None if advice is None else f"{kind} {name!r} was removed: {advice}"

@@ -99,7 +99,7 @@ TOY_LLM = Task(
     "toy LLM, untrained",
     {
         **{"name": "toy_llm", "task": "modular", "vocab_size": 4, "max_length": 3},
-        **{"prompt_length": 3, "temperature": 1.0, "top_p": 1.0},
+        **{"prompt_length": 3, "temperature": 1.0},
         **{"rewards": (), "reward_weights": ()},
     },
     {"embed_dim": 16, "num_layers": 1, "num_heads": 2, "init_std": 0.1, "dtype": "float64"},

@@ -13,7 +13,7 @@ from maxk_lab.catalogue import Catalogue
 from maxk_lab.environments.functions import FunctionRow, ScoredRow, listed, load_function
 from maxk_lab.environments.rows import MOST_ARMS, MOST_COORDINATES, EnvironmentRow
 from maxk_lab.errors import LabError, shown
-from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
+from maxk_lab.ranges import ANYWHERE, SHARES, Range
 from maxk_lab.settings import Settings, number, setting
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 BANDIT_LIMIT = 2_000
 EXPONENTIAL_RATE = 5.0
-HILL_HEIGHT, HILL_WIDTH = 0.6, 0.5
-PEAK_AT, PEAK_WIDTH = 1.0, 0.05
 
 # The rewards of a table. All but the Gaussian ones are the same for every instance and
 # ascend with the arm.
@@ -103,37 +101,7 @@ reward = listed(_ROWS, GaussianRewardRow)
 )
 def square_on_unit(x: Tensor) -> Tensor:
     """The mean over coordinates."""
-    return (x.square() * _inside(x)).mean(-1)
-
-
-@reward(
-    "1 where every coordinate is in [0, 1], else 0: Max@K is pass@K",
-    breakpoints=(0.0, 1.0),
-    binary=True,
-)
-def inside_unit(x: Tensor) -> Tensor:
-    return _inside(x).all(-1).to(x)
-
-
-@reward(
-    "a broad hill of height .6 at 0 plus a narrow one of height 1 at 1: mean and Max@K disagree",
-    breakpoints=(0.75, 1.25),
-    within=NOT_NEGATIVE,
-)
-def two_peaks(x: Tensor) -> Tensor:
-    """The mean over coordinates."""
-    hill = HILL_HEIGHT * (-0.5 * (x / HILL_WIDTH).square()).exp()
-    peak = (-0.5 * ((x - PEAK_AT) / PEAK_WIDTH).square()).exp()
-    return (hill + peak).mean(-1)
-
-
-@reward(
-    "−x²: every Max@K agrees that the mean should be 0, and disagrees about the scale",
-    within=NOT_POSITIVE,
-)
-def bowl(x: Tensor) -> Tensor:
-    """The mean over coordinates."""
-    return -x.square().mean(-1)
+    return (x.square() * ((x >= 0) & (x <= 1))).mean(-1)
 
 
 @reward("x: the gradient with respect to the mean is the same for every K, and its variance is not")
@@ -164,10 +132,6 @@ def load_gaussian_reward(name: str) -> tuple[Any, tuple[float, ...]]:
             f"the breakpoints of the reward function {shown(name)} must be numbers, "
             f"got {shown(points)}"
         ) from None
-
-
-def _inside(x: Tensor) -> Tensor:
-    return (x >= 0) & (x <= 1)
 
 
 class GaussianSettings(Settings):

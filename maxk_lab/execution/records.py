@@ -166,9 +166,9 @@ class RunDirectory:
         record = self._records[head]
         if record is None:
             return None
-        # It may have been measured by another plan, which varied something else.
-        if planned is not None and record.cell.get("setting", {}) != planned.setting:
-            return replace(record, cell=planned.as_dict())
+        # The record may name removed settings, or what another plan varied.
+        if planned is not None and record.cell != (cell := planned.as_dict()):
+            return replace(record, cell=cell)
         return record
 
     def _decoded(self, head: Head) -> Record | None:

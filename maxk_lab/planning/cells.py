@@ -77,20 +77,30 @@ class Unit:
         return f"{self.place}, {self.study}, seed {self.seed}"
 
     def meaning(self) -> dict[str, Any]:
-        """Return the part of the unit that tells its cells from those of others."""
-        told: dict[str, Any] = without_paths(self.as_dict())
-        told = with_removed_defaults(told, self.study)
-        told["environment"] = environment_key(told["environment"])
-        if "policy" in told:
-            owner = f"policy.{self.environment['name']}"
-            told["policy"] = with_removed_defaults(told["policy"], owner)
+        """Return the settings that the cells of the unit share, without removed ones."""
+        settings: dict[str, Any] = without_paths(self.as_dict())
         version = ENVIRONMENTS.get(self.environment["name"]).version
-        return told | ({} if version == 1 else {"environment_version": version})
+        return settings | ({} if version == 1 else {"environment_version": version})
 
     @cached_property
     def shared_meaning(self) -> dict[str, Any]:
-        """All that tells one cell of the unit from others, but for its grid point."""
+        """All settings of a cell except its grid point, without removed ones."""
         return {"identity_version": IDENTITY_VERSION, "study": self.study, **self.meaning()}
+
+    @cached_property
+    def hashed_meaning(self) -> dict[str, Any]:
+        """The same with removed settings at their old defaults, as ids hash it."""
+        settings = dict(self.shared_meaning)
+        # The settings of most kinds are fields of the unit, those of a training a block of it.
+        if self.study in settings:
+            settings[self.study] = with_removed_defaults(settings[self.study], self.study)
+        else:
+            settings = with_removed_defaults(settings, self.study)
+        settings["environment"] = environment_key(settings["environment"])
+        if "policy" in settings:
+            owner = f"policy.{self.environment['name']}"
+            settings["policy"] = with_removed_defaults(settings["policy"], owner)
+        return settings
 
     def check_machine(self) -> None:
         """Raise `LabError` if this machine lacks a device that the unit needs."""
@@ -132,7 +142,10 @@ class Cell:
 
     def meaning(self) -> dict[str, Any]:
         """Return all that tells the cell from others, with the content of what its axes name."""
-        axes, shared, content = self._axes, self.unit.shared_meaning, self.unit.content
+        return self._with_axes(self.unit.shared_meaning)
+
+    def _with_axes(self, shared: dict[str, Any]) -> dict[str, Any]:
+        axes, content = self._axes, self.unit.content
         names = named_on_axes(axes) if content else ()
         if own := {key: content[key] for key in names if key in content}:
             shared = shared | {"content": {**self.unit.own_content, **own}}
@@ -141,7 +154,7 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """16 hex digits that depend on the resolved meaning of the cell and on nothing else."""
-        return content_hash(self.meaning())
+        return content_hash(self._with_axes(self.unit.hashed_meaning))
 
     @property
     def study(self) -> str:

@@ -13,7 +13,9 @@ from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
 IDENTITY_VERSION = 1
 # Settings that no longer exist, by their path, with the value that older ids and seeds hash.
 # The owner of a setting of `environment` or `policy` is the environment's name.
-REMOVED_DEFAULTS: Mapping[str, Any] = {}
+REMOVED_DEFAULTS: Mapping[str, Any] = {
+    "environment.toy_llm.top_p": 1.0,
+}
 # The keys of a file that a sweep names, once it is resolved.
 FILE_KEYS = {"path", "sha256"}
 # What is behind the names in a sweep, by these names: the hash of code or of files, and of a plugin

@@ -113,8 +113,7 @@ class Batch:
         kl = kl_tokens(self.numbers.log_probs, self.anchor_log_probs.cpu(), kind)
         if not torch.isfinite(kl[self.numbers.mask]).all():
             raise FloatingPointError(
-                "the KL estimate of a token is not finite: the reference gives it no chance "
-                "(top_p below 1?)"
+                "the KL estimate of a token is not finite: the reference gives it no chance"
             )
         return kl
 

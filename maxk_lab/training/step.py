@@ -154,7 +154,7 @@ class Step:
             if torch.isneginf(log_probs[in_loss]).any():
                 raise FloatingPointError(
                     "the KL estimate of a token is not finite: after an inner epoch the policy "
-                    "gives it no chance (top_p below 1?)"
+                    "gives it no chance"
                 )
             kl = kl_tokens(log_probs, batch.anchor_log_probs, settings.kl.type)
             loss = loss + settings.kl.beta * token_mean(kl, in_loss)

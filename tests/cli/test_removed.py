@@ -47,7 +47,7 @@ def test_every_removed_thing_says_what_to_use_instead(
 def test_a_removed_row_says_what_to_use_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     with_row(removed.ROWS, ("gadget", "old"), monkeypatch, "ROWS")
     row = Row(name="new", meaning="", implementation="")
-    with pytest.raises(ValueError, match=r"gadget old\[3\] was removed: use new"):
+    with pytest.raises(ValueError, match=r"gadget 'old\[3\]' was removed: use new"):
         Catalogue("gadget", [row], "maxk_lab.gadgets").get("old[3]")
 
 

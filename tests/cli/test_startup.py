@@ -44,7 +44,7 @@ QUICK = [
 LANGUAGE = """\
 name: language
 seeds: [0]
-environment: {name: toy_llm, rewards: [exact_match, brevity], reward_weights: [1, 0.1]}
+environment: {name: toy_llm, rewards: [exact_match, single_symbol], reward_weights: [1, 0.1]}
 training: {grid: {estimator: maxk, baseline: [otb_loo, eob_loo], n: 8, k: 1}}
 """
 

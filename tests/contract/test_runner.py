@@ -47,11 +47,11 @@ def toy_llm(task, vocab_size, max_length):
     }
 
 
-BINARY = toy_llm("hidden_target", 4, 3)
+BINARY = toy_llm("modular", 4, 3)
 # What measures them: n, the unit, and what it is told of each cell.
 WAYS = {
     "sampled": (8, BANDIT, {}),
-    "enumerated": (4, toy_llm("edit", 3, 2), {"complete": True}),
+    "enumerated": (4, toy_llm("deceptive", 3, 3), {"complete": True}),
     "off-policy": (4, BANDIT | {"behaviour": {"distance": 0.7}}, {"complete": True}),
 }
 MEASURED = [

@@ -92,7 +92,7 @@ def test_the_gradient_is_that_of_finite_differences_of_the_integral(k, mean):
     )
 
 
-def test_closed_forms_of_the_slope_and_the_bowl():
+def test_closed_forms_of_the_slope_and_of_minus_the_square(reward):
     """E max of 2 and 3 normals is 1/√π and 3/(2√π); E −x² = −(μ² + σ²)."""
     root = math.sqrt(math.pi)
     for k, shift in ((1, 0.0), (2, 1 / root), (3, 1.5 / root)):
@@ -100,7 +100,8 @@ def test_closed_forms_of_the_slope_and_the_bowl():
         assert value == pytest.approx(0.4 + 0.2 * shift, abs=1e-10)
         assert by_mean == pytest.approx(1.0, abs=1e-10)
         assert by_log_scale == pytest.approx(0.2 * shift, abs=1e-8)
-    value, by_mean, by_log_scale = exact("bowl", 1, mean=0.4, scale=0.2)
+    bowl = reward(lambda x: -x.square().mean(-1))
+    value, by_mean, by_log_scale = exact(bowl, 1, mean=0.4, scale=0.2)
     assert (value, by_mean, by_log_scale) == pytest.approx((-0.2, -0.8, -0.08), abs=1e-8)
 
 
@@ -116,10 +117,11 @@ def test_other_objectives_of_the_slope():
 
 
 @pytest.mark.parametrize("mean", [0.4, 0.97, 1.3])
-def test_inside_unit_is_pass_at_k(mean):
+def test_the_maximum_of_rewards_of_0_and_1_is_pass_at_k(mean, reward):
+    inside = reward(lambda x: ((x >= 0) & (x <= 1)).all(-1).double(), [0.0, 1.0])
     hit = norm.cdf(1, mean, 0.1) - norm.cdf(0, mean, 0.1)
     for k in (1, 8):
-        value, by_mean, _ = exact("inside_unit", k, mean=mean, scale=0.1)
+        value, by_mean, _ = exact(inside, k, mean=mean, scale=0.1)
         assert value == pytest.approx(1 - (1 - hit) ** k, abs=1e-12)
         slope = norm.pdf(0, mean, 0.1) - norm.pdf(1, mean, 0.1)
         assert by_mean == pytest.approx(k * (1 - hit) ** (k - 1) * slope, abs=1e-10)
@@ -186,7 +188,6 @@ def test_the_row_says_what_does_not_fit_it():
     assert ROW.refuses_weight("grad_norm") is None
     assert ENVIRONMENTS.get("bandit").refuses_weight("logit_proxy") is None
     assert ROW.other_rewards({"reward": "square_on_unit"}) == "square_on_unit gives others"
-    assert ROW.other_rewards({"reward": "inside_unit"}) is None
     assert ROW.other_rewards({"reward": "own:function"}) is None
     assert not ROW.enumerable({"dim": 1})
 
@@ -238,7 +239,7 @@ def test_the_row_says_when_rewards_are_0_and_1():
     assert "spaced evenly" in row.other_rewards({"rewards": "linear", "reward_shift": 0.0})
 
 
-LLM = {"task": "edit", "rewards": [], "reward_weights": []}
+LLM = {"task": "modular", "rewards": [], "reward_weights": []}
 
 
 @pytest.mark.parametrize("row", list(ENVIRONMENTS), ids=lambda row: row.name)
@@ -255,8 +256,11 @@ def test_no_reward_leaves_the_range(row):
     ("given", "wanted"),
     [
         ({}, SHARES),
-        ({"rewards": ["exact_match", "brevity"]}, Range(0, 2)),
-        ({"rewards": ["exact_match", "brevity"], "reward_weights": [2.0, -0.5]}, Range(-0.5, 2)),
+        ({"rewards": ["exact_match", "safe_or_risky"]}, Range(0, 2)),
+        (
+            {"rewards": ["exact_match", "single_symbol"], "reward_weights": [2.0, -0.5]},
+            Range(-0.5, 2),
+        ),
         ({"rewards": ["math:sqrt"]}, ANYWHERE),
     ],
 )
@@ -275,7 +279,7 @@ def test_declared_ranges():
     assert bandit.reward_range({"rewards": "binary", "reward_shift": 2.0}) == Range(2, 3)
     assert bandit.reward_range({"reward_shift": 2.0}) == ANYWHERE
     gaussian = ENVIRONMENTS.get("gaussian")
-    assert gaussian.reward_range({"reward": "inside_unit"}) == SHARES
+    assert gaussian.reward_range({"reward": "square_on_unit"}) == SHARES
     assert gaussian.reward_range({"reward": "math:sqrt"}) == ANYWHERE
 
 

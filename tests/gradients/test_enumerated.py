@@ -123,7 +123,7 @@ def test_bias_is_proven_or_refuted_without_sampling(shift, dtype):
 
 def test_a_policy_of_tokens_is_judged_as_a_table_is():
     keys = {("maxk", "optimal[grad_norm]", 3, 2): "unbiased", ("grpo", "none", 3, 1): "biased"}
-    sizes = {"task": "edit", "vocab_size": 3, "max_length": 2, "prompt_length": 2}
+    sizes = {"task": "deceptive", "vocab_size": 3, "max_length": 3, "prompt_length": 2}
     policy = {"embed_dim": 8, "init_std": 0.5}
     environment = small_environments.make("toy_llm", policy=policy, **sizes)
     pool = pool_of(environment, count=2, objectives=[1, 2])

@@ -12,10 +12,11 @@ from maxk_lab.sweep_file.environment import telling_parameters
 from maxk_lab.sweep_file.load import load_spec
 
 LANGUAGE = SMALL.replace(
-    "bandit, arms: 4", "toy_llm, task: edit, vocab_size: 5, max_length: 3, prompt_length: 3"
+    "bandit, arms: 4", "toy_llm, task: modular, vocab_size: 5, max_length: 3, prompt_length: 3"
 ).replace("pool: 16", "pool: 64\n  complete: false")
 VARIED = SMALL + "vary: {environment.arms: [8, 4], policy.init_std: [1, 0.5]}\n"
-TWO = ["environment.rewards=[exact_match, brevity]", "environment.reward_weights=[1, 0.5]"]
+REWARDS = ["exact_match", "single_symbol"]
+TWO = [f"environment.rewards={REWARDS}", "environment.reward_weights=[1, 0.5]"]
 BANDIT = {"name": "bandit", "arms": 4, "reward_shift": 0.0}
 ARMS, STDS = {"environment.arms": (8, 4)}, {"policy.init_std": (1.0, 0.5)}
 
@@ -23,7 +24,7 @@ ARMS, STDS = {"environment.arms": (8, 4)}, {"policy.init_std": (1.0, 0.5)}
 @pytest.mark.parametrize(
     ("text", "options", "resolved"),
     [
-        (LANGUAGE, TWO, {"rewards": ["exact_match", "brevity"], "reward_weights": [1.0, 0.5]}),
+        (LANGUAGE, TWO, {"rewards": REWARDS, "reward_weights": [1.0, 0.5]}),
         (LANGUAGE, [], {"rewards": []}),
         (SMALL, ["environment.rewards=gaussian", "policy.success_probability=0"],
          {"environment": BANDIT, "policy": {"init_std": 1.0, "dtype": "float64"}}),

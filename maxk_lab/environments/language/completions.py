@@ -22,7 +22,7 @@ class Completions(ABC):
     The policy maps tokens [N, L] to logits [N, L, V] of the next token. Rows of unequal length are
     padded on the right, behind prompt and completion: a causal model never looks there. Completions
     end with one of the tokens `ends`, of which the first pads. The distribution everywhere is the
-    one sampled from, temperature and top-p included.
+    one sampled from, temperature included.
     """
 
     enumerable = False
@@ -35,7 +35,6 @@ class Completions(ABC):
     def __init__(self, row: ScoredRow, parameters: Mapping[str, Any], max_length: int) -> None:
         self.max_length = max_length
         self.temperature: float = parameters["temperature"]
-        self.top_p: float = parameters.get("top_p", 1.0)
         self.reward_functions = load_rewards(row.reward_names(parameters))
         self.reward_weights = row.reward_weights(parameters)
 
@@ -131,29 +130,17 @@ class Completions(ABC):
         return token_statistics(self._log_policy(logits), completions, mask)
 
     def _log_policy(self, logits: Tensor) -> Tensor:
-        """log π of logits [..., V]: temperature first, then the nucleus, renormalised.
-
-        The nucleus is the smallest set of most likely tokens whose probability reaches `top_p`; the
-        others have log-probability −∞. With top_p < 1 the gradient is that of the distribution
-        given the nucleus, whose edge moves without one.
-        """
+        """Return log π of logits [..., V] at the temperature."""
         wide = logits if logits.dtype == torch.float64 else logits.float()
-        log_policy = (wide / self.temperature).log_softmax(-1)
-        if self.top_p >= 1:
-            return log_policy
-        ordered, order = log_policy.detach().exp().sort(stable=True, dim=-1, descending=True)
-        beyond = ordered.cumsum(-1) - ordered >= self.top_p
-        outside = torch.zeros_like(beyond).scatter(-1, order, beyond)
-        return log_policy.masked_fill(outside, -torch.inf).log_softmax(-1)
+        return (wide / self.temperature).log_softmax(-1)
 
     def _draw(self, policy: Any, prompts: Tensor, n: int, generator: torch.Generator) -> Tensor:
-        """n completions of each prompt [B, L]: [B·n, max_length], padded with the end.
+        """Return n completions of each prompt [B, L]: [B·n, max_length], padded with the end.
 
-        Policies that can `extend` remember what they have read. Others are asked by a whole
-        teacher-forced pass per token, and so are all within a nucleus, which must be the very one
-        of teacher forcing: at its edge, a rounding would make a drawn token impossible.
+        Policies that can `extend` remember what they have read. Others take a teacher-forced pass
+        for each token.
         """
-        remembers = self.top_p >= 1 and hasattr(policy, "extend")
+        remembers = hasattr(policy, "extend")
         ends, memory = self.ends.to(prompts.device), None
         read = prompts.repeat_interleave(n, 0)
         actions = ends[0].repeat(len(read), self.max_length)

@@ -89,8 +89,7 @@ class LanguageEnvironment(Completions):
 
     def questions(self, instances: Tensor, n: int) -> tuple[list[str], dict[str, list[Any]]]:
         prompts = [prompt for prompt in self.prompts(instances) for _ in range(n)]
-        longest = {"longest": [self.max_length] * len(prompts)}
-        return prompts, self.columns(prompts, self.symbols) | longest
+        return prompts, dict(self.columns(prompts, self.symbols))
 
     def encoded(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         separator = torch.tensor(self.separator, dtype=torch.long, device=instances.device)
@@ -105,8 +104,8 @@ class LanguageEnvironment(Completions):
         """
         if not self.enumerable:
             raise LabError(
-                "this toy_llm cannot be enumerated: that takes top_p = 1 and at most "
-                f"{MAX_SEQUENCES} completions, not of a pretrained model"
+                f"this toy_llm cannot be enumerated: that takes at most {MAX_SEQUENCES} "
+                "completions, not of a pretrained model"
             )
         rows = [
             (*sequence, *[END] * (self.max_length - length))

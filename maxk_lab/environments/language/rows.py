@@ -36,14 +36,13 @@ REWARD_ARGUMENTS = ("prompts", "completions", "completion_ids", "truncated")
 class LanguageSettings(Settings):
     """The settings of the toy language."""
 
-    task: str = setting("edit", "what the prompts ask for; see: maxk-lab list tasks")
+    task: str = setting("modular", "what the prompts ask for; see: maxk-lab list tasks")
     vocab_size: int = number(16, "number of tokens, the end included", low=3, high=MAX_VOCABULARY)
     max_length: int = number(
         16, "completions are cut after this many tokens", low=1, high=MOST_TOKENS
     )
     prompt_length: int = number(8, "symbols of a prompt", low=1, high=MOST_TOKENS)
     temperature: float = number(1.0, "divides the logits, everywhere", low=0.01)
-    top_p: float = number(1.0, "mass of the nucleus; 1 is off", low=0.01, high=1.0)
     rewards: Texts = setting(
         [],
         "names (see: maxk-lab list rewards) or dotted paths package.module:name; none: the task's "
@@ -54,12 +53,12 @@ class LanguageSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageRow(ScoredRow):
-    """The toy language: enumerable where sequences are few and nothing cuts their distribution."""
+    """The toy language: enumerable where sequences are few and the policy is the small one."""
 
     supports: frozenset[str] = frozenset({"tempered"})
 
     def in_words(self, parameters: Mapping[str, Any]) -> str:
-        """`language model (edit prompts, reward mine:correct)` where a reward is the user's own.
+        """`language model (modular prompts, reward mine:correct)` where a reward is the user's own.
 
         It is what was measured then; of the task only the prompts are left.
         """
@@ -76,10 +75,10 @@ class LanguageRow(ScoredRow):
         return int(sum(symbols**length for length in range(longest + 1)))
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
-        whole = parameters["top_p"] == 1.0 and not parameters.get("pretrained")
         # Of two symbols or more, longer completions are too many, and would take long to count.
         short = parameters["max_length"] <= MAX_SEQUENCES.bit_length()
-        return whole and short and self.sequences(parameters) <= MAX_SEQUENCES
+        small = not parameters.get("pretrained")
+        return small and short and self.sequences(parameters) <= MAX_SEQUENCES
 
     def reward_names(self, parameters: Mapping[str, Any]) -> list[str]:
         return list(parameters["rewards"]) or [TASKS.get(parameters["task"]).reward]
@@ -123,7 +122,7 @@ class LanguageRow(ScoredRow):
                 return
         else:
             symbols, length = symbols_of(parameters["vocab_size"]), parameters["prompt_length"]
-            if unfit := task.refusal(len(symbols), length, parameters["max_length"]):
+            if unfit := task.refusal(parameters["max_length"]):
                 yield unfit
             if not can_be_split(task.name, symbols, length):
                 yield (
@@ -141,7 +140,7 @@ TOY_LLM = LanguageRow(
     reward="of the task's own reward function, or the weighted sum of those in `rewards`",
     implementation="maxk_lab.environments.language.environment:LanguageEnvironment",
     exact_when=f"at most {MAX_SEQUENCES} completions ((vocab_size − 1)^l summed over l = "
-    "0..max_length), top_p = 1, not pretrained",
+    "0..max_length), not pretrained",
     small={"vocab_size": 4, "max_length": 3, "prompt_length": 3},
     settings=LanguageSettings,
     functions=REWARDS,

@@ -10,11 +10,9 @@ were cut at the longest allowed length.
 from __future__ import annotations
 
 import math
-import random
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -65,56 +63,22 @@ def can_be_split(task: str, symbols: str, prompt_length: int) -> bool:
     return len({is_held_out(task, "".join(prompt)) for prompt in prompts}) == 2
 
 
-def secret_substitution(symbols: str) -> dict[str, str]:
-    """The symbol written for each symbol by `hidden_target`.
-
-    One fixed cycle goes through all of them, so none stands for itself.
-    """
-    order = list(symbols)
-    random.Random(derive_seed("hidden_target", symbols)).shuffle(order)
-    return dict(zip(order, order[1:] + order[:1], strict=True))
-
-
 @dataclass(frozen=True, kw_only=True)
 class TaskRow(Row):
-    """A task of the toy language, its reward function, and the sizes it needs."""
+    """A task of the toy language, its reward function, and the length its answers need."""
 
     reward: str
-    least_symbols: int = 2
     least_max_length: int = 1
-    # Whether the answer is as long as the prompt, so that it must fit into a completion.
-    answer_of_prompt_length: bool = False
 
-    def refusal(self, symbols: int, prompt_length: int, max_length: int) -> str | None:
-        """Why the task cannot be set in this many symbols and these lengths, or None."""
-        if symbols < self.least_symbols:
-            return (
-                f"task {self.name} needs vocab_size ≥ {self.least_symbols + 1} "
-                f"(symbols and the end), got {symbols + 1}"
-            )
+    def refusal(self, max_length: int) -> str | None:
+        """Return why completions of at most `max_length` are too short; None if they are not."""
         if max_length < self.least_max_length:
             return f"task {self.name} needs max_length ≥ {self.least_max_length}, got {max_length}"
-        if self.answer_of_prompt_length and max_length < prompt_length:
-            return (
-                f"task {self.name} has answers as long as the prompt: max_length must be at least "
-                f"prompt_length = {prompt_length}, got {max_length}"
-            )
         return None
 
 
 _TASKS: list[TaskRow] = []
 task = listed(_TASKS, TaskRow)
-
-
-@task(
-    "write the prompt under a secret substitution of symbols, exactly (pass@K)",
-    reward="exact_match",
-    answer_of_prompt_length=True,
-)
-def hidden_target(prompts: Texts, symbols: str) -> Columns:
-    """`answer`: the prompt with every symbol replaced by its secret substitute."""
-    table = str.maketrans(secret_substitution(symbols))
-    return {"answer": [prompt.translate(table) for prompt in prompts]}
 
 
 @task(
@@ -127,16 +91,6 @@ def modular(prompts: Texts, symbols: str) -> Columns:
     """`answer`: the sum of the prompt's digits modulo the number of symbols, as one symbol."""
     sums = (sum(map(symbols.index, prompt)) for prompt in prompts)
     return {"answer": [symbols[total % len(symbols)] for total in sums]}
-
-
-@task(
-    "write the prompt backwards, graded by edit distance",
-    reward="edit_similarity",
-    answer_of_prompt_length=True,
-)
-def edit(prompts: Texts, symbols: str) -> Columns:
-    """`answer`: the prompt read backwards."""
-    return {"answer": [prompt[::-1] for prompt in prompts]}
 
 
 @task(
@@ -188,20 +142,6 @@ def single_symbol(
 
 
 @reward(
-    "1 − edit distance to the answer / length of the longer text, in [0, 1]",
-    citation="Levenshtein 1966",
-    reads=("answer",),
-)
-def edit_similarity(
-    prompts: Texts, completions: Texts, *, answer: Texts, **columns: Any
-) -> list[float]:
-    return [
-        1 - edit_distance(text, right) / max(len(text), len(right), 1)
-        for text, right in zip(completions, answer, strict=True)
-    ]
-
-
-@reward(
     ".4 for completions that begin with the safe symbol, 1 for a hashed eighth of those that begin "
     "with the risky one, else 0",
     reads=("safe", "risky"),
@@ -224,37 +164,4 @@ def safe_or_risky(
     return rewards
 
 
-@reward(
-    "1 where the policy ended the completion, 0 where it was cut at max_length",
-    reads=("truncated",),
-    binary=True,
-)
-def finished(
-    prompts: Texts, completions: Texts, *, truncated: Sequence[bool], **columns: Any
-) -> list[float]:
-    return [float(not cut) for cut in truncated]
-
-
-@reward("1 − length of the completion / max_length", reads=("longest",))
-def brevity(
-    prompts: Texts, completions: Texts, *, longest: Sequence[int], **columns: Any
-) -> list[float]:
-    return [1 - len(text) / limit for text, limit in zip(completions, longest, strict=True)]
-
-
 REWARDS: Catalogue[RewardRow] = Catalogue("reward function", _REWARDS, "maxk_lab.rewards")
-
-
-@lru_cache(maxsize=65_536)
-def edit_distance(left: str, right: str) -> int:
-    """Insertions, deletions and substitutions that turn one text into the other, row by row.
-
-    Levenshtein 1966.
-    """
-    above = list(range(len(right) + 1))
-    for i, a in enumerate(left, 1):
-        row = [i]
-        for j, b in enumerate(right, 1):
-            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (a != b)))
-        above = row
-    return above[-1]

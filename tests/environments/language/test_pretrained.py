@@ -90,7 +90,7 @@ def test_the_model_is_asked_what_follows_prompt_and_separator(folder):
 
 
 def test_the_separator_is_never_written_and_texts_are_the_tokenizers(folder):
-    environment = pretrained(folder, rewards=["edit_similarity", "finished"])
+    environment = pretrained(folder, rewards=["exact_match", "single_symbol"])
     policy, instances = environment.policy(0), environment.instances(4, 1)
     rollouts = environment.rollout(policy, instances, 64, seed=2)
     assert not (rollouts.actions == BEGIN).any()

@@ -219,7 +219,7 @@ def test_a_reward_function_of_the_pages_gives_every_completion_a_number(code, na
     exec(code, names)
     completions = ["", "a", "aa", "abc", "abca", "12+3"]
     function = RewardFunction(name, names[name])
-    columns = {"answer": ["a"] * 6, "truncated": [False, True] * 3, "longest": [4] * 6}
+    columns = {"answer": ["a"] * 6, "truncated": [False, True] * 3}
     texts = {"prompts": ["1+2="] * 6, "completions": completions, **columns}
     rewards, _ = score([function], [1.0], texts)
     assert rewards.isfinite().all()

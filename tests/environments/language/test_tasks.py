@@ -8,8 +8,6 @@ from itertools import product
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from model_folders import stand_in_model
 from small_environments import make
 
@@ -20,48 +18,6 @@ from maxk_lab.environments.language.tasks import REWARDS, TASKS
 from maxk_lab.errors import LabError
 
 SYMBOLS = "01234"
-
-
-def edit_distance_by_recursion(left, right):
-    if not left or not right:
-        return len(left) + len(right)
-    return min(
-        edit_distance_by_recursion(left[1:], right) + 1,
-        edit_distance_by_recursion(left, right[1:]) + 1,
-        edit_distance_by_recursion(left[1:], right[1:]) + (left[0] != right[0]),
-    )
-
-
-@given(st.text("abc", max_size=6), st.text("abc", max_size=6))
-def test_the_edit_distance_is_the_recursive_one(left, right):
-    assert tasks.edit_distance(left, right) == edit_distance_by_recursion(left, right)
-
-
-def test_the_edit_reward_is_graded_between_zero_and_one():
-    answers = tasks.edit(["123"] * 4, SYMBOLS)
-    assert answers == {"answer": ["321"] * 4}
-    given = ["321", "32", "0", "32104"]
-    values = tasks.edit_similarity(["123"] * 4, given, **answers)
-    assert values == pytest.approx([1.0, 2 / 3, 0.0, 3 / 5])
-    assert tasks.brevity(["123"] * 4, given, longest=[5] * 4) == pytest.approx([0.4, 0.6, 0.8, 0.0])
-
-
-@pytest.mark.parametrize("count", [2, 3, 16, 62])
-def test_the_secret_substitution_is_one_cycle_that_moves_every_symbol(count):
-    symbols = tasks.secret_substitution("".join(map(chr, range(48, 48 + count))))
-    at, seen = "0", set()
-    while at not in seen:
-        seen.add(at)
-        at = symbols[at]
-    assert len(seen) == count
-
-
-def test_the_hidden_target_rewards_exactly_the_substituted_prompt():
-    table = tasks.secret_substitution(SYMBOLS)
-    answer = "".join(table[symbol] for symbol in "031")
-    columns = tasks.hidden_target(["031"] * 3, SYMBOLS)
-    given = [answer, answer + "0", answer[:2]]
-    assert tasks.exact_match(["031"] * 3, given, **columns) == [1.0, 0.0, 0.0]
 
 
 def test_the_modular_answer_is_the_sum_of_the_digits_and_must_be_ended():
@@ -105,7 +61,7 @@ def test_a_quarter_of_the_prompts_is_held_out_and_no_task_shares_its_split(task)
 def test_a_task_has_the_columns_its_reward_reads_and_rewards_some_completion(row):
     bandit = make("toy_llm", task=row.name, vocab_size=4, max_length=3, prompt_length=3)
     prompt = bandit.instances(1, 0)
-    given = set(bandit.columns(bandit.prompts(prompt), bandit.symbols)) | {"truncated", "longest"}
+    given = set(bandit.columns(bandit.prompts(prompt), bandit.symbols)) | {"truncated"}
     reward = REWARDS.get(row.reward)
     assert set(reward.reads) <= given
     values = set(bandit.enumerate(prompt)[1].tolist())
@@ -114,7 +70,7 @@ def test_a_task_has_the_columns_its_reward_reads_and_rewards_some_completion(row
 
 
 def test_a_prompt_space_too_small_to_split_is_seen():
-    assert not tasks.can_be_split("edit", "0", 3)
+    assert not tasks.can_be_split("modular", "0", 3)
     for task, count, length in product(TASKS.names(), (2, 3, 5), (1, 2)):
         kinds = {
             tasks.is_held_out(task, "".join(p)) for p in product(SYMBOLS[:count], repeat=length)
@@ -144,10 +100,10 @@ def test_parameters_that_cannot_run_are_refused(changes, message):
 
 
 def test_every_problem_is_told_at_once():
-    wrong = {"max_length": 4, "rewards": ["finishd"], "reward_weights": [1.0, 2.0]}
+    wrong = {"max_length": 1, "rewards": ["single"], "reward_weights": [1.0, 2.0]}
     reasons = ROW.refusal(PARAMETERS | wrong, POLICY | {"num_heads": 5})
     heads = "embed_dim must be a multiple of num_heads"
-    for part in ("max_length", "finishd", "reward_weights", heads):
+    for part in ("max_length", "single", "reward_weights", heads):
         assert part in reasons
 
 
@@ -171,11 +127,10 @@ def test_a_setting_is_enumerable_up_to_its_number_of_completions():
     parameters = PARAMETERS | {"vocab_size": 8, "max_length": 5}
     assert ROW.sequences(parameters) == 19_608
     assert ROW.enumerable(parameters)
-    assert not ROW.enumerable(parameters | {"top_p": 0.9})
     assert not ROW.enumerable(parameters | {"max_length": 12})
 
 
 def test_a_reward_of_the_users_own_is_named_in_place_of_the_task():
-    words = {"task": "edit", "rewards": ["my_rewards:palindrome"]}
-    assert ROW.in_words(words) == ("language model (edit prompts, reward my_rewards:palindrome)")
-    assert ROW.in_words({"task": "edit"}) == "language model (edit task)"
+    words = {"task": "modular", "rewards": ["my_rewards:palindrome"]}
+    assert ROW.in_words(words) == ("language model (modular prompts, reward my_rewards:palindrome)")
+    assert ROW.in_words({"task": "modular"}) == "language model (modular task)"

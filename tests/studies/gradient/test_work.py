@@ -28,7 +28,7 @@ LLM = """\
 name: llm
 seeds: [0]
 environment:
-  {name: toy_llm, task: edit, vocab_size: 5, max_length: 3, prompt_length: 3,
+  {name: toy_llm, task: deceptive, vocab_size: 5, max_length: 3, prompt_length: 3,
    rewards: ["rewards_by_code:by_code"]}
 policy: {embed_dim: 8, num_layers: 1, num_heads: 1}
 gradient: {instances: 2, pool: 16, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
+import types
 from typing import Any
 
 import pytest
+import torch
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
@@ -87,13 +90,24 @@ def test_other_objectives_and_the_scale_of_the_policy() -> None:
     ("change", "ends", "k", "reason"),
     [
         ({}, (50.0, 60.0), 2, "the objective does not depend on policy.mean"),
-        ({"reward": "inside_unit"}, (-1.0, 2.0), 64,
+        ({"reward": "rewards_of_0_and_1:inside"}, (-1.0, 2.0), 64,
          "the largest value is not at one place: policy.mean = "),
     ],
 )  # fmt: skip
 def test_where_nothing_changes_there_is_no_optimum(
-    change: dict[str, Any], ends: tuple[float, float], k: int, reason: str
+    change: dict[str, Any],
+    ends: tuple[float, float],
+    k: int,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def inside(x: torch.Tensor) -> torch.Tensor:
+        return ((x >= 0) & (x <= 1)).all(-1).double()
+
+    inside.breakpoints = (0.0, 1.0)  # type: ignore[attr-defined]
+    module = types.ModuleType("rewards_of_0_and_1")
+    module.inside = inside  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
     (metrics,) = measured(unit(GAUSSIAN | change, NORMAL, "policy.mean", ends, 31), cell("maxk", k))
     assert metrics["optimum"] is metrics["optimum_value"] is None
     assert metrics["undefined"]["optimum"].startswith(reason)

@@ -237,9 +237,7 @@ def test_an_evaluation_set_is_its_content(write: Write, monkeypatch: pytest.Monk
     assert "training.evaluate.data: a.npz has changed: its SHA-256 was " in problem
 
 
-def test_a_nucleus_without_a_divergence_is_fine_and_bandits_read_no_files(write: Write) -> None:
-    task = "{name: toy_llm, task: edit, vocab_size: 4, max_length: 3, prompt_length: 3, top_p: 0.9}"
-    assert load_spec(write(with_line(3, f"environment: {task}"))).environment["top_p"] == 0.9
+def test_bandits_read_no_files(write: Write) -> None:
     Path("some.npz").touch()
     (problem,) = problems(write("\n".join(LINES)), "training.evaluate.data=some.npz")
     assert "training.evaluate.data: bandit reads no instances" in problem
