@@ -111,14 +111,14 @@ def resolved_file(
     path, expected = keys.pop("path", None), keys.pop("sha256", None)
     if not isinstance(path, str) or not path or keys:
         raise LabError(f"{name} must be the path of a file, got {shown(written)}")
-    path = _placed(path)
+    path = placed(path)
     content = hashed(path)
     if expected is not None and content != expected:
         raise LabError(f"{path} has changed: its SHA-256 was {expected} and is {content}")
     return {"path": path, "sha256": content}
 
 
-def _placed(path: str) -> str:
+def placed(path: str) -> str:
     """Return the path of a file in the current folder or beside the sweep file; `~` is the home.
 
     Raises `LabError` that names the folders where it was looked for.

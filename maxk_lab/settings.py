@@ -6,6 +6,7 @@ Imports no torch.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 from maxk_lab.catalogue import MOST
 from maxk_lab.errors import LabError
 from maxk_lab.fields import Model, message
-from maxk_lab.files import resolved_file
+from maxk_lab.files import placed, resolved_file
 
 # The types of settings by their names in JSON's schemas.
 _TYPES = {"integer": int, "number": float, "string": str, "boolean": bool} | {
@@ -59,8 +60,15 @@ def _a_file(value: Any) -> Any:
     return value if value == "" else resolved_file(value, "it")
 
 
+def _a_folder(value: Any) -> Any:
+    with suppress(LabError):  # the policy says what the folder lacks
+        return placed(value) if value and isinstance(value, str) else value
+    return value
+
+
 # The path of a file of the user's own; a resolved sweep has {"path", "sha256"}.
 File = Annotated[Any, BeforeValidator(_a_file)]
+Folder = Annotated[str, BeforeValidator(_a_folder)]
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,8 @@ def read_rows(path: Path) -> Places:
         else:
             with _opened(path, start) as text:
                 yield from _texts(path, text)
+    except LabError:
+        raise
     except _UNREADABLE as error:
         raise LabError(f"cannot read {path}: {first_line(error)}") from None
 

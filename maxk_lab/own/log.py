@@ -53,7 +53,13 @@ TRL, *_, OTHER = FORMATS = (
     ),
     Format("verl", "rollout dumps", "input output score", "score", f"uid {VERL_PROMPT} input"),
     Format("human-eval", "`*_results.jsonl`", "task_id passed", "passed", "task_id"),
-    Format("evalplus", "`*_eval_results.json`", "task_id base_status", "passed", "task_id"),
+    Format(
+        "evalplus",
+        "`*_eval_results.json`",
+        "task_id base_status",
+        "base_and_plus_status",
+        "task_id",
+    ),
     Format("inspect_ai", INSPECT_FILES, "id epoch target", "score_*", "id"),
     Format(
         *("any other", "", ""),
@@ -112,7 +118,7 @@ class _Columns:
         self.names: dict[str, None] = {}  # of all columns, in their order
         self.keys, self.numbers = [pd.DataFrame()], [pd.DataFrame()]
         self.texts: set[str] = set()  # columns that are neither
-        self.bad: dict[str, list[tuple[str, Any]]] = {}  # by column: values that are no number
+        self.bad: dict[str, tuple[str, int]] = {}  # by column: the first bad value, their number
         self.notes: dict[str, dict[str, None]] = {}  # by column: how it was understood
         self.left_out: list[str] = []
         self.damaged: list[str] = []
@@ -124,16 +130,16 @@ class _Columns:
         while block := list(islice(rows, _ROWS)):
             places = [f"{file.name}, {place}" for place, row in block if row is not None]
             samples = [row for _, row in block if row is not None]
-            names = dict.fromkeys(chain.from_iterable(samples))
+            names = {_clean(name): name for name in chain.from_iterable(samples)}
             if not (alone or begun or self.groups & names.keys()):
                 self.left_out.append(f"{file.name} left out: it has no column of prompts")
                 return
             begun = True
             self.damaged += [f"{file.name}, {place}" for place, row in block if row is None]
-            self.names |= names
+            self.names |= dict.fromkeys(names)
             keys, numbers = {}, {}
-            for name in names:
-                values = [row.get(name) for row in samples]
+            for name, raw in names.items():
+                values = [row.get(raw) for row in samples]
                 if name in _KEYS or name in self.needed:
                     keys[name] = [self._key(value) for value in values]
                 if (column := self._as_numbers(name, values, places)) is not None:
@@ -153,7 +159,7 @@ class _Columns:
             text = value if is_text else json.dumps(value, sort_keys=True, default=str)
         except (RecursionError, TypeError):  # TypeError: keys of several types in one map
             raise LabError(f"a key cannot be compared: {shown(value)}") from None
-        return self.interned.setdefault(text, text)
+        return self.interned.setdefault(text, _clean(text))
 
     def _as_numbers(
         self, name: str, values: Sequence[Any], places: Sequence[str]
@@ -167,7 +173,8 @@ class _Columns:
                 if name not in self.needed and not any(matching([name], x) for x in _NUMBERS):
                     self.texts.add(name)
                     return None
-                self.bad.setdefault(name, []).append((place, value))
+                first, count = self.bad.get(name, (f"{place}: {name} is {shown(value)}", 0))
+                self.bad[name] = first, count + 1
                 numbers.append(math.nan)
         return numbers
 
@@ -196,7 +203,8 @@ class _Columns:
     def log(self, file: Path) -> Log:
         """Choose the columns of all roles; `file` is the first, which messages name."""
         if not self.names:
-            raise LabError(f"{file} has no rows")
+            damaged = f" that can be read ({self.damaged[0]})" if self.damaged else ""
+            raise LabError(f"{file} has no rows{damaged}")
         keys = pd.concat(self.keys, ignore_index=True)
         numbers = pd.concat(self.numbers, ignore_index=True)
         numbers = numbers.drop(columns=self.texts & {*numbers})
@@ -213,19 +221,22 @@ class _Columns:
         shared = (x for x in groups if table.assign(x=keys[x]).dropna().duplicated().any())
         roles["group"] = next(shared, groups[0])
         table["group"] = keys[roles["group"]]
-        advantages = [name for name in ADVANTAGES if name in numbers]
+        texts = {name for name in self.bad if name in numbers and numbers[name].isna().all()}
+        advantages = [name for name in ADVANTAGES if name in numbers and name not in texts]
         for name in (self._named("advantage", file) or advantages)[:1]:
             roles["advantage"], table["advantage"] = name, numbers[name]
         # MaxKGRPOTrainer logs max@K beside the rewards.
         free = [
             str(x) for x in numbers if x not in roles.values() and not str(x).startswith("max@")
         ]
-        rewards = self._named("reward", file) or self._rewards(form, free)
-        rewards = rewards or self._refuse("reward", file)
+        rewards = self._named("reward", file)
+        rewards = rewards or self._rewards(form, [name for name in free if name not in texts])
+        rewards = rewards or self._rewards(form, free) or self._refuse("reward", file)
         for name in (*rewards, roles.get("advantage", "")):
-            for place, value in self.bad.get(name, ())[:1]:
-                count = f" ({len(self.bad[name]):,} such values)" if self.bad[name][1:] else ""
-                raise LabError(f"{place}: {name} is {shown(value)}, no finite number{count}")
+            if name in self.bad:
+                value, count = self.bad[name]
+                also = f" ({count:,} such values)" if count > 1 else ""
+                raise LabError(f"{value}, no finite number{also}")
         table["reward"] = numbers[rewards].sum(axis=1, min_count=1)
         if (numbers[rewards].isna().any(axis=1) & table.reward.notna()).any():
             self.notes[rewards[0]]["a missing value counts as 0"] = None
@@ -289,6 +300,11 @@ class _Columns:
         reading = ", ".join(f"{role} = {roles[role]}" for role in order if role in roles)
         rows = table[table.reward.notna()].reset_index(drop=True)
         return Log(rows, reading, left_out, missing, len(self.damaged))
+
+
+def _clean(text: str) -> str:
+    """Return a text without halves of characters, which JSON may hold and pandas does not."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _step(text: str) -> int | float | str:

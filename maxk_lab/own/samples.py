@@ -63,7 +63,7 @@ def _scored(row: Row) -> Row:
     if isinstance(scores, dict):
         scored = {name: x for name, x in scores.items() if isinstance(x, dict)}
         row = row | {f"score_{name}": x["value"] for name, x in scored.items() if "value" in x}
-    if "base_status" in row and "passed" not in row:
+    if "base_status" in row:
         both = row["base_status"], row.get("plus_status")
-        row = row | {"passed": all(status in ("pass", None) for status in both)}
+        row = row | {"base_and_plus_status": all(status in ("pass", None) for status in both)}
     return row

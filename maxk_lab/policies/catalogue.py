@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from maxk_lab.catalogue import Catalogue, Row, load
 from maxk_lab.errors import shown
 from maxk_lab.files import hash_of, named_in_sweep
-from maxk_lab.settings import Settings, number, setting
+from maxk_lab.settings import Folder, Settings, number, setting
 
 if TYPE_CHECKING:
     from torch import nn
@@ -158,14 +158,14 @@ class GRUSettings(Settings):
 class OwnOrPretrainedSettings(TransformerSettings):
     """The settings of the causal transformer, or the folder of a model that takes its place."""
 
-    pretrained: str = _FOLDER
+    pretrained: Folder = _FOLDER
 
 
 class PretrainedSettings(Settings):
     """The settings of a saved language model; bfloat16 is for a GPU."""
 
     dtype: Literal["float32", "float64", "bfloat16"] = _dtype()
-    pretrained: str = _FOLDER
+    pretrained: Folder = _FOLDER
 
 
 POLICIES: Catalogue[PolicyRow] = Catalogue(

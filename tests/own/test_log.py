@@ -66,6 +66,8 @@ SWIFT = [
     for r in rows()
 ]
 STEPS = [row | {"step": step} for row in rows() for step in ("10", "2", "1")]
+EXPLAINED = rows("id", "score_match", {1: "C", 0: "I"}.get, epoch=1, input="x", target="y")
+EXPLAINED = [row | {"score_match_explanation": "as it is"} for row in EXPLAINED]
 INSPECT = rows("id", "value", {1: "C", 0: "I"}.get, epoch=1, input="x", target="y")
 INSPECT = [row | {"scores": {"match": {"value": row.pop("value")}}} for row in INSPECT]
 EVALPLUS = rows("task_id", "base_status", {1: "pass", 0: "fail"}.get, plus_status="pass")
@@ -124,11 +126,17 @@ LOGS = {
     ),
     "evalplus": (
         *("a_eval_results.json", json.dumps({"eval": samples(EVALPLUS, "task_id")})),
-        "reward = passed, group = task_id",
+        "reward = base_and_plus_status, group = task_id",
     ),
     "inspect_ai": (
         *("log.json", json.dumps({"version": 2, "eval": {}, "samples": INSPECT}, indent=1)),
         "reward = score_match (C = 1; I = 0), group = id",
+    ),
+    "inspect_ai as a table": ("a.csv", csv(EXPLAINED), "reward = score_match (C = 1; I = 0), g"),
+    "gold answers beside rewards": (
+        "a.jsonl",
+        lines(rows(reward="acc", correct="x")),
+        "reward = acc,",
     ),
     "rewards with a score": (
         *("a.jsonl", lines(rows(value=lambda r: {"score": r, "acc": 7}))),
@@ -238,8 +246,8 @@ def test_what_cannot_be_measured_is_refused(case, tmp_path):
 FILES = {
     "log.bin": (b"a\0b", "is not JSON, CSV or Parquet"),
     "log.xlsx": (b"PK\3\4", "is an archive, turn it into JSON or CSV"),
-    "log.parquet": (b"PAR1....PAR1", "cannot read .*log.parquet"),
-    "log.json": (b'{"a": [1,', "no column of the groups|has no rows"),
+    "log.json": (b'{"a": [1,', r"has no rows that can be read \(log.json, line 1\)"),
+    "log.pq": (b"PAR1....PAR1", "^cannot read /[^:]*/log.pq: Parquet"),
     "log.gz": (b"\x1f\x8b..", "cannot read .*log.gz"),
     "quote.csv": (b'prompt,reward\n"a,1\nb,0\n', "cannot read .*quote.csv: unexpected end"),
     "twice.csv": (b"prompt,reward,reward\na,1,2", "has two columns 'reward'"),
@@ -262,14 +270,15 @@ def test_a_path_that_is_not_there_is_refused(tmp_path):
         audit(tmp_path)
 
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=3)  # with halves of characters
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
 NAMES = st.sampled_from(["prompt", "reward", "step", "advantage", "uid", "completion", "x_reward"])
 VALUES = st.recursive(
     SCALARS | st.sampled_from(["C", "1", "1,5", "-inf", 10**400, {"score": 1}, [1, 0], CHAT]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(max_size=2), inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | TEXTS, inner),
     max_leaves=4,
 )
-TABLES = st.lists(st.dictionaries(NAMES, VALUES, min_size=1), max_size=8)
+TABLES = st.lists(st.dictionaries(NAMES | TEXTS, VALUES, min_size=1), max_size=8)
 
 
 @given(table=TABLES, form=st.sampled_from(["lines", "array", "csv", "document", "parquet"]))

@@ -162,6 +162,10 @@ def read_prompts(path: str | Path, prompt: str) -> list[dict[str, Any]]:
             raise LabError(f"{where}: no JSON object, or more fields than columns")
         if not isinstance(line.get(prompt), str):
             raise LabError(f"{where}: no text under the key {prompt!r}: {shown(line)}")
+        try:
+            "".join(value for value in line.values() if isinstance(value, str)).encode()
+        except UnicodeEncodeError:
+            raise LabError(f"{where}: no text in UTF-8: {shown(line)}") from None
         if names := [name for name in REWARD_ARGUMENTS if name in line and name != prompt]:
             raise LabError(
                 f"{where}: rename the key {names[0]!r}: rewards are called with this name"

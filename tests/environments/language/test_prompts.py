@@ -133,12 +133,13 @@ def test_held_out_prompts_are_none_of_the_others(folder, tmp_path):
         ('{"q": "1"}\n{"q": "2", "answer": 3}\n', "line 2: it and the first line differ .* answer"),
         ('{"q": [{"role": "user", "content": "1"}]}', "line 1: no text under the key 'q'"),
         ('{"q": "1", "completions": "2"}', "line 1: rename the key 'completions': rewards are"),
+        ('{"q": "1", "answer": "\udcfc"}', r"line 1: no text in UTF-8: .*\\udcfc"),
         ("\n", "has no prompts"),
     ],
 )
 def test_damaged_prompts_are_refused(tmp_path, text, message):
     path = tmp_path / "prompts.jsonl"
-    path.write_text(text)
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(LabError, match=message):
         read_prompts(path, "q")
 
@@ -184,19 +185,21 @@ def places(prompts, completions, /, **kwargs): ...
         ("narrow", 4, "functions_of_mine:narrow does not take completion_ids, truncated: add ..kw"),
         ("hungry", 4, "hungry needs solution: it is called by name, with prompts, completions, "),
         ("places", 4, "places takes prompts by its position"),
-        ("good", 59, "prompt 2 of prompts.jsonl has 7 tokens; with max_new_tokens = 59 that is"),
+        ("good", 59, "prompt 2 of .*prompts.jsonl has 7 tokens; with max_new_tokens = 59 that is"),
     ],
 )
 def test_a_plan_refuses_what_a_run_cannot_do(reward, tokens, message, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     write("model", "gpt2", 16)
     Path("functions_of_mine.py").write_text(FUNCTIONS)
     Path("prompts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
     names = {"reward": f"functions_of_mine:{reward}", "tokens": tokens, "folder": "model"}
     Path("a.yaml").write_text(SWEEP.format(**names))
-    result = CliRunner().invoke(app, ["plan", "a.yaml"], env={"COLUMNS": "1000"})
+    monkeypatch.chdir("elsewhere")  # prompts, model and functions are beside the sweep
+    result = CliRunner().invoke(app, ["plan", "../a.yaml"], env={"COLUMNS": "1000"})
     assert result.exit_code == (0 if message is None else 2), result.output
-    assert message is None or re.search(rf"^a.yaml:\d+:\d+: .*{message}", result.output)
+    assert message is None or re.search(rf"^../a.yaml:\d+:\d+: .*{message}", result.output)
 
 
 def test_what_a_model_cannot_do_is_refused(folder, tmp_path, environment):
