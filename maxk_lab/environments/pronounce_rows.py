@@ -56,9 +56,6 @@ class PronounceRow(EnvironmentRow):
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
         return False
 
-    def decisions(self, parameters: Mapping[str, Any]) -> float:
-        return 20.0
-
     def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
         return "edit counts phonemes" if parameters["reward"] == "edit" else None
 
