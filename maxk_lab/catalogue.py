@@ -37,14 +37,14 @@ RowType = TypeVar("RowType", bound=Row)
 
 
 class Catalogue(Generic[RowType]):
-    """Rows by name: the project's own, then those of installed packages.
+    """Rows by name: the project's rows, then those of installed packages.
 
-    A package adds a row by an entry point of the group `entry_point_group` that names the row. One
-    that is broken is left out with a warning, and whoever asks for it by the name of its entry
-    point is told why.
+    A package adds a row by an entry point of the group `entry_point_group` that names the row;
+    without a group there are no such rows. A broken row is left out with a warning, and its name
+    is refused with the reason.
     """
 
-    def __init__(self, kind: str, rows: Iterable[RowType], entry_point_group: str) -> None:
+    def __init__(self, kind: str, rows: Iterable[RowType], entry_point_group: str = "") -> None:
         self.kind = kind
         self.entry_point_group = entry_point_group
         self._own = tuple(rows)
@@ -55,7 +55,7 @@ class Catalogue(Generic[RowType]):
     def _rows(self) -> dict[str, RowType]:
         rows = {row.name: row for row in self._own}
         self._left_out.clear()
-        for point in entry_points(self.entry_point_group):
+        for point in entry_points(self.entry_point_group) if self.entry_point_group else ():
             try:
                 row = self._row_of(point)
                 if row.name in rows:

@@ -8,10 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from maxk_lab.errors import LabError, first_line
-from maxk_lab.sweep_file.studies import StudyRow
+from maxk_lab.errors import first_line
 
 POINTS = """\
 [maxk_lab.baselines]
@@ -95,23 +92,6 @@ def test_broken_entry_points_are_told_once_each_and_end_nothing(tmp_path: Path) 
     rows = json.loads(lab(tmp_path, path, "list", "baselines", "--json").stdout)
     packages = {row["name"]: row["package"] for row in rows}
     assert (packages["half"], packages["centred"]) == ("others 1.0", None)
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [("ImportError('no')", "ImportError: no"), ("SystemExit(3)", "SystemExit: 3")],
-)
-def test_a_kind_of_study_that_cannot_be_imported_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, told: str
-) -> None:
-    (tmp_path / "lost_kind").mkdir()
-    (tmp_path / "lost_kind" / "pool.py").write_text(f"raise {error}")
-    monkeypatch.syspath_prepend(tmp_path)
-    kind = StudyRow(name="lost", meaning="", implementation="lost_kind")
-    with pytest.raises(LabError, match=rf"importing lost_kind\.pool raised {told}"):
-        kind.part("pool")
-    with pytest.raises(ModuleNotFoundError):
-        kind.part("figures")
 
 
 def test_the_first_line_of_an_error_is_there_for_any_error() -> None:

@@ -186,9 +186,9 @@ def tasks_of(
 def _modules(study: str, unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> set[str]:
     """Return the modules that a unit needs: of its study, its rows, and the user's functions."""
     paths = {f"{STUDIES.get(study).implementation}.{part}" for part in ("work", "record")}
-    for catalogue, name in names_in(study, unit, cells).values():
+    for catalogue, name in names_in(unit, cells).values():
         if catalogue is not None:
-            paths |= {catalogue.get(name).implementation} if catalogue is not STUDIES else set()
+            paths.add(catalogue.get(name).implementation)
         else:  # a function, or the folder of a model
             paths.add(name if is_function_path(name) else "transformers")
     return {path.partition(":")[0] for path in paths}

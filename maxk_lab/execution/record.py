@@ -73,10 +73,10 @@ class Record:
 def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Recorded | None:
     """Return what the kind of study reads in the metrics of a cell.
 
-    None where there are no metrics, and where the kind is not installed. Raises `ValueError` that
-    says what cannot be the metrics of this cell.
+    None if there are no metrics. Raises `ValueError` that says what cannot be the metrics of this
+    cell.
     """
-    if metrics is None or cell["study"] not in STUDIES.names():
+    if metrics is None:
         return None
     model: type[Recorded] = STUDIES.get(cell["study"]).part("record").Metrics
     try:

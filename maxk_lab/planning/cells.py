@@ -59,7 +59,7 @@ class Unit:
         if not self.content:
             return {}
         told = {name: getattr(self, name) for name in self.told}
-        return named_content(self.content, self.study, told)
+        return named_content(self.content, told)
 
     @property
     def on_device(self) -> bool:

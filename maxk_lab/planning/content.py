@@ -23,7 +23,6 @@ from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.installed import NoModuleError, is_function_path, name_and_version, place_of
 from maxk_lab.planning.identity import Content
 from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER, folder_hash
-from maxk_lab.sweep_file.studies import STUDIES
 
 if TYPE_CHECKING:
     from maxk_lab.sweep_file.schema import SweepSpec
@@ -50,18 +49,18 @@ def content_of(spec: SweepSpec) -> Content:
     for variant in variants(spec.environment, spec.policy, spec.vary):
         if variant.refusal is None:
             place = {"environment": variant.environment, "policy": variant.policy}
-            for kind, study in spec.studies.items():
-                names |= names_in(kind, place | {"study": study.model_dump(mode="json")})
+            for study in spec.studies.values():
+                names |= names_in(place | {"study": study.model_dump(mode="json")})
     return _resolved(names)
 
 
-def named_content(content: Content, study: str, told: Mapping[str, Any]) -> Content:
-    """Return the entries of what a unit of this kind names in all that its worker is told."""
+def named_content(content: Content, told: Mapping[str, Any]) -> Content:
+    """Return the entries of what a unit names in all that its worker is told."""
     folder = model_folder(told["policy"])
     # Where the folder lies tells nothing.
     return {
         PRETRAINED_FOLDER if key == folder else key: content[key]
-        for key in names_in(study, told)
+        for key in names_in(told)
         if key in content
     }
 
@@ -89,7 +88,7 @@ def changed_since(spec: SweepSpec) -> list[str]:
     return [key for key, then in spec.content.items() if content.get(key, then) != then]
 
 
-def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[str, Any]]) -> None:
+def check_content(unit: Mapping[str, Any], cells: Iterable[Mapping[str, Any]]) -> None:
     """Raise `LabError` where something that a unit and its cells name has changed since the plan.
 
     What has been measured with it would bear the name of what it no longer is.
@@ -97,7 +96,7 @@ def check_content(study: str, unit: Mapping[str, Any], cells: Iterable[Mapping[s
     planned: dict[str, Mapping[str, str]] = dict(unit.get("content", {}))
     for cell in cells:
         planned |= cell.get("content", {})
-    now = _resolved(names_in(study, unit, cells)) if planned else {}
+    now = _resolved(names_in(unit, cells)) if planned else {}
     folder = model_folder(unit["policy"])
     for key, there in planned.items():
         is_model = key == PRETRAINED_FOLDER
@@ -137,11 +136,11 @@ def named_on_axes(told: Any) -> _Names:
     return rows
 
 
-def names_in(study: str, told: Mapping[str, Any], cells: Iterable[Any] = ()) -> _Names:
+def names_in(told: Mapping[str, Any], cells: Iterable[Any] = ()) -> _Names:
     """Return the rows, functions and folder that a unit and its cells name, by their keys."""
     environment, policy = told["environment"], told["policy"]
     names: _Names = {path: (None, path) for path in function_paths([told, *cells])}
-    rows: list[tuple[Catalogue[Any], str]] = [(STUDIES, study)]
+    rows: list[tuple[Catalogue[Any], str]] = []
     if environment["name"] in ENVIRONMENTS:
         row = ENVIRONMENTS.get(environment["name"])
         rows += [(ENVIRONMENTS, row.name), (POLICIES, policy.get("name", row.policies[0]))]

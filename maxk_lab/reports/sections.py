@@ -12,13 +12,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
+from importlib import import_module
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined
 
-from maxk_lab.catalogue import imported
 from maxk_lab.reports.document import (
     UNDEFINED,
     WITHOUT,
@@ -304,7 +304,7 @@ def answer_of(
 
     Beside the facts a template has the number of `rows` and the names of those `missing` seeds.
     """
-    path = Path(str(imported(kind.implementation).__file__)).with_name("answer.md.j2")
+    path = Path(str(import_module(kind.implementation).__file__)).with_name("answer.md.j2")
     template = _environment().from_string(path.read_text(encoding="utf-8"))
     fields = {name: getattr(facts, name) for name in type(facts).model_fields}
     missing = [row.key.path for row in rows if not row.all_finished]

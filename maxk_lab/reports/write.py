@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from maxk_lab.errors import LabError, first_line
 from maxk_lab.files import write_atomically
-from maxk_lab.reports.formats.render import CATALOGUE, FOLDER, rendered, rendered_together
+from maxk_lab.reports.formats.render import (
+    FILES,
+    FOLDER,
+    TOGETHER,
+    check_format,
+    rendered,
+    rendered_together,
+)
 from maxk_lab.reports.model import Summary
 from maxk_lab.reports.report import Report
 from maxk_lab.reports.view import WHOLE, View
@@ -71,11 +78,12 @@ def write_report(
     `terminal`, which is no file, and for a column of the view that there is not; nothing is written
     then.
     """
-    files = {row.name: row.file for row in CATALOGUE if row.file is not None}
-    chosen = list(files) if formats is None else [CATALOGUE.get(name).name for name in formats]
-    if printed := [name for name in chosen if name not in files]:
-        choices = ", ".join(files)
-        raise LabError(f"format {printed[0]} is not written to a file; choose from {choices}")
+    chosen = list(FILES if formats is None else formats)
+    for format in chosen:
+        check_format(format)
+        if format not in FILES:
+            choices = ", ".join(FILES)
+            raise LabError(f"format {format} is not written to a file; choose from {choices}")
     undrawn: list[str] = []
 
     def note(line: str) -> None:
@@ -91,14 +99,14 @@ def write_report(
     else:
         undrawn.append("Without figures, which are of the whole run.")
     report = Report(summary, pictures=[figure for figure, _ in drawn], undrawn=undrawn, view=view)
-    texts = {out / files[format]: rendered(report, format) for format in chosen}
+    texts = {out / FILES[format]: rendered(report, format) for format in chosen}
     return [*_written(texts), *(path for _, files in drawn for path in files)]
 
 
 def write_together(reports: Sequence[Report], out: Path) -> list[Path]:
     """Write the formats that can show several runs side by side to `out`; return the files."""
-    rows = [row for row in CATALOGUE if row.file is not None and row.together]
-    return _written({out / str(row.file): rendered_together(reports, row.name) for row in rows})
+    texts = {out / FILES[format]: rendered_together(reports, format) for format in TOGETHER}
+    return _written(texts)
 
 
 def _written(texts: Mapping[Path, str]) -> list[Path]:
@@ -110,4 +118,4 @@ def _written(texts: Mapping[Path, str]) -> list[Path]:
 def report_files(summary: Summary, formats: Sequence[str]) -> dict[str, bytes]:
     """Return the report in these formats without its figures, by the names of the files."""
     report = Report(summary)
-    return {str(CATALOGUE.get(one).file): rendered(report, one).encode() for one in formats}
+    return {FILES[format]: rendered(report, format).encode() for format in formats}

@@ -221,7 +221,7 @@ _ROWS = [
         *("optimum_value", "the objective at the optimum", "value there", "reward"), claims=()
     ),
 ]
-MEASURES: Catalogue[MeasureRow] = Catalogue("measure", _ROWS, "maxk_lab.measures")
+MEASURES: Catalogue[MeasureRow] = Catalogue("measure", _ROWS)
 
 
 def measures_of(study: str) -> tuple[MeasureRow, ...]:

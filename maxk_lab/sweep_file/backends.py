@@ -77,5 +77,4 @@ BACKENDS: Catalogue[BackendRow] = Catalogue(
             settings=RaySettings,
         ),
     ],
-    "maxk_lab.backends",
 )

@@ -33,10 +33,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from maxk_lab.catalogue import Catalogue, Row, imported
-from maxk_lab.errors import LabError, first_line
+from maxk_lab.catalogue import Catalogue, Row
 
 if TYPE_CHECKING:
     from maxk_lab.planning.cells import Unit
@@ -76,20 +76,8 @@ class StudyRow(Row):
     charts: tuple[str, ...] = ()
 
     def part(self, module: str) -> Any:
-        """Load a module of the kind. Raises `ModuleNotFoundError` if the package lacks it.
-
-        Raises `LabError` if it is there and cannot be imported, as one of another package.
-        """
-        path = f"{self.implementation}.{module}"
-        try:
-            return imported(path)
-        except ImportError as error:
-            if path.startswith("maxk_lab.") or error.name == path:
-                raise
-            raise LabError(
-                f"study {self.name!r} cannot be used: importing {path} raised "
-                f"{type(error).__name__}: {first_line(error)}"
-            ) from error
+        """Load a module of the kind. Raises `ModuleNotFoundError` if the package lacks it."""
+        return import_module(f"{self.implementation}.{module}")
 
 
 class Spec(Protocol):
@@ -156,7 +144,6 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
             exact=True,
         ),
     ],
-    "maxk_lab.studies",
 )
 
 

@@ -28,8 +28,8 @@ TRIED = [
     *("json", "typing", "torch", "typer", "wandb"),
 ]
 GROUPS = [
-    *("baselines", "estimators", "environments", "policies", "backends", "measures", "studies"),
-    *("formats", "tasks", "rewards", "gaussian_rewards"),
+    *("baselines", "estimators", "environments", "policies"),
+    *("tasks", "rewards", "gaussian_rewards"),
 ]
 TRAP = """\
 import pathlib

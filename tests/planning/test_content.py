@@ -96,11 +96,11 @@ def test_code_that_changes_after_the_plan_is_not_measured(project: Path) -> None
     plan = planned(SWEEP % ("own_rewards:short", "centred"))
     unit = plan.units[0]
     cells = [cell.as_dict() for cell in unit.cells]
-    check_content("gradient", unit.as_dict(), cells)
+    check_content(unit.as_dict(), cells)
     assert changed_since(plan.spec) == []
     (project / "helper.py").write_text("def zero():\n    return 2.0\n")
     with pytest.raises(LabError, match="code of own_rewards:short changed while the run"):
-        check_content("gradient", unit.as_dict(), cells)
+        check_content(unit.as_dict(), cells)
     assert changed_since(plan.spec) == ["own_rewards:short"]
     for name in ("helper", "own_rewards"):
         (project / f"{name}.py").unlink()

@@ -17,7 +17,7 @@ from maxk_lab.errors import shown as quoted
 from maxk_lab.execution.bundle import find_run
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
-from maxk_lab.reports.formats.render import CATALOGUE, rendered_together
+from maxk_lab.reports.formats.render import FILES, FORMATS, check_format, rendered_together
 from maxk_lab.reports.model import Summary
 from maxk_lab.reports.report import Report, changed_line, failure_lines, standing_lines
 from maxk_lab.reports.summarise import summarise
@@ -32,7 +32,7 @@ def main(
         typer.Argument(metavar="[RUN...]", help="Names or folders; the latest run if left out."),
     ] = None,
     format: Annotated[
-        str, typer.Option(metavar="|".join(CATALOGUE.names()), help="How the tables are printed.")
+        str, typer.Option(metavar="|".join(FORMATS), help="How the tables are printed.")
     ] = "terminal",
     out: Annotated[
         str | None,
@@ -68,10 +68,12 @@ page of all.
     [bold]maxk-lab report tsp_sweep --out DIR --figures heat_map[/bold]   with one figure more
     [bold]maxk-lab report tsp_sweep --where k=8,n=16 --sort variance[/bold]       a part of it
     """
-    row = CATALOGUE.get(format)
-    if row.for_programs and out is None and sys.stdout.isatty():
+    check_format(format)
+    if format == "html" and out is None and sys.stdout.isatty():
         words = shlex.join(["maxk-lab", "report", *(runs or ()), "--format", format])
-        raise LabError(f"a terminal cannot show {format}; keep it in a file: {words} > {row.file}")
+        raise LabError(
+            f"a terminal cannot show {format}; keep it in a file: {words} > {FILES[format]}"
+        )
     if out == "":
         raise LabError("--out needs the name of a folder, and got an empty one")
     more = _asked_figures(figures, shows=out is not None or format == "html")

@@ -71,7 +71,7 @@ def run_unit(task: Task, line: socket) -> None:
             # places nor the content of code change the seed.
             told = {name: value for name, value in task.unit.items() if name != "content"}
             seed_generators(derive_seed("process", without_paths(told)))
-            check_content(task.cells[0]["study"], task.unit, task.cells)
+            check_content(task.unit, task.cells)
             cache = Path(task.root) / "cache"
             work.keep_all(measure(task.unit, list(task.cells), cache=cache, event=work.progress))
         except StorageError:
@@ -146,7 +146,7 @@ class _Work:
                 self._keep(cell_id, error=_told(result))
             else:
                 # Code that was edited meanwhile may be what has measured it.
-                check_content(self._open[cell_id]["study"], self._task.unit, [self._open[cell_id]])
+                check_content(self._task.unit, [self._open[cell_id]])
                 self._keep(cell_id, metrics=result)
             if self._open and leaving():
                 raise Leaving

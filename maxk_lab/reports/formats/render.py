@@ -1,81 +1,49 @@
-"""The formats of a report: one row and one function each. Imports none of them."""
+"""The formats of a report: a function each, which is imported when it is used."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from maxk_lab.catalogue import Catalogue, Row, load
+from maxk_lab.catalogue import did_you_mean, load
+from maxk_lab.errors import LabError, shown
 
 if TYPE_CHECKING:
     from maxk_lab.reports.model import Summary
     from maxk_lab.reports.report import Report
 
-
 # The folder of the figures, beside the report.
 FOLDER = "figures"
+# Format → its function from a `Report` to a text.
+_FUNCTIONS = {
+    "terminal": "maxk_lab.reports.formats.terminal:terminal",
+    "markdown": "maxk_lab.reports.formats.markdown:markdown",
+    "html": "maxk_lab.reports.formats.html.page:html",
+    "csv": "maxk_lab.reports.formats.data:csv",
+    "json": "maxk_lab.reports.formats.data:json",
+    "latex": "maxk_lab.reports.formats.latex:latex",
+}
+# Format → its function from several reports to one text; texts of other formats are concatenated.
+TOGETHER = {
+    "html": "maxk_lab.reports.formats.html.page:together",
+    "json": "maxk_lab.reports.formats.data:together",
+}
+FORMATS = tuple(_FUNCTIONS)
+# Format → its file in the folder of a report.
+FILES = {
+    "markdown": "report.md",
+    "html": "report.html",
+    "csv": "table.csv",
+    "json": "report.json",
+    "latex": "table.tex",
+}
 
 
-@dataclass(frozen=True, kw_only=True)
-class FormatRow(Row):
-    """A format. `implementation` takes what is told, such as a `Report`, and returns its text.
-
-    `file` is the name under which a written report has it; None for what is only printed. What
-    `together` names takes several reports and returns one text of them; without it they stand below
-    each other. A text that is `for_programs` says nothing to who sees it in a terminal.
-    """
-
-    file: str | None = None
-    together: str = ""
-    for_programs: bool = False
-
-
-CATALOGUE: Catalogue[FormatRow] = Catalogue(
-    "format",
-    [
-        FormatRow(
-            name="terminal",
-            meaning="tables within a given width, in colour where there is any",
-            implementation="maxk_lab.reports.formats.terminal:terminal",
-        ),
-        FormatRow(
-            name="markdown",
-            meaning="the whole report with its figures",
-            implementation="maxk_lab.reports.formats.markdown:markdown",
-            file="report.md",
-        ),
-        FormatRow(
-            name="html",
-            meaning="a page for a browser, with a table to sort and figures to look into",
-            implementation="maxk_lab.reports.formats.html.page:html",
-            file="report.html",
-            together="maxk_lab.reports.formats.html.page:together",
-            for_programs=True,
-        ),
-        FormatRow(
-            name="csv",
-            meaning="one line per row with every column",
-            implementation="maxk_lab.reports.formats.data:csv",
-            file="table.csv",
-        ),
-        FormatRow(
-            name="json",
-            meaning="every value, with the reason where there is none",
-            implementation="maxk_lab.reports.formats.data:json",
-            file="report.json",
-            together="maxk_lab.reports.formats.data:together",
-        ),
-        FormatRow(
-            name="latex",
-            meaning="booktabs tables to input",
-            implementation="maxk_lab.reports.formats.latex:latex",
-            file="table.tex",
-        ),
-    ],
-    "maxk_lab.formats",
-)
-FORMATS = CATALOGUE.names()
+def check_format(format: str) -> None:
+    """Raise `LabError` unless `format` is one of `FORMATS`."""
+    if format not in FORMATS:
+        also = did_you_mean(format, FORMATS)
+        raise LabError(f"unknown format {shown(format)}{also}; known: {', '.join(FORMATS)}")
 
 
 def render(summary: Summary, format: str, **looks: Any) -> str:
@@ -90,12 +58,12 @@ def render(summary: Summary, format: str, **looks: Any) -> str:
 
 def rendered(report: Report, format: str) -> str:
     """The report in one of `FORMATS`. Raises `LabError` for any other."""
-    return str(load(CATALOGUE.get(format).implementation)(report))
+    check_format(format)
+    return str(load(_FUNCTIONS[format])(report))
 
 
 def rendered_together(reports: Sequence[Report], format: str) -> str:
     """Several reports in one of `FORMATS`. Raises `LabError` for any other."""
-    row = CATALOGUE.get(format)
-    if len(reports) > 1 and row.together:
-        return str(load(row.together)(reports))
+    if len(reports) > 1 and format in TOGETHER:
+        return str(load(TOGETHER[format])(reports))
     return "\n".join(rendered(report, format) for report in reports)

@@ -1,5 +1,0 @@
-from maxk_lab.fields import Recorded
-
-
-class Metrics(Recorded):
-    largest: float
