@@ -26,7 +26,7 @@ STAMP := .venv/.installed
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help setup lint test browser-test adapters attack reproduce bench calibrate golden golden-values remeasure clean $(NUMBERED)
+.PHONY: help setup lint test browser-test adapters attack reproduce bench board calibrate golden golden-values remeasure clean $(NUMBERED)
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
@@ -37,6 +37,7 @@ help:
 	@echo "make reproduce   run the sweeps of experiments/ci and quick, write results/<sweep>/report, fail if a claim is refuted"
 	@echo "make lint        ruff, format check, the imports and the size of each room, the numbers in docs, mypy"
 	@echo "make bench       time the weights, scores, steps, sweeps and the command line"
+	@echo "make board       check the advantage functions of public packages (downloads 110 MB), into docs/board.md (5 minutes)"
 	@echo "make calibrate   measure by simulation how often intervals hold and verdicts err (20 minutes), into docs/method.md"
 	@echo "make golden      run the sweeps behind results/golden (hours), going on where it stopped; bundle and report each"
 	@echo "make golden-values  compare every number of results/golden with its frozen value (30 seconds)"
@@ -165,6 +166,10 @@ bench: $(STAMP)
 	@for benchmark in benchmarks/bench_*.py; do \
 	  echo "== $$benchmark"; $(BIN)/python "$$benchmark" || exit 1; echo; \
 	done
+
+# The wheels stay in ~/.cache/maxk-lab/board.
+board: $(STAMP)
+	$(BIN)/python benchmarks/board.py
 
 # A part that was measured is not measured again: remove its file in results/golden/calibration first.
 calibrate: $(STAMP)

@@ -32,6 +32,7 @@ _CHANGES = {
     "whole": "turn the rewards into floats before anything is made like them",
     "the order": "let weights depend on the rewards alone",
     "rewards equal": "divide by nothing that is 0 up to rounding",
+    "rewards near": "subtract the mean before squares are summed",
     "a second call": "draw nothing at random: sum over all subsets, as maxk_lab.advantages does",
     "groups of a batch": "take means and deviations within each group",
 }
@@ -132,7 +133,7 @@ def _judge(name: str, evidence: Evidence, laws: tuple[Law, ...], bias: tuple[Bia
         line += "; but it does not hold that " + ", nor that ".join(law.name for law in broken)
         example = example or broken[0].detail
         hints = [text for key, text in _CHANGES.items() if broken[0].name.startswith(key)]
-        change = next(iter(hints), change)
+        change = next(iter(hints), change) if change in ("", _use(k)) else change
     right = fit.is_right and not short
     times = f"{row} times {factor}" if factor not in ("", "1") else row
     line = f"{where}it is {times}: {line}" if row else line

@@ -208,19 +208,14 @@ class Evidence:
             needed, level = _score_moves(pairs, k or n)
             if n == self.k and bool((moved.nan_to_num().abs() <= self.rounding * n * level).all()):
                 continue  # many rows need K < n
-            # The usual family that shows its factor best sets it for all pairs.
-            clear, families = (needed / level).abs(), [p.family for p in pairs]
-            masks = {name: torch.tensor([f == name for f in families]) for name in families}
-            ranks = {name: (name in _USUAL, float(clear[masks[name]].max())) for name in masks}
-            masks[""] = torch.ones(len(pairs), dtype=torch.bool)
-            for name in (*sorted(ranks, key=ranks.__getitem__, reverse=True), ""):
-                mask = masks[name]
-                c = float((moved * needed)[mask].sum() / needed[mask].square().sum().clamp(1e-300))
-                c = 0.0 if bool((abs(c * needed) <= self.rounding * size).all()) else c
-                off = (moved - c * needed).abs() / torch.maximum(size, abs(c) * level).clamp(1e-300)
-                off /= 1 + clear / clear[mask].max().clamp(1e-300)
-                if c != 0 and bool((off[mask] <= self.rounding).all()):
-                    break
+            # The usual pair that shows its factor best sets it for all pairs.
+            usual = (1e-9 + tensor([p.family in _USUAL for p in pairs])) * moved.isfinite()
+            clear = (needed / level).abs()
+            best = int((clear * usual).argmax())
+            c = float(moved[best] / needed[best]) if clear[best] > 0 else 0.0
+            c = 0.0 if bool((abs(c * needed) <= self.rounding * size).all()) else c
+            off = (moved - c * needed).abs() / torch.maximum(size, abs(c) * level).clamp(1e-300)
+            off /= 1 + clear / clear[best].clamp(1e-300)
             if bool(needed.any()):
                 fit.factors[n] = c
             fit.needed.update(zip(pairs, needed.tolist(), strict=True))
@@ -291,5 +286,6 @@ def is_close(
 
 def show_numbers(numbers: Sequence[float]) -> str:
     """Return numbers in brackets, the first eight of many."""
-    text = ", ".join(f"{number + 0.0:.4g}" for number in numbers[:8])
+    short = [number + 0.0 for number in numbers[:8]]
+    text = ", ".join(f"{x:.0f}" if x == round(x, 0) and abs(x) < 1e6 else f"{x:.4g}" for x in short)
     return f"[{text}, ... of {len(numbers)}]" if len(numbers) > 8 else f"[{text}]"

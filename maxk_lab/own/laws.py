@@ -51,8 +51,15 @@ def _group_laws(e: Evidence, groups: list[Group], size: float) -> Iterator[Law]:
     falls = [g for g in groups if any(a > b + ROUNDING * size for a, b in pairwise(ranked(g)))]
     yield _law("a higher reward has no lower weight", map(show, falls))
     if invariant:
-        shifts = (show(g) for g in groups if not is_close(weigh(scaled(g, 1, 7)), weigh(g)))
+        shifts = [show(g) for g in groups if not is_close(weigh(scaled(g, 1, 7)), weigh(g))]
         yield _law("a shift of the rewards changes nothing", shifts)
+        distant = [scaled(g, 1, 1e4) for g in groups if not shifts and e.rounding < 1e-3]
+        lost = (
+            show(f)
+            for f, g in zip(distant, groups, strict=False)
+            if not is_close(weigh(f), weigh(g), 0.01)
+        )
+        yield _law("rewards near 10,000 are as exact as rewards near 0", lost, needed=True)
         doubles = (
             show(g) for g in groups if not is_close(weigh(scaled(g, 2)), scaled(weigh(g), 2))
         )

@@ -92,7 +92,7 @@ PLANTED = [
     (flipped_at_a_negative_mean, 4, "biased", ""),
     (baseline_with_own_sample, 4, "nothing: the mean of its estimate is 0", ""),
     (resampled, 2, "biased", ""),
-    (deviation_of_others_in_fp32, 1, "rewards equal up to rounding count as equal", "0 up to"),
+    (deviation_of_others_in_fp32, 1, "rewards equal up to rounding count as equal", "squares"),
     (weighted_by_place, 4, "the order of samples", "rewards alone"),
 ]
 
@@ -359,12 +359,12 @@ def pass_at_k(n, c, k):
     [
         (pass_at_k, 4, "unbiased for pass@4", ""),
         (lambda r, k: float(torch.as_tensor(r).sort().values[-1]), 1, "it is the best of all", ""),
-        (lambda rewards, k: max(rewards[:k]), 2, "up to n = 2, and wrong from n = 3", "returns"),
+        (lambda rewards, k: max(rewards[:k]), 2, "up to n = 2, and wrong from n = 3", "is right"),
         (
             lambda n, c, k: 1 - (1 - c / n) ** k,
             4,
             "biased for pass@4: it is the best of k draws with replacement",
-            "R = [1, 0, 0, 0], k = 4: it returns 0.6836, 1 is right",
+            "R = [1, 0, 0, 0], k = 4: 0.6836, where 1 is right",
         ),
         (lambda n, c: c / n, 2, "does not run: it", ""),
         (
