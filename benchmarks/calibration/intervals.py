@@ -27,7 +27,7 @@ from calibration.rows import ALPHA, LEVEL, Row, Tally, counted
 from maxk_lab.statistics.bias import POWER, BiasVerdict, bias_verdicts
 from maxk_lab.statistics.intervals import Interval, interval
 from maxk_lab.statistics.log_ratios import log_ratio, stays_less, typical_ratio
-from maxk_lab.statistics.measures import LIKE_THESE, THESE
+from maxk_lab.statistics.measures import FIXED, NEW
 
 DESIGNS = (
     Design(1, 8, 64),
@@ -73,7 +73,7 @@ def coverage(
             for repetition in range(repetitions):
                 report = draw(population, design, CELLS, [seed, repetition])
                 for name, found, truth in _about_others(population, report):
-                    tally.add(f"{name}, like these", found, truth, about=LIKE_THESE)
+                    tally.add(f"{name}, like these", found, truth, about=NEW)
                 for name, found, truth in _about_these(report):
                     tally.add(f"{name}, these", found, truth)
             yield from tally.rows(f"{population.name}; {design}", repetitions)
@@ -81,9 +81,9 @@ def coverage(
 
 def _about_others(population: Population, report: Report) -> Iterator[tuple[str, Interval, float]]:
     a, b, shrunk = (report.units[name] for name in ("a", "b", "shrunk"))
-    yield "variance", interval(a, "variance", question=LIKE_THESE), 1.0
-    yield "SNR", interval(a, "snr", question=LIKE_THESE), population.snr
-    relative = interval(a, "relative_variance", question=LIKE_THESE)
+    yield "variance", interval(a, "variance", question=NEW), 1.0
+    yield "SNR", interval(a, "snr", question=NEW), population.snr
+    relative = interval(a, "relative_variance", question=NEW)
     yield "relative variance", relative, 1 / population.snr
     yield "ratio of variances", log_ratio(b, a), math.log(1.2)
     relative = log_ratio(shrunk, a, measure="relative_variance")
@@ -105,8 +105,8 @@ def _about_these(report: Report) -> Iterator[tuple[str, Interval, float]]:
         ("squared bias", "biased", "squared_bias", bias),
     ):
         units = report.units[cell]
-        ratio = not measure and log_ratio(units, report.units["a"], question=THESE)
-        yield name, ratio or interval(units, measure, question=THESE), value
+        ratio = not measure and log_ratio(units, report.units["a"], question=FIXED)
+        yield name, ratio or interval(units, measure, question=FIXED), value
     for name, cell, squared in (("", "biased", max(0.0, bias)), (", unbiased", "a", 0.0)):
         # The one-sided bound as an interval from 0.
         verdict = bias_verdicts({cell: report.units[cell]}, alpha=ALPHA)[cell]
@@ -142,7 +142,7 @@ def _starred(report: Report) -> bool:
     b, a = report.units["b"], report.units["a"]
     mean = log_ratio(b, a, level=LEVEL)
     median = typical_ratio(b, a, level=LEVEL).median
-    return mean.question == LIKE_THESE and mean.high < 0 and median.high < 1 and stays_less(b, a)
+    return mean.question == NEW and mean.high < 0 and median.high < 1 and stays_less(b, a)
 
 
 def family_wise_error(

@@ -30,7 +30,7 @@ from maxk_lab.statistics.bias import bias_verdicts
 from maxk_lab.statistics.estimates import Array
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.log_ratios import log_ratio
-from maxk_lab.statistics.measures import LIKE_THESE, THESE
+from maxk_lab.statistics.measures import FIXED, NEW
 from maxk_lab.statistics.units import Units
 from maxk_lab.training.trainer import train, warm_up
 
@@ -217,7 +217,7 @@ def false_verdicts(policies: int, tasks: Sequence[Task] = TASKS, seed: int = 0) 
             if task.listed:
                 # A report says of cells without a signal that they have none.
                 scaled = [report[_SCALED] for report in alone if not report[_SCALED].no_signal]
-                scales = [interval(units, "scale", question=THESE) for units in scaled]
+                scales = [interval(units, "scale", question=FIXED) for units in scaled]
                 yield rated(regime, "scale, these", 1.0, scales)
 
 
@@ -286,13 +286,13 @@ def heavy_tails(
                 exact = tables.cells(drawn, 2 * N, repetition, listed=True)
                 these = {name: of.columns().mean(1) for name, of in exact.items()}
                 for about, which, means in (
-                    (LIKE_THESE, "like these", tables.means),
-                    (THESE, "these", these),
+                    (NEW, "like these", tables.means),
+                    (FIXED, "these", these),
                 ):
                     for name, (m2, square, inner, truth) in means.items():
                         variance = m2 - square
                         values = {"variance": variance, "snr": square / variance}
-                        if about == THESE:
+                        if about == FIXED:
                             values["scale"] = inner / truth
                         for measure, value in values.items():
                             found = interval(units[name], measure, question=about)

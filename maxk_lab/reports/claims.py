@@ -12,7 +12,7 @@ from maxk_lab.reports.model import ClaimVerdict, Verdict
 from maxk_lab.reports.naming import spelled
 from maxk_lab.reports.tables import ExactRow, Pooled, PooledRow
 from maxk_lab.statistics.intervals import Interval, exactly
-from maxk_lab.statistics.measures import THESE
+from maxk_lab.statistics.measures import FIXED
 from maxk_lab.sweep_file.arithmetic import evaluate_value
 from maxk_lab.sweep_file.claims import (
     BiasedClaim,
@@ -107,7 +107,7 @@ def shown(found: Interval) -> str:
     value, low, high = (
         f"{one:.6g}" if close else number(one) for one in (found.value, found.low, found.high)
     )
-    about = found.question if found.reason or found.question == THESE else ""
+    about = found.question if found.reason or found.question == FIXED else ""
     notes = ": ".join(filter(None, (about, found.reason)))
     return f"{value} [{low}, {high}]" + (f" ({notes})" if notes else "")
 

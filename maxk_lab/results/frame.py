@@ -60,7 +60,7 @@ def load(
     The columns are `study`, `environment`, one for each setting that the sweep varies, the axes
     (`estimator`, `baseline`, `n`, `k`, `stage`), then `seed`, `cell` and `status`, or over seeds
     `seeds`, `seeds_finished` and `status`; then the number: `measure`, `value`, `low` and `high` at
-    `level`, `about` (what the interval is about: these instances, instances like these, seeds, or
+    `level`, `about` (what the interval is about: fixed instances, new instances, seeds or
     exact), `unit`, and the `reason` where the value or its interval is missing.
 
     A cell without a result is one line with its `status` (failed or missing) and no

@@ -23,7 +23,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from maxk_lab.statistics.measures import LIKE_THESE, THESE, Question
+from maxk_lab.statistics.measures import FIXED, NEW, Question
 
 Array = NDArray[np.float64]
 # The stratum of each unit: 0, 1, ..., without a gap.
@@ -45,7 +45,7 @@ EXACT = "exact"
 class Interval:
     """A point estimate with its two-sided interval; NaN has a reason, `high` may be infinite.
 
-    `question` tells what the interval is about: these instances, instances like these, or seeds;
+    `question` tells what the interval is about: fixed instances, new instances or seeds;
     `EXACT` where nothing is random, empty where the value has its own. A `reason` beside a known
     interval tells why it is not about what was asked for.
     """
@@ -75,7 +75,7 @@ class Interval:
     @property
     def fallen_back(self) -> bool:
         """Whether it is about these instances though others were asked about; `reason` says why."""
-        return self.known and self.question == THESE and bool(self.reason)
+        return self.known and self.question == FIXED and bool(self.reason)
 
     def mapped(self, increasing: Callable[[float], float]) -> Interval:
         """The interval of an increasing function of the value."""
@@ -211,7 +211,7 @@ class Estimate:
         variance = float(by_unit.sum())
         error = math.sqrt(variance)
         third = float(((parts**3).sum(1) * self.thirds).sum())
-        if self.question == LIKE_THESE:
+        if self.question == NEW:
             fourths = float((parts**4).sum())
             freedom = min(self.freedom, 2 * variance**2 / fourths if fourths > 0 else math.inf)
         else:
@@ -277,7 +277,7 @@ def instance_estimate(values: Array, stratum: Stratum) -> Estimate:
         parts = np.where(count > 1, away / (len(counts) * root), np.nan)
         thirds = np.where(count > 2, MORE_SKEWNESS * root / (count - 2), 0.0)
     means, freedom = stratified_mean(values, stratum), values.shape[1] - len(counts)
-    return Estimate(means, parts[..., None], thirds, freedom, LIKE_THESE)
+    return Estimate(means, parts[..., None], thirds, freedom, NEW)
 
 
 def block_estimate(values: Array, by_block: Array, stratum: Stratum) -> Estimate:
@@ -290,7 +290,7 @@ def block_estimate(values: Array, by_block: Array, stratum: Stratum) -> Estimate
     parts = parts / math.sqrt(blocks * (blocks - 1)) if blocks > 1 else np.full_like(parts, np.nan)
     factor = math.sqrt(blocks * (blocks - 1)) / (blocks - 2) if blocks > 2 else 0.0
     thirds = np.full(values.shape[1], factor)
-    return Estimate(stratified_mean(values, stratum), parts, thirds, blocks - 1, THESE)
+    return Estimate(stratified_mean(values, stratum), parts, thirds, blocks - 1, FIXED)
 
 
 @dataclass(frozen=True)
@@ -343,7 +343,7 @@ def ratio(estimate: Estimate, top: Tangent, bottom: Tangent, level: float) -> In
     """
     if not bottom.value > 0:
         return undefined(level, "the estimated norm it divides by is not positive")
-    value, fixed = top.value / bottom.value, estimate.question == THESE
+    value, fixed = top.value / bottom.value, estimate.question == FIXED
     rest = top.slopes - value * bottom.slopes
     spread = estimate.spread(rest)
     if not spread.error > 0:
@@ -354,7 +354,7 @@ def ratio(estimate: Estimate, top: Tangent, bottom: Tangent, level: float) -> In
         return Interval(value, math.nan, math.nan, level, NO_ERROR, estimate.question)
     if fixed and (blocks := estimate.effective_parts(rest)) < FEWEST_EFFECTIVE - 1e-9:
         why = f"an effective {blocks:.1f} blocks of groups carry its error: no interval"
-        return Interval(value, math.nan, math.nan, level, why, THESE)
+        return Interval(value, math.nan, math.nan, level, why, FIXED)
     reach = reach_of_t(spread.freedom, (1 - level) / 2)
     step = spread.error / bottom.value
     # Around the estimate, where nothing cancels.

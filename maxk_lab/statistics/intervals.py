@@ -34,7 +34,7 @@ from maxk_lab.statistics.estimates import (
 from maxk_lab.statistics.estimates import Interval as Interval
 from maxk_lab.statistics.estimates import exactly as exactly
 from maxk_lab.statistics.estimates import undefined as undefined
-from maxk_lab.statistics.measures import LIKE_THESE, MEASURES, THESE, MeasureRow, Question
+from maxk_lab.statistics.measures import FIXED, MEASURES, NEW, MeasureRow, Question
 from maxk_lab.statistics.moments import Function, quotient_of, tangent
 from maxk_lab.statistics.units import FIELDS, Units
 
@@ -98,8 +98,8 @@ def quotient(
     """
     means = stratified_mean(sample.values, sample.stratum)
     top, bottom = (tangent(function, means) for function in functions)
-    reason = too_few_for(sample, top, bottom) if wanted == LIKE_THESE else ""
-    about_these = wanted == THESE or bool(reason)
+    reason = too_few_for(sample, top, bottom) if wanted == NEW else ""
+    about_these = wanted == FIXED or bool(reason)
     answer = ratio(sample.these if about_these else sample.others, top, bottom, level)
     if math.isnan(answer.value):
         return answer
@@ -197,11 +197,11 @@ def _of_units(units: Units, row: MeasureRow, wanted: Question, level: float) -> 
         return undefined(level, "undefined on every resampling unit of a stratum")
     if row.rate and units.groups and valued.all() and np.ptp(values) == 0 and values[0] in (0, 1):
         low, high = clopper_pearson(values[0] * units.groups, units.groups, level)
-        return Interval(float(values[0]), low, high, level, question=THESE)
-    if units.tolerance is not None and wanted == THESE:
+        return Interval(float(values[0]), low, high, level, question=FIXED)
+    if units.tolerance is not None and wanted == FIXED:
         return _exactly(values, stratum, level)
     reason = ""
-    if wanted == LIKE_THESE:
+    if wanted == NEW:
         reason = _too_few(stratum)
         if not reason and row.range.low >= 0:
             reason = _not_carried(effective_number(values), len(values))
@@ -209,11 +209,11 @@ def _of_units(units: Units, row: MeasureRow, wanted: Question, level: float) -> 
                 reason = _tail_may_be_missing(values, np.zeros_like(values), stratum)
         if reason and units.tolerance is not None:
             return replace(_exactly(values, stratum, level), reason=reason)
-    if wanted == THESE or reason:
+    if wanted == FIXED or reason:
         parts = (stratum_weights(stratum) * errors[valued])[np.newaxis, :, np.newaxis]
         freedom = MOST_FREEDOM if units.within is None else units.within.shape[2] - 1
         mean = stratified_mean(values[np.newaxis], stratum)
-        estimate = Estimate(mean, parts, np.zeros(len(values)), freedom, THESE)
+        estimate = Estimate(mean, parts, np.zeros(len(values)), freedom, FIXED)
     else:
         estimate = instance_estimate(values[np.newaxis], stratum)
     answer = _of_spread(estimate.spread(np.ones(1)), row, level)
@@ -238,4 +238,4 @@ def _of_spread(spread: Spread, row: MeasureRow, level: float) -> Interval:
 def _exactly(values: Array, stratum: Stratum, level: float) -> Interval:
     """The mean of numbers that are known exactly on each of these instances."""
     mean = float(stratified_mean(values[np.newaxis], stratum)[0])
-    return Interval(mean, mean, mean, level, question=THESE)
+    return Interval(mean, mean, mean, level, question=FIXED)

@@ -24,7 +24,7 @@ from maxk_lab.statistics.estimates import (
     undefined,
 )
 from maxk_lab.statistics.intervals import quotient
-from maxk_lab.statistics.measures import LIKE_THESE, MEASURES, MeasureRow, Question
+from maxk_lab.statistics.measures import MEASURES, NEW, MeasureRow, Question
 from maxk_lab.statistics.moments import Function, quotient_of
 from maxk_lab.statistics.seeds import enclosing_values, sign_test
 from maxk_lab.statistics.units import Units, defined
@@ -113,7 +113,7 @@ def _of_numbers(a: Units, b: Units, row: MeasureRow, wanted: Question, level: fl
     exact = a.tolerance is not None
     sample = Sample(columns, np.full((*columns.shape, 2), 0.0 if exact else math.nan), stratum)
     ratio = quotient(sample, (itemgetter(0), itemgetter(1)), wanted, level)
-    if exact or ratio.question == LIKE_THESE:
+    if exact or ratio.question == NEW:
         return ratio.mapped(_log)
     reason = ratio.reason.removesuffix(NO_ERROR).removesuffix("; ")
     return undefined(level, reason or "its error on these instances was not kept for pairs")
@@ -164,7 +164,7 @@ def median_interval(values: Array, level: float) -> Interval:
         needed = int(np.floor(1 - np.log2(1 - level))) + 1
         few = f"a median of {len(values)} has no such interval: {needed} are needed"
         return undefined(level, few)
-    return Interval(float(np.median(values)), low, high, level, question=LIKE_THESE)
+    return Interval(float(np.median(values)), low, high, level, question=NEW)
 
 
 def typical_relative_variance(units: Units, *, unbiased: bool, level: float) -> Interval:

@@ -15,10 +15,10 @@ from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 from maxk_lab.statistics.columns import Described as Described
 from maxk_lab.statistics.columns import column
 
-# What an interval is about: these fixed instances, whose trajectories are random, or new ones.
-Question = Literal["these instances", "instances like these"]
-THESE: Question = "these instances"
-LIKE_THESE: Question = "instances like these"
+# An interval is about the measured instances, whose trajectories are random, or about new ones.
+Question = Literal["fixed instances", "new instances"]
+FIXED: Question = "fixed instances"
+NEW: Question = "new instances"
 Source = Literal["moments", "groups", "units", "cell"]
 # The side on which a number is better; some have none.
 Better = Literal["", "lower", "higher"]
@@ -64,7 +64,7 @@ class MeasureRow(Row):
     # The share of groups that are something: if none or all are, its interval is that of a count.
     rate: bool = False
     # The question that its interval answers, and the values that it can have.
-    question: Question = LIKE_THESE
+    question: Question = NEW
     range: Range = ANYWHERE
     # How the value of a row follows from those of its seeds.
     pooled: Literal["mean", "least"] = "mean"
@@ -107,7 +107,7 @@ def _row(
 
 
 _variance = partial(_row, group="variance", range=NOT_NEGATIVE)
-_these = partial(_row, question=THESE)
+_these = partial(_row, question=FIXED)
 _weights = partial(_row, source="groups", group="weights", range=SHARES)
 _ratios = partial(_row, source="units", group="ratios", needs="behaviour", range=NOT_NEGATIVE)
 _of_weights = partial(_row, study="weights", source="cell", group="weights", claims=("equals",))

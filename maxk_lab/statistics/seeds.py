@@ -30,7 +30,7 @@ from maxk_lab.statistics.estimates import (
     effective_number,
     undefined,
 )
-from maxk_lab.statistics.measures import LIKE_THESE
+from maxk_lab.statistics.measures import NEW
 
 # The mean over the instances of a seed, with the ends of its interval over these.
 Mean = tuple[float | None, float | None, float | None]
@@ -101,7 +101,7 @@ def p_value(values: Sequence[float], within: Range = ANYWHERE) -> float:
 def instance_mean(values: Sequence[float], level: float, within: Range = ANYWHERE) -> Interval:
     """The interval over the instances of one seed, which says nothing of other training runs."""
     mean = skewed_mean(values, level, within=within, of="instances")
-    return replace(mean, question=LIKE_THESE) if mean.known else mean
+    return replace(mean, question=NEW) if mean.known else mean
 
 
 def instance_p_value(values: Sequence[float]) -> float:
@@ -135,7 +135,7 @@ def pool_means(means: Sequence[Mean], level: float, within: Range = ANYWHERE) ->
         reason = f"of one seed, an interval is recorded at {RECORDED_LEVEL:.0%} alone"
         return Interval(value, math.nan, math.nan, level, reason)
     ends_within = within.clamped(low), within.clamped(high)
-    return Interval(value, *ends_within, level, question=LIKE_THESE)
+    return Interval(value, *ends_within, level, question=NEW)
 
 
 def floats(values: Sequence[float | None]) -> list[float]:
@@ -225,7 +225,7 @@ def iqm_interval(values: Array, *, level: float, within: Range = ANYWHERE) -> In
     half = float(scipy.special.stdtrit(middle - 1, (1 + level) / 2)) * error
     value = float(iqm(values)[0])
     low, high = within.clamped(value - half), within.clamped(value + half)
-    return Interval(value, low, high, level, question=LIKE_THESE)
+    return Interval(value, low, high, level, question=NEW)
 
 
 def quantile_interval(
@@ -249,7 +249,7 @@ def quantile_interval(
     low, high = enclosing_values(values[0], q, level)
     if math.isnan(low) or math.isnan(high):
         return undefined(level, f"p{100 * q:g} of {count} instances: too few are beyond it")
-    return Interval(float(quantiles[0]), low, high, level, question=LIKE_THESE)
+    return Interval(float(quantiles[0]), low, high, level, question=NEW)
 
 
 def enclosing_values(values: Array, q: float, level: float) -> tuple[float, float]:
@@ -282,7 +282,7 @@ def probability_interval(wins: Array, *, level: float) -> Interval:
     one_seed = len(wins) == 1
     shares = wins[0] if one_seed else wins.mean(axis=-1)
     low, high = clopper_pearson(float(shares.sum()), len(shares), level)
-    about = LIKE_THESE if one_seed else SEEDS
+    about = NEW if one_seed else SEEDS
     return Interval(float(shares.mean()), low, high, level, question=about)
 
 

@@ -25,7 +25,7 @@ from maxk_lab.fields import (
     start_of,
     unknown_key,
 )
-from maxk_lab.statistics.measures import MEASURES, Question
+from maxk_lab.statistics.measures import FIXED, MEASURES, NEW, Question
 from maxk_lab.sweep_file.arithmetic import check_arithmetic, evaluate_value
 from maxk_lab.sweep_file.fields import (
     AnyStudy,
@@ -237,6 +237,14 @@ class _PairClaim(_Claim):
         return aligned(points, (self.of, self.over), self.where, self.axes)
 
 
+# Earlier words for `about`, which bundles contain.
+_EARLIER = {"these instances": FIXED, "instances like these": NEW}
+
+
+def _present_words(about: Any) -> Any:
+    return _EARLIER.get(about, about) if isinstance(about, str) else about
+
+
 class RatioClaim(_PairClaim):
     """A measure at `of` is at least, or at most, so many times that at `over`, all else equal.
 
@@ -245,7 +253,7 @@ class RatioClaim(_PairClaim):
 
     kind: Literal["ratio"]
     metric: GradientMeasure
-    about: Question | None = None
+    about: Annotated[Question | None, BeforeValidator(_present_words)] = None
     at_least: Positive | None = None
     at_most: Positive | None = None
 

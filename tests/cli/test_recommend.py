@@ -111,7 +111,7 @@ def test_a_mark_says_what_an_interval_is_about_and_how_two_were_compared(
     assert marks == [f"†: {few}", f"—: {blocks}", f"*: unpaired: {blocks}"]
     (answer,) = json.loads(asked(*settings, json=True).stdout)
     best, *others = answer["candidates"]
-    assert best["step_snr"]["question"] == "these instances"
+    assert best["step_snr"]["question"] == "fixed instances"
     lines = [re.split("  +", line) for line in done.stdout.splitlines() if "maxk  " in line]
     assert len(lines) == len(others) + 1
     for one, line in zip(others, lines[1:]):
@@ -121,4 +121,4 @@ def test_a_mark_says_what_an_interval_is_about_and_how_two_were_compared(
         kind = {few: "†", f"unpaired: {blocks}": "†*", blocks: "—"}[compared["reason"]]
         assert (kind == "†") == (one["n"] == best["n"])
         assert line[5].endswith(kind)
-        assert compared["question"] == ("" if kind == "—" else "these instances")
+        assert compared["question"] == ("" if kind == "—" else "fixed instances")

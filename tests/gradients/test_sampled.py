@@ -20,7 +20,7 @@ from maxk_lab.gradients.sampled.measures import LEAST_CARRYING, carrying_share, 
 from maxk_lab.gradients.scores.draw import draw_pool, perturbed
 from maxk_lab.gradients.scores.pool import Listing, ScorePool
 from maxk_lab.statistics.intervals import interval
-from maxk_lab.statistics.measures import THESE
+from maxk_lab.statistics.measures import FIXED
 from maxk_lab.statistics.units import Units
 
 
@@ -190,7 +190,7 @@ def test_the_blocks_of_every_instance_tell_how_well_it_is_known():
     assert units.within.shape == (4, 2, 16)
     assert (units.deviations.along.freedom, units.deviations.anywhere.freedom) == (15, 7)
     found = interval(units, "variance")
-    assert (found.question, found.fallen_back) == (THESE, True)
+    assert (found.question, found.fallen_back) == (FIXED, True)
     assert found.value == pytest.approx(metrics["variance"])
     assert found.low < found.value < found.high
 
@@ -330,7 +330,7 @@ def test_the_95_percent_intervals_of_variances_cover_the_enumerated_ones_95_perc
         (metrics,) = measured(pool, sampled("maxk", "subloo", 4, 2, partitions=2)).values()
         for name in hits:
             found = interval(Units.from_metrics(metrics), name)
-            assert found.question == THESE
+            assert found.question == FIXED
             hits[name] += found.low <= exact[name] <= found.high
     # Where 99.8 of 100 runs are.
     low, high = stats.binom.interval(0.998, trials, 0.95)

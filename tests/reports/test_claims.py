@@ -11,7 +11,7 @@ from maxk_lab.reports.document import compact
 from maxk_lab.reports.summarise import summarise_records
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.log_ratios import log_ratio
-from maxk_lab.statistics.measures import THESE
+from maxk_lab.statistics.measures import FIXED
 from maxk_lab.studies.gradient.compare import judge
 from maxk_lab.sweep_file.claims import Claim
 
@@ -237,7 +237,7 @@ def test_a_verdict_says_of_how_many_it_is_and_about_what() -> None:
         "undecided", "undecided in 1 of 3 ratios, e.g. b: 2", two, 1, 3, "ratios"
     )
     assert shown(Interval(1.0, 0.9, 1.1, 0.95)) == "1.00 [0.900, 1.10]"
-    here = Interval(2.08, 2.08, 2.08, 0.95, question=THESE)
-    assert shown(here) == "2.08 [2.08, 2.08] (these instances)"
+    here = Interval(2.08, 2.08, 2.08, 0.95, question=FIXED)
+    assert shown(here) == "2.08 [2.08, 2.08] (fixed instances)"
     # Three digits would say that it is what it was found not to be.
     assert shown(Interval(1.00004, 1.00002, 1.00006, 0.95)) == "1.00004 [1.00002, 1.00006]"

@@ -434,7 +434,7 @@ def test_a_wrong_argument_is_told(before, wrong, said):
 
 
 def known(value, low, high, **how):
-    question = how.pop("question", "these instances")
+    question = how.pop("question", "fixed instances")
     interval = Interval(value, low, high, 0.975, question=question)
     return Estimate(interval, better="lower", **how)
 
@@ -464,8 +464,8 @@ def test_the_difference_of_two_intervals_or_their_ratio(a, b, ratio, ends):
     ("b", "reason"),
     [
         (
-            known(1.0, 0.5, 1.5, question="instances like these"),
-            "A's interval is about these instances, B's about instances like these",
+            known(1.0, 0.5, 1.5, question="new instances"),
+            "A's interval is about fixed instances, B's about new instances",
         ),
         (Estimate(undefined(0.95, "too few")), "too few"),
     ],

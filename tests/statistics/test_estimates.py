@@ -23,7 +23,7 @@ from maxk_lab.statistics.estimates import (
     stratified_mean,
     stratum_weights,
 )
-from maxk_lab.statistics.measures import LIKE_THESE, THESE
+from maxk_lab.statistics.measures import FIXED, NEW
 from maxk_lab.statistics.seeds import skewed_mean, spread_of_mean
 
 # Two seeds of different numbers of instances, and a combination of three numbers of each.
@@ -35,7 +35,7 @@ SKEWNESSES = (-1.5, -0.3, 0.0, 1e-12, 0.2, 1.0, 3.0)
 FIRST, SECOND = np.eye(2)
 ONE = np.zeros(50)
 ONE[7] = 3.0
-each_question = pytest.mark.parametrize("question", [THESE, LIKE_THESE])
+each_question = pytest.mark.parametrize("question", [FIXED, NEW])
 
 
 def by_block(shape=(3, 12, 6), size=1.0):
@@ -46,7 +46,7 @@ def by_block(shape=(3, 12, 6), size=1.0):
 
 def estimate_of(values, far, question, stratum=STRATUM):
     sample = Sample(values, far, stratum)
-    return sample.these if question == THESE else sample.others
+    return sample.these if question == FIXED else sample.others
 
 
 def test_strata_weigh_the_same_whatever_their_order_and_size():
@@ -64,7 +64,7 @@ def test_a_mean_has_the_cumulants_of_what_is_random(question):
         (members,) = np.nonzero(s == STRATUM)
         count = len(members)
         of = OF @ VALUES[:, members]
-        if question == LIKE_THESE:
+        if question == NEW:
             variance += of.var(ddof=1) / count / 4
             third += MORE_SKEWNESS * stats.kstat(of, 3) / count**2 / 8
             fourths += (((of - of.mean()) ** 2 / (4 * count * (count - 1))) ** 2).sum()
@@ -189,7 +189,7 @@ def test_the_interval_of_a_quotient_is_what_a_test_of_each_value_does_not_reject
 
 def test_a_quotient_that_does_not_vary_is_a_point():
     """The first number is twice the second on every instance, whatever these are."""
-    estimate, _, bottom = drawn(0, LIKE_THESE)
+    estimate, _, bottom = drawn(0, NEW)
     parts = np.stack([2 * estimate.parts[1], estimate.parts[1]])
     double = replace(estimate, means=np.array([2.0, 1.0]) * bottom.value, parts=parts)
     found = ratio(double, Tangent(2 * bottom.value, FIRST), bottom, 0.95)
@@ -200,7 +200,7 @@ def test_without_errors_or_a_positive_denominator_there_is_a_reason():
     estimate = block_estimate(np.ones((2, 20)), np.full((2, 20, 2), np.nan), np.zeros(20, np.int64))
     found = ratio(estimate, Tangent(1.0, FIRST), Tangent(1.0, SECOND), 0.95)
     assert (found.value, found.reason, found.known) == (1.0, NO_ERROR, False)
-    estimate, top, _ = drawn(0, LIKE_THESE)
+    estimate, top, _ = drawn(0, NEW)
     for bottom in (0.0, -1.0, math.nan):
         found = ratio(estimate, top, Tangent(bottom, SECOND), 0.95)
         assert math.isnan(found.value)

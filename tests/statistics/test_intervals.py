@@ -9,7 +9,7 @@ from scipy import stats
 
 from maxk_lab.statistics.estimates import NO_ERROR
 from maxk_lab.statistics.intervals import LEAST_INSTANCES, LEAST_SHARE, interval, norm_is_known
-from maxk_lab.statistics.measures import LIKE_THESE, THESE, measures_of
+from maxk_lab.statistics.measures import FIXED, NEW, measures_of
 from maxk_lab.statistics.units import FIELDS, Units
 
 MANY, MEASURE = LEAST_INSTANCES, "value_variance"
@@ -57,15 +57,15 @@ def test_points_follow_the_formulas():
     assert (relative.low, relative.high) == pytest.approx((1 / snr.high, 1 / snr.low))
     about = {name: interval(u, name).question for name in expected}
     assert about == {
-        **dict.fromkeys(("variance", "relative_variance", "snr"), LIKE_THESE),
-        **dict.fromkeys(("squared_bias", "scale", "cosine"), THESE),
+        **dict.fromkeys(("variance", "relative_variance", "snr"), NEW),
+        **dict.fromkeys(("squared_bias", "scale", "cosine"), FIXED),
     }
 
 
 def test_strata_weigh_the_same_and_stay():
     u = units([1.0] * 12 + [9.0] * 8, np.zeros(20), stratum=[0] * 12 + [1] * 8)
     found = interval(u, "variance")
-    assert (found.value, found.low, found.high, found.question) == (5.0, 5.0, 5.0, LIKE_THESE)
+    assert (found.value, found.low, found.high, found.question) == (5.0, 5.0, 5.0, NEW)
 
 
 def test_undefined_measures_say_why():
@@ -94,16 +94,16 @@ def test_fewer_instances_than_needed_speak_for_themselves_only(strata):
     u = units(4 + np.arange(count) % 3, stratum=stratum, blocks=8)
     found = interval(u, "variance")
     assert found.fallen_back == fallen_back
-    assert found.question == (THESE if fallen_back else LIKE_THESE)
+    assert found.question == (FIXED if fallen_back else NEW)
     said = f"{count} instances are too few to speak of others" if fallen_back else ""
     assert found.reason == said
     # Those of others differ by more than the noise of one.
-    other = interval(u, "variance", question=THESE)
-    assert (other.value, other.question, other.reason) == (found.value, THESE, "")
+    other = interval(u, "variance", question=FIXED)
+    assert (other.value, other.question, other.reason) == (found.value, FIXED, "")
     assert (other.width == found.width) == fallen_back
     assert 0 < other.width <= found.width
     scale = interval(u, "scale")
-    assert (scale.known, scale.question, scale.fallen_back) == (True, THESE, False)
+    assert (scale.known, scale.question, scale.fallen_back) == (True, FIXED, False)
 
 
 @pytest.mark.parametrize("larger", [False, True])
@@ -119,7 +119,7 @@ def test_where_too_few_instances_carry_the_mean_it_is_about_these(larger):
     variances = np.array([heavy, *[1.0] * (MANY - 1)])
     u = units(variances + 1, blocks=8)
     found = interval(u, "variance")
-    assert (found.question, found.fallen_back) == (THESE, True)
+    assert (found.question, found.fallen_back) == (FIXED, True)
     assert u.effective_instances()["variance"] == pytest.approx(number(heavy), rel=1e-3)
     carried = f"{number(heavy):.1f} of {MANY} instances carry the mean"
     # Where just enough carry it, the one is still so far that others like it may be missing.
@@ -170,7 +170,7 @@ def test_pooled_units_are_enumerated_only_if_all_parts_are():
     """Their squared bias is no difference of large numbers."""
     tiny = interval(enumerated([1e-30, 3e-30] * 8, truth=[1e6, 4e6] * 8), "squared_bias")
     assert tiny.value == pytest.approx(2e-30, rel=1e-12, abs=0)
-    assert (tiny.low, tiny.high, tiny.question) == (tiny.value, tiny.value, THESE)
+    assert (tiny.low, tiny.high, tiny.question) == (tiny.value, tiny.value, FIXED)
     part = enumerated([1.0, 2.0], truth=[1.0, 4.0])
     both = Units.pool([part, replace(part, tolerance=1e-4)])
     assert both.squared_bias.tolist() == [1.0, 2.0, 1.0, 2.0]
@@ -232,7 +232,7 @@ def test_a_measure_of_units_has_the_interval_of_its_mean_over_units_that_have_it
     full = interval(with_measure(values), MEASURE)
     assert full.value == pytest.approx(values.mean())
     assert full.low < full.value < full.high
-    assert full.question == LIKE_THESE
+    assert full.question == NEW
     same = interval(replace(units(values, np.zeros(16)), measures={}), "variance")
     assert (full.low, full.high) == pytest.approx((same.low, same.high), rel=1e-6)
     assert interval(with_measure([*values, np.nan]), MEASURE) == full
@@ -284,7 +284,7 @@ def test_a_rate_that_no_group_showed_is_bounded_by_how_many_groups_there_were():
     assert found.low**64 == pytest.approx(0.025)
 
 
-@pytest.mark.parametrize(("sd", "about"), [(0.5, LIKE_THESE), (2.5, THESE)])
+@pytest.mark.parametrize(("sd", "about"), [(0.5, NEW), (2.5, FIXED)])
 def test_where_instances_differ_much_their_mean_says_nothing_of_others(sd, about):
     """Log-normal values at even quantiles, of which enough seem to carry the mean."""
     quantiles = stats.norm.ppf((np.arange(4 * MANY) + 0.5) / (4 * MANY))
@@ -293,8 +293,8 @@ def test_where_instances_differ_much_their_mean_says_nothing_of_others(sd, about
     assert u.effective_instances()["variance"] >= LEAST_SHARE * 4 * MANY
     found = interval(u, "variance")
     assert found.question == about
-    assert found.fallen_back == (about == THESE)
-    assert ("still larger ones may be missing" in found.reason) == (about == THESE)
+    assert found.fallen_back == (about == FIXED)
+    assert ("still larger ones may be missing" in found.reason) == (about == FIXED)
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -305,7 +305,7 @@ def test_an_error_that_one_block_carries_gives_no_interval(alone):
         far[0] = 0.0
         far[0, 0, 0] = 1.0
     u = replace(units([3.0] * 4, [1.0] * 4), within=far - far.mean(2, keepdims=True))
-    found = interval(u, "variance", question=THESE)
+    found = interval(u, "variance", question=FIXED)
     # One block that is 1 lies 7/8 from the mean, the other seven 1/8.
     reason = f"an effective {56**2 / (49**2 + 7):.1f} blocks of groups carry its error: no interval"
     assert (found.known, found.reason) == (not alone, reason if alone else "")
@@ -315,5 +315,5 @@ def test_a_mean_gradient_that_no_block_shows_is_not_known_to_be_0():
     """Of one group alone the weights are not 0: the norm's error is 0, but not the variance's."""
     far = np.zeros((4, 4, 8))
     far[0, 0] = np.linspace(-1, 1, 8)
-    found = interval(replace(units([3.0] * 4, [0.0] * 4), within=far), "snr", question=THESE)
+    found = interval(replace(units([3.0] * 4, [0.0] * 4), within=far), "snr", question=FIXED)
     assert (found.known, found.reason) == (False, NO_ERROR)

@@ -16,7 +16,7 @@ from maxk_lab.statistics.log_ratios import (
     typical_ratio,
     typical_relative_variance,
 )
-from maxk_lab.statistics.measures import LIKE_THESE, THESE
+from maxk_lab.statistics.measures import FIXED, NEW
 from maxk_lab.statistics.units import Units
 
 FEW, MEASURE = (1.0, 2.0, 3.0), "value_variance"
@@ -45,7 +45,7 @@ def test_it_is_paired(drawn, norms):
     found = log_ratio(noisier(a, 2.0), a)
     assert found.value == pytest.approx(np.log(2), rel=1e-9)
     assert found.width < 1e-6
-    assert found.question == (THESE if norms == FEW else LIKE_THESE)
+    assert found.question == (FIXED if norms == FEW else NEW)
 
 
 def test_its_ends_turn_round_with_its_sides(drawn):
@@ -63,7 +63,7 @@ def test_of_few_instances_it_is_about_these_by_their_blocks(drawn):
     assert found.fallen_back
     assert found.reason == "3 instances are too few to speak of others"
     assert found.low < found.value < found.high
-    asked = log_ratio(drawn(0, FEW), drawn(1, FEW), question=THESE)
+    asked = log_ratio(drawn(0, FEW), drawn(1, FEW), question=FIXED)
     assert (asked.low, asked.high, asked.reason) == (found.low, found.high, "")
     # So it is where few carry one of both.
     norms = (30.0, *[1.0] * (LEAST_INSTANCES - 1))
@@ -133,7 +133,7 @@ def test_blocks_that_were_cut_differently_make_no_pairs(drawn):
     assert not found.known
     assert found.reason.endswith("their groups are in different blocks: no pairs of these")
     like = log_ratio(drawn(0, blocks=8), drawn(1, blocks=6))
-    assert (like.known, like.question) == (True, LIKE_THESE)
+    assert (like.known, like.question) == (True, NEW)
 
 
 def test_without_a_gradient_what_looks_at_it_has_no_ratio(drawn):
@@ -148,7 +148,7 @@ def test_without_a_gradient_what_looks_at_it_has_no_ratio(drawn):
         for seed in (0, 1)
     ]
     assert log_ratio(*blind, measure="scale").reason == "no gradient to judge against"
-    for question in (THESE, LIKE_THESE):
+    for question in (FIXED, NEW):
         found = log_ratio(*blind, question=question)
         assert found == log_ratio(drawn(0), drawn(1), question=question)
 
@@ -164,7 +164,7 @@ def test_the_ratio_of_numbers_of_each_instance_is_paired_and_not_lost_to_roundin
         found = log_ratio(a, b, measure=measure)
         assert found.value == pytest.approx(np.log(factor))
         assert found.width < 1e-9
-    assert found.question == THESE
+    assert found.question == FIXED
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

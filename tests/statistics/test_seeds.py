@@ -8,7 +8,7 @@ from scipy import optimize, special, stats
 
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, NOT_POSITIVE, SHARES, Range
 from maxk_lab.statistics.estimates import Interval
-from maxk_lab.statistics.measures import LIKE_THESE
+from maxk_lab.statistics.measures import NEW
 from maxk_lab.statistics.seeds import (
     enclosing_values,
     improvement,
@@ -117,7 +117,7 @@ def test_one_seed_is_over_its_instances():
     assert pool_means([(0.9, None, None), (0.7, 0.6, 0.8)], 0.95) == seed_mean([0.9, 0.7], 0.95)
     # That of a record is at its level alone.
     mean = [(1.0, 0.5, 2.0)]
-    assert pool_means(mean, 0.95) == Interval(1.0, 0.5, 2.0, 0.95, question=LIKE_THESE)
+    assert pool_means(mean, 0.95) == Interval(1.0, 0.5, 2.0, 0.95, question=NEW)
     other = pool_means(mean, 0.8)
     assert (other.value, other.level, other.known) == (1.0, 0.8, False)
     assert "recorded at 95% alone" in other.reason

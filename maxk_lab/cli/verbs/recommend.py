@@ -20,7 +20,7 @@ from maxk_lab.reports.document import marked
 from maxk_lab.reports.recommendation import Candidate, Recommendation
 from maxk_lab.reports.summarise import summarise
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.statistics.measures import THESE
+from maxk_lab.statistics.measures import FIXED
 from maxk_lab.sweep_file.studies import STUDIES
 
 _SHOWN = 12
@@ -173,7 +173,7 @@ def _verdict(answer: Recommendation, use: Candidate) -> str:
         )
     if not answer.ties:
         others = [one.against_best.question for one in answer.candidates[1:] if one.against_best]
-        here = ", on the instances measured alone" if THESE in others else ""
+        here = ", on the instances measured alone" if FIXED in others else ""
         return f"{what}; its SNR per rollout is significantly above all others{here}."
     ties = _some([_named(tie.row.key) for tie in answer.ties], 4)
     return f"{what}; not significantly different from it: {ties}."

@@ -16,7 +16,7 @@ from maxk_lab.reports.model import Summary
 from maxk_lab.reports.naming import Setting, plain_setting
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.statistics.measures import LIKE_THESE, THESE
+from maxk_lab.statistics.measures import FIXED, NEW
 from maxk_lab.studies.gradient.pool import (
     DISTANCE,
     FOUND_BIASED,
@@ -198,7 +198,7 @@ def _strips(
 
 def _bars(data: Table) -> str:
     """The meaning of the bars: which instances their intervals are about."""
-    about = {THESE: "these fixed instances", LIKE_THESE: "new instances"}
+    about = {FIXED: "these fixed instances", NEW: "new instances"}
     found = [about[each] for each in data.about.unique() if each in about]
     both = "new instances, or these fixed ones where too few carry the mean"
     words = both if len(found) > 1 else "".join(found)

@@ -26,7 +26,7 @@ from maxk_lab.statistics.log_ratios import (
     stays_less,
     typical_ratio,
 )
-from maxk_lab.statistics.measures import LIKE_THESE, Question
+from maxk_lab.statistics.measures import NEW, Question
 from maxk_lab.studies.gradient.pool import (
     FOUND_BIASED,
     ROUNDED,
@@ -190,7 +190,7 @@ def _line(family: Family, row: GradientRow, other: GradientRow, level: float) ->
     if not mean.high < -ROUNDED:
         same = typical.ties == typical.instances
         reason = SAME if same else "the corrected interval of the ratio includes 1"
-    elif mean.question != LIKE_THESE:
+    elif mean.question != NEW:
         few = 2 * typical.below > typical.instances
         return replace(line, verdict="tied", reason=FEW, fixed=few)
     elif not typical.median.high < 1 - ROUNDED:

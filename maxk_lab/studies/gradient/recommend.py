@@ -19,7 +19,7 @@ from maxk_lab.reports.recommendation import Candidate, Question, Recommendation
 from maxk_lab.reports.tables import Pooled, grouped
 from maxk_lab.statistics.families import Family
 from maxk_lab.statistics.intervals import Interval, interval, undefined
-from maxk_lab.statistics.measures import THESE
+from maxk_lab.statistics.measures import FIXED
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.compare import contests, ratio, simplest
 from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRow, same_mean
@@ -160,7 +160,7 @@ def _unpaired(one: Units, other: Units, measure: str, level: float, why: str) ->
     top, bottom = (interval(units, measure, level=each) for units in (one, other))
     if top.question != bottom.question:
         top, bottom = (
-            interval(units, measure, level=each, question=THESE) for units in (one, other)
+            interval(units, measure, level=each, question=FIXED) for units in (one, other)
         )
     if not (top.known and bottom.known and bottom.low > 0):
         return undefined(level, why)

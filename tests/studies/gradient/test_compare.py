@@ -85,7 +85,7 @@ def measured(variance):
 
 @pytest.mark.parametrize(
     ("about", "expected"),
-    [(None, "undecided"), ("instances like these", "undecided"), ("these instances", "supported")],
+    [(None, "undecided"), ("new instances", "undecided"), ("fixed instances", "supported")],
 )
 def test_a_ratio_that_is_exact_here_may_be_open_elsewhere(monkeypatch, about, expected):
     monkeypatch.setattr(compare, "same_mean", lambda row, other: False)

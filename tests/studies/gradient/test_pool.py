@@ -7,7 +7,7 @@ import pytest
 from maxk_lab.reports.formats.render import render
 from maxk_lab.reports.summarise import summarise_records
 from maxk_lab.statistics.intervals import interval
-from maxk_lab.statistics.measures import THESE
+from maxk_lab.statistics.measures import FIXED
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.compare import ALARM, FEW, SAME
 from maxk_lab.studies.gradient.pool import ALWAYS, FOUND_BIASED
@@ -163,7 +163,7 @@ def test_no_star_where_one_instance_carries_the_mean(lab):
     over = rows["none"].over_least
     assert (over.line.reason, over.line.fixed) == (FEW, True)
     # What is true of these instances is said all the same, and of the typical one.
-    assert (over.mean.fallen_back, over.mean.question) == (True, THESE)
+    assert (over.mean.fallen_back, over.mean.question) == (True, FIXED)
     assert over.mean.low < 30 / 0.9 < over.mean.high
     assert over.typical.median.low > 1
     assert rows["none"].carrying["variance"] < 1.2

@@ -11,7 +11,7 @@ import pytest
 from maxk_lab.execution.bundle import find_run
 from maxk_lab.reports.summarise import summarise, summarise_records
 from maxk_lab.statistics.estimates import stratified_mean
-from maxk_lab.statistics.measures import LIKE_THESE, THESE
+from maxk_lab.statistics.measures import FIXED, NEW
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.compare import contests, simplest
 from maxk_lab.studies.gradient.recommend import ranked
@@ -168,7 +168,7 @@ def test_what_has_no_paired_ratio_is_compared_by_two_intervals(lab: Any) -> None
     assert worse.row.key.baseline == "sample_loo"
     assert worse.against_best is not None
     assert worse.against_best.reason.startswith("unpaired: one was enumerated and one sampled")
-    assert worse.against_best.question == LIKE_THESE
+    assert worse.against_best.question == NEW
     expected = variance(answer.best.row) / variance(worse.row)
     assert worse.against_best.value == pytest.approx(expected)
     assert worse.against_best.low <= expected <= worse.against_best.high
@@ -188,10 +188,10 @@ def test_the_answer_is_about_these_instances_where_few_carry_it(lab: Any, alike:
     answer = asked(rows_of(lab, heavier, baselines=("centred", "sample_loo"), seeds=(0,)))
     assert [one.row.key.baseline for one in answer.candidates] == ["centred", "sample_loo"]
     questions = [one.step_snr.question for one in answer.candidates]
-    assert questions == [THESE if alike else LIKE_THESE, THESE]
+    assert questions == [FIXED if alike else NEW, FIXED]
     worse = answer.candidates[1]
     assert worse.against_best is not None
-    assert worse.against_best.question == THESE
+    assert worse.against_best.question == FIXED
     assert "of 16 instances carry the mean" in worse.against_best.reason
     assert worse.worse
 

@@ -135,7 +135,7 @@ def test_one_seed_is_paired_by_instance():
     assert second.differences[4].value == pytest.approx(1)
     noisy = with_ends(second, values={4: np.array([[3.0, 3.5, 4.0, 4.0, 4.5]])})
     found = difference(noisy, first, 4, 0.95)
-    assert found.question == "instances like these"
+    assert found.question == "new instances"
     assert found.low < found.value < found.high
     assert "no values per instance" in difference(noisy, first, 2, 0.95).reason
 

@@ -160,7 +160,7 @@ def test_values_that_differ_by_rounding_are_the_same(tsp):
 def test_one_seed_has_intervals_over_instances(tsp):
     row = tsp.row_of(tsp.report(tsp.cells(points=TWO, seeds=(3,))), *BEST)
     about = [row.sampled.gaps[64], row.robust["iqm"], row.final(3), row.differences[64]]
-    assert {found.question for found in about} == {"instances like these"}
+    assert {found.question for found in about} == {"new instances"}
     assert all(found.low < found.value < found.high for found in about)
     assert row.differences[64].width < 0.1 * row.final(64).width
     assert row.robust["instance_p99"].reason == "p99: fewer than one of 32 instances is beyond it"
