@@ -69,6 +69,8 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("environment", "mcp"): _MAKE,
     ("environment", "mtsp"): _MAKE,
     ("environment", "mtvrp"): _MAKE,
+    ("estimator", "partitioned"): "use partitioned:none or partitioned:loo beside "
+    "experiments/papers/partitioned.py",
     ("estimator", "off_policy_first_order"): "use off_policy_maxk, which is exact",
     **{("estimator", name): _ORDER for name in _FORMS},
     ("baseline", "affine[same_batch]"): "use affine[cross_fit], which is unbiased",

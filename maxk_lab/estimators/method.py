@@ -116,11 +116,6 @@ class Method:
         both = self.estimator, self.baseline
         return all(choice.row.is_unbiased(**choice.params) for choice in both)
 
-    @property
-    def allows_forced_starts(self) -> bool:
-        """Whether `is_unbiased` and `expected_scale` hold for forced starts and J_K^starts, too."""
-        return not self.is_ordered
-
     def expected_scale(self, n: int) -> float:
         """E[estimate] over the objective's gradient; NaN where the direction is biased, too."""
         both = self.estimator, self.baseline
@@ -170,7 +165,7 @@ class Method:
 
     @property
     def fit(self) -> str | None:
-        """The fit of its coefficients: cross_fit, same_batch or oracle; None without one."""
+        """The fit of its coefficients: cross_fit or oracle; None without one."""
         return self.baseline.row.fit(**self.baseline.params) if self.takes_baseline else None
 
     @property
@@ -182,11 +177,6 @@ class Method:
     def needs_binary_rewards(self) -> bool:
         """Whether it is defined for rewards 0 and 1 only."""
         return self.estimator.row.binary_rewards or self.baseline.row.binary_rewards
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether its weights depend on the order in which the samples were drawn."""
-        return self.estimator.row.ordered
 
     def weights(
         self,

@@ -55,8 +55,6 @@ class MethodRow(Row):
     objective: str = "J_K"
     biased: str = ""
     condition: str = "the n samples are i.i.d."
-    # Whether its weights depend on the order in which the samples were drawn.
-    ordered: bool = False
     shift_invariant: bool = False
     parameter: Setting | None = None
     # Whether the row is defined for rewards 0 and 1 only.
@@ -79,16 +77,6 @@ class MethodRow(Row):
     def unbiased(self) -> bool:
         """Whether the row is unbiased under its condition, `exceptions` apart."""
         return not self.biased
-
-    @property
-    def forced_starts(self) -> bool | None:
-        """Whether what is derived of its bias holds with forced starts for J_K^starts, too.
-
-        It does where the order of the samples does not matter: mean and gradient are symmetric and
-        multilinear in the laws of the samples, and as they agree where all laws are one, they
-        always do (polarisation). None where nothing is derived.
-        """
-        return None if self.biased and self.scale is None else not self.ordered
 
     @cached_property
     def takes(self) -> frozenset[str]:
@@ -156,7 +144,7 @@ class BaselineRow(MethodRow):
         return None if kind == "uniform" else kind
 
     def fit(self, **params: Any) -> str | None:
-        """The way the coefficients are fitted: cross_fit, same_batch or oracle; None without."""
+        """The fit of the coefficients: cross_fit or oracle; None without one."""
         value = "oracle" if self.parameter is None else self.value(params)
         return value if value in self.fits else None
 

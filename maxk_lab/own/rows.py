@@ -57,7 +57,6 @@ def row_of(
         method
         for method in methods
         if method.needs_rewards_alone
-        and not method.is_ordered
         and method.pair_refusal is None
         and (binary or not method.needs_binary_rewards)
         and (method.takes_baseline or method.baseline.name == "none")

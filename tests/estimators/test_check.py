@@ -67,8 +67,6 @@ def raises(*_: object, **__: object) -> None:
         (("grpo", "none"), {"scale": lambda n, k: 1.0}, "unbiased but for scale"),
         (("grpo", "none"), {"biased": ""}, "unbiased"),
         (("leader_reward", "none"), {"biased": ""}, "unbiased"),
-        (("partitioned", "none"), {"ordered": False}, "unbiased with forced starts"),
-        (("maxk", "none"), {"ordered": True}, "bias seen with forced starts"),
     ],
 )
 def test_a_wrong_row_fails(

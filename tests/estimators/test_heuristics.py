@@ -39,10 +39,6 @@ TABLE = [
     ("maxrl", 1, [1, 0, 0, 1], [1, -1, -1, 1], 4),
     ("maxrl", 3, [1, 0, 0], [2, -1, -1], 3),
     ("maxrl", 1, [0, 0, 0], [0, 0, 0], 1),
-    ("partitioned", 2, [1, 4, 2, 3, 9, 0], [4, 4, 3, 3, 9, 9], 3),
-    ("partitioned[loo]", 2, [1, 4, 2, 3, 9, 0], [-2, -2, -3.5, -3.5, 5.5, 5.5], 3),
-    ("partitioned[loo]", 1, [1, 3], [-2, 2], 2),
-    ("partitioned", 3, [1, 4, 2], [4, 4, 4], 1),
 ]
 ALONE = [row.name for row in ESTIMATORS if not row.takes_baseline]
 BINARY = [row.name for row in ESTIMATORS if row.binary_rewards]

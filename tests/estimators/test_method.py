@@ -61,7 +61,6 @@ def test_what_a_pair_needs_beside_rewards() -> None:
         ("reinforce", "group_mean", 2, 0.875, "max@1"),
         ("reinforce", "centred", 8, 1.0, "max@1"),
         ("off_policy_maxk", "subloo", 4, 1.0, "max@4"),
-        ("partitioned[loo]", "none", 4, 1.0, "max@4"),
         ("top_m", "none", 4, 1.0, "top_m[2]@4"),
         ("cvar_upper[.5]", "none", 4, 1.0, "cvar_upper[0.5]@4"),
     ],
@@ -95,8 +94,6 @@ def test_bias_and_scale_at_eight_samples(
             "top_m takes no baseline of the maximum alone, got affine with fitted coefficients",
         ),
         ("top_m", "affine[0.3]", 2, 4, None),
-        ("partitioned", "none", 4, 6, "partitioned needs K divides n; for loo also n >= 2 K, got"),
-        ("partitioned[loo]", "none", 4, 4, "partitioned needs K divides n; for loo also n >= 2 K"),
         (
             "off_policy_maxk",
             "group_mean",

@@ -40,8 +40,6 @@ PAIRS = [
     ("grpo", "none", 1),
     ("leader_reward", "none", 1),
     ("top_m[2]", "centred", 3),
-    ("partitioned[none]", "none", 2),
-    ("partitioned[loo]", "none", 2),
     ("off_policy_maxk", "none", 2),
     ("off_policy_maxk", "centred", 2),
 ]
@@ -96,7 +94,6 @@ VERDICTS = {
     ("reinforce", "eob_loo", 4, 1): "unbiased",
     ("maxk", "optimal[grad_norm]", 4, 2): "unbiased",
     ("maxk", "subloo", 4, 3): "unbiased",
-    ("partitioned[loo]", "none", 6, 2): "unbiased",
     ("maxk", "affine[cross_fit]", 4, 2): "unbiased",
     ("maxk", "ladder[cross_fit]", 4, 3): "unbiased",
     ("maxk", "affine[oracle]", 4, 2): "unbiased",

@@ -88,16 +88,14 @@ def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
     row = f"{method.estimator.name} / {method.baseline.name}"
     checks = [("unbiased" if method.is_unbiased else "bias seen", _bias(method))]
     if method.is_unbiased:
-        name = "unbiased" if method.allows_forced_starts else "bias seen"
-        checks.append((f"{name} with forced starts", _bias(method, forced=True)))
+        checks.append(("unbiased with forced starts", _bias(method, forced=True)))
     if has_definition(method):
         checks.insert(0, ("brute force", _differences(method)))
     scale = Method.parse(estimator, baseline, 2).expected_scale(4)
     if not (method.is_unbiased or math.isnan(scale)):
         name = "unbiased but for scale"
         checks.append((name, _bias(method, scaled=True)))
-        if method.allows_forced_starts:
-            checks.append((f"{name} with forced starts", _bias(method, scaled=True, forced=True)))
+        checks.append((f"{name} with forced starts", _bias(method, scaled=True, forced=True)))
     results = []
     for name, errors in checks:
         try:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from maxk_lab.estimators.baselines.leave_one_out import centred
 from maxk_lab.estimators.baselines.weighted_means import relative_to_best
 from maxk_lab.estimators.engine import gaps, rules, torch
 from maxk_lab.estimators.objectives import FORMS, Objective
@@ -203,31 +202,6 @@ order = _order_statistic(
     ),
     "K = the number of weights <= n",
 )
-
-
-@estimator(
-    "w_i = (K/n) [max R of i's group - mean of the other groups' maxima (loo) or 0 (none)]",
-    where="n % K == 0 and (baseline == 'none' or n >= 2 * K)",
-    constraint="K divides n; for loo also n >= 2 K",
-    source=f"{PKPO}, the baseline of its Figure 4",
-    condition="the n samples are i.i.d. and grouped in drawing order",
-    parameter=Setting(
-        "baseline",
-        Literal["none", "loo"],
-        "none",
-        "loo: minus the mean of the other groups' maxima",
-    ),
-    examples=("partitioned[loo]",),
-    ordered=True,
-)
-def partitioned(rewards: Tensor, k: int, baseline: str) -> Tensor:
-    """One maximum per disjoint group of K samples: what Max@K costs without subsets that share
-    samples.
-    """
-    # Each maximum is one sample of an ordinary mean over the groups.
-    best = rewards.detach().reshape(*rewards.shape[:-1], rewards.shape[-1] // k, k).amax(-1)
-    rule_of = centred if baseline == "loo" else rules.score
-    return gaps.apply_rule(rule_of(best.shape[-1], 1, None), best).repeat_interleave(k, dim=-1)
 
 
 def _deviation(x: Tensor) -> Tensor:

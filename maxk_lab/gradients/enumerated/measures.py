@@ -87,7 +87,7 @@ class Enumeration:
         if by_row:
             numbers = [torch.arange(len(one.rewards), dtype=torch.float64) for one in outcomes]
             outcomes = [replace(one, g=g) for one, g in zip(outcomes, numbers, strict=True)]
-        if not all(one.enumerable(n, ordered=method.is_ordered) for one in outcomes):
+        if not all(one.enumerable(n) for one in outcomes):
             return None
         alphas: list[Tensor | None] = [None] * len(outcomes)
         if fit == "cross_fit":
@@ -168,7 +168,7 @@ def _measured(outcomes: Outcomes, weigh: Weigh, method: Method, n: int) -> dict[
     sums = MomentSums(classes)
     # Of every measure of single groups: its sum, and the chance of the groups that have a number.
     totals, counted = defaultdict[str, float](float), defaultdict[str, float](float)
-    for rows, chance in classes.groups(n, ordered=method.is_ordered):
+    for rows, chance in classes.groups(n):
         arguments = classes.arguments(rows)
         weights = weigh(*arguments).double()
         sums.add(rows, chance, weights)

@@ -2,8 +2,7 @@
 
 A group's weights depend on its rewards, trajectory weights and importance ratios only, and treat
 equal arguments alike. So trajectories that share all of them form a class, and a sum over all A^n
-groups becomes one over the multisets of n classes, with multinomial probabilities. Where weights
-depend on the order of drawing, too, it is one over all ordered groups of n classes.
+groups becomes one over the multisets of n classes, with multinomial probabilities.
 """
 
 from __future__ import annotations
@@ -68,10 +67,9 @@ class Outcomes:
         """The classes of trajectories that no weight can tell apart."""
         return Classes(self)
 
-    def enumerable(self, n: int, *, ordered: bool = False) -> bool:
-        """Whether the groups of n (all ordered ones if `ordered`) are few enough to enumerate."""
-        kinds = len(self.classes)
-        count = kinds**n if ordered else math.comb(kinds + n - 1, n)
+    def enumerable(self, n: int) -> bool:
+        """Whether the groups of n are few enough to enumerate."""
+        count = math.comb(len(self.classes) + n - 1, n)
         return count <= MULTISETS and count * n <= MEMBERS
 
     def centred(self, coefficients: Tensor) -> Tensor:
@@ -127,12 +125,9 @@ class Classes:
         share[self.label, torch.arange(len(self.label))] = self.within
         return share
 
-    def groups(self, n: int, *, ordered: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield (classes [S, n], probability [S]) of chunks of all groups of n.
-
-        Groups are multisets, or all ordered ones if `ordered`.
-        """
-        members, log_count = ordered_groups(len(self), n) if ordered else multisets(len(self), n)
+    def groups(self, n: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield (classes [S, n], probability [S]) of chunks of all multisets of n."""
+        members, log_count = multisets(len(self), n)
         size = max(LEAST_CHUNK, CHUNK_ELEMENTS // n**2)
         for i in range(0, len(members), size):
             rows, count = members[i : i + size], log_count[i : i + size]
@@ -206,10 +201,3 @@ def multisets(kinds: int, n: int) -> tuple[Tensor, Tensor]:
         run = torch.where(members[:, i] == members[:, i - 1], run + 1, torch.ones_like(run))
         log_count -= run.log()
     return members, log_count
-
-
-@lru_cache(maxsize=4)
-def ordered_groups(kinds: int, n: int) -> tuple[Tensor, Tensor]:
-    """Return the ordered groups of n out of `kinds` classes, [S, n], and log orders [S] of 0."""
-    members = torch.cartesian_prod(*[torch.arange(kinds)] * n).view(-1, n)
-    return members, torch.zeros(len(members), dtype=torch.float64)

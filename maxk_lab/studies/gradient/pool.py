@@ -256,7 +256,7 @@ def _unbiased(key: GradientKey) -> bool:
     method = key.method
     # Of trajectories of another policy only estimates that are weighed by ratios are.
     on_policy = dict(key.setting).get(DISTANCE, 0) <= 0 or method.needs_ratios
-    return method.is_unbiased and on_policy and (not key.forced or method.allows_forced_starts)
+    return method.is_unbiased and on_policy
 
 
 def _pooled(

@@ -247,8 +247,7 @@ class TrainingRow(PooledRow):
         if self.settings.k_schedule.kind != "fixed":
             return SCHEDULED
         bent = {name.partition(".")[0] for name, _ in self.key.setting} & {*biasing(self.settings)}
-        allowed = self.catalogued_unbiased and (not forced or self.key.method.allows_forced_starts)
-        word = UNBIASED if allowed and not bent else BIASED
+        word = UNBIASED if self.catalogued_unbiased and not bent else BIASED
         return word + OF_STARTS if forced else word
 
     @property

@@ -53,11 +53,6 @@ class WeightsConditions(Conditions):
     def refusal(self, point: Point) -> Refusal | None:
         """Return the axis that is at fault and why the point cannot run, or None."""
         method = Method.of(point)
-        if method.is_ordered:
-            return "estimator", (
-                f"the weights of {method.estimator.name} depend on the order of drawing, "
-                "and the rewards are shown in theirs"
-            )
         if (reason := rewards_only_refusal(method)) is not None:
             return ("estimator" if method.needs_ratios else "baseline"), reason
         return refused_k(point)

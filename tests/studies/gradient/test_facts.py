@@ -140,7 +140,7 @@ def test_harm_is_counted(lab):
 def test_estimators_of_one_gradient_are_compared(lab, noise):
     cells = lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,))
     others = [
-        cell | {"estimator": "partitioned[loo]", "id": f"other-{cell['id']}"}
+        cell | {"estimator": "hybrid[1]", "id": f"other-{cell['id']}"}
         for cell in cells
         if cell["baseline"] == "none"
     ]

@@ -67,15 +67,6 @@ def test_every_seed_has_instances_of_its_own() -> None:
     assert three.isdisjoint(four)
 
 
-def test_groups_are_in_drawing_order() -> None:
-    """An estimator that cuts the group into parts needs them as they were drawn."""
-    (metrics,) = measured(cell("none", n=8, k=4, estimator="partitioned[none]"))
-    assert any(group != sorted(group) for group in metrics["rewards"])
-    for rewards, weights in zip(metrics["rewards"], metrics["weights"], strict=True):
-        wanted = [max(rewards[:4]) / 2] * 4 + [max(rewards[4:]) / 2] * 4
-        assert weights == pytest.approx(wanted, abs=1e-14)
-
-
 @pytest.mark.parametrize(
     ("estimator", "baseline", "reason"),
     [
