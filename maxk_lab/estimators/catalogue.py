@@ -20,7 +20,14 @@ from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.baselines import leave_one_out, weighted_means
 from maxk_lab.estimators.engine import torch
 from maxk_lab.estimators.methods import off_policy, on_policy
-from maxk_lab.estimators.rows import BaselineRow, EstimatorRow, MethodRow, rows_of, spell
+from maxk_lab.estimators.rows import (
+    NOT_DERIVED,
+    BaselineRow,
+    EstimatorRow,
+    MethodRow,
+    rows_of,
+    spell,
+)
 from maxk_lab.installed import NoModuleError, is_function_path, open_project_folders, place_of
 from maxk_lab.removed import removed_row
 
@@ -114,7 +121,7 @@ def _row_in_place(kind: type[MethodType], path: str) -> MethodType:
     says at which n and K it runs, else at any K < n. It is not called unbiased: `maxk-lab check`
     finds out whether it is.
     """
-    facts = {"where": "1 <= K < n", "biased": f"not known: see maxk-lab check {path}"}
+    facts = {"where": "1 <= K < n", "biased": f"{NOT_DERIVED}: see maxk-lab check {path}"}
     facts |= _declared(path)
     return _row_of(kind, path, lambda: _loaded(path), meaning=f"{path}, of your own", **facts)
 

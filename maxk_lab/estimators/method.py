@@ -116,6 +116,11 @@ class Method:
         both = self.estimator, self.baseline
         return all(choice.row.is_unbiased(**choice.params) for choice in both)
 
+    @property
+    def is_derived(self) -> bool:
+        """Whether the catalogue derives the bias of the estimate, or its absence."""
+        return self.estimator.row.derived and self.baseline.row.derived
+
     def expected_scale(self, n: int) -> float:
         """E[estimate] over the objective's gradient; NaN where the direction is biased, too."""
         both = self.estimator, self.baseline

@@ -35,6 +35,8 @@ TRAJECTORY_WEIGHTS = {
     "logit_proxy": "the sum over t of 1 - 2 pi_t + sum_a pi_t(a)^2",
     "grad_norm": "the exact squared norm of grad log pi",
 }
+# The first words of `biased` where nothing is derived.
+NOT_DERIVED = "not known"
 PKPO = "Walder and Karkhanis 2025 (PKPO), arXiv 2505.15201"
 RowType = TypeVar("RowType", bound="MethodRow")
 
@@ -77,6 +79,11 @@ class MethodRow(Row):
     def unbiased(self) -> bool:
         """Whether the row is unbiased under its condition, `exceptions` apart."""
         return not self.biased
+
+    @property
+    def derived(self) -> bool:
+        """Whether the bias of the row, or its absence, is derived."""
+        return not self.biased.startswith(NOT_DERIVED)
 
     @cached_property
     def takes(self) -> frozenset[str]:

@@ -69,7 +69,8 @@ def estimates(rows: Sequence[GradientRow]) -> Table:
         key, name, place = row.key, method(row), places[_place(row)]
         if several and key.method.takes_baseline:
             name = f"{key.estimator} {name}"
-        name += "" if row.catalogued_unbiased else " (biased)"
+        if key.method.is_derived and not row.catalogued_unbiased:
+            name += " (biased)"
         panel = ", ".join(filter(None, [f"K = {key.k}", place]))
         same = {
             "row": key.path,
@@ -145,14 +146,14 @@ def variance(table: Table) -> Figure | None:
         rows = table[table.measure == "relative_variance"]
         caption = (
             "The variance of an estimate over the squared length of its mean; lower is better. "
-            "Hollow: biased, or without an interval."
+            "Hollow: biased or not derived, or without an interval."
         )
         return _strips(rows, "variance", title, "relative variance", caption)
     caption = (
         "The variance of each method relative to the lowest of an unbiased baseline of the same "
-        "estimator, n and K, paired by instance. Hollow: biased (an estimate of another gradient), "
-        "or without an interval. Star: significantly lower than all others, adjusted for all "
-        "comparisons."
+        "estimator, n and K, paired by instance. Hollow: biased (an estimate of another gradient) "
+        "or not derived, or without an interval. Star: significantly lower than all others, "
+        "adjusted for all comparisons."
     )
     return _strips(ratios, "variance", title, "× the lowest variance", caption, reference=1.0)
 
@@ -162,7 +163,7 @@ def snr(table: Table) -> Figure | None:
     rows, title = table[table.measure == "snr"], f"Signal-to-noise ratio: {table.subject.iloc[0]}"
     caption = (
         "The length of the mean estimate over the standard deviation of one estimate: further "
-        "right is better. Hollow: biased, or without an interval."
+        "right is better. Hollow: biased or not derived, or without an interval."
     )
     return _strips(rows, "snr", title, "signal-to-noise ratio", caption)
 
@@ -191,7 +192,7 @@ def _strips(
         return [draw.reference(x=reference), *marks, star]
 
     star = "; star: significantly lowest" if reference and data.best.any() else ""
-    subtitle = f"Bars: {data.level.iloc[0]:.0%} intervals; hollow: biased{star}"
+    subtitle = f"Bars: {data.level.iloc[0]:.0%} intervals; hollow: biased or not derived{star}"
     chart = draw.finished(draw.panels(data, layers, "k"), title, subtitle)
     return Figure(name, title, f"{caption} {_bars(data)}", chart)
 
