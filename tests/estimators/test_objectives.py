@@ -113,7 +113,7 @@ def test_names(form: str, k: int, name: str) -> None:
         ("cvar_upper[1.5]", 4, "q must be at most 1"),
         ("max[1]", 4, "max takes no parameter"),
         ("odrer", 4, "did you mean order"),
-        ("median", 3, "estimator median was removed: use order"),
+        ("median", 3, "estimator 'median' was removed: use order"),
         ("max", 1.5, "must be a whole number >= 1, got 1.5"),
         ("max", True, "must be a whole number >= 1, got True"),
         ("max]", 2, "must be a name or name"),
