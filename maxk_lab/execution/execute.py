@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.errors import LabError
@@ -17,9 +17,9 @@ from maxk_lab.execution.provenance import collect_provenance
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.store import Head
 from maxk_lab.installed import is_function_path
-from maxk_lab.planning.content import names_in
 from maxk_lab.planning.grid import Skipped
 from maxk_lab.planning.plan import Plan, select
+from maxk_lab.sweep_file.content import names_in
 from maxk_lab.sweep_file.studies import STUDIES
 
 # The packages whose modules are imported for all units at once, without a user's code.
@@ -154,21 +154,18 @@ def tasks_of(
     `measure` names the `module:function` that measures them, in place of that of their studies;
     `heads` are those of the records that were there when it was decided what is to do.
     """
-    units = {
-        unit.id: replace(unit, cells=tuple(cell for cell in unit.cells if cell.id in to_do))
-        for unit in plan.units
-        if any(cell.id in to_do for cell in unit.cells)
-    }
+    units = {unit.id: unit for unit in plan.units if any(cell.id in to_do for cell in unit.cells)}
     provenance = collect_provenance() if units else {}
     tasks = []
     for key, unit in units.items():
-        data, cells = unit.as_dict(), tuple(cell.as_dict() for cell in unit.cells)
+        chosen = [cell for cell in unit.cells if cell.id in to_do]
+        data, cells = unit.as_dict(), tuple(cell.as_dict() for cell in chosen)
         modules = {measure.partition(":")[0]} if measure else _modules(unit.study, data, cells)
         lab = {module for module in modules if module.partition(".")[0] in _OURS}
         task = Task(
             key=key,
             label=unit.label,
-            shares=unit.shares,
+            shares=True,
             unit=data,
             cells=cells,
             root=str(run.root.absolute()),
@@ -177,7 +174,7 @@ def tasks_of(
             lab=tuple(sorted(lab)),
             own=tuple(sorted(modules - lab)),
             on_device=unit.on_device,
-            attempt=1 + max(heads[c.id].attempt if c.id in heads else 0 for c in unit.cells),
+            attempt=1 + max(heads[c.id].attempt if c.id in heads else 0 for c in chosen),
         )
         tasks.append(task)
     return tasks

@@ -1,65 +1,70 @@
-"""Cells, points of a sweep with a record each, and the units that a worker measures at once."""
+"""Cells, the points of a sweep with a record each, and the units that share their samples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from hashlib import sha256
 from typing import Any, ClassVar, Self
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.planning.content import named_content, named_on_axes
 from maxk_lab.planning.identity import (
     IDENTITY_VERSION,
-    Content,
+    canonical_json,
     content_hash,
-    environment_key,
     with_removed_defaults,
     without_paths,
 )
+from maxk_lab.sweep_file.content import Content, named_content, rows_on_axes
 from maxk_lab.sweep_file.studies import GRID_AXES
 
 # Keys of a cell as JSON that are no part of its meaning.
 OUTSIDE_MEANING = ("id", "setting")
 # A grid point: its axes, and its stage and varied settings where it has them.
 Point = dict[str, Any]
+_json = lru_cache(maxsize=None, typed=True)(canonical_json)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Unit:
-    """Cells that share their samples and run in one worker; every kind of study has its own.
+    """Cells that share their samples and run in one worker; each kind of study has its own class.
 
-    `stage` counts the steps of training before anything is measured, None in kinds without stages.
-    `setting` has the values of what the sweep varies. `content` tells what is behind the names in
-    the sweep where that is not the lab's own. `told` names the fields that a worker is told, all
-    that what it measures depends on but the grid points.
+    `sent` names the fields that a worker gets: all that its numbers depend on except the grid
+    points. `stage` counts the steps of training before the measuring, None in kinds without stages.
+    `setting` has the values of what the sweep varies. `content` has the hashes of what it names.
+    `like` is a unit that differs in its seed only, if any.
     """
 
     study: ClassVar[str]
-    told: ClassVar[tuple[str, ...]] = ()
-    # Whether the cells rest on work that is done once for all of them; else each is on its own.
-    shares: ClassVar[bool] = True
+    sent: ClassVar[tuple[str, ...]] = ()
     environment: Mapping[str, Any]
     policy: Mapping[str, Any]
     seed: int
     stage: int | None = None
     setting: Mapping[str, Any] = field(default_factory=dict)
     content: Content = field(default_factory=dict)
-    cells: tuple[Cell, ...] = field(default=(), repr=False)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all that the worker is told, as plain JSON: what the cells share."""
-        fields = ((name, getattr(self, name)) for name in self.told)
-        told = {n: dict(value) if isinstance(value, Mapping) else value for n, value in fields}
-        return told | ({"content": self.own_content} if self.own_content else {})
+    points: tuple[Point, ...] = ()
+    like: Unit | None = field(default=None, repr=False)
 
     @cached_property
-    def own_content(self) -> Content:
-        """The content of what all of its cells name."""
+    def cells(self) -> tuple[Cell, ...]:
+        """A cell for each point."""
+        return tuple(Cell(self, **point) for point in self.points)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all that the worker gets, as plain JSON: what the cells share."""
+        fields = ((name, getattr(self, name)) for name in self.sent)
+        sent = {n: dict(value) if isinstance(value, Mapping) else value for n, value in fields}
+        return sent | ({"content": self.shared_content} if self.shared_content else {})
+
+    @cached_property
+    def shared_content(self) -> Content:
+        """The content of what all cells name."""
         if not self.content:
             return {}
-        told = {name: getattr(self, name) for name in self.told}
-        return named_content(self.content, told)
+        return named_content(self.content, {name: getattr(self, name) for name in self.sent})
 
     @property
     def on_device(self) -> bool:
@@ -68,7 +73,7 @@ class Unit:
 
     @property
     def id(self) -> str:
-        """The id of the unit: the least of those of its cells, which no other unit has."""
+        """The id of the unit: the least id of its cells."""
         return min(cell.id for cell in self.cells)
 
     @property
@@ -76,59 +81,68 @@ class Unit:
         """A few words for people, e.g. `tsp, weights, seed 1`; no two units share them."""
         return f"{self.place}, {self.study}, seed {self.seed}"
 
+    @property
+    def place(self) -> str:
+        """The environment with what is varied, e.g. `bandit arms=8`."""
+        varied = [
+            f"{re.sub(r'^(environment|policy|behaviour)[.]', '', key)}={value}"
+            for key, value in self.setting.items()
+            if key != "environment.name"
+        ]
+        return " ".join([self.environment["name"], *varied])
+
     def meaning(self) -> dict[str, Any]:
-        """Return the settings that the cells of the unit share, without removed ones."""
+        """Return the settings that the cells of the unit share, without removed settings."""
         settings: dict[str, Any] = without_paths(self.as_dict())
         version = ENVIRONMENTS.get(self.environment["name"]).version
         return settings | ({} if version == 1 else {"environment_version": version})
 
     @cached_property
     def shared_meaning(self) -> dict[str, Any]:
-        """All settings of a cell except its grid point, without removed ones."""
+        """All settings of a cell except its grid point, without removed settings."""
         return {"identity_version": IDENTITY_VERSION, "study": self.study, **self.meaning()}
 
     @cached_property
     def hashed_meaning(self) -> dict[str, Any]:
-        """The same with removed settings at their old defaults, as ids hash it."""
-        settings = dict(self.shared_meaning)
-        # The settings of most kinds are fields of the unit, those of a training a block of it.
-        if self.study in settings:
-            settings[self.study] = with_removed_defaults(settings[self.study], self.study)
-        else:
-            settings = with_removed_defaults(settings, self.study)
-        settings["environment"] = environment_key(settings["environment"])
-        if "policy" in settings:
-            owner = f"policy.{self.environment['name']}"
-            settings["policy"] = with_removed_defaults(settings["policy"], owner)
-        return settings
+        """The shared meaning with removed settings at their old defaults, as ids hash it."""
+        settings, name = dict(self.shared_meaning), self.environment["name"]
+        owners = {block: f"{block}.{name}" for block in ("environment", "policy")}
+        # The settings of a training are a block; those of other kinds are fields of the unit.
+        for block, owner in (owners | {self.study: self.study}).items():
+            if block in settings:
+                settings[block] = with_removed_defaults(settings[block], owner)
+        return settings if self.study in settings else with_removed_defaults(settings, self.study)
+
+    @cached_property
+    def id_template(self) -> str:
+        """The JSON that ids hash, to be formatted with the seed and the axes of a cell.
+
+        Units that differ in their seeds share it, which makes large plans fast.
+        """
+        if self.like is not None:
+            return self.like.id_template
+        settings = {key: canonical_json(value) for key, value in self.hashed_meaning.items()}
+        texts = {key: text.replace("%", "%%") for key, text in settings.items()}
+        texts |= {name: f"%({name})s" for name in ("seed", *GRID_AXES)}
+        return "{" + ",".join(f'"{key}":{texts[key]}' for key in sorted(texts)) + "}"
 
     def check_machine(self) -> None:
         """Raise `LabError` if this machine lacks a device that the unit needs."""
 
-    def with_points(self, points: Iterable[Point]) -> Self:
-        """Return the unit with a cell for each of these grid points."""
-        return replace(self, cells=tuple(Cell(self, **point) for point in points))
+    def with_seeds(self, seeds: Iterable[int]) -> Iterator[Self]:
+        """Yield the unit at each of these seeds."""
+        like = self.like or self
+        for seed in seeds:
+            yield self if seed == self.seed else replace(self, seed=seed, like=like)
 
     def with_content(self, content: Content) -> Self:
         """Return the unit with the content of what the sweep names."""
-        bare = replace(self, content=content, cells=())
-        return replace(bare, cells=tuple(replace(cell, unit=bare) for cell in self.cells))
-
-    @property
-    def place(self) -> str:
-        """The environment with what is varied, e.g. `bandit arms=8`."""
-        varied = [
-            f"{key.removeprefix('environment.').removeprefix('policy.').removeprefix('behaviour.')}"
-            f"={value}"
-            for key, value in self.setting.items()
-            if key != "environment.name"
-        ]
-        return " ".join([self.environment["name"], *varied])
+        return replace(self, content=content, like=None)
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """A point of a grid at one seed, and stage if there are any; equal and hashed by its `id`."""
+    """A point of a grid at one seed, and at one stage if any; equal and hashed by its `id`."""
 
     unit: Unit = field(repr=False)
     estimator: str
@@ -137,24 +151,30 @@ class Cell:
     k: int
 
     @property
-    def _axes(self) -> Point:
+    def axes(self) -> Point:
+        """The grid point without stage and setting."""
         return {axis: getattr(self, axis) for axis in GRID_AXES}
 
     def meaning(self) -> dict[str, Any]:
-        """Return all that tells the cell from others, with the content of what its axes name."""
+        """Return all that distinguishes the cell, with the content of what its axes name."""
         return self._with_axes(self.unit.shared_meaning)
 
     def _with_axes(self, shared: dict[str, Any]) -> dict[str, Any]:
-        axes, content = self._axes, self.unit.content
-        names = named_on_axes(axes) if content else ()
-        if own := {key: content[key] for key in names if key in content}:
-            shared = shared | {"content": {**self.unit.own_content, **own}}
+        axes, content = self.axes, self.unit.content
+        names = rows_on_axes(axes) if content else ()
+        if named := {key: content[key] for key in names if key in content}:
+            shared = shared | {"content": {**self.unit.shared_content, **named}}
         return shared | axes
 
     @cached_property
     def id(self) -> str:
         """16 hex digits that depend on the resolved meaning of the cell and on nothing else."""
-        return content_hash(self._with_axes(self.unit.hashed_meaning))
+        unit = self.unit
+        if unit.content:
+            return content_hash(self._with_axes(unit.hashed_meaning))
+        values = {axis: _json(getattr(self, axis)) for axis in GRID_AXES}
+        text = unit.id_template % {"seed": unit.seed, **values}
+        return sha256(text.encode()).hexdigest()[:16]
 
     @property
     def study(self) -> str:
@@ -168,27 +188,27 @@ class Cell:
 
     @property
     def setting(self) -> Mapping[str, Any]:
-        """The values of what the sweep varies; no part of the identity, which has them resolved."""
+        """The values of what the sweep varies; the identity has them resolved."""
         return self.unit.setting
 
     @property
     def seed(self) -> int:
-        """The seed of the spec that all randomness of the cell derives from."""
+        """The seed of the sweep that all randomness of the cell derives from."""
         return self.unit.seed
 
     @property
     def point(self) -> Point:
         """The place in the grid as claims and figures name it: axes, stage and varied settings."""
         stage = {} if self.stage is None else {"stage": self.stage}
-        return self._axes | stage | {"setting": dict(self.setting)}
+        return self.axes | stage | {"setting": dict(self.setting)}
 
     @property
     def place(self) -> str:
-        """The place in the sweep but for the grid point: `stage 200`, or the name of the study."""
+        """The place in the sweep without the grid point: `stage 200`, or the name of the study."""
         return self.study if self.stage is None else f"stage {self.stage}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the cell as plain JSON, with its id and, outside its meaning, its setting."""
+        """Return the cell as plain JSON, with its id and its setting besides its meaning."""
         setting = {"setting": dict(self.setting)} if self.setting else {}
         return {"id": self.id, **self.meaning(), **setting}
 

@@ -1,4 +1,4 @@
-"""Grids of studies: the points that are measured, and the others with the reason."""
+"""Grids of studies: the points that are measured, and the skipped points with the reason."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.estimators.method import Method
 from maxk_lab.planning.cells import Point, Unit
+from maxk_lab.sweep_file.fields import describe_point
 from maxk_lab.sweep_file.studies import GRID_AXES
 
 if TYPE_CHECKING:
@@ -24,10 +25,10 @@ UnitType = TypeVar("UnitType", bound=Unit)
 
 @dataclass(frozen=True)
 class Skipped:
-    """A grid point that is not measured; `repeats` holds the point measured instead, if any.
+    """A grid point that is not measured; `repeats` holds an equal point that is, if any.
 
-    `axis` is the part of the point that the reason is about. For a combination of varied settings
-    that cannot run, `point` holds these settings.
+    `axis` is the axis at fault. For a combination of varied settings that cannot run, `point` holds
+    these settings.
     """
 
     point: Mapping[str, Any]
@@ -37,14 +38,14 @@ class Skipped:
     axis: str = "k"
 
     def __str__(self) -> str:
-        return f"{describe(self.point)}: {self.reason}"
+        return f"{describe_point(self.point)}: {self.reason}"
 
 
 @dataclass(frozen=True)
 class Conditions(ABC):
     """The settings that decide, besides a point itself, whether it can run in a kind of study.
 
-    None stands for what is not known and refuses nothing.
+    A setting that is None is unknown and refuses nothing.
     """
 
     study: ClassVar[str]
@@ -52,28 +53,28 @@ class Conditions(ABC):
 
     @abstractmethod
     def refusal(self, point: Point) -> Refusal | None:
-        """Return the axis that is at fault and why the point cannot run, or None."""
+        """Return the axis at fault and why the point cannot run, or None."""
 
     def points(self, grid: Any) -> tuple[tuple[Point, ...], tuple[Skipped, ...]]:
-        """Return the points of one grid that are measured, and the others with why."""
+        """Return the points of a grid that are measured, and the skipped points."""
         return _points(grid, self)
 
-    def asked(self, grid: Any) -> Iterator[Point]:
-        """Yield the points that a grid asks for."""
+    def grid_points(self, grid: Any) -> Iterator[Point]:
+        """Yield every combination of the axes of a grid."""
         for values in product(grid.estimator, grid.baseline, grid.n, grid.k):
             yield dict(zip(GRID_AXES, values, strict=True))
 
-    def meant(self, asked: Point, grid: Any) -> tuple[Point, Refusal | None]:
-        """Return the point of `grid` that is measured for one asked for, or why none can run."""
-        refused = self.refusal(asked)
-        # An estimator that takes no baseline runs once, whatever the others are compared with.
-        method = Method.of(asked)
+    def measured_point(self, point: Point, grid: Any) -> tuple[Point, Refusal | None]:
+        """Return the point that is measured for a point of `grid`, and why it cannot run."""
+        refused = self.refusal(point)
+        # An estimator without a baseline runs once if other estimators run with none.
+        method = Method.of(point)
         alone = not method.takes_baseline and "none" in grid.baseline
-        point = asked | {"baseline": "none"} if alone else asked
+        measured = point | {"baseline": "none"} if alone else point
         if refused is None or alone:
-            point = point | {"k": method.k}
-            refused = self.refusal(point) if alone else None
-        return point, refused
+            measured = measured | {"k": method.k}
+            refused = self.refusal(measured) if alone else None
+        return measured, refused
 
 
 def refused_k(point: Point) -> Refusal | None:
@@ -84,29 +85,23 @@ def refused_k(point: Point) -> Refusal | None:
 
 def refused_weight(point: Point, environment: str | None) -> Refusal | None:
     """Return why the trajectories of the environment lack the weight that the baseline needs."""
-    baseline = point["baseline"]
     kind = Method.of(point).needed_weight
     if kind is None or environment is None or environment not in ENVIRONMENTS:
         return None
     reason = ENVIRONMENTS.get(environment).refuses_weight(kind)
     if reason is None:
         return None
-    return "baseline", f"{baseline} needs the trajectory weight {kind}, and {reason}"
-
-
-def describe(point: Mapping[str, Any]) -> str:
-    """Return a grid point as text, e.g. `estimator=maxk baseline=none n=8 k=1`."""
-    return " ".join(f"{axis}={value}" for axis, value in point.items())
+    return "baseline", f"{point['baseline']} needs the trajectory weight {kind}, and {reason}"
 
 
 def points_of(grids: Iterable[Any], conditions: Conditions) -> tuple[list[Point], list[Skipped]]:
-    """Return the points of all grids of a study that are measured, and the others with why."""
+    """Return the points of all grids of a study that are measured, and the skipped points."""
     points: dict[tuple[Any, ...], Point] = {}
     skipped: list[Skipped] = []
     for grid in grids:
-        found, left_out = conditions.points(grid)
+        measured, left_out = conditions.points(grid)
         skipped += left_out
-        for point in found:
+        for point in measured:
             if tuple(point.values()) in points:
                 skipped.append(repeated(point, conditions.study))
             points.setdefault(tuple(point.values()), point)
@@ -118,18 +113,20 @@ def units_of(
     conditions: type[Conditions],
     study: Any,
     seeds: Sequence[int],
-    found: Sequence[Variant],
+    variants: Sequence[Variant],
 ) -> Iterator[UnitType]:
-    """Yield a unit for each setting and seed, which is told the settings of the study."""
-    for variant, seed in product(found, seeds):
+    """Yield a unit with the settings of the study for each variant and seed."""
+    for variant in variants:
         points, _ = points_of(study.grid, conditions(variant.environment["name"]))
-        yield unit(
+        first = unit(
             environment=variant.environment,
             policy=variant.policy,
-            seed=seed,
+            seed=seeds[0],
             setting=variant.setting,
-            **study.told(),
-        ).with_points(points)
+            points=tuple(points),
+            **study.unit_settings(),
+        )
+        yield from first.with_seeds(seeds)
 
 
 def left_out_of(conditions: type[Conditions], study: Any, environment: str) -> list[Skipped]:
@@ -138,24 +135,25 @@ def left_out_of(conditions: type[Conditions], study: Any, environment: str) -> l
 
 
 def repeated(point: Point, study: str) -> Skipped:
-    """Return what is told of a point that an earlier entry of the grid has, too."""
-    reason = f"repeats {describe(point)} of an earlier entry"
+    """Return a point as skipped that an earlier entry of the grid has, too."""
+    reason = f"repeats {describe_point(point)} of an earlier entry"
     return Skipped(point, reason, study, repeats=point)
 
 
-# The checks of a spec, its claims and its plan all ask for the same grid.
+# The checks of a sweep, its claims and its plan all need the same grid.
 @lru_cache(maxsize=8)
 def _points(grid: Any, conditions: Conditions) -> tuple[tuple[Point, ...], tuple[Skipped, ...]]:
     points: dict[tuple[Any, ...], Point] = {}
     skipped: list[Skipped] = []
     study = conditions.study
-    for asked in conditions.asked(grid):
-        point, refused = conditions.meant(asked, grid)
+    for point in conditions.grid_points(grid):
+        measured, refused = conditions.measured_point(point, grid)
         if refused is not None:
-            skipped.append(Skipped(asked, refused[1], study, axis=refused[0]))
-        elif (key := tuple(point.values())) in points:
-            same = {axis: point[axis] for axis in asked}
-            skipped.append(Skipped(asked, f"repeats {describe(same)}", study, repeats=same))
+            skipped.append(Skipped(point, refused[1], study, axis=refused[0]))
+        elif (key := tuple(measured.values())) in points:
+            same = {axis: measured[axis] for axis in point}
+            reason = f"repeats {describe_point(same)}"
+            skipped.append(Skipped(point, reason, study, repeats=same))
         else:
-            points[key] = point
+            points[key] = measured
     return tuple(points.values()), tuple(skipped)

@@ -18,19 +18,18 @@ REMOVED_DEFAULTS: Mapping[str, Any] = {
 }
 # The keys of a file that a sweep names, once it is resolved.
 FILE_KEYS = {"path", "sha256"}
-# What is behind the names in a sweep, by these names: the hash of code or of files, and of a plugin
-# its package and version.
-Content = Mapping[str, Mapping[str, str]]
 
 
 def canonical_json(obj: Any) -> str:
     """Return `obj` as JSON with sorted keys and no spaces.
 
-    Raises `ValueError` for NaN and infinities, `TypeError` for what JSON has no word for.
+    Raises `ValueError` for NaN and infinities, `TypeError` for objects that are not JSON.
     """
     text = _ENCODER.encode(obj)
-    # -0.0 means what 0.0 means; few texts have it, and every cell has one.
-    return _ENCODER.encode(_positive_zero(obj)) if "-0.0" in text else text
+    # Few texts have -0.0, which means 0.0.
+    if "-0.0" in text:
+        text = _ENCODER.encode(json.loads(text, parse_float=lambda digits: float(digits) + 0.0))
+    return text
 
 
 def content_hash(obj: Any) -> str:
@@ -39,10 +38,7 @@ def content_hash(obj: Any) -> str:
 
 
 def without_paths(obj: Any) -> Any:
-    """Return `obj` with the hash alone of every file in it: its content tells a file apart.
-
-    The folder of a model is left out: its hash is among the content of what a sweep names.
-    """
+    """Return `obj` with only the hash of every file in it, without the folder of a model."""
     if not isinstance(obj, Mapping):
         return obj
     if set(obj) == FILE_KEYS:
@@ -57,7 +53,7 @@ def without_paths(obj: Any) -> Any:
 def with_removed_defaults(
     block: Mapping[str, Any], name: str, removed: Mapping[str, Any] = REMOVED_DEFAULTS
 ) -> dict[str, Any]:
-    """Return a block of settings with the removed settings of its `name` at their old defaults.
+    """Return a block of settings with its removed settings at their old defaults.
 
     `name` is the first part of their paths: `training`, or `environment.toy_llm`.
     """
@@ -80,14 +76,3 @@ def environment_key(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _positive_zero(obj: Any) -> Any:
-    """Return `obj` without -0.0, which means what 0.0 means but is spelt differently in JSON."""
-    if isinstance(obj, float):
-        return obj + 0.0
-    if isinstance(obj, Mapping):
-        return {key: _positive_zero(value) for key, value in obj.items()}
-    if isinstance(obj, list | tuple):
-        return [_positive_zero(value) for value in obj]
-    return obj

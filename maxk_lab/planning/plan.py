@@ -12,8 +12,8 @@ from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.fields import start_of
 from maxk_lab.planning.cells import Cell, Unit
-from maxk_lab.planning.content import was_sound
 from maxk_lab.planning.grid import Skipped
+from maxk_lab.sweep_file.content import model_missing
 from maxk_lab.sweep_file.schema import SweepSpec
 from maxk_lab.sweep_file.studies import STUDIES, Spec
 from maxk_lab.sweep_file.variation import variants
@@ -44,19 +44,23 @@ def stale_line(count: int) -> str:
 
 
 def make_plan(spec: SweepSpec) -> Plan:
-    """Return the plan of a validated spec: one study after the other, in the catalogue's order."""
+    """Return the plan of a validated sweep: one study after the other, in catalogue order."""
     units: list[Unit] = []
     skipped: list[Skipped] = []
-    found = list(variants(spec.environment, spec.policy, spec.vary))
-    found = [replace(v, refusal=None) if was_sound(v, spec.content) else v for v in found]
-    sound = [variant for variant in found if variant.refusal is None]
+    combinations = [
+        # The variant ran, although the folder of its model is missing here.
+        replace(variant, refusal=None) if model_missing(variant, spec.content) else variant
+        for variant in variants(spec.environment, spec.policy, spec.vary)
+    ]
+    running = [variant for variant in combinations if variant.refusal is None]
     for kind, study in spec.studies.items():
-        part: Spec = STUDIES.get(kind).part("spec")
-        units += part.units(study, spec.seeds, sound)
-        # Settings that cannot run, and points that cannot or are there already, each once.
-        left_out = [Skipped(v.setting, v.refusal, kind) for v in found if v.refusal is not None]
-        for environment in dict.fromkeys(variant.environment["name"] for variant in sound):
-            left_out += [one for one in part.left_out(study, environment) if one not in left_out]
+        module: Spec = STUDIES.get(kind).part("spec")
+        units += module.units(study, spec.seeds, running)
+        # Each setting and each point that cannot run, once.
+        left_out = [Skipped(v.setting, v.refusal, kind) for v in combinations if v.refusal]
+        for environment in dict.fromkeys(variant.environment["name"] for variant in running):
+            points = module.left_out(study, environment)
+            left_out += [point for point in points if point not in left_out]
         skipped += left_out
     if spec.content:
         units = [unit.with_content(spec.content) for unit in units]
@@ -70,24 +74,23 @@ def select(
 
     `only` has `axis=value` pairs joined by commas: different axes must all hold, values of one axis
     are alternatives. Keys of `vary` are axes too, as in `environment.arms=8`. Raises `LabError`,
-    which names the `option`, for axes that are not among these `axes`, for values that the sweep
-    does not have and if no cell is left.
+    which names the `option`, for unknown axes and values and for an empty selection.
     """
     if only is None:
         return frozenset(cell.id for cell in plan.cells)
     axes = (*axes, *dict.fromkeys(key for unit in plan.units for key in unit.setting))
-    wanted: dict[str, set[Any]] = {}
+    values: dict[str, set[Any]] = {}
     try:
-        for part in only.split(","):
-            axis, _, value = (piece.strip() for piece in part.partition("="))
+        for pair in only.split(","):
+            axis, _, value = (piece.strip() for piece in pair.partition("="))
             if not axis or not value:
-                words = f"must read axis=value,axis=value, got {part.strip()!r} in {shown(only)}"
+                words = f"must read axis=value,axis=value, got {pair.strip()!r} in {shown(only)}"
                 raise LabError(words)
             if axis not in axes:
                 also = did_you_mean(axis, axes)
                 raise LabError(f"unknown axis {shown(axis)}{also}; known: {', '.join(axes)}")
-            wanted.setdefault(axis, set()).add(_value(plan, axis, value))
-        chosen = [c for c in plan.cells if all(_at(c, axis) in wanted[axis] for axis in wanted)]
+            values.setdefault(axis, set()).add(_value(plan, axis, value))
+        chosen = [c for c in plan.cells if all(_on_axis(c, a) in values[a] for a in values)]
         if not chosen:
             raise LabError(f"the sweep has no cell with all of {shown(only)}")
     except LabError as error:
@@ -97,18 +100,18 @@ def select(
 
 def _value(plan: Plan, axis: str, text: str) -> Any:
     """Return the value of a plan's axis that a text names."""
-    known = [one for one in dict.fromkeys(_at(c, axis) for c in plan.cells) if one is not None]
-    if not known:  # not every kind has stages
+    values = [v for v in dict.fromkeys(_on_axis(c, axis) for c in plan.cells) if v is not None]
+    if not values:  # not every kind has stages
         raise LabError(f"no cell of this sweep has a {axis}, got {axis} = {text}")
     choose: Any = {"estimator": choose_estimator, "baseline": choose_baseline}.get(axis)
     text = start_of(text) if axis == "start" else text
-    value = choose(text).name if choose else text
-    for one in known:
-        if value == str(one) or (isinstance(one, float) and value == f"{one:g}"):
-            return one
-    also, has = did_you_mean(value, map(str, known)), ", ".join(map(str, known))
+    name = choose(text).name if choose else text
+    for value in values:
+        if name == str(value) or (isinstance(value, float) and name == f"{value:g}"):
+            return value
+    also, has = did_you_mean(name, map(str, values)), ", ".join(map(str, values))
     raise LabError(f"no cell has {axis} = {text}{also}; the sweep has {has}")
 
 
-def _at(cell: Cell, axis: str) -> Any:
+def _on_axis(cell: Cell, axis: str) -> Any:
     return getattr(cell, axis) if axis in AXES else cell.setting.get(axis)

@@ -22,8 +22,8 @@ def summarise(
     run: RunDirectory, plan: Plan | None = None, *, level: float = 0.95, alpha: float = 0.05
 ) -> Summary:
     """The summary of a run directory: its plan, which is made unless given, against its records."""
-    from maxk_lab.planning.content import changed_since
     from maxk_lab.planning.plan import make_plan
+    from maxk_lab.sweep_file.content import changed_since
 
     plan = plan or make_plan(run.spec())
     spec = plan.spec

@@ -13,7 +13,6 @@ from maxk_lab.execution.bundle import find_run
 from maxk_lab.execution.record import Record
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.cells import Cell
-from maxk_lab.planning.content import changed_since
 from maxk_lab.planning.plan import Plan, make_plan
 from maxk_lab.reports.model import Summary
 from maxk_lab.reports.report import changed_line
@@ -28,6 +27,7 @@ from maxk_lab.reports.tables import (
     numbers,
     rows_of_cells,
 )
+from maxk_lab.sweep_file.content import changed_since
 from maxk_lab.sweep_file.studies import STUDIES
 
 if TYPE_CHECKING:

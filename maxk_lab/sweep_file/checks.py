@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -11,10 +12,8 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import SpecError
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.installed import PLACES, NoModuleError, is_function_path, place_of
-from maxk_lab.planning.grid import Conditions, describe
-from maxk_lab.planning.identity import canonical_json
 from maxk_lab.sweep_file.claims import check_claims
-from maxk_lab.sweep_file.fields import Grid
+from maxk_lab.sweep_file.fields import Grid, describe_point
 from maxk_lab.sweep_file.schema import SweepSpec
 from maxk_lab.sweep_file.source import Source, TreePath
 from maxk_lab.sweep_file.studies import STUDIES, Spec
@@ -89,10 +88,10 @@ def check_checkpoints(found: Sequence[Variant], source: Source) -> None:
     known: set[str] = set()
     for variant in found:
         checkpoint = variant.policy.get("checkpoint")
-        key = canonical_json([variant.environment, variant.policy])
+        key = json.dumps([variant.environment, variant.policy], sort_keys=True)
         if checkpoint is None or variant.refusal is not None or key in known:
             continue
-        from maxk_lab.execution.checkpoints import check_checkpoint
+        from maxk_lab.environments.checkpoints import check_checkpoint
 
         known.add(key)
         varied = CHECKPOINT in source.tree.get("vary", {})
@@ -113,7 +112,7 @@ def check_entries(
     entries: Iterable[tuple[TreePath, Any]],
     found: Sequence[Variant] | None,
     source: Source,
-    conditions: Callable[[Any, str | None], Conditions],
+    conditions: Callable[[Any, str | None], Any],
 ) -> None:
     """Check every entry of a grid in every variant, or once where these are not known.
 
@@ -142,7 +141,7 @@ def _check_functions(grid: Any, path: TreePath, source: Source) -> None:
                 source.add((*path, axis), f"cannot load {name}: {error}{PLACES}")
 
 
-def check_grid(grid: Any, conditions: Conditions, path: TreePath, source: Source) -> None:
+def check_grid(grid: Any, conditions: Any, path: TreePath, source: Source) -> None:
     """Note a problem if no point of the grid at `path` can run.
 
     Single points that cannot are the plan's to list.
@@ -152,7 +151,7 @@ def check_grid(grid: Any, conditions: Conditions, path: TreePath, source: Source
         return
     first = skipped[0]
     if len(skipped) == 1:
-        source.add((*path, first.axis), f"{describe(first.point)} cannot run: {first.reason}")
+        source.add((*path, first.axis), f"{describe_point(first.point)} cannot run: {first.reason}")
         return
     reasons = "; ".join(dict.fromkeys(point.reason for point in skipped[:3]))
     more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""

@@ -76,8 +76,8 @@ class AnyStudy(Model):
 
     misplaced: ClassVar[Mapping[str, str]] = {}
 
-    def told(self) -> dict[str, Any]:
-        """Return what its units are told of it: everything but the grid."""
+    def unit_settings(self) -> dict[str, Any]:
+        """Return the settings that a unit holds: everything but the grid."""
         return self.model_dump(exclude={"grid"})
 
     def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
@@ -94,3 +94,8 @@ class AnyStudy(Model):
     def lacks_decoding(self, decoding: str) -> str | None:
         """Return why policies cannot be compared with this `decoding` of a claim, or None."""
         return None
+
+
+def describe_point(point: Mapping[str, Any]) -> str:
+    """Return a grid point as text, e.g. `estimator=maxk baseline=none n=8 k=1`."""
+    return " ".join(f"{axis}={value}" for axis, value in point.items())

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import LabError, Problem, SpecError, shortened, shown
-from maxk_lab.execution.places import short_names
 from maxk_lab.installed import look_beside
-from maxk_lab.planning.content import content_of, named_on_axes, texts_in
 from maxk_lab.sweep_file.blocks import read_parts
 from maxk_lab.sweep_file.checks import check_checkpoints, check_counts, check_studies
+from maxk_lab.sweep_file.content import content_of, rows_on_axes, texts_in
 from maxk_lab.sweep_file.environment import resolve_environment, resolve_files
 from maxk_lab.sweep_file.execution import Execution
 from maxk_lab.sweep_file.overrides import apply_execution, apply_overrides, check_execution
@@ -25,7 +24,7 @@ from maxk_lab.sweep_file.source import (
     read_source,
     source_of_mapping,
 )
-from maxk_lab.sweep_file.variation import resolve_vary
+from maxk_lab.sweep_file.variation import resolve_vary, short_names
 
 __all__ = ["SweepSpec", "load_spec", "read_spec", "spec_to_yaml"]
 
@@ -93,7 +92,7 @@ def read_spec(path: str | Path) -> SweepSpec:
     if not source.problems:
         return spec
     lacking = []
-    for key, (catalogue, name) in named_on_axes(source.tree).items():
+    for key, (catalogue, name) in rows_on_axes(source.tree).items():
         if catalogue is not None and name not in catalogue:
             origin = (
                 at_path(source.tree, ("content", key, part)) for part in ("package", "version")

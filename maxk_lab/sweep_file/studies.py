@@ -39,8 +39,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from maxk_lab.catalogue import Catalogue, Row
 
 if TYPE_CHECKING:
-    from maxk_lab.planning.cells import Unit
-    from maxk_lab.planning.grid import Skipped
     from maxk_lab.sweep_file.fields import AnyStudy
     from maxk_lab.sweep_file.source import Source
     from maxk_lab.sweep_file.variation import Resolved, Variant
@@ -87,10 +85,10 @@ class Spec(Protocol):
     def Study(self) -> type[AnyStudy]:  # noqa: N802
         """The pydantic model of the block; its field `grid` holds a tuple of models."""
 
-    def units(self, study: Any, seeds: Sequence[int], found: Sequence[Variant]) -> Iterable[Unit]:
+    def units(self, study: Any, seeds: Sequence[int], found: Sequence[Variant]) -> Iterable[Any]:
         """Return the units with their cells, in the order in which they are measured."""
 
-    def left_out(self, study: Any, environment: str) -> list[Skipped]:
+    def left_out(self, study: Any, environment: str) -> list[Any]:
         """Return the points of the grid that are not measured in this environment, with why."""
 
     def check(

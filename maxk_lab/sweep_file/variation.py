@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import PurePath
 from typing import Any, Literal
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
-from maxk_lab.execution.places import short_names
 from maxk_lab.fields import as_tuple
 from maxk_lab.files import resolved_file
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
@@ -163,3 +164,34 @@ def _parsed(
                 raise LabError(f"must be distinct, got {one} more than once")
             parsed[one] = None
     return tuple(parsed)
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """Return a distinct short name for each path; no name begins at the root.
+
+    A file of the current folder is named from there. Any other file has its base name, with as
+    many of its folders as make the name unique.
+    """
+    distinct = list(dict.fromkeys(paths))
+    names = {path: _from_here(path) for path in distinct if path}
+    for path in [path for path, name in names.items() if os.path.isabs(name)]:
+        parts = PurePath(path).parts[1:]
+        rest = [PurePath(each).parts for each in distinct if each != path]
+        for length in range(1, len(parts) + 1):
+            tail = parts[-length:]
+            if all(each[-length:] != tail for each in rest):
+                break
+        names[path] = "/".join(tail) if parts else path
+    return names
+
+
+def _from_here(path: str) -> str:
+    """Return a path from the current folder if it lies inside, else the path."""
+    try:
+        here = os.getcwd()
+    except OSError:
+        return path
+    if not os.path.isabs(path):
+        return path
+    inside = os.path.relpath(path, here)
+    return path if inside.split(os.sep)[0] == os.pardir else inside

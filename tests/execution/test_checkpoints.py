@@ -10,9 +10,10 @@ import pytest
 import torch
 from sweep_files import Write, plan_of, problems
 
+from maxk_lab.environments.checkpoints import policy_state
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
-from maxk_lab.execution.checkpoints import initial_policy, policy_state
+from maxk_lab.execution.checkpoints import initial_policy
 from maxk_lab.planning.plan import Plan, make_plan
 from maxk_lab.studies.gradient.work import measure as measure_unit
 from maxk_lab.studies.training.work import measure as measure_training

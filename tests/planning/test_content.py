@@ -11,8 +11,8 @@ from model_folders import stand_in_model
 from own_code import REWARD, SWEEP, forget, install_plugin, planned
 
 from maxk_lab.errors import LabError
-from maxk_lab.planning.content import changed_since, check_content, source_files
 from maxk_lab.planning.plan import Plan, make_plan
+from maxk_lab.sweep_file.content import changed_since, check_content, source_files
 from maxk_lab.sweep_file.load import read_spec, spec_to_yaml
 
 

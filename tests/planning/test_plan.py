@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,11 @@ from sweep_files import SMALL, Write, ids_of, plan_of
 
 from maxk_lab.errors import LabError
 from maxk_lab.execution.records import Record, RunDirectory
-from maxk_lab.planning.grid import describe
 from maxk_lab.planning.identity import content_hash, without_paths
 from maxk_lab.planning.plan import make_plan, select
 from maxk_lab.settings import without_defaults
+from maxk_lab.sweep_file.fields import describe_point
 from maxk_lab.sweep_file.load import load_spec, read_spec, spec_to_yaml
-from maxk_lab.sweep_file.studies import GRID_AXES
 
 VARIED = f"{SMALL}vary: {{environment.arms: [8, 4], policy.init_std: [1, 0.5]}}\n"
 LANGUAGE = SMALL.replace("bandit, arms: 4", "toy_llm")
@@ -103,7 +103,7 @@ def test_what_is_planned(
 ) -> None:
     plan = plan_of(write(text), *options)
     assert [unit.label for unit in plan.units] == units
-    points = [describe({axis: getattr(cell, axis) for axis in GRID_AXES}) for cell in plan.cells]
+    points = [describe_point(cell.axes) for cell in plan.cells]
     assert [*dict.fromkeys(points)] == cells
     for unit in plan.units:
         assert unit.setting.items() <= unit.cells[0].as_dict().get("setting", {}).items()
@@ -284,3 +284,14 @@ def test_what_is_hashed_is_numbers_as_they_are_spelt_and_files_by_their_content(
     }
     assert len({content_hash({"n": value}) for value in (1, 1.0, True)}) == 3
     assert content_hash({"n": 0.0}) == content_hash({"n": -0.0})
+
+
+def test_the_id_of_any_seed_is_the_hash_of_all_that_the_cell_means(write: Write) -> None:
+    """Units that differ in their seeds share a template, in which texts may have any letters."""
+    for plan in (plan_of(write(SMALL)), plan_of(write(TRAINING)), plan_of(write(WEIGHTS))):
+        for cell in plan.cells:
+            assert cell.id == content_hash(cell.unit.hashed_meaning | cell.axes)
+    unit = replace(plan_of(write(SMALL)).units[0], policy={"text": "50%d é 'x' %(n)s", "x": -0.0})
+    for other in unit.with_seeds([5, 10**12]):
+        (cell, *_) = other.cells
+        assert cell.id == content_hash(other.hashed_meaning | cell.axes)

@@ -22,9 +22,9 @@ from maxk_lab.execution.record import Record
 from maxk_lab.execution.supervisor.devices import VARIABLE
 from maxk_lab.files import StorageError
 from maxk_lab.leaving import Leaving, leave_when, leaving
-from maxk_lab.planning.content import check_content
 from maxk_lab.planning.identity import without_paths
 from maxk_lab.seeds import derive_seed, seed_generators
+from maxk_lab.sweep_file.content import check_content
 
 # Progress of one kind is reported at most this often, or the log would outgrow the records.
 SECONDS_BETWEEN_EVENTS = 0.5

@@ -170,7 +170,7 @@ class GradientUnit(Unit):
     """
 
     study: ClassVar[str] = "gradient"
-    told: ClassVar[tuple[str, ...]] = (
+    sent: ClassVar[tuple[str, ...]] = (
         *("environment", "policy", "warmup", "stage", "seed"),
         *("instances", "pool", "partitions", "complete"),
     )
@@ -246,8 +246,8 @@ def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Itera
     """Yield all seeds of a stage before the next stage, all stages of a setting before the next."""
     for variant in found:
         points, _ = points_of(study.grid, conditions(study, variant.environment["name"]))
-        axes = (study.start, study.behaviour.distance, study.stages, seeds)
-        for start, distance, stage, seed in product(*axes):
+        axes = (study.start, study.behaviour.distance, study.stages)
+        for start, distance, stage in product(*axes):
             moved = {"behaviour.distance": distance} if study.off_policy else {}
             started = {} if study.start == ("iid",) else {"start": start}
             unit = GradientUnit(
@@ -256,7 +256,7 @@ def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Itera
                 # A warm-up that trains no policy must not tell two cells apart.
                 warmup=study.warmup.model_dump() if stage > 0 else {},
                 stage=stage,
-                seed=seed,
+                seed=seeds[0],
                 instances=study.instances,
                 pool=study.pool,
                 partitions=study.partitions,
@@ -265,8 +265,9 @@ def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Itera
                 start=start,
                 parameters=study.scores.parameters,
                 setting=variant.setting | started | moved,
+                points=tuple(points),
             )
-            yield unit.with_points(points)
+            yield from unit.with_seeds(seeds)
 
 
 def check(

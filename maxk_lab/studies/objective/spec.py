@@ -44,7 +44,7 @@ class Study(AnyStudy):
     points: Annotated[int, Field(ge=2, le=100_000)] = 101
     grid: OneOrMore[ObjectiveGrid]
 
-    def told(self) -> dict[str, Any]:
+    def unit_settings(self) -> dict[str, Any]:
         """Return the parameter and its ends as one setting."""
         return {"objective": self.model_dump(mode="json", by_alias=True, exclude={"grid"})}
 
@@ -57,8 +57,7 @@ class ObjectiveUnit(Unit):
     """
 
     study: ClassVar[str] = "objective"
-    shares: ClassVar[bool] = False
-    told: ClassVar[tuple[str, ...]] = ("environment", "policy", "objective", "seed")
+    sent: ClassVar[tuple[str, ...]] = ("environment", "policy", "objective", "seed")
     objective: Mapping[str, Any]
 
     @property
@@ -81,17 +80,17 @@ class ObjectiveConditions(Conditions):
             return "k", str(error)
         return None
 
-    def asked(self, grid: ObjectiveGrid) -> Iterator[Point]:
-        """Yield the estimators and K that a grid asks for."""
+    def grid_points(self, grid: ObjectiveGrid) -> Iterator[Point]:
+        """Yield every combination of estimator and K."""
         for estimator, k in product(grid.estimator, grid.k):
             yield {"estimator": estimator, "k": k}
 
-    def meant(self, asked: Point, grid: ObjectiveGrid) -> tuple[Point, Refusal | None]:
+    def measured_point(self, point: Point, grid: ObjectiveGrid) -> tuple[Point, Refusal | None]:
         """Return the point at the K of the objective, or why there is no such objective."""
-        if (refused := self.refusal(asked)) is not None:
-            return asked, refused
-        at = Method.parse(asked["estimator"], k=asked["k"]).objective.k
-        return asked | {"baseline": "none", "n": at, "k": at}, None
+        if (refused := self.refusal(point)) is not None:
+            return point, refused
+        k = Method.parse(point["estimator"], k=point["k"]).objective.k
+        return point | {"baseline": "none", "n": k, "k": k}, None
 
 
 units = partial(units_of, ObjectiveUnit, ObjectiveConditions)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
 from typing import Any, ClassVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
@@ -260,7 +259,7 @@ class TrainingUnit(Unit):
     """One policy to train, which is one cell."""
 
     study: ClassVar[str] = "training"
-    told: ClassVar[tuple[str, ...]] = ("environment", "policy", "training", "seed")
+    sent: ClassVar[tuple[str, ...]] = ("environment", "policy", "training", "seed")
     training: Mapping[str, Any]
 
     def meaning(self) -> dict[str, Any]:
@@ -300,13 +299,18 @@ def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Itera
 
     An unfinished sweep then has whole seeds to compare.
     """
-    for seed, variant in product(seeds, found):
-        for training in training_points(study, variant.environment["name"])[0]:
-            unit = TrainingUnit(
-                environment=variant.environment,
-                policy=variant.policy,
-                seed=seed,
-                training=training.settings,
-                setting={**variant.setting, **training.setting},
-            )
-            yield unit.with_points([training.point])
+    first = [
+        TrainingUnit(
+            environment=variant.environment,
+            policy=variant.policy,
+            seed=seeds[0],
+            training=training.settings,
+            setting={**variant.setting, **training.setting},
+            points=(training.point,),
+        )
+        for variant in found
+        for training in training_points(study, variant.environment["name"])[0]
+    ]
+    for seed in seeds:
+        for unit in first:
+            yield from unit.with_seeds([seed])

@@ -39,8 +39,7 @@ class WeightsUnit(Unit):
     """Groups of rewards of one environment, policy and seed, whose weights are shown."""
 
     study: ClassVar[str] = "weights"
-    shares: ClassVar[bool] = False
-    told: ClassVar[tuple[str, ...]] = ("environment", "policy", "seed", "groups")
+    sent: ClassVar[tuple[str, ...]] = ("environment", "policy", "seed", "groups")
     groups: int
 
 

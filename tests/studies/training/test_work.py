@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.checkpoints import policy_state
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.environments.language.completions import Completions
-from maxk_lab.execution.checkpoints import policy_state
 from maxk_lab.files import resolved_file
 from maxk_lab.studies.training import work as training_study
 from maxk_lab.studies.training.work import measure as measure_training

@@ -20,8 +20,9 @@ from maxk_lab.execution.backends.backend import Backend, Event, Task
 from maxk_lab.execution.backends.ray.node import FILES, Parcel, measured
 from maxk_lab.execution.bundle import file_mappings
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.planning.content import function_paths, source_files
+from maxk_lab.installed import is_function_path
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
+from maxk_lab.sweep_file.content import source_files, texts_in
 from maxk_lab.sweep_file.execution import Execution
 from maxk_lab.sweep_file.studies import STUDIES
 
@@ -244,7 +245,9 @@ def stage(tasks: Iterable[Task], folder: Path, target: Path) -> tuple[str, ...]:
     paths: set[Path] = set()
     elsewhere: set[str] = set()
     for task in tasks:
-        modules = source_files(name.partition(":")[0] for name in function_paths(task.unit))
+        modules = source_files(
+            name.partition(":")[0] for name in filter(is_function_path, texts_in(task.unit))
+        )
         paths |= {path for path in modules.values() if path.is_relative_to(folder)}
         model = task.unit.get("policy", {}).get(PRETRAINED_FOLDER)
         names = [one["path"] for one in file_mappings(task.unit)]
