@@ -26,8 +26,8 @@ from maxk_lab.statistics.seeds import instance_mean
 
 LEVEL = 0.95
 BASELINES = ("none", "sample_loo", "centred", "subloo")
-# Groups whose advantages are compared with the rows of the catalogue.
-_COMPARED = 200
+# Groups whose advantages are compared with the rows of the catalogue, up to this K.
+_COMPARED, _LARGEST_K = 200, 64
 # A K keeps the signal if this share of the groups with a signal at K = 1 has one.
 _KEEPS = 0.9
 _ROUNDING = 1e-3  # logs may be written with few digits
@@ -211,11 +211,18 @@ def _trained_with(blocks: Sequence[tuple[Tensor, Tensor]]) -> tuple[str, int, st
         if bool(rows.any()):
             informative.append((rewards[rows][:_COMPARED], advantages[rows][:_COMPARED]))
     binary = all(bool(((rewards == 0) | (rewards == 1)).all()) for rewards, _ in informative)
+    rounding = _ROUNDING
+    for digits in (3, 2):
+        if all(bool((values.round(decimals=digits) == values).all()) for _, values in informative):
+            smallest = min((float(values.abs().max()) for _, values in informative), default=1.0)
+            rounding = max(_ROUNDING, 0.51 * 10**-digits / smallest)
+    few = [(rewards[:2], values[:2]) for rewards, values in informative]
     largest = max((rewards.shape[-1] for rewards, _ in informative), default=0)
-    for k in range(1, largest + 1):
-        name, factors = row_of(k, binary, informative, _ROUNDING)
-        if name:
-            return name, k, factor_name(factors, k)
+    for k in range(1, min(largest, _LARGEST_K) + 1):
+        if row_of(k, binary, few, rounding)[0]:
+            name, factors = row_of(k, binary, informative, rounding)
+            if name:
+                return name, k, factor_name(factors, k, rounding)
     return None
 
 

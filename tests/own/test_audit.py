@@ -88,6 +88,17 @@ def test_signal_and_noise_by_hand(tmp_path):
     assert found.relative["sample_loo", 1] > 2
 
 
+def deviations(rewards):
+    return torch.tensor(rewards) - torch.tensor(rewards).mean()
+
+
+def rounded(values):
+    return values.double().round(decimals=2)
+
+
+GRPO, CENTRED = ("grpo[0.0001]", 1, "n"), ("maxk centred", 1, "n")
+
+
 @pytest.mark.parametrize(
     ("advantage", "trained"),
     [
@@ -96,6 +107,9 @@ def test_signal_and_noise_by_hand(tmp_path):
         (lambda rewards: 4 * advantages(rewards, k=2, baseline="none"), ("maxk", 2, "4")),
         (lambda rewards: len(rewards) * advantages(rewards, k=2), ("maxk centred", 2, "n")),
         (lambda rewards: torch.tensor(rewards).square(), None),
+        (lambda rewards: -advantages(rewards, k=1), None),
+        (lambda rewards: deviations(rewards) / (deviations(rewards).std() + 1e-4), GRPO),
+        (lambda rewards: rounded(len(rewards) * advantages(rewards, k=1)), CENTRED),
     ],
 )
 def test_logged_advantages_are_named_where_a_row_has_them(tmp_path, advantage, trained):
