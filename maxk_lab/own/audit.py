@@ -215,7 +215,7 @@ def _trained_with(blocks: Sequence[tuple[Tensor, Tensor]]) -> tuple[str, int, st
     for digits in (3, 2):
         if all(bool((values.round(decimals=digits) == values).all()) for _, values in informative):
             smallest = min((float(values.abs().max()) for _, values in informative), default=1.0)
-            rounding = max(_ROUNDING, 0.51 * 10**-digits / smallest)
+            rounding = max(_ROUNDING, 0.51 * 10**-digits / (smallest or 1.0))
     few = [(rewards[:2], values[:2]) for rewards, values in informative]
     largest = max((rewards.shape[-1] for rewards, _ in informative), default=0)
     for k in range(1, min(largest, _LARGEST_K) + 1):
