@@ -25,6 +25,12 @@ from maxk_lab.files import save_atomically
 # Paths of removed keys; a list on the way stands for each of its entries.
 REMOVED_KEYS: Sequence[str] = (
     "environment.top_p",
+    "training.kl.reference",
+    "training.kl.reference_every",
+    "training.loss.dual_clip",
+    "training.min_gap_scale",
+    "training.reward_order",
+    "training.truncated",
     "execution.cpus",
     "execution.reward_timeout",
     "figures",

@@ -15,11 +15,18 @@ _ANATOMY = "use variance; its Hoeffding terms are no longer computed"
 _ORDER = "use order[ALPHA_1 ... ALPHA_K], the weights of K rewards from worst to best"
 _FORMS = ("median", "trimmed_mean", "cvar_lower", "l_statistic")
 _PARTS_OF_VARIANCE = ("first", "cross", "baseline", "interaction")
+_ANCHOR = "leave it out: the anchor is the initial policy"
 _TASK = "use modular (rewards 0 and 1) or deceptive (graded)"
 _REWARD = "use another one"
 
 # A key of a sweep file, by its path without the indices of lists; `training.grid.with` is a mirror.
 KEYS: Mapping[str, str] = {
+    "training.kl.reference": _ANCHOR,
+    "training.kl.reference_every": _ANCHOR,
+    "training.loss.dual_clip": "leave it out: epsilon_low and epsilon_high clip the ratio",
+    "training.min_gap_scale": "use weight_normalization",
+    "training.reward_order": "leave it out: rewards are clipped, then given their KL penalty",
+    "training.truncated": "leave it out: truncated samples count; a reward may be None",
     "environment.top_p": "the policy samples from its whole distribution; use temperature",
     **dict.fromkeys(
         (
@@ -35,6 +42,8 @@ KEYS: Mapping[str, str] = {
 }
 # A value of a key, as `training.evaluate.reference=pyvrp`.
 VALUES: Mapping[str, str] = {
+    "training.k_schedule.kind=linear": "use step",
+    "training.kl.type=k2": "use k3, or k1 in the reward",
     "training.evaluate.reference=pyvrp": "use exact (tsp of any size) or auto",
 }
 # An option, as `run --detach`.

@@ -38,7 +38,6 @@ def advantages(
     usable: Tensor | Numbers | None = None,
     trajectory_weights: Mapping[str, Tensor | Numbers] | None = None,
     weight_normalization: str = "none",
-    min_gap_scale: float | None = None,
     ratios: Tensor | Numbers | None = None,
     coefficients: Tensor | Numbers | None = None,
 ) -> Tensor:
@@ -92,7 +91,6 @@ def advantages(
             for name, g in (trajectory_weights or {}).items()
         },
         "weight_normalization": weight_normalization,
-        "min_gap_scale": min_gap_scale,
         "ratios": like_rewards(ratios, "ratios"),
         "coefficients": like_rewards(coefficients, "coefficients"),
     }
@@ -159,12 +157,11 @@ def usable_weights(
     usable: Tensor,
     *,
     weight_normalization: str = "none",
-    min_gap_scale: float | None = None,
     **numbers: Any,
 ) -> tuple[Tensor, Tensor]:
     """Return the weights of groups of n samples, `[..., n]`, and which groups have none, `[...]`.
 
-    rewards and usable are `[..., n]`; `numbers` and the two options are those of `Method.weights`.
+    rewards and usable are `[..., n]`; the other arguments are those of `Method.weights`.
 
     Of each group, the m usable samples are weighted as a group of m (their weights carry 1/m), so
     that the others enter no baseline; the others' weights are 0, and so are all weights of a group
@@ -188,7 +185,6 @@ def usable_weights(
         return method.weights(
             part("rewards", rewards),
             weight_normalization=weight_normalization,
-            min_gap_scale=min_gap_scale,
             **{name: part(name, values) for name, values in numbers.items()},
         )
 

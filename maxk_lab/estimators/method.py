@@ -189,7 +189,6 @@ class Method:
         *,
         trajectory_weights: Mapping[str, Tensor] | None = None,
         weight_normalization: str = "none",
-        min_gap_scale: float | None = None,
         ratios: Tensor | None = None,
         coefficients: Tensor | None = None,
     ) -> Tensor:
@@ -206,9 +205,7 @@ class Method:
         for `affine` and `constant`, K - 1 for `ladder`; of `joint_optimum` the baseline b_i itself,
         D = n.
 
-        Two options bias every estimate: `min_gap_scale` divides the weights by the group's range of
-        rewards, or by this number if it is greater, and `weight_normalization` (a name of
-        `WEIGHT_NORMALIZATIONS`) comes after it.
+        A `weight_normalization` other than none (of `WEIGHT_NORMALIZATIONS`) biases the estimate.
 
         Raises `LabError` where the method cannot run at this n, a reward is not finite, or a
         trajectory weight, ratio or coefficient is missing, wrong or not taken by the method.
@@ -229,8 +226,6 @@ class Method:
             taken = {name: option for name, option in options.items() if name in chosen.row.takes}
             weights = chosen.row.function(values, self.k, **chosen.params, **taken)
         weights = weights.to(gaps.result_dtype(rewards))
-        if min_gap_scale is not None:
-            weights = _over_gap(weights, rewards, min_gap_scale)
         return _normalized(weights, weight_normalization)
 
     def check_size(self, n: int) -> None:
@@ -278,16 +273,6 @@ class Method:
                 )
             checked["g"] = checks.check_trajectory_weights(by_kind[kind], rewards)
         return checked
-
-
-def _over_gap(weights: Tensor, rewards: Tensor, least: float) -> Tensor:
-    """Weights `[..., n]` over the range of the group's rewards or `least`, in their own dtype."""
-    number = isinstance(least, int | float) and not isinstance(least, bool)
-    if not (number and math.isfinite(least) and least > 0):
-        raise LabError(f"min_gap_scale must be a finite number > 0 or None, got {least!r}")
-    values = rewards.detach().double()
-    reach = values.amax(dim=-1, keepdim=True) - values.amin(dim=-1, keepdim=True)
-    return (weights.double() / reach.clamp(min=float(least))).to(weights.dtype)
 
 
 def _normalized(weights: Tensor, how: str) -> Tensor:

@@ -15,6 +15,12 @@ IDENTITY_VERSION = 1
 # The owner of a setting of `environment` or `policy` is the environment's name.
 REMOVED_DEFAULTS: Mapping[str, Any] = {
     "environment.toy_llm.top_p": 1.0,
+    "training.kl.reference": "frozen",
+    "training.kl.reference_every": 50,
+    "training.loss.dual_clip": None,
+    "training.min_gap_scale": None,
+    "training.reward_order": ["clip", "kl"],
+    "training.truncated": "keep",
 }
 # The keys of a file that a sweep names, once it is resolved.
 FILE_KEYS = {"path", "sha256"}

@@ -17,39 +17,30 @@ def shape_rewards(
     scale: float = 1.0,
     penalty: Tensor | None,
     clip: Sequence[float] | None,
-    order: Sequence[str],
 ) -> Tensor:
-    """Return `scale` times rewards [..., n], after the stages `clip` and `kl` in the given order.
+    """Return `scale` times rewards [..., n], clipped, then minus the penalty.
 
     NaN (unscorable) stays NaN. `penalty` [..., n] is β times the KL estimate of each trajectory, or
-    None; it carries no gradient. Its stage subtracts it: with k1, R − β Σ_t (log π_old − log
-    π_anchor), whose policy gradient is unbiased for ∇J − β ∇KL(π‖anchor). Clipping before that
-    bends the reward only, clipping after it the penalty too.
+    None; it carries no gradient. With k1 the result is R − β Σ_t (log π_old − log π_anchor). Its
+    policy gradient is unbiased for ∇J − β ∇KL(π‖anchor).
     """
     if scale != 1:
         rewards = scale * rewards
-    for stage in order:
-        if stage == "clip" and clip is not None:
-            rewards = rewards.clamp(*clip)
-        elif stage == "kl" and penalty is not None:
-            rewards = rewards - penalty.detach().to(rewards)
-    return rewards
+    if clip is not None:
+        rewards = rewards.clamp(*clip)
+    return rewards if penalty is None else rewards - penalty.detach().to(rewards)
 
 
 def kl_tokens(log_probs: Tensor, anchor: Tensor, kind: str) -> Tensor:
-    """Return k1, k2 or k3 of tokens drawn from π, given log π and that of the anchor a.
+    """Return k1 or k3 of tokens drawn from π, given log π and that of the anchor a.
 
-    [...] → [...]. With d = log π − log a: k1 = d, k2 = d²/2, k3 = e^{−d} − 1 + d (Schulman 2020,
-    "Approximating KL divergence"). Given the tokens before, k1 and k3 have mean KL(π‖a); k3 is
-    never negative; k2 is biased. As a *loss*, with the tokens held fixed, their mean gradients are
-    other things: that of k1 is zero, that of k2 is ∇KL(π‖a), that of k3 is ∇KL(a‖π).
+    [...] → [...]. With d = log π − log a: k1 = d, k3 = e^{−d} − 1 + d (Schulman 2020,
+    "Approximating KL divergence"). Given the tokens before, both have mean KL(π‖a), and k3 is never
+    negative. As a *loss*, with the tokens held fixed, the mean gradient of k1 is zero and that of
+    k3 is ∇KL(a‖π).
     """
     difference = log_probs - anchor
-    if kind == "k1":
-        return difference
-    if kind == "k2":
-        return difference.square() / 2
-    return torch.expm1(-difference) + difference
+    return difference if kind == "k1" else torch.expm1(-difference) + difference
 
 
 @dataclass(frozen=True)
@@ -87,9 +78,8 @@ def surrogate(
                                         is random
         fixed       1 / (P divisor)     the unbiased gradient, divided by a constant
 
-    With dual_clip c, terms of negative weight are at least c w. Clipping biases as soon as r leaves
-    1. Weights [P, n] that hold the sequences' `ratios` [P, n] already are weights of log π(y_i):
-    nothing is clipped then, so nothing is biased.
+    Clipping biases as soon as r leaves 1. Weights [P, n] that hold the sequences' `ratios` [P, n]
+    already are weights of log π(y_i): nothing is clipped then, so nothing is biased.
     """
     weights = weights.detach().to(log_probs)
     difference = torch.where(mask, log_probs - old_log_probs, 0.0)
@@ -104,9 +94,6 @@ def surrogate(
             ratio, counted = difference.sum(-1).exp(), mask.any(-1)
         clipped = ratio.clamp(1 - settings.epsilon_low, 1 + settings.epsilon_high)
         terms = torch.minimum(ratio * weights, clipped * weights)
-        if settings.dual_clip is not None:
-            least = torch.maximum(terms, settings.dual_clip * weights)
-            terms = torch.where(weights < 0, least, terms)
         terms = torch.where(counted, terms, 0.0)
     ratio = ratio.detach()[counted]
     below = (ratio < 1 - settings.epsilon_low).double().mean()

@@ -23,7 +23,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators import maxk_curve, objective_estimate
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.estimators.method import Method
-from maxk_lab.fields import AtLeastOne, Model, NotNegative, Positive, Start
+from maxk_lab.fields import AtLeastOne, Model, NotNegative, Start
 from maxk_lab.training.settings import KScheduleSettings, WeightNormalization
 
 log = get_pylogger(__name__)
@@ -39,7 +39,6 @@ class PomoSettings(Model):
     start: Start = "iid"
     entropy_bonus: NotNegative = 0.0
     weight_normalization: WeightNormalization = "none"
-    min_gap_scale: Positive | None = None
     stable_sort: bool = True
     val_samples: AtLeastOne = 64
 
@@ -78,7 +77,7 @@ class PomoSettings(Model):
 
     def check_size(self, n: int) -> None:
         """Raise `LabError` where n samples are too few for the pair at a K of the schedule."""
-        for k in self.k_schedule.all(self.k_schedule.until, self.k):
+        for k in self.k_schedule.all(self.k):
             refusal = self.method(k, n).refusal(n)
             if refusal is not None:
                 raise LabError(refusal)
@@ -140,7 +139,6 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
             weights = method.weights(
                 reward.detach(),
                 weight_normalization=settings.weight_normalization,
-                min_gap_scale=settings.min_gap_scale,
             )
             if self.advantage_scaler.scale is not None:
                 weights = self.advantage_scaler(n * weights) / n
@@ -227,11 +225,11 @@ class MaxKPOMO(MaxKSampling, POMO):  # type: ignore[misc]  # RL4CO has no types
                               with `group_mean` is POMO's own loss; RL4CO's word for this baseline,
                               `shared`, is understood
         variance_reduction    none, sample_loo or subloo: the baseline under its older name
-        k_schedule            {kind: fixed | linear | step, first, until}: the K of every
+        k_schedule            {kind: fixed | step, first, until}: the K of every
                               optimisation step (`KScheduleSettings`)
         entropy_bonus         times the mean over trajectories of the entropies summed over their
                               steps, added to what is maximised
-        weight_normalization, min_gap_scale   as in `maxk_lab.estimators.advantages`
+        weight_normalization  as in `maxk_lab.estimators.advantages`
         stable_sort           understood and without effect: tied rewards get equal weights anyway
         val_samples           how many i.i.d. samples of each instance validation and test draw
 

@@ -31,18 +31,10 @@ from maxk_lab.fields import (
     as_tuple,
 )
 
-REWARD_STAGES: tuple[Literal["clip"], Literal["kl"]] = ("clip", "kl")
-
 
 def _low_and_high(values: Any) -> Any:
     if values is not None and (len(values) != 2 or not values[0] < values[1]):
         raise ValueError(f"must be null or [low, high] with low < high, got {list(values)}")
-    return values
-
-
-def _each_once(values: tuple[str, ...]) -> tuple[str, ...]:
-    if sorted(values) != sorted(REWARD_STAGES):
-        raise ValueError(f"must list {' and '.join(REWARD_STAGES)} once each, got {list(values)}")
     return values
 
 
@@ -58,9 +50,6 @@ Clip = Annotated[
     tuple[Finite, ...] | None,
     BeforeValidator(lambda value: None if value is None else as_tuple(value)),
     AfterValidator(_low_and_high),
-]
-Order = Annotated[
-    tuple[Literal["clip", "kl"], ...], BeforeValidator(as_tuple), AfterValidator(_each_once)
 ]
 Temperature = Annotated[float, Field(ge=0.01, allow_inf_nan=False)]
 # Rotated and mirrored copies of an instance, for the extras with augmentation.
@@ -86,17 +75,14 @@ WeightNormalization = Literal["none", "zscore", "sum_to_zero"]
 
 
 class KLSettings(Model):
-    """The penalty that holds the policy near an anchor policy, in the reward, in the loss, or none.
+    """The penalty that holds the policy near the initial one (the anchor): its place and size.
 
-    The anchor (`reference`) is the initial policy, or with `moving` the policy of the latest
-    multiple of `reference_every`. `k1` in the reward is unbiased for β ∇KL(π‖anchor).
+    `k1` in the reward is unbiased for β ∇KL(π‖anchor).
     """
 
     place: Literal["none", "reward", "loss"] = "none"
-    type: Literal["k1", "k2", "k3"] = "k1"
+    type: Literal["k1", "k3"] = "k1"
     beta: NotNegative = 0.05
-    reference: Literal["frozen", "moving"] = "frozen"
-    reference_every: AtLeastOne = 50
 
 
 class LossSettings(Model):
@@ -108,40 +94,24 @@ class LossSettings(Model):
     ratio: Literal["sequence", "token"] = "sequence"
     epsilon_low: Annotated[float, Field(gt=0, lt=1)] = 0.2
     epsilon_high: Positive = 0.2
-    dual_clip: Annotated[float, Field(gt=1, allow_inf_nan=False)] | None = None
     aggregation: Literal["seq_sum", "seq_mean", "token_mean", "fixed"] = "seq_sum"
     divisor: Positive | None = None
 
 
 class KScheduleSettings(Model):
-    """The K of every step: that of the grid (`fixed`), or on the way to it.
+    """The K of every step: that of the grid (`fixed`), or `first` before step `until` (`step`)."""
 
-    It starts from `first` and arrives by step `until`, linearly or in one step.
-    """
-
-    kind: Literal["fixed", "linear", "step"] = "fixed"
+    kind: Literal["fixed", "step"] = "fixed"
     first: AtLeastOne = 1
     until: AtLeastOne = 100
 
     def at(self, step: int, k: int) -> int:
-        """Return the K of step `step`, which counts from 0, on the way to `k`.
+        """Return the K of step `step`, which counts from 0, where the grid has `k`."""
+        return self.first if self.kind == "step" and step < self.until else k
 
-        fixed   k
-        linear  first + (k − first) min(1, step / until), rounded to the nearest integer, halves
-                to even ones
-        step    first while step < until, k from then on
-        """
-        if self.kind == "fixed":
-            return k
-        if self.kind == "linear":
-            return round(self.first + (k - self.first) * min(1.0, step / self.until))
-        return self.first if step < self.until else k
-
-    def all(self, steps: int, k: int) -> list[int]:
-        """Return every K that one of `steps` steps trains for, and `k` itself; ascending."""
-        if self.kind == "fixed":
-            return [k]
-        return sorted({k, *(self.at(step, k) for step in range(min(steps, self.until)))})
+    def all(self, k: int) -> list[int]:
+        """Return every K that a step may train for where the grid has `k`, ascending."""
+        return sorted({k, self.at(0, k)})
 
 
 class DataFile(Model):
@@ -191,9 +161,8 @@ class StepSettings(Model):
 
     A step draws `batch` trajectories, n on each of batch / n instances. They are i.i.d., or with
     `multistart` each has a first action of its own, and the objective is J_K^starts, the mean over
-    the K-subsets of these starts of E[max]. Rewards are multiplied by `reward_scale`, then clipped
-    and given their KL penalty in `reward_order`. Of truncated trajectories `mask_loss` drops the
-    loss term, `mask_all` also the part in their group's baseline.
+    the K-subsets of these starts of E[max]. Rewards are multiplied by `reward_scale`, then clipped,
+    then given their KL penalty.
     """
 
     steps: AtLeastOne = 300
@@ -205,13 +174,10 @@ class StepSettings(Model):
     start: Start = "iid"
     reward_scale: Positive = 1.0
     reward_clip: Clip = None
-    reward_order: Order = REWARD_STAGES
     kl: KLSettings = KLSettings()
     normalize_advantages: bool = False
     weight_normalization: WeightNormalization = "none"
-    min_gap_scale: Positive | None = None
     loss: LossSettings = LossSettings()
-    truncated: Literal["keep", "mask_loss", "mask_all"] = "keep"
     k_schedule: KScheduleSettings = KScheduleSettings()
 
 
@@ -254,7 +220,7 @@ def check(settings: Settings, weighting: Weighting) -> None:
     """Raise one `LabError` with everything that forbids training so."""
     refused = (
         weighting.refusal(weighting.n)
-        or schedule_refusal(weighting, settings.k_schedule, settings.steps)
+        or schedule_refusal(weighting, settings.k_schedule)
         or fit_refusal(weighting)
     )
     n = max(weighting.n, 1)
@@ -269,17 +235,15 @@ def check(settings: Settings, weighting: Weighting) -> None:
         raise LabError("; ".join(messages))
 
 
-def schedule_refusal(
-    weighting: Weighting, schedule: KScheduleSettings, steps: int | None
-) -> str | None:
+def schedule_refusal(weighting: Weighting, schedule: KScheduleSettings) -> str | None:
     """Return why a weighting cannot run with a K of the schedule, or None.
 
     Estimators with a K of their own (`fixed_k`) follow no schedule.
     """
     k = weighting.k
-    if steps is None or weighting.method.estimator.row.fixed_k is not None:
+    if weighting.method.estimator.row.fixed_k is not None:
         return None
-    for other in schedule.all(steps, k):
+    for other in schedule.all(k):
         reason = replace(weighting, k=other).refusal(weighting.n)
         if reason is not None:
             return f"k_schedule comes by K = {other}: {reason}"
@@ -364,5 +328,3 @@ def _ratio_problems(loss: LossSettings, estimators: str) -> Iterator[Problem]:
         yield ("loss", "ratio"), f"must be sequence {why}; got {loss.ratio}"
     if loss.aggregation not in ("seq_sum", "fixed"):
         yield ("loss", "aggregation"), f"must be seq_sum or fixed {why}; got {loss.aggregation}"
-    if loss.dual_clip is not None:
-        yield ("loss", "dual_clip"), f"must be null {why}; got {loss.dual_clip}"

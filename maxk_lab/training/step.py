@@ -74,7 +74,6 @@ class Step:
             scale=settings.reward_scale,
             penalty=penalty,
             clip=settings.reward_clip,
-            order=settings.reward_order,
         )
 
         # The policy's first pass was made when the batch was drawn; each further inner epoch passes
@@ -107,8 +106,6 @@ class Step:
         """
         settings, method = self.settings, self.weighting.method
         usable = ~rewards.isnan()
-        if settings.truncated == "mask_all":
-            usable &= ~batch.truncated
         weights, unusable = usable_weights(
             method,
             rewards,
@@ -116,7 +113,6 @@ class Step:
             trajectory_weights=self._trajectory_weights(policy, batch),
             ratios=ratios,
             weight_normalization=settings.weight_normalization,
-            min_gap_scale=settings.min_gap_scale,
         )
         if settings.normalize_advantages:
             counted = usable & ~unusable.unsqueeze(-1)
@@ -141,8 +137,6 @@ class Step:
     ) -> tuple[Tensor, dict[str, float]]:
         """Return the loss at the policy's `tokens`, and the log of its ratios."""
         settings, in_loss = self.settings, tokens.mask
-        if settings.truncated != "keep":
-            in_loss = in_loss & ~batch.truncated.unsqueeze(-1).to(in_loss.device)
         log_probs, old = tokens.log_probs, batch.old_log_probs
         terms = surrogate(log_probs, old, weights, in_loss, settings.loss, ratios)
         log = {}

@@ -86,13 +86,10 @@ class Trainer:
         return cls(one_step, policy, optimizer, anchor, seed, about or {}, stream)
 
     def advance(self) -> None:
-        """Take one step, with the data of its number; a moving anchor is renewed before it."""
+        """Take one step, with the data of its number."""
         start = time.perf_counter()
-        kl, schedule = self.one_step.settings.kl, self.one_step.settings.k_schedule
+        schedule = self.one_step.settings.k_schedule
         k = schedule.at(self.steps, self.one_step.weighting.k)
-        renewed = kl.reference == "moving" and self.steps % kl.reference_every == 0
-        if self.anchor is not None and renewed:
-            self.anchor.load_state_dict(self.policy.state_dict())
         seed = derive_seed(self.stream, self.seed, self.steps)
         try:
             one_step = self.one_step.at(k)
@@ -111,7 +108,6 @@ class Trainer:
         return {
             **self.about,
             "policy": self.policy.state_dict(),
-            "anchor": None if self.anchor is None else self.anchor.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "steps": self.steps,
             "seconds": self.seconds,
@@ -124,8 +120,6 @@ class Trainer:
         if {name: state[name] for name in self.about} != self.about:
             raise ValueError(f"the checkpoint must be about {dict(self.about)}")
         self.policy.load_state_dict(state["policy"])
-        if self.anchor is not None:
-            self.anchor.load_state_dict(state["anchor"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.steps, self.seconds = state["steps"], state["seconds"]
         self.log = {name: list(values) for name, values in state["log"].items()}

@@ -151,7 +151,6 @@ class TrainingConditions(Conditions):
     """The settings of a training that decide whether a point can run."""
 
     study: ClassVar[str] = "training"
-    steps: int | None = None
     k_schedule: KScheduleSettings | None = None
 
     def refusal(self, point: Point) -> Refusal | None:
@@ -160,7 +159,7 @@ class TrainingConditions(Conditions):
             return refused
         weighting, schedule = Weighting(**point), self.k_schedule
         if schedule is not None:
-            reason = schedule_refusal(weighting, schedule, self.steps)
+            reason = schedule_refusal(weighting, schedule)
             if reason is not None:
                 return "k", reason
         if (reason := fit_refusal(weighting)) is not None:
@@ -182,7 +181,7 @@ class Training:
 
 def conditions(study: Study, environment: str | None) -> TrainingConditions:
     """Return what decides whether a point can run, as far as the environment is known."""
-    return TrainingConditions(environment, study.steps, study.k_schedule)
+    return TrainingConditions(environment, study.k_schedule)
 
 
 def meaning_of(settings: Mapping[str, Any]) -> dict[str, Any]:

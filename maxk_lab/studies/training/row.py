@@ -81,11 +81,9 @@ def biasing(settings: StepSettings) -> dict[str, str]:
     wrong = {
         "normalize_advantages": settings.normalize_advantages,
         f"weight_normalization {normal}": normal != "none",
-        "min_gap_scale": settings.min_gap_scale is not None,
         f"loss aggregation {aggregation}": aggregation in ("seq_mean", "token_mean"),
         "inner_epochs above 1": settings.inner_epochs > 1,
         f"max_grad_norm {settings.max_grad_norm}": settings.max_grad_norm is not None,
-        f"truncated {settings.truncated}": settings.truncated != "keep",
         f"reward_clip {list(clip or ())}": clip is not None,
         f"kl in the {settings.kl.place}": settings.kl.place != "none",
         f"entropy_bonus {settings.entropy_bonus}": settings.entropy_bonus != 0,

@@ -97,7 +97,7 @@ def _unread_schedule(entry: _Entry) -> Iterator[_Problem]:
     for name in ("first", "until") if schedule.kind == "fixed" else ():
         default = type(schedule).model_fields[name].default
         if block.get(name, default) != default:
-            message = "is read by the kinds linear and step only, got fixed"
+            message = "is read by the kind step only, got fixed"
             yield entry.at("k_schedule", name), message
 
 

@@ -336,9 +336,9 @@ def with_settings(cells, **overridden):
         ({"start": "iid"}, "unbiased", ""),
         ({"start": "multistart"}, "unbiased for J_K^starts", ", start=multistart"),
         (
-            {"k_schedule__kind": "linear", "k_schedule__first": 2, "k_schedule__until": 200},
+            {"k_schedule__kind": "step", "k_schedule__first": 2, "k_schedule__until": 200},
             "scheduled K",
-            ", k_schedule(kind=linear, first=2, until=200)",
+            ", k_schedule(kind=step, first=2, until=200)",
         ),
         (
             {"weight_normalization": "zscore"},
@@ -375,13 +375,11 @@ def test_a_shared_setting_that_bends_the_gradient_stands_beside_what_the_pair_is
     ("settings", "said"),
     [
         ({}, []),
-        ({"loss": {"aggregation": "seq_sum"}, "truncated": "keep", "max_grad_norm": None}, []),
+        ({"loss": {"aggregation": "seq_sum"}, "max_grad_norm": None}, []),
         ({"loss": {"aggregation": "token_mean"}}, ["aggregation token_mean"]),
         ({"loss": {"aggregation": "fixed"}}, []),  # a constant factor
         ({"weight_normalization": "zscore"}, ["weight_normalization zscore"]),
-        ({"normalize_advantages": True, "min_gap_scale": 0.1},
-         ["normalize_advantages", "min_gap_scale"]),
-        ({"truncated": "mask_loss"}, ["truncated mask_loss"]),
+        ({"normalize_advantages": True}, ["normalize_advantages"]),
         # The clipped mean is not the mean of the clipped.
         ({"max_grad_norm": 1.0}, ["max_grad_norm 1.0"]),
         ({"entropy_bonus": 0.01}, ["entropy_bonus 0.01"]),

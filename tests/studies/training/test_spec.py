@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sweep_files import Write, ids_of, plan_of, problems
 
-from maxk_lab.planning.identity import content_hash
+from maxk_lab.planning.identity import content_hash, with_removed_defaults
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.studies.training.grid import TrainingUnit, evaluated_ks
 from maxk_lab.sweep_file.load import load_spec, read_spec, spec_to_yaml
@@ -40,7 +42,7 @@ reference: exact}
     - {estimator: reinforce, baseline: group_mean, n: 8, k: 1, with: {start: multistart}}
     - {estimator: "leader_reward[0.5]", baseline: none, n: 8, k: 4}
     - {estimator: maxk, baseline: [sample_loo, pkpo_sloo, centred, subloo], n: 8, k: [2, 4]}
-    - {estimator: maxk, baseline: subloo, n: 8, k: 4, with: {k_schedule: {kind: linear, \
+    - {estimator: maxk, baseline: subloo, n: 8, k: 4, with: {k_schedule: {kind: step, \
 first: 2, until: 3}}}
     - {estimator: "hybrid[0.5]", baseline: none, n: 8, k: 4, with: {start: multistart, \
 weight_normalization: zscore}}
@@ -88,6 +90,13 @@ def demo(write: Write) -> str:
     return write(sweep())
 
 
+def id_of(cell: Mapping[str, Any]) -> str:
+    """Return the id that follows from what a cell says of itself."""
+    meaning = {name: value for name, value in cell.items() if name not in ("id", "setting")}
+    trained = with_removed_defaults(cell["training"], "training")
+    return content_hash(meaning | {"training": trained})
+
+
 def test_a_cell_says_all_it_means_and_is_a_unit_of_its_own(training: str) -> None:
     plan = plan_of(training)
     assert [len(unit.cells) for unit in plan.units] == [1] * 16
@@ -95,7 +104,7 @@ def test_a_cell_says_all_it_means_and_is_a_unit_of_its_own(training: str) -> Non
     assert plan.units[0].label == "bandit, maxk/none n=4 k=1, seed 0"
     assert [unit.seed for unit in plan.units] == [0] * 8 + [1] * 8
     cell = plan.units[0].cells[0].as_dict()
-    assert content_hash({name: value for name, value in cell.items() if name != "id"}) == cell["id"]
+    assert id_of(cell) == cell["id"]
     settings = plan.units[0].as_dict()["training"]
     point = {"estimator": "maxk", "baseline": "none", "n": 4, "k": 1}
     assert point.items() <= cell.items()
@@ -116,7 +125,7 @@ def test_the_points_of_all_entries_with_the_settings_of_their_own(demo: str, wri
     ]
     told = [unit.training for unit in units if isinstance(unit, TrainingUnit)]
     assert "start" not in told[0]
-    assert told[12]["k_schedule"] == {"kind": "linear", "first": 2, "until": 3}
+    assert told[12]["k_schedule"] == {"kind": "step", "first": 2, "until": 3}
     assert (told[13]["start"], told[13]["weight_normalization"]) == ("multistart", "zscore")
     assert units[13].label == (
         "tsp start=multistart k_schedule.kind=fixed weight_normalization=zscore, "
@@ -151,10 +160,7 @@ def test_settings_are_told_outside_the_meaning_as_single_values(write: Write) ->
         {"reward_clip": "none", "max_grad_norm": "none"},
         {"reward_clip": "[-1.0, 1.0]", "max_grad_norm": 2.0},
     ]
-    told = [cell.as_dict() for cell in cells]
-    assert [each.pop("id") for each in told if each.pop("setting")] == [
-        content_hash(each) for each in told
-    ]
+    assert [id_of(cell.as_dict()) for cell in cells] == [cell.id for cell in cells]
 
 
 @pytest.mark.parametrize("study", ["training", "gradient", "weights"])
@@ -190,7 +196,7 @@ def test_ids_do_not_depend_on(training: str, override: str) -> None:
 @pytest.mark.parametrize(
     "override",
     ["training.steps=7", "training.batch=32", "training.max_grad_norm=1", "training.kl.place=loss",
-     "training.loss.ratio=token", "training.reward_order=[kl, clip]",
+     "training.loss.ratio=token", "training.loss.aggregation=token_mean",
      "training.evaluate.samples=16", "training.evaluate.last=2", "training.reward_scale=2",
      "training.evaluate.reference=none", "training.k_schedule={kind: step, first: 2}",
      "training.weight_normalization=zscore", "policy.init_std=2", "seeds=[2, 3]"],
@@ -244,12 +250,12 @@ def test_bandits_read_no_files(write: Write) -> None:
 
 
 def test_estimators_without_a_k_have_no_schedule_of_it(training: str) -> None:
-    schedule = "training.k_schedule={kind: linear, first: 2, until: 3}"
+    schedule = "training.k_schedule={kind: step, first: 2, until: 3}"
     grid = "training.grid={estimator: [reinforce, maxk], baseline: centred, n: 4, k: 1}"
     cells = plan_of(training, schedule, grid).cells[:2]
     assert [cell.as_dict()["training"].get("k_schedule") for cell in cells] == [
         None,
-        {"kind": "linear", "first": 2, "until": 3},
+        {"kind": "step", "first": 2, "until": 3},
     ]
 
 

@@ -23,7 +23,7 @@ TRAINING = {
     "batch": 16,
     "learning_rate": 0.01,
     "inner_epochs": 2,
-    "kl": {"place": "reward", "reference": "moving", "reference_every": 2},
+    "kl": {"place": "reward"},
     "checkpoint_every": 3,
     "evaluate": {"every": 3, "instances": 5, "samples": 6},
 }
@@ -288,7 +288,7 @@ ALL_WAYS = {
 }
 DECODED = TRAINING | {
     "start": "multistart",
-    "k_schedule": {"kind": "linear", "first": 1, "until": 4},
+    "k_schedule": {"kind": "step", "first": 1, "until": 4},
     "snapshots": [0, 2, 7],
     "evaluate": TRAINING["evaluate"] | {"last": 2} | ALL_WAYS,
 }
