@@ -14,6 +14,8 @@ from maxk_lab.planning.identity import (
     IDENTITY_VERSION,
     canonical_json,
     content_hash,
+    environment_key,
+    policy_key,
     with_removed_defaults,
     without_paths,
 )
@@ -105,13 +107,16 @@ class Unit:
     @cached_property
     def hashed_meaning(self) -> dict[str, Any]:
         """The shared meaning with removed settings at their old defaults, as ids hash it."""
-        settings, name = dict(self.shared_meaning), self.environment["name"]
-        owners = {block: f"{block}.{name}" for block in ("environment", "policy")}
+        settings = dict(self.shared_meaning)
         # The settings of a training are a block; those of other kinds are fields of the unit.
-        for block, owner in (owners | {self.study: self.study}).items():
-            if block in settings:
-                settings[block] = with_removed_defaults(settings[block], owner)
-        return settings if self.study in settings else with_removed_defaults(settings, self.study)
+        if self.study in settings:
+            settings[self.study] = with_removed_defaults(settings[self.study], self.study)
+        else:
+            settings = with_removed_defaults(settings, self.study)
+        settings["environment"] = environment_key(settings["environment"])
+        if "policy" in settings:
+            settings["policy"] = policy_key(settings["policy"], self.environment)
+        return settings
 
     @cached_property
     def id_template(self) -> str:

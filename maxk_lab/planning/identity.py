@@ -81,4 +81,9 @@ def environment_key(environment: Mapping[str, Any]) -> dict[str, Any]:
     return with_removed_defaults(environment, f"environment.{environment['name']}")
 
 
+def policy_key(policy: Mapping[str, Any], environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the policy's settings as ids and seeds hash them, without the paths of files."""
+    return with_removed_defaults(without_paths(policy), f"policy.{environment['name']}")
+
+
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)

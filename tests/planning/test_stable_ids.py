@@ -1,4 +1,4 @@
-"""Cells of experiments keep their ids: of those before grids were lists, too.
+"""Cells of experiments keep their ids and seeds: of those before grids were lists, too.
 
 Gradient cells have had others since records hold the spread of blocks, and those of RL4CO since the
 decoder is folded.
@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from maxk_lab.execution.checkpoints import policy_seed
+from maxk_lab.planning.identity import environment_key
 from maxk_lab.planning.plan import make_plan
+from maxk_lab.seeds import derive_seed
 from maxk_lab.sweep_file.load import load_spec
 
 # Designs that are tuned now and then: as they were when the ids were written down.
@@ -50,3 +53,18 @@ def test_cells_tell_the_digits_of_their_environment_where_they_have_changed(
 ) -> None:
     cells = make_plan(load_spec(EXPERIMENTS / f"{name}.yaml")).cells
     assert {cell.as_dict().get("environment_version") for cell in cells} == {version}
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "data"),
+    [
+        ("ci/llm_exact", 5086430875860415366, 5062093339587232385),
+        ("ci/llm_training_small", 7866751781113660960, 2810749096415185030),
+        ("ci/papers_figure5", 1351006780233524086, 6829335588217286882),
+        ("ci/tsp_training_small", 2853255277060274352, 3161461405164806456),
+    ],
+)
+def test_the_seeds_of_policies_and_data(name: str, policy: int, data: int) -> None:
+    unit = make_plan(load_spec(EXPERIMENTS / f"{name}.yaml")).units[0].as_dict()
+    assert policy_seed(unit) == policy
+    assert derive_seed("study", environment_key(unit["environment"]), unit["seed"]) == data

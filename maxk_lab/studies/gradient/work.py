@@ -20,7 +20,7 @@ from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.draw import draw_pool, perturbed
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.leaving import Leaving, leaving
-from maxk_lab.planning.identity import environment_key, without_paths
+from maxk_lab.planning.identity import environment_key, policy_key
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.gradient.spec import policy_file, policy_stem, pool_file, stage_of
 from maxk_lab.sweep_file.studies import Event, Measured
@@ -119,7 +119,7 @@ def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:
     seed = derive_seed(
         "behaviour",
         environment_key(unit["environment"]),
-        without_paths(unit["policy"]),
+        policy_key(unit["policy"], unit["environment"]),
         unit["seed"],
     )
     return perturbed(policy, unit["behaviour"]["distance"], seed)
