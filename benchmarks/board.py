@@ -15,6 +15,7 @@ import ast
 import builtins
 import json
 import os
+import re
 import subprocess
 import sys
 import types
@@ -32,6 +33,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader
 
 ROOT = Path(__file__).parents[1]
+README = ROOT / "docs/templates/README.md"
 PAGE, TABLE = ROOT / "docs/board.md", ROOT / "benchmarks/board.yaml"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "maxk-lab/board"
 ALLOWED = {"torch", "numpy", *sys.stdlib_module_names}
@@ -148,10 +150,12 @@ class Source:
         function: Callable[..., Any] = self.space[node.name]
         return function
 
-    def slice(self, path: str, first: str, last: str, number: int = 0) -> Callable[..., Any]:
+    def slice(
+        self, path: str, first: str, last: str, number: int = 0, result: str = ""
+    ) -> Callable[..., Any]:
         """Return the statements of a function from one that assigns `first` to one of `last`.
 
-        The result takes the variables by name, and returns `last`.
+        It takes the variables by name, and returns `result`, or `last`.
         """
         for block in _blocks(self._node(path)):
             start = next((i for i, node in enumerate(block) if first in _assigned(node)), None)
@@ -166,7 +170,7 @@ class Source:
         def sliced(**variables: Any) -> Any:
             space = self.space | variables
             exec(code, space)
-            return space[last]
+            return space[result or last]
 
         return sliced
 
@@ -316,6 +320,10 @@ def main() -> int:
             kinds=[(kind.capitalize(), kind) for kind in KINDS],
         )
         PAGE.write_text(page + "\n", encoding="utf-8")
+        counts = summary(entries).removesuffix(".")
+        text = re.sub(r"\d+ functions of \d+ projects: .*", counts, README.read_text("utf-8"))
+        README.write_text(text, encoding="utf-8")
+        subprocess.run([sys.executable, ROOT / "docs/fill.py"], check=True)
     return int(bool(problems))
 
 

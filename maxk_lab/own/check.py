@@ -13,7 +13,7 @@ from typing import Any
 from maxk_lab.errors import LabError
 from maxk_lab.own.evidence import SIZES, Evidence, Fit, LateError, is_close, show_numbers, tensor
 from maxk_lab.own.functions import Caller
-from maxk_lab.own.laws import check_laws
+from maxk_lab.own.laws import AT_K, check_laws
 from maxk_lab.own.metric import check_metric
 from maxk_lab.own.rows import factor_name, row_of
 from maxk_lab.own.verdict import Bias, Law, Verdict
@@ -23,7 +23,6 @@ LIMIT = 30.0
 LARGEST_K = 32
 # A variance above this multiple of the best row's is worth a remark.
 _LARGE = 2.0
-_VANISHING = ("1 - K/n", "n - K", "n (n - K)/K", "(n - K)/K")
 # What to change about a row that a function equals, and where a law is broken.
 _CHANGES = {
     "sample_loo": "subtract K/n times the baseline: the weights have the scale K/n of the value",
@@ -62,11 +61,11 @@ def check(
 
 def check_steps(
     function: Callable[..., Any],
-    k: int,
-    signature: str,
-    binary: bool,
-    metric: bool,
-    name: str,
+    k: int = 4,
+    signature: str = "rewards",
+    binary: bool = False,
+    metric: bool = False,
+    name: str = "",
     values: Mapping[str, Any] | None = None,
     limit: float = LIMIT,
 ) -> Iterator[Verdict]:
@@ -90,7 +89,7 @@ def check_steps(
         laws, bias = tuple(check_laws(evidence)), tuple(evidence.enumerate_bias())
         last = -math.inf
         for n in (n for n in SIZES if n >= k):
-            if time.monotonic() > last + 2:
+            if time.monotonic() > last + 5:
                 yield _judge(title, evidence, laws, bias)
                 last = time.monotonic()
             evidence.add_drawn(n)
@@ -111,7 +110,9 @@ def _judge(name: str, evidence: Evidence, laws: tuple[Law, ...], bias: tuple[Bia
     objective, short, example, change = f"J_{k}", False, "", ""
     if fit.is_right:
         scale = factor_name(fit.factors, k, evidence.rounding)
-        short = scale in _VANISHING
+        # Most factors without a name shrink with n - K.
+        nothing = any(law.name == AT_K and "w = " in law.detail for law in laws)
+        short = nothing and ("n - K" in scale or "1 - K" in scale or " at n = " in scale)
         line = f"unbiased for the gradient of J_{k}, times {scale}".removesuffix(", times 1")
         worst = max(bias, key=lambda each: each.variance, default=None)
         if short:
@@ -121,8 +122,8 @@ def _judge(name: str, evidence: Evidence, laws: tuple[Law, ...], bias: tuple[Bia
             line += f"; at n = {worst.n} its variance is {worst.variance:.3g} times the best row's"
             change = next((text for key, text in _CHANGES.items() if key in row), _use(k))
         if change and not broken:
-            names = ("groups of n = K", "groups of equal rewards have weight 0")
-            details = (law.detail for law in laws if law.name.startswith(names))
+            names = (AT_K, "groups of equal rewards have weight 0")
+            details = (law.detail for law in laws if law.name in names)
             example = next(filter(None, details), "")
     elif objective := _objective(evidence):
         what = {"J_1": "the mean", "J_n": "the best of all n samples"}.get(objective, "fewer")

@@ -14,8 +14,8 @@ from typing import Any
 from maxk_lab.errors import LabError
 from maxk_lab.own.verdict import Verdict
 
-# Seconds until the process is ended.
-LIMIT = 50.0
+# Seconds for the function, and at most as many before for the imports of the process.
+LIMIT = 45.0
 
 
 def check_path(
@@ -30,7 +30,7 @@ def check_path(
     Calls `progress` with each verdict on the way; `options` are those of `check_steps`. Raises
     `LabError` if there is no such function.
     """
-    context, deadline = get_context("spawn"), time.monotonic() + limit
+    context, deadline = get_context("spawn"), time.monotonic() + LIMIT
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(sender, path, options), daemon=True)
     process.start()
@@ -43,6 +43,9 @@ def check_path(
             message = receiver.recv()
             if message is None:
                 return verdict
+            if message == "":  # the function is there
+                deadline = time.monotonic() + limit
+                continue
             if isinstance(message, str):
                 raise LabError(message)
             verdict = message
@@ -67,7 +70,9 @@ def _work(sender: Connection, path: str, options: dict[str, Any]) -> None:
     from maxk_lab.own.functions import load_function
 
     try:
-        for verdict in check_steps(load_function(path), name=path, **options):
+        function = load_function(path)
+        sender.send("")
+        for verdict in check_steps(function, name=path, **options):
             sender.send(verdict)
         sender.send(None)
     except LabError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import torch
@@ -12,6 +12,8 @@ from maxk_lab.errors import LabError
 from maxk_lab.own.evidence import Evidence, Group, is_close, show_numbers, tensor
 from maxk_lab.own.rows import ROUNDING
 from maxk_lab.own.verdict import Law
+
+AT_K = "groups of n = K have weights"
 
 
 def check_laws(evidence: Evidence) -> Iterator[Law]:
@@ -40,29 +42,26 @@ def _group_laws(e: Evidence, groups: list[Group], size: float) -> Iterator[Law]:
     def scaled(group: Group, factor: float, shift: float = 0.0) -> Group:
         return tuple(factor * number + shift for number in group)
 
-    show, weigh, invariant = e.show, e.weigh, not e.binary
+    def same(numbers: Sequence[float], expected: Sequence[float]) -> bool:
+        return is_close(numbers, expected, ROUNDING, size)
+
+    show, weigh = e.show, e.weigh
     orders = [(g, turned) for g in groups for turned in (g[::-1], (*g[1:], g[0]))]
-    again = (show(g) for g in groups if not is_close(e.again(g), weigh(g)))
+    again = (show(g) for g in groups if not same(e.again(g), weigh(g)))
     yield _law("a second call gives the same weights", again, needed=True)
-    unlike = (f"{show(a)}; {show(b)}" for a, b in orders if not is_close(ranked(a), ranked(b)))
+    unlike = (f"{show(a)}; {show(b)}" for a, b in orders if not same(ranked(a), ranked(b)))
     yield _law("the order of samples does not matter", unlike, needed=True)
-    ties = (show(g) for g in groups if not is_close(e.average(g), weigh(g)))
+    ties = (show(g) for g in groups if not same(e.average(g), weigh(g)))
     yield _law("equal rewards have equal weights", ties)
     falls = [g for g in groups if any(a > b + ROUNDING * size for a, b in pairwise(ranked(g)))]
     yield _law("a higher reward has no lower weight", map(show, falls))
-    if invariant:
-        shifts = [show(g) for g in groups if not is_close(weigh(scaled(g, 1, 7)), weigh(g))]
+    if not e.binary:
+        shifts = [show(g) for g in groups if not same(weigh(scaled(g, 1, 7)), weigh(g))]
         yield _law("a shift of the rewards changes nothing", shifts)
-        distant = [scaled(g, 1, 1e4) for g in groups if not shifts and e.rounding < 1e-3]
-        lost = (
-            show(f)
-            for f, g in zip(distant, groups, strict=False)
-            if not is_close(weigh(f), weigh(g), 0.01)
-        )
+        pairs = [(scaled(g, 1, 1e4), g) for g in groups if not shifts and e.rounding < 1e-3]
+        lost = (show(a) for a, b in pairs if not is_close(weigh(a), weigh(b), 0.01, size))
         yield _law("rewards near 10,000 are as exact as rewards near 0", lost, needed=True)
-        doubles = (
-            show(g) for g in groups if not is_close(weigh(scaled(g, 2)), scaled(weigh(g), 2))
-        )
+        doubles = (show(g) for g in groups if not same(weigh(scaled(g, 2)), scaled(weigh(g), 2)))
         yield _law("twice the rewards have twice the weights", doubles)
     if e.caller.takes_batches:
         pairs = [(a, b) for a, b in pairwise(groups) if len(a) == len(b)]
@@ -72,7 +71,7 @@ def _group_laws(e: Evidence, groups: list[Group], size: float) -> Iterator[Law]:
             (
                 f"{show(a)}, beside the group {show_numbers(b)} w = {show_numbers(w)}"
                 for a, b, w in beside
-                if not is_close(w, weigh(a))
+                if not same(w, weigh(a))
             ),
             needed=True,
         )
@@ -102,7 +101,7 @@ def _edge_laws(e: Evidence, size: float) -> Iterator[Law]:
     alone, top, missing = (1.0,), (*[0.0] * (k - 1), 1.0), (math.nan, *[0.0] * (k - 1), 1.0)
     yield _law("a group of one has weight 0", [show(alone)] if largest(alone) > 0 else [])
     if k > 1:
-        yield _law("groups of n = K have weights", [] if largest(top) > ROUNDING else [show(top)])
+        yield _law(AT_K, [] if largest(top) > ROUNDING else [show(top)])
     counted = math.isfinite(sum(e.weigh(missing))) and e.weigh(missing)[0] != 0
     yield _law("a reward of NaN is no number", [show(missing)] if counted else [])
 

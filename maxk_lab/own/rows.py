@@ -29,6 +29,7 @@ _FACTORS: dict[str, Callable[[int, int], float]] = {
     "n - K": lambda n, k: n - k,
     "n (n - K)/K": lambda n, k: n * (n - k) / k,
     "(n - K)/K": lambda n, k: (n - k) / k,
+    "(n - K)/(n - 1)": lambda n, k: (n - k) / (n - 1),
     "C(n, K)": math.comb,
 }
 # Rows with the small numbers that trainers add to a deviation.

@@ -385,9 +385,9 @@ def test_metrics(function, k, verdict, example):
 
 
 FILE = """
-import itertools, os, time
+import os, time
 def slow(rewards):
-    if len(rewards) > 8: sum(map(max, itertools.combinations(range(40), 16)))
+    if len(rewards) > 8: time.sleep(1000)
     return rewards - rewards.mean()
 def ends(rewards):
     os._exit(3)
@@ -400,11 +400,11 @@ def prints(rewards, k):
 def test_a_slow_function_ends_with_what_was_seen(tmp_path):
     (tmp_path / "slow.py").write_text(FILE)
     start = time.monotonic()
-    found = check_path(f"{tmp_path}/slow.py:slow", k=2, limit=15.0)
-    assert time.monotonic() - start < 30
+    found = check_path(f"{tmp_path}/slow.py:slow", k=2, limit=12.0)
+    assert time.monotonic() - start < 60
     assert "it is for J_1" in found.verdict
     assert "n = 2 to " in found.seen
-    assert found.seen.endswith("ended after 15 s")
+    assert found.seen.endswith("ended after 12 s")
 
 
 def test_the_verb_ends_well(tmp_path):
