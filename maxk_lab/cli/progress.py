@@ -10,12 +10,15 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from statistics import fmean
 from typing import Any, Self
 
 import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.table import Column
 
 from maxk_lab.cli.console import complain, console, estimate, refusal, say, warn
 from maxk_lab.cli.program import INTERRUPTED
@@ -53,7 +56,8 @@ def execute_plan(
             warn(note)
 
     try:
-        with _terminate_as_interrupt(), Display() as display:
+        studies = {cell.id: unit.study for unit in plan.units for cell in unit.cells}
+        with _terminate_as_interrupt(), Display(studies) as display:
             return execute(plan, directory, on_event=on_event, **settings)
     except KeyboardInterrupt:
         say(f"Interrupted; every finished cell is kept. Continue with:\n{resume}")
@@ -82,26 +86,38 @@ def _terminate_as_interrupt() -> Iterator[None]:
 
 
 class Display:
-    """The progress of a run by its cells, shown as its events come in.
+    """The progress of a run, from its events: a bar on a terminal, else plain lines.
 
-    Lines that are printed meanwhile, through stderr, stay above the bar.
+    The bar, the percentage and the count are all of cells. `studies` has the kind of study of
+    each cell. Messages on stderr stay above the bar.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, studies: Mapping[str, str] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._clock, self._printed = clock, clock()
+        self._studies = studies or {}
         self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=16),
             TaskProgressColumn(),
-            TextColumn("{task.fields[current]}", style="dim", markup=False),
+            TextColumn("{task.description}", markup=False),
+            TextColumn(
+                "{task.fields[current]}",
+                style="dim",
+                markup=False,
+                table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+            ),
             console=console(stderr=True),
             transient=True,
+            expand=True,
             disable=not sys.stderr.isatty(),
         )
         self._task = self._bar.add_task("", total=None, current="starting the workers")
         # When the first unit began: the start of the workers is not timed.
         self._begun: float | None = None
-        self._cells = self._finished = self._units = self._measured = 0
+        self._cells, self._done = Counter[str](), Counter[str]()
+        self._seconds: dict[str, list[float]] = {}
+        self._timed = False
         # Cells by their error without sample values; only the first cell of an error is printed.
         self._errors: dict[str, list[str]] = {}
 
@@ -124,7 +140,7 @@ class Display:
             warn(line)
         if not self._bar.disable:
             current = current or self._bar.tasks[0].fields["current"]
-            total, completed = self._cells, self._finished
+            total, completed = self._cells.total(), self._done.total()
             self._bar.update(
                 self._task,
                 total=total,
@@ -137,30 +153,44 @@ class Display:
             self._printed = self._clock()
 
     def line(self) -> str:
-        """Return the counts of done and failed cells, and the time left.
+        """Return the counts of done and failed cells, and the time left after the first unit."""
+        failed = sum(map(len, self._errors.values()))
+        line = f"{self._done.total()}/{self._cells.total()} cells"
+        line += f", {failed} failed" if failed else ""
+        left = self._seconds_left()
+        return f"{line}, {estimate(left)} left" if left else line
 
-        Each remaining unit takes the mean time of the units measured so far.
+    def _seconds_left(self) -> float | None:
+        """Return the time of the remaining cells; None before the first unit is measured.
+
+        A cell weighs the mean time of the measured cells of its kind of study, or of all kinds if
+        none of its kind is measured.
         """
-        failed, remaining = sum(map(len, self._errors.values())), self._units - self._measured
-        line = f"{self._finished}/{self._cells} cells{f', {failed} failed' if failed else ''}"
-        if self._begun is None or not self._measured or not remaining:
-            return line
-        mean = (self._clock() - self._begun) / self._measured
-        return f"{line}, {estimate(mean * remaining)} left"
+        times = [seconds for each in self._seconds.values() for seconds in each]
+        if self._begun is None or not self._timed or not sum(times):
+            return None
+        remaining = sum(
+            count * fmean(self._seconds.get(study) or times)
+            for study, count in (self._cells - self._done).items()
+        )
+        # Several workers measure at once, so that their times add up to more than the elapsed one.
+        return (self._clock() - self._begun) * remaining / sum(times)
 
     def _count(self, name: str, event: Event) -> None:
-        """Count the cells and units of an event."""
+        """Count the cells of an event."""
+        study = self._studies.get(event.get("cell", ""), "")
         match name:
             case "run_started":
-                self._cells, self._units = len(event["cell_ids"]), event["units"]
+                self._cells.update(self._studies.get(cell, "") for cell in event["cell_ids"])
             case "unit_started" if self._begun is None:
                 self._begun = self._clock()
             case "unit_finished":
-                self._measured += 1
+                self._timed = True
             case "cell_done":
-                self._finished += 1
+                self._done[study] += 1
+                self._seconds.setdefault(study, []).append(event["seconds"] or 0.0)
             case "cell_failed":
-                self._finished += 1
+                self._done[study] += 1
                 error = _OF_SAMPLES.sub(r"\1", event["error"])
                 alike = self._errors.setdefault(error, [])
                 alike.append(event["cell"])
@@ -175,7 +205,7 @@ class Display:
                 done = event.get("step", event.get("done", 0))
                 total = event.get("steps", event.get("of", 1))
                 due = self._clock() - self._printed >= QUIET_SECONDS
-                return f"{event['unit']}: {phase} {done}/{total}", due
+                return f"{phase} {done}/{total}: {event['unit']}", due
             case "unit_finished":
                 return f"finished {event['unit']}", True
         return "", False

@@ -2,40 +2,87 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
+
 import pytest
+from rich.console import Console
 
 from maxk_lab.cli.progress import Display
 
+STUDIES = dict.fromkeys("abcd", "gradient") | dict.fromkeys("efgh", "training")
 
-def test_the_time_left_is_the_mean_of_the_measured_units() -> None:
+
+def begun(clock: Callable[[], float]) -> Display:
+    display = Display(STUDIES, clock)
+    display("run_started", {"cell_ids": list(STUDIES)})
+    return display
+
+
+def test_the_time_left_weighs_cells_by_the_measured_time_of_their_study() -> None:
     now = [0.0]
-    display = Display(lambda: now[0])
-    display("run_started", {"cell_ids": list("abcdef"), "units": 3})
+    display = begun(lambda: now[0])
     now[0] = 1000.0  # the start of the workers is not timed
-    display("unit_started", {"unit": "one"})
-    display("cell_done", {"cell": "a"})
-    now[0] = 1240.0
-    display("progress", {"unit": "one", "phase": "training", "step": 2, "steps": 4})
-    assert display.line() == "1/6 cells"
-    display("unit_finished", {"unit": "one"})
-    assert display.line() == "1/6 cells, about 8 min left"
-    now[0] = 1480.0
-    display("unit_finished", {"unit": "two"})
-    assert display.line() == "1/6 cells, about 4 min left"
-    display("unit_finished", {"unit": "three"})
-    assert display.line() == "1/6 cells"
+    display("unit_started", {"unit": "first"})
+    display("cell_done", {"cell": "a", "seconds": 60.0})
+    display("cell_done", {"cell": "b", "seconds": 60.0})
+    now[0] = 1120.0
+    assert display.line() == "2/8 cells"
+    display("unit_finished", {"unit": "first"})
+    assert display.line() == "2/8 cells, about 6 min left"
+    now[0] = 1420.0
+    display("cell_done", {"cell": "e", "seconds": 300.0})
+    # Two gradient cells at 1 min, three training cells at 5 min.
+    assert display.line() == "3/8 cells, about 17 min left"
 
 
-def test_a_bar_shows_cells_and_the_phase_of_a_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_left_counts_workers_that_measure_at_once() -> None:
+    now = [0.0]
+    display = begun(lambda: now[0])
+    display("unit_started", {"unit": "first"})
+    for cell in "abef":
+        display("cell_done", {"cell": cell, "seconds": 120.0})
+    display("unit_finished", {"unit": "first"})
+    now[0] = 240.0
+    assert display.line() == "4/8 cells, about 4 min left"
+    for cell in "cdgh":
+        display("cell_failed", {"cell": cell, "error": "no"})
+    assert display.line() == "8/8 cells, 4 failed"
+
+
+def test_percentage_bar_and_count_are_of_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with Display() as bar:
-        (task,) = bar._bar.tasks
-        bar("run_started", {"cell_ids": ["a", "b"], "units": 1})
+    with Display() as display:
+        (task,) = display._bar.tasks
+        display("run_started", {"cell_ids": ["a", "b"]})
         assert (task.description, task.fields["current"]) == ("0/2 cells", "starting the workers")
-        bar("progress", {"unit": "one", "phase": "warmup", "step": 1, "steps": 2})
-        assert task.fields["current"] == "one: warm-up 1/2"
-        bar("cell_done", {"cell": "a"})
-        assert (task.completed, task.total) == (1, 2)
+        display("progress", {"unit": "first", "phase": "warmup", "step": 1, "steps": 2})
+        assert task.fields["current"] == "warm-up 1/2: first"
+        display("cell_done", {"cell": "a", "seconds": 1.0})
+        assert (task.description, task.completed, task.total) == ("1/2 cells", 1, 2)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_bar_is_visible_beside_long_texts(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    out = io.StringIO()
+    screen = Console(file=out, width=width, force_terminal=True, color_system=None)
+    monkeypatch.setattr("maxk_lab.cli.progress.console", lambda stderr: screen)
+    now = [0.0]
+    display = begun(lambda: now[0])
+    display("unit_started", {"unit": "first"})
+    for cell in "abef":
+        display("cell_done", {"cell": cell, "seconds": 720.0})
+    display("cell_failed", {"cell": "c", "error": "no"})
+    display("unit_finished", {"unit": "first"})
+    unit = "tsp num_loc=20 start=iid policy.embed_dim=128, training, seed 0, maxk subloo n=8 k=4"
+    now[0] = 1440.0
+    display("progress", {"unit": unit, "phase": "training", "step": 120, "steps": 300})
+    screen.print(display._bar)
+    (line,) = filter(None, out.getvalue().splitlines()[-1:])
+    assert len(line) <= width
+    assert line.startswith("━" * 10)
+    assert "62% 5/8 cells, 1 failed, about 18 min left training" in line
 
 
 def test_an_error_that_cells_repeat_is_printed_once_and_counted(
