@@ -32,10 +32,6 @@ class Range:
         """The way that a value has come from the low end to the high one, in [0, 1]."""
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
-    def at(self, share: float) -> float:
-        """The value that has come so far."""
-        return self.low + share * (self.high - self.low)
-
     def clamped(self, value: float) -> float:
         """The nearest value in the range; NaN stays."""
         return value if math.isnan(value) else min(self.high, max(self.low, value))

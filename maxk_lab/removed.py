@@ -90,6 +90,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("measure", "ratio_std"): "use effective_sample_size",
     ("measure", "weight_concentration"): "use dead_gradient_rate",
     ("measure", "weight_std"): "use weight_min or weight_sum",
+    ("measure", "own_way"): "use max@K with decoding: best",
     ("task", "edit"): _TASK,
     ("task", "hidden_target"): _TASK,
     ("reward function", "brevity"): _REWARD,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -21,11 +20,7 @@ from maxk_lab.statistics.estimates import Array
 from maxk_lab.statistics.intervals import undefined
 from maxk_lab.statistics.seeds import (
     FALSE_ALARM,
-    QUANTILES,
-    iqm_interval,
     outlying,
-    probability_interval,
-    quantile_interval,
     seed_mean,
     skewed_mean,
 )
@@ -101,11 +96,6 @@ OF_SEEDS: dict[str, tuple[Draw, float, Range]] = {
     "shares, beta(1, 9)": (lambda draws, size: draws.beta(1.0, 9.0, size), 0.1, SHARES),
     "shares, beta(9, 1)": (lambda draws, size: 1 - draws.beta(1.0, 9.0, size), 0.9, SHARES),
 }
-# Gaps of instances without an effect of their seed: a function, and their true quantiles.
-_GAPS: dict[str, tuple[Draw, Callable[[float], float]]] = {
-    "exponential": (exponential, lambda q: -math.log1p(-q)),
-    "log-normal(1)": (log_normal(1), lambda q: math.exp(NormalDist().inv_cdf(q))),
-}
 # Values of the row of the same mean that differs in shape from its rivals, where one does.
 _SHAPES: dict[str, Draw] = {
     "": normal,
@@ -158,63 +148,6 @@ def seeds_apart(repetitions: int, counts: Sequence[int] = (3, 4, 5, 6, 8)) -> It
             named = [outlying(row) for row in values + off * (np.arange(count) == 0)]
             right = [which is not None if not off else which == 0 for which in named]
             yield counted(f"{count} seeds, {regime}", "named as apart", nominal, right, repetitions)
-
-
-def of_gaps(
-    repetitions: int, effects: Sequence[float] = (0.0, 0.1, 0.5), instances: int = 128
-) -> Iterator[Row]:
-    """The robust statistics of gaps of five seeds whose level has this log-sd, and of one seed."""
-    how = {"level": LEVEL, "within": NOT_NEGATIVE}
-    for regime, (draw, quantile) in _GAPS.items():
-        half = (np.arange(20_000) + 0.5) / 40_000 + 0.25
-        truths = {"IQM": float(np.mean([quantile(float(q)) for q in half]))}
-        truths |= {name: quantile(q) for name, q in QUANTILES.items()}
-        for seeds, effect in [*((5, effect) for effect in effects), (1, 0.0)]:
-            draws = np.random.default_rng([0, seeds, round(100 * effect)])
-            levels = np.exp(effect * draws.normal(size=(repetitions, seeds, 1)))
-            studies = levels * draw(draws, (repetitions, seeds, instances))
-            where = f"{seeds} × {instances} gaps, {regime}, seeds differ by {effect:g}"
-            for name, truth in truths.items():
-                found = (
-                    iqm_interval(study, **how)
-                    if name == "IQM"
-                    else quantile_interval(study, QUANTILES[name], **how)
-                    for study in studies
-                )
-                yield rated(where, name, truth * math.exp(effect**2 / 2), found)
-
-
-def of_wins(
-    repetitions: int,
-    chances: Sequence[float] = (0.5, 0.618, 0.8, 0.95, 0.994),
-    effects: Sequence[float] = (0.0, 0.3, 1.0),
-) -> Iterator[Row]:
-    """P(better) over five seeds of 128 pairs, and over one; seeds differ on the logit scale."""
-    for chance in chances:
-        for seeds, effect in [*((5, effect) for effect in effects), (1, 0.0)]:
-            draws = np.random.default_rng([0, seeds, round(1000 * chance), round(10 * effect)])
-            level = math.log(chance / (1 - chance))
-            truth = float((1 / (1 + np.exp(-level - effect * draws.normal(size=400_000)))).mean())
-            own = 1 / (1 + np.exp(-level - effect * draws.normal(size=(repetitions, seeds, 1))))
-            where = f"{seeds} × 128 pairs, seeds differ by {effect:g}"
-            yield _better(where, f"P(better) = {chance:g}", truth, draws, own)
-
-
-def of_rare_losses(repetitions: int) -> Iterator[Row]:
-    """P(better) where one seed in ten wins much less often than the others do."""
-    for seeds in SEEDS:
-        for usual, rarely in ((0.999, 0.67), (0.8, 0.02)):
-            draws = np.random.default_rng([0, seeds, round(1000 * usual)])
-            own = np.where(draws.random((repetitions, seeds, 1)) < 0.1, rarely, usual)
-            where = f"{seeds} × 128 pairs, {usual:g}, in one seed of ten {rarely:g}"
-            truth = 0.9 * usual + 0.1 * rarely
-            yield _better(where, "P(better), rare losses", truth, draws, own)
-
-
-def _better(where: str, statistic: str, truth: float, draws: Generator, own: Array) -> Row:
-    """The row of 128 pairs of each seed, won with its `own` probability [repetitions, S, 1]."""
-    wins = (draws.random((*own.shape[:2], 128)) < own).astype(float)
-    return rated(where, statistic, truth, (probability_interval(s, level=LEVEL) for s in wins))
 
 
 class _Key(NamedTuple):
@@ -285,6 +218,6 @@ def everything(repetitions: int) -> Iterator[Row]:
     """Every row of the long version."""
     yield from over_instances(repetitions)
     yield from over_instances(repetitions, shares=True)
-    for part in (means_of_seeds, seeds_apart, of_gaps, of_wins, of_rare_losses, of_winners):
+    for part in (means_of_seeds, seeds_apart, of_winners):
         yield from part(repetitions)
     yield from of_other_seeds(repetitions)

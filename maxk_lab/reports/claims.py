@@ -218,9 +218,7 @@ def _words(claim: Claim) -> str:
         decoded = ", each at its own best temperature," if claim.decoding == "best" else ","
         what = claim.metric
         if claim.way is not None:
-            what = {"own_way": "best reward, each in its own best way,"}.get(
-                what, f"reward of {what}"
-            )
+            what = f"reward of {what}"
         return f"final {what} of {of}, minus that of {over}{decoded} is {side}{_place(claim.where)}"
     of, over = map(_values, (claim.of, claim.over))
     about = f", about {claim.about}" if claim.about else ""

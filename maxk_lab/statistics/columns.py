@@ -157,31 +157,17 @@ _TABLES: Mapping[str, Sequence[tuple[str, str, str]]] = {
         ),
         (r"forced_difference@(\d+)", "difference, K = {0}", "to the reference"),
     ),
-    "each policy in its best way of decoding": (
-        ("own_way_reward", "reward", "in the way that is best on tuning instances"),
-        ("own_way_difference", "difference", "to the reference in its own best way"),
-        ("own_way_gap", "gap", "the optimality gap in per cent"),
-        ("own_way", "way", "that is best on tuning instances"),
-    ),
-    "quantiles of single samples": (
-        (r"sample_p(\d+)", "{0} %", "quantile of rewards, mean over instances"),
-    ),
-    "without the mean": (
-        ("iqm", "IQM", "the mean of the middle half of the instances"),
-        (
-            "improvement",
-            "P(better)",
-            "the probability of a better value than the reference on an instance of a seed, "
-            "ties half",
-        ),
-        (r"instance_p(\d+)", "{0} %", "quantile over instances"),
-        ("robust_of", "of", "what this table is made of, at all samples"),
-    ),
 }
 _UNITS = {"typical_relative_variance": "1"}
 _WORDS = (
-    *("objective", "best", "least", "bias_verdict", "better_at", "worse_at", "best_at", "derived"),
-    *("own_way", "robust_of"),
+    "objective",
+    "best",
+    "least",
+    "bias_verdict",
+    "better_at",
+    "worse_at",
+    "best_at",
+    "derived",
 )
 _FIRST = (
     *("best", "over_least", "bias_verdict", "relative_bias_at_most", "derived"),

@@ -1,4 +1,4 @@
-"""Values of seeds: intervals of their means, robust statistics, and a seed that ended apart.
+"""Values of seeds: intervals of their means, and a seed that ended apart.
 
 Seeds are i.i.d.: every one has a value of a statistic over its own instances, and an interval is
 Student's t over these values, on a scale that they cannot leave. Of a single seed it is over its
@@ -26,7 +26,6 @@ from maxk_lab.statistics.estimates import (
     Interval,
     Spread,
     Stratum,
-    clopper_pearson,
     effective_number,
     undefined,
 )
@@ -181,77 +180,6 @@ def _both(half: Any) -> Array:
     return np.stack([-half, half])
 
 
-# The quantiles that a training study tells, of samples and of instances.
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-_UNDEFINED = "not defined on every instance of every seed"
-
-
-def iqm(values: Array) -> Array:
-    """The interquartile mean [...] of values [..., N] (Agarwal et al. 2021).
-
-    The lowest and the highest ⌊N/4⌋ values are left out.
-    """
-    from scipy.stats import trim_mean
-
-    trimmed: Array = trim_mean(values, 0.25, axis=-1)
-    return trimmed
-
-
-def improvement(mine: Array, theirs: Array) -> Array:
-    """1 where mine is higher than theirs, 0 where it is lower, ½ where they are equal.
-
-    The mean is P(mine > theirs), ties half.
-    """
-    wins: Array = 0.5 * (1 + np.sign(mine - theirs))
-    return wins
-
-
-def iqm_interval(values: Array, *, level: float, within: Range = ANYWHERE) -> Interval:
-    """The interquartile mean over the instances of a seed, values [S, I], mean over the S seeds.
-
-    Of one seed it is Tukey and McLaughlin's (1963), from the spread of the winsorised values.
-    """
-    if np.isnan(values).any():
-        return undefined(level, _UNDEFINED)
-    if len(values) > 1:
-        return seed_mean(iqm(values).tolist(), level, within)
-    ranked = np.sort(values[0])
-    trimmed = len(ranked) // 4
-    middle = len(ranked) - 2 * trimmed
-    if middle < 2:
-        return undefined(level, "one value: no interval")
-    winsorised = np.clip(ranked, ranked[trimmed], ranked[-trimmed - 1])
-    error = winsorised.std(ddof=1) * math.sqrt(len(ranked)) / middle
-    half = float(scipy.special.stdtrit(middle - 1, (1 + level) / 2)) * error
-    value = float(iqm(values)[0])
-    low, high = within.clamped(value - half), within.clamped(value + half)
-    return Interval(value, low, high, level, question=NEW)
-
-
-def quantile_interval(
-    values: Array, q: float, *, level: float, within: Range = ANYWHERE
-) -> Interval:
-    """The quantile q over the instances of a seed, values [S, I], mean over the S seeds.
-
-    Hazen's, which is nearly unbiased in the tails: of 128 skewed values numpy's own p99 is 7 % too
-    low. Undefined where a seed has less than one value beyond it. Of one seed the ends are values
-    themselves, by the binomial distribution of how many are below; undefined where none is so far
-    out.
-    """
-    if np.isnan(values).any():
-        return undefined(level, _UNDEFINED)
-    seeds, count = values.shape
-    if count * min(q, 1 - q) < 1 - 1e-9:
-        return undefined(level, f"p{100 * q:g}: fewer than one of {count} instances is beyond it")
-    quantiles = np.quantile(values, q, axis=-1, method="hazen")
-    if seeds > 1:
-        return seed_mean(quantiles.tolist(), level, within)
-    low, high = enclosing_values(values[0], q, level)
-    if math.isnan(low) or math.isnan(high):
-        return undefined(level, f"p{100 * q:g} of {count} instances: too few are beyond it")
-    return Interval(float(quantiles[0]), low, high, level, question=NEW)
-
-
 def enclosing_values(values: Array, q: float, level: float) -> tuple[float, float]:
     """The two of values [N] that the quantile q lies between (Conover 1999, section 3.2).
 
@@ -271,21 +199,6 @@ def _ranks(count: int, q: float, level: float) -> tuple[int, int]:
     return int(binom.ppf(tail, count, q)), int(binom.isf(tail, count, q)) + 1
 
 
-def probability_interval(wins: Array, *, level: float) -> Interval:
-    """The mean of `wins` [S, I] of `improvement`; the interval is that of a share of so many seeds.
-
-    Shares of seeds vary no more than zeros and ones do: so it covers whatever their distribution,
-    also where a rare seed that none of these shows loses most. Of one seed its instances count.
-    """
-    if np.isnan(wins).any():
-        return undefined(level, _UNDEFINED)
-    one_seed = len(wins) == 1
-    shares = wins[0] if one_seed else wins.mean(axis=-1)
-    low, high = clopper_pearson(float(shares.sum()), len(shares), level)
-    about = NEW if one_seed else SEEDS
-    return Interval(float(shares.mean()), low, high, level, question=about)
-
-
 def skewed_mean(
     values: ArrayLike,
     level: float,
@@ -297,10 +210,9 @@ def skewed_mean(
     """The interval of the mean of values [U], or of the mean over strata [U] of their means.
 
     Student's t of skewed values is skewed itself: of 128 log-normal values its 95 % interval covers
-    86 % to 92 %, so each end is the further of Hall's and Student's. The values lie `within` a
-    range, as then does the interval. Where a value or two carry all of the spread it rests on the
-    range alone; without one there is the mean and the reason why it has no interval, with the word
-    `of` for the values.
+    86 % to 92 %, so each end is the further of Hall's and Student's. The values and the interval
+    lie `within` a range. Where one or two values carry all of the spread, the mean has no interval
+    but a reason, with the word `of` for the values.
     """
     array = np.asarray(values, dtype=float)
     if np.isnan(array).any():
@@ -313,8 +225,6 @@ def skewed_mean(
     if effective >= FEWEST_EFFECTIVE - 1e-9:
         low, high = map(within.clamped, spread.ends(level))
         return Interval(spread.mean, low, high, level)
-    if within.bounded and stratum is None:
-        return _of_range(array, level, within)
     why = (
         f"an effective {effective:.1f} of {len(array)} {of} carry its spread"
         if spread.error > 0
@@ -336,24 +246,6 @@ def spread_of_mean(values: Array, stratum: Stratum) -> tuple[Spread, float]:
     variances, counts = np.bincount(stratum, squares), np.bincount(stratum)
     freedom = float(variances.sum() ** 2 / (variances**2 / (counts - 1)).sum())
     return replace(spread, freedom=freedom), effective_number(squares)
-
-
-def _of_range(values: Array, level: float, within: Range) -> Interval:
-    """The interval of bounded values of which hardly any differ, or one by far the most.
-
-    Where most are the same, the mean is off theirs by no more than the share of the others, which
-    is that of a count, times the way to an end of the range. Elsewhere the mean is a share itself.
-    """
-    value, count = float(values.mean()), len(values)
-    # Values that agree so far are the same.
-    common, times = np.unique(np.round(values, 9), return_counts=True)
-    usual, others = float(common[times.argmax()]), count - int(times.max())
-    if 2 * others < count:
-        _, share = clopper_pearson(others, count, level)
-        low, high = (usual + share * (end - usual) for end in (within.low, within.high))
-    else:
-        low, high = map(within.at, clopper_pearson(within.share(value) * count, count, level))
-    return Interval(value, min(low, value), max(high, value), level)
 
 
 # How often one of several normal seeds is named by chance.

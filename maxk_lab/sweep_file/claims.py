@@ -267,7 +267,7 @@ _FINAL = matching(
 class DifferenceClaim(_PairClaim):
     """The Max@K (or mean) of the policy of `of` less that of `over` is at least, or most, a number.
 
-    Or it is their best reward in one way of decoding, the same for both, or each in its `own_way`.
+    Or it is their best reward in one way of decoding, the same for both.
     Policies are compared in pairs: of the same seed, on the same held-out instances. With the
     decoding `best` each is sampled at its own best temperature, with `forced` from forced starts at
     temperature 1, else at temperature 1. Where the

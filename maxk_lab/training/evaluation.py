@@ -1,4 +1,4 @@
-"""A policy on held-out instances: rewards in every way of decoding, Max@K curves, quantiles.
+"""A policy on held-out instances: rewards in every way of decoding, and Max@K curves.
 
 And the device that this, and a training, runs on: the CPU, or a CUDA device where there is one.
 """
@@ -78,14 +78,6 @@ def max_curves(rewards: Tensor) -> Tensor:
         rows = counts == count
         curves[rows, :count] = maxk_curve(rewards[rows][scored[rows]].view(-1, count))
     return curves
-
-
-def reward_quantiles(rewards: Tensor, fraction: float) -> Tensor:
-    """Return a quantile of each instance's scored samples: rewards [I, n] → [I].
-
-    It is linear between order statistics, and NaN without a scored sample.
-    """
-    return rewards.nanquantile(fraction, dim=1, interpolation="linear")
 
 
 # Rewards of a policy on I instances by way of decoding, or why there are none. At a temperature

@@ -1,4 +1,4 @@
-"""Intervals over seeds, robust statistics of two levels, outlier seeds and the sign test."""
+"""Intervals over seeds, outlier seeds and the sign test."""
 
 import math
 
@@ -11,17 +11,12 @@ from maxk_lab.statistics.estimates import Interval
 from maxk_lab.statistics.measures import NEW
 from maxk_lab.statistics.seeds import (
     enclosing_values,
-    improvement,
     instance_mean,
     instance_p_value,
-    iqm,
-    iqm_interval,
     outlying,
     p_value,
     pool_means,
     pooled_mean,
-    probability_interval,
-    quantile_interval,
     seed_mean,
     sign_test,
 )
@@ -123,21 +118,6 @@ def test_one_seed_is_over_its_instances():
     assert "recorded at 95% alone" in other.reason
 
 
-def test_improvement_counts_pairs_and_half_of_the_ties():
-    mine, theirs = np.array([1.0, 2.0, 3.0, 4.0]), np.array([2.0, 2.0, 1.0, 0.0])
-    wins = improvement(mine, theirs)
-    assert wins.tolist() == [0.0, 0.5, 1.0, 1.0]
-    assert probability_interval(wins.reshape(2, 2), level=0.95).value == 0.625
-
-
-def test_of_several_seeds_each_has_a_value_of_its_own():
-    values = np.exp(draw(0))
-    wanted = seed_mean(iqm(values), 0.95, NOT_NEGATIVE)
-    assert iqm_interval(values, level=0.95, within=NOT_NEGATIVE) == wanted
-    hazen = np.quantile(values, 0.9, axis=1, method="hazen")
-    assert quantile_interval(values, 0.9, level=0.95) == seed_mean(hazen, 0.95)
-
-
 @pytest.mark.parametrize(("q", "level"), [(0.5, 0.5), (0.9, 0.95), (0.99, 0.95), (0.5, 0.999)])
 def test_a_quantile_lies_between_the_values_that_scipy_says(q, level):
     for count in (5, 16, 100, 128):
@@ -146,51 +126,7 @@ def test_a_quantile_lies_between_the_values_that_scipy_says(q, level):
         assert enclosing_values(values, q, level) == pytest.approx(tuple(wanted), nan_ok=True)
 
 
-def test_the_interquartile_mean_leaves_out_a_quarter_on_either_side():
-    """Of one seed the interval is Tukey and McLaughlin's."""
-    for count in (4, 7, 8, 33):
-        values = np.random.default_rng(count).normal(size=(3, count))
-        kept = np.sort(values)[:, count // 4 : count - count // 4]
-        assert iqm(values) == pytest.approx(kept.mean(1))
-    values = draw(2, seeds=1, instances=40)
-    found = iqm_interval(values, level=0.95)
-    wanted = stats.mstats.trimmed_mean_ci(values[0], limits=(0.25, 0.25))
-    assert (found.low, found.high) == pytest.approx(tuple(wanted))
-    assert found.value == pytest.approx(iqm(values)[0])
-
-
-def test_what_cannot_be_told_is_undefined():
-    holes = draw(0)
-    holes[2, 3] = np.nan
-    for found in (
-        iqm_interval(holes, level=0.95),
-        quantile_interval(holes, 0.5, level=0.95),
-        probability_interval(holes, level=0.95),
-    ):
-        assert found.reason == "not defined on every instance of every seed"
-    assert iqm_interval(np.zeros((1, 1)), level=0.95).reason == "one value: no interval"
-    tail = quantile_interval(draw(0), 0.99, level=0.95)
-    assert tail.reason == "p99: fewer than one of 32 instances is beyond it"
-    assert quantile_interval(draw(0, instances=128), 0.99, level=0.95).known
-    one = quantile_interval(draw(0, seeds=1, instances=128), 0.99, level=0.95)
-    assert one.reason == "p99 of 128 instances: too few are beyond it"
-
-
-@pytest.mark.parametrize(("seeds", "count"), [(5, 5), (1, 32)])
-@pytest.mark.parametrize("won", [0.0, 1.0])
-def test_a_win_of_every_pair_is_no_surer_than_the_count_of_seeds(seeds, count, won):
-    """Clopper and Pearson: nothing of 5 seeds, or of 32 instances of one, is at most this."""
-    found = probability_interval(np.full((seeds, 32), won), level=0.95)
-    assert found.value == won
-    assert found.high - found.low == pytest.approx(1 - 0.025 ** (1 / count))
-
-
-def test_shares_of_seeds_have_the_interval_of_as_many_zeros_and_ones():
-    wins = np.zeros((5, 128))
-    wins[:2] = wins[2:4, ::2] = 1
-    found, counted = probability_interval(wins, level=0.95), stats.binomtest(3, 5).proportion_ci()
-    assert (found.value, found.question) == (0.6, "seeds")
-    assert (found.low, found.high) == pytest.approx((counted.low, counted.high))
+def test_the_sign_test_is_binomial():
     for count in range(1, 12):
         assert sign_test(count, 0) == pytest.approx(stats.binomtest(count, count).pvalue)
     assert sign_test(0, 0) == 1

@@ -2,7 +2,6 @@
 
 from math import comb
 
-import numpy as np
 import pytest
 import torch
 from small_environments import make
@@ -10,7 +9,6 @@ from small_environments import make
 from maxk_lab.training.evaluation import (
     decoded,
     max_curves,
-    reward_quantiles,
     sample_rewards,
 )
 from maxk_lab.training.settings import EXTRAS, EvaluationSettings
@@ -45,21 +43,6 @@ def test_unscorable_samples_are_left_out(sequences):
     assert curves[1, 0].item() == pytest.approx(rewards[1, 1::2].mean().item())
     assert curves[1, 2].item() == pytest.approx(rewards[1, 1::2].max().item())
     assert curves[2].isnan().all()
-
-
-def test_quantiles_are_of_each_instances_scored_samples():
-    generator = torch.Generator().manual_seed(0)
-    rewards = torch.randn(4, 9, generator=generator, dtype=torch.float64)
-    for fraction in (0.5, 0.9, 0.99):
-        expected = np.quantile(rewards.numpy(), fraction, axis=1, method="linear")
-        assert reward_quantiles(rewards, fraction).tolist() == pytest.approx(
-            expected.tolist(), rel=1e-12
-        )
-    rewards[1, ::2] = torch.nan
-    rewards[2] = torch.nan
-    found = reward_quantiles(rewards, 0.9)
-    assert found[1].item() == pytest.approx(np.quantile(rewards[1, 1::2].numpy(), 0.9))
-    assert found.isnan().tolist() == [False, False, True, False]
 
 
 ALL = ("greedy", "augmentation", "multistart", "multistart_augmentation")

@@ -22,15 +22,13 @@ from maxk_lab.reports.tables import Effect, Pooled, grouped
 from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds import (
-    improvement,
     instance_mean,
     instance_p_value,
     p_value,
     pooled_mean,
-    probability_interval,
     seed_mean,
 )
-from maxk_lab.studies.training.pool import SAME_REWARD, gap, gap_range
+from maxk_lab.studies.training.pool import gap, gap_range
 from maxk_lab.studies.training.row import (
     FORCED,
     OWN_TEMPERATURE,
@@ -111,14 +109,11 @@ def _place(row: TrainingRow) -> tuple[str, Setting, int]:
 
 def with_differences_to(row: TrainingRow, other: TrainingRow, level: float) -> TrainingRow:
     """The row with its differences to this other, in every decoding that both have."""
-    decoded, robust = dict(row.decoded), row.robust
+    decoded = dict(row.decoded)
     for name, mine in row.decoded.items():
         if name == SAMPLED or (name in other.decoded and other.decoded[name].ks):
             decoded[name] = _compared(row, other, mine, name, level)
-    if robust:
-        better = improvement_over(row, other, row.sampled.ks[-1], level)
-        robust = {"iqm": robust["iqm"], "improvement": better, **robust}
-    return replace(row, compared_with=other.key.path, decoded=decoded, robust=robust)
+    return replace(row, compared_with=other.key.path, decoded=decoded)
 
 
 def _compared(
@@ -188,22 +183,6 @@ def why_not_paired(row: TrainingRow, other: TrainingRow, k: int, decoding: str =
     if row.instances != other.instances:
         return f"{row.key.path} and {other.key.path} were evaluated on different instances"
     return ""
-
-
-def improvement_over(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:
-    """P(Max@k of `row` on an instance of a seed is higher than that of `other`), ties half.
-
-    Paired by instance and seed. Every optimum is that of both rows, so for gaps it is the same.
-    Values within rounding of each other are ties: else of two rows that both found the optimum,
-    that which found it in more ways would win.
-    """
-    if reason := why_not_paired(row, other, k):
-        return undefined(level, reason)
-    mine, theirs = (each.sampled.values.get(k) for each in (row, other))
-    if mine is None or theirs is None:
-        return undefined(level, f"no values per instance at K = {k}")
-    same = np.isclose(mine, theirs, rtol=SAME_REWARD, atol=0)
-    return probability_interval(improvement(np.where(same, theirs, mine), theirs), level=level)
 
 
 def gap_difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -> Interval:

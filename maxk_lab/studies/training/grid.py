@@ -22,6 +22,7 @@ from maxk_lab.planning.grid import (
     repeated,
 )
 from maxk_lab.planning.identity import canonical_json, without_paths
+from maxk_lab.removed import removed_row
 from maxk_lab.settings import without_defaults
 from maxk_lab.sweep_file.fields import AnyStudy, Grid
 from maxk_lab.sweep_file.variation import Variant
@@ -98,9 +99,11 @@ class Study(Settings, AnyStudy):
         """
         if measure != "mean" and not measure.startswith("max@"):
             ways = [way for extra in self.evaluate.extras for way in WAYS[extra]]
-            ways += ["own_way"] if self.evaluate.tuning else []
             among = f"; or a way of decoding: {', '.join(ways)}" if ways else ""
-            return None if measure in ways else f"must be mean or max@K{among}; got {measure}"
+            if measure in ways:
+                return None
+            unknown = f"must be mean or max@K{among}; got {measure}"
+            return removed_row("measure", measure) or unknown
         at = 1 if measure == "mean" else int(measure.removeprefix("max@"))
         for pair in points:
             known = [set(evaluated_ks(self.evaluate.samples, point["k"])) for point in pair]

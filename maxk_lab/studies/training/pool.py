@@ -17,15 +17,11 @@ from maxk_lab.reports.tables import ROUNDING, Estimate, Pooled, members_by_key
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds import (
     FALSE_ALARM,
-    QUANTILES,
     Mean,
     floats,
-    instance_mean,
-    iqm_interval,
     outlying,
     pool_means,
     pooled_mean,
-    quantile_interval,
     seed_mean_ends,
 )
 from maxk_lab.statistics.units import Array
@@ -33,7 +29,6 @@ from maxk_lab.studies.training.record import Metrics, Optima
 from maxk_lab.studies.training.row import (
     FORCED,
     OWN_TEMPERATURE,
-    OWN_WAY,
     SAMPLED,
     Decoding,
     Evaluation,
@@ -128,18 +123,12 @@ def _pooled(
         if all(name in of_seed for of_seed in seeds)
     }
     clocks = [record.timings.get("evaluations_seconds", ()) for record in finished.values()]
-    row = replace(
+    return replace(
         row,
         decoded=decoded,
         evaluations=tuple(_evaluations(metrics, clocks, level, within)),
         log=_log(metrics, level, within),
-        quantiles={
-            name: pool_means([m.quantiles[name].mean for m in metrics], level, within)
-            for name in QUANTILES
-            if all(name in m.quantiles for m in metrics)
-        },
     )
-    return replace(row, **_robust(row, level))
 
 
 def _rewards(environment: Mapping[str, Any]) -> tuple[Range, bool]:
@@ -205,11 +194,6 @@ def _ends(metrics: Metrics, level: float, within: Range) -> dict[str, _End]:
         found[OWN_TEMPERATURE] = _End(means, kept, chosen=chosen)
     if metrics.forced is not None:
         found[FORCED] = _End(metrics.forced.means, metrics.forced.values)
-    way = best_on_tuning({name: end.tuning[-1] for name, end in found.items() if end.tuning})
-    if way is not None:
-        values = found[way].values[len(found[way].means)]
-        mean = instance_mean(values, level, within)
-        found[OWN_WAY] = _End([(mean.value, mean.low, mean.high)], {1: values}, chosen={1: way})
     return found
 
 
@@ -292,18 +276,6 @@ def _apart(row: TrainingRow, found: Decoding) -> tuple[int, ...]:
     return tuple(dict.fromkeys(apart))
 
 
-def _robust(row: TrainingRow, level: float) -> dict[str, Any]:
-    """The fields of the summaries of instances at the largest K: gaps, or rewards without these."""
-    k = row.sampled.ks[-1]
-    values, within, of = row.sampled.values[k], row.within, f"max@{k}"
-    if row.optimum.kind != "none" and not any(0 in of_seed for of_seed in row.optima):
-        values, within, of = gap(values, row.optima), gap_range(row.optimum, within), "gap"
-    found = {"iqm": iqm_interval(values, level=level, within=within)}
-    for name, q in QUANTILES.items():
-        found[f"instance_{name}"] = quantile_interval(values, q, level=level, within=within)
-    return {"robust": found, "robust_of": of}
-
-
 def _evaluations(
     metrics: Sequence[Metrics], clocks: Sequence[Sequence[float]], level: float, within: Range
 ) -> Iterator[Evaluation]:
@@ -361,19 +333,8 @@ def estimates(row: TrainingRow) -> dict[str, Estimate]:
     found = _curve(row.sampled)
     found |= {f"gap@{k}": _of_gap(one) for k, one in row.sampled.gaps.items()}
     found |= _of_ways(row)
-    found |= {f"sample_{name}": _reward(one) for name, one in row.quantiles.items()}
-    for name, one in row.robust.items():
-        share = Estimate(one, "1", "higher", of_pair=True)
-        robust = _of_gap(one) if row.robust_of == "gap" else _reward(one)
-        found[name] = share if name == "improvement" else robust
     for name in (OWN_TEMPERATURE, FORCED):
         found |= _curve(row.decoded.get(name, Decoding()), f"{name}_")
-    if (own := row.decoded.get(OWN_WAY)) is not None:
-        found["own_way_reward"] = _reward(own.curve[0])
-        if own.gaps:
-            found["own_way_gap"] = _of_gap(own.gaps[1])
-        if own.differences:
-            found["own_way_difference"] = _reward(own.differences[1], of_pair=True)
     return found
 
 

@@ -87,7 +87,6 @@ class Metrics(Recorded):
     # That of J_K^starts, over forced starts.
     forced: Final | None = None
     tuning: Tuning = Tuning()
-    quantiles: dict[str, Ends] = Field(default_factory=dict)
     extras: dict[str, Extra] = Field(default_factory=dict)
     log: Log = Log()
     optima: Optima = Field(default=Optima(), alias="reference")

@@ -27,9 +27,8 @@ SCHEDULED = "scheduled K"
 # The blocks of a sweep file that make another environment or start, not another way of training.
 _PLACES = ("environment", "policy")
 _POMO = ("reinforce", "group_mean")
-# Decodings that are chosen for each policy on its tuning instances: a temperature for each K, and
-# any way, whatever it costs.
-OWN_TEMPERATURE, OWN_WAY = "own_temperature", "own_way"
+# The temperature that is best for each policy and K on its tuning instances.
+OWN_TEMPERATURE = "own_temperature"
 # Samples with forced starts, whose curve is that of J_K^starts.
 FORCED = "forced"
 
@@ -157,9 +156,7 @@ class TrainingRow(PooledRow):
 
     Gaps are in percent, (best − value) / |best| of the `optima` [S, I], mean over instances;
     `optimum` says how these are known. `instances` are the hashes of those of each seed, None where
-    they have none. `quantiles` are those of the rewards of an instance's samples, mean over
-    instances. `robust` are summaries of the values of instances at the largest K, of gaps or of
-    rewards (`robust_of`), without their mean.
+    they have none.
 
     Rewards, and so all but the gaps and the log, lie `within` a range; where all are 0 or 1, Max@K
     is the share of instances of which one of K samples `passes`. `environment_words` are its
@@ -182,9 +179,6 @@ class TrainingRow(PooledRow):
     optimum: Optima = field(default_factory=Optima)
     optima: Sequence[Sequence[float]] = field(default=(), repr=False)
     instances: tuple[str | None, ...] = ()
-    quantiles: Mapping[str, Interval] = field(default_factory=dict)
-    robust: Mapping[str, Interval] = field(default_factory=dict)
-    robust_of: str = ""
     last: tuple[int, ...] = ()
     verdicts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     reason: str = ""
@@ -266,15 +260,11 @@ class TrainingRow(PooledRow):
             columns[f"p@{k}"] = None if math.isnan(p_value) else p_value
         if self.curve:
             columns |= {"optima_by": self.optimum.kind, "optima_exact": self.optimum.exact}
-            columns["robust_of"] = self.robust_of
-        if OWN_WAY in self.decoded:
-            ways = dict.fromkeys(self.decoded[OWN_WAY].chosen[1])
-            columns["own_way"] = ", ".join(ways).replace("_", " ")
         return columns
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """The evaluations during training, one line per step and K, and the ways chosen by seed."""
+        """The evaluations during training by step and K, and the temperatures chosen by seed."""
         lists: dict[str, Any] = {
             "evaluations": [
                 {
@@ -288,9 +278,8 @@ class TrainingRow(PooledRow):
                 for k, interval in each.values.items()
             ]
         }
-        for decoding in (OWN_TEMPERATURE, OWN_WAY):
-            found = self.decoded.get(decoding, _NOTHING)
-            for k in found.ks:
-                name = decoding if decoding == OWN_WAY else f"{decoding}@{k}"
-                lists[name] = dict(zip(self.finished, found.chosen[k], strict=True))
+        chosen = self.decoded.get(OWN_TEMPERATURE, _NOTHING)
+        for k in chosen.ks:
+            by_seed = zip(self.finished, chosen.chosen[k], strict=True)
+            lists[f"{OWN_TEMPERATURE}@{k}"] = dict(by_seed)
         return lists

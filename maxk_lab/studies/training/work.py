@@ -22,7 +22,7 @@ from maxk_lab.planning.identity import canonical_json, environment_key
 from maxk_lab.ranges import Range
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.seeds import QUANTILES, RECORDED_LEVEL, instance_mean
+from maxk_lab.statistics.seeds import RECORDED_LEVEL, instance_mean
 from maxk_lab.studies.training.grid import evaluated_ks
 from maxk_lab.studies.training.held_out import evaluation_set, optima_record, tuning_set
 from maxk_lab.studies.training.spec import checkpoint_file, evaluation_seed, snapshot_file
@@ -31,7 +31,6 @@ from maxk_lab.training.evaluation import (
     Decoded,
     decoded,
     max_curves,
-    reward_quantiles,
     sampled,
 )
 from maxk_lab.training.settings import Settings, Weighting, trajectories_of_extras
@@ -182,10 +181,6 @@ def training_metrics(
     last, steps = trainer.at_the_end, [evaluation.step for evaluation in trainer.evaluations]
     batch = trainer.one_step.settings.batch
     final = _final(_average([each.curves for each in last]), ks, within, reasons)
-    quantiles = {
-        name: _average([reward_quantiles(each.rewards, fraction) for each in last])
-        for name, fraction in QUANTILES.items()
-    }
     return {
         "steps": trainer.steps,
         "rollouts": trainer.steps * batch,
@@ -193,7 +188,6 @@ def training_metrics(
         | {end: [row[end] for row in series] for end in ENDS},
         "last": [evaluation.step for evaluation in last],
         "final": final,
-        "quantiles": {name: _ends(_mean(each, within)) for name, each in quantiles.items()},
         **_of_ways([each.ways for each in last], ks, costs, within, reasons),
         "log": _thinned(trainer.log, trainer.steps),
         "undefined": reasons,

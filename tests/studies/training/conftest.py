@@ -1,4 +1,4 @@
-"""Synthetic records of trainings on a TSP, with settings, extras, quantiles and optima."""
+"""Synthetic records of trainings on a TSP, with settings, extras and optima."""
 
 from types import SimpleNamespace
 
@@ -84,7 +84,6 @@ def metrics(cell, noise=0.005, spread=0.3, exact=True, reference=True):
         | band([[mean(k, step) for k in KS] for step in steps]),
         "final": band([mean(k) for k in range(1, SAMPLES + 1)])
         | {"ks": list(KS), "per_instance": [instances(k).tolist() for k in KS]},
-        "quantiles": {name: band(mean(k)) for name, k in (("p50", 2), ("p90", 8), ("p99", 60))},
         "extras": {
             name: band(mean(k)) | {"per_instance": instances(k).tolist()}
             for name, k in (*extras, ("multistart_sampling", 60))

@@ -37,7 +37,7 @@ from maxk_lab.studies.training.compare import (
 )
 from maxk_lab.studies.training.compare import corrected as together
 from maxk_lab.studies.training.record import Optima
-from maxk_lab.studies.training.row import OWN_TEMPERATURE, OWN_WAY
+from maxk_lab.studies.training.row import OWN_TEMPERATURE
 from maxk_lab.sweep_file.claims import Claim
 
 RLOO = ("maxk", "rloo", 2)
@@ -211,8 +211,8 @@ def difference_claim(at_least=0.0, **how):
 def test_a_claim_is_judged_by_the_interval_of_its_decoding():
     reference, lead = row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4], noise_with(0, 0.01))
     own = row(POMO, [0, 1, 2, 3.9])
-    lead = decoded(lead, **{OWN_TEMPERATURE: lead, OWN_WAY: lead})
-    reference = decoded(reference, **{OWN_TEMPERATURE: own, OWN_WAY: reference})
+    lead = decoded(lead, **{OWN_TEMPERATURE: lead})
+    reference = decoded(reference, **{OWN_TEMPERATURE: own})
     sides = [(lead, reference)]
 
     def verdict(claim, met=sides):
@@ -222,7 +222,6 @@ def test_a_claim_is_judged_by_the_interval_of_its_decoding():
     assert verdict(difference_claim(0.5)) == ("supported", 1)
     assert verdict(difference_claim(0.5, decoding="sampled")) == ("supported", 1)
     assert verdict(difference_claim(0.5, decoding="best")) == ("refuted", 0.1)
-    assert verdict(difference_claim(0.0, metric="own_way"))[0] == "undecided"
     plain = [(lead, row(POMO, [0, 1, 2, 3]))]
     assert verdict(difference_claim(0.0, decoding="best"), plain) == ("undecided", None)
     one = [(row(CENTRED, [0, 1, 2, 4], [0.0]), row(POMO, [0, 1, 2, 3], [0.0]))]
