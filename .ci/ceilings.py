@@ -90,7 +90,7 @@ def yaml_keys() -> Iterator[str]:
     """Yield every key of a sweep file: the leaves and blocks of the pydantic models."""
     from maxk_lab.fields import models_in
     from maxk_lab.sweep_file.claims import CLAIM_KINDS
-    from maxk_lab.sweep_file.schema import SweepSpec
+    from maxk_lab.sweep_file.model import Sweep
     from maxk_lab.sweep_file.studies import STUDIES
 
     def walk(model: type, above: str) -> Iterator[str]:
@@ -101,7 +101,7 @@ def yaml_keys() -> Iterator[str]:
                 kind = next((kind for kind, claim in CLAIM_KINDS.items() if claim is block), "")
                 yield from walk(block, f"{key}[{kind}]." if kind else f"{key}.")
 
-    yield from walk(SweepSpec, "")
+    yield from walk(Sweep, "")
     for study in STUDIES:
         yield study.name
         yield from walk(study.part("spec").Study, f"{study.name}.")

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import core_schema
 
 from maxk_lab.catalogue import MOST, did_you_mean
 from maxk_lab.errors import LONGEST, LabError, shortened, shown
@@ -55,8 +56,23 @@ Size = Annotated[float, Field(ge=0, le=_MOST_MEASURED, allow_inf_nan=False)]
 # Undefined is None in JSON.
 Numbers = list[Number | None]
 Sizes = list[Size | None]
-OneOrMore = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), Field(min_length=1)]
-Different = Annotated[tuple[Item, ...], BeforeValidator(as_tuple), AfterValidator(distinct)]
+
+
+class Listed:
+    """The annotation of a list that may also be written as its single value."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Turn a list into a tuple, and a scalar into a tuple of one."""
+        return core_schema.no_info_before_validator_function(as_tuple, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        """Return the schema of the list, or of its entry."""
+        listed = handler(schema)
+        return {"anyOf": [listed.get("items", {}), listed]}
+
+
+OneOrMore = Annotated[tuple[Item, ...], Listed(), Field(min_length=1)]
+Different = Annotated[tuple[Item, ...], Listed(), AfterValidator(distinct)]
 
 
 def start_of(written: Any) -> Any:
@@ -159,7 +175,7 @@ def findings(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
             continue
         *block, key = map(str, finding["loc"])
         if finding["type"] == "extra_forbidden":
-            yield unknown_key(key, known_keys(model, block))
+            yield unknown_key(key, trace(model, finding["loc"][:-1])[1])
         else:
             yield f"{'.'.join((*block, key))} {message(finding)}"
 
@@ -201,13 +217,27 @@ def unknown_key(key: str, known: Iterable[str]) -> str:
     return f"unknown key {shown(key)}{also}"
 
 
-def known_keys(model: type[BaseModel], block: Iterable[str]) -> list[str]:
-    """Return the keys of the block at a path within `model`; an entry of a list is a block, too."""
-    for step in block:
-        if not step.isdigit():
-            fields = {found.alias or name: found for name, found in model.model_fields.items()}
-            model = next(models_in(fields[step].annotation))
-    return [found.alias or name for name, found in model.model_fields.items()]
+def trace(
+    model: type[BaseModel], location: Iterable[int | str]
+) -> tuple[list[int | str], list[str]]:
+    """Return a location within `model` as it is written, and the keys of the block there.
+
+    The tags of unions, which are the names of their models, are not written.
+    """
+    members, written = [model], list[int | str]()
+    for step in location:
+        if tagged := [member for member in members[1:] and members if member.__name__ == step]:
+            members = tagged
+            continue
+        written.append(step)
+        if isinstance(step, str):
+            fields = {key: field for member in members for key, field in _by_key(member).items()}
+            members = [*models_in(fields[step].annotation)] if step in fields else []
+    return written, [key for member in members for key in _by_key(member)]
+
+
+def _by_key(model: type[BaseModel]) -> dict[str, Any]:
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:

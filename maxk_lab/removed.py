@@ -36,6 +36,8 @@ KEYS: Mapping[str, str] = {
         ),
         _SBATCH,
     ),
+    "execution.retries": "leave it out; a unit begins again once after its worker was lost",
+    "execution.slots": "leave it out; Ray runs as many units as the cluster has cores for",
     "execution.cpus": "leave it out; each unit takes one core",
     "execution.reward_timeout": "use execution.timeout, which limits each cell",
     "figures": "draw with Altair from maxk_lab.load(RUN, over='seeds'), as docs/figures.py does",
@@ -44,6 +46,7 @@ KEYS: Mapping[str, str] = {
 VALUES: Mapping[str, str] = {
     "training.k_schedule.kind=linear": "use step",
     "training.kl.type=k2": "use k3, or k1 in the reward",
+    "execution.backend=slurm": _SBATCH,
     "training.evaluate.reference=pyvrp": "use exact (tsp of any size) or auto",
 }
 # An option, as `run --detach`.
@@ -67,12 +70,12 @@ OPTIONS: Mapping[str, str] = {
 }
 # A verb of the command line, or a verb with its first word.
 VERBS: Mapping[str, str] = {
+    "list backends": "execution.backend is local or ray",
     "list profiles": _PROFILE,
     "list runs": _RUNS,
 }
 # A row of a catalogue, by the kind of the catalogue and the name with or without its parameter.
 ROWS: Mapping[tuple[str, str], str] = {
-    ("backend", "slurm"): _SBATCH,
     ("environment", "cvrptw"): _MAKE,
     ("environment", "flp"): _MAKE,
     ("environment", "mcp"): _MAKE,

@@ -20,7 +20,7 @@ from maxk_lab.execution.backends.backend import OnEvent
 from maxk_lab.execution.execute import Outcome, execute
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import select
-from maxk_lab.sweep_file.schema import SweepSpec
+from maxk_lab.sweep_file.model import Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ class Run:
 
 @checked
 def run(
-    spec: AnyPath | Mapping[str, Any] | SweepSpec,
+    spec: AnyPath | Mapping[str, Any] | Sweep,
     *,
     results: AnyPath = "results",
     jobs: PositiveInt = 1,
@@ -89,7 +89,7 @@ def run(
 ) -> Run:
     """Measure the cells of a sweep that have no record yet, as `maxk-lab run` does.
 
-    `spec` is a sweep file, the same as a dict, a `SweepSpec`, or a bundle. `overrides` are set over
+    `spec` is a sweep file, the same as a dict, a `Sweep`, or a bundle. `overrides` are set over
     it, as {"gradient.pool": 64} or ["gradient.pool=64"]. The records go to a folder of the sweep's
     name under `results`; the same call again continues where it stopped. `only` selects cells, as
     in "baseline=subloo,k=8". The other options are those of the command line.

@@ -13,11 +13,11 @@ from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.grid import Skipped
 from maxk_lab.planning.plan import Plan, make_plan
 from maxk_lab.sweep_file.load import load_spec
-from maxk_lab.sweep_file.schema import SweepSpec
+from maxk_lab.sweep_file.model import Sweep
 
 
 def planned(
-    spec: Path | Mapping[str, Any] | SweepSpec,
+    spec: Path | Mapping[str, Any] | Sweep,
     overrides: Sequence[str] | None,
     results: Path,
     shift_seeds: int = 0,
@@ -31,7 +31,7 @@ def planned(
     `unpacked` into `results`, or else only read.
     """
 
-    def plan_of(sweep: Path | Mapping[str, Any] | SweepSpec) -> Plan:
+    def plan_of(sweep: Path | Mapping[str, Any] | Sweep) -> Plan:
         return make_plan(
             load_spec(sweep, overrides or [], seeds_shifted_by=shift_seeds, execution=execution)
         )

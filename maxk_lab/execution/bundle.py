@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Never
@@ -31,9 +31,9 @@ from maxk_lab.execution.store import SUFFIX
 from maxk_lab.files import hash_of_file, resolved_file, save_atomically, write_atomically
 from maxk_lab.planning.identity import FILE_KEYS, without_paths
 from maxk_lab.planning.plan import make_plan
-from maxk_lab.sweep_file.schema import SweepSpec
-from maxk_lab.sweep_file.source import at_path, decoded, source_of
+from maxk_lab.sweep_file.model import Sweep
 from maxk_lab.sweep_file.studies import STUDIES
+from maxk_lab.sweep_file.text import parse_sweep
 
 BUNDLE = ".zip"
 _MANIFEST, _SPEC = "bundle.json", "spec.yaml"
@@ -92,7 +92,7 @@ class Bundle(RunDirectory):
         (folder / _SPEC).write_bytes(spec)
         return folder
 
-    def title(self, spec: SweepSpec) -> str:
+    def title(self, spec: Sweep) -> str:
         """Return the name of the run that was bundled, whatever the file is called."""
         return spec.name
 
@@ -203,7 +203,7 @@ def unpack(bundle: Bundle, results: Path) -> RunDirectory:
     return run
 
 
-def _check_same(bundle: Bundle, spec: SweepSpec, run: RunDirectory) -> None:
+def _check_same(bundle: Bundle, spec: Sweep, run: RunDirectory) -> None:
     """Raise `LabError` where something lies in the folder of the run that is not this run."""
     elsewhere = f"maxk-lab run {bundle.place} --results ANOTHER_FOLDER"
     if os.path.lexists(run.spec_path):
@@ -222,7 +222,7 @@ def _check_same(bundle: Bundle, spec: SweepSpec, run: RunDirectory) -> None:
         )
 
 
-def named_files(spec: SweepSpec, *, checkpoints: bool) -> tuple[dict[str, bytes], list[str]]:
+def named_files(spec: Sweep, *, checkpoints: bool) -> tuple[dict[str, bytes], list[str]]:
     """Return the files that a resolved sweep names by their names in a bundle, and what is absent.
 
     They are evaluation data, and `checkpoints` if asked for. One that is not there any more, or has
@@ -254,7 +254,9 @@ def _evaluation_data(tree: Any) -> Iterator[tuple[str, Callable[[str | Path], st
     """Yield the hashes of the files that settings of studies name, and what hashes each."""
     for row in STUDIES:
         for setting, hash_of in row.files.items():
-            if one := at_path(tree, (row.name, *setting.split("."))):
+            if one := reduce(
+                lambda block, key: (block or {}).get(key), setting.split("."), tree.get(row.name)
+            ):
                 environment = str(tree["environment"]["name"])
                 yield one["sha256"], partial(load(hash_of), environment=environment)
 
@@ -273,7 +275,7 @@ def _placed(spec: bytes, bundle: Path, root: Path) -> bytes:
         place = _place_of(file)
         return file | ({"path": str(root / place)} if (bundle / place).exists() else {})
 
-    tree = with_files(source_of(decoded(spec, Path(_SPEC)), _SPEC).tree, placed)
+    tree = with_files(parse_sweep(spec.decode(), _SPEC).tree, placed)
     return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=110).encode()
 
 

@@ -96,7 +96,7 @@ def execute(
         try:
             if units:
                 with make_backend(run, execution, min(jobs, units), tasks) as backend:
-                    drive(tasks, run, backend, driver, tell, retries=execution.retries)
+                    drive(tasks, run, backend, driver, tell)
         except KeyboardInterrupt:
             tell("interrupted")
             raise

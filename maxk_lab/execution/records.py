@@ -15,7 +15,7 @@ from maxk_lab.execution.store import Head, Segment, Status, Store, unreadable_li
 from maxk_lab.files import PARTIAL, write_atomically
 from maxk_lab.planning.cells import Cell, Unit
 from maxk_lab.planning.plan import Plan
-from maxk_lab.sweep_file.schema import SweepSpec
+from maxk_lab.sweep_file.model import Sweep
 from maxk_lab.sweep_file.studies import STUDIES
 
 __all__ = ["Record", "RunDirectory", "Status"]
@@ -66,7 +66,7 @@ class RunDirectory:
         """The folder of its report."""
         return self.root / "report"
 
-    def title(self, spec: SweepSpec) -> str:
+    def title(self, spec: Sweep) -> str:
         """Return the name that reports and trackers call a run of this spec by: its own."""
         return self.name
 
@@ -97,13 +97,13 @@ class RunDirectory:
                 if path.is_file() and not path.name.startswith(PARTIAL):
                     yield path
 
-    def spec(self) -> SweepSpec:
+    def spec(self) -> Sweep:
         """Return the resolved spec of the latest run. Raises `LabError` without a sound one."""
         from maxk_lab.sweep_file.load import read_spec
 
         return read_spec(self.spec_path)
 
-    def write_spec(self, spec: SweepSpec) -> None:
+    def write_spec(self, spec: Sweep) -> None:
         """Keep the resolved spec, in place of that of an earlier run.
 
         An equal one stays as it is, with its time: what was made of it since is still right.

@@ -16,7 +16,7 @@ from maxk_lab.sweep_file.fields import describe_point
 from maxk_lab.sweep_file.studies import GRID_AXES
 
 if TYPE_CHECKING:
-    from maxk_lab.sweep_file.variation import Variant
+    from maxk_lab.sweep_file.vary import Variant
 
 # The axis at fault, and why the point cannot run.
 Refusal = tuple[str, str]

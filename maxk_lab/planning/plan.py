@@ -14,9 +14,9 @@ from maxk_lab.fields import start_of
 from maxk_lab.planning.cells import Cell, Unit
 from maxk_lab.planning.grid import Skipped
 from maxk_lab.sweep_file.content import model_missing
-from maxk_lab.sweep_file.schema import SweepSpec
+from maxk_lab.sweep_file.model import Sweep
 from maxk_lab.sweep_file.studies import STUDIES, Spec
-from maxk_lab.sweep_file.variation import variants
+from maxk_lab.sweep_file.vary import variants
 
 __all__ = ["AXES", "Plan", "Skipped", "make_plan", "select"]
 
@@ -27,7 +27,7 @@ AXES = ("estimator", "baseline", "n", "k", "stage", "seed", "study")
 class Plan:
     """The work of a sweep in the order in which it is done, and the points that it leaves out."""
 
-    spec: SweepSpec
+    spec: Sweep
     units: tuple[Unit, ...]
     skipped: tuple[Skipped, ...]
 
@@ -43,14 +43,14 @@ def stale_line(count: int) -> str:
     return f"{records} of another version of this sweep; to keep both, use --set name=NAME"
 
 
-def make_plan(spec: SweepSpec) -> Plan:
+def make_plan(spec: Sweep) -> Plan:
     """Return the plan of a validated sweep: one study after the other, in catalogue order."""
     units: list[Unit] = []
     skipped: list[Skipped] = []
     combinations = [
         # The variant ran, although the folder of its model is missing here.
         replace(variant, refusal=None) if model_missing(variant, spec.content) else variant
-        for variant in variants(spec.environment, spec.policy, spec.vary)
+        for variant in variants(spec, spec.vary)
     ]
     running = [variant for variant in combinations if variant.refusal is None]
     for kind, study in spec.studies.items():

@@ -13,16 +13,7 @@ from maxk_lab.reports.naming import spelled
 from maxk_lab.reports.tables import ExactRow, Pooled, PooledRow
 from maxk_lab.statistics.intervals import Interval, exactly
 from maxk_lab.statistics.measures import FIXED
-from maxk_lab.sweep_file.arithmetic import evaluate_value
-from maxk_lab.sweep_file.claims import (
-    BiasedClaim,
-    Claim,
-    DifferenceClaim,
-    EqualsClaim,
-    OrderClaim,
-    UnbiasedClaim,
-    Where,
-)
+from maxk_lab.sweep_file.claims import Claim, Where, evaluate_value
 from maxk_lab.sweep_file.studies import STUDIES, StudyRow
 
 
@@ -79,14 +70,14 @@ def together(verdicts: Sequence[Judged], parts: str, alpha: float | None = None)
     return Judged(overall, text, example.interval, count, of, parts)
 
 
-def judge_exact(claim: EqualsClaim, met: Sequence[tuple[ExactRow]], alpha: float) -> Judged:
+def judge_exact(claim: Claim, met: Sequence[tuple[ExactRow]], alpha: float) -> Judged:
     """Supported where the number is within the tolerance in every row and seed, else refuted."""
     verdicts: list[Judged] = []
     for (row,) in met:
         wanted = evaluate_value(claim.value, row.key.n, row.key.k, row.key.setting)
         slack = claim.slack(wanted)
         for seed, content in row.by_seed.items():
-            found = float(getattr(content, claim.metric, math.nan))
+            found = float(getattr(content, claim.measure, math.nan))
             text = (
                 f"{row.key.path} seed {seed}: {exact(found)}, claimed {exact(wanted)} ± {slack:.3g}"
             )
@@ -187,43 +178,38 @@ def _why_undecided(met: Sequence[PooledRow]) -> str:
 
 def _place(where: Where) -> str:
     parts: list[str] = [
-        f"{axis} = {', '.join(map(spelled, values))}" for axis, values in where.given().items()
+        f"{axis} = {', '.join(map(spelled, values))}" for axis, values in where.values().items()
     ]
     return f" where {'; '.join(parts)}" if parts else ""
 
 
 def _words(claim: Claim) -> str:
-    if isinstance(claim, UnbiasedClaim):
-        return (
-            f"unbiased{_place(claim.where)} (a relative bias of {claim.detectable:g} would be seen)"
-        )
-    if isinstance(claim, BiasedClaim):
+    place, metric = _place(claim.where), claim.measure
+    if claim.kind == "unbiased":
+        return f"unbiased{place} (a relative bias of {claim.detectable:g} would be seen)"
+    if claim.kind == "biased":
         bias = "biased in direction" if claim.bias == "direction" else "biased in scale only"
-        return f"{bias}{_place(claim.where)}"
-    if isinstance(claim, EqualsClaim):
+        return f"{bias}{place}"
+    if claim.kind == "equals":
         relative = claim.relative_tolerance
         slack = f"{claim.tolerance:g}" if relative is None else f"{100 * relative:g} %"
-        return f"{claim.metric} = {claim.value} ± {slack}{_place(claim.where)}"
-    if isinstance(claim, OrderClaim):
-        along = " < ".join(map(_values, claim.along))
-        return f"{claim.metric} increases along {along}{_place(claim.where)}"
-    side = (
-        f"at least {claim.at_least:g}"
-        if claim.at_least is not None
-        else f"at most {claim.at_most:g}"
-    )
-    if isinstance(claim, DifferenceClaim):
+        return f"{metric} = {claim.value} ± {slack}{place}"
+    if claim.kind == "order":
+        return f"{metric} increases along {' < '.join(map(_values, claim.along or ()))}{place}"
+    least = claim.at_least is not None
+    side = f"at least {claim.at_least:g}" if least else f"at most {claim.at_most:g}"
+    sides = [where for where in (claim.of, claim.over) if where is not None]
+    if claim.kind == "difference":
         # With its axes named: K = 8 minus K = 1 says more than 8 minus 1.
-        of, over = (_place(where).removeprefix(" where ") for where in (claim.of, claim.over))
+        of, over = (_place(where).removeprefix(" where ") for where in sides)
         decoded = ", each at its own best temperature," if claim.decoding == "best" else ","
-        what = claim.metric
         if claim.way is not None:
-            what = f"reward of {what}"
-        return f"final {what} of {of}, minus that of {over}{decoded} is {side}{_place(claim.where)}"
-    of, over = map(_values, (claim.of, claim.over))
+            metric = f"reward of {claim.way}"
+        return f"final {metric} of {of}, minus that of {over}{decoded} is {side}{place}"
+    of, over = map(_values, sides)
     about = f", about {claim.about}" if claim.about else ""
-    return f"{claim.metric} of {of} over {over} is {side}{_place(claim.where)}{about}"
+    return f"{metric} of {of} over {over} is {side}{place}{about}"
 
 
 def _values(where: Where) -> str:
-    return ", ".join(spelled(value) for values in where.given().values() for value in values)
+    return ", ".join(spelled(value) for values in where.values().values() for value in values)

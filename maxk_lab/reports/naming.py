@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Self
 
+from maxk_lab.environments.words import describe_environment, distinguishing_parameters
 from maxk_lab.estimators.method import Method
-from maxk_lab.sweep_file.environment import plain_words, telling_parameters
 from maxk_lab.sweep_file.studies import GRID_AXES
 from maxk_lab.visible import visible_line
 
@@ -71,7 +71,7 @@ def environment_label(cell: Mapping[str, Any]) -> str:
 
     Without those that the sweep varies: they are the cell's setting.
     """
-    varied, telling = _varied(cell), telling_parameters(cell["environment"])
+    varied, telling = _varied(cell), distinguishing_parameters(cell["environment"])
     inside = ", ".join(
         f"{name}={visible_line(str(value))}"
         for name, value in telling.items()
@@ -92,7 +92,7 @@ def environment_words(cell: Mapping[str, Any]) -> str:
     One whose row has no plain name, or that is not installed here, is its name with its parameters:
     `knapsack (items 5)`. The folder of a model of the user's own is named beside it.
     """
-    words = plain_words(cell["environment"], without=_varied(cell))
+    words = describe_environment(cell["environment"], without=_varied(cell))
     folder = (cell.get("policy") or {}).get("pretrained")
     if folder and "policy.pretrained" not in cell.get("setting", {}):
         words += f", model {PurePath(str(folder)).name}"

@@ -1,57 +1,73 @@
-"""Claims: the falsifiable statements of a sweep file, checked before anything is measured."""
+"""Claims: the falsifiable statements of a sweep file, and the grid points that they speak of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
+import ast
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
+    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
-from maxk_lab.errors import shown
+from maxk_lab.errors import LONGEST, LabError, shown
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.fields import (
     AtLeastOne,
+    Finite,
     Model,
     OneOrMore,
     Positive,
     WholeNumber,
+    one_of,
     start_of,
     unknown_key,
 )
-from maxk_lab.statistics.measures import FIXED, MEASURES, NEW, Question
-from maxk_lab.sweep_file.arithmetic import check_arithmetic, evaluate_value
-from maxk_lab.sweep_file.fields import (
-    AnyStudy,
-    BaselineName,
-    EqualMeasure,
-    EstimatorName,
-    GradientMeasure,
-    OrderedMeasure,
-    Value,
-    matching,
-)
-from maxk_lab.sweep_file.source import Source, TreePath
+from maxk_lab.removed import removed_row
+from maxk_lab.statistics.measures import FIXED, MEASURES, NEW, Question, claimable
+from maxk_lab.sweep_file.fields import AnyStudy, BaselineName, EstimatorName, Value, check_text
+from maxk_lab.sweep_file.findings import Finding
 from maxk_lab.sweep_file.studies import GRID_AXES, STUDIES
 
-# Axes that a claim may speak of, of those that a kind of study has; seeds are pooled before.
+# Axes that claims may name; seeds are pooled before.
 AXES = (*GRID_AXES, "stage")
 Point = Mapping[str, Any]
+# The keys of each kind of claim: those that it needs, and those that it may have.
+KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "unbiased": (("detectable",), ()),
+    "biased": (("bias",), ()),
+    "equals": (("metric", "value"), ("tolerance", "relative_tolerance")),
+    "ratio": (("metric", "of", "over"), ("at_least", "at_most", "about")),
+    "order": (("metric", "along"), ()),
+    "difference": (("metric", "of", "over"), ("at_least", "at_most", "decoding")),
+}
+# Exactly one of these keys is needed.
+_EITHER = {
+    "equals": ("tolerance", "relative_tolerance"),
+    "ratio": ("at_least", "at_most"),
+    "difference": ("at_least", "at_most"),
+}
+_FINAL = (
+    "max@[1-9][0-9]{0,8}|[a-z_]+",
+    "must be mean, max@K such as max@8, or the name of a way of decoding",
+)
+# Earlier words for `about`, which bundles contain.
+_EARLIER = {"these instances": FIXED, "instances like these": NEW}
 
 
 def settings_of(point: Point) -> dict[str, Any]:
-    """Return the varied settings of a grid point, under its key `setting`, a mapping or pairs."""
+    """Return the varied settings of a grid point: its `setting`, a mapping or pairs."""
     return dict(point.get("setting") or ())
 
 
-def _with_start(setting: dict[str, Any]) -> dict[str, Any]:
-    """Return the setting with the one spelling of its start."""
+def _spell_start(setting: dict[str, Any]) -> dict[str, Any]:
     return {
         key: tuple(map(start_of, values)) if key == "start" else values
         for key, values in setting.items()
@@ -59,9 +75,9 @@ def _with_start(setting: dict[str, Any]) -> dict[str, Any]:
 
 
 class Where(Model):
-    """A region of the grid: each axis that is given has the value, or one of the values, given.
+    """A region of the grid: each axis has the value, or one of the values.
 
-    `setting` gives values of what the sweep varies, by its key: `{environment.arms: [4, 8]}`.
+    `setting` has values of what the sweep varies, by its key: `{environment.arms: [4, 8]}`.
     """
 
     estimator: OneOrMore[EstimatorName] | None = None
@@ -69,116 +85,178 @@ class Where(Model):
     n: OneOrMore[AtLeastOne] | None = None
     k: OneOrMore[AtLeastOne] | None = None
     stage: OneOrMore[WholeNumber] | None = None
-    setting: Annotated[dict[str, OneOrMore[Value]], AfterValidator(_with_start)] | None = None
+    setting: Annotated[dict[str, OneOrMore[Value]], AfterValidator(_spell_start)] | None = None
 
-    def given(self) -> dict[str, tuple[Any, ...]]:
-        """Return the axes and the settings that are given, with their values."""
+    def values(self) -> dict[str, tuple[Any, ...]]:
+        """Return the values of each axis and setting of the region."""
         axes = {axis: values for axis in AXES if (values := getattr(self, axis)) is not None}
         return axes | (self.setting or {})
 
     def contains(self, point: Point) -> bool:
         """Return whether a grid point (a mapping with every axis) lies in the region."""
-        return _within(self.given(), point)
+        return _contains(self.values(), point)
 
 
-def _within(given: Mapping[str, Sequence[Any]], point: Point) -> bool:
-    known = {**point, **settings_of(point)}
-    return all(axis in known and known[axis] in values for axis, values in given.items())
+def _contains(region: Mapping[str, Sequence[Any]], point: Point) -> bool:
+    axes = {**point, **settings_of(point)}
+    return all(axis in axes and axes[axis] in values for axis, values in region.items())
 
 
-def aligned(
-    points: Sequence[Point], regions: Sequence[Where], where: Where, axes: Sequence[str]
-) -> Iterator[tuple[Point, ...]]:
-    """Yield, for each point of the first region, a row of points with one of each region.
+class Claim(Model):
+    """A statement about the rows of a study; the keys of each kind are in `KINDS`.
 
-    They are equal in the axes and settings that no region gives. All but the first region give one
-    value of each of their axes, and each gives all that the first does. Rows that would lack a
-    point, or have one twice, are left out; `where` holds for the first, in the axes that it does
-    not give.
+    unbiased    no bias is detected, and a relative bias of `detectable` would have been
+    biased      a bias in direction, or in scale only
+    equals      a measure is `value` within a tolerance, absolute or relative to `value`
+    ratio       a measure at `of` over that at `over` is at least, or at most, a number
+    order       a measure strictly increases along a list of regions
+    difference  the final Max@K, mean or best reward in a way of decoding, of the policy of `of`
+                minus that of `over`, paired by seed and instance; with the decoding `best` each
+                policy has its best temperature, with `forced` forced starts
+
+    All axes that a claim does not name are equal on both sides.
     """
-    swapped = {axis for region in regions for axis in region.given()}
-    settings = dict.fromkeys(key for point in points for key in settings_of(point))
-    shared = [axis for axis in (*axes, *settings) if axis not in swapped]
-    first = where.given() | regions[0].given()
 
-    def place(point: Point) -> tuple[Any, ...]:
-        known = {**point, **settings_of(point)}
-        return tuple(known.get(axis) for axis in shared)
+    model_config = ConfigDict(validate_default=True)
 
-    others = [
-        {place(point): point for point in points if region.contains(point)}
-        for region in regions[1:]
-    ]
-    for point in points:
-        if not _within(first, point):
-            continue
-        row = [point, *(side[place(point)] for side in others if place(point) in side)]
-        if len(row) == len(regions) and len({id(member) for member in row}) == len(row):
-            yield tuple(row)
-
-
-def _of_one_line(name: str) -> str:
-    if not name.strip() or name.splitlines() != [name]:
-        raise ValueError(f"must be one line of text, got {shown(name)}")
-    return name
-
-
-class _Claim(Model):
-    # Of these keys exactly one is given.
-    either: ClassVar[tuple[str, ...]] = ()
-    name: Annotated[str, AfterValidator(_of_one_line)]
+    name: str
+    kind: str = Field("", json_schema_extra={"enum": [*KINDS]})
     where: Where = Where()
+    detectable: Positive | None = None
+    bias: Literal["direction", "scale"] | None = None
+    metric: str | None = None
+    value: float | str | None = None
+    tolerance: Positive | None = None
+    relative_tolerance: Positive | None = None
+    of: Where | None = None
+    over: Where | None = None
+    along: Annotated[tuple[Where, ...], Field(min_length=2, strict=False)] | None = None
+    at_least: Finite | None = None
+    at_most: Finite | None = None
+    about: Question | None = None
+    decoding: Literal["sampled", "best", "forced"] | None = None
 
-    if TYPE_CHECKING:  # each kind of claim declares its own, at its place among its keys
-        kind: str
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if not name.strip() or name.splitlines() != [name]:
+            raise ValueError(f"must be one line of text, got {shown(name)}")
+        return name
+
+    @field_validator("kind")
+    @classmethod
+    def _check_kind(cls, kind: str) -> str:
+        if not kind:
+            raise ValueError(f"is missing; one of {', '.join(KINDS)}")
+        if kind not in KINDS:
+            raise ValueError(one_of(kind, KINDS))
+        return kind
+
+    @field_validator(*{key for keys in KINDS.values() for key in sum(keys, ())}, mode="before")
+    @classmethod
+    def _check_key(cls, value: Any, info: ValidationInfo) -> Any:
+        kind, key = info.data.get("kind"), str(info.field_name)
+        if kind is None:
+            return value
+        needed, optional = KINDS[kind]
+        if value is None and key in needed:
+            raise PydanticCustomError("missing", "is missing")
+        if value is not None and key not in (*needed, *optional):
+            message = unknown_key(key, ["name", "kind", "where", *needed, *optional])
+            raise PydanticCustomError("unexpected_key", "{message}", {"message": message})
+        if key == "value" and value is not None:
+            _parse(value)
+        if key == "about" and isinstance(value, str):
+            return _EARLIER.get(value, value)
+        return "sampled" if (key, kind, value) == ("decoding", "difference", None) else value
+
+    @field_validator("metric")
+    @classmethod
+    def _check_metric(cls, metric: str | None, info: ValidationInfo) -> str | None:
+        kind = info.data.get("kind")
+        if metric is None or kind is None:
+            return metric
+        if kind == "difference":
+            return check_text(metric, *_FINAL)
+        if metric not in (measures := claimable(kind)):
+            raise ValueError(removed_row("measure", metric) or one_of(metric, measures))
+        return metric
+
+    @field_validator("at_least", "at_most")
+    @classmethod
+    def _check_bound(cls, bound: float | None, info: ValidationInfo) -> float | None:
+        if bound is not None and info.data.get("kind") == "ratio" and bound <= 0:
+            raise ValueError(f"must be greater than 0, got {bound:g}")
+        return bound
+
+    @field_validator("over")
+    @classmethod
+    def _check_sides(cls, over: Where | None, info: ValidationInfo) -> Where | None:
+        of = info.data.get("of")
+        if over is None or of is None:
+            return over
+        if not of.values() or not set(of.values()) <= set(over.values()):
+            raise ValueError(
+                "must give every axis that of gives, "
+                "e.g. of: {baseline: subloo}, over: {baseline: none}"
+            )
+        if any(len(values) > 1 for values in over.values().values()):
+            raise ValueError("must give one value per axis")
+        return over
 
     @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        if self.either and sum(getattr(self, key) is not None for key in self.either) != 1:
-            raise ValueError(f"needs exactly one of {' and '.join(self.either)}")
+    def _check_together(self) -> Self:
+        either = _EITHER.get(self.kind, ())
+        if either and sum(getattr(self, key) is not None for key in either) != 1:
+            raise ValueError(f"needs exactly one of {' and '.join(either)}")
+        regions = [region.values() for region in self.along or ()]
+        if regions and (not regions[0] or any({*each} != {*regions[0]} for each in regions)):
+            raise ValueError(
+                "the regions of along must give the same axes, "
+                "e.g. [{baseline: subloo}, {baseline: none}]"
+            )
+        if any(len(values) > 1 for region in regions for values in region.values()):
+            raise ValueError("the regions of along must give one value per axis")
+        if self.way is not None and self.decoding != "sampled":
+            raise ValueError(
+                f"decoding: {self.decoding} is of mean and max@K only, got metric {self.way}"
+            )
+        if self.kind == "difference":
+            named = [axis for _, region in self.regions() for axis in region.values()]
+            for axis in named:
+                if axis in AXES and axis not in self.axes:
+                    listed = f"{', '.join(self.axes[:-1])} or {self.axes[-1]}"
+                    raise ValueError(f"a {self.study} study has no {axis}: give {listed}")
         return self
 
     @property
     def study(self) -> str:
-        """The kind of study whose rows the claim speaks of: that of its measure, or of its kind."""
-        metric: str = getattr(self, "metric", "")
-        if metric in MEASURES:
-            return MEASURES.get(metric).study
+        """The kind of study whose rows the claim speaks of: that of its measure or its kind."""
+        if self.measure in MEASURES:
+            return MEASURES.get(self.measure).study
         return next(row.name for row in STUDIES if self.kind in row.claims)
 
     @property
+    def measure(self) -> str:
+        """The metric; "" for the kinds without one."""
+        return self.metric or ""
+
+    @property
     def axes(self) -> tuple[str, ...]:
-        """The axes of that study's points; what the sweep varies comes on top."""
+        """The axes of that study's points; varied settings come on top."""
         return STUDIES.get(self.study).axes
 
-    def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
-        """Yield the grid points, or pairs or rows of them, that the claim speaks of."""
-        return ((point,) for point in points if self.where.contains(point))
+    @property
+    def at_k(self) -> int:
+        """The K of the final curve; 1 for the mean reward and for a way of decoding."""
+        at_max = self.measure.startswith("max@")
+        return int(self.measure.removeprefix("max@")) if at_max else 1
 
-
-class UnbiasedClaim(_Claim):
-    """No bias is seen, although a relative bias of `detectable` would have been."""
-
-    kind: Literal["unbiased"]
-    detectable: Positive
-
-
-class BiasedClaim(_Claim):
-    """A bias is there: of the direction too, or (`scale`) of the length alone."""
-
-    kind: Literal["biased"]
-    bias: Literal["direction", "scale"]
-
-
-class EqualsClaim(_Claim):
-    """A measure equals a value within a tolerance, absolute or relative to the value."""
-
-    either: ClassVar[tuple[str, ...]] = ("tolerance", "relative_tolerance")
-    kind: Literal["equals"]
-    metric: EqualMeasure
-    value: Annotated[float | str, BeforeValidator(check_arithmetic)]
-    tolerance: Positive | None = None
-    relative_tolerance: Positive | None = None
+    @property
+    def way(self) -> str | None:
+        """The way of decoding of a difference; None for sampling."""
+        sampled = self.measure == "mean" or self.measure.startswith("max@")
+        return None if self.kind != "difference" or sampled else self.metric
 
     def slack(self, value: float) -> float:
         """Return how far the measure may be from `value`, that of the claim at a point."""
@@ -187,205 +265,180 @@ class EqualsClaim(_Claim):
         assert self.relative_tolerance is not None
         return self.relative_tolerance * abs(value)
 
-
-class OrderClaim(_Claim):
-    """A measure strictly increases along a list of regions, all else equal."""
-
-    kind: Literal["order"]
-    metric: OrderedMeasure
-    along: Annotated[tuple[Where, ...], Field(min_length=2, strict=False)]
-
-    @model_validator(mode="after")
-    def _same_axes(self) -> Self:
-        regions = [region.given() for region in self.along]
-        if not regions[0] or any(set(values) != set(regions[0]) for values in regions):
-            raise ValueError(
-                "the regions of along must give the same axes, "
-                "e.g. [{baseline: subloo}, {baseline: none}]"
-            )
-        if any(len(values) > 1 for region in regions for values in region.values()):
-            raise ValueError("the regions of along must give one value per axis")
-        return self
+    def regions(self) -> Iterator[tuple[tuple[int | str, ...], Where]]:
+        """Yield every region of the claim with its location in it."""
+        for key in ("where", "of", "over"):
+            if (region := getattr(self, key)) is not None:
+                yield (key,), region
+        yield from ((("along", number), each) for number, each in enumerate(self.along or ()))
 
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
-        """Yield rows of points, one of each region of `along`, that differ only in its axes."""
-        return aligned(points, self.along, self.where, self.axes)
+        """Yield the rows of points that the claim is about: single ones, pairs, or an order.
 
-
-class _PairClaim(_Claim):
-    """A measure at `of` compared with that at `over`, all axes equal that `over` does not give."""
-
-    either: ClassVar[tuple[str, ...]] = ("at_least", "at_most")
-    of: Where
-    over: Where
-
-    @field_validator("over")
-    @classmethod
-    def _two_sides(cls, over: Where, info: ValidationInfo) -> Where:
-        of = info.data.get("of")
-        if of is not None and (not of.given() or not set(of.given()) <= set(over.given())):
-            raise ValueError(
-                "must give every axis that of gives, "
-                "e.g. of: {baseline: subloo}, over: {baseline: none}"
-            )
-        if any(len(values) > 1 for values in over.given().values()):
-            raise ValueError("must give one value per axis")
-        return over
-
-    def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
-        """Yield pairs (of, over) that differ only in the axes that `over` gives."""
-        return aligned(points, (self.of, self.over), self.where, self.axes)
-
-
-# Earlier words for `about`, which bundles contain.
-_EARLIER = {"these instances": FIXED, "instances like these": NEW}
-
-
-def _present_words(about: Any) -> Any:
-    return _EARLIER.get(about, about) if isinstance(about, str) else about
-
-
-class RatioClaim(_PairClaim):
-    """A measure at `of` is at least, or at most, so many times that at `over`, all else equal.
-
-    `about` says of which instances; by default those that the interval of the measure is about.
-    """
-
-    kind: Literal["ratio"]
-    metric: GradientMeasure
-    about: Annotated[Question | None, BeforeValidator(_present_words)] = None
-    at_least: Positive | None = None
-    at_most: Positive | None = None
-
-
-_FINAL = matching(
-    "max@[1-9][0-9]{0,8}|[a-z_]+",
-    "must be mean, max@K such as max@8, or the name of a way of decoding",
-)
-
-
-class DifferenceClaim(_PairClaim):
-    """The Max@K (or mean) of the policy of `of` less that of `over` is at least, or most, a number.
-
-    Or it is their best reward in one way of decoding, the same for both.
-    Policies are compared in pairs: of the same seed, on the same held-out instances. With the
-    decoding `best` each is sampled at its own best temperature, with `forced` from forced starts at
-    temperature 1, else at temperature 1. Where the
-    estimator of `over` takes no K, the K of `of` may be any.
-    """
-
-    kind: Literal["difference"]
-    metric: Annotated[str, _FINAL]
-    decoding: Literal["sampled", "best", "forced"] = "sampled"
-    at_least: Annotated[float, Field(allow_inf_nan=False)] | None = None
-    at_most: Annotated[float, Field(allow_inf_nan=False)] | None = None
-
-    @property
-    def at_k(self) -> int:
-        """The K of the curve that the claim speaks of; 1 for the mean reward, and for a way."""
-        return int(self.metric.removeprefix("max@")) if self.metric.startswith("max@") else 1
-
-    @property
-    def way(self) -> str | None:
-        """The way of decoding that the claim speaks of, but for plain sampling."""
-        return None if self.metric == "mean" or self.metric.startswith("max@") else self.metric
-
-    def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
-        """Yield pairs (of, over) that differ only in axes that `over` or its estimator gives."""
-        fixed = {choose_estimator(name).row.fixed_k for name in self.over.estimator or ()}
+        The points of a row are equal in all axes and settings that the claim does not compare.
+        """
+        if self.along:
+            return _align(points, self.along, self.where, self.axes)
+        if self.of is None or self.over is None:
+            return ((point,) for point in points if self.where.contains(point))
         over = self.over
-        if over.k is None and len(fixed) == 1 and None not in fixed:
-            over = over.model_copy(update={"k": tuple(fixed)})
-        return aligned(points, (self.of, over), self.where, self.axes)
-
-    @model_validator(mode="after")
-    def _sensible(self) -> Self:
-        if self.way is not None and self.decoding != "sampled":
-            words = f"decoding: {self.decoding} is of mean and max@K only, got metric {self.way}"
-            raise ValueError(words)
-        for region in (self.of, self.over, self.where):
-            for axis in AXES:
-                if axis not in self.axes and getattr(region, axis) is not None:
-                    known = f"{', '.join(self.axes[:-1])} or {self.axes[-1]}"
-                    raise ValueError(f"a {self.study} study has no {axis}: give {known}")
-        return self
+        if self.kind == "difference" and over.k is None:
+            # An estimator of `over` without a K is compared with every K of `of`.
+            ks = {choose_estimator(name).row.fixed_k for name in over.estimator or ()}
+            if len(ks) == 1 and None not in ks:
+                over = over.model_copy(update={"k": tuple(ks)})
+        return _align(points, (self.of, over), self.where, self.axes)
 
 
-Claim = Annotated[
-    UnbiasedClaim | BiasedClaim | EqualsClaim | RatioClaim | OrderClaim | DifferenceClaim,
-    Field(discriminator="kind"),
-]
-CLAIM_KINDS: dict[str, type[_Claim]] = {
-    get_args(shape.model_fields["kind"].annotation)[0]: shape
-    for shape in get_args(get_args(Claim)[0])
-}
+def _align(
+    points: Sequence[Point], regions: Sequence[Where], where: Where, axes: Sequence[str]
+) -> Iterator[tuple[Point, ...]]:
+    """Yield, for each point of the first region, a row with one point of each region.
+
+    All but the first region have one value of each of their axes. Rows that would lack a point, or
+    have one twice, are left out; `where` holds for the first, in the axes that it does not name.
+    """
+    swapped = {axis for region in regions for axis in region.values()}
+    settings = dict.fromkeys(key for point in points for key in settings_of(point))
+    shared = [axis for axis in (*axes, *settings) if axis not in swapped]
+    first = where.values() | regions[0].values()
+
+    def place(point: Point) -> tuple[Any, ...]:
+        everything = {**point, **settings_of(point)}
+        return tuple(everything.get(axis) for axis in shared)
+
+    partners = [
+        {place(point): point for point in points if region.contains(point)}
+        for region in regions[1:]
+    ]
+    for point in points:
+        if not _contains(first, point):
+            continue
+        row = [point, *(side[place(point)] for side in partners if place(point) in side)]
+        if len(row) == len(regions) and len({id(member) for member in row}) == len(row):
+            yield tuple(row)
 
 
 def check_claims(
-    claims: Iterable[Any],
+    claims: Iterable[Claim],
     points: Mapping[str, Sequence[Point]],
     studies: Mapping[str, AnyStudy],
-    source: Source,
-) -> None:
-    """Note claims of equal names, of points that are not there, and of undefined values.
+) -> Iterator[Finding]:
+    """Yield claims of equal names, of points that do not exist, and of undefined values.
 
     `points` holds the points that each of `studies` measures, with their stage and setting.
     """
     names: set[str] = set()
     for number, claim in enumerate(claims):
-        path = ("claims", str(number))
+        place = ("claims", number)
         if claim.name in names:
-            source.add((*path, "name"), f"two claims are named {shown(claim.name)}")
+            yield Finding((*place, "name"), f"two claims are named {shown(claim.name)}")
         names.add(claim.name)
         if claim.study not in points:
-            # The kind of a claim tells of which study it speaks, or else its metric does.
-            part = "kind" if claim.kind in STUDIES.get(claim.study).claims else "metric"
+            # The study follows from the kind of a claim, or else from its metric.
+            key = "kind" if claim.kind in STUDIES.get(claim.study).claims else "metric"
             article = "an" if claim.study[0] in "aeiou" else "a"
-            speaks = f"{getattr(claim, part)} speaks of {article} {claim.study} study"
-            source.add((*path, part), f"{speaks}, and this sweep has none")
-        elif not _note_unknown_settings(claim, points[claim.study], path, source):
-            _check_met(claim, points[claim.study], studies[claim.study], path, source)
+            about = f"{getattr(claim, key)} speaks of {article} {claim.study} study"
+            yield Finding((*place, key), f"{about}, and this sweep has none")
+            continue
+        problems = [*_unknown_settings(claim, points[claim.study])]
+        problems = problems or [*_unmeasured(claim, points[claim.study], studies[claim.study])]
+        yield from (each._replace(location=(*place, *each.location)) for each in problems)
 
 
-def _note_unknown_settings(
-    claim: Any, points: Sequence[Point], path: TreePath, source: Source
-) -> bool:
-    """Note settings that the sweep does not vary; return whether there were any."""
+def _unknown_settings(claim: Claim, points: Sequence[Point]) -> Iterator[Finding]:
     varied = dict.fromkeys(key for point in points for key in settings_of(point))
-    regions = {(side,): getattr(claim, side, None) for side in ("where", "of", "over")}
-    along = enumerate(getattr(claim, "along", ()))
-    before = len(source.problems)
-    for part, region in (regions | {("along", str(at)): one for at, one in along}).items():
-        for key in (region and region.setting) or ():
+    for location, region in claim.regions():
+        for key in region.setting or ():
             if key not in varied:
                 nothing = f"unknown key {shown(key)}: the sweep varies nothing"
-                words = unknown_key(key, varied) if varied else nothing
-                source.add((*path, *part, "setting", key), words, key=True)
-    return len(source.problems) > before
+                message = unknown_key(key, varied) if varied else nothing
+                yield Finding((*location, "setting", key), message, key=True)
 
 
-def _check_met(
-    claim: Any, points: Sequence[Point], study: AnyStudy, path: TreePath, source: Source
-) -> None:
-    """Note a claim that speaks of no point, or of what is not measured or undefined there."""
-    met = list(claim.points(points))
-    if not met:
-        side, what = "where", "no point of the grid that can run"
-        if hasattr(claim, "over"):
-            side, what = "of", "no two points of the grid that can run"
-        elif hasattr(claim, "along"):
-            side = "along"
+def _unmeasured(claim: Claim, points: Sequence[Point], study: AnyStudy) -> Iterator[Finding]:
+    """Yield why a claim speaks of no point, or of what is not measured or undefined there."""
+    rows = list(claim.points(points))
+    if not rows:
+        key, what = "where", "no point of the grid that can run"
+        if claim.along:
+            key = "along"
             what = "no points of the grid that can run, one of each region, all else equal"
-        written = side in source.tree["claims"][int(path[1])]
-        source.add((*path, side) if written else path, f"matches {what}")
-    lacking = {
-        "metric": study.lacks(claim.metric, met) if hasattr(claim, "metric") else None,
-        "decoding": study.lacks_decoding(claim.decoding) if hasattr(claim, "decoding") else None,
-    }
-    for key, reason in lacking.items():
-        if reason is not None:
-            source.add((*path, key), reason)
-    if isinstance(claim, EqualsClaim):
-        with source.noting((*path, "value")):
-            for (point,) in met:
-                evaluate_value(claim.value, point["n"], point["k"], settings_of(point))
+        elif claim.over is not None:
+            key, what = "of", "no two points of the grid that can run"
+        yield Finding((key,), f"matches {what}")
+    if claim.metric is not None and (reason := study.lacks(claim.metric, rows)) is not None:
+        yield Finding(("metric",), reason)
+    if claim.decoding is not None and (reason := study.lacks_decoding(claim.decoding)) is not None:
+        yield Finding(("decoding",), reason)
+    try:
+        for (point,) in rows if claim.value is not None else ():
+            evaluate_value(claim.value, point["n"], point["k"], settings_of(point))
+    except LabError as error:
+        yield Finding(("value",), str(error))
+
+
+def evaluate_value(
+    value: float | str | None,
+    n: int,
+    k: int,
+    setting: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
+) -> float:
+    """Return the number that a claim names: itself, or by arithmetic such as `1 - k/n`.
+
+    Arithmetic is + - * / ** and brackets in n, k and varied settings that are numbers, by the last
+    word of their key: `arms` for `environment.arms`. Raises `LabError` for anything else, for a
+    division by zero and for a result that is not a finite real number.
+    """
+    varied = {key.rpartition(".")[2]: each for key, each in dict(setting).items()}
+    numbers = {name: each for name, each in varied.items() if _is_number(each)}
+    # Floats, since a tower of whole numbers would not end.
+    names = {name: float(each) for name, each in (numbers | {"n": n, "k": k}).items()}
+    place = ", ".join(f"{name} = {names[name]:g}" for name in ("n", "k", *numbers))
+    code = compile(ast.fix_missing_locations(_parse(value, names)), "a claim", "eval")
+    try:
+        result = eval(code, {"__builtins__": {}}, names)  # only arithmetic, as _parse says
+    except ZeroDivisionError:
+        raise LabError(f"{shown(value)} divides by zero at {place}") from None
+    except OverflowError:
+        result = math.inf
+    if isinstance(result, complex):
+        raise LabError(f"{shown(value)} is not a real number at {place}")
+    if not math.isfinite(result):
+        raise LabError(f"{shown(value)} is not finite at {place}")
+    return float(result)
+
+
+# All that arithmetic is made of, besides numbers: no call, no attribute, no text.
+_ALLOWED = (
+    *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Name, ast.Load),
+    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.USub, ast.UAdd),
+)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _parse(value: Any, names: Collection[str] | None = None) -> ast.Expression:
+    """Return a number or arithmetic text as a tree of floats; any name is allowed by default."""
+    text = value.strip() if isinstance(value, str) else ""
+    try:
+        text = repr(float(value)) if _is_number(value) else text
+        tree = ast.parse(text if len(text) <= LONGEST else "", mode="eval")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+                if isinstance(node.value, bool):
+                    raise ValueError("not a number")
+                node.value = float(node.value)
+            elif isinstance(node, ast.Name) and names is not None and node.id not in names:
+                raise ValueError("unknown name")
+            elif not isinstance(node, _ALLOWED):
+                raise ValueError("not arithmetic")
+        return tree
+    except (SyntaxError, ValueError, MemoryError, RecursionError, OverflowError):
+        varied = [name for name in names or () if name not in ("n", "k")]
+        listed = f"n, k, {', '.join(varied)}" if varied else "n and k"
+        raise LabError(
+            f"must be a number or arithmetic in {listed} such as '1 - k/n', got {shown(value)}"
+        ) from None

@@ -21,11 +21,11 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.installed import NoModuleError, is_function_path, name_and_version, place_of
 from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER, folder_hash
-from maxk_lab.sweep_file.variation import variants
+from maxk_lab.sweep_file.vary import variants
 
 if TYPE_CHECKING:
-    from maxk_lab.sweep_file.schema import SweepSpec
-    from maxk_lab.sweep_file.variation import Variant
+    from maxk_lab.sweep_file.model import Sweep
+    from maxk_lab.sweep_file.vary import Variant
 
 # The hash of code or files behind each name; that of a plugin has its package and version too.
 Content = Mapping[str, Mapping[str, str]]
@@ -37,18 +37,18 @@ _AXES: Mapping[str, Catalogue[Any]] = {"estimator": ESTIMATORS, "baseline": BASE
 _SITES = ("site-packages", "dist-packages")
 
 
-def content_of(spec: SweepSpec) -> Content:
+def content_of(spec: Sweep) -> Content:
     """Return the content of all that a validated sweep names outside of this package."""
     names: Names = {}
     blocks = [study.model_dump(mode="json") for study in spec.studies.values()]
-    for variant in variants(spec.environment, spec.policy, spec.vary):
+    for variant in variants(spec, spec.vary):
         if variant.refusal is None:
             place = {"environment": variant.environment, "policy": variant.policy}
             names |= names_in(place, blocks)
     return _hashes(names)
 
 
-def changed_since(spec: SweepSpec) -> list[str]:
+def changed_since(spec: Sweep) -> list[str]:
     """Return the names in a resolved sweep whose content here differs; absent ones are left out."""
     try:
         current = content_of(spec) if spec.content else {}

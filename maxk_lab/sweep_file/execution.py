@@ -1,32 +1,62 @@
-"""The execution of a sweep and its limits: no part of what its cells mean, nor of their numbers."""
+"""The execution of a sweep: where its units run and their limits; no part of what they measure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+import re
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ByteSize,
+    Field,
+    TypeAdapter,
+    ValidationInfo,
+    field_validator,
+)
 
 from maxk_lab.errors import shown
 from maxk_lab.fields import Model
-from maxk_lab.sweep_file.backends import BACKENDS, LOCAL
-from maxk_lab.sweep_file.quantities import seconds, spelled, spelled_size
 
-__all__ = ["Execution", "spelled"]
-
-
-def _in_seconds(value: Any) -> Any:
-    return seconds(value) if isinstance(value, str) else value
+_UNITS = {"h": 3600.0, "min": 60.0, "s": 1.0}
+_TIME = re.compile(r"(?:(\d+(?:\.\d+)?) ?h)? ?(?:(\d+(?:\.\d+)?) ?min)? ?(?:(\d+(?:\.\d+)?) ?s)?")
+_BYTES = TypeAdapter(ByteSize)
 
 
-def _sensible(count: ByteSize) -> ByteSize:
-    # No process of Python is smaller, and no machine larger.
+def seconds(text: str) -> float:
+    """Return the seconds of a text such as `2h`, `1 h 30 min` or `45s`. Raises `ValueError`."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None or not any(match.groups()):
+        raise ValueError(f"must be a time such as 2h, 30min or 45s, got {shown(text)}")
+    pairs = zip(match.groups(), _UNITS.values(), strict=True)
+    return sum(float(number) * size for number, size in pairs if number is not None)
+
+
+def spelled(seconds: float) -> str:
+    """Return seconds as a time that a sweep file may have, e.g. `1 h 30 min` or `2.5 s`."""
+    words = []
+    for unit, size in _UNITS.items():
+        count = seconds // size if unit != "s" else round(seconds, 3)
+        seconds -= count * size
+        if count:
+            words.append(f"{count:g} {unit}")
+    return " ".join(words)
+
+
+def spelled_size(count: int) -> str:
+    """Return a number of bytes as the same size in a sweep file, e.g. `4.0GB` or `1.5GiB`."""
+    texts = (ByteSize(count).human_readable(decimal=decimal) for decimal in (True, False))
+    return next((text for text in texts if _BYTES.validate_python(text) == count), f"{count}B")
+
+
+def _check_size(count: ByteSize) -> ByteSize:
+    # No process of Python is smaller, and no machine is larger.
     if not 10**7 <= count <= 2**50:
         raise ValueError(f"must be between 10 MB and 1024 TiB, got {spelled_size(count)}")
     return count
 
 
-def _whole_or_less_than_one(value: float) -> float:
+def _check_devices(value: float) -> float:
     if value > 1 and value != int(value):
         raise ValueError(f"must be a whole number, or a fraction of one, got {shown(value)}")
     if 0 < value < 0.001:
@@ -34,39 +64,48 @@ def _whole_or_less_than_one(value: float) -> float:
     return value
 
 
-# Limits of less make no sense: the parent looks ten times a second.
-Seconds = Annotated[float, BeforeValidator(_in_seconds), Field(ge=0.5, le=3e7, allow_inf_nan=False)]
-Bytes = Annotated[ByteSize, AfterValidator(_sensible)]
+# The driver looks at the clock a few times a second.
+Seconds = Annotated[
+    float,
+    BeforeValidator(lambda value: seconds(value) if isinstance(value, str) else value),
+    Field(ge=0.5, le=3e7, allow_inf_nan=False),
+]
+Bytes = Annotated[ByteSize, AfterValidator(_check_size)]
 Devices = Annotated[
-    float, Field(ge=0, le=1024, allow_inf_nan=False), AfterValidator(_whole_or_less_than_one)
+    float, Field(ge=0, le=1024, allow_inf_nan=False), AfterValidator(_check_devices)
 ]
 
 
 class Execution(Model):
-    """The backend that runs the units of a sweep, and the limits that end a cell; None is none.
+    """Where the units of a sweep run, and the limits that end a cell; None is no limit.
 
     `timeout`, seconds or a text such as `2h`, limits each cell; the first cell of a unit includes
-    the work that all cells share. `memory`, bytes or a text such as `4GB`, limits a worker with all
-    processes that it started. `retries` counts how often a unit begins again after its worker or
-    node was lost. A unit gets `gpus` devices, a fraction if several units share a device; None is a
-    device for units that can use one. The parameters of the backend stand beside these keys.
+    the work that all its cells share. `memory`, bytes or a text such as `4GB`, limits a worker with
+    all processes that it started. A unit gets `gpus` devices, a fraction if several units share a
+    device; None is a device for units that can use one. `address` is that of a Ray cluster, auto or
+    host:port; without it a cluster of --jobs cores starts on this machine.
     """
 
-    # The parameters of backends, which `resolve_execution` checks: a run may be reported where its
-    # backend is not installed.
-    model_config = ConfigDict(extra="allow")
-
-    backend: str = LOCAL
+    backend: Literal["local", "ray"] = "local"
+    address: str | None = None
     timeout: Seconds | None = None
-    retries: Annotated[int, Field(ge=0, le=100)] = 1
     memory: Bytes | None = None
     gpus: Devices | None = None
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """Every parameter of the backend by its name, given or at its default.
-
-        Raises `LabError` for a backend that is not there.
-        """
-        settings = BACKENDS.get(self.backend).settings
-        return settings.from_mapping(self.model_extra or {}).model_dump()
+    @field_validator("address")
+    @classmethod
+    def _check_address(cls, address: str | None, info: ValidationInfo) -> str | None:
+        if address is None:
+            return None
+        if info.data.get("backend") == "local":
+            raise ValueError(
+                "is for backend: ray, and this run's is local; address: null takes it out"
+            )
+        if address.startswith("ray://"):
+            raise ValueError(
+                "is for a machine of the cluster, auto or host:port: from outside of it "
+                "`ray job submit -- maxk-lab run ...` starts the run there"
+            )
+        if not address.isprintable() or address.split() != [address] or len(address) > 500:
+            raise ValueError(f"must be a text of one word, got {shown(address)}")
+        return address

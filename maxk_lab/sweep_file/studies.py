@@ -40,8 +40,7 @@ from maxk_lab.catalogue import Catalogue, Row
 
 if TYPE_CHECKING:
     from maxk_lab.sweep_file.fields import AnyStudy
-    from maxk_lab.sweep_file.source import Source
-    from maxk_lab.sweep_file.variation import Resolved, Variant
+    from maxk_lab.sweep_file.vary import Variant
 
 # The name of a step and how far it is, e.g. "cells", {"done": 1, "of": 4}.
 Event = Callable[[str, dict[str, Any]], None]
@@ -49,6 +48,8 @@ Event = Callable[[str, dict[str, Any]], None]
 Measured = tuple[str, dict[str, Any] | Exception]
 # Whatever a worker is told of a unit, or of a cell: its `as_dict()`.
 Told = Mapping[str, Any]
+# A location in a sweep file, and what is wrong there.
+Problem = tuple[Iterable[int | str], str]
 GRID_AXES = ("estimator", "baseline", "n", "k")
 
 
@@ -85,24 +86,14 @@ class Spec(Protocol):
     def Study(self) -> type[AnyStudy]:  # noqa: N802
         """The pydantic model of the block; its field `grid` holds a tuple of models."""
 
-    def units(self, study: Any, seeds: Sequence[int], found: Sequence[Variant]) -> Iterable[Any]:
+    def units(self, study: Any, seeds: Sequence[int], variants: Sequence[Variant]) -> Iterable[Any]:
         """Return the units with their cells, in the order in which they are measured."""
 
     def left_out(self, study: Any, environment: str) -> list[Any]:
         """Return the points of the grid that are not measured in this environment, with why."""
 
-    def check(
-        self,
-        study: Any,
-        resolved: Resolved | None,
-        found: Sequence[Variant] | None,
-        source: Source,
-    ) -> None:
-        """Note in `source` all that is wrong; defaults may stand for what is of no right shape.
-
-        `resolved` is the environment with its policy, `found` the variants of what the sweep
-        varies; each is None where there is something wrong with it.
-        """
+    def check(self, study: Any, variants: Sequence[Variant]) -> Iterable[Problem]:
+        """Return what is wrong with a study of valid shape in these variants of its place."""
 
 
 STUDIES: Catalogue[StudyRow] = Catalogue(

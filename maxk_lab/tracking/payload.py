@@ -19,7 +19,7 @@ from maxk_lab.planning.identity import canonical_json, content_hash
 from maxk_lab.reports.naming import setting_of, setting_words
 from maxk_lab.reports.tables import PooledRow, axes, grouped, numbers, rows_of_cells
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.sweep_file.schema import MOST_OF_TAG
+from maxk_lab.sweep_file.model import MOST_OF_TAG
 from maxk_lab.sweep_file.studies import STUDIES
 
 if TYPE_CHECKING:

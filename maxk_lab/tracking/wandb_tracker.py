@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, first_line, shown
-from maxk_lab.sweep_file.schema import WANDB_MODES
+from maxk_lab.sweep_file.model import WANDB_MODES
 
 if TYPE_CHECKING:
     from maxk_lab.execution.records import Record, RunDirectory

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
+from maxk_lab.environments.catalogue import hash_of_data
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.estimators.method import Method
@@ -30,6 +31,7 @@ from maxk_lab.fields import (
     WholeNumber,
     as_tuple,
 )
+from maxk_lab.files import resolved_file
 
 
 def _low_and_high(values: Any) -> Any:
@@ -121,10 +123,15 @@ class DataFile(Model):
     sha256: str | None = None
 
 
-Data = Annotated[
-    DataFile | None,
-    BeforeValidator(lambda value: {"path": value} if isinstance(value, str) else value),
-]
+def _resolve_data(written: Any, info: ValidationInfo) -> Any:
+    """Return the path of a file with its hash, if the environment of a sweep file is known."""
+    environment = (info.context or {}).get("environment")
+    if written is None or environment is None:
+        return {"path": written} if isinstance(written, str) else written
+    return resolved_file(written, "data", partial(hash_of_data, environment=environment))
+
+
+Data = Annotated[DataFile | None, BeforeValidator(_resolve_data)]
 
 
 class EvaluationSettings(Model):

@@ -34,7 +34,6 @@ QUICK = [
     ["validate", "tiny.yaml"],
     ["run", "tiny.yaml", "--dry-run"],
     ["list", "tasks"],
-    ["list", "backends"],
     ["plan", "tiny.yaml", "--set", "execution.backend=ray"],
     ["list", "rewards"],
     ["plan", "language.yaml"],

@@ -46,7 +46,7 @@ objective: {parameter: policy.mean, from: 0, to: 1, grid: {estimator: maxk, k: [
 weights: {grid: {estimator: maxk, baseline: none, n: 4, k: 2}}
 """
 FILES = {
-    "careful.yaml": "retries: 5\n",
+    "careful.yaml": "timeout: 5h\n",
     "bad.yaml": BAD,
     "along.yaml": ALONG,
     "taught.yaml": TAUGHT,

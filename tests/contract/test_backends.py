@@ -97,7 +97,7 @@ def test_metrics_are_those_of_one_worker_here_byte_for_byte(
             marks=pytest.mark.deep,
         ),
         (
-            *("greedy", ("execution.memory=300MB", "execution.retries=0"), "baseline=centred,n=8"),
+            *("greedy", ("execution.memory=300MB",), "baseline=centred,n=8"),
             "took more than execution.memory, 300.0MB. To try again: --retry-failed",
         ),
     ],

@@ -122,7 +122,7 @@ def test_what_is_no_checkpoint_of_this_policy(saved: Path, write: Write) -> None
         "vary: {policy.checkpoint: [a.pt, gone.pt]}":
             "4:34: vary.policy.checkpoint.1: gone.pt does not exist",
         "vary: {policy.checkpoint: [a.pt, c.pt]}":
-            "4:34: vary.policy.checkpoint.1: must be distinct, c.pt is what a.pt is",
+            "4:34: vary.policy.checkpoint.1: must be distinct, got c.pt more than once",
         "vary: {policy.checkpont: a.pt}":
             "4:8: vary.policy.checkpont: bandit has no policy.checkpont (did you mean "
             "policy.checkpoint?)",

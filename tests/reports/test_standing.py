@@ -12,7 +12,7 @@ from maxk_lab.errors import LabWarning
 from maxk_lab.reports.formats.render import render
 from maxk_lab.reports.model import Counts
 from maxk_lab.reports.summarise import summarise_records
-from maxk_lab.sweep_file.claims import EqualsClaim, Where
+from maxk_lab.sweep_file.claims import Claim, Where
 
 TEXTS = ("terminal", "markdown", "latex")
 
@@ -28,7 +28,7 @@ def cells(lab):
 
 
 def claim(name, **where):
-    return EqualsClaim(
+    return Claim(
         name=name,
         kind="equals",
         metric="scale",

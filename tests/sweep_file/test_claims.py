@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
 from maxk_lab.errors import LabError
-from maxk_lab.sweep_file.arithmetic import evaluate_value
-from maxk_lab.sweep_file.claims import Claim
+from maxk_lab.sweep_file.claims import Claim, evaluate_value
 
 ARMS = "environment.arms"
 POINTS = [
@@ -92,7 +90,7 @@ BOTH = [{"setting": {ARMS: arms}} for arms in (4, 8)]
 def test_the_points_of_a_claim(
     claim: dict[str, Any], points: list[dict[str, Any]], rows: list[list[tuple[str, int, int]]]
 ) -> None:
-    parsed = TypeAdapter(Claim).validate_python({"name": "c"} | claim)
+    parsed = Claim.model_validate({"name": "c"} | claim)
     met = [[(p["baseline"], p["n"], p["setting"][ARMS]) for p in row]
            for row in parsed.points(points)]  # fmt: skip
     assert met == rows

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sweep_files import SMALL, Write
 
+from maxk_lab.environments.words import distinguishing_parameters
 from maxk_lab.seeds import derive_seed
-from maxk_lab.sweep_file.environment import telling_parameters
 from maxk_lab.sweep_file.load import load_spec
 
 LANGUAGE = SMALL.replace(
@@ -66,4 +66,4 @@ def test_seeds_derive_from_what_is_resolved(write: Write) -> None:
     assert derive_seed("study", spec.environment, 0) == 5623852341953356506
     assert derive_seed("policy", spec.environment, spec.policy, 0) == 118727569202900511
     linear = load_spec(write(SMALL), ["environment.rewards=linear"]).environment
-    assert telling_parameters(linear) == {"arms": 4, "rewards": "linear"}
+    assert distinguishing_parameters(linear) == {"arms": 4, "rewards": "linear"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from maxk_lab.sweep_file.quantities import seconds, spelled, spelled_size
+from maxk_lab.sweep_file.execution import seconds, spelled, spelled_size
 
 TIMES = {
     "2h": (7200.0, "2 h"),

@@ -20,12 +20,10 @@ from maxk_lab.estimators.rows import BaselineRow
 from maxk_lab.installed import package_of
 from maxk_lab.policies.catalogue import POLICIES
 from maxk_lab.settings import Setting, Settings
-from maxk_lab.sweep_file.backends import BACKENDS
 from maxk_lab.visible import visible_line
 
 What = Literal[
     "estimators", "baselines", "environments", "policies", "tasks", "rewards", "gaussian_rewards",
-    "backends",
 ]  # fmt: skip
 _CATALOGUES: dict[str, Catalogue[Any]] = {
     "estimators": ESTIMATORS,
@@ -35,7 +33,6 @@ _CATALOGUES: dict[str, Catalogue[Any]] = {
     "tasks": TASKS,
     "rewards": REWARDS,
     "gaussian_rewards": GAUSSIAN_REWARDS,
-    "backends": BACKENDS,
 }
 # The fields of rows that are listed, where not all are, and those with another name in the list.
 _METHOD = "name meaning formula objective unbiased condition shift_invariant constraint"
@@ -44,7 +41,6 @@ _FIELDS = {
     "baselines": _METHOD,
     "environments": "name meaning reward settings policy_settings exact_when",
     "policies": "name meaning settings",
-    "backends": "name meaning settings",
 }
 _RENAMED = {"settings": "parameters", "policy_settings": "policy", "exact_when": "exact"}
 
@@ -96,14 +92,12 @@ def _as_dict(what: str, row: Any, spell: Callable[[Setting], Any]) -> dict[str, 
         plain["acts in"] = tuple(
             place.name for place in ENVIRONMENTS if row.name in place.accepted_policies
         )
-    if what == "backends":
-        plain["needs"] = f"pip install 'maxk-lab[{row.extra}]'" if row.extra else None
-    plain["computed by"] = row.implementation
-    if what != "backends":
-        point = _CATALOGUES[what].origin(row.name)
-        plain["citation"] = getattr(row, "citation", None)
-        plain["package"] = None if point is None else package_of(point)
-    return plain
+    point = _CATALOGUES[what].origin(row.name)
+    return plain | {
+        "computed by": row.implementation,
+        "citation": getattr(row, "citation", None),
+        "package": None if point is None else package_of(point),
+    }
 
 
 def _needs(row: Any) -> dict[str, Any]:

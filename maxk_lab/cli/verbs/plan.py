@@ -11,11 +11,11 @@ import typer
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell
 from maxk_lab.cli.runs import planned, skipped_as_json
+from maxk_lab.environments.words import short_value
 from maxk_lab.execution.progress import seconds_left, statuses
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.cells import Unit
 from maxk_lab.planning.plan import Plan, stale_line
-from maxk_lab.sweep_file.environment import plain_value
 
 STATUSES = ("done", "failed", "missing")
 MOST_SEEDS = 12
@@ -133,5 +133,5 @@ def _describe(unit: Unit) -> str:
     """Return a text such as `tsp num_loc=20`, with what is varied of the policy."""
     pairs = [pair for pair in unit.environment.items() if pair[0] != "name"]
     pairs += [pair for pair in unit.setting.items() if not pair[0].startswith("environment.")]
-    words = [f"{key}={plain_value(value)}" for key, value in pairs if value not in ([], "")]
+    words = [f"{key}={short_value(value)}" for key, value in pairs if value not in ([], "")]
     return " ".join([unit.environment["name"], *words])

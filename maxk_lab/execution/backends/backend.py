@@ -13,12 +13,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 from maxk_lab.catalogue import load
-from maxk_lab.sweep_file.backends import BACKENDS
 
 if TYPE_CHECKING:
     from maxk_lab.execution.records import RunDirectory
     from maxk_lab.execution.store import Head
     from maxk_lab.sweep_file.execution import Execution
+
+# The class of each backend, which is imported when a run uses it.
+_CLASSES = {
+    "local": "maxk_lab.execution.supervisor.local:LocalBackend",
+    "ray": "maxk_lab.execution.backends.ray.backend:RayBackend",
+}
 
 
 OnEvent = Callable[[str, dict[str, Any]], None]
@@ -128,5 +133,5 @@ class Backend(ABC):
 
 def load_backend(execution: Execution) -> type[Backend]:
     """Return the class of the backend that a sweep names. Raises `LabError` where there is none."""
-    row = BACKENDS.get(execution.backend)
-    return cast(type[Backend], load(row.implementation, f"the backend {row.name}, "))
+    name = execution.backend
+    return cast(type[Backend], load(_CLASSES[name], f"the backend {name}, "))

@@ -18,8 +18,7 @@ from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.supervisor.devices import Devices
 from maxk_lab.execution.supervisor.fork_server import FORKS, Child, ForkServer
 from maxk_lab.files import StorageError
-from maxk_lab.sweep_file.execution import Execution
-from maxk_lab.sweep_file.quantities import spelled, spelled_size
+from maxk_lab.sweep_file.execution import Execution, spelled, spelled_size
 
 # A process gets no other unit once it is so old: a start costs some hundredths of a second.
 SHARED_SECONDS = 1.0

@@ -12,7 +12,7 @@ from maxk_lab.errors import shortened
 from maxk_lab.execution.record import Record
 from maxk_lab.planning.cells import OUTSIDE_MEANING
 from maxk_lab.sweep_file.load import spec_to_yaml
-from maxk_lab.sweep_file.schema import SweepSpec
+from maxk_lab.sweep_file.model import Sweep
 
 # The keys of a sweep file that change no number; claims are told for themselves.
 _BESIDE = ("name", "description", "execution", "tracking", "figures", "claims")
@@ -28,7 +28,7 @@ _LETTERS = 60
 _MEANINGS = 20
 
 
-def settings(spec: SweepSpec) -> dict[str, Any]:
+def settings(spec: Sweep) -> dict[str, Any]:
     """Return all of a sweep that may change a number."""
     import yaml
 

@@ -36,15 +36,7 @@ from maxk_lab.studies.gradient.pool import (
     is_oracle,
     same_mean,
 )
-from maxk_lab.sweep_file.arithmetic import evaluate_value
-from maxk_lab.sweep_file.claims import (
-    BiasedClaim,
-    Claim,
-    EqualsClaim,
-    OrderClaim,
-    RatioClaim,
-    UnbiasedClaim,
-)
+from maxk_lab.sweep_file.claims import Claim, evaluate_value
 
 # Above, an exponential is more than a number can be.
 _MOST = 700.0
@@ -373,18 +365,17 @@ def judge(claim: Claim, met: Sequence[tuple[GradientRow, ...]], alpha: float) ->
             return Judged("undecided", f"{row.key.path}: {row.bias.reason}")
         if row.bias.verdict == "alarm":
             return Judged("undecided", _evidence(row))
-    if isinstance(claim, RatioClaim | OrderClaim):
+    if claim.kind in ("ratio", "order"):
         return _judge_ratios(claim, met, alpha)
     rows = [row for (row,) in met]
-    if isinstance(claim, UnbiasedClaim):
+    if claim.kind == "unbiased":
         return _judge_unbiased(claim, rows, alpha)
-    if isinstance(claim, BiasedClaim):
+    if claim.kind == "biased":
         return _judge_biased(claim, rows)
-    assert isinstance(claim, EqualsClaim)
     return _judge_equals(claim, rows, alpha)
 
 
-def _judge_unbiased(claim: UnbiasedClaim, met: Sequence[GradientRow], alpha: float) -> Judged:
+def _judge_unbiased(claim: Claim, met: Sequence[GradientRow], alpha: float) -> Judged:
     """Refuted by a bias that was found, supported where none was and the claimed one would be.
 
     A bias that was found, but not at a fifth of the level, leaves it undecided.
@@ -412,12 +403,13 @@ def _judge_unbiased(claim: UnbiasedClaim, met: Sequence[GradientRow], alpha: flo
         seen = f"unbiased by complete enumeration in {count} rows, to a relative bias of at most "
     widest = max(met, key=lambda row: row.bias.detectable)
     seen += f"{widest.bias.detectable:.2g} ({widest.key.path})"
+    assert claim.detectable is not None
     if not widest.bias.detectable <= claim.detectable:
         return Judged("undecided", f"{seen}, more than the {claim.detectable:g} asked for")
     return Judged("supported", seen)
 
 
-def _judge_biased(claim: BiasedClaim, met: Sequence[GradientRow]) -> Judged:
+def _judge_biased(claim: Claim, met: Sequence[GradientRow]) -> Judged:
     """Supported where every row has the claimed bias.
 
     Enumeration decides every row. A test refutes only by finding the other kind where it proves it:
@@ -445,13 +437,13 @@ def _evidence(row: GradientRow) -> str:
     return f"{text}, p = {bias.p_value:.2g} (Holm)" if not math.isnan(bias.p_value) else text
 
 
-def _judge_equals(claim: EqualsClaim, met: Sequence[GradientRow], alpha: float) -> Judged:
+def _judge_equals(claim: Claim, met: Sequence[GradientRow], alpha: float) -> Judged:
     """Supported where every interval lies within the tolerance, refuted where one lies outside."""
     level, verdicts, sampled = 1 - alpha / len(met), [], False
     for row in met:
         assert row.units is not None
         wanted = evaluate_value(claim.value, row.key.n, row.key.k, row.key.setting)
-        found = interval(row.units, claim.metric, level=level)
+        found = interval(row.units, claim.measure, level=level)
         sampled = sampled or found.width > 0
         slack = claim.slack(wanted)
         low, high = wanted - slack, wanted + slack
@@ -463,9 +455,7 @@ def _judge_equals(claim: EqualsClaim, met: Sequence[GradientRow], alpha: float) 
     return together(verdicts, "intervals", alpha if sampled else None)
 
 
-def _judge_ratios(
-    claim: RatioClaim | OrderClaim, met: Sequence[tuple[GradientRow, ...]], alpha: float
-) -> Judged:
+def _judge_ratios(claim: Claim, met: Sequence[tuple[GradientRow, ...]], alpha: float) -> Judged:
     """Judge each ratio by its paired interval, which may touch the bound.
 
     Of an order it is that of each row to the one before it, and must lie above 1; below, it
@@ -474,15 +464,14 @@ def _judge_ratios(
     its interval still covers.
     """
     pairs: list[tuple[GradientRow, ...]] = list(met)
-    if isinstance(claim, OrderClaim):
+    if claim.kind == "order":
         pairs = [(upper, lower) for rows in met for lower, upper in pairwise(rows)]
     level, verdicts = 1 - alpha / len(pairs), []
     for row, partner in pairs:
-        about = claim.about if isinstance(claim, RatioClaim) else None
         alike = same_mean(row, partner)
-        found = ratio(row, partner, level, claim.metric, about, alike=alike)
+        found = ratio(row, partner, level, claim.measure, claim.about, alike=alike)
         verdict = side(found, 1.0, None, strict=True)
-        if isinstance(claim, RatioClaim):
+        if claim.kind == "ratio":
             verdict = side(found, claim.at_least, claim.at_most)
         text = f"{row.key.path} over {partner.key.path}: {shown(found)}"
         verdicts.append(Judged(verdict, text, found))

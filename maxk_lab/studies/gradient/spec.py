@@ -43,10 +43,10 @@ from maxk_lab.planning.identity import (
 )
 from maxk_lab.settings import without_defaults
 from maxk_lab.statistics.measures import GROUPS_TO_SEE, LEAST_GROUPS, MEASURES
-from maxk_lab.sweep_file.checks import at_first, check_entries, is_exact
 from maxk_lab.sweep_file.fields import AnyStudy, Distances, DistinctAscending, Grid
-from maxk_lab.sweep_file.source import Source, entries_of
-from maxk_lab.sweep_file.variation import Resolved, Variant
+from maxk_lab.sweep_file.grids import first_problems, grid_problems, is_exact
+from maxk_lab.sweep_file.studies import Problem
+from maxk_lab.sweep_file.vary import Variant
 
 # Every sample has a place in memory for each partition.
 MOST_PARTITIONS = 10**5
@@ -232,7 +232,7 @@ class GradientConditions(Conditions):
         return None
 
 
-def conditions(study: Study, environment: str | None) -> GradientConditions:
+def conditions(study: Study, environment: str) -> GradientConditions:
     """Return what decides whether a point can run, as far as the environment is known."""
     return GradientConditions(environment, study.complete, study.instances)
 
@@ -242,9 +242,11 @@ def left_out(study: Study, environment: str) -> list[Skipped]:
     return points_of(study.grid, conditions(study, environment))[1]
 
 
-def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[GradientUnit]:
+def units(
+    study: Study, seeds: Sequence[int], variants: Sequence[Variant]
+) -> Iterator[GradientUnit]:
     """Yield all seeds of a stage before the next stage, all stages of a setting before the next."""
-    for variant in found:
+    for variant in variants:
         points, _ = points_of(study.grid, conditions(study, variant.environment["name"]))
         axes = (study.start, study.behaviour.distance, study.stages)
         for start, distance, stage in product(*axes):
@@ -270,48 +272,42 @@ def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Itera
             yield from unit.with_seeds(seeds)
 
 
-def check(
-    study: Study, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
-) -> None:
-    """Note grids that cannot run, too small a pool, and settings that the environment refuses."""
-    entries = entries_of(source, "gradient", study.grid)
-    check_entries(entries, found, source, lambda _, name: conditions(study, name))
+def check(study: Study, variants: Sequence[Variant]) -> Iterator[Problem]:
+    """Yield grids that cannot run, too small a pool, and settings that the environment refuses."""
+    yield from grid_problems(
+        "gradient", study.grid, variants, lambda _, name: conditions(study, name)
+    )
     largest = max(n for grid in study.grid for n in grid.n)
     if study.pool < 2 * largest:
-        source.add(
-            ("gradient", "pool"),
-            f"must be at least {2 * largest}, two replicates of the largest n = {largest}, "
-            f"got {study.pool}",
-        )
+        message = f"must be at least {2 * largest}, two replicates of the largest n = {largest}, "
+        yield ("gradient", "pool"), f"{message}got {study.pool}"
 
-    def check_in(variant: Variant) -> None:
-        _check_exact(study, variant, source)
+    def problems_in(variant: Variant) -> Iterator[Problem]:
+        yield from _exact_problems(study, variant)
         reason = capability_refusal(variant.environment["name"], "multistart")
         if "multistart" in study.start and reason is not None:
-            source.add(("gradient", "start"), f"multistart: {reason}")
+            yield ("gradient", "start"), f"multistart: {reason}"
 
-    at_first(found, source, check_in)
+    yield from first_problems(variants, problems_in)
 
 
-def _check_exact(study: Study, variant: Variant, source: Source) -> None:
-    """Note complete enumeration in an environment too large to list its trajectories.
+def _exact_problems(study: Study, variant: Variant) -> Iterator[Problem]:
+    """Yield why a study that needs exact gradients cannot have them in an environment.
 
-    And objectives under a behaviour policy whose gradient nothing can stand in for. Importance
-    ratios give an unbiased estimate of the gradient of the maximum alone, which can stand in for
-    the exact one; the other objectives need the exact one.
+    With `complete` all trajectories must be listed. Under a behaviour policy, importance ratios
+    give an unbiased estimate of the gradient of the maximum only, which replaces the exact
+    gradient; the gradients of other objectives must be exact.
     """
     environment, policy = variant.environment, variant.policy
     row = ENVIRONMENTS.get(environment["name"])
     if study.complete and "multistart" in study.start:
         words = "lists the groups of i.i.d. samples: leave out the start multistart"
-        source.add(("gradient", "complete"), words)
+        yield ("gradient", "complete"), words
     exactly = f"{row.name} with {row.exact_when}"
     if study.complete and not row.enumerable({**environment, **policy}):
         where = exactly if row.listable else f"those of {row.name} never can"
-        source.add(
-            ("gradient", "complete"),
-            f"needs an environment whose trajectories can all be listed: {where}",
-        )
+        words = f"needs an environment whose trajectories can all be listed: {where}"
+        yield ("gradient", "complete"), words
     exact = is_exact(environment, policy) and "multistart" not in study.start
     if not any(study.behaviour.distance) or exact:
         return
@@ -324,10 +320,9 @@ def _check_exact(study: Study, variant: Variant, source: Source) -> None:
     if others and "multistart" in study.start:
         exactly = "which forced starts do not have here"
     if others:
-        entries = entries_of(source, "gradient", study.grid)
-        path = next(path for path, grid in entries if set(others) & set(grid.estimator))
-        source.add(
-            (*path, "estimator"),
+        number = next(i for i, grid in enumerate(study.grid) if set(others) & set(grid.estimator))
+        yield (
+            ("gradient", "grid", number, "estimator"),
             f"{', '.join(others)} under a behaviour policy "
             f"{'needs' if len(others) == 1 else 'need'} the exact gradient to be judged against: "
             f"{exactly}",

@@ -8,10 +8,10 @@ from itertools import pairwise
 from maxk_lab.reports.claims import Judged, together
 from maxk_lab.reports.document import exact
 from maxk_lab.studies.objective.pool import ObjectiveRow
-from maxk_lab.sweep_file.claims import OrderClaim
+from maxk_lab.sweep_file.claims import Claim
 
 
-def judge(claim: OrderClaim, met: Sequence[tuple[ObjectiveRow, ...]], alpha: float) -> Judged:
+def judge(claim: Claim, met: Sequence[tuple[ObjectiveRow, ...]], alpha: float) -> Judged:
     """Supported where the optimum moves up from each objective to the next, in every seed.
 
     Exact, so else refuted.

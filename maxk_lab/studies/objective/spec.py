@@ -17,11 +17,11 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.fields import Finite, GroupSize, Model, OneOrMore
 from maxk_lab.planning.cells import Point, Unit
 from maxk_lab.planning.grid import Conditions, Refusal, left_out_of, units_of
-from maxk_lab.sweep_file.checks import check_grid, is_exact
-from maxk_lab.sweep_file.environment import moved, settings_by_key
 from maxk_lab.sweep_file.fields import AnyStudy, EstimatorName
-from maxk_lab.sweep_file.source import Source, entries_of
-from maxk_lab.sweep_file.variation import Resolved, Variant
+from maxk_lab.sweep_file.grids import is_exact, point_problems
+from maxk_lab.sweep_file.place import moved, settings_by_key
+from maxk_lab.sweep_file.studies import Problem
+from maxk_lab.sweep_file.vary import Variant
 
 
 class ObjectiveGrid(Model):
@@ -97,47 +97,41 @@ units = partial(units_of, ObjectiveUnit, ObjectiveConditions)
 left_out = partial(left_out_of, ObjectiveConditions)
 
 
-def check(
-    study: Study, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
-) -> None:
-    """Note grids that cannot run, and a parameter that is none or cannot take its ends."""
-    for path, grid in entries_of(source, "objective", study.grid):
-        check_grid(grid, ObjectiveConditions(), path, source)
-    if resolved is not None:
-        _check_along(study, *resolved, source)
+def check(study: Study, variants: Sequence[Variant]) -> Iterator[Problem]:
+    """Yield grids that cannot run, and a parameter that does not exist or refuses its ends."""
+    for number, entry in enumerate(study.grid):
+        yield from point_problems(
+            ("objective", "grid", number), ObjectiveConditions().points(entry)
+        )
+    for variant in variants:  # one, as the sweep varies nothing
+        yield from _parameter_problems(study, variant.environment, variant.policy)
 
 
-def _check_along(
-    study: Study, environment: Mapping[str, Any], policy: Mapping[str, Any], source: Source
-) -> None:
+def _parameter_problems(
+    study: Study, environment: Mapping[str, Any], policy: Mapping[str, Any]
+) -> Iterator[Problem]:
     row = ENVIRONMENTS.get(environment["name"])
     if "checkpoint" in policy:
-        source.add(
-            ("policy", "checkpoint"),
-            "has no place in an objective study, which moves a parameter of a policy that is not "
-            "trained",
-        )
+        words = "has no place in an objective study, which moves a parameter of a policy that is "
+        yield ("policy", "checkpoint"), f"{words}not trained"
         return
     if not is_exact(environment, policy):
-        source.add(
-            ("objective",),
-            "needs an environment whose objectives are known exactly: "
-            f"{row.name} with {row.exact_when}",
-        )
+        words = "needs an environment whose objectives are known exactly: "
+        yield ("objective",), f"{words}{row.name} with {row.exact_when}"
         return
     settings = settings_by_key(row.name, policy)
     numbers = [key for key, setting in settings.items() if setting.type is float]
     if study.parameter not in numbers:
-        words = f"must be a number of the environment or its policy: {', '.join(numbers)}; "
-        if not numbers:
-            words = f"must be a number of the environment or its policy, and {row.name} has none; "
-        words += f"got {shown(study.parameter)}{did_you_mean(study.parameter, numbers)}"
-        source.add(("objective", "parameter"), words)
-    for key, value in (("from", study.start), ("to", study.stop)):
-        with source.noting(("objective", key)):
-            if study.parameter in numbers:
-                moved(environment, policy, study.parameter, value)
+        listed = f": {', '.join(numbers)}" if numbers else f", and {row.name} has none"
+        hint = did_you_mean(study.parameter, numbers)
+        words = f"must be a number of the environment or its policy{listed}; got "
+        yield ("objective", "parameter"), f"{words}{shown(study.parameter)}{hint}"
+    ends = {"from": study.start, "to": study.stop} if study.parameter in numbers else {}
+    for key, value in ends.items():
+        try:
+            moved(environment, policy, study.parameter, value)
+        except LabError as error:
+            yield ("objective", key), str(error)
     if not study.start < study.stop:
-        source.add(
-            ("objective", "to"), f"must be greater than from = {study.start:g}, got {study.stop:g}"
-        )
+        words = f"must be greater than from = {study.start:g}, got {study.stop:g}"
+        yield ("objective", "to"), words

@@ -18,7 +18,7 @@ from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import checked_probabilities, exact_value
 from maxk_lab.planning.identity import environment_key
 from maxk_lab.seeds import derive_seed
-from maxk_lab.sweep_file.environment import moved
+from maxk_lab.sweep_file.place import moved
 from maxk_lab.sweep_file.studies import Event, Measured
 
 CHUNK = 4096

@@ -39,7 +39,7 @@ from maxk_lab.studies.training.row import (
     place_setting,
     unusual,
 )
-from maxk_lab.sweep_file.claims import DifferenceClaim
+from maxk_lab.sweep_file.claims import Claim
 
 # The names of the plain leave-one-out baseline that the others are compared with, at K = 1.
 _PLAIN = ("rloo", "centred")
@@ -208,9 +208,7 @@ def effect(row: TrainingRow, other: TrainingRow, name: str, level: float) -> Eff
     return Effect(differ(row, other, int(at), level), paired=paired)
 
 
-def judge(
-    claim: DifferenceClaim, met: Sequence[tuple[TrainingRow, TrainingRow]], alpha: float
-) -> Judged:
+def judge(claim: Claim, met: Sequence[tuple[TrainingRow, TrainingRow]], alpha: float) -> Judged:
     """Judge each paired difference by its interval over seeds, which must exclude the bound.
 
     It is that of both policies as they are decoded for the claim. Several are each judged at a
@@ -218,7 +216,9 @@ def judge(
     interval is over instances and knows nothing of other runs.
     """
     level = 1 - alpha / len(met)
-    decoding = {"best": OWN_TEMPERATURE, "forced": FORCED}.get(claim.decoding, claim.way) or SAMPLED
+    decoding = {"best": OWN_TEMPERATURE, "forced": FORCED}.get(
+        claim.decoding or "", claim.way
+    ) or SAMPLED
     verdicts: list[Judged] = []
     for row, partner in met:
         pair = f"{row.key.path} minus {partner.key.path}"

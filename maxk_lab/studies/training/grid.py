@@ -25,7 +25,7 @@ from maxk_lab.planning.identity import canonical_json, without_paths
 from maxk_lab.removed import removed_row
 from maxk_lab.settings import without_defaults
 from maxk_lab.sweep_file.fields import AnyStudy, Grid
-from maxk_lab.sweep_file.variation import Variant
+from maxk_lab.sweep_file.vary import Variant
 from maxk_lab.training.settings import (
     WAYS,
     KScheduleSettings,
@@ -296,7 +296,9 @@ def left_out(study: Study, environment: str) -> list[Skipped]:
     return list(training_points(study, environment)[1])
 
 
-def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Iterator[TrainingUnit]:
+def units(
+    study: Study, seeds: Sequence[int], variants: Sequence[Variant]
+) -> Iterator[TrainingUnit]:
     """Yield all settings and points of a seed before the next seed.
 
     An unfinished sweep then has whole seeds to compare.
@@ -310,7 +312,7 @@ def units(study: Study, seeds: Sequence[int], found: Sequence[Variant]) -> Itera
             setting={**variant.setting, **training.setting},
             points=(training.point,),
         )
-        for variant in found
+        for variant in variants
         for training in training_points(study, variant.environment["name"])[0]
     ]
     for seed in seeds:

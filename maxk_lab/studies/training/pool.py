@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
+from maxk_lab.environments.words import describe_environment
 from maxk_lab.errors import LabError
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 from maxk_lab.reports.naming import Setting
@@ -37,7 +38,6 @@ from maxk_lab.studies.training.row import (
     place_setting,
     sampled_at,
 )
-from maxk_lab.sweep_file.environment import plain_words
 from maxk_lab.training.settings import EXTRAS, Settings
 from maxk_lab.visible import visible_line
 
@@ -96,7 +96,7 @@ def _pooled(
         finished=tuple(finished),
         catalogued_unbiased=key.method.is_unbiased,
         settings=Settings.from_mapping({**training, "evaluate": evaluate}),
-        environment_words=visible_line(plain_words(cells[0]["environment"])),
+        environment_words=visible_line(describe_environment(cells[0]["environment"])),
     )
     if row.unfinished:
         return replace(row, reason=row.unfinished)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from maxk_lab.environments.catalogue import (
@@ -18,9 +19,9 @@ from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.training.grid import Study, TrainingConditions, TrainingGrid, conditions
 from maxk_lab.studies.training.grid import left_out as left_out
 from maxk_lab.studies.training.grid import units as units
-from maxk_lab.sweep_file.checks import at_first, check_entries
-from maxk_lab.sweep_file.source import Source, TreePath, entries_of
-from maxk_lab.sweep_file.variation import Resolved, Variant
+from maxk_lab.sweep_file.grids import first_problems, grid_problems
+from maxk_lab.sweep_file.studies import Problem
+from maxk_lab.sweep_file.vary import Variant
 from maxk_lab.training.settings import (
     EvaluationSettings,
     batch_problems,
@@ -28,58 +29,53 @@ from maxk_lab.training.settings import (
     step_problems,
 )
 
-_EVALUATE: TreePath = ("training", "evaluate")
-_Problem = tuple[TreePath, str]
+_Path = tuple[int | str, ...]
+_EVALUATE: _Path = ("training", "evaluate")
 
 
-def check(
-    study: Study, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
-) -> None:
-    """Note grids that cannot run, and settings that fit neither each other nor the environment."""
+def check(study: Study, variants: Sequence[Variant]) -> Iterator[Problem]:
+    """Yield grids that cannot run, and settings that fit neither each other nor the environment."""
 
-    def conditions_of(entry: TrainingGrid, name: str | None) -> TrainingConditions:
-        return conditions(study.of_entry(entry), name)
+    def conditions_of(entry: TrainingGrid, environment: str) -> TrainingConditions:
+        return conditions(study.of_entry(entry), environment)
 
-    placed = list(entries_of(source, "training", study.grid))
-    check_entries(placed, found, source, conditions_of)
-    entries = [_Entry(grid, study.of_entry(grid), path) for path, grid in placed]
-    for path, message in _problems(study, entries):
-        source.add(path, message)
-
-    def check_in(variant: Variant) -> None:
-        for path, message in _problems_in(study, entries, variant, source):
-            source.add(path, message)
-
-    at_first(found, source, check_in)
+    yield from grid_problems("training", study.grid, variants, conditions_of)
+    entries = [_Entry(grid, study.of_entry(grid), i) for i, grid in enumerate(study.grid)]
+    yield from _problems(study, entries)
+    yield from first_problems(variants, partial(_problems_in, study, entries))
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """An entry of the grid, the study with the settings that hold for it, and its place."""
+    """An entry of the grid, the study with the settings of its points, and its number."""
 
     grid: TrainingGrid
     study: Study
-    path: TreePath
+    number: int
 
-    def at(self, *setting: str) -> TreePath:
-        """Return the place where a setting, or its block, is given: for this entry, or for all."""
-        own = setting[0] in self.grid.overrides.given()
-        return (*self.path, "with", *setting) if own else ("training", *setting)
+    def place(self, *setting: str) -> _Path:
+        """Return the location of a setting, or of its block: in this entry, or in the study."""
+        inside = setting[0] in self.grid.overrides.given()
+        return (
+            ("training", "grid", self.number, "with", *setting)
+            if inside
+            else ("training", *setting)
+        )
 
 
-def _problems(study: Study, entries: Sequence[_Entry]) -> Iterator[_Problem]:
+def _problems(study: Study, entries: Sequence[_Entry]) -> Iterator[Problem]:
     """Yield settings that contradict each other, or that do not fit the training study's grid."""
     # A batch must suit all entries that share its place.
-    batches: dict[TreePath, list[_Entry]] = {}
+    batches: dict[_Path, list[_Entry]] = {}
     for entry in entries:
-        batches.setdefault(entry.at("batch"), []).append(entry)
+        batches.setdefault(entry.place("batch"), []).append(entry)
     for path, sharing in batches.items():
         sizes = [n for entry in sharing for n in entry.grid.n]
         yield from ((path, message) for _, message in batch_problems(sharing[0].study.batch, sizes))
     for entry in entries:
         axes = entry.grid.estimator, entry.grid.baseline, min(entry.grid.n)
         for setting, message in step_problems(entry.study, *axes):
-            yield entry.at(*setting), message
+            yield entry.place(*setting), message
         yield from _unread_schedule(entry)
     points = [
         point for entry in entries for point in conditions(entry.study, None).points(entry.grid)[0]
@@ -90,7 +86,7 @@ def _problems(study: Study, entries: Sequence[_Entry]) -> Iterator[_Problem]:
         yield ("training", *setting), message
 
 
-def _unread_schedule(entry: _Entry) -> Iterator[_Problem]:
+def _unread_schedule(entry: _Entry) -> Iterator[Problem]:
     """Yield ends of a schedule, which nothing reads, where the same place says that K is fixed."""
     schedule, given = entry.study.k_schedule, entry.grid.overrides.given()
     block = given.get("k_schedule", schedule.model_dump())
@@ -98,30 +94,26 @@ def _unread_schedule(entry: _Entry) -> Iterator[_Problem]:
         default = type(schedule).model_fields[name].default
         if block.get(name, default) != default:
             message = "is read by the kind step only, got fixed"
-            yield entry.at("k_schedule", name), message
+            yield entry.place("k_schedule", name), message
 
 
-def _problems_in(
-    study: Study, entries: Sequence[_Entry], variant: Variant, source: Source
-) -> Iterator[_Problem]:
+def _problems_in(study: Study, entries: Sequence[_Entry], variant: Variant) -> Iterator[Problem]:
     """Yield settings that the environment or its policy has nothing for."""
     environment, policy, evaluate = variant.environment, variant.policy, study.evaluate
     name = environment["name"]
     for entry in entries:
         reason = capability_refusal(name, "multistart")
         if entry.study.start == "multistart" and reason is not None:
-            yield entry.at("start"), f"multistart: {reason}"
+            yield entry.place("start"), f"multistart: {reason}"
     if study.device == "cuda":
-        reason, execution = capability_refusal(name, "cuda"), source.tree.get("execution")
-        if reason is None and isinstance(execution, Mapping) and execution.get("gpus") == 0:
-            reason = "execution.gpus is 0, so that no unit sees a device"
+        reason = capability_refusal(name, "cuda")
         if reason is not None:
             yield ("training", "device"), f"cuda: {reason}"
     for number, extra in enumerate(evaluate.extras):
         forced = extra in ("multistart", "multistart_augmentation")
         reason = capability_refusal(name, "multistart" if forced else "greedy")
         if reason is not None:
-            yield (*_EVALUATE, "extras", str(number)), f"{extra}: {reason}"
+            yield (*_EVALUATE, "extras", number), f"{extra}: {reason}"
     reason = capability_refusal(name, "tempered")
     if evaluate.temperatures != (1.0,) and reason is not None:
         yield (*_EVALUATE, "temperatures"), reason
@@ -137,7 +129,7 @@ def _problems_of_data(
     path: str,
     environment: Mapping[str, Any],
     policy: Mapping[str, Any],
-) -> Iterator[_Problem]:
+) -> Iterator[Problem]:
     """Yield files of instances that cannot be read, or that hold fewer than are asked for."""
     name = environment["name"]
     reason = capability_refusal(name, "files") or data_refusal(name, path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -17,18 +17,14 @@ from maxk_lab.planning.grid import (
     refused_k,
     units_of,
 )
-from maxk_lab.sweep_file.checks import check_entries
 from maxk_lab.sweep_file.fields import AnyStudy, Grid
-from maxk_lab.sweep_file.source import Source, entries_of
-from maxk_lab.sweep_file.variation import Resolved, Variant
+from maxk_lab.sweep_file.grids import grid_problems
+from maxk_lab.sweep_file.studies import Problem
+from maxk_lab.sweep_file.vary import Variant
 
 
 class Study(AnyStudy):
     """The weights that estimators give the rewards of `groups` groups of the initial policy."""
-
-    misplaced: ClassVar[Mapping[str, str]] = {
-        "start": "is a setting of gradient and training studies"
-    }
 
     groups: Samples = 4
     grid: OneOrMore[Grid]
@@ -79,9 +75,6 @@ def rewards_only_refusal(method: Method) -> str | None:
     return None
 
 
-def check(
-    study: Study, resolved: Resolved | None, found: Sequence[Variant] | None, source: Source
-) -> None:
-    """Note grids that cannot run."""
-    entries = entries_of(source, "weights", study.grid)
-    check_entries(entries, found, source, lambda _, name: WeightsConditions(name))
+def check(study: Study, variants: Sequence[Variant]) -> Iterator[Problem]:
+    """Yield grids that cannot run."""
+    return grid_problems("weights", study.grid, variants, lambda _, name: WeightsConditions(name))

@@ -12,9 +12,9 @@ from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient import compare
 from maxk_lab.studies.gradient.compare import judge
-from maxk_lab.sweep_file.claims import BiasedClaim, RatioClaim, UnbiasedClaim
+from maxk_lab.sweep_file.claims import Claim
 
-CLAIM = UnbiasedClaim(name="it", kind="unbiased", where={"baseline": "none"}, detectable=0.5)
+CLAIM = Claim(name="it", kind="unbiased", where={"baseline": "none"}, detectable=0.5)
 
 
 def row(bias: BiasVerdict, *, enumerated: bool = False) -> SimpleNamespace:
@@ -47,7 +47,7 @@ def test_a_tested_bias_of_the_claimed_kind_supports_and_one_of_the_other_refutes
     """Of a row that is derived biased: of another the test raises an alarm."""
     tested = row(BiasVerdict("biased", p_value=1e-9))
     for bias, expected in (("direction", "supported"), ("scale", "refuted")):
-        claim = BiasedClaim(name="it", kind="biased", bias=bias, where={"baseline": "none"})
+        claim = Claim(name="it", kind="biased", bias=bias, where={"baseline": "none"})
         judged = judge(claim, [(tested,)], 0.05)
         assert judged.verdict == expected
         assert "biased, p = 1e-09 (Holm)" in judged.text
@@ -89,7 +89,7 @@ def measured(variance):
 )
 def test_a_ratio_that_is_exact_here_may_be_open_elsewhere(monkeypatch, about, expected):
     monkeypatch.setattr(compare, "same_mean", lambda row, other: False)
-    claim = RatioClaim(
+    claim = Claim(
         name="it",
         kind="ratio",
         metric="variance",

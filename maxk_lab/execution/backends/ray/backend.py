@@ -103,8 +103,7 @@ class RayBackend(Backend):
         self, run: RunDirectory, execution: Execution, jobs: int, tasks: Sequence[Task]
     ) -> None:
         self._execution, self._jobs, self._tasks = execution, jobs, tasks
-        options = execution.parameters
-        self._address, self._most = str(options["address"]), int(options["slots"])
+        self._address = execution.address or ""
         self._cache, self._driver = run.cache_path.absolute(), secrets.token_hex(8)
         # The tasks that are on their way, by Ray's handles.
         self._open: dict[Any, Task] = {}
@@ -133,7 +132,7 @@ class RayBackend(Backend):
     def room(self) -> int:
         """The units that the cluster has cores for and has not, and a few ahead of them."""
         cores = sum(node.get("CPU", 0.0) for node in self._nodes())
-        return (self._most or int(cores * 9 / 8) + 1) - len(self._open)
+        return int(cores * 9 / 8) + 1 - len(self._open)
 
     def submit(self, task: Task) -> None:
         """Hand a task to the cluster, which never begins it again: the driver says when to."""
