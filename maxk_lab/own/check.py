@@ -6,24 +6,24 @@ A function of a metric is checked in the same way: an unbiased one equals the me
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from maxk_lab.errors import LabError
-from maxk_lab.own.evidence import SIZES, Evidence, Fit, LateError, is_close, show_numbers, tensor
+from maxk_lab.own.evidence import SIZES, Evidence, Fit, Pair, is_close, show_numbers, tensor
 from maxk_lab.own.functions import Caller
-from maxk_lab.own.laws import AT_K, check_laws
+from maxk_lab.own.laws import AT_K, SECOND, check_laws
 from maxk_lab.own.metric import check_metric
 from maxk_lab.own.rows import factor_name, row_of
-from maxk_lab.own.verdict import Bias, Law, Verdict
+from maxk_lab.own.verdict import Bias, Law, Verdict, judge_steps
 
 # Seconds after which a check ends with what was seen.
 LIMIT = 30.0
 LARGEST_K = 32
 # A variance above this multiple of the best row's is worth a remark.
 _LARGE = 2.0
-# What to change about a row that a function equals, and where a law is broken.
+# What to change about a row that a function equals, and where a law or a family of rewards fails.
 _CHANGES = {
     "sample_loo": "subtract K/n times the baseline: the weights have the scale K/n of the value",
     "pkpo_sloo": "subtract K/n times the baseline, not K/(n - 1) times",
@@ -34,6 +34,9 @@ _CHANGES = {
     "rewards near": "subtract the mean before squares are summed",
     "a second call": "draw nothing at random: sum over all subsets, as maxk_lab.advantages does",
     "groups of a batch": "take means and deviations within each group",
+    "large rewards": "treat large rewards as small ones: do not clip or rescale them",
+    "tiny rewards": "treat tiny rewards as others: do not round them, or add to their divisor",
+    "overflow": "binomials overflow: take ratios of them, or maxk_lab.advantages",
 }
 
 
@@ -77,156 +80,186 @@ def check_steps(
         yield from check_metric(function, k, title, binary, values, limit)
         return
     evidence = Evidence(Caller(function, k, signature, values), k, binary, limit)
-    laws, bias = tuple[Law, ...](), tuple[Bias, ...]()
+    laws, bias = list[Law](), list[Bias]()
     try:
         evidence.caller.weigh(tensor([0.0, 1.0] * k))
     except LabError as error:
         yield Verdict(title, k, f"does not run: it {error}")
         return
-    try:
-        for n in evidence.sizes:
-            evidence.add_grid(n)
-        laws, bias = tuple(check_laws(evidence)), tuple(evidence.enumerate_bias())
-        last = -math.inf
-        for n in (n for n in SIZES if n >= k):
-            if time.monotonic() > last + 5:
-                yield _judge(title, evidence, laws, bias)
-                last = time.monotonic()
-            evidence.add_drawn(n)
-    except LateError:
-        evidence.is_slow = True
-    yield _judge(title, evidence, laws, bias)
+    steps: list[Callable[[], object]] = [
+        *(partial(evidence.add_grid, n) for n in evidence.sizes),
+        lambda: laws.extend([*check_laws(evidence)]),
+        lambda: bias.extend(evidence.enumerate_bias()),
+        *(partial(evidence.add_drawn, n) for n in SIZES if n >= k),
+    ]
+    yield from judge_steps(steps, lambda: _judge(title, evidence, laws, bias))
 
 
-def _judge(name: str, evidence: Evidence, laws: tuple[Law, ...], bias: tuple[Bias, ...]) -> Verdict:
+def _judge(name: str, evidence: Evidence, laws: Sequence[Law], bias: Sequence[Bias]) -> Verdict:
     """Return the verdict on all that was seen so far."""
     k, fit = evidence.k, evidence.fit(evidence.k)
+    seen = _seen(evidence, fit)
+    if not fit.factors:
+        return Verdict(name, k, "no answer: its calls take too long for groups of n > K", seen)
     broken = [law for law in laws if law.needed and not law.holds]
     row, factors = row_of(k, evidence.binary, evidence.blocks(), evidence.rounding, False)
     where = "" if row else "on rewards of 0 and 1 "
     if not row:
         row, factors = row_of(k, True, evidence.blocks(binary=True), evidence.rounding, False)
     factor = factor_name(factors, k, evidence.rounding) if row else ""
-    objective, short, example, change = f"J_{k}", False, "", ""
+    objective, example, change = f"J_{k}", "", ""
     if fit.is_right:
-        scale = factor_name(fit.factors, k, evidence.rounding)
-        # Most factors without a name shrink with n - K.
-        nothing = any(law.name == AT_K and "w = " in law.detail for law in laws)
-        short = nothing and ("n - K" in scale or "1 - K" in scale or " at n = " in scale)
-        line = f"unbiased for the gradient of J_{k}, times {scale}".removesuffix(", times 1")
-        worst = max(bias, key=lambda each: each.variance, default=None)
-        if short:
-            line = f"right in direction for J_{k}, short by {scale}: nothing is left at n = K"
-            change = _CHANGES["group_mean"]
-        elif worst is not None and worst.variance > _LARGE:
-            line += f"; at n = {worst.n} its variance is {worst.variance:.3g} times the best row's"
-            change = next((text for key, text in _CHANGES.items() if key in row), _use(k))
+        line, change = _unbiased(evidence, fit, bias, laws, row)
         if change and not broken:
             names = (AT_K, "groups of equal rewards have weight 0")
-            details = (law.detail for law in laws if law.name in names)
-            example = next(filter(None, details), "")
+            example = next((law.detail for law in laws if law.name in names and law.detail), "")
     elif objective := _objective(evidence):
         what = {"J_1": "the mean", "J_n": "the best of all n samples"}.get(objective, "fewer")
         line, change = f"it is for {objective}, {what}, not for J_{k}", _use(k)
     else:
-        line, example, change = _biased(evidence, fit, bias)
-    if broken:
+        line, example, change = _biased(evidence, fit, bias, laws)
+    if broken and not line.startswith("random"):
         line += "; but it does not hold that " + ", nor that ".join(law.name for law in broken)
         example = example or broken[0].detail
         hints = [text for key, text in _CHANGES.items() if broken[0].name.startswith(key)]
         change = next(iter(hints), change) if change in ("", _use(k)) else change
-    right = fit.is_right and not short
+    right = fit.is_right and line.startswith("unbiased")
     times = f"{row} times {factor}" if factor not in ("", "1") else row
     line = f"{where}it is {times}: {line}" if row else line
-    seen, ok = _seen(evidence, fit), right and not broken
+    line, ok = line if laws else f"so far {line}", right and bool(laws) and not broken
     return Verdict(
-        name, k, line, seen, right, ok, objective, row, factor, example, change, bias, laws
+        *(name, k, line, seen, right, ok, objective, row, factor, example, change),
+        *(tuple(bias), tuple(laws)),
     )
+
+
+def _unbiased(
+    evidence: Evidence, fit: Fit, bias: Sequence[Bias], laws: Sequence[Law], row: str
+) -> tuple[str, str]:
+    """Return the line and the change of a function whose factors for J_K are positive."""
+    k, scale = evidence.k, factor_name(fit.factors, evidence.k, evidence.rounding)
+    # Most factors without a name shrink with n - K.
+    nothing = any(law.name == AT_K and "w = " in law.detail for law in laws)
+    if nothing and ("n - K" in scale or "1 - K" in scale or " at n = " in scale):
+        line = f"right in direction for J_{k}, short by {scale}: nothing is left at n = K"
+        return line, _CHANGES["group_mean"]
+    line = f"unbiased for the gradient of J_{k}, times {scale}".removesuffix(", times 1")
+    worst = max(bias, key=lambda each: each.variance, default=None)
+    if worst is None or worst.variance <= _LARGE:
+        return line, ""
+    line += f"; at n = {worst.n} its variance is {worst.variance:.3g} times the best row's"
+    return line, next((text for key, text in _CHANGES.items() if key in row), _use(k))
 
 
 def _objective(evidence: Evidence) -> str:
     """Return the name of the other J whose gradient the pairs fit."""
     objectives = {"J_1": 1, "J_n": None, **{f"J_{j}": j for j in range(2, 9)}}
-    return next((name for name, k in objectives.items() if evidence.fit(k).is_right), "")
+    return next((name for name, k in objectives.items() if evidence.fit(k, False).is_right), "")
 
 
-def _biased(evidence: Evidence, fit: Fit, bias: Sequence[Bias]) -> tuple[str, str, str]:
+def _biased(
+    evidence: Evidence, fit: Fit, bias: Sequence[Bias], laws: Sequence[Law]
+) -> tuple[str, str, str]:
     """Return the line, the counterexample and the change of a function that is biased for J_K."""
     k, change = evidence.k, _advice(evidence)
-    if not fit.wrong and not all(fit.factors.values()):
-        return "nothing: the mean of its estimate is 0", evidence.show(evidence.small()[0]), change
     if not fit.wrong:
-        scale = factor_name({n: -c for n, c in fit.factors.items()}, k)
-        return f"reversed: -1 times the gradient of J_{k}, times {scale}", "", "change the sign"
+        return _unlike(evidence, fit)
     first, n = fit.wrong[0], len(fit.wrong[0].before)
     finite = [pair for pair in fit.wrong if math.isfinite(pair.moved)]
+    changed = next((law.detail for law in laws if law.name == SECOND), "")
     again = evidence.again(first.before)
-    if finite and again != evidence.weigh(first.before):
-        example = f"{evidence.show(first.before)}\nagain w = {show_numbers(again)}"
+    if not changed and not is_close(again, evidence.weigh(first.before), 0.0):
+        changed = f"{evidence.show(first.before)}, then w = {show_numbers(again)}"
+    if finite and changed:
         line = f"random at n = {n}: two calls with the same rewards differ"
-        return line, example, _CHANGES["a second call"]
+        return line, changed, _CHANGES["a second call"]
     what = "biased" if finite else "not finite"
-    families = dict.fromkeys(pair.family for pair in fit.wrong)
+    wrong = dict.fromkeys(pair.family for pair in fit.wrong)
+    every = dict.fromkeys(pair.family for pairs in evidence.pairs.values() for pair in pairs)
+    right = [family for family in every if family not in wrong]
     smaller = [size for size in fit.factors if size < n]
-    worst = min(bias, key=lambda each: each.cosine, default=Bias(n, (math.nan, math.nan), 0.0, 0.0))
-    low, high = worst.factor
-    if not families.keys() & {"whole numbers", "distinct rewards"}:
-        line = f"{what} for {' and '.join(families)}, unbiased for J_{k} on all others"
+    worst = min(bias, key=lambda each: each.cosine, default=None)
+    if not wrong.keys() & {"whole numbers", "distinct rewards"}:
+        line = f"{what} for {_join(wrong)}, unbiased for J_{k} on all others"
+        change = _CHANGES.get(_join(wrong), change)
     elif smaller and n > max(evidence.sizes):
         line = f"unbiased for J_{k} up to n = {max(smaller)}, and {what} from n = {n:,}"
-        if not finite:
-            change = "binomials overflow: take ratios of them, or maxk_lab.advantages"
+        change = change if finite else _CHANGES["overflow"]
     elif not finite:
         line = "undefined: its weights are not finite"
-    elif high - low < 0.01 * high:
-        line = f"biased for the gradient of J_{k}, near {low:.4g} times it at n = {worst.n}"
-    elif worst.cosine > 0.999:
-        line = f"biased for the gradient of J_{k}: {low:.4g} to {high:.4g} times it"
-        line += f" at n = {worst.n}"
-    else:
+    elif worst and worst.cosine < 0.999:
         line = f"biased for the gradient of J_{k}: cosine {worst.cosine:.3g} at n = {worst.n}"
+    elif worst and worst.factor[1] - worst.factor[0] > 0.01 * worst.factor[1]:
+        times = " to ".join(f"{factor:.4g}" for factor in worst.factor)
+        line = f"biased for the gradient of J_{k}: {times} times it at n = {worst.n}"
+    else:
+        line = f"unbiased for J_{k} on {_join(right)} only" if right else f"biased for J_{k}"
     failed = next((g for g in (first.before, first.after) if g in evidence.errors), first.before)
     return line, _counterexample(evidence, fit) if finite else evidence.show(failed), change
 
 
+def _unlike(evidence: Evidence, fit: Fit) -> tuple[str, str, str]:
+    """Return what `_biased` does for pairs that fit J_K, with factors that are not all positive."""
+    k, change = evidence.k, _use(evidence.k)
+    groups = [*evidence.small(), *evidence.calls]
+    if not any(fit.factors.values()):
+        return "nothing: the mean of its estimate is 0", evidence.show(groups[0]), _advice(evidence)
+    if max(fit.factors.values()) < 0:
+        scale = factor_name({n: -c for n, c in fit.factors.items()}, k)
+        return f"reversed: -1 times the gradient of J_{k}, times {scale}", "", "change the sign"
+    right, odd = (
+        next(n for n, c in fit.factors.items() if (c > 0) is sign) for sign in (True, False)
+    )
+    line = f"unbiased for J_{k} at n = {right}, and {fit.factors[odd]:.4g} times it at n = {odd:,}"
+    return line, evidence.show(evidence.pairs[odd][0].after), change
+
+
+def _join(words: Iterable[str]) -> str:
+    """Return words with commas, and `and` before the last."""
+    *words, last = words
+    return f"{', '.join(words)} and {last}" if words else last
+
+
 def _counterexample(evidence: Evidence, fit: Fit) -> str:
     """Return two moves of a reward whose weights do not move in proportion to the score weights."""
-    wrong = fit.wrong[0]
-    n, ratio = len(wrong.before), wrong.moved / (fit.needed[wrong] or math.nan)
-    pairs = [p for p in evidence.pairs[n] if math.isfinite(p.moved)]
-    reference = [
-        p
-        for p in pairs
-        if abs(fit.needed[p]) > 0.1 * evidence.k / n * max(map(abs, p.before))
-        and not math.isclose(p.moved / fit.needed[p], ratio, rel_tol=1e-3)
-    ]
+    wrong, needed = fit.wrong[0], fit.needed
+    n, ratio = len(wrong.before), wrong.moved / (needed[wrong] or math.nan)
+
+    def is_clear(pair: Pair) -> bool:
+        level = 0.1 * evidence.k / n * max(map(abs, pair.before))
+        unlike = not math.isclose(pair.moved / (needed[pair] or math.nan), ratio, rel_tol=1e-3)
+        return math.isfinite(pair.moved) and abs(needed[pair]) > level and unlike
+
     lines = []
-    for pair in (*reference[:1], wrong):
+    for pair in (*[pair for pair in evidence.pairs[n] if is_clear(pair)][:1], wrong):
         rest = [*pair.before]
         rest.remove(pair.low)
-        times = f": {pair.moved / fit.needed[pair]:.4g} times" if fit.needed[pair] else ""
+        times = f": {pair.moved / needed[pair]:.4g} times" if needed[pair] else ""
         lines.append(
             f"beside {show_numbers(rest)}, reward {pair.low:.4g} to {pair.high:.4g} moves the "
-            f"weight by {pair.moved:.4g}, and J_{evidence.k} needs {fit.needed[pair]:.4g}{times}"
+            f"weight by {pair.moved:.4g}, and J_{evidence.k} needs {needed[pair]:.4g}{times}"
         )
     return "\n".join(lines)
 
 
 def _advice(evidence: Evidence) -> str:
     """Return what to change, by the cause as far as the weights show it."""
-    use, groups = _use(evidence.k), evidence.small()
-    if all(is_close(evidence.weigh(g), evidence.weigh(g)[:1] * len(g)) for g in groups):
+    use, groups, calls = _use(evidence.k), evidence.small(), evidence.calls
+    if groups and all(is_close(evidence.weigh(g), evidence.weigh(g)[:1] * len(g)) for g in groups):
         return f"give each sample a weight of its own: {use}"
-    for group in groups:
-        size, double, moved = (
-            evidence.calls.get(tuple(factor * reward + shift for reward in group), ())
-            for factor, shift in ((1, 0), (2, 0), (1, 7))
-        )
-        if double and moved and any(size) and is_close(double, size, 0.05):
-            if is_close(moved, size):
-                return f"do not divide by the spread of the group, which bends the direction: {use}"
-            return f"do not divide by the mean of the group, which can be 0 or negative: {use}"
-    return use
+
+    def unmoved(factor: int, shift: int) -> bool:
+        """Whether most groups with weights have the same weights after the change of rewards."""
+        pairs = [(calls[g], calls.get(tuple(factor * r + shift for r in g), ())) for g in groups]
+        close = [is_close(a, b, 0.05) for a, b in pairs if b and any(a)]
+        return sum(close) > len(close) / 2
+
+    if not unmoved(2, 0):
+        return use
+    divisor = "spread of the group, which bends the direction"
+    if not unmoved(1, 7):
+        divisor = "mean of the group, which can be 0 or negative"
+    return f"do not divide by the {divisor}: {use}"
 
 
 def _use(k: int) -> str:
@@ -236,10 +269,11 @@ def _use(k: int) -> str:
 
 def _seen(evidence: Evidence, fit: Fit) -> str:
     """Return the groups that a verdict rests on, and the rounding of the weights."""
-    sizes = sorted(n for n, pairs in evidence.pairs.items() if pairs)
-    rewards = [reward for group in evidence.calls for reward in group]
-    upto = [n for n in sizes if n <= 64]
-    text = f"{len(evidence.calls):,} groups: n = {sizes[0]} to {upto[-1]}"
+    sizes = sorted(n for n, pairs in evidence.pairs.items() if pairs) or [0]
+    rewards = [reward for group in evidence.calls for reward in group] or [0.0]
+    small = [n for n in sizes if n <= 64]
+    text = f"{len(evidence.calls):,} groups: n = {sizes[0]}"
+    text += f" to {small[-1]}" if small[-1] > sizes[0] else ""
     text += "".join(f" and {n:,}" for n in sizes if n > 64)
     text += f", rewards in [{min(rewards):.0e}, {max(rewards):.0e}], "
     dtype, error = str(evidence.dtype).removeprefix("torch."), max(fit.errors)

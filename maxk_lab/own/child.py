@@ -14,8 +14,8 @@ from typing import Any
 from maxk_lab.errors import LabError
 from maxk_lab.own.verdict import Verdict
 
-# Seconds for the function, and at most as many before for the imports of the process.
-LIMIT = 45.0
+# Seconds for the function, and for all with the imports of the process.
+LIMIT, _ALL = 45.0, 58.0
 
 
 def check_path(
@@ -30,27 +30,27 @@ def check_path(
     Calls `progress` with each verdict on the way; `options` are those of `check_steps`. Raises
     `LabError` if there is no such function.
     """
-    context, deadline = get_context("spawn"), time.monotonic() + LIMIT
+    context, start = get_context("spawn"), time.monotonic()
+    deadline = start + _ALL
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(sender, path, options), daemon=True)
     process.start()
     sender.close()
-    verdict = Verdict(
-        path, options.get("k", 4), f"no answer: its first calls take over {limit:g} s"
-    )
+    verdict = Verdict(path, options.get("k", 4), "no answer: its first calls take too long")
     try:
         while receiver.poll(max(0.0, deadline - time.monotonic())):
             message = receiver.recv()
             if message is None:
                 return verdict
             if message == "":  # the function is there
-                deadline = time.monotonic() + limit
+                deadline = min(deadline, time.monotonic() + limit)
                 continue
             if isinstance(message, str):
                 raise LabError(message)
             verdict = message
             progress(verdict)
-        return replace(verdict, seen=f"{verdict.seen}; ended after {limit:g} s".lstrip("; "))
+        end = f"ended after {time.monotonic() - start:.0f} s"
+        return replace(verdict, seen=f"{verdict.seen}; {end}".lstrip("; "))
     except EOFError:
         process.join()
         line = f"does not run: it ends the process with exit code {process.exitcode}"

@@ -24,7 +24,7 @@ from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.method import Method
 from maxk_lab.own.functions import Caller
 from maxk_lab.own.rows import ROUNDING
-from maxk_lab.own.verdict import Bias
+from maxk_lab.own.verdict import Bias, LateError
 
 Group = tuple[float, ...]
 SIZES = (*range(2, 25), 31, 32, 33, 48, 63, 64, 1200)
@@ -35,13 +35,13 @@ _SLOW = 0.3
 _GRID, _MOST_GROUPS, _OUTCOMES = (0.0, 1.0, -2.0), 80, 20_000
 BINARY = "rewards of 0 and 1"
 FAMILIES: dict[str, Callable[[random.Random, float], float]] = {
-    "distinct rewards": lambda rng, scale: rng.gauss(0, 1),
-    BINARY: lambda rng, scale: float(rng.random() < 0.2),
-    "tied rewards": lambda rng, scale: float(int(2 * rng.gauss(0, 1))),
-    "positive rewards": lambda rng, scale: 0.1 + abs(rng.gauss(0, 1)),
-    "negative rewards": lambda rng, scale: -0.1 - abs(rng.gauss(0, 1)),
-    "large rewards": lambda rng, scale: 1e6 * scale * rng.uniform(-1, 1),
-    "tiny rewards": lambda rng, scale: 1e-6 / scale * rng.gauss(0, 1),
+    "distinct rewards": lambda rng, size: rng.gauss(0, 1),
+    BINARY: lambda rng, size: float(rng.random() < 0.2),
+    "tied rewards": lambda rng, size: float(int(2 * rng.gauss(0, 1))),
+    "positive rewards": lambda rng, size: 0.1 + abs(rng.gauss(0, 1)),
+    "negative rewards": lambda rng, size: -0.1 - abs(rng.gauss(0, 1)),
+    "large rewards": lambda rng, size: size * rng.uniform(-1, 1),
+    "tiny rewards": lambda rng, size: rng.gauss(0, 1) / size,
 }
 _USUAL = ("whole numbers", "distinct rewards", BINARY, "tied rewards")
 _BANDITS = (TinyBandit((0.3, -0.8, 0.5), (-6.25, -5.0, -4.1)), TinyBandit((0.4, -0.9), (1.0, 3.5)))
@@ -83,10 +83,6 @@ class Fit(NamedTuple):
         return not self.wrong and bool(self.factors) and min(self.factors.values()) > 0
 
 
-class LateError(Exception):
-    """The time of a check is up."""
-
-
 class Evidence:
     """The calls of one function and the pairs of groups that they make."""
 
@@ -96,12 +92,7 @@ class Evidence:
         self.calls: dict[Group, Group] = {}
         self.errors: dict[Group, str] = {}
         self.pairs: dict[int, list[Pair]] = {}
-        self.values = (0.0, 1.0) if binary else _GRID
-        self.sizes = [
-            n
-            for n in range(max(k, 2), max(2 * k, k + 4) + 1)
-            if math.comb(n + len(self.values) - 1, n) <= _MOST_GROUPS
-        ]
+        self.sizes = range(max(k, 2), max(2 * k, k + 4) + 1)
         self.dtype = torch.float64  # of the weights of float64 rewards
         self._seconds: dict[int, float] = {}
 
@@ -109,22 +100,22 @@ class Evidence:
         """Return the weights of a group; NaN if the function raises."""
         if group not in self.calls:
             if time.monotonic() > self.deadline:
+                self.is_slow = True
                 raise LateError
             start = time.process_time()
-            try:
-                self.calls[group] = tuple(self.caller.weigh(tensor(group)).tolist())
+            self.calls[group] = self.again(group)
+            if group not in self.errors:
                 self.dtype = self.caller.dtype
-            except LabError as error:
-                self.errors[group], self.calls[group] = str(error), (math.nan,) * len(group)
             seconds = time.process_time() - start + 1e-6
             self._seconds[len(group)] = min(seconds, self._seconds.get(len(group), seconds))
         return self.calls[group]
 
     def again(self, group: Group) -> Group:
-        """Return the weights of a group from another call."""
+        """Return the weights of a group from another call; NaN if the function raises."""
         try:
             return tuple(self.caller.weigh(tensor(group)).tolist())
-        except LabError:
+        except LabError as error:
+            self.errors[group] = str(error)
             return (math.nan,) * len(group)
 
     def show(self, group: Group) -> str:
@@ -160,9 +151,11 @@ class Evidence:
         return [sum(weights[reward]) / len(weights[reward]) for reward in group]
 
     def add_grid(self, n: int) -> None:
-        """Add all pairs of groups of n of a few whole numbers."""
-        for rest in combinations_with_replacement(self.values, n - 1):
-            for low, high in pairwise(self.values):
+        """Add all pairs of groups of n of a few whole numbers, of 0 and 1 where they are many."""
+        few = not self.binary and math.comb(n + len(_GRID) - 1, n) <= _MOST_GROUPS
+        values = _GRID if few else (0.0, 1.0)
+        for rest in combinations_with_replacement(values, n - 1):
+            for low, high in pairwise(values):
                 before, after = (tuple(sorted((*rest, value))) for value in (low, high))
                 self._add("whole numbers", before, after, low, high)
 
@@ -174,10 +167,10 @@ class Evidence:
             growth = self._seconds[large] / self._seconds[small]
             power = max(1.0, math.log(growth) / math.log(large / small))
             self.is_slow |= self._seconds[large] * (n / large) ** power > _SLOW
-        rng = random.Random(n)
+        rng, largest = random.Random(n), 1e2 if self.dtype is torch.float16 else 1e6
         for number, (family, draw) in enumerate({} if self.is_slow else FAMILIES.items()):
-            scale = 10 ** rng.uniform(-4, 0)
-            high, low, *rest = (draw(rng, scale) for _ in range(n + 1))
+            size = largest * 10 ** rng.uniform(-4, 0)
+            high, low, *rest = (draw(rng, size) for _ in range(n + 1))
             if (n + number) % 2 or n > 64:  # a move to the top shows the factor best
                 *rest, high = sorted((high, *rest))
                 rng.shuffle(rest)
@@ -198,8 +191,11 @@ class Evidence:
         """The relative error of the type that the function returns."""
         return _ROUNDING + (2 * torch.finfo(self.dtype).eps if self.dtype.is_floating_point else 0)
 
-    def fit(self, k: int | None) -> Fit:
-        """Compare all pairs with the score weights of J_k, or of the best of all n."""
+    def fit(self, k: int | None, complete: bool = True) -> Fit:
+        """Compare all pairs with the score weights of J_k, or of the best of all n.
+
+        Unless `complete`, stops at the first n with pairs that deviate.
+        """
         fit = Fit({}, [], {}, [0.0])
         for n, pairs in self.pairs.items():
             if (k or n) > n:
@@ -221,6 +217,8 @@ class Evidence:
             fit.needed.update(zip(pairs, needed.tolist(), strict=True))
             fit.errors.extend(off[off <= self.rounding].tolist())
             fit.wrong.extend(p for p, e in zip(pairs, off, strict=True) if not e <= self.rounding)
+            if fit.wrong and not complete:
+                break
         return fit
 
     def enumerate_bias(self) -> Iterator[Bias]:

@@ -24,12 +24,14 @@ from maxk_lab.estimators.rows import MethodRow
 from maxk_lab.installed import is_function_path, open_project_folders
 
 # Every signature, and the forms of a group that are tried until a call succeeds.
+# "counts" takes (n, c, k), "correct first" (c, n, k).
 SIGNATURES = {
     "rewards": ("[n]", "[B, n]", "array", "list"),
     "flat": ("flat",),  # (rewards [B n], num_generations)
     "verl": ("verl",),  # (token_level_rewards [n, T], response_mask, index, config)
     "metric": ("[n]", "array", "list"),
     "counts": ("n, c", "[n], [c]"),
+    "correct first": ("c, n", "[c], [n]"),
 }
 _BATCHED = ("[B, n]", "flat", "verl")
 
@@ -91,9 +93,23 @@ def _load_file(file: Path) -> ModuleType:
 
 def describe(error: BaseException, file: str | Path = "") -> str:
     """Return the type and the message of an exception, and the last line of `file` it is from."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
-    place = f" ({Path(file).name}:{frames[-1].lineno})" if frames else ""
+    line = _last_line(error, file)
+    place = f" ({Path(file).name}:{line})" if line else ""
     return f"{type(error).__name__}: {first_line(error)}{place}"
+
+
+def _last_line(error: BaseException, file: str | Path) -> int:
+    """Return the number of the last line of a file that an exception is from, else 0."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((f.lineno or 0 for f in reversed(frames) if f.filename == str(file)), 0)
+
+
+def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function; none for built-in functions without a signature."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except ValueError:
+        return []
 
 
 class Config(dict[str, Any]):
@@ -126,10 +142,7 @@ class Caller:
         self.function = function.function if isinstance(function, MethodRow) else function
         self.k, self.values, self.dtype = k, dict(values or {}), torch.float64
         self.form, self._forms = "", SIGNATURES[signature]
-        try:
-            self._parameters = list(inspect.signature(self.function).parameters.values())
-        except ValueError:  # some built-in functions have no signature
-            self._parameters = []
+        self._parameters = parameters(self.function)
 
     @property
     def takes_batches(self) -> bool:
@@ -152,7 +165,10 @@ class Caller:
         return weights.double().view(rewards.shape)
 
     def estimate(self, rewards: Tensor) -> float:
-        """Return the function's estimate of Max@K or pass@k from a group [n]."""
+        """Return the function's estimate of Max@K or pass@k from a group [n].
+
+        Raises `LabError` if the function raises, or returns something else than one number.
+        """
         result = self._call(rewards[None])
         if result.numel() != 1:
             raise LabError(f"returns shape {list(result.shape)} where one number is expected")
@@ -182,9 +198,12 @@ class Caller:
                 continue
             self.form, self.dtype = form, tensor.dtype
             return tensor
-        code = getattr(self.function, "__code__", None)
-        text = describe(errors[0], code.co_filename if code else "")
-        raise LabError(f"raises {text}") from errors[0]
+        inner = getattr(self.function, "func", self.function)  # of a partial
+        code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+        file = code.co_filename if code else ""
+        # The call that came furthest fails for a reason other than its form.
+        last = max(errors, key=lambda error: _last_line(error, file))
+        raise LabError(f"raises {describe(last, file)}") from last
 
     def _arguments(self, form: str, rewards: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return what the function is called with, by place and by name."""
@@ -205,7 +224,9 @@ class Caller:
             "list": lambda: (group.tolist(),),
             "flat": lambda: (rewards.flatten(), n),
             "n, c": lambda: (n, int(group.sum()), self.k),
+            "c, n": lambda: (int(group.sum()), n, self.k),
             "[n], [c]": lambda: (np.array([n]), np.array([int(group.sum())]), self.k),
+            "[c], [n]": lambda: (np.array([int(group.sum())]), np.array([n]), self.k),
             "verl": lambda: (),
         }
         arguments = first[form]()

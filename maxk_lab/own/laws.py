@@ -14,6 +14,7 @@ from maxk_lab.own.rows import ROUNDING
 from maxk_lab.own.verdict import Law
 
 AT_K = "groups of n = K have weights"
+SECOND = "a second call gives the same weights"
 
 
 def check_laws(evidence: Evidence) -> Iterator[Law]:
@@ -23,9 +24,18 @@ def check_laws(evidence: Evidence) -> Iterator[Law]:
     broken = (evidence.show(g) for g in groups if g not in finite)
     yield _law("weights are finite", broken, needed=True)
     size = max((abs(w) for g in finite for w in evidence.weigh(g)), default=1.0)
-    yield from _group_laws(evidence, finite, size)
-    yield from _edge_laws(evidence, size)
-    yield from _type_laws(evidence, finite, size)
+    again = ((g, evidence.again(g)) for g in finite)
+    unlike = (
+        f"{evidence.show(g)}, then w = {show_numbers(w)}"
+        for g, w in again
+        if not is_close(w, evidence.weigh(g), ROUNDING, size)
+    )
+    second = _law(SECOND, unlike, needed=True)
+    yield second
+    if second.holds:  # other laws mean nothing for random weights
+        yield from _group_laws(evidence, finite, size)
+        yield from _edge_laws(evidence, size)
+        yield from _type_laws(evidence, finite, size)
 
 
 def _law(name: str, details: Iterable[str], needed: bool = False) -> Law:
@@ -47,8 +57,6 @@ def _group_laws(e: Evidence, groups: list[Group], size: float) -> Iterator[Law]:
 
     show, weigh = e.show, e.weigh
     orders = [(g, turned) for g in groups for turned in (g[::-1], (*g[1:], g[0]))]
-    again = (show(g) for g in groups if not same(e.again(g), weigh(g)))
-    yield _law("a second call gives the same weights", again, needed=True)
     unlike = (f"{show(a)}; {show(b)}" for a, b in orders if not same(ranked(a), ranked(b)))
     yield _law("the order of samples does not matter", unlike, needed=True)
     ties = (show(g) for g in groups if not same(e.average(g), weigh(g)))
@@ -120,11 +128,9 @@ def _type_laws(e: Evidence, groups: list[Group], size: float) -> Iterator[Law]:
             return ""
         return f"{kind}: w = {show_numbers(weights)}, not {show_numbers(e.weigh(group))}"
 
-    name, details = (
-        "whole numbers are treated as floats",
-        [deviation(g, torch.long) for g in groups],
-    )
-    yield _law(name, details, needed=not any(": it " in detail for detail in details))
+    details = [deviation(g, torch.long) for g in groups]
+    needed = not any(": it " in detail for detail in details)
+    yield _law("whole numbers are treated as floats", details, needed)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         name = f"rewards in {str(dtype).removeprefix('torch.')} have the same weights"
         yield _law(name, (deviation(g, dtype) for g in groups))

@@ -91,4 +91,4 @@ def factor_name(factors: dict[int, float], k: int, rounding: float = ROUNDING) -
             return name
     if max(factors.values()) <= (1 + rounding) * min(factors.values()):
         return f"{min(factors.values()):.4g}"
-    return ", ".join(f"{factor:.4g} at n = {n}" for n, factor in [*factors.items()][:3])
+    return ", ".join(f"{factors[n]:.4g} at n = {n:,}" for n in (min(factors), max(factors)))

@@ -1,7 +1,9 @@
-"""The result of a check."""
+"""The result of a check, and results on the way."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -56,3 +58,23 @@ class Verdict:
     change: str = ""
     bias: tuple[Bias, ...] = ()
     laws: tuple[Law, ...] = ()
+
+
+class LateError(Exception):
+    """The time of a check is up."""
+
+
+def judge_steps(
+    steps: Iterable[Callable[[], object]], judge: Callable[[], Verdict]
+) -> Iterator[Verdict]:
+    """Yield the verdict after 1, 2, 4, 8 ... steps and every few seconds, and at the end."""
+    last = time.monotonic()
+    try:
+        for number, step in enumerate(steps, start=1):
+            step()
+            if number & (number - 1) == 0 or time.monotonic() > last + 5:
+                yield judge()
+                last = time.monotonic()
+    except LateError:
+        pass
+    yield judge()

@@ -3,10 +3,13 @@
 import itertools
 import json
 import math
+import multiprocessing
 import random
+import re
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from typer.testing import CliRunner
 from maxk_lab import advantages
 from maxk_lab.cli import app
 from maxk_lab.errors import LabError
+from maxk_lab.own import child, evidence
 from maxk_lab.own.check import check
 from maxk_lab.own.child import check_path
 
@@ -198,6 +202,14 @@ def test_right_functions_pass(function, options):
     assert "groups: n = " in found.seen
 
 
+@pytest.mark.parametrize("k", [12, 32])
+def test_groups_up_to_twice_a_large_k_are_tried(k):
+    found = check(weighted("subloo"), k=k)
+    assert found.ok
+    assert f"n = {k} to 64 and 1,200" in found.seen
+    assert "nothing is left at n = K" in check(wrong.in_group_mean, k=k).verdict
+
+
 def clipped(rewards, k):
     return subloo(rewards.clamp(-10, 10), k)
 
@@ -229,6 +241,14 @@ def drawn_subsets(rewards, k):
     return weights
 
 
+def sometimes_nothing(rewards, k):
+    return subloo(rewards, k) * (random.random() < 0.5)
+
+
+def nothing_for_many(rewards, k):
+    return subloo(rewards, k) * (len(rewards) < 1000)
+
+
 def int64_binomials(rewards, k):
     n, order = len(rewards), rewards.argsort()
     factorials = np.concatenate([[1], np.cumprod(np.arange(1, n + 1))])
@@ -250,7 +270,9 @@ def rloo_in_bfloat16(rewards):
     ("function", "k", "verdict"),
     [
         (clipped, 4, "biased for large rewards, unbiased for J_4 on all others"),
-        (in_cents, 4, "biased for the gradient of J_4"),
+        (in_cents, 4, "biased for J_4"),
+        (sometimes_nothing, 2, "random at n = 2: two calls with the same rewards differ"),
+        (nothing_for_many, 2, "unbiased for J_2 at n = 2, and 0 times it at n = 1,200"),
         (twelve_best, 4, "unbiased for J_4 up to n = 12, and biased from n = 13"),
         (divided_when_large, 4, "biased for large rewards, unbiased for J_4 on all others"),
         (drawn_subsets, 2, "random at n = 33: two calls with the same rewards differ"),
@@ -292,10 +314,26 @@ def test_the_best_of_all_n():
     assert found.objective == "J_n"
 
 
-def test_rounding_of_the_returned_type_is_no_bias():
-    found = check(lambda rewards, k: subloo(rewards, k).bfloat16(), k=2)
-    assert found.unbiased
-    assert "bfloat16, up to rounding" in found.seen
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_rounding_of_the_returned_type_is_no_bias(dtype):
+    found = check(lambda rewards, k: subloo(rewards.to(dtype), k).to(dtype), k=2)
+    assert found.ok
+    assert f"{str(dtype).removeprefix('torch.')}, up to rounding" in found.seen
+
+
+@pytest.mark.parametrize(
+    ("function", "change"),
+    [
+        (clipped, "do not clip or rescale"),
+        (divided_when_large, "do not clip or rescale"),
+        (lambda rewards, k: subloo((1e6 * rewards.double()).round(), k), "do not round"),
+        (lambda rewards, k: subloo(rewards.abs(), k), "is unbiased"),
+    ],
+)
+def test_advice_fits_the_cause(function, change):
+    advice = check(function).change
+    assert change in advice
+    assert "divide by" not in advice
 
 
 def test_a_function_that_divides_by_the_mean_gets_advice_about_the_mean():
@@ -375,6 +413,13 @@ def pass_at_k(n, c, k):
             "unbiased for Max@2",
             "",
         ),
+        (
+            lambda num_correct, num_samples, k: pass_at_k(num_samples, num_correct, k),
+            4,
+            "unbiased for pass@4",
+            "",
+        ),
+        (lambda n, c, k: pass_at_k(n, c, k) if c else 1 / c, 2, "biased", "raises ZeroDivision"),
     ],
 )
 def test_metrics(function, k, verdict, example):
@@ -389,6 +434,8 @@ import os, time
 def slow(rewards):
     if len(rewards) > 8: time.sleep(1000)
     return rewards - rewards.mean()
+def hangs(rewards):
+    time.sleep(1000)
 def ends(rewards):
     os._exit(3)
 def prints(rewards, k):
@@ -397,14 +444,44 @@ def prints(rewards, k):
 """
 
 
-def test_a_slow_function_ends_with_what_was_seen(tmp_path):
+def test_a_hanging_function_ends_with_what_was_seen(tmp_path, monkeypatch):
     (tmp_path / "slow.py").write_text(FILE)
-    start = time.monotonic()
-    found = check_path(f"{tmp_path}/slow.py:slow", k=2, limit=12.0)
-    assert time.monotonic() - start < 60
+    clock, lines = SimpleNamespace(now=0.0), []
+    monkeypatch.setattr(child, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    def progress(verdict):
+        lines.append(verdict.seen)
+        clock.now += 30 * ("n = 2 to " in verdict.seen)
+
+    found = check_path(f"{tmp_path}/slow.py:slow", k=2, progress=progress)
     assert "it is for J_1" in found.verdict
-    assert "n = 2 to " in found.seen
-    assert found.seen.endswith("ended after 12 s")
+    assert re.search(r"n = 2 to [3-8], .*; ended after \d+ s$", found.seen)
+    assert found.seen.startswith(lines[-1])
+    assert not multiprocessing.active_children()
+
+
+def test_a_function_whose_first_call_hangs_ends(tmp_path):
+    (tmp_path / "slow.py").write_text(FILE)
+    found = check_path(f"{tmp_path}/slow.py:hangs", limit=0.5)
+    assert found.verdict == "no answer: its first calls take too long"
+    assert found.seen.startswith("ended after ")
+    assert not found.ok
+
+
+@pytest.mark.parametrize(("calls", "verdict"), [(1, "no answer"), (12, "so far it is maxk subloo")])
+def test_a_slow_function_is_not_ok_before_all_laws_are_tried(calls, verdict, monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    fake = SimpleNamespace(monotonic=lambda: clock.now, process_time=time.process_time)
+    monkeypatch.setattr(evidence, "time", fake)
+
+    def slow(rewards, k):
+        clock.now += 10
+        return subloo(rewards, k)
+
+    found = check(slow, k=2, limit=10 * calls - 5)
+    assert not found.ok
+    assert found.verdict.startswith(verdict)
+    assert "take too long for larger groups" in found.seen
 
 
 def test_the_verb_ends_well(tmp_path):

@@ -1,6 +1,7 @@
 """Functions are loaded by file whatever its name, and called in the form that they take."""
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -69,6 +70,20 @@ async def asynchronous(rewards):
     return rewards - rewards.mean()
 
 
+def k_by_default(rewards, *, k=7):
+    assert k == 1
+    return rewards - rewards.mean()
+
+
+class Estimator:
+    def __call__(self, rewards, k=7):
+        return k_by_default(rewards, k=k)
+
+    @staticmethod
+    def compute(rewards):
+        return rewards - rewards.mean()
+
+
 def verl(token_level_rewards, eos_mask, index, config=None):
     same = torch.from_numpy(index[:, None] == index[None, :]).float()
     scores = token_level_rewards.sum(-1)
@@ -90,6 +105,10 @@ def verl(token_level_rewards, eos_mask, index, config=None):
         (lambda r: [x - r.count(2) for x in r], "rewards", "list"),
         (lambda r, g: (r.view(-1, g) - r.view(-1, g).mean(1)[:, None]).flatten(), "flat", "flat"),
         (asynchronous, "rewards", "[n]"),
+        (k_by_default, "rewards", "[n]"),
+        (Estimator(), "rewards", "[n]"),
+        (Estimator.compute, "rewards", "[n]"),
+        (partial(k_by_default, k=1), "rewards", "[n]"),
         (verl, "verl", "verl"),
     ],
 )
@@ -102,6 +121,12 @@ def test_forms_of_a_group(function, signature, form):
         assert caller.weigh(groups).tolist() == [[-1, 1], [-2, 2]]
 
 
+def fails_after_its_form(rewards):
+    """Takes [B, n], and raises another error there than for [n]."""
+    off = rewards - rewards.mean(dim=1, keepdim=True)
+    return off / missing  # noqa: F821
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -109,7 +134,8 @@ def test_forms_of_a_group(function, signature, form):
         (lambda r: r[:1], r"returns shape \[1\] for rewards of shape \[2\]"),
         (lambda r: r / 0 + None, r"raises TypeError: unsupported .*\(test_functions.py:\d+\)$"),
         (lambda r: sys.exit(3), r"raises SystemExit: 3"),
-        (lambda r: None, "raises"),
+        (lambda r: None, "raises TypeError: it returns None, not weights"),
+        (fails_after_its_form, r"raises NameError: name 'missing' is not .*py:\d+\)$"),
     ],
 )
 def test_what_cannot_be_called(function, message):
