@@ -18,20 +18,25 @@ from maxk_lab.errors import LabError, first_line, shown
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 Row = dict[str, Any]
 Places = Iterator[tuple[str, Row | None]]
-_UNREADABLE = (OSError, ValueError, OverflowError, EOFError, RecursionError, zlib.error, csv.Error)
+_UNREADABLE = (OSError, ValueError, OverflowError, EOFError, RecursionError, zlib.error)
 
 
 def files_in(path: Path) -> list[Path]:
     """Return a file, or the files of a folder that may hold rows, by the numbers in their names."""
-    if not path.exists():
-        raise LabError(f"there is no file {path.absolute()}")
-    if not path.is_dir():
+    if path.is_file():
         return [path]
-    files = [file for file in path.iterdir() if _suffix(file) and not file.name.startswith(".")]
+    if not path.is_dir():  # a pipe cannot be read twice
+        reason = "is no file" if path.exists() else "does not exist"
+        raise LabError(f"{path.absolute()} {reason}")
+    try:
+        inside = sorted(path.iterdir())
+    except OSError as error:
+        raise LabError(f"cannot read {path}: {error.strerror}") from None
+    files = [file for file in inside if _suffix(file) and not file.name.startswith(".")]
     if not files:
-        folders = ", ".join(sorted(each.name for each in path.iterdir() if each.is_dir()))
-        inside = f"; it has the folders {folders}" if folders else ""
-        raise LabError(f"{path} has no {', '.join(SUFFIXES)} file{inside}")
+        folders = ", ".join(each.name for each in inside if each.is_dir())
+        also = f"; it has the folders {folders}" if folders else ""
+        raise LabError(f"{path} has no {', '.join(SUFFIXES)} file{also}")
     return sorted(files, key=lambda file: natural(file.name))
 
 
@@ -89,7 +94,7 @@ def _json(text: IO[str]) -> Places:
     first = next((line for line in text if line.strip()), "")
     text.seek(0)
     if _parsed(first) is None and (document := _parsed(text.read())) is not None:
-        yield from _listed("row", document)
+        yield from _listed("", document)
         return
     text.seek(0)
     for number, line in enumerate(text, start=1):
@@ -107,19 +112,29 @@ def _parsed(text: str) -> Any:
 
 
 def _csv(path: Path, text: IO[str]) -> Places:
-    """Yield the rows of a table; the header decides on the separator."""
+    """Yield the rows of a table; the header decides on the separator, and on spaces behind it."""
     header = re.sub('"[^"]*"', "", next(text, ""))
     text.seek(0)
+    separator = max(",;\t|", key=header.count)
+    separator = separator if separator in header else " "
+    spaced = bool(re.search(f"[{separator}] ", header))
     csv.field_size_limit(2**31 - 1)
-    table = csv.reader(text, delimiter=max(",;\t|", key=header.count), strict=True)
-    names = next(table, [])
+    table = csv.reader(text, delimiter=separator, skipinitialspace=spaced, strict=True)
+    try:
+        names = next(table, [])
+        _check_names(path, names)
+        for fields in table:
+            row = {name: field or None for name, field in zip(names, fields, strict=False)}
+            if fields:
+                yield f"line {table.line_num}", None if any(fields[len(names) :]) else row
+    except csv.Error as error:
+        raise LabError(f"cannot read {path}, line {table.line_num}: {error}") from None
+
+
+def _check_names(path: Path, names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise LabError(f"{path} has two columns {shown(name)}")
-    for fields in table:
-        row = {name: field or None for name, field in zip(names, fields, strict=False)}
-        if fields:
-            yield f"line {table.line_num}", None if any(fields[len(names) :]) else row
 
 
 def _parquet(path: Path) -> Places:
@@ -130,6 +145,7 @@ def _parquet(path: Path) -> Places:
         raise LabError(f"reading {path} needs {extra}") from None
     try:
         with parquet.ParquetFile(path) as file:
+            _check_names(path, file.schema_arrow.names)
             rows = chain.from_iterable(batch.to_pylist() for batch in file.iter_batches(10_000))
             for number, row in enumerate(rows, start=1):
                 yield f"row {number}", row
@@ -141,9 +157,10 @@ def _listed(place: str, document: Any) -> Places:
     """Yield a JSON object, or the objects of a list."""
     if isinstance(document, list):
         for number, row in enumerate(document, start=1):
-            yield f"{place} {number}", row if isinstance(row, dict) else None
+            inside = f"{place}, row {number}" if place else f"row {number}"
+            yield inside, row if isinstance(row, dict) else None
     else:
-        yield place, document
+        yield place or "row 1", document
 
 
 def _suffix(path: Path) -> str:

@@ -87,15 +87,12 @@ def check_function(
         raise LabError(f"cannot load the {what} {shown(name)}: {reason}")
 
 
-def call_problems(
-    names: Sequence[str], arguments: Sequence[str], *, complete: bool = False
-) -> Iterator[str]:
+def call_problems(names: Sequence[str], arguments: Sequence[str]) -> Iterator[str]:
     """Yield why functions of the user's own cannot be called by name with these arguments.
 
-    `complete`: there are no other arguments. The source is read and not run, so only a function
-    that a module defines by `def` is checked.
+    The source is read and not run, so only a function that a module defines by `def` is checked.
     """
-    called_with = f"it is called by name, with {', '.join(arguments)}" + ", …" * (not complete)
+    called_with = f"it is called by name, with {', '.join(arguments)}"
     for name in names:
         signature = _signature(name)
         if signature is None:
@@ -105,12 +102,12 @@ def call_problems(
         defaults = zip(signature.kwonlyargs, signature.kw_defaults, strict=True)
         required += [each.arg for each, default in defaults if default is None]
         if signature.posonlyargs:
-            yield f"{name} takes {signature.posonlyargs[0].arg} by its position: {called_with}"
-        if complete and (missing := [each for each in required if each not in arguments]):
-            yield f"{name} needs {', '.join(missing)}: {called_with}"
+            yield f"{name!r} takes {signature.posonlyargs[0].arg} by its position: {called_with}"
+        if missing := [each for each in required if each not in arguments]:
+            yield f"{name!r} needs {', '.join(missing)}: {called_with}"
         surplus = [each for each in arguments if each not in takes]
         if surplus and signature.kwarg is None:
-            yield f"{name} does not take {', '.join(surplus)}: add **kwargs; {called_with}"
+            yield f"{name!r} does not take {', '.join(surplus)}: add **kwargs; {called_with}"
 
 
 def _signature(path: str) -> ast.arguments | None:

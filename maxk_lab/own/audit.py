@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ _COMPARED, _LARGEST_K = 200, 64
 # A K keeps the signal if this share of the groups with a signal at K = 1 has one.
 _KEEPS = 0.9
 _ROUNDING = 1e-3  # logs may be written with few digits
+_EQUAL = 1e-12  # weights of equal samples differ by rounding
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class Audit:
     """The findings of an audit.
 
     reading: how the log was read. notes: what could not be measured.
-    curve [step, k, value, low, high, groups]: the unbiased Max@K, with intervals over prompts; the
-    step None is all steps together.
+    curve [step, k, value, low, high, groups, reason]: the unbiased Max@K, with intervals over
+    prompts, or the reason why there is none; the step None is all steps together.
     rows [baseline, k, signal, noise, relative]: the share of the groups with a signal, the mean of
     Σ w², and that over the lowest at this K.
     trained: the row of the catalogue that the logged advantages are, its K and the factor; None if
@@ -54,8 +56,6 @@ class Audit:
     trained: tuple[str, int, str] | None
     samples: int
     groups: int
-    missing: int
-    damaged: int
     steps: int
     sizes: tuple[int, int]
     constant: float
@@ -86,54 +86,52 @@ def audit_rewards(rewards: Tensor, *, ks: Sequence[int] = ()) -> Audit:
     """Audit the rewards of samples of prompts, [P, M]."""
     prompts, samples = rewards.shape
     table = {"group": np.repeat(np.arange(prompts), samples), "reward": rewards.flatten().numpy()}
-    return audit_log(Log(pd.DataFrame(table), "reward = rewards, group = prompt", [], 0, 0), ks)
+    return audit_log(Log(pd.DataFrame(table), "reward = rewards, group = prompt"), ks)
 
 
 def audit_log(log: Log, ks: Sequence[int] = ()) -> Audit:
     """Audit a log that was read."""
+    if min(ks, default=1) < 1:
+        raise LabError(f"K must be at least 1, got {min(ks)}")
     by = [name for name in ("step", "group") if name in log.table]
-    number = log.table.groupby(by, sort=False).ngroup()
-    table = log.table.assign(number=number, n=number.groupby(number).transform("size"))
-    groups, sizes = number.nunique(), (int(min(table.n, default=0)), int(max(table.n, default=0)))
+    number = log.table.groupby(by, sort=False).ngroup().rename("number")
+    n = number.groupby(number).transform("size").rename("n")
+    table = pd.concat([log.table, number, n], axis=1).sort_values("number", kind="stable")
+    groups, sizes = number.nunique(), (int(n.min() if len(n) else 0), int(n.max() if len(n) else 0))
     counts = f"{len(table):,} samples in {groups:,} group{'s' * (groups != 1)}"
     reading = ", ".join([f"{log.reading}; {counts}", *log.left_out])
     if sizes[1] < 2:
         raise LabError(f"no group of two samples: {reading}")
     binary = bool(table.reward.isin((0, 1)).all())
+    too_large = sorted({k for k in ks if k > sizes[1]})
+    ks = sorted({*(ks or (2**power for power in range(sizes[1].bit_length())))} - {*too_large})
     notes = [
         f"{'pass' if binary else 'Max'}@{k} needs at least {k} samples a prompt; groups have "
         f"{range_of(sizes)}"
-        for k in ks
-        if k > sizes[1]
+        for k in too_large
     ]
-    ks = [k for k in ks or (2**power for power in range(sizes[1].bit_length())) if k <= sizes[1]]
     if not ks:
         raise LabError(f"{'; '.join(notes)} ({reading})")
-    blocks = [
-        (int(str(n)), rows.sort_values("number", kind="stable")) for n, rows in table.groupby("n")
-    ]
+    blocks = [(int(str(n)), rows) for n, rows in table.groupby("n")]
     values = pd.concat([_values(rows, n, ks) for n, rows in blocks], ignore_index=True)
-    counts_of = values.k.value_counts().sort_index()
     notes += [
         f"K = {k}: {count:,} of {groups:,} groups have {k} samples"
-        for k, count in counts_of.items()
+        for k, count in values.k.value_counts().sort_index().items()
         if count < groups
     ]
     blocks = [(n, rows) for n, rows in blocks if n > 1]
     rewards = [_matrix(rows.reward, n) for n, rows in blocks]
-    rows = _baselines(rewards, ks)
     advantages = [_matrix(rows.advantage, n) for n, rows in blocks if "advantage" in rows]
+    rows = _baselines(rewards, ks)
     equal = torch.cat([(each == each[:, :1]).all(1) for each in rewards])
     return Audit(
         reading,
         tuple(notes),
         _curve(values, binary),
         rows,
-        _trained_with(list(zip(rewards, advantages, strict=False))),
+        _trained_with([*zip(rewards, advantages, strict=False)]),
         len(table),
         groups,
-        log.missing,
-        log.damaged,
         table.step.nunique() if "step" in table else 0,
         sizes,
         float(equal.double().mean()),
@@ -161,46 +159,40 @@ def _values(rows: pd.DataFrame, n: int, ks: Sequence[int]) -> pd.DataFrame:
 
 def _curve(values: pd.DataFrame, binary: bool) -> pd.DataFrame:
     """Return the curve of all steps together, None, and of each step."""
-
-    def mean(numbers: pd.Series[Any]) -> tuple[float, float, float]:
-        within = SHARES if binary and SHARES.holds(numbers) else ANYWHERE
-        interval = instance_mean(list(numbers), LEVEL, within)
-        return interval.value, interval.low, interval.high
-
-    lines: list[tuple[Any, ...]] = []
-    for k, groups in values.groupby("k"):
-        prompts = groups.groupby("group").value.agg(["sum", "count"])
-        value = groups.value.mean()
-        # A prompt's share of the mean, as if all prompts had as many groups.
-        shares = (prompts["sum"] - value * prompts["count"]) / prompts["count"].mean()
-        lines.append((None, k, *mean(value + shares), len(groups)))
-    if "step" in values:
-        steps = [
-            (step, k, *mean(groups.value), len(groups))
-            for (step, k), groups in values.groupby(["step", "k"], sort=False)
-        ]
-        lines += sorted(steps, key=lambda line: (step_order(line[0]), line[1]))
-    curve = pd.DataFrame(lines, columns=["step", "k", "value", "low", "high", "groups"])
+    steps = [*values.groupby(["step", "k"], sort=False)] if "step" in values else []
+    steps.sort(key=lambda each: (step_order(each[0][0]), each[0][1]))
+    lines = []
+    for (step, k), groups in [*(((None, k), groups) for k, groups in values.groupby("k")), *steps]:
+        shares = groups.value
+        if step is None:  # a prompt's share of the mean, as if all prompts had as many groups
+            prompts, value = groups.groupby("group").value.agg(["sum", "count"]), shares.mean()
+            shares = value + (prompts["sum"] - value * prompts["count"]) / prompts["count"].mean()
+        within = SHARES if binary and SHARES.holds(shares) else ANYWHERE
+        mean = instance_mean([*shares], LEVEL, within)
+        lines.append((step, k, mean.value, mean.low, mean.high, len(groups), mean.reason))
+    columns = ["step", "k", "value", "low", "high", "groups", "reason"]
+    curve = pd.DataFrame(lines, columns=columns)
     return curve.assign(step=pd.Series([step for step, *_ in lines], dtype=object))
 
 
 def _baselines(blocks: Sequence[Tensor], ks: Sequence[int]) -> pd.DataFrame:
     """Return signal and noise of every baseline and K over blocks of groups [groups, n]."""
     lines = []
-    for k in sorted(ks):
-        for baseline in sorted(BASELINES):
-            method = Method.parse("maxk", baseline, k)
-            defined = [each for each in blocks if method.refusal(each.shape[-1]) is None]
-            weights = [method.weights(rewards) for rewards in defined]
-            if weights:
-                # A weight that all samples share has mean 0.
-                spreads = [(w - w.mean(1, keepdim=True)).abs().amax(1) for w in weights]
-                signal = (torch.cat(spreads) > 1e-12).double().mean()
-                noise = torch.cat([w.square().sum(1) for w in weights]).mean()
-                lines.append((baseline, k, float(signal), float(noise)))
+    # Weights are in units of the largest reward, so that their squares are finite and not 0.
+    unit = max(float(rewards.abs().max()) for rewards in blocks) or 1.0
+    for k, baseline in product(ks, sorted(BASELINES)):
+        method = Method.parse("maxk", baseline, k)
+        defined = [each for each in blocks if method.refusal(each.shape[-1]) is None]
+        if weights := [method.weights(rewards / unit) for rewards in defined]:
+            # A weight that all samples share has mean 0.
+            spreads = [(w - w.mean(1, keepdim=True)).abs().amax(1) for w in weights]
+            signal = (torch.cat(spreads) > _EQUAL).double().mean()
+            noise = torch.cat([w.square().sum(1) for w in weights]).mean()
+            lines.append((baseline, k, float(signal), float(noise)))
     rows = pd.DataFrame(lines, columns=["baseline", "k", "signal", "noise"])
     lowest = rows.groupby("k").noise.transform("min")
-    return rows.assign(relative=rows.noise.where(lowest > 0) / lowest)
+    relative = rows.noise.where(lowest > 0) / lowest
+    return rows.assign(noise=rows.noise * unit**2, relative=relative)
 
 
 def _trained_with(blocks: Sequence[tuple[Tensor, Tensor]]) -> tuple[str, int, str] | None:
@@ -210,14 +202,16 @@ def _trained_with(blocks: Sequence[tuple[Tensor, Tensor]]) -> tuple[str, int, st
         rows = advantages.isfinite().all(1) & (rewards != rewards[:, :1]).any(1)
         if bool(rows.any()):
             informative.append((rewards[rows][:_COMPARED], advantages[rows][:_COMPARED]))
+    smallest = min((float(values.abs().max()) for _, values in informative), default=0.0)
+    if not smallest:
+        return None
     binary = all(bool(((rewards == 0) | (rewards == 1)).all()) for rewards, _ in informative)
-    rounding = _ROUNDING
-    for digits in (3, 2):
-        if all(bool((values.round(decimals=digits) == values).all()) for _, values in informative):
-            smallest = min((float(values.abs().max()) for _, values in informative), default=1.0)
-            rounding = max(_ROUNDING, 0.51 * 10**-digits / (smallest or 1.0))
+    digits = (
+        d for d in (2, 3) if all(bool((x.round(decimals=d) == x).all()) for _, x in informative)
+    )
+    rounding = max(_ROUNDING, 10 ** -next(digits, 9) / smallest)
     few = [(rewards[:2], values[:2]) for rewards, values in informative]
-    largest = max((rewards.shape[-1] for rewards, _ in informative), default=0)
+    largest = max(rewards.shape[-1] for rewards, _ in informative)
     for k in range(1, min(largest, _LARGEST_K) + 1):
         if row_of(k, binary, few, rounding)[0]:
             name, factors = row_of(k, binary, informative, rounding)

@@ -27,6 +27,7 @@ _PARTITIONS = 8
 # Relative errors of products of long gradients in single precision.
 _ROUNDING = 1e-3
 _NAMES = ("rewards", "scores", "gram")
+_LARGEST = 1e15  # fourth powers of variances are finite
 
 
 def measured(
@@ -65,10 +66,8 @@ def measured(
     prompts, samples = values.shape
     sizes = _several(n) or (max(2, 2 ** ((samples // 4).bit_length() - 1)),)
     if min(sizes) < 1 or 2 * max(sizes) > samples:
-        raise LabError(
-            f"n must be from 1 to {samples // 2}, half of the samples of a prompt; got "
-            f"{', '.join(map(str, sizes))}"
-        )
+        listed = ", ".join(map(str, sizes))
+        raise LabError(f"n must be from 1 to half of the {samples} samples a prompt; got {listed}")
     pool = _pool(values, scores, gram)
     shared: dict[str, Any] = {"study": "gradient", "environment": {"name": name}, "policy": {}}
     shared |= {"seed": 0, "stage": 0, "warmup": {}, "complete": False}
@@ -94,7 +93,7 @@ def measured_file(path: Path, **options: Any) -> Summary | Audit:
     in it runs. Raises `LabError` for any other file.
     """
     if not path.is_file():
-        raise LabError(f"there is no file {path.absolute()}")
+        raise LabError(f"{path.absolute()} is no file")
     try:
         content = _content(path)
         arrays = {name: content[name] for name in _NAMES if name in content}
@@ -139,16 +138,12 @@ def _points(
 def _pool(rewards: Tensor, scores: Any, gram: Any) -> ScorePool:
     """Return the pool of the samples."""
     prompts, samples = rewards.shape
-    if scores is not None:
-        scores = _numbers(scores, "scores", 3)
-    products = scores @ scores.mT if gram is None else _numbers(gram, "gram", 3)
-    for numbers, what in ((scores, "scores"), (products, "gram")):
-        shape = [prompts, samples, *([samples] if what == "gram" else [])]
-        if numbers is not None and list(numbers.shape[: len(shape)]) != shape:
-            raise LabError(
-                f"{what} must begin with the shape {shape} of the rewards, got "
-                f"{list(numbers.shape)}"
-            )
+    name = "scores" if gram is None else "gram"
+    numbers = _numbers(scores if gram is None else gram, name, 3)
+    shape = [prompts, samples, numbers.shape[2] if gram is None else samples]
+    if list(numbers.shape) != shape:
+        raise LabError(f"{name} must have the shape {shape}, got {list(numbers.shape)}")
+    products = numbers @ numbers.mT if gram is None else numbers
     if gram is not None:
         _check_gram(products, torch.as_tensor(gram).dtype)
     nothing, nan = torch.zeros(samples, 0).double(), torch.full((samples,), torch.nan).double()
@@ -195,18 +190,21 @@ def _gradients(log_probs: Tensor, parameters: Sequence[nn.Parameter]) -> Tensor:
 
 
 def _numbers(numbers: Any, name: str, dimensions: int) -> Tensor:
+    """Return numbers as a tensor in double precision. Raises `LabError` for any other values."""
     try:
         tensor = torch.as_tensor(numbers).detach().cpu()
         if tensor.is_complex():
             raise TypeError
-        tensor = tensor.double()
+        is_small = bool((tensor.double().abs() <= _LARGEST).all())
     except (TypeError, ValueError, RuntimeError):
         raise LabError(f"{name} must be numbers in {dimensions} dimensions") from None
-    if tensor.dim() != dimensions:
+    if tensor.dim() != dimensions or not tensor.numel():
         raise LabError(f"{name} must have {dimensions} dimensions, got {list(tensor.shape)}")
-    if not bool(tensor.isfinite().all()):
-        raise LabError(f"{name} must be finite; leave prompts with missing rewards out")
-    return tensor
+    if not is_small:
+        raise LabError(
+            f"{name} must be finite, at most {_LARGEST:g}; leave prompts with missing rewards out"
+        )
+    return tensor.double()
 
 
 def _several(numbers: int | Sequence[int]) -> tuple[int, ...]:

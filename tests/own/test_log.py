@@ -2,15 +2,18 @@
 
 import gzip
 import json
+import os
 from collections import defaultdict
 from itertools import combinations
+from math import comb
 from statistics import mean
 
 import pandas as pd
+import pyarrow
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from pyarrow import ArrowException
+from pyarrow import ArrowException, parquet
 from typer.testing import CliRunner
 
 from maxk_lab.cli import app
@@ -142,6 +145,20 @@ LOGS = {
         *("a.jsonl", lines(rows(value=lambda r: {"score": r, "acc": 7}))),
         "reward = reward (its `score`), group = prompt",
     ),
+    "spaces after separators": (
+        *("a.csv", csv(rows()).replace(",", ", ")),
+        "reward = reward, group = prompt",
+    ),
+    "spaces as separators": ("a.txt", csv(rows(), sep=" "), "reward = reward, group = prompt"),
+    "huge numbers as keys": (
+        *("a.jsonl", lines(row | {"prompt": 2**70 + int(row["prompt"][1])} for row in rows())),
+        "reward = reward, group = prompt",
+    ),
+    "long prompts that differ at their ends": (
+        *("a.jsonl", lines(row | {"prompt": 99 * "same " + row["prompt"]} for row in rows())),
+        "reward = reward, group = prompt",
+    ),
+    "lm-eval": ("samples.jsonl", lines(rows("doc_id", "exact_match", resps=[["x"]])), "reward = e"),
     "verl": ("1.jsonl", lines(VERL), "reward = score, group = input, step = step"),
     "uids of samples": ("1.jsonl", lines(UIDS), "reward = score, group = PROMPT_of_uid"),
     "a resumed run": ("a.jsonl", lines(2 * rows(step=3)), "reward = reward, group = prompt, st"),
@@ -184,6 +201,48 @@ def test_a_log_is_read_as_it_is_meant(case, tmp_path):
         assert [*dict.fromkeys(log.curve.step)] == [None, 1, 2, 10]
 
 
+# By name: samples, and the right Max@K by step; None is all steps.
+RIGHT = {
+    "one prompt six times in a step": (
+        [row | {"prompt": "q"} for row in rows()],
+        {None: {1: 10 / 24, 2: 1 - comb(14, 2) / comb(24, 2), 4: 1 - comb(14, 4) / comb(24, 4)}},
+    ),
+    "groups of two and four": (
+        [row for i, row in enumerate(rows()) if i % 8 < 6],
+        {None: {1: 2.75 / 6, 2: mean((1 / 2, 1, 0, 1, 5 / 6, 0)), 4: 2 / 3}},
+    ),
+    "an evaluation before training": (
+        [*rows(step=0), *rows(step=-1, value=lambda r: 0)],
+        {-1: {1: 0, 2: 0, 4: 0}, 0: CURVE, None: {k: value / 2 for k, value in CURVE.items()}},
+    ),
+    "a reward that is missing": (
+        [row | {"reward": None if i == 0 else row["reward"]} for i, row in enumerate(rows())],
+        {None: {1: mean((0, 1 / 2, 0, 1, 1 / 2, 1 / 4)), 4: mean((1, 0, 1, 1, 1))}},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RIGHT)
+def test_a_log_has_the_values_by_hand(case, tmp_path):
+    table, values = RIGHT[case]
+    log = audit(written(tmp_path, "a.jsonl", lines(table)))
+    measured = {(step, k): value for step, k, value in log.curve[["step", "k", "value"]].to_numpy()}
+    for step, by_k in values.items():
+        for k, value in by_k.items():
+            assert measured[step, k] == pytest.approx(value)
+
+
+def test_a_folder_of_files_of_all_forms_is_one_log(tmp_path):
+    written(tmp_path, "1.CSV", csv(rows(step=1)))
+    written(tmp_path, "2.jsonl", lines(rows(step=2)))
+    written(tmp_path, "3.tsv.gz", gzip.compress(csv(rows(step=3), sep="\t").encode()))
+    pd.DataFrame(rows(step=4)).to_parquet(tmp_path / "4.parquet")
+    for name, content in {"empty.csv": "", "README.md": "x", ".hidden.csv": "x"}.items():
+        written(tmp_path, name, content)
+    log = audit(tmp_path)
+    assert (curve(log), log.samples, log.steps) == (pytest.approx(CURVE), 96, 4)
+
+
 def test_a_folder_is_one_log_and_other_files_are_left_out(tmp_path):
     for step in (9, 10):
         written(tmp_path, f"{step}.jsonl", lines(rows("input", "score", output="x", step=step)))
@@ -205,6 +264,26 @@ def test_parquet_has_conversations_and_missing_rewards(tmp_path):
         "counts as 0), group = prompt, step = step"
     )
     assert (curve(log), log.groups) == (pytest.approx(CURVE), 12)
+
+
+def test_parquet_with_two_columns_of_one_name_is_refused(tmp_path):
+    table = pyarrow.table([["a", "a"], [0.0, 1.0], [1.0, 1.0]], ["prompt", "reward", "reward"])
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(LabError, match="has two columns 'reward'"):
+        audit(tmp_path / "a.parquet")
+
+
+def test_a_k_that_is_named_twice_counts_once(tmp_path):
+    path = written(tmp_path, "a.jsonl", lines(rows()))
+    pd.testing.assert_frame_equal(audit(path, ks=(2, 2)).curve, audit(path, ks=(2,)).curve)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-14, 1e40])
+def test_noise_and_signal_do_not_depend_on_the_unit_of_rewards(unit, tmp_path):
+    log = audit(written(tmp_path, "a.jsonl", lines(rows())))
+    scaled = audit(written(tmp_path, "b.jsonl", lines(rows(value=lambda r: r * unit))))
+    columns = ["signal", "relative"]
+    pd.testing.assert_frame_equal(log.rows[columns], scaled.rows[columns])
 
 
 def test_only_the_number_of_samples_limits_k(tmp_path):
@@ -233,6 +312,12 @@ REFUSED = {
     ),
     "two scorers": (rows(reward="score_a", score_b=1), {}, "the reward may be score_a, score_b"),
     "nothing": ([], {}, "has no rows"),
+    "objects": (rows(value=lambda r: {"a": r}), {}, r"line 1: reward is '{\"a\": 1}', no finite"),
+    "scores of objects": (rows(value=lambda r: {"score": {"a": r}}), {}, "line 1: reward is '{"),
+    "thousands": (rows(value=lambda r: "1,000"), {}, "line 1: reward is '1,000', no finite"),
+    "huge": (rows(value=lambda r: 1e200 * r), {}, r"reward is 1e\+200, too large \(10 such"),
+    "huge whole numbers": (rows(value=lambda r: 10**400), {}, r"\(401 letters\), too large"),
+    "K of 0": (rows(), {"ks": (2, 0)}, "K must be at least 1, got 0"),
 }
 
 
@@ -249,7 +334,11 @@ FILES = {
     "log.json": (b'{"a": [1,', r"has no rows that can be read \(log.json, line 1\)"),
     "log.pq": (b"PAR1....PAR1", "^cannot read /[^:]*/log.pq: Parquet"),
     "log.gz": (b"\x1f\x8b..", "cannot read .*log.gz"),
-    "quote.csv": (b'prompt,reward\n"a,1\nb,0\n', "cannot read .*quote.csv: unexpected end"),
+    "quote.csv": (b'prompt,reward\n"a,1\nb,0\n', "cannot read .*quote.csv, line 3: unexpected end"),
+    "escaped.csv": (
+        b'prompt,reward\na,0\n"a \\"b\\"",1\n',
+        "cannot read .*escaped.csv, line 3: ','",
+    ),
     "twice.csv": (b"prompt,reward,reward\na,1,2", "has two columns 'reward'"),
     "header.csv": (b"q0,1\nq0,0\n", "no column of the groups: .* it has q0, 1"),
 }
@@ -263,7 +352,10 @@ def test_a_file_of_no_form_is_refused(name, tmp_path):
 
 
 def test_a_path_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(LabError, match="there is no file /"):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(LabError, match="pipe is no file"):  # it cannot be read twice
+        audit(tmp_path / "pipe")
+    with pytest.raises(LabError, match="does not exist"):
         audit(tmp_path / "absent.csv")
     (tmp_path / "completions").mkdir()
     with pytest.raises(LabError, match=r"has no \.jsonl.*; it has the folders completions"):

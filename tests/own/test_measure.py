@@ -122,7 +122,7 @@ def test_a_file_without_rewards_or_none_at_all_is_refused(tmp_path):
     np.savez(tmp_path / "a.npz", reward=np.ones((2, 8)))
     output = " ".join(said(tmp_path / "a.npz").output.split())
     assert "no array `rewards` [prompts, samples] (did you mean reward?); it has reward" in output
-    assert "there is no file" in said(tmp_path / "absent.npz").output
+    assert "absent.npz is no file" in said(tmp_path / "absent.npz").output
 
 
 def changed(position, value):
@@ -149,12 +149,18 @@ def test_a_gram_matrix_of_no_gradients_is_refused(position, value, problem):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n": 300}, "n must be from 1 to 256"),
-        ({"scores": torch.zeros(4, 100, 3)}, "scores must begin with the shape"),
-        ({"gram": torch.zeros(4, 512, 3), "scores": None}, "gram must begin with the shape"),
+        ({"n": 300}, "n must be from 1 to half of the 512 samples"),
+        ({"scores": torch.zeros(4, 100, 3)}, r"scores must have the shape \[4, 512, 3\], got"),
+        (
+            {"gram": torch.zeros(4, 512, 3), "scores": None},
+            r"gram must have the shape \[4, 512, 512\], got",
+        ),
         ({"rewards": torch.zeros(3)}, "rewards must have 2 dimensions"),
         ({"rewards": torch.full((4, 512), torch.nan)}, "rewards must be finite"),
         ({"rewards": "many"}, "rewards must be numbers"),
+        ({"rewards": torch.zeros(0, 4)}, r"rewards must have 2 dimensions, got \[0, 4\]"),
+        ({"rewards": torch.full((4, 512), 1e30)}, r"rewards must be finite, at most 1e\+15"),
+        ({"rewards": torch.zeros(4, 512).to_sparse()}, "rewards must be numbers"),
         ({"log_probs": torch.zeros(4, 512), "scores": None}, "need the parameters"),
         ({"log_probs": torch.zeros(4, 512)}, "pass one of scores, gram and log_probs"),
         ({"rewards": torch.zeros(4, 512) * 1j}, "rewards must be numbers"),

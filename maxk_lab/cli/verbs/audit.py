@@ -79,9 +79,10 @@ def show(audit: Audit) -> None:
     last = max(len(steps) - 1, 0)
     shown = {None} | {steps[round(i * last / (_STEPS - 1))] for i in range(_STEPS) if steps}
     curve = curve[[step in shown for step in curve.step]]
+    digits = ".3f" if audit.binary else ".4g"
     ends = zip(curve.value, curve.low, curve.high, strict=True)
-    _print_by_k(curve, "step", [_interval(*each) for each in ends])
-    for note in audit.notes:
+    _print_by_k(curve, "step", [_interval(*each, digits) for each in ends])
+    for note in dict.fromkeys([*filter(None, curve.reason), *audit.notes]):
         tell(note)
     tell("")
     tell("Groups with a signal, and noise over the lowest (equal score norms)", bold=True)
@@ -107,9 +108,9 @@ def _print_by_k(frame: pd.DataFrame, by: str, texts: list[str]) -> None:
     print_table([by, *(f"K = {k}" for k in ks)], rows)
 
 
-def _interval(value: float, low: float, high: float) -> str:
-    ends = "—" if low != low else f"{low:.3f}, {high:.3f}"
-    return f"{value:.3f} [{ends}]"
+def _interval(value: float, low: float, high: float, digits: str) -> str:
+    ends = "—" if low != low else f"{low:{digits}}, {high:{digits}}"
+    return f"{value:{digits}} [{ends}]"
 
 
 def _times(ratio: float) -> str:

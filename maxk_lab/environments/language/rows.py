@@ -129,8 +129,10 @@ class LanguageRow(ScoredRow):
                     f"the {len(symbols) ** length} prompts of prompt_length {length} are too few "
                     "to hold some out; raise prompt_length or vocab_size"
                 )
+            columns = REWARDS.get(task.reward).reads
+            names = dict.fromkeys((*REWARD_ARGUMENTS, *columns))
+            yield from call_problems(parameters["rewards"], [*names])
         yield from ScoredRow.problems(self, parameters)
-        yield from call_problems(parameters["rewards"], REWARD_ARGUMENTS)
 
 
 TOY_LLM = LanguageRow(
@@ -168,7 +170,8 @@ def read_prompts(path: str | Path, prompt: str) -> list[dict[str, Any]]:
             raise LabError(f"{where}: no text in UTF-8: {shown(line)}") from None
         if names := [name for name in REWARD_ARGUMENTS if name in line and name != prompt]:
             raise LabError(
-                f"{where}: rename the key {names[0]!r}: rewards are called with this name"
+                f"{where}: the prompts must not have the key {names[0]!r}, an argument of all "
+                "reward functions: rename it"
             )
         if lines and line.keys() != lines[0].keys():
             names = sorted(line.keys() ^ lines[0].keys())
@@ -236,7 +239,7 @@ class PromptRow(ScoredRow):
                 yield str(error)
             else:
                 names = (*REWARD_ARGUMENTS, *sorted(columns))
-                yield from call_problems(parameters["rewards"], names, complete=True)
+                yield from call_problems(parameters["rewards"], names)
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
         """Also where a prompt with its completion is longer than the model reads."""

@@ -132,7 +132,7 @@ def test_held_out_prompts_are_none_of_the_others(folder, tmp_path):
         ('{"q": "1"}\n{"q": \n', "line 2: no JSON object"),
         ('{"q": "1"}\n{"q": "2", "answer": 3}\n', "line 2: it and the first line differ .* answer"),
         ('{"q": [{"role": "user", "content": "1"}]}', "line 1: no text under the key 'q'"),
-        ('{"q": "1", "completions": "2"}', "line 1: rename the key 'completions': rewards are"),
+        ('{"q": "1", "completions": "2"}', "line 1: the prompts must not have the key 'compl"),
         ('{"q": "1", "answer": "\udcfc"}', r"line 1: no text in UTF-8: .*\\udcfc"),
         ("\n", "has no prompts"),
     ],
@@ -182,9 +182,17 @@ def places(prompts, completions, /, **kwargs): ...
     [
         ("good", 58, None),
         ("exact", 4, None),
-        ("narrow", 4, "functions_of_mine:narrow does not take completion_ids, truncated: add ..kw"),
-        ("hungry", 4, "hungry needs solution: it is called by name, with prompts, completions, "),
-        ("places", 4, "places takes prompts by its position"),
+        (
+            "narrow",
+            4,
+            "'functions_of_mine:narrow' does not take completion_ids, truncated: add ..kw",
+        ),
+        (
+            "hungry",
+            4,
+            "environment.rewards.0: .*hungry' needs solution: it is called by name, with prompts, ",
+        ),
+        ("places", 4, "places' takes prompts by its position"),
         ("good", 59, "prompt 2 of .*prompts.jsonl has 7 tokens; with max_new_tokens = 59 that is"),
     ],
 )
@@ -200,6 +208,23 @@ def test_a_plan_refuses_what_a_run_cannot_do(reward, tokens, message, tmp_path, 
     result = CliRunner().invoke(app, ["plan", "../a.yaml"], env={"COLUMNS": "1000"})
     assert result.exit_code == (0 if message is None else 2), result.output
     assert message is None or re.search(rf"^../a.yaml:\d+:\d+: .*{message}", result.output)
+
+
+def test_a_plan_knows_the_columns_of_a_toy_task(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("functions_of_toys.py").write_text(FUNCTIONS)
+    text = (
+        "name: a\nenvironment: {{name: toy_llm, rewards: ['functions_of_toys:{}']}}\nseeds: 1\n"
+        "gradient: {{instances: 2, grid: {{estimator: maxk, baseline: centred, n: 4, k: 2}}}}\n"
+    )
+    for reward, exit_code in {"good": 0, "hungry": 2}.items():
+        Path("a.yaml").write_text(text.format(reward))
+        result = CliRunner().invoke(app, ["plan", "a.yaml"], env={"COLUMNS": "1000"})
+        assert result.exit_code == exit_code, result.output
+    assert (
+        "a.yaml:2:40: environment.rewards.0: 'functions_of_toys:hungry' needs sol" in result.output
+    )
+    assert "with prompts, completions, completion_ids, truncated, answer\n" in result.output
 
 
 def test_what_a_model_cannot_do_is_refused(folder, tmp_path, environment):
