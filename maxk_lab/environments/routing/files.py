@@ -18,12 +18,11 @@ from torch import Tensor
 from maxk_lab.environments.catalogue import data_files, data_refusal
 from maxk_lab.environments.routing.problems import cast_floats
 from maxk_lab.environments.routing.rows import FILES
-from maxk_lab.environments.routing.tsplib import read_problem
+from maxk_lab.environments.routing.tsplib import check, read_problem
 from maxk_lab.errors import LabError, shortened
 from maxk_lab.seeds import isolated_rng
 
-# RL4CO's resets of these take the number of nodes from the data, so that their policies can be
-# evaluated on any size.
+# RL4CO's resets of these take the number of nodes from the data, so any size can be evaluated.
 ANY_SIZE = ("tsp", "cvrp")
 # Entries of a first state that RL4CO's generators give by the same name and in the same shape, by
 # the entry that only this problem has.
@@ -33,41 +32,34 @@ _SAME: Mapping[str, tuple[str, ...]] = {
 }
 # OP's reset takes this from the longest allowed tour, against rounding.
 _OP_MARGIN = 1e-6
+_LARGEST = 1e18  # squares of entries are finite in single precision
 _UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 
 
 def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> TensorDict:
-    """The first states of all instances of a file or folder, in order: batch [B] on the CPU.
+    """Return the first states of all instances of a file or folder, in order: batch [B], CPU.
 
-    Floating-point entries are of type `dtype`. An npz file is what `env.load_data` takes, so its
-    coordinates and lengths stay as they are. TSPLIB and CVRPLIB problems are scaled to the unit
-    square (see `read_problem`), each by its own factor. Instances must be as large as those `env`
-    draws; those of tsp and cvrp may have any one size. Raises `LabError` for all that cannot be
-    read so.
+    Floating-point entries are of type `dtype`. An npz file is what `env.load_data` takes. TSPLIB
+    and CVRPLIB problems are scaled to the unit square (see `read_problem`), each by its own factor.
+    Instances must be as large as those `env` draws; those of tsp and cvrp may have any one size.
+    Raises `LabError` for a file that cannot be read so.
     """
-    refusal = data_refusal(env.name, path)
-    if refusal is not None:
+    if (refusal := data_refusal(env.name, path)) is not None:
         raise LabError(refusal)
     with isolated_rng(0):
         expected = _stored(env.reset(env.generator([2])))
-    parts = []
+    parts: list[dict[str, Tensor]] = []
     for file in data_files(path, FILES):
-        if file.suffix.lower() == ".npz":
-            arrays = _load(env, file, expected)
-        else:
-            problem = read_problem(env.name, file)
-            arrays = {key: torch.from_numpy(values) for key, values in problem.items()}
-        parts.append(_checked(env.name, file, arrays, expected))
-        for key, values in arrays.items():
-            _check(
-                Path(path),
-                values.shape[1:] == parts[0][key].shape[1:],
-                f"instances must be of one size, but {file.name} has {key} of shape "
-                f"{list(values.shape)} and the first file {list(parts[0][key].shape)}",
-            )
+        try:
+            parts.append(_read(env, file, expected))
+            for key, values in parts[-1].items():
+                size, first = list(values.shape[1:]), list(parts[0][key].shape[1:])
+                rule = f"instances must be of one size: {key} has the shape {size}"
+                check(size == first, f"{rule}, and {first} in the first file")
+        except LabError as error:
+            raise LabError(f"{file}: {error}") from None
     raw = {key: torch.cat([arrays[key] for arrays in parts]) for key in parts[0]}
-    # RL4CO draws in single precision and so do its files: what a reset computes then comes out bit
-    # for bit.
+    # RL4CO draws in single precision: what a reset computes of its files comes out bit for bit.
     exact = dtype == torch.float32 or all(_is_single(values) for values in raw.values())
     start = TensorDict(raw, batch_size=[len(next(iter(raw.values())))])
     with isolated_rng(0):
@@ -76,21 +68,17 @@ def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> T
 
 
 def write_instances(instances: TensorDict, path: str | Path) -> None:
-    """Write first states as an npz file that `read_instances` gives back exactly.
+    """Write first states as an npz file that `read_instances` and RL4CO's `env.load_data` read.
 
-    RL4CO's `env.load_data` reads it, too. Not given back is `capacity`, which the states of cvrp
-    and its kin carry but nothing reads: their demand is divided by it.
+    The `capacity` of cvrp and its kin is 1: their demand is divided by it.
     """
-    arrays: dict[str, Any] = {key: values.numpy() for key, values in _stored(instances).items()}
     with Path(path).open("wb") as file:
+        arrays: dict[str, Any] = {key: values.numpy() for key, values in _stored(instances).items()}
         np.savez(file, **arrays)
 
 
 def instances_hash(instances: TensorDict) -> str:
-    """The first 16 hex digits of the SHA-256 of what the instances say.
-
-    They are the same in single and in double precision.
-    """
+    """Return 16 hex digits of the SHA-256 of instances, the same in single and double precision."""
     digest = hashlib.sha256()
     for key, values in sorted(_stored(instances).items()):
         array = values.contiguous().numpy()
@@ -99,53 +87,50 @@ def instances_hash(instances: TensorDict) -> str:
     return digest.hexdigest()[:16]
 
 
-def _checked(
-    name: str, path: Path, raw: dict[str, Tensor], expected: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
-    """The arguments of RL4CO's reset, [B, ...] each, once they are like those of its generator."""
-    count = len(raw.get("locs", next(iter(raw.values()))))
-    for key, values in raw.items():
-        shape = (count, *expected[key].shape[1:])
-        any_size = name in ANY_SIZE and raw["locs"].dim() == expected["locs"].dim()
-        if any_size and key in ("locs", "demand"):
-            shape = (count, raw["locs"].shape[1], *shape[2:])
-        rule = f"{key} must have the shape {list(shape)} for this {name}"
-        _check(path, values.shape == shape, f"{rule}, got {list(values.shape)}")
-        finite = bool(values.isfinite().all())
-        _check(path, finite, f"{key} has entries that are no finite numbers")
-        if expected[key].is_floating_point() and not values.is_floating_point():
-            raw[key] = values.double()
-    return raw
+def _read(env: RL4COEnvBase, file: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the arguments [B, ...] of RL4CO's reset, like those of its generator."""
+    is_npz = file.suffix.lower() == ".npz"
+    arrays = _load(file) if is_npz else read_problem(env.name, file)
+    keys = [key for key in expected if is_npz or key in arrays]
+    missing = ", ".join(key for key in keys if key not in arrays)
+    listed = f"{env.name} needs {', '.join(expected)}, the file has {', '.join(arrays)}"
+    check(not missing, f"{missing} missing; {listed}")
+    lengths, sizes = {values.shape[:1] for values in arrays.values()}, arrays[keys[0]].shape
+    alike = len(lengths) == 1 and 0 not in sizes
+    check(alike, "all arrays must have the instances as their first, equally long axis")
+    for key in keys:
+        values, shape = arrays[key], [*sizes[:1], *expected[key].shape[1:]]
+        if env.name in ANY_SIZE and len(sizes) > 1 and key in ("locs", "demand"):
+            shape[1] = sizes[1]
+        rule = f"{key} must have the shape {shape} for this {env.name}"
+        check([*values.shape] == shape, f"{rule}, got {[*values.shape]}")
+        is_finite = bool((np.abs(values) < _LARGEST).all())
+        check(is_finite, f"{key} has entries that are no finite numbers")
+    # RL4CO divides the demand by the capacity.
+    loaded = env.load_data(str(file)) if is_npz else arrays
+    tensors = {key: torch.as_tensor(loaded[key]) for key in keys if key != "capacity"}
+    integers = [key for key, values in tensors.items() if not values.is_floating_point()]
+    return tensors | {
+        key: tensors[key].double() for key in integers if expected[key].is_floating_point()
+    }
 
 
-def _load(env: RL4COEnvBase, path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The arrays of an npz file as RL4CO loads them, once they are what it expects."""
+def _load(file: Path) -> dict[str, Any]:
+    """Return the arrays of an npz file."""
     try:
-        archive = np.load(path, allow_pickle=False)
+        archive = np.load(file, allow_pickle=False)
         arrays = {key: archive[key] for key in archive.files}
-        for values in arrays.values():
-            if values.dtype.kind not in "biuf":
-                raise ValueError(f"an array of {values.dtype} is none of numbers")
-    except (*_UNREADABLE, AttributeError) as error:  # AttributeError: one array without a name
-        raise LabError(f"{path} is no npz file of numbers: {shortened(str(error), 200)}") from error
-    if missing := [key for key in expected if key not in arrays]:
-        needed = f"{env.name} needs {', '.join(expected)}, it has {', '.join(arrays)}"
-        raise LabError(f"{path} lacks {', '.join(missing)}; {needed}")
-    counts = {values.shape[0] if values.ndim else 0 for values in arrays.values()}
-    alike = len(counts) == 1 and counts != {0}
-    _check(path, alike, "all arrays must have the instances as their first, equally long axis")
-    if "capacity" in arrays:
-        shape = arrays["capacity"].shape
-        rule = f"capacity must have the shape [{counts.pop()}] and demand be in its units"
-        _check(path, len(shape) == 1, f"{rule} (RL4CO divides them), got {list(shape)}")
-    loaded = env.load_data(str(path))
-    return {key: loaded[key] for key in expected if key != "capacity"}
+    except (*_UNREADABLE, AttributeError) as error:  # AttributeError: an .npy file
+        raise LabError(f"no npz file of numbers: {shortened(str(error), 200)}") from error
+    for key, values in arrays.items():
+        check(values.dtype.kind in "biuf", f"no npz file of numbers: {key} is of {values.dtype}")
+    return arrays
 
 
 def _stored(instances: TensorDict) -> dict[str, Tensor]:
-    """First states as RL4CO's files hold them, as its generator gave them.
+    """Return first states as RL4CO's generators give them and its files hold them.
 
-    In single precision where that loses nothing.
+    They are in single precision where that loses nothing.
     """
     state = instances.detach().cpu()
     if all(_is_single(values) for values in state.values()):
@@ -155,7 +140,6 @@ def _stored(instances: TensorDict) -> dict[str, Tensor]:
             return {key: state[key] for key in same}
     raw = {"locs": state["locs"][:, 1:], "depot": state["locs"][:, 0]}
     if "demand" in state:
-        # RL4CO divides the demand of a file by its capacity: by 1, as it is divided already.
         raw |= {"demand": state["demand"], "capacity": torch.ones(len(state["demand"]))}
     if "max_length" in state:
         raw |= {"prize": state["prize"][:, 1:]}
@@ -167,10 +151,5 @@ def _stored(instances: TensorDict) -> dict[str, Tensor]:
 
 
 def _is_single(values: Tensor) -> bool:
-    """Whether single precision holds these values exactly."""
+    """Return whether single precision holds these values exactly."""
     return not values.is_floating_point() or bool((values == values.float().to(values.dtype)).all())
-
-
-def _check(path: Path, holds: bool, message: str) -> None:
-    if not holds:
-        raise LabError(f"{path}: {message}")

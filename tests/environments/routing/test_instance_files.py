@@ -238,9 +238,17 @@ def vrp(old, new):
             "NODE_COORD_SECTION is missing",
         ),
         ("tsp", "a.tsp", "nothing of the kind", "TYPE must be TSP, got none"),
-        ("tsp", "a.tsp", TSP.replace("20 100", "nan 2"), "node 5 .* a finite number, got nan"),
+        ("tsp", "a.tsp", TSP.replace("20 100", "nan 2"), "2 finite numbers a row, got 5 nan 2"),
+        ("tsp", "a.tsp", TSP.replace("20 100", "2_0 9"), "finite numbers a row, got 5 2_0 9"),
+        ("tsp", "a.tsp", TSP[:82], "NODE_COORD_SECTION is empty"),
+        ("tsp", "a.tsp", "1 2 3\n" + TSP, "a.tsp: line 1 is not in a section: 1 2 3"),
         ("tsp", "a.tsp", TSP.replace("5 20", "4 20"), "NODE_COORD_SECTION has node 4 twice"),
-        ("tsp", "a.tsp", TSP.replace("20 100", "20"), "must have an id and 2 numbers a row, got 5"),
+        (
+            "tsp",
+            "a.tsp",
+            TSP.replace("20 100", "20"),
+            "must have an id and 2 finite numbers a row, got 5",
+        ),
         (
             *("tsp", "a.tsp", TSP.replace("EOF", "FIXED_EDGES_SECTION\n1 3\n-1")),
             "FIXED_EDGES_SECTION may change the problem",
@@ -267,7 +275,11 @@ def test_what_cannot_be_read_is_refused(name, file, content, message, tmp_path):
 def test_instances_of_another_size_are_refused(tsp5, tmp_path):
     for name, content in (("a.tsp", TSP), ("b.tsp", LARGER)):
         written(tmp_path, name, content)
-    refused(tsp5, tmp_path, r"must be of one size, but b\.tsp has locs of shape")
+    refused(
+        tsp5,
+        tmp_path,
+        r"b\.tsp: instances must be of one size: locs has the shape \[6, 2\], and \[5, 2\] in",
+    )
     write_instances(make("pdp", num_loc=6).instances(2, 0), tmp_path / "x.npz")
     shapes = r"shape \[2, 8, 2\] for this pdp, got \[2, 6, 2\]"
     refused(make("pdp", num_loc=8), tmp_path / "x.npz", shapes)
@@ -276,9 +288,11 @@ def test_instances_of_another_size_are_refused(tsp5, tmp_path):
 @pytest.mark.parametrize(
     ("key", "values", "message"),
     [
-        ("demand", None, "lacks demand; cvrp needs locs, depot, demand, capacity"),
+        ("demand", None, "x.npz: demand missing; cvrp needs locs, depot, demand, capacity"),
         ("capacity", np.ones((2, 1)), r"capacity must have the shape \[2\]"),
         ("depot", np.ones((1, 2)), "equally long axis"),
+        ("more", np.ones(3), "equally long axis"),
+        ("locs", np.full((2, 4, 2), 1e30), NOT_FINITE),
         ("depot", np.ones((2, 3)), r"must have the shape \[2, 2\] for this cvrp, got \[2, 3\]"),
         ("locs", np.full((2, 4, 2), np.nan), NOT_FINITE),
         ("locs", np.full((2, 4, 2), np.inf), NOT_FINITE),
@@ -308,7 +322,7 @@ def test_what_holds_no_numbers_is_refused_and_nothing_unpickled(tsp5, tmp_path):
         lambda: np.savez(path, locs=np.array([Trap()])),
     ):
         write()
-        refused(tsp5, path, r"x\.npz is no npz file of numbers")
+        refused(tsp5, path, r"x\.npz: no npz file of numbers")
     assert not Trap.sprung
 
 
