@@ -87,17 +87,25 @@ def lines_of(root: Path) -> Counter[str]:
 
 
 def yaml_keys() -> Iterator[str]:
-    """Yield every key of a sweep file: the leaves and blocks of the pydantic models."""
+    """Yield every key of a sweep file once, also where several blocks have it.
+
+    Regions of claims, and `with` of an entry of training's grid, have the same keys everywhere.
+    """
+    from pydantic import BaseModel
+
     from maxk_lab.fields import models_in
+    from maxk_lab.studies.training.grid import Overrides
+    from maxk_lab.sweep_file.claims import Where
     from maxk_lab.sweep_file.model import Sweep
     from maxk_lab.sweep_file.studies import STUDIES
 
-    def walk(model: type, above: str) -> Iterator[str]:
-        for name, field in model.model_fields.items():  # type: ignore[attr-defined]
+    def walk(model: type[BaseModel], above: str) -> Iterator[str]:
+        for name, field in model.model_fields.items():
             key = above + (field.alias or name)
             yield key
             for block in models_in(field.annotation):
-                yield from walk(block, f"{key}.")
+                if block is not Overrides:
+                    yield from walk(block, "where." if block is Where else f"{key}.")
 
     yield from walk(Sweep, "")
     for study in STUDIES:

@@ -81,7 +81,6 @@ def costs(most: int) -> Iterator[tuple[str, int, Cost]]:
                 ("show RUN", ("show", "sweep", *results)),
                 ("--help", ("--help",)),
                 ("list baselines", ("list", "baselines")),
-                ("validate", ("validate", str(path))),
                 ("report, all formats", ("report", "sweep", *results, "--out", name + "/out")),
             ):
                 yield what, cells, cost(PROGRAM, *words)

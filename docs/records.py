@@ -192,13 +192,8 @@ class Run:
         from maxk_lab.studies.gradient import recommend
 
         summary = self.report.summary
-        question = recommend.ask(
-            make_plan(self.spec),
-            budget=budget,
-            objective=objective,
-            stage=None,
-            biased=False,
-        )
+        plan = make_plan(self.spec)
+        question = recommend.ask(plan, budget=budget, objective=objective, stage=None)
         (answer,) = recommend.answers(summary.studies["gradient"], question)
         return as_json(answer)
 

@@ -65,11 +65,22 @@ OPTIONS: Mapping[str, str] = {
     "audit --norm": "an audit takes equal norms; maxk-lab measure reads scores",
     "run --no-reuse": _REUSE,
     "plan --no-reuse": _REUSE,
+    "run --dry-run": "use maxk-lab plan; show RUN lists the cells that failed",
+    "plan --shift-seeds": "use --set seeds=[...]",
+    "compare --out": "use maxk-lab compare A B --format FORMAT > FILE",
+    "compare --tie": "leave it out; differences below 1 % are ties",
+    "bundle --json": "leave it out; the first line has the name and the size",
+    "track --project": "use the environment variable WANDB_PROJECT",
+    "track --entity": "use the environment variable WANDB_ENTITY",
+    "track --json": "leave it out; each line is the place of one run",
+    "recommend --biased": "leave it out; report has biased estimators, too",
     "plan --jobs": "plan estimates the time of one worker; divide it by the number of workers",
-    "status --cancel": "scancel ends the jobs of Slurm; Ctrl-C or kill ends any maxk-lab run",
 }
 # A verb of the command line, or a verb with its first word.
 VERBS: Mapping[str, str] = {
+    "adapters": "docs/adapters.md has the lines; python -m maxk_lab.adapters.swift prints the path",
+    "status": "use maxk-lab show RUN",
+    "validate": "use maxk-lab plan FILE...",
     "list backends": "execution.backend is local or ray",
     "list profiles": _PROFILE,
     "list runs": _RUNS,

@@ -70,7 +70,7 @@ def test_broken_entry_points_are_told_once_each_and_end_nothing(tmp_path: Path) 
     install(tmp_path / "site", "others", POINTS, fine=FINE, leaving="raise SystemExit('off')")
     (tmp_path / "small.yaml").write_text(SWEEP)
     path = os.pathsep.join([str(tmp_path / "site"), LIBRARIES])
-    done = lab(tmp_path, path, "validate", "small.yaml")
+    done = lab(tmp_path, path, "plan", "small.yaml")
     assert done.returncode == 2
     typed = "fine:TEXT must be a BaselineRow with a name, got 'a row'"
     left_out = {

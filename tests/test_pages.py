@@ -94,7 +94,7 @@ def test_the_sweeps_of_the_pages_are_valid(page: str, number: int, tmp_path: Pat
     block = yaml.safe_load(blocks(f"docs/{page}.md", "yaml")[number])
     file = tmp_path / "part.yaml"
     file.write_text(yaml.safe_dump(sweep(block)), encoding="utf-8")
-    said = CliRunner().invoke(app, ["validate", str(file)])
+    said = CliRunner().invoke(app, ["plan", str(file)])
     assert said.exit_code == 0, said.output
     if "training" not in block:
         return

@@ -21,30 +21,24 @@ MISTAKE = 2
 # The verbs by the panels of the help. Each is the function `main` of the module of its name.
 PANELS = {
     "Measure": {
-        "run": "Measure a sweep; the same command again measures only what is missing.",
-        "plan": "Say what a run would do: cells to do, done, failed, skipped and why, and the "
-        "time.",
-        "recommend": "Recommend n and a baseline for a budget of rollouts per step.",
+        "plan": "Check sweep files; show the cells of one, and the time left.",
+        "run": "Measure the cells of a sweep that have no record yet.",
+        "recommend": "Recommend n and a baseline for a budget of rollouts.",
     },
     "Read": {
-        "report": "Tables, figures and the verdicts on the claims of finished runs.",
-        "compare": "Compare two runs: what is the same, better, worse, new or gone.",
+        "report": "Tables, figures and verdicts on the claims of runs.",
+        "compare": "Compare two runs: same, better, worse, new or gone.",
         "show": "List the runs, show a run, or trace one cell.",
-        "status": "Say how far a run is, and what its jobs do; end these.",
-        "list": "List what a sweep can name, with formulas and conditions, and the runs on disk.",
+        "list": "List what a sweep can name, with formulas.",
     },
     "Share": {
         "bundle": "Write a run into one file.",
         "track": "Send the records of a run to Weights & Biases.",
     },
-    "Check": {
-        "validate": "Say every problem of sweep files, with its place.",
-        "check": "Check every formula against brute force; or a function of your own.",
-    },
     "Your own": {
-        "measure": "Measure which baseline the samples of your training call for.",
-        "audit": "Say what a log of rewards calls for: K, baseline, groups without signal.",
-        "adapters": "The lines that bring Max@K into TRL, verl, ms-swift, TorchRL and RL4CO.",
+        "check": "Check an advantage function, or every formula.",
+        "measure": "Measure which baseline your samples call for.",
+        "audit": "Read a log of rewards: K, baseline, dead groups.",
     },
 }
 

@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 class Question:
     """The gradient of `objective` (as `max@8`) at a stage, for a budget of rollouts a step.
 
-    `only` selects the cells that it takes to answer. With `biased`, biased estimators compete.
+    `only` selects the cells that it takes to answer.
     """
 
     objective: str
     budget: int
     stage: int
-    biased: bool
     only: str
 
 

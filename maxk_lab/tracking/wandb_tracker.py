@@ -60,7 +60,8 @@ class Sender:
         settings = plan.spec.tracking
         self.run, self.plan, self.mode, self.tags = run, plan, mode, settings.tags
         self.title = run.title(plan.spec)
-        self.project, self.entity = project or settings.project, entity or settings.entity
+        self.project = project or os.environ.get("WANDB_PROJECT") or settings.project
+        self.entity = entity or os.environ.get("WANDB_ENTITY") or settings.entity
         self.group = settings.group or self.title
         written = plan.spec.model_dump(mode="json")
         # With a key for every kind of study.

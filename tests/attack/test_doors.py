@@ -54,9 +54,8 @@ def reward(prompts, completions, **columns):
     raise ValueError("no such place")
 """
 READING = [
-    ["validate", "doors.yaml"],
+    ["plan", "doors.yaml", "doors.yaml"],
     ["plan", "doors.yaml", "--cells"],
-    ["run", "doors.yaml", "--dry-run"],
     ["show"],
     ["list", "baselines"],
     ["show", "doors"],

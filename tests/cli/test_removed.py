@@ -37,7 +37,7 @@ def test_every_removed_thing_says_what_to_use_instead(
     for words, line in [
         (["old"], "error: maxk-lab old was removed: use new"),
         (["plan", "x.yaml", "--old"], "error: --old was removed: use new"),
-        (["validate", "old.yaml"], "old.yaml:4:12: gradient.old_key: was removed: use new"),
+        (["plan", "old.yaml"], "old.yaml:4:12: gradient.old_key: was removed: use new"),
     ]:
         result = lab(*words)
         assert result.exit_code == 2

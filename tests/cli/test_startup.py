@@ -31,13 +31,11 @@ QUICK = [
     ["list", "baselines"],
     ["list", "environments"],
     ["show"],
-    ["validate", "tiny.yaml"],
-    ["run", "tiny.yaml", "--dry-run"],
     ["list", "tasks"],
     ["plan", "tiny.yaml", "--set", "execution.backend=ray"],
     ["list", "rewards"],
     ["plan", "language.yaml"],
-    ["validate", "language.yaml"],
+    ["plan", "language.yaml", "tiny.yaml"],
 ]
 
 LANGUAGE = """\

@@ -106,7 +106,7 @@ def test_what_it_does_not_declare_is_refused(lab: Run, tmp_path: Path) -> None:
     wrong = wrong.replace(".json", ".npz")
     (tmp_path / "locks.yaml").write_text(wrong)
     (tmp_path / "codes.npz").write_text("[[0, 1, 2]]")
-    said = " ".join(lab("validate", "locks.yaml", code=2).stderr.split())
+    said = " ".join(lab("plan", "locks.yaml", code=2).stderr.split())
     for message in (
         "cuda: lock stays on the CPU; allowed: auto, cpu, or one of these",
         "multistart: lock has no forced first actions",

@@ -74,13 +74,13 @@ def test_a_plan_reads_where_it_runs_and_imports_nothing(folder):
 
 
 def test_a_sweep_that_is_valid_says_where_they_were_found(folder):
-    said = maxk_lab("validate", "sweep.yaml")
+    said = maxk_lab("plan", "sweep.yaml")
     assert f"mine_in_place:plain is in {folder / 'mine_in_place.py'}" in said.output
 
 
 def test_a_module_that_is_nowhere_is_refused_with_its_place(folder):
     (folder / "sweep.yaml").write_text(SWEEP.replace("mine_in_place:plain", "nowhere:plain"))
-    said = maxk_lab("validate", "sweep.yaml")
+    said = maxk_lab("plan", "sweep.yaml")
     assert said.exit_code == 2
     assert "gradient.grid.0.baseline: cannot load nowhere:plain" in said.output
     assert "sweep.yaml:12" in said.output

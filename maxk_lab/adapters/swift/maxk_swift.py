@@ -1,7 +1,7 @@
 """ms-swift: the file for `--external_plugins` after which `--rlhf_type grpo` trains for Max@K.
 
-    MAXK_K=8 swift rlhf --rlhf_type grpo --external_plugins "$(maxk-lab adapters swift)" \\
-        --scale_rewards none --num_generations 16 ...
+    MAXK_K=8 swift rlhf --rlhf_type grpo --scale_rewards none --num_generations 16 \\
+        --external_plugins "$(python -m maxk_lab.adapters.swift)" ...
 
 MAXK_K, MAXK_ESTIMATOR and MAXK_BASELINE are `k`, `estimator` and `baseline` of
 `maxk_lab.advantages`; MAXK_MEASURE_EVERY and MAXK_MEASURE_PARAMETERS are `every` and `parameters`

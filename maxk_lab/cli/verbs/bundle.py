@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, say, tell, warn
+from maxk_lab.cli.console import say, tell, warn
 from maxk_lab.errors import LabError, first_line
 from maxk_lab.execution.bundle import BUNDLE, find_run, has_manifest, write_bundle
 from maxk_lab.execution.records import RunDirectory
@@ -34,7 +34,6 @@ def main(
         typer.Option("--with", help="The figures of the report, or trained policies. Repeatable."),
     ] = None,
     results: options.Results = options.RESULTS,
-    json: options.Json = False,
 ) -> None:
     """Write a run into one file: records, sweep, evaluation data, and the report as text.
 
@@ -54,10 +53,6 @@ checkpoints trained policies and all else that the run has kept to go on from.
     path = _path(directory, out)
     report = _report(directory, figures="figures" in parts)
     written = write_bundle(directory, path, report=report, checkpoints="checkpoints" in parts)
-    if json:
-        numbers = {key: getattr(written, key) for key in ("records", "missing", "stale", "absent")}
-        emit_json({"name": directory.name, "file": str(path), "bytes": written.size, **numbers})
-        return
     planned = written.records + written.missing
     tell(f"{written.path}  {written.size / 1e6:.2f} MB, {written.records} of {planned} records")
     if written.stale:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say
-from maxk_lab.files import write_atomically
 from maxk_lab.results.compare import comparison
 from maxk_lab.results.compare.document import FORMATS, Document, format_of
 
@@ -24,9 +22,6 @@ def main(
     format: Annotated[
         str, typer.Option(metavar="|".join(FORMATS), help="How it is printed.")
     ] = "terminal",
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write every format into this folder.")
-    ] = None,
     where: options.Where = None,
     measures: Annotated[
         list[str] | None,
@@ -34,9 +29,6 @@ def main(
             "--measure", metavar="NAME", help="Only this number, e.g. variance. Repeatable."
         ),
     ] = None,
-    tie: Annotated[
-        float, typer.Option(min=0, max=0.99, metavar="SHARE", help="Smaller differences are ties.")
-    ] = 0.01,
     fail_on: Annotated[
         list[FailOn] | None,
         typer.Option("--fail-on", help="Exit with 1 where anything of B is that. Repeatable."),
@@ -59,16 +51,9 @@ def main(
     [bold]maxk-lab compare A B --measure variance --where k=8 --format markdown[/bold]
     """
     make = format_of(format)
-    compared = comparison.compare(
-        a, b, where=where, measures=measures or (), tie=tie, results=results
-    )
+    compared = comparison.compare(a, b, where=where, measures=measures or (), results=results)
     terminal = sys.stdout.isatty()
     document = Document(compared, colour=terminal, width=console().width if terminal else 120)
-    if out is not None:
-        files = [(name, out / file) for name, (_, file) in FORMATS.items() if file]
-        for name, path in files:
-            write_atomically(path, format_of(name)(document).encode())
-        say(f"Wrote {', '.join(str(path) for _, path in files)}")
     emit(make(document))
     failed = [one for one in fail_on or () if getattr(compared, one)]
     if fail_on and not compared.numbers:

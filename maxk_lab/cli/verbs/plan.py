@@ -1,21 +1,25 @@
-"""`maxk-lab plan`: the cells of a sweep by their state, the skipped points, the time left."""
+"""`maxk-lab plan`: the problems of sweep files, or the cells of a sweep and their state."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, estimate, print_table, say, tell
+from maxk_lab.cli.console import complain, emit_json, estimate, print_table, say, tell
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.environments.words import short_value
+from maxk_lab.errors import LabError, SpecError
 from maxk_lab.execution.progress import seconds_left, statuses
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.installed import is_function_path, place_of
 from maxk_lab.planning.cells import Unit
-from maxk_lab.planning.plan import Plan, stale_line
+from maxk_lab.planning.plan import Plan, make_plan, stale_line
+from maxk_lab.sweep_file.load import load_spec
 
 STATUSES = ("done", "failed", "missing")
 MOST_SEEDS = 12
@@ -23,9 +27,10 @@ MOST_SEEDS = 12
 
 def main(
     context: typer.Context,
-    spec: options.Spec,
+    specs: Annotated[
+        list[Path], typer.Argument(metavar="SPEC...", help="Sweep files, or one bundle.")
+    ],
     overrides: options.Set = None,
-    shift_seeds: options.ShiftSeeds = 0,
     cells: Annotated[
         bool, typer.Option("--cells", help="Every cell with its id and status.")
     ] = False,
@@ -33,17 +38,20 @@ def main(
     results: options.Results = options.RESULTS,
     json: options.Json = False,
 ) -> None:
-    """Show what a run would do: cells to do, done, failed, skipped and why.
+    """Check sweep files, and show the cells of one sweep: done, failed, missing, and skipped.
 
-    Once the run has measured a unit, an estimate of the remaining time follows.
+    All problems of a file are listed at once, with their lines and columns. Several files are
+    checked only. Once the run has measured a unit, the remaining time is estimated.
 
     \b
-    [bold]maxk-lab plan experiments/tsp_sweep.yaml[/bold]
     [bold]maxk-lab plan experiments/tsp_sweep.yaml --set gradient.pool=64 --cells[/bold]
-    [bold]maxk-lab plan experiments/papers/ordergrad_bandit.yaml[/bold]   every setting that it \
-varies
+    [bold]maxk-lab plan experiments/*.yaml[/bold]
     """
-    plan, directory = planned(spec, overrides, results, shift_seeds, execution)
+    if len(specs) > 1:
+        _check(specs, overrides or [], execution, json=json)
+        return
+    (spec,) = specs
+    plan, directory = planned(spec, overrides, results, execution=execution)
     state: dict[str, Any] = {**statuses(plan, directory)}
     seconds = seconds_left(plan, directory, state)
     counts = Counter(state.values())
@@ -64,11 +72,53 @@ varies
         tell(stale_line(stale))
     if seconds:
         tell(f"{estimate(seconds)} with one worker, at the mean time of the measured units")
+    for name, file in _functions(plan).items():
+        tell(f"{name} is in {file}")
     for kind, study in plan.spec.studies.items():
         for sentence in study.advice():
             say(f"{kind}: {sentence}")
     again = options.command("report", directory.name, results)
     say(f"Next: {again if {*counts} == {'done'} else options.run_command(context, spec)}")
+
+
+def _check(
+    specs: Sequence[Path], overrides: Sequence[str], execution: Path | None, *, json: bool
+) -> None:
+    """Print the size of each sweep, or all problems of all files."""
+    answers, errors = [], []
+    for path in specs:
+        try:
+            plan = make_plan(load_spec(path, overrides, execution=execution))
+        except LabError as error:
+            errors.append(error)
+            lines = str(error).splitlines()
+            answers.append({"file": str(path), "valid": False, "problems": lines})
+            continue
+        counts = {"cells": len(plan.cells), "skipped": len(plan.skipped)}
+        answer = {"file": str(path), "valid": True, "name": plan.spec.name, **counts}
+        answers.append(answer | {"functions": _functions(plan)})
+    if json:
+        emit_json(answers)
+    elif errors:
+        for unreadable in (each for each in errors if not isinstance(each, SpecError)):
+            complain(unreadable)
+        if problems := [each for one in errors for each in getattr(one, "problems", ())]:
+            complain(SpecError(problems))
+    else:
+        columns = ("file", "name", "cells", "skipped")
+        print_table(columns, [[answer[key] for key in columns] for answer in answers])
+    if errors:
+        raise typer.Exit(2)
+
+
+def _functions(plan: Plan) -> dict[str, str]:
+    """Return the files of the user's functions that a sweep names."""
+    names = (key.rpartition(" ")[2] for key in plan.spec.content)
+    return {
+        name: str(place_of(name.partition(":")[0]).origin)
+        for name in names
+        if is_function_path(name)
+    }
 
 
 def _as_json(

@@ -46,9 +46,6 @@ def main(
     stage: Annotated[
         int | None, typer.Option(min=0, metavar="STEPS", help="Of the policy; the latest if none.")
     ] = None,
-    biased: Annotated[
-        bool, typer.Option("--biased", help="Let biased estimators compete, which point elsewhere.")
-    ] = False,
     overrides: options.Set = None,
     jobs: options.Jobs = 1,
     results: options.Results = options.RESULTS,
@@ -79,7 +76,7 @@ def main(
     budget = budget or next(filter(None, batches), None)
     if budget is None:
         raise LabError("--budget is missing: how many rollouts a step may take, e.g. --budget 64")
-    question = part.ask(plan, budget=budget, objective=objective, stage=stage, biased=biased)
+    question = part.ask(plan, budget=budget, objective=objective, stage=stage)
     resume = "The same command goes on from there."
     outcome = execute_plan(plan, directory, resume=resume, jobs=jobs, only=question.only)
     if outcome.failed:  # the best may be among them
@@ -128,12 +125,10 @@ def _print_ranking(answer: Recommendation) -> None:
     where = ", ".join([key.environment, *(f"{name} = {value}" for name, value in key.setting)])
     tell(f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}")
     print_table(_HEADINGS, rows[:_SHOWN])
-    # Estimates of one mean differ in SNR by their variance.
-    unbiased = all(one.row.catalogued_unbiased for one in answer.candidates)
     tell(
         "SNR of a step: of the mean of budget/n estimates, "
         f"{answer.best.step_snr.level:.0%} intervals about new instances, with † about these "
-        f"alone. Against the best: paired{', by the variance: all have one mean' * unbiased}, "
+        f"alone. Against the best: paired, by the variance: all have one mean, "
         f"Bonferroni over {len(answer.candidates) - 1} comparisons. The interval of the best is "
         "not corrected for its having been picked."
     )

@@ -8,15 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import duration, emit_json, say, tell, warn
+from maxk_lab.cli.console import duration, emit_json, say, warn
 from maxk_lab.cli.progress import execute_plan
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.cli.sending import send_all
 from maxk_lab.execution.bundle import is_bundle
 from maxk_lab.execution.execute import Outcome
-from maxk_lab.execution.progress import statuses, to_measure
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.planning.plan import Plan, select
 from maxk_lab.tracking.live import Live
 
 
@@ -37,9 +35,6 @@ def main(
     force: Annotated[
         bool,
         typer.Option("--force", help="Measure again what has a record, and what cells share."),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would run; write nothing.")
     ] = False,
     results: options.Results = options.RESULTS,
     json: options.Json = False,
@@ -62,13 +57,8 @@ kept either way.
 baseline=subloo,k=8[/bold]
     [bold]maxk-lab run experiments/tsp_sweep.yaml --execution cluster.yaml[/bold]
     """
-    plan, directory = planned(
-        spec, overrides, results, shift_seeds, execution, unpacked=not dry_run
-    )
+    plan, directory = planned(spec, overrides, results, shift_seeds, execution, unpacked=True)
     chosen: dict[str, Any] = {"only": only, "force": force, "retry_failed": retry_failed}
-    if dry_run:
-        _dry_run(plan, directory, chosen, json=json)
-        return
     # The command line of this run, without what must not be repeated. Of a bundle it names what was
     # unpacked, which may be changed since by `overrides`.
     again = options.run_command(context, directory.spec_path if is_bundle(spec) else spec)
@@ -119,21 +109,6 @@ def _say_summary(outcome: Outcome, directory: RunDirectory, lost: str) -> None:
     if outcome.missing:
         why = f"something removed files of {directory.root} while the run measured"
         warn(f"{len(outcome.missing)} cells have no record: {why}")
-
-
-def _dry_run(plan: Plan, directory: RunDirectory, chosen: dict[str, Any], *, json: bool) -> None:
-    states = statuses(plan, directory)
-    cells = to_measure(states, force=chosen["force"], retry_failed=chosen["retry_failed"])
-    selected = select(plan, chosen["only"]) & cells
-    to_do = [cell for cell in plan.cells if cell.id in selected]
-    if json:
-        points = [cell.as_dict() for cell in to_do]
-        emit_json({"name": directory.name, "to_do": points})
-        return
-    for cell in to_do:
-        point = f"{cell.estimator} {cell.baseline} n={cell.n} k={cell.k}"
-        tell(f"{cell.id}  {cell.place}  seed {cell.seed}  {point}")
-    say(f"{len(to_do)} cells would run; nothing was written")
 
 
 def _as_json(directory: RunDirectory, outcome: Outcome, tracked: list[str]) -> dict[str, Any]:

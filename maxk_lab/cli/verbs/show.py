@@ -16,7 +16,7 @@ from maxk_lab.cli.console import emit_json, print_fields, print_table, say, warn
 from maxk_lab.errors import LabError, error_line, first_line
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.execution.bundle import BUNDLE, find_run, find_runs, is_bundle
-from maxk_lab.execution.progress import State, statuses
+from maxk_lab.execution.progress import State, status_of, statuses
 from maxk_lab.execution.records import Record, RunDirectory
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.visible import visible_line
@@ -33,6 +33,8 @@ def main(
     json: options.Json = False,
 ) -> None:
     """Show all runs, one run, or one cell: settings, numbers, formula, seed, versions, commit.
+
+    A run that is at work also has its drivers and the units that they measure.
 
     \b
     [bold]maxk-lab show[/bold]             every run with its counts of cells, the latest first
@@ -90,7 +92,13 @@ def _overview(run: RunDirectory) -> dict[str, Any]:
 def _run_view(run: RunDirectory) -> dict[str, Any]:
     latest = max(run.heads.values(), key=lambda head: head.rank[2:], default=None)
     record = None if latest is None else run.read(latest.id)
+    # Nobody measures a bundle.
+    status = status_of(run) if run.place == run.root else None
     return _overview(run) | {
+        "drivers": [str(driver) for driver in status.drivers] if status else [],
+        "running": {unit.label: f"{unit.cells} cells left" for unit in status.running}
+        if status
+        else {},
         "provenance": {} if record is None else record.provenance,
         "errors": {failed.cell["id"]: error_line(failed.error) for failed in run.failed()},
     }

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import complain, emit_json, say, tell
+from maxk_lab.cli.console import complain, say, tell
 from maxk_lab.cli.sending import lines, sync_command
 from maxk_lab.execution.bundle import find_run
 from maxk_lab.planning.plan import make_plan
@@ -22,21 +22,14 @@ def main(
         Literal["offline", "online"],
         typer.Option(help="offline writes files to sync later; online sends now."),
     ] = "offline",
-    project: Annotated[
-        str | None, typer.Option(help="That of W&B; the one of the sweep file if left out.")
-    ] = None,
-    entity: Annotated[
-        str | None,
-        typer.Option(help="The user or team of W&B; the one of the sweep file, or your own."),
-    ] = None,
     results: options.Results = options.RESULTS,
-    json: options.Json = False,
 ) -> None:
     """Send a run's finished records to Weights & Biases (again).
 
     Trainings become a run each, with their curves; gradient studies one for every policy, with a \
 table; the report, its figures and the records as a bundle one more. What was sent before is \
-replaced. It needs no block [bold]tracking[/bold] in the sweep file.
+replaced. It needs no block [bold]tracking[/bold] in the sweep file; WANDB_PROJECT and \
+WANDB_ENTITY choose another place.
 
     Exits with 1 when that fails, and with 2 where online tracking lacks an API key; the records
     are only read.
@@ -48,19 +41,14 @@ replaced. It needs no block [bold]tracking[/bold] in the sweep file.
     plan, progress = make_plan(directory.spec()), lines(mode)
     failed = False
     try:
-        places = wandb_tracker.track(
-            directory, mode, project, entity=entity, plan=plan, progress=progress
-        )
+        places = wandb_tracker.track(directory, mode, plan=plan, progress=progress)
     except wandb_tracker.TrackingError as error:
         complain(error)
         places, failed = error.sent, True
-    if json:
-        emit_json(places)
-    else:
-        for place in places:
-            tell(place)
-        if places and mode == "offline":
-            say(f"send them later with: {sync_command(places)}")
+    for place in places:
+        tell(place)
+    if places and mode == "offline":
+        say(f"send them later with: {sync_command(places)}")
     if failed:
         raise typer.Exit(1)
     if not places:

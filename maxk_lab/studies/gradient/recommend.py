@@ -28,9 +28,7 @@ from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRow, same_mean
 _AXES = ("estimator", "n", "k", "stage")
 
 
-def ask(
-    plan: Plan, *, budget: int, objective: str | None, stage: int | None, biased: bool
-) -> Question:
+def ask(plan: Plan, *, budget: int, objective: str | None, stage: int | None) -> Question:
     """The question as the sweep can answer it, about its one objective and last stage by default.
 
     Raises `LabError` where it cannot.
@@ -50,7 +48,7 @@ def ask(
         for axis in _AXES
         for value in dict.fromkeys(getattr(cell, axis) for cell in fitting)
     ]
-    return Question(name, budget, at, biased, ",".join(["study=gradient", *values]))
+    return Question(name, budget, at, ",".join(["study=gradient", *values]))
 
 
 def answers(found: Pooled[GradientRow], question: Question) -> list[Recommendation]:
@@ -61,29 +59,23 @@ def answers(found: Pooled[GradientRow], question: Question) -> list[Recommendati
         if row.key.stage == question.stage and row.key.method.objective.name == question.objective
     ]
     places = grouped(rows, lambda row: row.key.gradient)
-    return [ranked(members, question.budget, biased=question.biased) for members in places.values()]
+    return [ranked(members, question.budget) for members in places.values()]
 
 
-def ranked(rows: Sequence[GradientRow], budget: int, *, biased: bool = False) -> Recommendation:
+def ranked(rows: Sequence[GradientRow], budget: int) -> Recommendation:
     """The ranking of rows of one environment, setting and stage that estimate one gradient.
 
     With B rollouts a step, n of each of B/n groups, the step's estimate has B/n times the SNR of
-    one group: the SNR divided by n is compared. Only unbiased rows are candidates unless `biased`;
-    fitted baselines, which no training can use, never are. The comparisons with the best are
+    one group: the SNR divided by n is compared. Only unbiased rows are candidates, and no fitted
+    baselines, which no training can use. The comparisons with the best are
     corrected together (Bonferroni).
     """
-    left_out = [(row, reason) for row in rows if (reason := _unfit(row, budget, biased))]
+    left_out = [(row, reason) for row in rows if (reason := _unfit(row, budget))]
     refused = {row.key for row, _ in left_out}
     chosen = [row for row in rows if row.key not in refused]
     # Equal rows have no order of their own.
     chosen.sort(key=lambda row: (row.key.method.catalogue_order, row.key.n))
-    unbiased = all(row.catalogued_unbiased for row in chosen)
-
-    def noise_per_rollout(row: GradientRow) -> float:
-        found = row.intervals
-        return row.key.n * (found["variance"].value if unbiased else 1 / found["snr"].value)
-
-    chosen.sort(key=noise_per_rollout)
+    chosen.sort(key=lambda row: row.key.n * row.intervals["variance"].value)
     found = [_candidate(row, budget) for row in chosen]
     corrected = Family("recommend", len(found) - 1).level
     found[1:] = [_compared(one, found[0], corrected) for one in found[1:]]
@@ -93,10 +85,7 @@ def ranked(rows: Sequence[GradientRow], budget: int, *, biased: bool = False) ->
 
 
 def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidate:
-    """The simplest of those that tie with the best at its n, as a report has it.
-
-    The best itself where it is none of these, as a biased one.
-    """
+    """The simplest of those that tie with the best at its n, as a report has it."""
     best = found[0]
     contest = [one for one in contests(rows) if one.rows[0].key.group == best.row.key.group]
     ties = {row.key for one in contest for row in one.tied}
@@ -105,12 +94,12 @@ def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidat
     return next(one for one in found if one.row is chosen)
 
 
-def _unfit(row: GradientRow, budget: int, biased: bool) -> str:
+def _unfit(row: GradientRow, budget: int) -> str:
     if row.key.method.fit is not None:
         return "fitted to gradients: no training can use it"
-    if not row.catalogued_unbiased and not biased:
+    if not row.catalogued_unbiased:
         return "derived biased"
-    if row.bias.verdict in FOUND_BIASED and not biased:
+    if row.bias.verdict in FOUND_BIASED:
         scale = row.bias.verdict == "scale bias"
         return "found to have a scale bias" if scale else "found biased"
     if budget % row.key.n:
