@@ -41,6 +41,7 @@ SECONDS = 300.0
 KINDS = ("right", "right in direction", "biased")
 # Factors beside our weights, which carry 1/n, and beside a trainer's mean over samples.
 FACTORS = {"n": "1", "n - 1": "(1 - 1/n)", "1": "1/n", "n sqrt(n/(n - 1))": "sqrt(n/(n - 1))"}
+FACTORS |= {"n^2/(n - 1)": "n/(n - 1)"}
 # What to change, for readers of the page, by how the advice of the check begins.
 CHANGES = {
     "do not divide by the spread": "for a gradient without bias, leave the division by the "
@@ -49,17 +50,20 @@ CHANGES = {
     "elsewhere",
 }
 # The laws behind each column of the page, and those that get a line of their own.
-MARKS = (
-    ("equal rewards have equal weights",),
-    ("a group of one has weight 0",),
-    ("a shift of the rewards changes nothing",),
-    (
+MARKS = {
+    "ties": ("equal rewards have equal weights",),
+    "one sample": ("a group of one has weight 0",),
+    "n = 2": ("weights are finite", "groups of equal rewards have finite weights"),
+    "negative": ("a higher reward has no lower weight",),
+    "level": ("a shift of the rewards changes nothing",),
+    "order": ("a second call gives the same weights", "the order of samples does not matter"),
+    "rounding": (
         "rewards equal up to rounding count as equal",
         "rewards in float32 have the same weights",
         "rewards near 10,000 are as exact as rewards near 0",
     ),
-    ("groups of a batch do not mix",),
-)
+    "other groups": ("groups of a batch do not mix",),
+}
 REMARKS = {
     "a higher reward has no lower weight": "a higher reward can have a lower weight",
     "a group of one has weight 0": "a group of one has a weight other than 0",
@@ -288,8 +292,9 @@ def main() -> int:
     parser.add_argument("--child", action="store_true", help="print the results as JSON")
     arguments = parser.parse_args()
     if arguments.child:
+        output, sys.stdout = sys.stdout, sys.stderr  # functions may print
         for entry in check_project(arguments.projects[0]):
-            print(json.dumps(entry))
+            print(json.dumps(entry), file=output)
         return 0
     table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     projects = dict.fromkeys(entry["project"] for entry in table["entries"])
@@ -318,6 +323,7 @@ def main() -> int:
             date=date.today(),
             missing=table["not checked"],
             kinds=[(kind.capitalize(), kind) for kind in KINDS],
+            marks=[*MARKS],
         )
         PAGE.write_text(page + "\n", encoding="utf-8")
         counts = summary(entries).removesuffix(".")
@@ -347,11 +353,13 @@ def columns(entry: Entry) -> Entry:
     size = ""
     for bias in verdict["bias"][-1:]:
         low, high = (f"{end / bias['n']:.3g}" for end in bias["factor"])
-        size = f"{low} to {high} times, cosine {bias['cosine']:.4f}, at n = {bias['n']}"
+        size = f"{low} to {high} times ∇J_{verdict['k']}"
+        size += f", cosine {bias['cosine']:.4f}, at n = {bias['n']}"
+        size = size if low != high else "see the example"
     change = verdict["change"]
     for cause, text in CHANGES.items():
         change = text if change.startswith(cause) else change
-    marks = ["no" if any(law in broken for law in laws) else "yes" for laws in MARKS]
+    marks = ["no" if any(law in broken for law in laws) else "yes" for laws in MARKS.values()]
     laws = [law for law in REMARKS if law in broken and ": it raises" not in broken[law]]
     remarks = [f"{REMARKS[law]}, {broken[law]}" for law in laws]
     if "at" in entry and not entry.get("metric"):

@@ -33,7 +33,7 @@ _CHANGES = {
     "rewards equal": "divide by nothing that is 0 up to rounding",
     "rewards near": "subtract the mean before squares are summed",
     "a second call": "draw nothing at random: sum over all subsets, as maxk_lab.advantages does",
-    "groups of a batch": "take means and deviations within each group",
+    "groups of a batch": "take means, deviations and scales within each group",
     "large rewards": "treat large rewards as small ones: do not clip or rescale them",
     "tiny rewards": "treat tiny rewards as others: do not round them, or add to their divisor",
     "overflow": "binomials overflow: take ratios of them, or maxk_lab.advantages",
@@ -106,7 +106,7 @@ def _judge(name: str, evidence: Evidence, laws: Sequence[Law], bias: Sequence[Bi
     where = "" if row else "on rewards of 0 and 1 "
     if not row:
         row, factors = row_of(k, True, evidence.blocks(binary=True), evidence.rounding, False)
-    factor = factor_name(factors, k, evidence.rounding) if row else ""
+    factor = factor_name(factors, k, 4 * evidence.rounding) if row else ""
     objective, example, change = f"J_{k}", "", ""
     if fit.is_right:
         line, change = _unbiased(evidence, fit, bias, laws, row)
@@ -137,7 +137,7 @@ def _unbiased(
     evidence: Evidence, fit: Fit, bias: Sequence[Bias], laws: Sequence[Law], row: str
 ) -> tuple[str, str]:
     """Return the line and the change of a function whose factors for J_K are positive."""
-    k, scale = evidence.k, factor_name(fit.factors, evidence.k, evidence.rounding)
+    k, scale = evidence.k, factor_name(fit.factors, evidence.k, 4 * evidence.rounding)
     # Most factors without a name shrink with n - K.
     nothing = any(law.name == AT_K and "w = " in law.detail for law in laws)
     if nothing and ("n - K" in scale or "1 - K" in scale or " at n = " in scale):
@@ -187,7 +187,7 @@ def _biased(
         change = change if finite else _CHANGES["overflow"]
     elif not finite:
         line = "undefined: its weights are not finite"
-    elif worst and worst.cosine < 0.999:
+    elif worst and worst.cosine < 0.99:
         line = f"biased for the gradient of J_{k}: cosine {worst.cosine:.3g} at n = {worst.n}"
     elif worst and worst.factor[1] - worst.factor[0] > 0.01 * worst.factor[1]:
         times = " to ".join(f"{factor:.4g}" for factor in worst.factor)

@@ -23,15 +23,26 @@ from maxk_lab.errors import LabError, first_line, shown
 from maxk_lab.estimators.rows import MethodRow
 from maxk_lab.installed import is_function_path, open_project_folders
 
-# Every signature, and the forms of a group that are tried until a call succeeds.
-# "counts" takes (n, c, k), "correct first" (c, n, k).
+# Every form of a group: what a function is called with for rewards [B, n] and K = k.
+_FORMS: dict[str, Callable[[Tensor, int], tuple[Any, ...]]] = {
+    "[n]": lambda rewards, k: (rewards[0],),
+    "[B, n]": lambda rewards, k: (rewards,),
+    "array": lambda rewards, k: (rewards[0].numpy(),),
+    "list": lambda rewards, k: (rewards[0].tolist(),),
+    "flat": lambda rewards, k: (rewards.flatten(), rewards.shape[1]),
+    "verl": lambda rewards, k: (),
+    "n, c": lambda rewards, k: (rewards.shape[1], int(rewards.sum()), k),
+    "c, n": lambda rewards, k: (int(rewards.sum()), rewards.shape[1], k),
+    "[n], [c]": lambda rewards, k: (np.array([rewards.shape[1]]), rewards.sum(1).int().numpy(), k),
+}
+# Every signature, and its forms that are tried until a call succeeds.
 SIGNATURES = {
     "rewards": ("[n]", "[B, n]", "array", "list"),
     "flat": ("flat",),  # (rewards [B n], num_generations)
     "verl": ("verl",),  # (token_level_rewards [n, T], response_mask, index, config)
     "metric": ("[n]", "array", "list"),
     "counts": ("n, c", "[n], [c]"),
-    "correct first": ("c, n", "[c], [n]"),
+    "correct first": ("c, n",),
 }
 _BATCHED = ("[B, n]", "flat", "verl")
 
@@ -207,7 +218,8 @@ class Caller:
 
     def _arguments(self, form: str, rewards: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return what the function is called with, by place and by name."""
-        (groups, n), group = rewards.shape, rewards[0]
+        groups, n = rewards.shape
+        arguments = _FORMS[form](rewards, self.k)
         names: dict[str, Any] = {"k": self.k, "K": self.k, "n": n, "num_generations": n}
         names |= self.values
         if form == "verl":
@@ -217,19 +229,6 @@ class Caller:
             names |= {"response_mask": mask, "eos_mask": mask, "index": index}
             names["config"] = Config(names, maxk_k=self.k)
             names["token_level_rewards"] = rewards.reshape(-1, 1)
-        first: dict[str, Callable[[], tuple[Any, ...]]] = {
-            "[n]": lambda: (group,),
-            "[B, n]": lambda: (rewards,),
-            "array": lambda: (group.numpy(),),
-            "list": lambda: (group.tolist(),),
-            "flat": lambda: (rewards.flatten(), n),
-            "n, c": lambda: (n, int(group.sum()), self.k),
-            "c, n": lambda: (int(group.sum()), n, self.k),
-            "[n], [c]": lambda: (np.array([n]), np.array([int(group.sum())]), self.k),
-            "[c], [n]": lambda: (np.array([int(group.sum())]), np.array([n]), self.k),
-            "verl": lambda: (),
-        }
-        arguments = first[form]()
         accepted = self._parameters[len(arguments) :]
         every = any(p.kind is p.VAR_KEYWORD for p in accepted)
         accepted = [p for p in accepted if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]

@@ -44,8 +44,9 @@ def check_metric(
 ) -> Iterator[Verdict]:
     """Yield verdicts on a function of (rewards [n], k) or of counts: (n, c, k) or (c, n, k)."""
     names = [parameter.name for parameter in parameters(function)]
-    correct = next((i for i, name in enumerate(names[:2]) if name == "c" or "correct" in name), 2)
-    signature = ("correct first", "counts", "metric")[correct if len(names) > 2 else 2]
+    correct = [place for place, name in enumerate(names[:2]) if name == "c" or "correct" in name]
+    counts = ("correct first", "counts")[correct[0]] if correct else "metric"
+    signature = counts if len(names) > 2 else "metric"
     metric = _Metric(Caller(function, k, signature, values), name, k, limit)
     metric.binary = binary or signature != "metric"
     try:

@@ -24,6 +24,7 @@ _FACTORS: dict[str, Callable[[int, int], float]] = {
     "n - 1": lambda n, k: n - 1,
     "(n - 1)/n": lambda n, k: (n - 1) / n,
     "n/(n - 1)": lambda n, k: n / (n - 1),
+    "n^2/(n - 1)": lambda n, k: n * n / (n - 1),
     "n sqrt(n/(n - 1))": lambda n, k: n * math.sqrt(n / (n - 1)),
     "1 - K/n": lambda n, k: 1 - k / n,
     "n - K": lambda n, k: n - k,
@@ -91,4 +92,7 @@ def factor_name(factors: dict[int, float], k: int, rounding: float = ROUNDING) -
             return name
     if max(factors.values()) <= (1 + rounding) * min(factors.values()):
         return f"{min(factors.values()):.4g}"
+    near, *distant = {f"{factor:.3g}" for factor in factors.values()}
+    if not distant:
+        return near
     return ", ".join(f"{factors[n]:.4g} at n = {n:,}" for n in (min(factors), max(factors)))

@@ -163,6 +163,22 @@ def in_place(rewards, k):
     return weights, rewards
 
 
+def in_float32_by_lgamma(rewards, k):
+    """Binomials by logarithms, with rounding errors of 5e-05."""
+    n, (ranked, order) = len(rewards), rewards.float().sort()
+    rank = torch.arange(n).float()
+
+    def chance(below, size):
+        bottom = torch.lgamma(torch.tensor(n + 1.0)) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+        top = torch.lgamma(below + 1) - math.lgamma(size + 1) - torch.lgamma(below - size + 1)
+        return (top - bottom).exp() * (below >= size)
+
+    above = chance(rank.sub(1).clamp(min=k - 2), k - 2) * (rank > 0) * ranked
+    weights = chance(rank.clamp(min=k - 1), k - 1) * (rank >= k - 1) * ranked
+    weights += above.sum() - above.cumsum(0)
+    return torch.zeros(n).scatter(0, order, weights)
+
+
 def for_verl(token_level_rewards, response_mask, index, config=None, **kwargs):
     scores = (token_level_rewards * response_mask).sum(-1)
     weights = torch.zeros(len(scores), dtype=torch.float64)
@@ -178,7 +194,6 @@ RIGHT = [
     (weighted("subloo"), {"binary": True}),
     (weighted("centred"), {"k": 1, "binary": True}),
     (lambda rewards, k: subloo(rewards, k).bfloat16(), {"k": 2}),
-    (lambda rewards, k: subloo(rewards.float(), k).float(), {}),
     (grouped, {"k": 2}),
     (listed, {"k": 2}),
     (leave_one_out, {"k": 1}),
@@ -186,6 +201,7 @@ RIGHT = [
     (best_gap, {"k": 3}),
     (asynchronous, {"k": 2}),
     (in_place, {"k": 2}),
+    (in_float32_by_lgamma, {"k": 2}),
     (for_verl, {"k": 2, "signature": "verl"}),
 ]
 

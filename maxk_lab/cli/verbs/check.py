@@ -48,7 +48,7 @@ def main(
     which row of the catalogue it equals, the smallest counterexample, and what to change. It is
     called as f(rewards), with k and n by name; `flat` calls it as TRL does with (rewards,
     num_generations), `verl` with (token_level_rewards, response_mask, index, config). With
-    `--metric` it is f(rewards, k) or f(n, c, k). A slow function is ended after 45 seconds.
+    `--metric` it is f(rewards, k) or f(n, c, k). A slow function ends within 60 seconds.
 
     Without FUNCTION every formula is checked against brute force, and for exact unbiasedness.
 
