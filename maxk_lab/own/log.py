@@ -117,10 +117,10 @@ def read_log(paths: Sequence[Path], named: Mapping[str, str | None]) -> Log:
 
 
 class _Column:
-    """A column as `numbers`, NaN for a missing value or one that is no number.
+    """A column as `numbers`: NaN for a missing value and for a bad value, such as a text.
 
-    `problem` describes the first of the latter, `count` is their number. `notes` say how values
-    were understood.
+    `problem` describes the first bad value, `count` is the number of bad values. `notes` say how
+    values were understood. `numeric`: some values are numbers, or all are missing.
     """
 
     def __init__(self, name: str, values: Sequence[Any], places: Sequence[str]) -> None:
@@ -217,7 +217,7 @@ class _Reader:
         return pd.DataFrame({name: self.columns[name].numbers for name in names})
 
     def _rewards(self, free: Sequence[str]) -> list[str]:
-        """Return the columns that the format calls rewards; columns of numbers come first."""
+        """Return the columns that the format calls rewards; of texts if none holds numbers."""
         numeric, columns = [name for name in free if self.columns[name].numeric], [*self.columns]
         patterns = f"{self.form.reward} {'' if self.form.sums else OTHER_REWARDS}".split()
         for names, pattern in product((numeric, free), patterns):

@@ -11,6 +11,7 @@ from maxk_lab.tables import Places, Row, read_rows
 # Keys under which a document may list its rows, and columns that may hold a list of rewards.
 _LISTS = ("samples", "data", "rows", "records", "results")
 _REWARD = re.compile("rewards?|scores?|.*_reward|passed|correct|is_correct")
+_SAMPLE = re.compile(f"{_REWARD.pattern}|prompt|completion|input|output")
 
 
 def read_samples(path: Path) -> Places:
@@ -27,7 +28,7 @@ def _rows_of(document: Row) -> list[Any]:
     names, data, tasks = (document.get(key) for key in ("columns", "data", "eval"))
     if isinstance(names, list) and isinstance(data, list):  # W&B, and pandas
         return [dict(zip(map(str, names), row, strict=False)) for row in data if _is_list(row)]
-    columns, is_row = list(document.values()), any(map(_REWARD.fullmatch, document))
+    columns, is_row = list(document.values()), any(map(_SAMPLE.fullmatch, document))
     if not is_row and isinstance(tasks, dict) and tasks and all(map(_is_list, tasks.values())):
         return [row for rows in tasks.values() for row in rows]  # evalplus
     if not is_row and (listed := [document[key] for key in _LISTS if _is_list(document.get(key))]):

@@ -121,6 +121,11 @@ LOGS = {
     "tabs": ("a.tsv", csv(rows(), sep="\t"), "reward = reward"),
     "compressed": ("a.csv.gz", gzip.compress(csv(rows()).encode()), "reward = reward"),
     "Excel": ("a.csv", csv(rows(), sep=";", decimal=","), "reward = reward (decimal commas)"),
+    "lists beside a reward": (
+        "a.jsonl",
+        lines(trl(data=["a", "b"], samples=[1, 2])),
+        "reward = accuracy_reward, group",
+    ),
     "no suffix": ("log", lines(rows()), "reward = reward"),
     "human-eval": ("a.jsonl", lines(rows("task_id", "passed", bool, result="x")), "reward = pas"),
     "booleans as text": (

@@ -109,6 +109,11 @@ def _read(env: RL4COEnvBase, file: Path, expected: Mapping[str, Tensor]) -> dict
     # RL4CO divides the demand by the capacity.
     loaded = env.load_data(str(file)) if is_npz else arrays
     tensors = {key: torch.as_tensor(loaded[key]) for key in keys if key != "capacity"}
+    if env.name == "cvrp":
+        demand = tensors["demand"]
+        served = ((demand >= 0) & (demand <= 1)).all(1)
+        first = int((~served).int().argmax())
+        check(bool(served.all()), f"instance {first} has a demand below 0 or above the capacity")
     integers = [key for key, values in tensors.items() if not values.is_floating_point()]
     return tensors | {
         key: tensors[key].double() for key in integers if expected[key].is_floating_point()
