@@ -87,10 +87,7 @@ def lines_of(root: Path) -> Counter[str]:
 
 
 def yaml_keys() -> Iterator[str]:
-    """Yield every key of a sweep file once, also where several blocks have it.
-
-    Regions of claims, and `with` of an entry of training's grid, have the same keys everywhere.
-    """
+    """Yield every key of a sweep file; those of regions and of `with` of an entry count once."""
     from pydantic import BaseModel
 
     from maxk_lab.fields import models_in

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from typer.main import get_command
 
 from maxk_lab import __version__
 from maxk_lab.cli.console import complain, refusal, say, tell
+from maxk_lab.cli.options import RESULTS, WITH_JSON, WITH_RESULTS, Shared
 from maxk_lab.errors import LabError
 from maxk_lab.removed import removed_option, removed_verb
 
@@ -42,6 +44,8 @@ PANELS = {
     },
 }
 
+_VERBS = [verb for verbs in PANELS.values() for verb in verbs]
+
 
 class LabGroup(TyperGroup):
     """Verbs that are imported when they are used: until then each is its line of the help.
@@ -56,6 +60,25 @@ class LabGroup(TyperGroup):
             for panel, verbs in PANELS.items()
             for name, line in verbs.items()
         }
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Move the options that all verbs share before the verb. Raises `LabError` for others."""
+        front, rest = [], list[str]()
+        words = iter(args)
+        for word in words:
+            if word == "--":
+                rest += [word, *words]
+            elif word.partition("=")[0] == "--results" or word == "--json":
+                front.append(word)
+                front += [next(words, "")] if word == "--results" else []
+            else:
+                rest.append(word)
+        verb = rest[0] if rest else ""
+        for word, verbs in (("--results", WITH_RESULTS), ("--json", WITH_JSON)):
+            if any(each.startswith(word) for each in front) and verb in {*_VERBS} - {*verbs}:
+                raise LabError(removed_option(verb, word) or f"{verb} has no option {word}")
+        parsed: list[str] = super().parse_args(ctx, [*front, *rest])
+        return parsed
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the verb of a command line, imported."""
@@ -108,7 +131,9 @@ def _interrupted() -> Iterator[None]:
 def load(name: str) -> Any:
     """Import a verb and return its command."""
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    alone.command(name)(import_module(f"maxk_lab.cli.verbs.{name}").main)
+    more = ["--results DIR"] * (name in WITH_RESULTS) + ["--json"] * (name in WITH_JSON)
+    epilog = f"Also {' and '.join(more)}: see maxk-lab --help." if more else None
+    alone.command(name, epilog=epilog)(import_module(f"maxk_lab.cli.verbs.{name}").main)
     return get_command(alone)
 
 
@@ -132,6 +157,11 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def callback(
+    context: typer.Context,
+    results: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where runs are, a folder for each.")
+    ] = RESULTS,
+    json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
     version: Annotated[
         bool,
         typer.Option(
@@ -149,3 +179,4 @@ budget.
     [bold]maxk-lab recommend SPEC --budget 64[/bold]          the n and baseline for it
     [bold]maxk-lab list baselines[/bold]                      formulas and conditions
     """
+    context.obj = Shared(results, json)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -17,11 +17,7 @@ Set = Annotated[
 ShiftSeeds = Annotated[
     int, typer.Option("--shift-seeds", min=0, metavar="N", help="Add N to every seed.")
 ]
-Results = Annotated[
-    Path, typer.Option("--results", metavar="DIR", help="Where runs are kept, a folder for each.")
-]
 Jobs = Annotated[int, typer.Option(min=1, metavar="N", help="Worker processes, one thread each.")]
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 Where = Annotated[
     str | None, typer.Option(metavar="AXIS=VALUE,...", help="Only these rows, as in 'k=8,n=16'.")
 ]
@@ -30,6 +26,22 @@ Execution = Annotated[
     typer.Option(metavar="FILE", help="A YAML mapping that is merged over execution of the sweep."),
 ]
 RESULTS = Path("results")
+# The verbs that read or write runs, and those that print JSON.
+WITH_RESULTS = ("run", "plan", "recommend", "report", "compare", "show", "bundle", "track")
+WITH_JSON = ("run", "plan", "recommend", "show", "list", "check", "audit")
+
+
+class Shared(NamedTuple):
+    """The options that stand before or after the verb."""
+
+    results: Path
+    json: bool
+
+
+def shared(context: typer.Context) -> Shared:
+    """Return the options that stand before or after the verb."""
+    options: Shared = context.obj
+    return options
 
 
 # The options by which the same cells are measured in the same way, in this order.
@@ -40,16 +52,19 @@ def run_command(context: typer.Context, spec: Path) -> str:
     """Return the command line that runs a sweep, with the options that this one has set."""
     words = ["maxk-lab", "run", str(spec)]
     options = {option.name: option for option in context.command.params}
-    for name in (*_OF_A_RUN, "results"):
+    for name in _OF_A_RUN:
         value = context.params.get(name)
         if not value or value == options[name].default:
             continue
         for one in value if isinstance(value, list | tuple) else (value,):
             words += [options[name].opts[0], *([] if one is True else [str(one)])]
-    return shlex.join(words)
+    return shlex.join([*words, *_where(shared(context).results)])
 
 
 def command(verb: str, what: object, results: Path) -> str:
     """Return the command line of a verb that finds something under the same results."""
-    where = [] if results == RESULTS else ["--results", str(results)]
-    return shlex.join(["maxk-lab", verb, str(what), *where])
+    return shlex.join(["maxk-lab", verb, str(what), *_where(results)])
+
+
+def _where(results: Path) -> list[str]:
+    return [] if results == RESULTS else ["--results", str(results)]

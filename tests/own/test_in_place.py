@@ -82,7 +82,7 @@ def test_a_module_that_is_nowhere_is_refused_with_its_place(folder):
     (folder / "sweep.yaml").write_text(SWEEP.replace("mine_in_place:plain", "nowhere:plain"))
     said = maxk_lab("plan", "sweep.yaml")
     assert said.exit_code == 2
-    assert "gradient.grid.0.baseline: cannot load nowhere:plain" in said.output
+    assert "gradient.grid.0.baseline.2: cannot load nowhere:plain" in said.output
     assert "sweep.yaml:12" in said.output
 
 

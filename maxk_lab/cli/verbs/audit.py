@@ -21,6 +21,7 @@ _STEPS = 6
 
 
 def main(
+    context: typer.Context,
     log: Annotated[
         list[Path],
         typer.Argument(metavar="LOG...", help="JSON, CSV or Parquet files; or folders of them."),
@@ -38,7 +39,6 @@ def main(
     k: Annotated[
         list[int] | None, typer.Option("--k", "-k", min=1, help="A K of the curve. Repeatable.")
     ] = None,
-    json: options.Json = False,
 ) -> None:
     """Audit the rewards that a training has logged: which K and baseline they call for.
 
@@ -54,6 +54,7 @@ def main(
     [bold]maxk-lab audit completions.jsonl[/bold]
     [bold]maxk-lab audit rollouts/ --reward acc --json[/bold]
     """
+    json = options.shared(context).json
     from maxk_lab.own.audit import audit
 
     result = audit(*log, reward=reward, group=group, step=step, advantage=advantage, ks=k or ())

@@ -24,6 +24,7 @@ More = StrEnum("More", ["figures", "checkpoints"])
 
 
 def main(
+    context: typer.Context,
     run: options.Run,
     out: Annotated[
         Path | None,
@@ -33,7 +34,6 @@ def main(
         list[More] | None,
         typer.Option("--with", help="The figures of the report, or trained policies. Repeatable."),
     ] = None,
-    results: options.Results = options.RESULTS,
 ) -> None:
     """Write a run into one file: records, sweep, evaluation data, and the report as text.
 
@@ -48,6 +48,7 @@ checkpoints trained policies and all else that the run has kept to go on from.
     [bold]maxk-lab report tsp_training.zip[/bold]
     [bold]maxk-lab run tsp_training.zip[/bold]                      goes on where it stopped
     """
+    results = options.shared(context).results
     directory = find_run(run, results).for_writing("a new bundle")
     parts = set(more or ())
     path = _path(directory, out)

@@ -19,6 +19,7 @@ _QUIET = 8.0
 
 
 def main(
+    context: typer.Context,
     function: Annotated[
         str | None,
         typer.Argument(metavar="FUNCTION", help="module:name or file.py:name to check."),
@@ -39,7 +40,6 @@ def main(
     metric: Annotated[
         bool, typer.Option("--metric", help="FUNCTION estimates pass@k or Max@k.")
     ] = False,
-    json: options.Json = False,
 ) -> None:
     """Check an advantage function of yours, or every formula of the catalogue.
 
@@ -59,6 +59,7 @@ def main(
     [bold]maxk-lab check mine:pass_at_k --metric[/bold]
     [bold]maxk-lab check --estimator maxk --baseline subloo[/bold]
     """
+    json = options.shared(context).json
     if function is not None:
         from maxk_lab.own.child import check_path
 

@@ -17,6 +17,7 @@ FailOn = StrEnum("FailOn", ["worse", "changed", "missing"])
 
 
 def main(
+    context: typer.Context,
     a: Annotated[str, typer.Argument(metavar="A", help="A run: its name, folder or bundle.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The run that is judged by A.")],
     format: Annotated[
@@ -33,7 +34,6 @@ def main(
         list[FailOn] | None,
         typer.Option("--fail-on", help="Exit with 1 where anything of B is that. Repeatable."),
     ] = None,
-    results: options.Results = options.RESULTS,
 ) -> None:
     """Compare run B with run A: what is the same, better, worse, new or gone, and what was changed.
 
@@ -50,6 +50,7 @@ def main(
     [bold]maxk-lab compare golden.zip tsp_sweep --fail-on worse --fail-on missing[/bold]   in CI
     [bold]maxk-lab compare A B --measure variance --where k=8 --format markdown[/bold]
     """
+    results = options.shared(context).results
     make = format_of(format)
     compared = comparison.compare(a, b, where=where, measures=measures or (), results=results)
     terminal = sys.stdout.isatty()

@@ -46,11 +46,11 @@ _RENAMED = {"settings": "parameters", "policy_settings": "policy", "exact_when":
 
 
 def main(
+    context: typer.Context,
     what: Annotated[What, typer.Argument(help="What to list.")],
     pattern: Annotated[
         str | None, typer.Argument(help="Only those of such a name, e.g. 'tsp_*'.")
     ] = None,
-    json: options.Json = False,
 ) -> None:
     """List what can be named in a sweep, with formulas and conditions.
 
@@ -58,6 +58,7 @@ def main(
     [bold]maxk-lab list baselines[/bold]
     [bold]maxk-lab list environments 'tsp*'[/bold]
     """
+    json = options.shared(context).json
     spell = _as_json if json else _as_line
     rows = [_as_dict(what, row, spell) for row in _CATALOGUES[what]]
     rows = [row for row in rows if pattern is None or fnmatchcase(str(row["name"]), pattern)]

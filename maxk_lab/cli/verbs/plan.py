@@ -35,18 +35,17 @@ def main(
         bool, typer.Option("--cells", help="Every cell with its id and status.")
     ] = False,
     execution: options.Execution = None,
-    results: options.Results = options.RESULTS,
-    json: options.Json = False,
 ) -> None:
     """Check sweep files, and show the cells of one sweep: done, failed, missing, and skipped.
 
-    All problems of a file are listed at once, with their lines and columns. Several files are
-    checked only. Once the run has measured a unit, the remaining time is estimated.
+    All problems of a file are listed at once, with their lines and columns. Several files are \
+checked only. Once the run has measured a unit, the remaining time is estimated.
 
     \b
     [bold]maxk-lab plan experiments/tsp_sweep.yaml --set gradient.pool=64 --cells[/bold]
     [bold]maxk-lab plan experiments/*.yaml[/bold]
     """
+    results, json = options.shared(context)
     if len(specs) > 1:
         _check(specs, overrides or [], execution, json=json)
         return

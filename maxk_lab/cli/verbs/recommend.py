@@ -34,6 +34,7 @@ _RATIO = "probability under the policy over that under the one that drew it"
 
 
 def main(
+    context: typer.Context,
     spec: Annotated[
         Path, typer.Argument(metavar="SPEC|RUN", help="The sweep file, a bundle, or a run's name.")
     ],
@@ -48,8 +49,6 @@ def main(
     ] = None,
     overrides: options.Set = None,
     jobs: options.Jobs = 1,
-    results: options.Results = options.RESULTS,
-    json: options.Json = False,
 ) -> None:
     """Recommend n and a baseline for a budget of rollouts per step, with intervals, and print the
     line to paste.
@@ -65,6 +64,7 @@ def main(
     [bold]maxk-lab recommend experiments/tsp_sweep.yaml --budget 64 --objective max@8[/bold]
     [bold]maxk-lab recommend experiments/tsp_sweep.yaml --objective max@8 --stage 0 --json[/bold]
     """
+    results, json = options.shared(context)
     if not spec.suffix:
         run = find_run(spec, results)
         spec = run.spec_path if run.place == run.root else run.place

@@ -27,6 +27,7 @@ from maxk_lab.sweep_file.studies import on_request
 
 
 def main(
+    context: typer.Context,
     runs: Annotated[
         list[str] | None,
         typer.Argument(metavar="[RUN...]", help="Names or folders; the latest run if left out."),
@@ -52,7 +53,6 @@ def main(
         str | None,
         typer.Option(metavar="NAME,...", help=f"More figures: {', '.join(on_request())}."),
     ] = None,
-    results: options.Results = options.RESULTS,
 ) -> None:
     """Report a run: the answer, a verdict on each claim, and the tables that they rest on.
 
@@ -68,6 +68,7 @@ page of all.
     [bold]maxk-lab report tsp_sweep --out DIR --figures heat_map[/bold]   with one figure more
     [bold]maxk-lab report tsp_sweep --where k=8,n=16 --sort variance[/bold]       a part of it
     """
+    results = options.shared(context).results
     check_format(format)
     if format == "html" and out is None and sys.stdout.isatty():
         words = shlex.join(["maxk-lab", "report", *(runs or ()), "--format", format])

@@ -36,8 +36,6 @@ def main(
         bool,
         typer.Option("--force", help="Measure again what has a record, and what cells share."),
     ] = False,
-    results: options.Results = options.RESULTS,
-    json: options.Json = False,
 ) -> None:
     """Run a sweep. The same command again continues where it stopped and measures only what is \
 missing.
@@ -57,6 +55,7 @@ kept either way.
 baseline=subloo,k=8[/bold]
     [bold]maxk-lab run experiments/tsp_sweep.yaml --execution cluster.yaml[/bold]
     """
+    results, json = options.shared(context)
     plan, directory = planned(spec, overrides, results, shift_seeds, execution, unpacked=True)
     chosen: dict[str, Any] = {"only": only, "force": force, "retry_failed": retry_failed}
     # The command line of this run, without what must not be repeated. Of a bundle it names what was

@@ -25,12 +25,11 @@ STATES: tuple[State, ...] = ("done", "failed", "missing")
 
 
 def main(
+    context: typer.Context,
     target: Annotated[
         str | None,
         typer.Argument(metavar="[RUN|CELL]", help="A run, or a cell id or its beginning."),
     ] = None,
-    results: options.Results = options.RESULTS,
-    json: options.Json = False,
 ) -> None:
     """Show all runs, one run, or one cell: settings, numbers, formula, seed, versions, commit.
 
@@ -42,6 +41,7 @@ def main(
     [bold]maxk-lab show 3f2a[/bold]        a cell id, as plan --cells and the reports print it
     [bold]maxk-lab show 3f2a --results tsp_sweep.zip[/bold]   of a bundle
     """
+    results, json = options.shared(context)
     runs = find_runs(results)
     if target is None:
         _show_runs(runs, results, json=json)

@@ -15,6 +15,7 @@ from maxk_lab.tracking import wandb_tracker
 
 
 def main(
+    context: typer.Context,
     run: Annotated[
         str | None, typer.Argument(metavar="[RUN]", help="Name or folder; the latest if left out.")
     ] = None,
@@ -22,7 +23,6 @@ def main(
         Literal["offline", "online"],
         typer.Option(help="offline writes files to sync later; online sends now."),
     ] = "offline",
-    results: options.Results = options.RESULTS,
 ) -> None:
     """Send a run's finished records to Weights & Biases (again).
 
@@ -37,6 +37,7 @@ WANDB_ENTITY choose another place.
     \b
     [bold]maxk-lab track tsp_sweep --mode online[/bold]
     """
+    results = options.shared(context).results
     directory = find_run(run, results).for_writing("tracking")
     plan, progress = make_plan(directory.spec()), lines(mode)
     failed = False
