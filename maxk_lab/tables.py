@@ -113,7 +113,7 @@ def _parsed(text: str) -> Any:
 
 def _csv(path: Path, text: IO[str]) -> Places:
     """Yield the rows of a table; the header decides on the separator, and on spaces behind it."""
-    header = re.sub('"[^"]*"', "", next(text, ""))
+    header = re.sub('"[^"]*"', "", next((line for line in text if line.strip()), ""))
     text.seek(0)
     separator = max(",;\t|", key=header.count)
     separator = separator if separator in header else " "
@@ -121,7 +121,8 @@ def _csv(path: Path, text: IO[str]) -> Places:
     csv.field_size_limit(2**31 - 1)
     table = csv.reader(text, delimiter=separator, skipinitialspace=spaced, strict=True)
     try:
-        names = next(table, [])
+        names = next((fields for fields in table if "".join(fields).strip()), [])
+        names = [name.strip() for name in names]
         _check_names(path, names)
         for fields in table:
             row = {name: field or None for name, field in zip(names, fields, strict=False)}

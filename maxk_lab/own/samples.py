@@ -8,10 +8,9 @@ from typing import Any
 
 from maxk_lab.tables import Places, Row, read_rows
 
-# Keys under which a document may list its rows, and columns that may hold a list of rewards.
-_LISTS = ("samples", "data", "rows", "records", "results")
+# Columns that may hold a reward or a list of rewards, and columns that a sample has.
 _REWARD = re.compile("rewards?|scores?|.*_reward|passed|correct|is_correct")
-_SAMPLE = re.compile(f"{_REWARD.pattern}|prompt|completion|input|output")
+_SAMPLE = re.compile(f"{_REWARD.pattern}|completion|output|advantages?")
 
 
 def read_samples(path: Path) -> Places:
@@ -28,17 +27,19 @@ def _rows_of(document: Row) -> list[Any]:
     names, data, tasks = (document.get(key) for key in ("columns", "data", "eval"))
     if isinstance(names, list) and isinstance(data, list):  # W&B, and pandas
         return [dict(zip(map(str, names), row, strict=False)) for row in data if _is_list(row)]
-    columns, is_row = list(document.values()), any(map(_SAMPLE.fullmatch, document))
-    if not is_row and isinstance(tasks, dict) and tasks and all(map(_is_list, tasks.values())):
-        return [row for rows in tasks.values() for row in rows]  # evalplus
-    if not is_row and (listed := [document[key] for key in _LISTS if _is_list(document.get(key))]):
-        return list(listed[0])
+    columns, lists = [*document.values()], {x: y for x, y in document.items() if _is_list(y)}
+    if not any(map(_SAMPLE.fullmatch, document)):
+        if isinstance(tasks, dict) and tasks and all(map(_is_list, tasks.values())):
+            return [row for rows in tasks.values() for row in rows]  # evalplus
+        tables = [rows for rows in lists.values() if _is_table(rows)]
+        if tables:  # inspect_ai, and rows of a step or of a prompt
+            scalars = {x: y for x, y in document.items() if not isinstance(y, list | dict)}
+            return [scalars | row for row in max(tables, key=len)]
     are_dicts = len(columns) > 1 and all(isinstance(column, dict) for column in columns)
     if are_dicts and all(column.keys() == columns[0].keys() for column in columns):  # pandas
-        if not is_row:
+        if not any(map(_REWARD.fullmatch, document)):
             return columns
         return [{name: document[name][row] for name in document} for row in columns[0]]
-    lists = {name: column for name, column in document.items() if _is_list(column)}
     rewards = [column for name, column in document.items() if _REWARD.fullmatch(name)]
     if len(lists) == len(columns) > 1:  # a step of ms-swift
         length = len(columns[0])
@@ -56,6 +57,12 @@ def _is_list(value: Any) -> bool:
     """Return whether a value is a list, and no conversation."""
     is_chat = isinstance(value, list) and any(isinstance(x, dict) and "role" in x for x in value)
     return isinstance(value, list) and not is_chat
+
+
+def _is_table(rows: list[Any]) -> bool:
+    """Return whether a list holds samples: objects with a reward or an output."""
+    names = {name for row in rows if isinstance(row, dict) for name in row}
+    return all(isinstance(row, dict) for row in rows) and any(map(_SAMPLE.fullmatch, names))
 
 
 def _scored(row: Row) -> Row:

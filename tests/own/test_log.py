@@ -126,6 +126,29 @@ LOGS = {
         lines(trl(data=["a", "b"], samples=[1, 2])),
         "reward = accuracy_reward, group",
     ),
+    "a document for each step": (
+        "a.jsonl",
+        lines({"step": s, "config": {}, "rollouts": rows(), "tags": ["x"]} for s in (1, 2)),
+        "reward = reward, group = prompt, step = step; 48 samples in 12 groups",
+    ),
+    "a document for each prompt": (
+        "a.jsonl",
+        lines(
+            {"prompt": p, "responses": [*map(dict, x)]}
+            for p, x in samples(rows(), "prompt").items()
+        ),
+        "reward = reward, group = prompt; 24 samples in 6 groups",
+    ),
+    "tools beside a reward of any name": (
+        "a.jsonl",
+        lines(rows(reward="f", completion="x", advantage=0.0, tools=[{"score": 1}] * 3)),
+        "reward = f, group = prompt, advantage = advantage; 24 samples",
+    ),
+    "blank lines and spaces around the header": (
+        "a.csv",
+        "\n  \n" + csv(rows()).replace(",", " ,"),
+        "reward = reward, group = prompt",
+    ),
     "no suffix": ("log", lines(rows()), "reward = reward"),
     "human-eval": ("a.jsonl", lines(rows("task_id", "passed", bool, result="x")), "reward = pas"),
     "booleans as text": (
