@@ -24,8 +24,8 @@ from typing import Any
 
 from timing import bandit_sweep, options, print_or_put, repeated
 
-from maxk_lab.execution.execute import execute
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Run, execute
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.sweep_file.load import load_spec
 
@@ -81,7 +81,7 @@ def costs(backend: str, measure: str, nodes: int, cells: int) -> tuple[float, fl
 
         start, processor = time.perf_counter(), time.process_time()
         run = RunDirectory(Path(name) / "run")
-        outcome = execute(plan, run, jobs=nodes, measure=measure, on_event=watch)
+        outcome = execute(Run(plan, run), jobs=nodes, measure=measure, on_event=watch)
         end = time.perf_counter()
         assert len(outcome.done) == cells, [record.error for record in run.all_records()][:1]
         used = (time.process_time() - processor) / cells

@@ -38,11 +38,11 @@ DRIVE = """
 import sys
 from maxk_lab.cli.progress import Display
 from maxk_lab.planning.plan import make_plan
-from maxk_lab.execution.execute import execute
+from maxk_lab.execution.run import Run, execute
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.sweep_file.load import load_spec
 plan = make_plan(load_spec(sys.argv[1]))
-execute(plan, RunDirectory(sys.argv[2]), on_event=Display(), measure="timing:repeated")
+execute(Run(plan, RunDirectory(sys.argv[2])), on_event=Display(), measure="timing:repeated")
 """
 
 

@@ -16,9 +16,9 @@ from maxk_lab.api.arguments import checked
 from maxk_lab.cli.progress import Display
 from maxk_lab.cli.runs import planned
 from maxk_lab.errors import LabError, error_line, warn
-from maxk_lab.execution.backends.backend import OnEvent
-from maxk_lab.execution.execute import Outcome, execute
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Outcome, execute
+from maxk_lab.execution.tasks import OnEvent
 from maxk_lab.planning.plan import select
 from maxk_lab.sweep_file.model import Sweep
 
@@ -104,7 +104,7 @@ def run(
     Raises `LabError` for what the caller can mend, such as every problem of the spec, and
     `RefusedError` where the system refuses something, such as room on the disk.
     """
-    plan, directory = planned(
+    planned_run = planned(
         Path(spec) if isinstance(spec, str | os.PathLike) else spec,
         _as_options(overrides),
         Path(results),
@@ -112,12 +112,12 @@ def run(
         None if execution is None else Path(execution),
         unpacked=True,
     )
-    select(plan, only, option="only")
+    select(planned_run.plan, only, option="only")
+    directory = planned_run.folder
     shown: Any = nullcontext(progress if callable(progress) else lambda name, payload: None)
     with Display() if progress is True else shown as on_event:
         outcome = execute(
-            plan,
-            directory,
+            planned_run,
             jobs=jobs,
             only=only,
             retry_failed=retry_failed,

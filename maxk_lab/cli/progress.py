@@ -23,9 +23,8 @@ from rich.table import Column
 from maxk_lab.cli.console import complain, console, estimate, refusal, say, warn
 from maxk_lab.cli.program import INTERRUPTED
 from maxk_lab.errors import RefusedError
-from maxk_lab.execution.execute import Outcome, execute
-from maxk_lab.execution.records import RunDirectory
-from maxk_lab.planning.plan import Plan, stale_line
+from maxk_lab.execution.run import Outcome, Run, execute
+from maxk_lab.planning.plan import stale_line
 from maxk_lab.tracking.live import Live
 
 # Plain lines: at most one about a unit's phase in this many seconds.
@@ -36,8 +35,7 @@ Event = Mapping[str, Any]
 
 
 def execute_plan(
-    plan: Plan,
-    directory: RunDirectory,
+    run: Run,
     *,
     resume: str,
     live: Live | None = None,
@@ -56,9 +54,9 @@ def execute_plan(
             warn(note)
 
     try:
-        studies = {cell.id: unit.study for unit in plan.units for cell in unit.cells}
+        studies = {cell.id: unit.study for unit in run.plan.units for cell in unit.cells}
         with _terminate_as_interrupt(), Display(studies) as display:
-            return execute(plan, directory, on_event=on_event, **settings)
+            return execute(run, on_event=on_event, **settings)
     except KeyboardInterrupt:
         say(f"Interrupted; every finished cell is kept. Continue with:\n{resume}")
         raise typer.Exit(INTERRUPTED) from None
@@ -217,14 +215,10 @@ def notes(name: str, event: Event) -> list[str]:
         case "stale":
             return [stale_line(event["records"])]
         case "worker_died":
-            again = f"{event['unit']} is begun again"
-            if "alone" in event:
-                again = f"the {event['alone']} cells left of {event['unit']} are tried one by one"
-            return [f"a worker process died or was ended ({event['ending']}): {again}"]
+            ending, unit = event["ending"], event["unit"]
+            return [f"a worker process died or was ended ({ending}): {unit} begins again"]
         case "waiting":
             units, drivers = "; ".join(event["units"]), "; ".join(event["drivers"])
             count = "a unit" if len(event["units"]) == 1 else f"{len(event['units'])} units"
             return [f"waiting for {count} that another run measures ({drivers}): {units}"]
-        case "lost":
-            return [f"{event['unit']}: {event['why']}"]
     return []

@@ -10,6 +10,7 @@ from typing import Any
 from maxk_lab.errors import SpecError
 from maxk_lab.execution.bundle import Bundle, is_bundle, unpack
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.todo import Run
 from maxk_lab.planning.grid import Skipped
 from maxk_lab.planning.plan import Plan, make_plan
 from maxk_lab.sweep_file.load import load_spec
@@ -24,8 +25,8 @@ def planned(
     execution: Path | None = None,
     *,
     unpacked: bool = False,
-) -> tuple[Plan, RunDirectory]:
-    """Return the plan of a sweep, which may be in a file, and the folder of its run.
+) -> Run:
+    """Return the run of a sweep, which may be in a file: its plan, and the folder of its records.
 
     `execution` is a file that is merged over `execution` of the sweep. A sweep in a bundle is
     `unpacked` into `results`, or else only read.
@@ -40,14 +41,14 @@ def planned(
         bundle = Bundle(spec)
         if not unpacked:
             try:
-                return plan_of(bundle.spec_path), bundle
+                return Run(plan_of(bundle.spec_path), bundle)
             except SpecError as error:  # of a file that is gone by the time that this is read
                 there, here = str(bundle.root), str(bundle.place)
                 problems = [replace(p, file=p.file.replace(there, here)) for p in error.problems]
                 raise SpecError(problems) from None
         spec = unpack(bundle, results).spec_path
     plan = plan_of(spec)
-    return plan, RunDirectory(results / plan.spec.name)
+    return Run(plan, RunDirectory(results / plan.spec.name))
 
 
 def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, Any]]:

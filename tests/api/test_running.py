@@ -13,9 +13,7 @@ import yaml
 from sweep_files import SMALL
 
 import maxk_lab
-from maxk_lab.execution.execute import Outcome
-from maxk_lab.execution.records import RunDirectory
-from maxk_lab.planning.plan import Plan
+from maxk_lab.execution.run import Outcome, Run
 from maxk_lab.sweep_file.load import load_spec
 
 Called = dict[str, Any]
@@ -27,8 +25,8 @@ def executed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Called:
     monkeypatch.chdir(tmp_path)
     called: Called = {"outcome": Outcome((), (), (), (), 0.0)}
 
-    def execute(plan: Plan, run: RunDirectory, **options: Any) -> Outcome:
-        called.update(options, plan=plan, run=run)
+    def execute(run: Run, **options: Any) -> Outcome:
+        called.update(options, plan=run.plan, run=run.folder)
         outcome: Outcome = called["outcome"]
         return outcome
 

@@ -72,7 +72,7 @@ def of_group(number: signal.Signals) -> Blow:
 def killed_worker(
     launched: Launched, dice: random.Random, number: signal.Signals = signal.SIGKILL
 ) -> None:
-    """Strike a worker or their fork server."""
+    """Strike a worker or its guard."""
     if workers := launched.started():
         launched.send(number, dice.choice(workers))
 

@@ -112,7 +112,7 @@ def test_a_failed_cell_exits_with_1_and_the_retry_command_comes_last(lab: Lab, s
         ("cli.progress.execute", KeyboardInterrupt(), 130, "Interrupted", ""),
         ("cli.progress.execute", OSError(errno.ENOSPC, "No space"), 1, "error: No space", ""),
         ("cli.progress.execute", KeyboardInterrupt(), 130, "Interrupted", " --force"),
-        ("execution.supervisor.local.ForkServer", OSError(errno.EMFILE, "Too many open files"), 1,
+        ("execution.pool.Worker", OSError(errno.EMFILE, "Too many open files"), 1,
          "error: no worker process can be started: Too many open files\n", ""),
         ("execution.records.write_atomically", StorageError("x cannot be written: File exists"), 1,
          "error: x cannot be written: File exists\n", ""),

@@ -15,9 +15,9 @@ import pytest
 from launched import Launched
 from sweep_files import plan_of
 
-from maxk_lab.execution.execute import execute
 from maxk_lab.execution.leases import drivers
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Run, execute
 
 SCRIPT = Path(__file__).parents[2] / "experiments" / "slurm.sbatch"
 SWEEP = """\
@@ -72,7 +72,7 @@ def test_a_driver_that_is_requeued_in_the_middle_goes_on_beside_the_other(
     job: Job, tmp_path: Path
 ) -> None:
     quiet, shared = (RunDirectory(tmp_path / name / "trained") for name in ("quiet", "shared"))
-    execute(plan_of(str(tmp_path / "sweep.yaml")), quiet)
+    execute(Run(plan_of(str(tmp_path / "sweep.yaml")), quiet))
     first, second = job("shared", 1), job("shared", 2)
 
     def in_the_middle() -> bool:

@@ -13,9 +13,8 @@ import pytest
 from run_processes import logged
 from sites import SITES, Site
 
-from maxk_lab.execution.execute import Outcome, execute
-from maxk_lab.execution.progress import statuses
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Outcome, Run, execute
 from maxk_lab.planning.plan import Plan, make_plan, select
 from maxk_lab.sweep_file.load import load_spec
 
@@ -65,7 +64,7 @@ def go(site: Site, run: RunDirectory, tmp_path: Path) -> Go:
     def go(measure: str | None, *overrides: str, **options: Any) -> Outcome:
         named = None if measure is None else f"fake_measures:{measure}"
         plan = plan_for(site, tmp_path, *overrides)
-        return execute(plan, run, jobs=2, measure=named, **options)
+        return execute(Run(plan, run), jobs=2, measure=named, **options)
 
     return go
 
@@ -80,7 +79,7 @@ def test_metrics_are_those_of_one_worker_here_byte_for_byte(
     outcome = go(None)
     here = plan_for(Site("local"), tmp_path)
     alone = RunDirectory(tmp_path / "alone")
-    execute(here, alone, jobs=1)
+    execute(Run(here, alone), jobs=1)
     assert len(outcome.done) == len(here.cells) == 12
     assert metrics(here, run) == metrics(here, alone)
     assert [cell.id for cell in plan_for(site, tmp_path).cells] == [cell.id for cell in here.cells]
@@ -98,7 +97,7 @@ def test_metrics_are_those_of_one_worker_here_byte_for_byte(
         ),
         (
             *("greedy", ("execution.memory=300MB",), "baseline=centred,n=8"),
-            "took more than execution.memory, 300.0MB. To try again: --retry-failed",
+            "took more than execution.memory, 300.0MB, 2 times in a row. To try",
         ),
     ],
 )
@@ -124,11 +123,11 @@ def test_an_interrupted_run_goes_on_where_it_stopped(
     with pytest.raises(KeyboardInterrupt):
         go("slow", on_event=interrupt)
     plan = plan_for(site, tmp_path)
-    before = Counter(statuses(plan, run).values())
+    before = Counter(Run(plan, run).states().values())
     assert before["done"] >= 1
     outcome = go("slow")
     assert len(outcome.reused) >= before["done"]
-    assert set(statuses(plan, run).values()) == {"done"}
+    assert set(Run(plan, run).states().values()) == {"done"}
 
 
 def test_a_node_that_is_killed_takes_no_record_with_it(
@@ -141,7 +140,7 @@ def test_a_node_that_is_killed_takes_no_record_with_it(
     def kill(name: str, payload: dict[str, Any]) -> None:
         log(name, payload)
         for kill_node in kill_once if name == "cell_done" else ():
-            kill_node(run)
+            kill_node()
 
     outcome = go("slow", on_event=kill)
     assert list(kill_once) == []

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from run_processes import logged
 
-from maxk_lab.execution.execute import Outcome, execute
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Outcome, Run, execute
 from maxk_lab.planning.plan import Plan, make_plan
 from maxk_lab.sweep_file.load import load_spec
 
@@ -37,6 +37,6 @@ def go(small: str, run: RunDirectory) -> Callable[..., Outcome]:
         plan, where = make_plan(load_spec(small, overrides)), options.pop("run", run)
         told = {"on_event": logged(run), **options}
         named = measure if ":" in measure else f"fake_measures:{measure}"
-        return execute(plan, where, measure=named, **told)
+        return execute(Run(plan, where), measure=named, **told)
 
     return go

@@ -192,7 +192,8 @@ def sees(turn: Turn) -> dict[str, Any]:
 
 @each
 def drawing(turn: Turn) -> dict[str, Any]:
-    """Draws from the generator of the process, as a reward function may, and changes its mask."""
-    told = {"drawn": str(random.random()), "mask": str(os.umask(0o007))}
-    told |= {name: os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    return gradient_metrics(turn.cell, undefined=told)
+    """Draws from the generator of the process, as a reward function may, and moves away."""
+    state = {"drawn": str(random.random()), "folder": Path.cwd().name * (turn.number == 0)}
+    os.chdir("/")
+    state |= {name: os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    return gradient_metrics(turn.cell, undefined=state)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from maxk_lab.execution.execute import execute
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Run, execute
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.sweep_file.load import load_spec
 
@@ -19,8 +19,7 @@ if __name__ == "__main__":
     spec, run, measure, jobs, *only = sys.argv[1:]
     try:
         execute(
-            make_plan(load_spec(spec)),
-            RunDirectory(run),
+            Run(make_plan(load_spec(spec)), RunDirectory(run)),
             jobs=int(jobs),
             only=only[0] if only else None,
             measure=f"fake_measures:{measure}",

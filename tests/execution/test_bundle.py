@@ -20,9 +20,9 @@ from maxk_lab.execution.bundle import (
     unpack,
     write_bundle,
 )
-from maxk_lab.execution.execute import execute
 from maxk_lab.execution.record import Record
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Run, execute
 from maxk_lab.planning.plan import Plan
 from maxk_lab.sweep_file.load import load_spec
 
@@ -95,7 +95,7 @@ def test_nothing_is_written_into_a_bundle_and_flipped_bits_never_pass(
     """Wherever a bit flips, a record that is read is the one that was bundled."""
     sound, whole = file.read_bytes(), run.records(plan)
     with pytest.raises(LabError, match=r"small.zip is a bundle, and .*maxk-lab run small.zip"):
-        execute(plan, Bundle(file), force=True)
+        execute(Run(plan, Bundle(file)), force=True)
     assert file.read_bytes() == sound
     noticed = 0
     for at in range(7, len(sound), len(sound) // 60):

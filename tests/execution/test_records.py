@@ -15,9 +15,9 @@ from stored import change_line, damage, forget
 
 from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.execution.bundle import find_run
-from maxk_lab.execution.progress import seconds_left, statuses
 from maxk_lab.execution.records import Record, RunDirectory
 from maxk_lab.execution.store import body_of, line_of
+from maxk_lab.execution.todo import Run
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.sweep_file.load import load_spec
 
@@ -73,12 +73,12 @@ def test_what_cannot_be_read_again_is_not_written(small: str, run: RunDirectory)
 
 def test_states_and_estimate(small: str, run: RunDirectory) -> None:
     plan = make_plan(load_spec(small))
-    assert seconds_left(plan, run, statuses(plan, run)) is None
+    assert Run(plan, run).seconds_left() is None
     for number in range(3):
         run.write(record_of(small, number))
     run.write(record_of(small, 3, status="failed", metrics=None, error="x"))
-    assert list(statuses(plan, run).values()) == ["done"] * 3 + ["failed"] + ["missing"] * 4
-    assert seconds_left(plan, run, statuses(plan, run)) == 6.0
+    assert list(Run(plan, run).states().values()) == ["done"] * 3 + ["failed"] + ["missing"] * 4
+    assert Run(plan, run).seconds_left() == 6.0
 
 
 def test_find_run_by_name_path_and_age(small: str, tmp_path: Path) -> None:

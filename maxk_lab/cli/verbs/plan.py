@@ -14,8 +14,7 @@ from maxk_lab.cli.console import complain, emit_json, estimate, print_table, say
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.environments.words import short_value
 from maxk_lab.errors import LabError, SpecError
-from maxk_lab.execution.progress import seconds_left, statuses
-from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.todo import Run
 from maxk_lab.installed import is_function_path, place_of
 from maxk_lab.planning.cells import Unit
 from maxk_lab.planning.plan import Plan, make_plan, stale_line
@@ -50,12 +49,11 @@ checked only. Once the run has measured a unit, the remaining time is estimated.
         _check(specs, overrides or [], execution, json=json)
         return
     (spec,) = specs
-    plan, directory = planned(spec, overrides, results, execution=execution)
-    state: dict[str, Any] = {**statuses(plan, directory)}
-    seconds = seconds_left(plan, directory, state)
-    counts = Counter(state.values())
+    run = planned(spec, overrides, results, execution=execution)
+    plan, state, seconds = run.plan, run.states(), run.seconds_left()
+    counts = Counter[str](state.values())
     if json:
-        emit_json(_as_json(plan, state, directory, seconds))
+        emit_json(_as_json(run, state, seconds))
         return
     _print_units(plan, state)
     if cells:
@@ -67,7 +65,7 @@ checked only. Once the run has measured a unit, the remaining time is estimated.
     if len(seeds) > MOST_SEEDS:
         seeds = [*seeds[: MOST_SEEDS - 1], "…", seeds[-1], f"{len(seeds):,} of them"]
     tell(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}")
-    if stale := directory.stale(plan):
+    if stale := run.stale:
         tell(stale_line(stale))
     if seconds:
         tell(f"{estimate(seconds)} with one worker, at the mean time of the measured units")
@@ -76,7 +74,7 @@ checked only. Once the run has measured a unit, the remaining time is estimated.
     for kind, study in plan.spec.studies.items():
         for sentence in study.advice():
             say(f"{kind}: {sentence}")
-    again = options.command("report", directory.name, results)
+    again = options.command("report", run.folder.name, results)
     say(f"Next: {again if {*counts} == {'done'} else options.run_command(context, spec)}")
 
 
@@ -120,16 +118,15 @@ def _functions(plan: Plan) -> dict[str, str]:
     }
 
 
-def _as_json(
-    plan: Plan, state: Mapping[str, str], directory: RunDirectory, seconds: float | None
-) -> dict[str, Any]:
+def _as_json(run: Run, state: Mapping[str, str], seconds: float | None) -> dict[str, Any]:
+    plan = run.plan
     counts = Counter(state.values())
     return {
-        "name": directory.name,
+        "name": run.folder.name,
         "seeds": list(plan.spec.seeds),
         "cells": [{**cell.as_dict(), "status": state[cell.id]} for cell in plan.cells],
         "skipped": skipped_as_json(plan.skipped),
-        "stale": directory.stale(plan),
+        "stale": run.stale,
         "advice": {kind: list(study.advice()) for kind, study in plan.spec.studies.items()},
         "counts": {status: counts[status] for status in STATUSES},
         "seconds_left": seconds,

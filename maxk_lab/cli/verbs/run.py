@@ -13,8 +13,8 @@ from maxk_lab.cli.progress import execute_plan
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.cli.sending import send_all
 from maxk_lab.execution.bundle import is_bundle
-from maxk_lab.execution.execute import Outcome
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Outcome
 from maxk_lab.tracking.live import Live
 
 
@@ -56,15 +56,15 @@ baseline=subloo,k=8[/bold]
     [bold]maxk-lab run experiments/tsp_sweep.yaml --execution cluster.yaml[/bold]
     """
     results, json = options.shared(context)
-    plan, directory = planned(spec, overrides, results, shift_seeds, execution, unpacked=True)
+    planned_run = planned(spec, overrides, results, shift_seeds, execution, unpacked=True)
+    plan, directory = planned_run.plan, planned_run.folder
     chosen: dict[str, Any] = {"only": only, "force": force, "retry_failed": retry_failed}
     # The command line of this run, without what must not be repeated. Of a bundle it names what was
     # unpacked, which may be changed since by `overrides`.
     again = options.run_command(context, directory.spec_path if is_bundle(spec) else spec)
     live = Live(directory, plan) if plan.spec.tracking.wandb == "online" else None
     outcome = execute_plan(
-        plan,
-        directory,
+        planned_run,
         live=live,
         # With --force nothing is left out: it begins all over again.
         resume=again + " --retry-failed" * retry_failed + " --force" * force,

@@ -16,8 +16,9 @@ from maxk_lab.cli.console import emit_json, print_fields, print_table, say, warn
 from maxk_lab.errors import LabError, error_line, first_line
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
 from maxk_lab.execution.bundle import BUNDLE, find_run, find_runs, is_bundle
-from maxk_lab.execution.progress import State, status_of, statuses
+from maxk_lab.execution.progress import status_of
 from maxk_lab.execution.records import Record, RunDirectory
+from maxk_lab.execution.todo import Run, State
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.visible import visible_line
 
@@ -75,7 +76,7 @@ def _overview(run: RunDirectory) -> dict[str, Any]:
     description = ""
     try:
         plan = make_plan(run.spec())
-        states = Counter(statuses(plan, run).values())
+        states = Counter(Run(plan, run).states().values())
         counts |= {state: states[state] for state in STATES} | {"stale": run.stale(plan)}
         description = visible_line(plan.spec.description)
     except LabError as error:

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from maxk_lab import leaving
-from maxk_lab.execution.execute import execute
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Run, execute
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.studies.gradient.work import measure as measure_unit
 from maxk_lab.sweep_file.load import load_spec
@@ -57,10 +57,10 @@ def metrics(spec, run):
 @pytest.mark.deep
 def test_workers_cache_and_more_baselines_change_no_byte(spec, tmp_path):
     one, two = RunDirectory(tmp_path / "one"), RunDirectory(tmp_path / "two")
-    assert len(execute(make_plan(spec()), one, jobs=1).done) == 8
+    assert len(execute(Run(make_plan(spec()), one), jobs=1).done) == 8
     # The other way round: more baselines at once, in another order, with two workers.
     more = make_plan(spec("[subloo, centred, none]"))
-    assert len(execute(more, two, jobs=2).done) == 12
+    assert len(execute(Run(more, two), jobs=2).done) == 12
     expected = metrics(spec("[subloo, centred, none]"), two)
     assert metrics(spec(), one).items() <= expected.items()
     # A baseline that is added later is measured from the cached pools, without a rollout.
@@ -83,11 +83,11 @@ def test_forced_cells_are_measured_with_the_code_of_today(tmp_path, monkeypatch)
     (tmp_path / "llm.yaml").write_text(LLM)
     wanted = load_spec(tmp_path / "llm.yaml", [])
     plan, run, fresh = make_plan(wanted), RunDirectory("run"), RunDirectory("fresh")
-    execute(plan, run)
+    execute(Run(plan, run))
     before = metrics(wanted, run)
     (tmp_path / "rewards_by_code.py").write_text(reward.format("7.0 * one.count('a') - len(one)"))
-    execute(plan, run, force=True)
-    execute(plan, fresh)
+    execute(Run(plan, run), force=True)
+    execute(Run(plan, fresh))
     assert metrics(wanted, run) == metrics(wanted, fresh) != before
 
 

@@ -11,9 +11,9 @@ from stored import damage, forget, lines
 
 from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.estimators.catalogue import BASELINES
-from maxk_lab.execution.execute import Outcome, execute
 from maxk_lab.execution.record import Record
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Outcome, Run, execute
 from maxk_lab.planning.plan import Plan, make_plan, select
 from maxk_lab.sweep_file.load import load_spec
 
@@ -41,7 +41,8 @@ def test_a_run_tells_its_events_and_its_records_carry_what_they_are_of(
     assert names == ["run_started", *middle, "run_finished"]
     unit, progress = plan.units[1], told[2][1]
     assert (progress["unit"], progress["phase"], progress["step"]) == (unit.label, "training", 1)
-    ids = [cell.id for cell in unit.cells]
+    # Cells of one n are measured together.
+    ids = [cell.id for cell in sorted(unit.cells, key=lambda cell: cell.n)]
     assert told[1][1]["cell_ids"] == ids
     assert [payload["cell"] for name, payload in told if name == "cell_done"] == ids
     for record in run.records(plan):
@@ -175,7 +176,7 @@ def test_nothing_starts_on_a_device_that_is_not_there(
     with pytest.raises(
         LabError, match="device cuda: torch finds no CUDA device here; use auto or cpu"
     ):
-        execute(make_plan(load_spec(path)), run, measure="fake_measures:quick")
+        execute(Run(make_plan(load_spec(path)), run), measure="fake_measures:quick")
     assert run.ids() == []
     assert not run.spec_path.exists()
 
@@ -188,7 +189,7 @@ def test_code_that_is_edited_while_it_measures_has_no_result(
     Path("own_rewards.py").write_text("import helper\n\ndef short(texts, **_):\n    return None\n")
     Path("own.yaml").write_text(OWN)
     plan = make_plan(load_spec("own.yaml"))
-    outcome = execute(plan, run, measure="fake_measures:edited")
+    outcome = execute(Run(plan, run), measure="fake_measures:edited")
     assert (len(outcome.done), len(outcome.failed)) == (1, 1)
     record = run.read(outcome.failed[0])
     assert record is not None

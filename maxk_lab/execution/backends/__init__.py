@@ -1,1 +1,0 @@
-"""The backends of a run: they have its units measured, here or on a cluster."""

@@ -1,1 +1,0 @@
-"""The supervisor: a process per unit on this machine, and what becomes of those that fail."""

@@ -1,0 +1,382 @@
+"""Workers that end, hang, fork and print: no record is lost, and no process stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_processes import alive, events, logged, wait_until, workers_of
+from sweep_files import Write
+
+from maxk_lab.errors import RefusedError
+from maxk_lab.execution import pool
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Outcome, Run, execute
+from maxk_lab.execution.tasks import Modules
+from maxk_lab.planning.cells import Unit
+from maxk_lab.planning.plan import Plan, make_plan, select
+from maxk_lab.studies.training.work import measure as measure_training
+from maxk_lab.sweep_file.load import load_spec
+
+SCRIPT = Path(__file__).parent / "run_fake.py"
+# A worker without torch has some 100 MB.
+MEMORY = "execution.memory=300MB"
+Go = Callable[..., Outcome]
+
+
+def descendants(pid: int) -> set[int]:
+    """The processes that one has started, and theirs."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    found = {int(child) for child in children}
+    return found.union(*map(descendants, found))
+
+
+# What is measured, with what settings; the cells that fail, of eight of two seeds; their reason.
+FAULTS = [
+    ("bad_pool", (), "seed=1", "RuntimeError: no pool for seed 1"),
+    ("closes_generators", (), "but the first", "GeneratorExit: of the user's own"),
+    ("forgets", (), "but the first", "fake_measures:forgets gave no result for this cell"),
+    ("not_json", (), None, "the metrics cannot be kept"),
+    ("absent", (), None, "cannot load 'fake_measures:absent'"),
+    ("leaves_unasked", (), "but the first", "Leaving"),
+    ("deadly_pool", (), "seed=1", "(signal SIGKILL)"),
+    ("stuck_call", ("execution.timeout=2",), "seed=1",
+     "took longer than execution.timeout, 2 s, for a cell. "),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("measure", "settings", "which", "why"), FAULTS, ids=lambda one: str(one))
+def test_what_fails_takes_no_other_cell_with_it(
+    go: Go, run: RunDirectory, plan: Plan, measure: str, settings: Any, which: Any, why: str
+) -> None:
+    outcome = go(measure, *settings, jobs=2)
+    if which == "but the first":
+        expected = {cell.id for unit in plan.units for cell in unit.cells[1:]}
+    else:
+        expected = select(plan, which)
+    assert (set(outcome.failed), outcome.missing) == (expected, ())
+    assert set(outcome.done) == {cell.id for cell in plan.cells} - expected
+    errors = [record.error or "" for record in run.records(plan) if record.status == "failed"]
+    assert [error for error in errors if why not in error] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("measure", "settings", "deaths", "ending"),
+    [
+        ("dies", (), 3, "exit code 9"),
+        ("greedy_once", (MEMORY,), 2, "took more than execution.memory, 300.0MB"),
+        ("forks", (), 0, ""),
+    ],
+)
+def test_nothing_is_lost(go: Go, measure: str, settings: Any, deaths: int, ending: str) -> None:
+    """Each worker that dies gets further, and is told; a copy of one measures nothing."""
+    told: list[tuple[str, dict[str, Any]]] = []
+    outcome = go(measure, *settings, on_event=lambda *event: told.append(event))
+    assert (len(outcome.done), outcome.failed) == (8, ())
+    names = [name for name, _ in told]
+    assert (names.count("cell_done"), names.count("unit_finished")) == (8, 2)
+    endings = [payload["ending"] for name, payload in told if name == "worker_died"]
+    assert len(endings) == deaths
+    assert all(ending in one for one in endings)
+
+
+def test_an_endless_error_is_cut_and_stdout_is_not_for_what_is_measured(
+    go: Go, run: RunDirectory, plan: Plan, capfd: pytest.CaptureFixture[str]
+) -> None:
+    go("long_error", only="seed=0,n=4,baseline=none")
+    (record,) = run.records(plan)
+    assert len(record.error or "") < 21_000
+    assert "Traceback" in (record.error or "")
+    assert "characters are left out" in (record.error or "")
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert "a line of the user's own" in told.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "frozen"),
+    [(signal.SIGINT, False), (signal.SIGHUP, True), (signal.SIGKILL, True)],
+)
+def test_nothing_outlives_a_run_that_is_ended(
+    run: RunDirectory, plan: Plan, small: str, number: signal.Signals, frozen: bool
+) -> None:
+    """Workers that are stuck in C, with processes beside them, or frozen as well."""
+    command = [sys.executable, str(SCRIPT), "sweep.yaml", str(run.root), "stuck_in_c", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    everyone = set[int]()
+    try:
+        wait_until(lambda: len(run.ids()) == 2)
+        everyone = descendants(process.pid)
+        beside = {int(path.read_text()) for path in run.cache_path.glob("beside-*")}
+        assert len(beside) == 2
+        assert beside <= everyone
+        for pid in everyone if frozen else ():
+            os.kill(pid, signal.SIGSTOP)
+        since = time.monotonic()
+        process.send_signal(number)
+        _, complaints = process.communicate(timeout=100)
+        assert time.monotonic() - since < 10
+        if number != signal.SIGKILL:
+            assert (process.returncode, complaints) == (130, "")
+            assert events(run)[-1]["event"] == "interrupted"
+            assert not any(map(alive, beside))
+        wait_until(lambda: not any(map(alive, everyone)), 5)
+    finally:
+        process.kill()
+        process.wait()
+        for pid in filter(alive, everyone):
+            os.kill(pid, signal.SIGKILL)
+    assert sorted(Run(plan, run).states().values()) == ["done"] * 2 + ["missing"] * 6
+
+
+def test_imports_take_no_time_of_a_cell(
+    go: Go, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    imports = "from fake_measures import quick\nimport time\ntime.sleep(4)\n"
+    (tmp_path / "slow_import.py").write_text(imports)
+    assert len(go("slow_import:quick", "execution.timeout=3s", only="seed=0").done) == 4
+
+
+def test_a_unit_draws_the_same_in_any_worker_after_any_unit(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one thread, in the folder where the run started, and with the usual type of numbers."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name)
+
+    def states(units: Sequence[Unit], jobs: int) -> dict[str, Any]:
+        run = RunDirectory(tmp_path / "results" / str(len(list(tmp_path.glob("results/*")))))
+        shuffled = replace(plan, units=tuple(units))
+        execute(Run(shuffled, run), measure="fake_measures:drawing", jobs=jobs)
+        records = run.records(shuffled)
+        return {r.cell["id"]: r.metrics["undefined"] for r in records if r.metrics}
+
+    one = states(plan.units, jobs=1)
+    assert len(one) == 8
+    assert states(plan.units[::-1], jobs=1) == states(plan.units, jobs=3) == one
+    assert states(plan.units[1:], jobs=1).items() <= one.items()
+    assert len({state["drawn"] for state in one.values()}) == 8
+    assert {(s["OMP_NUM_THREADS"], s["MKL_NUM_THREADS"]) for s in one.values()} == {("1", "1")}
+
+
+@pytest.mark.slow
+def test_metrics_are_equal_for_any_number_of_workers_and_any_order_of_units(
+    small: str, tmp_path: Path
+) -> None:
+    plan = make_plan(load_spec(small, ["seeds=[0,1,2,3]"]))
+
+    def metrics(name: str, units: Sequence[Unit], jobs: int) -> dict[str, Any]:
+        run = RunDirectory(tmp_path / "results" / name)
+        execute(Run(replace(plan, units=tuple(units)), run), jobs=jobs)
+        return {record.cell["id"]: record.metrics for record in run.records(plan)}
+
+    one = metrics("one", plan.units, jobs=1)
+    assert len(one) == 16
+    assert metrics("three", plan.units, jobs=3) == metrics("back", plan.units[::-1], jobs=1) == one
+
+
+ACTED = """\
+name: acted
+seeds: [0]
+environment: {{name: gaussian}}
+policy: {{mean: 0.5, scale: 0.2}}
+vary: {{environment.reward: [{rewards}]}}
+gradient: {{instances: 2, pool: 32, grid: {{estimator: maxk, baseline: centred, n: 4, k: 2}}}}
+"""
+# Its rewards depend on the type of numbers.
+REWARD = """
+import torch
+
+
+def reward(samples):
+    size = torch.get_default_dtype().itemsize
+    return samples.sum(-1) * size
+"""
+
+
+@pytest.mark.slow
+def test_a_reward_that_changes_the_type_of_numbers_changes_no_later_unit(
+    write: Write, run: RunDirectory, tmp_path: Path
+) -> None:
+    (tmp_path / "calm.py").write_text(REWARD)
+    change = "    torch.set_default_dtype(torch.float64)\n"
+    (tmp_path / "wide.py").write_text(REWARD.replace("    return", f"{change}    return"))
+
+    def metrics(rewards: str) -> dict[str, Any]:
+        plan = make_plan(load_spec(write(ACTED.format(rewards=rewards))))
+        execute(Run(plan, run))
+        records = {record.cell["id"]: record.metrics for record in run.records(plan)}
+        run.root.rename(run.root.with_name(str(len(records))))
+        return records
+
+    alone, after = metrics("'calm:reward'"), metrics("'wide:reward', 'calm:reward'")
+    assert (len(alone), len(after)) == (1, 2)
+    assert alone.items() <= after.items()
+
+
+# A module of the user that leaves a process behind, and a line for each import.
+BESIDE = """
+import subprocess
+from pathlib import Path
+
+from fake_measures import quick
+
+Path("beside").write_text(str(subprocess.Popen(["sleep", "600"]).pid))
+with open("imported", "a") as file:
+    file.write("once\\n")
+"""
+
+
+def test_a_worker_imports_once_and_measures_several_units(
+    go: Go, run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own_measure.py").write_text(BESIDE)
+    outcome = go("own_measure:quick")
+    assert (len(outcome.done), outcome.failed, len(workers_of(run))) == (8, (), 1)
+    assert Path("imported").read_text() == "once\n"
+    wait_until(lambda: not alive(int(Path("beside").read_text())), 5)
+
+
+LATE_IMPORT = """
+from fake_measures import quick as now
+
+
+def quick(unit, cells, **options):
+    if unit["seed"]:
+        import bad_import
+    return now(unit, cells, **options)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["import time; time.sleep(600)", "import os; os._exit(0)"])
+def test_an_import_that_does_not_end_well_fails_the_cells_that_need_it(
+    go: Go, run: RunDirectory, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+) -> None:  # fmt: skip
+    """A worker that does not get ready is replaced by workers that import when a unit does."""
+    monkeypatch.chdir(tmp_path)
+    measure = "from fake_measures import quick as now\n\ndef quick(unit, cells, **options):\n"
+    measure += (
+        "    if unit['seed']:\n        import bad_import\n    return now(unit, cells, **options)\n"
+    )
+    Path("own_measure.py").write_text(measure)
+    Path("bad_import.py").write_text(fault)
+    monkeypatch.setattr(
+        "maxk_lab.execution.run.modules_of", lambda *_: Modules((), ("bad_import", "own_measure"))
+    )
+    outcome = go("own_measure:quick", "execution.timeout=2")
+    assert set(outcome.failed) == select(plan, "seed=1")
+    assert set(outcome.done) == select(plan, "seed=0")
+
+
+def test_a_run_in_a_script_does_not_start_the_script_again(
+    small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"""
+import sys
+sys.path += [{str(SCRIPT.parent)!r}, {str(SCRIPT.parents[1] / "fixtures")!r}]
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Run, execute
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.sweep_file.load import load_spec
+print("begun", flush=True)
+run = Run(make_plan(load_spec({small!r})), RunDirectory("run"))
+print(len(execute(run, jobs=2, measure="fake_measures:quick").done), "done")
+"""
+    (tmp_path / "script.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "script.py"], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.stdout, done.returncode) == ("begun\n8 done\n", 0), done.stderr
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_killed_worker_is_replaced(go: Go, run: RunDirectory, idle: bool) -> None:
+    """A worker that dies between two units loses nothing; within one, the unit begins again."""
+    log, killed = logged(run), list[int]()
+
+    def kill(name: str, payload: dict[str, Any]) -> None:
+        log(name, payload)
+        if name == "unit_started":
+            killed.append(payload["pid"])
+        if name == ("unit_finished" if idle else "cell_done") and len(killed) == 1:
+            os.kill(killed[0], signal.SIGKILL)
+
+    outcome = go("slow", on_event=kill)
+    assert (len(outcome.done), outcome.failed) == (8, ())
+    assert len(set(killed)) == 2
+
+
+def test_no_worker_that_gets_ready_is_an_error(go: Go, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_PROGRAM", "import sys; sys.exit(3)")
+    with pytest.raises(RefusedError, match="worker processes end before they begin to work"):
+        go()
+
+
+@pytest.mark.slow
+def test_removed_records_are_missed(small: str, run: RunDirectory, plan: Plan) -> None:
+    def remove(name: str, payload: dict[str, Any]) -> None:
+        if name == "unit_finished" and payload["key"] == plan.units[0].id:
+            for path in run.records_path.iterdir():
+                path.unlink()
+
+    outcome = execute(Run(plan, run), measure="fake_measures:quick", on_event=remove)
+    gone = [cell.id for cell in plan.cells if cell.seed == 0]
+    assert set(gone) <= set(outcome.missing)
+    assert set(outcome.done) | set(outcome.missing) == {cell.id for cell in plan.cells}
+    again = execute(Run(plan, run), measure="fake_measures:quick")
+    assert (again.done, again.missing) == (outcome.missing, ())
+
+
+# A training that takes some seconds.
+TAUGHT = """\
+name: taught
+seeds: [0]
+environment: {name: bandit, arms: 4}
+training:
+  steps: 400
+  batch: 8
+  checkpoint_every: 100000
+  evaluate: {every: 100, instances: 8, samples: 4}
+  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
+"""
+
+
+@pytest.mark.slow
+def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(
+    write: Write, run: RunDirectory
+) -> None:
+    plan = make_plan(load_spec(write(TAUGHT)))
+
+    def ctrl_c(name: str, payload: dict[str, Any]) -> None:
+        if payload.get("step", 0) > 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        execute(Run(plan, run), on_event=ctrl_c)
+    assert run.ids() == []
+    steps: list[int] = []
+    execute(
+        Run(plan, run), on_event=lambda _, payload: steps.extend({payload.get("step", 0)} - {0})
+    )
+    assert steps[0] > 2
+    (unit,) = plan.units
+    ((_, alone),) = measure_training(
+        unit.as_dict(), [unit.cells[0].as_dict()], cache=None, event=lambda *_: None
+    )
+    (record,) = run.records(plan)
+    assert record.metrics == {name: alone[name] for name in alone if name != "timings"}

@@ -1,0 +1,108 @@
+"""Ray: a cluster without a shared folder, its nodes and devices, and what is left when it ends."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray_cluster import Nodes, pool_workers, ray_nodes
+from run_processes import alive, logged, wait_until
+
+from maxk_lab.errors import RefusedError
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Outcome, Run, execute
+from maxk_lab.planning.plan import Plan, make_plan
+from maxk_lab.sweep_file.load import load_spec
+
+pytestmark = pytest.mark.slow
+SCRIPT = Path(__file__).parent / "run_fake.py"
+REWARDED = """\
+name: small
+seeds: [0]
+environment: {name: gaussian, reward: "mine:reward"}
+weights: {groups: 2, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}
+tracking: {wandb: disabled}
+"""
+Write = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    with ray_nodes(2) as nodes:
+        yield nodes
+
+
+def plan_on(nodes: Nodes, path: str, *overrides: str) -> Plan:
+    on_ray = ("execution.backend=ray", f"execution.address={nodes.address}")
+    return make_plan(load_spec(path, [*on_ray, *overrides]))
+
+
+def measured(plan: Plan, run: RunDirectory, measure: str | None = None, **options: Any) -> Outcome:
+    named = None if measure is None else f"fake_measures:{measure}"
+    return execute(Run(plan, run), jobs=2, measure=named, **{"on_event": logged(run), **options})
+
+
+def test_functions_of_the_current_folder_travel_and_nothing_else_in_it_runs(
+    nodes: Nodes, write: Write, run: RunDirectory, tmp_path: Path
+) -> None:
+    path = write(REWARDED)
+    (tmp_path / "mine.py").write_text("import half\n\ndef reward(x):\n    return half.of(x)\n")
+    (tmp_path / "half.py").write_text("def of(x):\n    return x.sum(-1) / 2\n")
+    for library in ("yaml", "psutil", "six"):
+        (tmp_path / f"{library}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    outcome = measured(plan_on(nodes, path), run)
+    assert len(outcome.done) == 1, [r.error for r in run.failed()]
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.deep
+def test_a_run_that_is_killed_leaves_no_worker_and_goes_on_later(
+    nodes: Nodes, small: str, run: RunDirectory
+) -> None:
+    plan = plan_on(nodes, small)
+    execution = f"execution: {{backend: ray, address: '{nodes.address}'}}\n"
+    Path("on_ray.yaml").write_text(Path("sweep.yaml").read_text() + execution)
+    program = subprocess.Popen(
+        [sys.executable, str(SCRIPT), "on_ray.yaml", str(run.root), "stuck", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_until(lambda: len(pool_workers()) == 2)
+    before = pool_workers()
+    program.kill()
+    out, errors = program.communicate(timeout=100)
+    assert (program.returncode, out) == (-signal.SIGKILL, ""), errors
+    wait_until(lambda: not any(map(alive, before)))
+    assert len(measured(plan, run, "quick").done) == 8
+
+
+@pytest.mark.parametrize(
+    ("setting", "variable", "why"),
+    [
+        ("address=127.0.0.1:1", "", r"no Ray cluster at 127\.0\.0\.1:1: .*refused"),
+        ("timeout=5", "127.0.0.1:1", r"no Ray cluster at 127\.0\.0\.1:1: .*refused"),
+        ("address=10.255.255.1:6379", "", r"no Ray cluster at 10\.255\.255\.1:6379"),
+        ("gpus=9", "", r"lacks what a unit needs \(1 core, execution.gpus 9, .*with --jobs 2"),
+    ],
+)
+def test_no_cluster_and_what_no_node_has_are_errors_within_ten_seconds(
+    small: str, run: RunDirectory, monkeypatch: pytest.MonkeyPatch,
+    setting: str, variable: str, why: str,
+) -> None:  # fmt: skip
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("not installed: pip install 'maxk-lab[ray]'")
+    monkeypatch.setenv("RAY_ADDRESS", variable)
+    plan = make_plan(load_spec(small, ["execution.backend=ray", f"execution.{setting}"]))
+    start = time.monotonic()
+    with pytest.raises(RefusedError, match=why):
+        measured(plan, run, "quick")
+    assert time.monotonic() - start < 10 or "gpus" in setting
