@@ -186,7 +186,8 @@ def test_code_that_is_edited_while_it_measures_has_no_result(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("helper.py").write_text("def zero():\n    return 0.0\n")
-    Path("own_rewards.py").write_text("import helper\n\ndef short(texts, **_):\n    return None\n")
+    reward = "import helper\n\ndef short(completions, **_):\n    return None\n"
+    Path("own_rewards.py").write_text(reward)
     Path("own.yaml").write_text(OWN)
     plan = make_plan(load_spec("own.yaml"))
     outcome = execute(Run(plan, run), measure="fake_measures:edited")
