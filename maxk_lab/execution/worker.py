@@ -21,7 +21,7 @@ from typing import Any
 
 from maxk_lab.catalogue import load
 from maxk_lab.errors import LabWarning
-from maxk_lab.execution.places import without_places
+from maxk_lab.execution.provenance import without_places
 from maxk_lab.execution.record import Record
 from maxk_lab.execution.store import Segment
 from maxk_lab.execution.tasks import Task

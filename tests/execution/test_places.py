@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from maxk_lab.execution.places import without_places
+from maxk_lab.execution.provenance import without_places
 from maxk_lab.files import short_names
 
 
