@@ -14,7 +14,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.own.evidence import SIZES, Evidence, Fit, Pair, is_close, show_numbers, tensor
 from maxk_lab.own.functions import Caller
 from maxk_lab.own.laws import AT_K, SECOND, check_laws
-from maxk_lab.own.metric import check_metric
+from maxk_lab.own.metric import judge_metric, metric_evidence, metric_steps
 from maxk_lab.own.rows import factor_name, row_of
 from maxk_lab.own.verdict import Bias, Law, Verdict, judge_steps
 
@@ -77,28 +77,41 @@ def check_steps(
         raise LabError(f"k must be at least 1 and at most {LARGEST_K}, got {k}")
     title = name or getattr(function, "__name__", "the function")
     if metric:
-        yield from check_metric(function, k, title, binary, values, limit)
-        return
-    evidence = Evidence(Caller(function, k, signature, values), k, binary, limit)
+        evidence = metric_evidence(function, k, binary, values, limit)
+    else:
+        evidence = Evidence(Caller(function, k, signature, values), k, binary, limit)
     laws, bias = list[Law](), list[Bias]()
     try:
         evidence.caller.weigh(tensor([0.0, 1.0] * k))
     except LabError as error:
         yield Verdict(title, k, f"does not run: it {error}")
         return
-    steps: list[Callable[[], object]] = [
-        *(partial(evidence.add_grid, n) for n in evidence.sizes),
-        lambda: laws.extend([*check_laws(evidence)]),
-        lambda: bias.extend(evidence.enumerate_bias()),
-        *(partial(evidence.add_drawn, n) for n in SIZES if n >= k),
-    ]
-    yield from judge_steps(steps, lambda: _judge(title, evidence, laws, bias))
+    if metric:
+        steps = metric_steps(evidence, laws)
+    else:
+        steps = [
+            *(partial(evidence.add_grid, n) for n in evidence.sizes),
+            lambda: laws.extend([*check_laws(evidence)]),
+            lambda: bias.extend(evidence.enumerate_bias()),
+            *(partial(evidence.add_drawn, n) for n in SIZES if n >= k),
+        ]
+
+    def judge() -> Verdict:
+        if not evidence.calls:
+            return Verdict(title, k, "no answer: its first calls take too long")
+        if metric:
+            return judge_metric(title, evidence, laws)
+        return _judge(title, evidence, laws, bias)
+
+    yield from judge_steps(steps, judge)
 
 
 def _judge(name: str, evidence: Evidence, laws: Sequence[Law], bias: Sequence[Bias]) -> Verdict:
     """Return the verdict on all that was seen so far."""
     k, fit = evidence.k, evidence.fit(evidence.k)
-    seen = _seen(evidence, fit)
+    error, dtype = max(fit.errors), str(evidence.dtype).removeprefix("torch.")
+    rounding = f", up to rounding ({error:.0e})" if fit.is_right and error > 1e-9 else ""
+    seen = evidence.seen(f", {dtype}{rounding}")
     if not fit.factors:
         return Verdict(name, k, "no answer: its calls take too long for groups of n > K", seen)
     broken = [law for law in laws if law.needed and not law.holds]
@@ -265,17 +278,3 @@ def _advice(evidence: Evidence) -> str:
 def _use(k: int) -> str:
     baseline = "centred" if k == 1 else "subloo"
     return f'maxk_lab.advantages(rewards, k={k}, baseline="{baseline}") is unbiased'
-
-
-def _seen(evidence: Evidence, fit: Fit) -> str:
-    """Return the groups that a verdict rests on, and the rounding of the weights."""
-    sizes = sorted(n for n, pairs in evidence.pairs.items() if pairs) or [0]
-    rewards = [reward for group in evidence.calls for reward in group] or [0.0]
-    small = [n for n in sizes if n <= 64]
-    text = f"{len(evidence.calls):,} groups: n = {sizes[0]}"
-    text += f" to {small[-1]}" if small[-1] > sizes[0] else ""
-    text += "".join(f" and {n:,}" for n in sizes if n > 64)
-    text += f", rewards in [{min(rewards):.0e}, {max(rewards):.0e}], "
-    dtype, error = str(evidence.dtype).removeprefix("torch."), max(fit.errors)
-    text += dtype + (f", up to rounding ({error:.0e})" if fit.is_right and error > 1e-9 else "")
-    return text + ("; its calls take too long for larger groups" if evidence.is_slow else "")

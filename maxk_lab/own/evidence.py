@@ -125,6 +125,17 @@ class Evidence:
         text = f"it {error}" if error else f"w = {show_numbers(weights)}"
         return f"R = {show_numbers(group)}: {text}"
 
+    def seen(self, note: str = "") -> str:
+        """Return the groups of n >= K of all calls in words, with a note."""
+        sizes = sorted({len(group) for group in self.calls if len(group) >= self.k}) or [0]
+        rewards = [reward for group in self.calls for reward in group if math.isfinite(reward)]
+        text = f"{len(self.calls):,} group{'s' * (len(self.calls) != 1)}: n = {sizes[0]}"
+        small = max(n for n in sizes if n <= 64)
+        text += (f" to {small}" if small > sizes[0] else "") + " and 1,200" * (1200 in sizes)
+        span = f"in [{min(rewards, default=0):.0e}, {max(rewards, default=0):.0e}]"
+        text += f", rewards {'of 0 and 1' if {*rewards} <= {0.0, 1.0} else span}{note}"
+        return text + ("; its calls take too long for larger groups" if self.is_slow else "")
+
     def small(self) -> list[Group]:
         """Return the groups of whole numbers of the two smallest n > K, not all equal."""
         sizes = [n for n in self.sizes if n > self.k][:2]

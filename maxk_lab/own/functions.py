@@ -40,6 +40,8 @@ SIGNATURES = {
     "rewards": ("[n]", "[B, n]", "array", "list"),
     "flat": ("flat",),  # (rewards [B n], num_generations)
     "verl": ("verl",),  # (token_level_rewards [n, T], response_mask, index, config)
+}
+_METRICS = {
     "metric": ("[n]", "array", "list"),
     "counts": ("n, c", "[n], [c]"),
     "correct first": ("c, n",),
@@ -147,12 +149,13 @@ class Caller:
         signature: str = "rewards",
         values: Mapping[str, Any] | None = None,
     ) -> None:
-        if signature not in SIGNATURES:
+        if signature not in SIGNATURES | _METRICS:
             names = ", ".join(SIGNATURES)
             raise LabError(f"signature must be one of {names}, got {shown(signature)}")
         self.function = function.function if isinstance(function, MethodRow) else function
         self.k, self.values, self.dtype = k, dict(values or {}), torch.float64
-        self.form, self._forms = "", SIGNATURES[signature]
+        self.form, self._forms = "", (SIGNATURES | _METRICS)[signature]
+        self.is_metric = signature in _METRICS
         self._parameters = parameters(self.function)
 
     @property
@@ -161,29 +164,25 @@ class Caller:
         return self.form in _BATCHED
 
     def weigh(self, rewards: Tensor) -> Tensor:
-        """Return the weights of a group [n], or of a batch of groups [B, n], float64.
+        """Return the weights of a group [n] or of groups [B, n], or a metric's estimate [1].
 
-        Raises `LabError` if the function raises, or returns something else than n numbers.
+        Raises `LabError` if the function raises, or returns another number of numbers.
         """
         weights = self._call(rewards if rewards.dim() == 2 else rewards[None])
+        if self.is_metric and weights.numel() == 1:
+            return weights.double().view(1)
         if weights.dim() == 2 and self.form == "verl":
             weights = weights[:, 0]
         shapes = [[size for size in x.shape if size > 1] for x in (weights, rewards)]
-        if weights.numel() != rewards.numel() or (self.form[0] == "[" and shapes[0] != shapes[1]):
+        if (
+            self.is_metric
+            or weights.numel() != rewards.numel()
+            or (self.form[0] == "[" and shapes[0] != shapes[1])
+        ):
             raise LabError(
                 f"returns shape {list(weights.shape)} for rewards of shape {list(rewards.shape)}"
             )
         return weights.double().view(rewards.shape)
-
-    def estimate(self, rewards: Tensor) -> float:
-        """Return the function's estimate of Max@K or pass@k from a group [n].
-
-        Raises `LabError` if the function raises, or returns something else than one number.
-        """
-        result = self._call(rewards[None])
-        if result.numel() != 1:
-            raise LabError(f"returns shape {list(result.shape)} where one number is expected")
-        return float(result)
 
     def _call(self, rewards: Tensor) -> Tensor:
         errors = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, starmap
 
 import torch
 
@@ -72,17 +72,18 @@ def _group_laws(e: Evidence, groups: list[Group], size: float) -> Iterator[Law]:
         doubles = (show(g) for g in groups if not same(weigh(scaled(g, 2)), scaled(weigh(g), 2)))
         yield _law("twice the rewards have twice the weights", doubles)
     if e.caller.takes_batches:
-        pairs = [(a, b) for a, b in pairwise(groups) if len(a) == len(b)]
-        beside = [(a, b, e.caller.weigh(tensor([a, b]))[0].tolist()) for a, b in pairs]
-        yield _law(
-            "groups of a batch do not mix",
-            (
-                f"{show(a)}, beside the group {show_numbers(b)} w = {show_numbers(w)}"
-                for a, b, w in beside
-                if not same(w, weigh(a))
-            ),
-            needed=True,
-        )
+
+        def mixture(a: Group, b: Group) -> str:
+            """Return how the weights of a group differ beside another group, else nothing."""
+            try:
+                weights = e.caller.weigh(tensor([a, b]))[0].tolist()
+            except LabError as error:
+                return f"beside the group {show_numbers(b)} it {error}"
+            text = f"{show(a)}, beside the group {show_numbers(b)} w = {show_numbers(weights)}"
+            return "" if same(weights, weigh(a)) else text
+
+        alike = ((a, b) for a, b in pairwise(groups) if len(a) == len(b))
+        yield _law("groups of a batch do not mix", starmap(mixture, alike), needed=True)
 
 
 def _edge_laws(e: Evidence, size: float) -> Iterator[Law]:

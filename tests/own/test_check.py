@@ -391,6 +391,16 @@ def test_groups_of_a_batch_that_mix_are_found():
     assert "groups of a batch do not mix" in check(whitened, k=1, signature="flat").verdict
 
 
+def test_a_function_of_one_group_says_so():
+    def alone(rewards, num_generations):
+        assert len(rewards) == num_generations, "one group only"
+        return rewards - rewards.mean()
+
+    found = check(alone, k=1, signature="flat")
+    assert "groups of a batch do not mix" in found.verdict
+    assert "it raises AssertionError: one group only" in found.example
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -484,8 +494,15 @@ def test_a_function_whose_first_call_hangs_ends(tmp_path):
     assert not found.ok
 
 
-@pytest.mark.parametrize(("calls", "verdict"), [(1, "no answer"), (12, "so far it is maxk subloo")])
-def test_a_slow_function_is_not_ok_before_all_laws_are_tried(calls, verdict, monkeypatch):
+@pytest.mark.parametrize(
+    ("calls", "verdict", "seen"),
+    [
+        (1, "no answer: its first calls", ""),
+        (2, "no answer: its calls take too long for groups", "1 group: n = 2, rewards"),
+        (12, "so far it is maxk subloo", "11 groups: n = 2 to 3, rewards in"),
+    ],
+)
+def test_a_slow_function_is_not_ok_before_all_laws_are_tried(calls, verdict, seen, monkeypatch):
     clock = SimpleNamespace(now=0.0)
     fake = SimpleNamespace(monotonic=lambda: clock.now, process_time=time.process_time)
     monkeypatch.setattr(evidence, "time", fake)
@@ -497,7 +514,23 @@ def test_a_slow_function_is_not_ok_before_all_laws_are_tried(calls, verdict, mon
     found = check(slow, k=2, limit=10 * calls - 5)
     assert not found.ok
     assert found.verdict.startswith(verdict)
-    assert "take too long for larger groups" in found.seen
+    assert found.seen.startswith(seen)
+    assert not seen or found.seen.endswith("take too long for larger groups")
+
+
+def test_a_slow_metric_is_not_ok_before_all_laws_are_tried(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    fake = SimpleNamespace(monotonic=lambda: clock.now, process_time=time.process_time)
+    monkeypatch.setattr(evidence, "time", fake)
+
+    def slow(n, c, k):
+        clock.now += 10
+        return pass_at_k(n, c, k)
+
+    found = check(slow, k=2, limit=75, metric=True)
+    assert not found.ok
+    assert found.verdict == "so far unbiased for pass@2"
+    assert found.seen.startswith("7 groups: n = 2 to 3, rewards of 0 and 1; its calls take too")
 
 
 def test_the_verb_ends_well(tmp_path):
