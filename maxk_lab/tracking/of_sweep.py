@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.errors import LabError, RefusedError, first_line
-from maxk_lab.execution.places import without_places
+from maxk_lab.execution.provenance import without_places
 from maxk_lab.planning.identity import content_hash
 from maxk_lab.reports.summarise import summarise
 from maxk_lab.reports.tables import OF_ROWS, estimates, frame
