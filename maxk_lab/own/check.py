@@ -127,18 +127,18 @@ def _judge(name: str, evidence: Evidence, laws: Sequence[Law], bias: Sequence[Bi
             names = (AT_K, "groups of equal rewards have weight 0")
             example = next((law.detail for law in laws if law.name in names and law.detail), "")
     elif objective := _objective(evidence):
-        what = {"J_1": "the mean", "J_n": "the best of all n samples"}.get(objective, "fewer")
-        line, change = f"it is for {objective}, {what}, not for J_{k}", _use(k)
+        what = {"J_1": " (the mean)", "J_n": " (the best of all n samples)"}.get(objective, "")
+        line, change = f"the gradient of {objective}{what}, not of J_{k}", _use(k)
     else:
         line, example, change = _biased(evidence, fit, bias, laws)
     if broken and not line.startswith("random"):
-        line += "; but it does not hold that " + ", nor that ".join(law.name for law in broken)
+        line += "; it breaks: " + ", ".join(law.name for law in broken)
         example = example or broken[0].detail
         hints = [text for key, text in _CHANGES.items() if broken[0].name.startswith(key)]
         change = next(iter(hints), change) if change in ("", _use(k)) else change
     right = fit.is_right and line.startswith("unbiased")
     times = f"{row} times {factor}" if factor not in ("", "1") else row
-    line = f"{where}it is {times}: {line}" if row else line
+    line = f"{where}it equals {times}: {line}" if row else line
     line, ok = line if laws else f"so far {line}", right and bool(laws) and not broken
     return Verdict(
         *(name, k, line, seen, right, ok, objective, row, factor, example, change),

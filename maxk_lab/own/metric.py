@@ -101,7 +101,7 @@ def judge_metric(name: str, evidence: Evidence, laws: Sequence[Law]) -> Verdict:
         example = f"R = {show_numbers(worst[::-1])}, k = {k}: {value}"
         example += f", where {right[worst]:.4g} is right"
     elif broken:
-        line += "; but it does not hold that " + ", nor that ".join(law.name for law in broken)
+        line += "; it breaks: " + ", ".join(law.name for law in broken)
     return Verdict(
         function=name,
         k=k,

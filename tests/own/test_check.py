@@ -297,8 +297,8 @@ def rloo_in_bfloat16(rewards):
         (lambda rewards, k: -subloo(rewards, k), 2, "reversed: -1 times the gradient of J_2"),
         (lambda rewards: rewards * 0, 2, "nothing: the mean of its estimate is 0"),
         (lambda rewards: rewards * math.nan, 2, "undefined: its weights are not finite"),
-        (lambda rewards: rewards - rewards.mean(), 4, "it is for J_1, the mean, not for J_4"),
-        (rloo_in_bfloat16, 4, "it is for J_1, the mean, not for J_4"),
+        (lambda rewards: rewards - rewards.mean(), 4, "the gradient of J_1 (the mean), not of J_4"),
+        (rloo_in_bfloat16, 4, "the gradient of J_1 (the mean), not of J_4"),
         (lambda rewards, eps: rewards / eps, 2, "does not run: it needs eps, which"),
         (lambda rewards: rewards.nothing, 2, "does not run: it raises AttributeError"),
         (lambda rewards: rewards[:2], 2, "does not run: it returns shape [2]"),
@@ -326,7 +326,7 @@ def test_the_best_of_all_n():
         return torch.zeros_like(rewards).scatter(0, places[:1], (best - second).unsqueeze(0))
 
     found = check(gap, k=3)
-    assert "it is for J_n, the best of all n samples, not for J_3" in found.verdict
+    assert "the gradient of J_n (the best of all n samples), not of J_3" in found.verdict
     assert found.objective == "J_n"
 
 
@@ -357,7 +357,7 @@ def test_a_function_that_divides_by_the_mean_gets_advice_about_the_mean():
         return (rewards - rewards.double().mean()) / (rewards.double().mean() + 1e-6)
 
     found = check(maxrl, k=1)
-    assert "on rewards of 0 and 1 it is maxrl times n" in found.verdict
+    assert "on rewards of 0 and 1 it equals maxrl times n" in found.verdict
     assert "do not divide by the mean of the group" in found.change
     laws = {law.name: law for law in found.laws}
     assert "whole numbers are treated as floats" in laws
@@ -380,6 +380,20 @@ def test_whole_numbers_may_differ_by_rounding():
     found = check(lambda rewards: rewards.float() - rewards.float().mean(), k=1)
     laws = {law.name: law for law in found.laws}
     assert laws["whole numbers are treated as floats"].holds
+
+
+def test_a_gap_beside_raw_scores_is_biased():
+    def gap_for_the_best(token_level_rewards, response_mask, index, eps=1e-6, **kwargs):
+        scores = token_level_rewards.sum(-1).clone()
+        for group in set(index):
+            places = torch.from_numpy(np.flatnonzero(index == group))
+            (best, second), order = scores[places].topk(2)
+            scores[places[order[0]]] = best - second
+        return (scores.unsqueeze(-1) * response_mask,) * 2
+
+    found = check(gap_for_the_best, k=2, signature="verl")
+    assert "biased for the gradient of J_2: 1.858 to 11.27 times it" in found.verdict
+    assert len(found.example.splitlines()) == 2
 
 
 def test_groups_of_a_batch_that_mix_are_found():
@@ -480,7 +494,7 @@ def test_a_hanging_function_ends_with_what_was_seen(tmp_path, monkeypatch):
         clock.now += 30 * ("n = 2 to " in verdict.seen)
 
     found = check_path(f"{tmp_path}/slow.py:slow", k=2, progress=progress)
-    assert "it is for J_1" in found.verdict
+    assert "the gradient of J_1" in found.verdict
     assert re.search(r"n = 2 to [3-8], .*; ended after \d+ s$", found.seen)
     assert found.seen.startswith(lines[-1])
     assert not multiprocessing.active_children()
@@ -499,7 +513,7 @@ def test_a_function_whose_first_call_hangs_ends(tmp_path):
     [
         (1, "no answer: its first calls", ""),
         (2, "no answer: its calls take too long for groups", "1 group: n = 2, rewards"),
-        (12, "so far it is maxk subloo", "11 groups: n = 2 to 3, rewards in"),
+        (12, "so far it equals maxk subloo", "11 groups: n = 2 to 3, rewards in"),
     ],
 )
 def test_a_slow_function_is_not_ok_before_all_laws_are_tried(calls, verdict, seen, monkeypatch):
