@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from maxk_lab.errors import LONGEST, LabError, RefusedError, shown
@@ -134,37 +134,6 @@ def placed(path: str) -> str:
 
 def _quoted(path: str) -> str:
     return path if len(path) <= LONGEST and path.isprintable() else shown(path)
-
-
-def short_names(paths: Iterable[str]) -> dict[str, str]:
-    """Return a distinct short name for each path; no name begins at the root.
-
-    A file of the current folder is named from there. Any other file has its base name, with as
-    many of its folders as make the name unique.
-    """
-    distinct = list(dict.fromkeys(paths))
-    names = {path: _from_here(path) for path in distinct if path}
-    for path in [path for path, name in names.items() if os.path.isabs(name)]:
-        parts = PurePath(path).parts[1:]
-        rest = [PurePath(each).parts for each in distinct if each != path]
-        for length in range(1, len(parts) + 1):
-            tail = parts[-length:]
-            if all(each[-length:] != tail for each in rest):
-                break
-        names[path] = "/".join(tail) if parts else path
-    return names
-
-
-def _from_here(path: str) -> str:
-    """Return a path from the current folder if it lies inside, else the path."""
-    try:
-        here = os.getcwd()
-    except OSError:
-        return path
-    if not os.path.isabs(path):
-        return path
-    inside = os.path.relpath(path, here)
-    return path if inside.split(os.sep)[0] == os.pardir else inside
 
 
 def remove_partials(folder: Path) -> None:

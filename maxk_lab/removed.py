@@ -18,6 +18,7 @@ _PARTS_OF_VARIANCE = ("first", "cross", "baseline", "interaction")
 _ANCHOR = "leave it out: the anchor is the initial policy"
 _TASK = "use modular (rewards 0 and 1) or deceptive (graded)"
 _REWARD = "use another one"
+_WANDB = "use the environment variable WANDB_{}"
 
 # A key of a sweep file, by its path without the indices of lists; `training.grid.with` is a mirror.
 KEYS: Mapping[str, str] = {
@@ -36,6 +37,10 @@ KEYS: Mapping[str, str] = {
         ),
         _SBATCH,
     ),
+    "tracking.project": _WANDB.format("PROJECT"),
+    "tracking.entity": _WANDB.format("ENTITY"),
+    "tracking.group": _WANDB.format("RUN_GROUP"),
+    "tracking.tags": "leave it out; the tags are estimators, baselines and environments",
     "execution.retries": "leave it out; a unit begins again once after its worker was lost",
     "execution.slots": "leave it out; Ray runs as many units as the cluster has cores for",
     "execution.cpus": "leave it out; each unit takes one core",
@@ -70,8 +75,8 @@ OPTIONS: Mapping[str, str] = {
     "compare --out": "use maxk-lab compare A B --format FORMAT > FILE",
     "compare --tie": "leave it out; differences below 1 % are ties",
     "bundle --json": "leave it out; the first line has the name and the size",
-    "track --project": "use the environment variable WANDB_PROJECT",
-    "track --entity": "use the environment variable WANDB_ENTITY",
+    "track --project": _WANDB.format("PROJECT"),
+    "track --entity": _WANDB.format("ENTITY"),
     "track --json": "leave it out; each line is the place of one run",
     "recommend --biased": "leave it out; report has biased estimators, too",
     "plan --jobs": "plan estimates the time of one worker; divide it by the number of workers",

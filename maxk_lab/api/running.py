@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -15,12 +14,13 @@ from pydantic import PositiveInt
 from maxk_lab.api.arguments import checked
 from maxk_lab.cli.progress import Display
 from maxk_lab.cli.runs import planned
-from maxk_lab.errors import LabError, error_line, warn
+from maxk_lab.errors import error_line, warn
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.run import Outcome, execute
 from maxk_lab.execution.tasks import OnEvent
 from maxk_lab.planning.plan import select
 from maxk_lab.sweep_file.model import Sweep
+from maxk_lab.sweep_file.text import as_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,20 +124,17 @@ def run(
             force=force,
             on_event=on_event,
         )
-    if not (outcome.failed or outcome.missing):
-        return Run(directory.root, outcome)
-    warn(_without_result(directory, outcome))
-    return Run(directory.root, outcome)
+    if outcome.failed or outcome.missing:
+        warn(_without_result(directory, outcome))
+    # Absolute, for a caller that changes the current folder.
+    return Run(directory.root.absolute(), outcome)
 
 
 def _as_options(overrides: Mapping[str, Any] | Sequence[str]) -> list[str]:
     """Return overrides as the command line has them, whose values are YAML: JSON is."""
     if not isinstance(overrides, Mapping):
         return list(overrides)
-    try:
-        return [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
-    except (TypeError, ValueError) as error:
-        raise LabError(f"overrides must be plain values: {error}") from None
+    return [f"{key}={as_json(value, 'overrides must be')}" for key, value in overrides.items()]
 
 
 def _without_result(directory: RunDirectory, outcome: Outcome) -> str:

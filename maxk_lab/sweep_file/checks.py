@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from maxk_lab.errors import first_line, shown
+from maxk_lab.errors import LabError, first_line, shown
 from maxk_lab.sweep_file.claims import check_claims
 from maxk_lab.sweep_file.findings import Finding
 from maxk_lab.sweep_file.model import Sweep
@@ -90,8 +90,10 @@ def _check_loading(variants: Sequence[Variant], source: Source) -> None:
             from maxk_lab.environments.checkpoints import check_checkpoint
 
             place = ("vary", CHECKPOINT) if CHECKPOINT in setting else ("policy", "checkpoint")
-            with source.noting(*place):
+            try:
                 check_checkpoint(environment, policy)
+            except LabError as error:
+                source.add(place, str(error))
         if generator and not environment.get("env"):
             from maxk_lab.environments.environment import make_environment
 

@@ -10,8 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
-from maxk_lab.errors import LabError, shortened, shown
-from maxk_lab.files import short_names
+from maxk_lab.errors import LabError, shortened
 from maxk_lab.installed import look_beside
 from maxk_lab.removed import removed_key, removed_value
 from maxk_lab.sweep_file.checks import check_meaning, join, resolve_vary
@@ -28,6 +27,7 @@ from maxk_lab.sweep_file.text import (
     set_values,
     source_of_mapping,
 )
+from maxk_lab.sweep_file.vary import short_names
 
 __all__ = ["Sweep", "load_spec", "read_spec", "spec_to_yaml"]
 
@@ -49,14 +49,13 @@ def load_spec(
     look_beside(sweep if isinstance(sweep, str | Path) else None)
     if isinstance(sweep, str | Path):
         source = read_source(sweep)
-    elif isinstance(sweep, Mapping | Sweep):
-        source = source_of_mapping(as_mapping(sweep) if isinstance(sweep, Sweep) else sweep)
     else:
-        raise LabError(f"a sweep is a file, a mapping or a Sweep, got {shown(sweep)}")
+        source = source_of_mapping(as_mapping(sweep) if isinstance(sweep, Sweep) else sweep)
     if execution is not None:
         merge_execution(source, execution)
     set_values(source, overrides)
     valid = _read_shape(source)
+    source.raise_problems()
     valid = resolve_vary(valid, source)
     source.raise_problems()
     check_meaning(valid, source)
@@ -76,10 +75,7 @@ def _read_shape(source: Source) -> Sweep:
     try:
         return model.model_validate(tree, context={"environment": name})
     except ValidationError as error:
-        for finding in findings(error, model, tree, Sweep.in_order()):
-            source.add(*finding)
-    source.raise_problems()
-    raise AssertionError("an invalid sweep has problems")
+        source.refuse(findings(error, model, tree, Sweep.in_order()))
 
 
 def _name(tree: Mapping[str, Any]) -> str | None:
@@ -103,10 +99,7 @@ def read_spec(path: str | Path) -> Sweep:
         return model.model_validate(source.tree, context=RECORDED)
     except ValidationError as error:
         _check_packages(source.tree)
-        for finding in findings(error, model, source.tree, Sweep.in_order()):
-            source.add(*finding)
-    source.raise_problems()
-    raise AssertionError("an invalid sweep has problems")
+        source.refuse(findings(error, model, source.tree, Sweep.in_order()))
 
 
 def _check_packages(tree: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, cre
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import shown
-from maxk_lab.fields import Different, Model, OneOrMore, Seed, distinct
+from maxk_lab.fields import Model, OneOrMore, Seed, distinct
 from maxk_lab.policies.catalogue import POLICIES
 from maxk_lab.sweep_file.claims import Claim
 from maxk_lab.sweep_file.execution import Execution
@@ -20,8 +20,6 @@ from maxk_lab.sweep_file.studies import STUDIES
 
 WandbMode = Literal["offline", "online", "disabled"]
 WANDB_MODES: tuple[str, ...] = get_args(WandbMode)
-# The most characters that W&B takes in a tag.
-MOST_OF_TAG = 64
 # No sweep has more cells, and every seed has one at least.
 MOST_SEEDS = 1_000_000
 
@@ -33,24 +31,12 @@ _FolderName = Annotated[
         "with a letter or digit and not ending with '.'",
     ),
 ]
-# What W&B takes as a name.
-_Name = Annotated[str, Field(min_length=1, max_length=128)]
-_NameInPath = Annotated[_Name, matching(r"[^/\\#?%:]*", r"must have none of / \ # ? % :")]
-_Tag = Annotated[str, Field(min_length=1, max_length=MOST_OF_TAG)]
 
 
 class Tracking(Model):
-    """Weights & Biases: the runs of the sweep have its project, entity, group and tags.
-
-    `entity` is a user or team, that of the API key by default; `group` is the name of the sweep by
-    default.
-    """
+    """Weights & Biases: WANDB_PROJECT, WANDB_ENTITY and WANDB_RUN_GROUP say where runs go."""
 
     wandb: WandbMode = "offline"
-    project: _NameInPath = "maxk-lab"
-    entity: _NameInPath | None = None
-    group: _Name | None = None
-    tags: Different[_Tag] = ()
 
 
 # A sweep without the block: nothing is written for W&B.

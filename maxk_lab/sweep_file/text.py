@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
@@ -93,13 +92,12 @@ class Source:
             mark = mark or self.values.get(path[:end])
         self.problems.append(make_problem(mark or Mark(self.file, 1, 1), path, message))
 
-    @contextmanager
-    def noting(self, *location: int | str) -> Iterator[None]:
-        """Note a `LabError` of this context as a problem at `location`."""
-        try:
-            yield
-        except LabError as error:
-            self.add(location, str(error))
+    def refuse(self, findings: Iterable[tuple[Location, str, bool]]) -> NoReturn:
+        """Note findings, of which there are some, and raise a `SpecError`."""
+        for finding in findings:
+            self.add(*finding)
+        self.raise_problems()
+        raise AssertionError("an invalid sweep has problems")
 
     def raise_problems(self) -> None:
         """Raise a `SpecError` if there are problems: first those of the sweep file itself."""
@@ -289,62 +287,49 @@ def set_values(source: Source, overrides: Iterable[str]) -> None:
     number of the option as their line.
     """
     for number, text in enumerate(overrides, start=1):
-        key = text.partition("=")[0].strip()
-        path = tuple(step for step in re.split(r"[.\[\]]+", key) if step)
+        key, equals, written = text.partition("=")
+        path = tuple(step for step in re.split(r"[.\[\]]+", key.strip()) if step)
         if path[:1] == ("vary",) and len(path) > 2:  # its keys have a dot
             path = ("vary", ".".join(path[1:3]), *path[3:])
-        _set_value(source, path, text, number)
+        key_mark, value_mark = Mark(SET, number, 1), Mark(SET, number, len(key) + 2)
+        inside = Source(SET)
+        try:
+            if not equals or not path:
+                raise LabError(f"must read key=value, got {shown(text)}")
+            inside.tree = parse_value(inside, written)
+            source.tree = _with_value(source.tree, path, inside.tree)
+        except (LabError, yaml.YAMLError) as error:
+            mark, reason = key_mark, str(error)
+            if isinstance(error, yaml.YAMLError):
+                mark, reason = value_mark, yaml_reason(error)
+            source.problems.append(make_problem(mark, path or ("(option)",), reason))
+            continue
+        for each in inside.problems:
+            source.problems.append(make_problem(value_mark, path, each.message))
+        for end in range(1, len(path) + 1):
+            if end == len(path) or path[:end] not in source.values:
+                source.values[path[:end]], source.keys[path[:end]] = value_mark, key_mark
+        for below in inside.keys:
+            source.values[*path, *below] = source.keys[*path, *below] = value_mark
 
 
-def _set_value(source: Source, path: KeyPath, text: str, number: int) -> None:
+def _with_value(tree: Any, path: KeyPath, value: Any) -> Any:
+    """Return a tree with a value set. Raises `LabError` for a path that no tree can have."""
     # OmegaConf takes a tenth of a second to import; only --set pays.
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    key, equals, written = text.partition("=")
-    key_mark, value_mark = Mark(SET, number, 1), Mark(SET, number, len(key) + 2)
-    value_source = Source(SET)
-
-    def note(mark: Mark, reason: str) -> None:
-        source.problems.append(make_problem(mark, path or ("(option)",), reason))
-
-    if not equals or not path:
-        note(key_mark, f"must read key=value, got {shown(text)}")
-        return
     try:
-        value = parse_value(value_source, written)
-        config = OmegaConf.create(source.tree)
+        config = OmegaConf.create(tree)
         name = path[0] + "".join(f"[{step}]" for step in path[1:])
-        merge = isinstance(value, dict) and not isinstance(_value(source.tree, path), list)
+        merge = isinstance(value, dict) and not OmegaConf.is_list(OmegaConf.select(config, name))
         OmegaConf.update(config, name, value, merge=merge)
-    except yaml.YAMLError as error:
-        note(value_mark, yaml_reason(error))
-        return
+        return OmegaConf.to_container(config)
     except (OmegaConfBaseException, ValueError, TypeError, LookupError, AssertionError) as error:
-        reason = _missing_number(source.tree, path) or str(error).partition("\n")[0]
-        note(key_mark, f"cannot be set: {shortened(reason, 400)}")
-        return
-    source.tree = OmegaConf.to_container(config)
-    for problem in value_source.problems:
-        note(value_mark, problem.message)
-    above = [path[:end] for end in range(1, len(path)) if path[:end] not in source.values]
-    for place in (*above, path):
-        source.values[place], source.keys[place] = value_mark, key_mark
-    for inside in value_source.keys:
-        source.values[*path, *inside] = source.keys[*path, *inside] = value_mark
-
-
-def _value(tree: Any, path: KeyPath) -> Any:
-    for step in path:
-        tree = tree.get(step) if isinstance(tree, dict) else None
-    return tree
-
-
-def _missing_number(tree: Any, path: KeyPath) -> str:
-    """Return the message for a path into a list that does not number an entry; else ""."""
-    for depth, step in enumerate(path):
-        if isinstance(tree, list) and not step.isdigit():
-            before, rest = ".".join(path[:depth]), ".".join(path[depth:])
-            return f"{before} is a list; say which entry, as in {before}.0.{rest}"
-        tree = tree.get(step) if isinstance(tree, dict) else None
-    return ""
+        reason = str(error).partition("\n")[0]
+        for depth, step in enumerate(path):
+            if isinstance(tree, list) and not step.isdigit():
+                before, rest = ".".join(path[:depth]), ".".join(path[depth:])
+                reason = f"{before} is a list; say which entry, as in {before}.0.{rest}"
+            tree = tree.get(step) if isinstance(tree, dict) else None
+        raise LabError(f"cannot be set: {shortened(reason, 400)}") from None

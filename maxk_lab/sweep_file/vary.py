@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import PurePath
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,7 +14,6 @@ from pydantic import ValidationError
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
-from maxk_lab.files import short_names
 from maxk_lab.policies.catalogue import POLICIES, PRETRAINED_FOLDER
 from maxk_lab.settings import Setting
 from maxk_lab.sweep_file.findings import Finding, findings
@@ -175,3 +176,34 @@ def _value_problems(
 
 def _refuses(environment: str, reason: str) -> str:
     return f"{environment} does not take the settings of this sweep: {reason}"
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """Return a distinct short name for each path; no name begins at the root.
+
+    A file of the current folder is named from there. Any other file has its base name, with as
+    many of its folders as make the name unique.
+    """
+    distinct = list(dict.fromkeys(paths))
+    names = {path: _from_here(path) for path in distinct if path}
+    for path in [path for path, name in names.items() if os.path.isabs(name)]:
+        parts = PurePath(path).parts[1:]
+        rest = [PurePath(each).parts for each in distinct if each != path]
+        for length in range(1, len(parts) + 1):
+            tail = parts[-length:]
+            if all(each[-length:] != tail for each in rest):
+                break
+        names[path] = "/".join(tail) if parts else path
+    return names
+
+
+def _from_here(path: str) -> str:
+    """Return a path from the current folder if it lies inside, else the path."""
+    try:
+        here = os.getcwd()
+    except OSError:
+        return path
+    if not os.path.isabs(path):
+        return path
+    inside = os.path.relpath(path, here)
+    return path if inside.split(os.sep)[0] == os.pardir else inside

@@ -36,7 +36,6 @@ def of_sweep(
     plan: Plan,
     spec: Mapping[str, Any],
     records: Sequence[Record],
-    tags: Sequence[str],
 ) -> tuple[Payload, Fill]:
     """Return the payload of the sweep as a whole, and what adds its figures and artifacts."""
     import pandas as pd
@@ -67,7 +66,7 @@ def of_sweep(
         run_id=content_hash({"sweep": name, "run": JOB_TYPE}),
         name=f"{name} {JOB_TYPE}",
         job_type=JOB_TYPE,
-        tags=tuple(tags),
+        tags=(),
         notes=plan.spec.description,
         config={"sweep": name, "spec": dict(spec), **provenance(records[-1])},
         metrics=metrics,

@@ -19,7 +19,6 @@ from maxk_lab.planning.identity import canonical_json, content_hash
 from maxk_lab.reports.naming import setting_of, setting_words
 from maxk_lab.reports.tables import PooledRow, axes, grouped, numbers, rows_of_cells
 from maxk_lab.statistics.measures import MEASURES
-from maxk_lab.sweep_file.model import MOST_OF_TAG
 from maxk_lab.sweep_file.studies import STUDIES
 
 if TYPE_CHECKING:
@@ -84,21 +83,14 @@ def group_key(cell: Mapping[str, Any]) -> str:
     return canonical_json({key: cell.get(key) for key in ("study", "seed", *_one_run_per(cell))})
 
 
-def payloads(
-    sweep: str, spec: Mapping[str, Any], records: Iterable[Record], tags: Sequence[str] = ()
-) -> list[Payload]:
-    """Return a payload for each run that the records make, by kind, seed and their own order.
-
-    They have these tags besides their own.
-    """
+def payloads(sweep: str, spec: Mapping[str, Any], records: Iterable[Record]) -> list[Payload]:
+    """Return a payload for each run that the records make, by kind, seed and their own order."""
     runs = grouped(records, lambda record: group_key(record.cell)).values()
     order = sorted(runs, key=lambda run: (run[0].cell["study"], run[0].cell["seed"]))
-    return [_payload(sweep, spec, run, tags) for run in order]
+    return [_payload(sweep, spec, run) for run in order]
 
 
-def _payload(
-    sweep: str, spec: Mapping[str, Any], records: Sequence[Record], tags: Sequence[str]
-) -> Payload:
+def _payload(sweep: str, spec: Mapping[str, Any], records: Sequence[Record]) -> Payload:
     cell, part = records[0].cell, _part(records[0].cell["study"])
     per, rows = _one_run_per(cell), rows_of_cells(records, 0.95)
     # Not of the records themselves: more of them come as a sweep goes on.
@@ -113,7 +105,7 @@ def _payload(
         run_id=content_hash({"sweep": sweep, "run": group_key(cell), **meaning}),
         name=_name(cell, per),
         job_type=cell["study"],
-        tags=_tags(records, tags),
+        tags=_tags(records),
         notes=str(spec.get("description") or ""),
         config=_config(sweep, spec, records, per),
         metrics=metrics,
@@ -225,12 +217,13 @@ def _name(cell: Mapping[str, Any], per: Sequence[str]) -> str:
     return " ".join(filter(None, [*words, f"seed {cell['seed']}"]))
 
 
-def _tags(records: Sequence[Record], more: Sequence[str]) -> tuple[str, ...]:
-    """Return the estimators, baselines and environments of the records, and what is asked for."""
+def _tags(records: Sequence[Record]) -> tuple[str, ...]:
+    """Return the estimators, baselines and environments of the records."""
     cells = [record.cell for record in records]
     own = [str(cell[axis]) for axis in ("estimator", "baseline") for cell in cells]
     own += [str(cell["environment"]["name"]) for cell in cells]
-    return tuple(dict.fromkeys(tag[:MOST_OF_TAG] for tag in (*own, *more)))
+    # W&B takes no longer tags.
+    return tuple(dict.fromkeys(tag[:64] for tag in own))
 
 
 def _config(

@@ -54,15 +54,9 @@ class Sender:
         run: RunDirectory,
         plan: Plan,
         mode: str,
-        project: str | None = None,
-        entity: str | None = None,
     ) -> None:
-        settings = plan.spec.tracking
-        self.run, self.plan, self.mode, self.tags = run, plan, mode, settings.tags
+        self.run, self.plan, self.mode = run, plan, mode
         self.title = run.title(plan.spec)
-        self.project = project or os.environ.get("WANDB_PROJECT") or settings.project
-        self.entity = entity or os.environ.get("WANDB_ENTITY") or settings.entity
-        self.group = settings.group or self.title
         written = plan.spec.model_dump(mode="json")
         # With a key for every kind of study.
         self.spec: dict[str, Any] = {key: written.get(key) for key in plan.spec.in_order()}
@@ -71,7 +65,7 @@ class Sender:
         """Return the runs at W&B that these records make."""
         from maxk_lab.tracking.payload import payloads
 
-        return payloads(self.title, self.spec, records, self.tags)
+        return payloads(self.title, self.spec, records)
 
     def send_key(self, key: str) -> dict[str, str]:
         """Send the run with the `group_key`, from its records; return its address by its id."""
@@ -112,9 +106,9 @@ class Sender:
         import wandb
 
         return wandb.init(
-            entity=self.entity,
-            project=self.project,
-            group=self.group,
+            entity=os.environ.get("WANDB_ENTITY"),
+            project=os.environ.get("WANDB_PROJECT") or "maxk-lab",
+            group=os.environ.get("WANDB_RUN_GROUP") or self.title,
             id=payload.run_id,
             name=payload.name,
             job_type=payload.job_type,
@@ -144,9 +138,7 @@ class Sender:
 def track(
     run: RunDirectory,
     mode: str,
-    project: str | None = None,
     *,
-    entity: str | None = None,
     plan: Plan | None = None,
     sent: Mapping[str, str] | None = None,
     progress: Progress = lambda done, of: None,
@@ -155,11 +147,10 @@ def track(
 
     One run of W&B for what each kind of study says, then one of the sweep as a whole with its
     report. `offline` writes below the run's own folder and needs no network and no key; what was
-    written there before is replaced. `disabled` does nothing. `plan` is made, and
-    `project` and `entity` are those of the sweep file, unless given; `sent` has the addresses of
-    runs, by their ids, that are not sent again. Raises `LabError` for an unknown mode and for
-    `online` without a key, and `TrackingError` for whatever goes wrong with W&B: the records are
-    only read, and they stay.
+    written there before is replaced. `disabled` does nothing. `plan` is made unless given; `sent`
+    has the addresses of runs, by their ids, that are not sent again. Raises `LabError` for an
+    unknown mode and for `online` without a key, and `TrackingError` if W&B fails; the records are
+    only read.
     """
     if mode not in WANDB_MODES:
         also = did_you_mean(mode, WANDB_MODES)
@@ -170,7 +161,7 @@ def track(
     from maxk_lab.tracking.of_sweep import of_sweep
 
     plan = plan or make_plan(run.spec())
-    records, sender = run.records(plan), Sender(run, plan, mode, project, entity)
+    records, sender = run.records(plan), Sender(run, plan, mode)
     places: dict[str, str] = {}
     number = 0
     try:
@@ -184,7 +175,7 @@ def track(
             places[one.run_id] = (sent or {}).get(one.run_id) or sender.send(one)
             progress(len(places), number)
         if records:
-            whole, files = of_sweep(run, plan, sender.spec, records, sender.tags)
+            whole, files = of_sweep(run, plan, sender.spec, records)
             places[whole.run_id] = sender.send(whole, files)
             progress(len(places), number)
             if mode == "offline":

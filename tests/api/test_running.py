@@ -79,7 +79,7 @@ def test_problems_of_a_dict_are_told_without_lines(executed: Called) -> None:
         (3, (), "spec must be .*, got 3"),
         ({"name": object()}, (), "a sweep is made of plain values"),
         ({}, "seeds=[0]", "overrides must be Mapping"),
-        ({}, {"seeds": {0}}, "overrides must be plain values"),
+        ({}, {"seeds": object()}, "overrides must be plain values"),
         ("nowhere.yaml", (), "nowhere.yaml does not exist"),
     ],
 )
@@ -95,7 +95,8 @@ def test_cells_without_a_result_are_warned_of(small: str, executed: Called) -> N
     with pytest.warns(maxk_lab.LabWarning, match="1 cells failed.*1 cells have no record"):
         run = maxk_lab.run(small)
     assert not run.ok
-    assert repr(run) == "<Run results/small: 1 measured, 1 already done, 1 failed>"
+    folder = Path("results/small").absolute()
+    assert repr(run) == f"<Run {folder}: 1 measured, 1 already done, 1 failed>"
     executed["outcome"] = Outcome(("a",), (), (), (), 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -105,7 +106,7 @@ def test_cells_without_a_result_are_warned_of(small: str, executed: Called) -> N
 def test_a_run_stands_for_its_folder(small: str, executed: Called) -> None:
     executed["outcome"] = Outcome((), (), (), (), 0.0)
     run = maxk_lab.run(small)
-    assert os.fspath(run) == "results/small"
+    assert os.fspath(run) == str(Path("results/small").absolute())
     for read in (run.load, run.report):
         with pytest.raises(maxk_lab.LabError, match="no runs under results"):
             read()

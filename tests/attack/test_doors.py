@@ -140,7 +140,7 @@ def test_records_tell_nothing_of_who_measured_and_where(tmp_path: Path, launch: 
     home = tmp_path / "home"
     (home / "ada").mkdir(parents=True)
     env = {"HOME": str(home / "ada"), "USER": "ada-the-user", "WANDB_API_KEY": "k" * 40}
-    secret = ["--set", f"tracking.project={SECRET}"]
+    secret = ["--set", f"description={SECRET}"]
     assert "2 failed" in run_once(launch, home / "sweep", RAISING, *secret, **env)
     run = home / "sweep" / "results" / "doors"
     private = [socket.gethostname(), "ada-the-user", str(home), sys.executable, "k" * 40]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from maxk_lab.execution.provenance import without_places
-from maxk_lab.files import short_names
+from maxk_lab.sweep_file.vary import short_names
 
 
 def test_files_are_named_from_where_they_are_found(

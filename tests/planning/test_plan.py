@@ -143,7 +143,7 @@ LLM = ["policy={embed_dim: 16, num_heads: 2}"]
     [
         *((SMALL, [], [option]) for option in [
             "seeds=[1, 0]", "gradient.grid.baseline=[centred, none]", "gradient.grid.n=[8, 4]",
-            "name=other", "description=other", "tracking.wandb=online", "tracking.project=x", CLAIM,
+            "name=other", "description=other", "tracking.wandb=online", CLAIM,
             "environment.reward_shift=-0.0", "policy.init_std=1", "gradient.warmup.batch=64",
             "gradient.complete=false", "gradient.partitions=8", "gradient.grid.k=[2, 2]",
             "environment={arms: 4, name: bandit, reward_shift: 0}", "vary.environment.arms=4",

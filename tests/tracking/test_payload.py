@@ -10,7 +10,7 @@ from maxk_lab.tracking.payload import payloads, tables_of_single_cells
 
 def sent(*records):
     """The payloads of the records, and all tables of the first as lists of mappings."""
-    found = payloads("small", {}, records, ["mine"])
+    found = payloads("small", {}, records)
     tables = {**found[0].tables, **tables_of_single_cells(records)}
     return found, {name: json.loads(table.to_json(orient="records")) for name, table in
                    tables.items()}  # fmt: skip
@@ -86,7 +86,7 @@ def test_a_training_sends_the_numbers_of_a_report_on_its_seed_with_their_interva
     )
     (payload, failed), tables = sent(record, lab.training_record(lost, status="failed"))
     assert payload.name == "maxk/none n=8 k=8 start=iid seed 0"
-    assert payload.tags == ("maxk", "none", "toy_llm", "mine")
+    assert payload.tags == ("maxk", "none", "toy_llm")
     assert (payload.tables, payload.job_type) == ({}, "training")
     found, curve = payload.metrics, record.metrics["final"]
     assert found["final/max@2"] == pytest.approx(curve["value"][1])

@@ -93,13 +93,14 @@ def _overview(run: RunDirectory) -> dict[str, Any]:
 def _run_view(run: RunDirectory) -> dict[str, Any]:
     latest = max(run.heads.values(), key=lambda head: head.rank[2:], default=None)
     record = None if latest is None else run.read(latest.id)
-    # Nobody measures a bundle.
-    status = status_of(run) if run.place == run.root else None
-    return _overview(run) | {
-        "drivers": [str(driver) for driver in status.drivers] if status else [],
-        "running": {unit.label: f"{unit.cells} cells left" for unit in status.running}
-        if status
-        else {},
+    overview, working = _overview(run), dict[str, Any]()
+    if run.place == run.root and overview["done"] is not None:  # nobody measures a bundle
+        status = status_of(run)
+        working["drivers"] = list(map(str, status.drivers))
+        working["running"] = {each.label: f"{each.cells} cells left" for each in status.running}
+    return {
+        **overview,
+        **working,
         "provenance": {} if record is None else record.provenance,
         "errors": {failed.cell["id"]: error_line(failed.error) for failed in run.failed()},
     }

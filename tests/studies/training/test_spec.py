@@ -187,7 +187,7 @@ def test_what_two_entries_have_is_measured_once(write: Write, study: str) -> Non
      "training.evaluate.tuning=0", "training.evaluate.last=1", "training.max_grad_norm=null",
      "training.device=cpu", "training.snapshots=[0, 5]", "training.start=iid",
      "training.reward_scale=1", "training.k_schedule={kind: fixed}",
-     "training.evaluate.extras=[]", "training.evaluate.reference=auto", "tracking.project=x"],
+     "training.evaluate.extras=[]", "training.evaluate.reference=auto", "tracking.wandb=online"],
 )  # fmt: skip
 def test_ids_do_not_depend_on(training: str, override: str) -> None:
     assert ids_of(training, override) == ids_of(training)
