@@ -23,7 +23,7 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.own.log import Log, read_log, step_order
 from maxk_lab.own.rows import factor_name, row_of
 from maxk_lab.ranges import ANYWHERE, SHARES
-from maxk_lab.statistics.seeds import instance_mean
+from maxk_lab.statistics.seeds import skewed_mean
 
 LEVEL = 0.95
 BASELINES = ("none", "sample_loo", "centred", "subloo")
@@ -168,7 +168,7 @@ def _curve(values: pd.DataFrame, binary: bool) -> pd.DataFrame:
             prompts, value = groups.groupby("group").value.agg(["sum", "count"]), shares.mean()
             shares = value + (prompts["sum"] - value * prompts["count"]) / prompts["count"].mean()
         within = SHARES if binary and SHARES.holds(shares) else ANYWHERE
-        mean = instance_mean([*shares], LEVEL, within)
+        mean = skewed_mean(shares, LEVEL, within=within, of="prompts")
         lines.append((step, k, mean.value, mean.low, mean.high, len(groups), mean.reason))
     columns = ["step", "k", "value", "low", "high", "groups", "reason"]
     curve = pd.DataFrame(lines, columns=columns)

@@ -73,6 +73,7 @@ _MISSING = {"", "nan", "none", "null", "na", "n/a"}
 # A comma before three digits may separate thousands.
 _DECIMAL_COMMA = re.compile("[-+]?([0-9]+,([0-9]{1,2}|[0-9]{4,})|0,[0-9]{3})")
 _GROUPS = {name for each in FORMATS for name in each.group.split()}
+_TEXTUAL = ("prompt", "completion", "input", "output")
 _LARGEST = 1e50  # fourth powers of rewards are finite
 _LONG = 80  # letters of a text that stay in memory
 
@@ -164,18 +165,18 @@ class _Reader:
         shared = (x for x in groups if table.assign(x=self._keys(x)).dropna().duplicated().any())
         roles["group"] = next(shared, (groups or self._refuse("group"))[0])
         table["group"] = self._keys(roles["group"])
-        numeric = [name for name, column in self.columns.items() if column.numeric]
-        advantages = self._named("advantage") or [x for x in ADVANTAGES if x in numeric]
-        for name in advantages[:1]:
+        advantages = [x for x in ADVANTAGES if x in self.columns and self.columns[x].numeric]
+        for name in (self._named("advantage") or advantages)[:1]:
             roles["advantage"], table["advantage"] = name, self._numbers([name])
-        # MaxKGRPOTrainer logs max@K beside the rewards.
-        free = [x for x in self.columns if x not in roles.values() and not x.startswith("max@")]
+        # MaxKGRPOTrainer logs max@K beside the rewards; an output may be a number, too.
+        used = {*roles.values(), *_TEXTUAL}
+        free = [x for x in self.columns if x not in used and not x.startswith("max@")]
         rewards = self._named("reward") or self._rewards(free)
         numbers = self._numbers(rewards)
         table["reward"] = numbers.sum(axis=1, min_count=1)
         notes = [f"{len(rewards)} columns"] if len(rewards) > 1 else []
         notes += dict.fromkeys(note for name in rewards for note in self.columns[name].notes)
-        surplus = [name for name in free if name in numeric and name not in rewards]
+        surplus = [x for x in free if not self.columns[x].problem and x not in rewards]
         if surplus and self.form.sums and "reward" not in self.named:
             notes.append(f"{', '.join(surplus)} not added")
         if (numbers.isna().any(axis=1) & table.reward.notna()).any():
@@ -230,7 +231,7 @@ class _Reader:
             if rewards:
                 break
         else:  # TRL's reward functions have any names
-            rewards = numeric if self.form.sums else []
+            rewards = [x for x in numeric if self.form.sums and not self.columns[x].problem]
         if len(rewards) > 1:
             raise LabError(
                 f"the reward may be {', '.join(rewards)}: name it, reward={rewards[0]} (on the "

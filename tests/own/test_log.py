@@ -85,8 +85,11 @@ LOGS = {
     "rows in any order": ("a.jsonl", lines(sorted(rows(), key=str)), "reward = reward"),
     "conversations": ("a.jsonl", lines(chat(trl())), "reward = accuracy_reward, group = prompt"),
     "a column that is no reward": ("a.jsonl", lines(trl(gold_length=7)), BAD),
-    "a lone reward of any name": (
-        *("a.jsonl", lines(rows(reward="f", completion="x", advantage=0.0))),
+    "a lone reward of any name beside texts that may be numbers": (
+        *(
+            "a.jsonl",
+            lines(rows(reward="f", completion="7", gold=lambda p, s: "x7"[s % 2 :], advantage=0.0)),
+        ),
         "reward = f, group",
     ),
     "ms-swift": (
