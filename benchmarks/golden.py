@@ -121,14 +121,13 @@ def bundle(name: str, results: Path) -> None:
 def render(name: str) -> None:
     """Write the report and its figures beside a bundle."""
     from maxk_lab.execution.bundle import find_run
-    from maxk_lab.reports.summarise import summarise
+    from maxk_lab.reports.report import read_report
     from maxk_lab.reports.write import write_report
 
     folder = GOLDEN / name
     shutil.rmtree(folder / "figures", ignore_errors=True)
     with tempfile.TemporaryDirectory() as drawn:
-        summary = summarise(find_run(bundle_of(name)))
-        write_report(summary, Path(drawn), ["markdown"])
+        write_report(read_report(find_run(bundle_of(name))), Path(drawn), ["markdown"])
         shutil.copyfile(Path(drawn) / "report.md", folder / "report.md")
         for path in Path(drawn).glob("figures/*.png"):
             target = folder / "figures" / path.name

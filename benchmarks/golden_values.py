@@ -15,7 +15,7 @@ import argparse
 import csv
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import golden
@@ -36,31 +36,16 @@ NUMBERS = {
 def tables(name: str) -> dict[str, pd.DataFrame]:
     """Return the estimates, comparisons and claims of a golden run, read from its bundle."""
     from maxk_lab.execution.bundle import find_run
-    from maxk_lab.reports.summarise import summarise
-    from maxk_lab.reports.tables import estimates
+    from maxk_lab.reports.report import read_report
 
-    summary = summarise(find_run(golden.bundle_of(name)))
-    comparisons = [
-        {"study": study} | line.as_dict()
-        for study, pooled in summary.studies.items()
-        for line in pooled.comparisons
-    ]
-    bounds = {"value_low": "low", "value_high": "high"}
+    made = read_report(find_run(golden.bundle_of(name))).tables
+    rows = ["row", "seeds", "seeds_finished", "status", "bias", "level", "about", "unit", "reason"]
     dropped = {
-        "estimates": ["seeds", "seeds_finished", "status", "level", "about", "unit", "reason"],
-        "comparisons": ["about", "ratio", "reason", "fixed", "alpha"],
+        "estimates": rows,
+        "comparisons": ["about", "ratio", "paired", "reason", "fixed", "alpha"],
         "claims": ["text", "detail", "judged", "level", "count", "of", "parts"],
     }
-    made = {
-        "estimates": pd.DataFrame(list(estimates(summary.studies)), dtype=object),
-        "comparisons": pd.DataFrame(comparisons, dtype=object).rename(columns=bounds),
-        "claims": pd.DataFrame(list(map(asdict, summary.claims)), dtype=object).rename(
-            columns=bounds
-        ),
-    }
-    return {
-        table: frame.drop(columns=dropped[table], errors="ignore") for table, frame in made.items()
-    }
+    return {table: getattr(made, table).drop(columns=names) for table, names in dropped.items()}
 
 
 def as_csv(frame: pd.DataFrame) -> str:

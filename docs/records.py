@@ -7,7 +7,6 @@ shows a number that no record stands behind.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Any
 from words import WrongReferenceError, duration, given, number
 
 GOLDEN = Path(__file__).resolve().parents[1] / "results/golden"
-KINDS = ("gradient", "training", "objective", "weights")
 
 
 class Claim:
@@ -29,11 +27,10 @@ class Claim:
     @property
     def measured(self) -> str:
         """The number with its interval, as `12.3 [11.0, 13.9]`."""
-        ends = (self._found.value, self._found.value_low, self._found.value_high)
-        if None in ends:
+        interval = self._found.interval
+        if interval is None or not interval.known:
             raise WrongReferenceError(f"{self._named}: no interval in {self.detail!r}")
-        value, low, high = map(number, ends)
-        return f"{value} [{low}, {high}]"
+        return f"{number(interval.value)} [{number(interval.low)}, {number(interval.high)}]"
 
     @property
     def counted(self) -> str:
@@ -43,11 +40,11 @@ class Claim:
     @property
     def level(self) -> str:
         """The level of its intervals, as `97.5 %`."""
-        return f"{100 * self._found.level:.4g} %"
+        return f"{100 * self._found.interval.level:.4g} %"
 
 
 class Row:
-    """A row of a report: its axes and numbers by their names in the report's JSON."""
+    """A row of a report: its axes and numbers by their names in the report's CSV."""
 
     def __init__(self, run: Run, values: Mapping[str, Any], measured: Any = None) -> None:
         self.run, self._values, self.measured = run, values, measured
@@ -56,14 +53,15 @@ class Row:
         """Return a value. Raises where the row has none of that name, or an undefined one."""
         found = self._values.get(name)
         if found is None:
-            why = self._values.get("undefined", {}).get(name, "there is none")
-            raise WrongReferenceError(f"{self}: no {name} ({why})")
+            reason = self._values.get("reason") or "there is none"
+            raise WrongReferenceError(f"{self}: no {name} ({reason})")
         return found
 
     def __str__(self) -> str:
         axes = ("stage", "estimator", "baseline", "n", "k", "proxy")
-        told = ", ".join(f"{axis}={self._values[axis]}" for axis in axes if axis in self._values)
-        return f"{self.run.name} ({told})"
+        values = {axis: self._values.get(axis) for axis in axes}
+        words = ", ".join(f"{axis}={value}" for axis, value in values.items() if value is not None)
+        return f"{self.run.name} ({words})"
 
     def has(self, where: Mapping[str, Any]) -> bool:
         """Return whether the row has these values; of a list, any of them."""
@@ -106,28 +104,30 @@ class Run:
 
         return maxk_lab.report(self._path)
 
-    @cached_property
-    def values(self) -> Mapping[str, Any]:
-        """The values of its report, as `maxk-lab report --format json` prints them."""
-        found: Mapping[str, Any] = json.loads(self.report.to("json"))
-        return found
+    @property
+    def alpha(self) -> float:
+        """The error rate of a family of comparisons in its report."""
+        level: float = self.report.origin.alpha
+        return level
 
     @cached_property
     def _rows(self) -> Sequence[Row]:
-        studies = self.report.summary.studies
+        from maxk_lab.reports.formats.data import lines_of
+        from maxk_lab.reports.tables import wide
+
         measured = {
-            frozenset(row.cells.values()): row for found in studies.values() for row in found.rows
+            (kind, row.key.path): row
+            for kind, pooled in self.report.studies.items()
+            for row in (*pooled.rows, *pooled.proxies)
         }
-        return [
-            Row(self, values, measured[frozenset(values["cells"].values())])
-            for kind in KINDS
-            for values in self.values.get(kind, ())
-        ]
+        lines = lines_of(wide(self.report.tables))
+        rows = [(line, measured[line["study"], line["row"]]) for line in lines]
+        return [Row(self, line | _more_values(line, row), row) for line, row in rows]
 
     def rows(self, where: Mapping[str, Any] | None = None, /, **axes: Any) -> list[Row]:
         """Return the rows with these values: axes by keyword, names with a dot in a mapping."""
         wanted = {**(where or {}), **axes}
-        found = [row for row in self._rows if row.has(wanted)]
+        found = [row for row in self._rows if not row.knows("proxy") and row.has(wanted)]
         if not found:
             raise WrongReferenceError(f"{self.name}: no row where {wanted}")
         return found
@@ -138,7 +138,7 @@ class Run:
 
     def proxy(self, **axes: Any) -> Row:
         """Return the only row of the table of proxies with these values."""
-        found = [row for one in self.values["proxies"] if (row := Row(self, one)).has(axes)]
+        found = [row for row in self._rows if row.knows("proxy") and row.has(axes)]
         return _only(found, f"{self.name}: proxies where {axes}")
 
     @cached_property
@@ -146,21 +146,21 @@ class Run:
         """The differences between trainings that are significant, corrected for all."""
         from maxk_lab.studies.training.compare import corrected
 
-        return corrected(self.report.summary.studies["training"].rows, self.values["alpha"])
+        return corrected(self.report.studies["training"].rows, self.alpha)
 
     @cached_property
     def asked(self) -> list[int]:
         """The K that its training study asks about: 1, those it trains for, and all samples."""
         from maxk_lab.studies.training.compare import shown_ks
 
-        return shown_ks(self.report.summary.studies["training"].rows)
+        return shown_ks(self.report.studies["training"].rows)
 
     @cached_property
     def at_every_k(self) -> Mapping[Any, float]:
         """The p-values of its trainings by row and K, Holm over every K that is kept."""
         from maxk_lab.statistics.families import Family
 
-        rows = self.report.summary.studies["training"].rows
+        rows = self.report.studies["training"].rows
         p_values = {
             (row.key, k): p_value
             for row in rows
@@ -176,12 +176,12 @@ class Run:
         """
         from maxk_lab.studies.training.compare import beaten
 
-        rows = self.report.summary.studies["training"].rows
-        return row.measured in beaten(rows, k, self.values["alpha"])
+        rows = self.report.studies["training"].rows
+        return row.measured in beaten(rows, k, self.alpha)
 
     def trajectories(self, row: Row, way: str) -> int:
         """Return how many trajectories another way of decoding takes on an instance."""
-        cell = next(iter(row["cells"].values()))
+        cell = next(iter(row.measured.cells.values()))
         found: int = self._directory.read(cell).metrics["extras"][way]["trajectories"]
         return found
 
@@ -191,10 +191,9 @@ class Run:
         from maxk_lab.planning.plan import make_plan
         from maxk_lab.studies.gradient import recommend
 
-        summary = self.report.summary
         plan = make_plan(self.spec)
         question = recommend.ask(plan, budget=budget, objective=objective, stage=None)
-        (answer,) = recommend.answers(summary.studies["gradient"], question)
+        (answer,) = recommend.answers(self.report.studies["gradient"], question)
         return as_json(answer)
 
     def claim(self, name: str) -> Claim:
@@ -231,7 +230,7 @@ class Run:
     @property
     def seeds(self) -> int:
         """How many seeds the sweep has."""
-        return len(self.values["header"]["seeds"])
+        return len(self.report.origin.seeds)
 
 
 class Golden:
@@ -249,6 +248,18 @@ class Golden:
                 raise WrongReferenceError(f"no golden result {name}: {path} is not there")
             self._runs[name] = Run(name, path)
         return self._runs[name]
+
+
+def _more_values(line: Mapping[str, Any], row: Any) -> dict[str, Any]:
+    """What templates ask for beside the columns of the CSV."""
+    values = {"lowest": line.get("verdict") == "lowest", "complete": line["status"] == "done"}
+    values |= row.details
+    if line["study"] == "training":
+        values |= {"seeds_apart": row.sampled.apart}
+    elif line["study"] == "gradient" and line.get("proxy") is None:
+        values |= {"derived_unbiased": row.catalogued_unbiased}
+        values |= {"relative_bias": row.bias.relative_bias}
+    return values
 
 
 def _only(found: Sequence[Row], asked: str) -> Row:

@@ -10,38 +10,35 @@ from typing import Any
 import figures
 import fill
 import pytest
-from records import Golden, Run
+from records import Golden, Row, Run
 from words import WrongReferenceError, between, duration, number, span, word
 
-from maxk_lab.reports.model import ClaimVerdict
+from maxk_lab.reports.claims import ClaimVerdict
+from maxk_lab.statistics.intervals import Interval
 
 ROWS = [
-    {"estimator": "maxk", "baseline": "none", "n": 4, "variance": 12.34, "cells": {"0": "a"}},
-    {"estimator": "maxk", "baseline": "centred", "n": 4, "variance": 1.0, "cells": {"0": "b"}},
-    {"estimator": "maxk", "baseline": "centred", "n": 8, "variance": None, "cells": {"0": "c"}},
+    {"estimator": "maxk", "baseline": "none", "n": 4, "variance": 12.34},
+    {"estimator": "maxk", "baseline": "centred", "n": 4, "variance": 1.0},
+    {"estimator": "maxk", "baseline": "centred", "n": 8, "variance": None},
 ]
 ENDS = {"variance_low": 11.0, "variance_high": 13.96}
 CLAIM = ClaimVerdict(
-    "less", "a", "undecided", "b", True, 0.353, -3.5e-4, 1.2e5, 0.975, 2, 3, "ratios"
+    "undecided", "b", Interval(0.353, -3.5e-4, 1.2e5, 0.975), 2, 3, "ratios", "less", "a"
 )
 
 
 @pytest.fixture
 def run() -> Run:
-    rows = [SimpleNamespace(cells=row["cells"]) for row in ROWS]
     made = Run("tiny", Path("tiny.zip"))
-    vars(made)["report"] = SimpleNamespace(
-        summary=SimpleNamespace(studies={"gradient": SimpleNamespace(rows=rows)}),
-        verdicts={"less": CLAIM},
-    )
-    vars(made)["values"] = {"gradient": [row | ENDS for row in ROWS], "header": {"seeds": [0, 1]}}
+    origin = SimpleNamespace(seeds=(0, 1))
+    vars(made)["report"] = SimpleNamespace(verdicts={"less": CLAIM}, origin=origin)
+    vars(made)["_rows"] = [Row(made, row | ENDS) for row in ROWS]
     return made
 
 
 def test_a_row_is_found_by_its_axes(run: Run) -> None:
     row = run.row(baseline="none", n=4)
     assert row.told("variance") == "12.3 [11.0, 14.0]"
-    assert row.measured.cells == {"0": "a"}
     assert len(run.rows(baseline="centred")) == 2
     assert len(run.rows({"n": [4, 8]}, estimator="maxk")) == 3
     assert run.seeds == 2

@@ -199,7 +199,7 @@ class Measuring:
 
 def _of_pairs(report: RunReport) -> Iterator[tuple[str, float]]:
     """The measures of every pair by their names in a log."""
-    rows: Any = report.summary.studies["gradient"].rows
+    rows: Any = report.studies["gradient"].rows
     lowest: dict[int, float] = {}
     unbiased = [row for row in rows if row.catalogued_unbiased]
     for row in unbiased:

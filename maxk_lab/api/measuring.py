@@ -9,20 +9,20 @@ from typing import ParamSpec
 from maxk_lab.api.reporting import RunReport
 from maxk_lab.own.audit import Audit
 from maxk_lab.own.measure import measured
-from maxk_lab.reports.model import Summary
+from maxk_lab.reports.report import Report
 
 Arguments = ParamSpec("Arguments")
 
 
 def _reported(
-    function: Callable[Arguments, Summary | Audit],
+    function: Callable[Arguments, Report | Audit],
 ) -> Callable[Arguments, RunReport | Audit]:
-    """The function with a report of the summary that it returns."""
+    """The function with the methods of `RunReport` on the report that it returns."""
 
     @wraps(function, assigned=("__doc__",))
     def measure(*arguments: Arguments.args, **options: Arguments.kwargs) -> RunReport | Audit:
-        found = function(*arguments, **options)
-        return found if isinstance(found, Audit) else RunReport(found)
+        result = function(*arguments, **options)
+        return result if isinstance(result, Audit) else RunReport.of(result)
 
     return measure
 

@@ -18,8 +18,7 @@ from maxk_lab.execution.record import Record, content_of
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.pool import Part, ScorePool, Trajectories
 from maxk_lab.own.audit import Audit, audit_rewards
-from maxk_lab.reports.model import Summary
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.report import Report, make_report
 
 BASELINES = ("none", "sample_loo", "pkpo_sloo", "centred", "subloo")
 # Random partitions of the samples of a prompt into groups.
@@ -42,7 +41,7 @@ def measured(
     estimators: Sequence[str] = ("maxk",),
     baselines: Sequence[str] = BASELINES,
     name: str = "measured",
-) -> Summary | Audit:
+) -> Report | Audit:
     """Measure which estimator and baseline the samples of a training call for.
 
     `rewards` [P, M]: M i.i.d. samples of each of P prompts. Of their gradients ψ = ∇ log π one of:
@@ -83,10 +82,10 @@ def measured(
     results = [(cell, measures[cell["id"]]) for cell in cells]
     records = [Record(cell, "done", x, content=content_of(cell, x)) for cell, x in results]
     description = f"{prompts} prompts with {samples} samples each"
-    return summarise_records(cells, records, name=name, description=description)
+    return make_report(cells, records, name=name, description=description)
 
 
-def measured_file(path: Path, **options: Any) -> Summary | Audit:
+def measured_file(path: Path, **options: Any) -> Report | Audit:
     """`measured` of a file with the arrays `rewards` and, if any, `scores` or `gram`.
 
     It is an .npz file, a .pt file with a dict of tensors, or an .npy file of rewards alone. No code

@@ -1,179 +1,160 @@
-"""Verdicts on claims: supported or refuted where intervals at a corrected level say so."""
+"""Verdicts on claims: supported or refuted if intervals at a corrected level say so."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from maxk_lab.reports.document import exact, number
-from maxk_lab.reports.model import ClaimVerdict, Verdict
 from maxk_lab.reports.naming import spelled
 from maxk_lab.reports.tables import ExactRow, Pooled, PooledRow
 from maxk_lab.statistics.intervals import Interval, exactly
 from maxk_lab.statistics.measures import FIXED
 from maxk_lab.sweep_file.claims import Claim, Where, evaluate_value
-from maxk_lab.sweep_file.studies import STUDIES, StudyRow
+from maxk_lab.sweep_file.studies import STUDIES
+
+Verdict = Literal["supported", "refuted", "undecided"]
+VERDICTS: tuple[Verdict, ...] = ("supported", "refuted", "undecided")
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A verdict, its words, and the number they begin with; `count` of so many parts have it."""
+class ClaimVerdict:
+    """The verdict on a claim, or on one of its parts.
+
+    `detail` is the evidence in words. It begins with the number of `interval`, which is None if
+    the evidence has no number. `count` of `of` `parts`, such as ratios, have the verdict. The
+    claim is not `judged` if a cell of it has no result.
+    """
 
     verdict: Verdict
-    text: str
+    detail: str
     interval: Interval | None = None
     count: int = 1
     of: int = 1
     parts: str = ""
+    name: str = ""
+    text: str = ""
+    judged: bool = True
 
-
-VERDICTS: tuple[Verdict, ...] = ("supported", "refuted", "undecided")
+    def as_dict(self) -> dict[str, Any]:
+        """The line of the table `claims`."""
+        line = dict(vars(self))
+        interval = line.pop("interval")
+        known = interval is not None and interval.known
+        ends = ("value", "low", "high", "level")
+        return line | {end: getattr(interval, end) if known else None for end in ends}
 
 
 def side(
-    found: Interval, at_least: float | None, at_most: float | None, *, strict: bool = False
+    interval: Interval, at_least: float | None, at_most: float | None, *, strict: bool = False
 ) -> Verdict:
-    """Supported where no end of the interval is beyond the bound, refuted where all of it is.
+    """Supported if no end of the interval is beyond the bound, refuted if all of it is.
 
-    Where `strict`, supported only where the interval excludes the bound itself.
+    With `strict` the bound itself must lie outside of the interval.
     """
-    low, high, bound = found.low, found.high, at_least
+    low, high, bound = interval.low, interval.high, at_least
     if bound is None:
         assert at_most is not None
-        low, high, bound = -found.high, -found.low, -at_most
+        low, high, bound = -interval.high, -interval.low, -at_most
     if high < bound:
         return "refuted"
     return "supported" if low > bound or (low == bound and not strict) else "undecided"
 
 
-def together(verdicts: Sequence[Judged], parts: str, alpha: float | None = None) -> Judged:
-    """One refutation refutes; else every part must support. `parts` is their name, plural.
+def combined(
+    verdicts: Sequence[ClaimVerdict], parts: str, alpha: float | None = None
+) -> ClaimVerdict:
+    """The verdict of several: one refutation refutes, and every part must support.
 
-    With `alpha` they are judged by intervals that hold together at that level (Bonferroni), which
-    is told: those of the tables are narrower.
+    `parts` is their name in the plural. With `alpha` the intervals hold together at that level
+    (Bonferroni), and the detail says so.
     """
-    counts = [one.verdict for one in verdicts]
     order: tuple[Verdict, ...] = ("refuted", "undecided", "supported")
-    overall = next(verdict for verdict in order if verdict in counts)
-    example = verdicts[counts.index(overall)]
-    if len(counts) == 1:
+    every = [each.verdict for each in verdicts]
+    verdict = next(verdict for verdict in order if verdict in every)
+    example = verdicts[every.index(verdict)]
+    if len(every) == 1:
         return replace(example, parts=parts)
-    count, of = counts.count(overall), len(counts)
-    text = f"{overall} in {count} of {of} {parts}, e.g. {example.text}"
+    count, of = every.count(verdict), len(every)
+    detail = f"{count} of {of} {parts}, e.g. {example.detail}"
     if alpha is not None:
-        text += (
-            f" ({100 * (1 - alpha / of):.4g} % intervals, corrected for {of} "
-            f"{parts}; those of the tables are {100 * (1 - alpha):.4g} %, each alone)"
-        )
-    return Judged(overall, text, example.interval, count, of, parts)
+        detail += f" ({100 * (1 - alpha / of):.4g} % interval, corrected for {of} {parts})"
+    return ClaimVerdict(verdict, detail, example.interval, count, of, parts)
 
 
-def judge_exact(claim: Claim, met: Sequence[tuple[ExactRow]], alpha: float) -> Judged:
-    """Supported where the number is within the tolerance in every row and seed, else refuted."""
-    verdicts: list[Judged] = []
-    for (row,) in met:
-        wanted = evaluate_value(claim.value, row.key.n, row.key.k, row.key.setting)
-        slack = claim.slack(wanted)
+def judge_exact(claim: Claim, points: Sequence[tuple[ExactRow]], alpha: float) -> ClaimVerdict:
+    """Supported if the number is within the tolerance in every row and seed, else refuted."""
+    verdicts = []
+    for (row,) in points:
+        target = evaluate_value(claim.value, row.key.n, row.key.k, row.key.setting)
+        slack = claim.slack(target)
         for seed, content in row.by_seed.items():
-            found = float(getattr(content, claim.measure, math.nan))
-            text = (
-                f"{row.key.path} seed {seed}: {exact(found)}, claimed {exact(wanted)} ± {slack:.3g}"
-            )
-            if math.isnan(found):
-                verdicts.append(Judged("undecided", f"{text} (not measured)"))
+            value = float(getattr(content, claim.measure, math.nan))
+            numbers = f"{exact(value)}, claimed {exact(target)} ± {slack:.3g}"
+            detail = f"{row.key.path} seed {seed}: {numbers}"
+            if math.isnan(value):
+                verdicts.append(ClaimVerdict("undecided", f"{detail} (not measured)"))
                 continue
-            verdict: Verdict = "supported" if abs(found - wanted) <= slack else "refuted"
-            verdicts.append(Judged(verdict, text, exactly(found)))
-    return together(verdicts, "exact numbers")
+            verdict: Verdict = "supported" if abs(value - target) <= slack else "refuted"
+            verdicts.append(ClaimVerdict(verdict, detail, exactly(value)))
+    return combined(verdicts, "exact numbers")
 
 
-def shown(found: Interval) -> str:
-    """`12.3 [11.0, 13.9]`, with what it is about and its reason, where it has them.
+def shown(interval: Interval) -> str:
+    """`12.3 [11.0, 13.9]`, with the reason if it is about fixed instances.
 
-    Ends that three digits do not tell apart have six.
+    Ends that three digits do not distinguish have six.
     """
-    close = found.low < found.high and number(found.low) == number(found.high)
+    close = interval.low < interval.high and number(interval.low) == number(interval.high)
     value, low, high = (
-        f"{one:.6g}" if close else number(one) for one in (found.value, found.low, found.high)
+        f"{end:.6g}" if close else number(end)
+        for end in (interval.value, interval.low, interval.high)
     )
-    about = found.question if found.reason or found.question == FIXED else ""
-    notes = ": ".join(filter(None, (about, found.reason)))
+    about = interval.question if interval.reason or interval.question == FIXED else ""
+    notes = ": ".join(filter(None, (about, interval.reason)))
     return f"{value} [{low}, {high}]" + (f" ({notes})" if notes else "")
 
 
-def verdict_lines(claims: Sequence[ClaimVerdict]) -> list[str]:
-    """How many of the claims have which verdict, in a sentence; none without claims."""
-    counts = Counter(claim.verdict for claim in claims)
-    told = [
-        f"{counts[one]} {'is' if counts[one] == 1 else 'are'} {one}"
-        for one in VERDICTS
-        if counts[one]
-    ]
-    if len(told) > 1:
-        return [f"Of the {len(claims)} claims of the sweep {', '.join(told[:-1])} and {told[-1]}."]
-    every = {1: "The claim of the sweep is", 2: "Both claims of the sweep are"}
-    return [
-        f"{every.get(len(claims), f'All {len(claims)} claims of the sweep are')} {one}."
-        for one in counts
-    ]
+def count_verdicts(claims: Sequence[ClaimVerdict]) -> str:
+    """`5 of 6 supported, 1 undecided`."""
+    verdicts = [claim.verdict for claim in claims]
+    counts = [f"{verdicts.count(each)} {each}" for each in VERDICTS if each in verdicts]
+    counts[0] = counts[0].replace(" ", f" of {len(claims)} ", 1)
+    return ", ".join(counts)
 
 
 def judge_claims(
     claims: Iterable[Claim], studies: Mapping[str, Pooled[PooledRow]], *, alpha: float = 0.05
 ) -> list[ClaimVerdict]:
-    """One verdict per claim, in order, each at level `alpha` (Bonferroni over its intervals).
+    """The verdict on each claim, in order, at level `alpha` (Bonferroni over its intervals).
 
-    A claim that meets no row, or one without all of its seeds, is undecided with that reason; the
-    kind of study that the claim speaks of judges any other.
+    A claim without rows, or with a row without all of its seeds, is undecided with that reason.
+    The kind of study that the claim is about judges the other claims.
     """
-    return [_judged(claim, STUDIES.get(claim.study), studies, alpha) for claim in claims]
+    return [_judged(claim, studies[claim.study].rows, alpha) for claim in claims]
 
 
-def _judged(
-    claim: Claim, kind: StudyRow, studies: Mapping[str, Pooled[PooledRow]], alpha: float
-) -> ClaimVerdict:
+def _judged(claim: Claim, rows: Sequence[PooledRow], alpha: float) -> ClaimVerdict:
+    kind = STUDIES.get(claim.study)
     points = [
-        {
-            **{axis: getattr(row.key, axis) for axis in kind.axes},
-            "setting": dict(getattr(row.key, "setting", ())),
-            "row": row,
-        }
-        for row in studies[kind.name].rows
+        {axis: getattr(row.key, axis) for axis in kind.axes}
+        | {"setting": dict(getattr(row.key, "setting", ())), "row": row}
+        for row in rows
     ]
-    met = [tuple(point["row"] for point in found) for found in claim.points(points)]
-    rows = [row for found in met for row in found]
-    reason = _why_undecided(rows)
-    judged = Judged("undecided", reason)
-    if not reason:
-        judged = kind.part("compare").judge(claim, met, alpha)
-    complete = all(row.all_finished for row in rows)
-    found = judged.interval
-    return ClaimVerdict(
-        claim.name,
-        _words(claim),
-        judged.verdict,
-        judged.text,
-        judged=complete,
-        **({} if found is None else found.columns("value") | {"level": found.level}),
-        count=judged.count,
-        of=judged.of,
-        parts=judged.parts,
-    )
-
-
-def _why_undecided(met: Sequence[PooledRow]) -> str:
-    if not met:
-        return "no row of this run matches"
-    partial = [row for row in met if not row.all_finished]
-    if not partial:
-        return ""
-    row = partial[0]
-    return (
-        f"{len(partial)} of {len(met)} rows incomplete, e.g. {row.key.path}: "
-        f"{len(row.finished)} of {len(row.cells)} seeds finished"
-    )
+    matching = [tuple(point["row"] for point in several) for several in claim.points(points)]
+    members = [row for several in matching for row in several]
+    partial = [row for row in members if not row.all_finished]
+    if not members:
+        verdict = ClaimVerdict("undecided", "no row of this run matches")
+    elif partial:
+        example = f"{partial[0].key.path}: {partial[0].unfinished.removeprefix('incomplete: ')}"
+        words = f"{len(partial)} of {len(members)} rows incomplete, e.g. {example}"
+        verdict = ClaimVerdict("undecided", words)
+    else:
+        verdict = kind.part("compare").judge(claim, matching, alpha)
+    return replace(verdict, name=claim.name, text=_words(claim), judged=not partial)
 
 
 def _place(where: Where) -> str:
@@ -184,31 +165,30 @@ def _place(where: Where) -> str:
 
 
 def _words(claim: Claim) -> str:
-    place, metric = _place(claim.where), claim.measure
+    place, measure = _place(claim.where), claim.measure
     if claim.kind == "unbiased":
-        return f"unbiased{place} (a relative bias of {claim.detectable:g} would be seen)"
+        return f"unbiased{place} (the test would detect a relative bias of {claim.detectable:g})"
     if claim.kind == "biased":
-        bias = "biased in direction" if claim.bias == "direction" else "biased in scale only"
-        return f"{bias}{place}"
+        return f"biased in {'direction' if claim.bias == 'direction' else 'scale only'}{place}"
     if claim.kind == "equals":
         relative = claim.relative_tolerance
         slack = f"{claim.tolerance:g}" if relative is None else f"{100 * relative:g} %"
-        return f"{metric} = {claim.value} ± {slack}{place}"
+        return f"{measure} = {claim.value} ± {slack}{place}"
     if claim.kind == "order":
-        return f"{metric} increases along {' < '.join(map(_values, claim.along or ()))}{place}"
+        return f"{measure} increases along {' < '.join(map(_values, claim.along or ()))}{place}"
     least = claim.at_least is not None
-    side = f"at least {claim.at_least:g}" if least else f"at most {claim.at_most:g}"
+    bound = f"at least {claim.at_least:g}" if least else f"at most {claim.at_most:g}"
     sides = [where for where in (claim.of, claim.over) if where is not None]
     if claim.kind == "difference":
-        # With its axes named: K = 8 minus K = 1 says more than 8 minus 1.
-        of, over = (_place(where).removeprefix(" where ") for where in sides)
+        # K = 8 minus K = 1 says more than 8 minus 1.
+        first, second = (_place(where).removeprefix(" where ") for where in sides)
         decoded = ", each at its own best temperature," if claim.decoding == "best" else ","
         if claim.way is not None:
-            metric = f"reward of {claim.way}"
-        return f"final {metric} of {of}, minus that of {over}{decoded} is {side}{place}"
-    of, over = map(_values, sides)
+            measure = f"reward of {claim.way}"
+        return f"final {measure} of {first}, minus that of {second}{decoded} is {bound}{place}"
+    first, second = map(_values, sides)
     about = f", about {claim.about}" if claim.about else ""
-    return f"{metric} of {of} over {over} is {side}{place}{about}"
+    return f"{measure} of {first} over {second} is {bound}{place}{about}"
 
 
 def _values(where: Where) -> str:

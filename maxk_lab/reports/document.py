@@ -1,45 +1,44 @@
-"""A report as blocks that every text format prints.
-
-So is whatever else has a `title` and `blocks`, and for a terminal `colour` and `width`.
-"""
+"""A report as blocks that every text format prints, and its numbers as text."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds import SAME as SAME_IN_ALL
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from maxk_lab.reports.charts import Figure
 
 UNDEFINED = "—"
 # Beside a value without an interval.
 WITHOUT = "[—]"
-# Below a table whose caption shares lines with the one before.
-SAME = "The rest as below the table before."
+# Below a table whose caption repeats lines of the table before.
+SAME = "Otherwise as in the table above."
+_LABEL = re.compile(r"([A-Z][a-z ]{,20}): ")
 
 
 class Column(NamedTuple):
-    """The heading of a column, what makes the text of a row, and whether it holds numbers."""
+    """The heading of a column, and whether it holds numbers."""
 
     heading: str
-    text: Callable[[Any], str]
     numeric: bool = False
 
 
 @dataclass(frozen=True)
 class Block:
-    """The parts below a title: lines, items, a table, pictures, or blocks that are folded.
+    """The parts below a title: lines, items, a table, pictures, or folded blocks.
 
     Lines that are `labelled` may begin with a label, as in `Use: subloo`; see `label_of`. `breaks`
-    are the numbers of the `rows` with a rule above, `caption` holds for all rows. Pictures lie in
-    `FOLDER` beside the report. What is `folded` is for those who ask for it.
+    are the numbers of the `rows` with a rule above; the `caption` is about all rows. Pictures lie
+    in the folder of figures beside the report. `folded` blocks are for readers who open them.
     """
 
     title: str = ""
@@ -56,34 +55,35 @@ class Block:
 
 def sheet(
     title: str,
-    columns: Sequence[Column],
-    rows: Iterable[Any],
+    texts: pd.DataFrame,
+    numeric: Iterable[str] = (),
     caption: Iterable[str] = (),
-    breaks: Iterable[int] = (),
+    breaks: Sequence[object] = (),
 ) -> Block:
-    """The table of rows whose texts the columns make."""
+    """The table of a DataFrame of texts, whose columns are the headings.
+
+    `numeric` headings are aligned to the right. A rule stands where the values of `breaks`, one
+    for each row, change.
+    """
+    numbers = set(numeric)
+    changes = (i for i, (before, after) in enumerate(pairwise(breaks), 1) if before != after)
     return Block(
         title,
-        columns=tuple(columns),
-        rows=tuple(tuple(column.text(row) for column in columns) for row in rows),
+        columns=tuple(Column(str(name), name in numbers) for name in texts.columns),
+        rows=tuple(texts.itertuples(index=False, name=None)),
         caption=tuple(caption),
-        breaks=tuple(breaks),
+        breaks=tuple(changes) if len(set(breaks)) < len(breaks) else (),
     )
 
 
 def label_of(line: str) -> tuple[str, str]:
-    """The label of a line of an answer, empty where it has none, and the rest."""
-    found = re.match(r"([A-Z][a-z ]{,20}): ", line)
-    return (found[1], line[found.end() :]) if found else ("", line)
-
-
-def breaks_between(places: Sequence[object]) -> tuple[int, ...]:
-    """The numbers of the rows whose place is not that of the row before."""
-    return tuple(i for i, (before, here) in enumerate(pairwise(places), 1) if here != before)
+    """The label of a line of the answer, empty if it has none, and the rest."""
+    match = _LABEL.match(line)
+    return (match[1], line[match.end() :]) if match else ("", line)
 
 
 def with_captions(blocks: Iterable[Block]) -> Iterator[Block]:
-    """The blocks, each table with the lines of its caption that the one before it does not have."""
+    """Yield the blocks, each caption without the lines of the caption before."""
     before: tuple[str, ...] = ()
     for block in blocks:
         new = tuple(line for line in block.caption if line not in before)
@@ -103,19 +103,19 @@ def number(value: float) -> str:
 
 
 def exact(value: float) -> str:
-    """Four significant digits of a number that was computed, not measured; `—` for undefined."""
+    """Four significant digits of a computed number; `—` for undefined."""
     return UNDEFINED if math.isnan(value) else f"{0.0 if abs(value) < 1e-12 else value:.4g}"
 
 
-def marked(found: Interval) -> str:
-    """The interval; with † where it is about these instances for want of others like them."""
-    return f"{compact(found)} †" if found.fallen_back else compact(found)
+def marked(interval: Interval) -> str:
+    """The interval, with † if it is about fixed instances in place of new ones."""
+    return f"{compact(interval)} †" if interval.fallen_back else compact(interval)
 
 
 def compact(interval: Interval) -> str:
-    """`12.3 [11.0, 13.9]`; `—` where there is no value or no interval.
+    """`12.3 [11.0, 13.9]`; `—` without a value or an interval.
 
-    A value that every seed has is `12.3 [—]`: nothing tells how far that of another may be from it.
+    A value that is equal in every seed is `12.3 [—]`.
     """
     if interval.reason == SAME_IN_ALL:
         return f"{number(interval.value)} {WITHOUT}"

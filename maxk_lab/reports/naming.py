@@ -1,4 +1,4 @@
-"""Names that a report gives: of the environment of a cell, what a sweep varies, and a row."""
+"""Names in a report: of a row, its environment, its settings and its bias."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from maxk_lab.visible import visible_line
 Setting = tuple[tuple[str, Any], ...]
 
 
+# What the formula of a method says of its bias, and a measurement may overrule.
+UNBIASED, NOT_PROVED, BIASED = "unbiased (proved)", "not proved", "biased"
+
+
 @dataclass(frozen=True, kw_only=True)
 class GridKey:
-    """A method at n samples in an environment, whose label is one such as `tsp(num_loc=20)`.
+    """A method at n samples in an environment, such as `tsp(num_loc=20)`.
 
-    `setting` are the values of what the sweep varies; they are not part of that label. `plain` are
-    the words for the environment in titles and sentences: `TSP with 20 cities`.
+    `setting` has the values that the sweep varies; `environment` does not repeat them. `words` are
+    for titles and sentences: `TSP with 20 cities`.
     """
 
     environment: str
@@ -31,20 +35,27 @@ class GridKey:
     n: int
     k: int
     setting: Setting = ()
-    plain: str = field(default="", compare=False)
+    words: str = field(default="", compare=False)
     study: str = field(default="", compare=False)
 
     @classmethod
-    def of(cls, cell: Mapping[str, Any], **own: Any) -> Self:
-        """The key of a cell; `own` are fields of a kind of its own, or other values."""
+    def of(cls, cell: Mapping[str, Any], **more: Any) -> Self:
+        """The key of a cell; `more` are fields of the kind of study, or other values."""
         axes = {axis: cell[axis] for axis in GRID_AXES}
         shared = {
             "environment": environment_label(cell),
             "setting": setting_of(cell),
-            "plain": environment_words(cell),
+            "words": environment_words(cell),
             "study": cell.get("study", ""),
         }
-        return cls(**axes | shared | own)
+        return cls(**axes | shared | more)
+
+    @property
+    def bias_state(self) -> str:
+        """Unbiased (proved), not proved or biased: what the formula of the method says."""
+        if self.method.is_unbiased:
+            return UNBIASED
+        return BIASED if self.method.is_derived else NOT_PROVED
 
     @property
     def path(self) -> str:
@@ -57,9 +68,9 @@ class GridKey:
         return Method.parse(self.estimator, self.baseline, self.k)
 
     def named(self, first: str, setting: str | None = None) -> str:
-        """The name of the row below `first`, in logs, messages and trackers.
+        """The name of the row below `first`: the kind of study, or the stage.
 
-        That is the kind of study, or the stage; `setting` are other words for what varies.
+        `setting` are other words for the values that the sweep varies.
         """
         words = setting_words(self.setting) if setting is None else setting
         point = (self.estimator, self.baseline, f"n{self.n}", f"k{self.k}")
@@ -67,19 +78,18 @@ class GridKey:
 
 
 def environment_label(cell: Mapping[str, Any]) -> str:
-    """`tsp(num_loc=20)`: the environment of a cell with the parameters that tell it from others.
+    """`tsp(num_loc=20)`: the environment of a cell with its distinguishing parameters.
 
-    Without those that the sweep varies: they are the cell's setting.
+    Parameters that the sweep varies are left out: they belong to the setting.
     """
-    varied, telling = _varied(cell), distinguishing_parameters(cell["environment"])
+    varied, parameters = _varied(cell), distinguishing_parameters(cell["environment"])
     inside = ", ".join(
         f"{name}={visible_line(str(value))}"
-        for name, value in telling.items()
+        for name, value in parameters.items()
         if name not in varied
     )
-    return (
-        f"{cell['environment']['name']}({inside})" if inside else str(cell["environment"]["name"])
-    )
+    name = str(cell["environment"]["name"])
+    return f"{name}({inside})" if inside else name
 
 
 def _varied(cell: Mapping[str, Any]) -> set[str]:
@@ -87,10 +97,10 @@ def _varied(cell: Mapping[str, Any]) -> set[str]:
 
 
 def environment_words(cell: Mapping[str, Any]) -> str:
-    """`TSP with 20 cities`: the environment of a cell for readers, without what the sweep varies.
+    """`TSP with 20 cities`: the environment of a cell in words, without varied parameters.
 
-    One whose row has no plain name, or that is not installed here, is its name with its parameters:
-    `knapsack (items 5)`. The folder of a model of the user's own is named beside it.
+    An environment without words is its name with its parameters: `knapsack (items 5)`. A folder
+    with a model of the user is named, too.
     """
     words = describe_environment(cell["environment"], without=_varied(cell))
     folder = (cell.get("policy") or {}).get("pretrained")
@@ -100,7 +110,7 @@ def environment_words(cell: Mapping[str, Any]) -> str:
 
 
 def setting_of(cell: Mapping[str, Any]) -> Setting:
-    """The values of what the sweep varies, in a cell."""
+    """The values that the sweep varies, in a cell."""
     return tuple(
         (key, tuple(value) if isinstance(value, list) else value)
         for key, value in cell.get("setting", {}).items()
@@ -114,7 +124,7 @@ def setting_words(setting: Setting) -> str:
 
 
 def plain_setting(setting: Setting) -> str:
-    """`arms 8, pomo-100`: what a sweep varies, in words for titles; of a file its name alone."""
+    """`arms 8, pomo-100`: the varied values in titles; a file is its name."""
     short = short_names([key for key, _ in setting])
     return ", ".join(
         visible_line(PurePath(value).stem)
@@ -133,7 +143,7 @@ def short_names(keys: list[str]) -> dict[str, str]:
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """The first names, and how many more there are: `a, b and 3 more`."""
+    """`a, b and 3 more`: the first names, and the number of further ones."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
 

@@ -1,204 +1,295 @@
-"""A summary put together for printing: the chapters of all kinds of study, in reading order."""
+"""The report of a run: its tables, verdicts on claims, answer, charts, and origin."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from maxk_lab.planning.plan import stale_line
-from maxk_lab.reports.claims import verdict_lines
+from maxk_lab.errors import error_line
+from maxk_lab.planning.plan import Plan, make_plan, stale_line
+from maxk_lab.reports.answer import Answer, answer_of_study
+from maxk_lab.reports.claims import ClaimVerdict, count_verdicts, judge_claims
 from maxk_lab.reports.document import Block
-from maxk_lab.reports.model import Header, Summary
 from maxk_lab.reports.naming import listed
-from maxk_lab.reports.sections import Chapter, Section, chapter, sections
-from maxk_lab.reports.tables import grouped
-from maxk_lab.reports.view import WHOLE, View
+from maxk_lab.reports.tables import Pooled, Tables, grouped, make_tables, pooled_study
+from maxk_lab.sweep_file.content import changed_since
 from maxk_lab.sweep_file.studies import STUDIES, in_reading_order
 
 if TYPE_CHECKING:
+    from maxk_lab.execution.records import Record, RunDirectory
     from maxk_lab.reports.charts import Figure
+    from maxk_lab.sweep_file.claims import Claim
 
-# So many reasons are listed one by one, so many cells that are not finished, and so many names.
-_LISTED, _CELLS, _NAMED = 20, 6, 5
-# So many that failed are; of more, those with one error are one line.
-_FAILED = 5
+# The most listed reasons, unfinished cells, names, and failed cells with a line each.
+_REASONS, _CELLS, _NAMES, _FAILED = 20, 6, 5, 5
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the numbers come from: the sweep, its cells, and the code that measured them.
+
+    `commits` and `versions` are those of all records, `projects` the commits of the user's own
+    repository. `failed` has the error of each failed cell by its name, `missing` the names of
+    cells without a record. `stale` counts records of another version of the sweep; `changed` names
+    the code and models that changed since the measurement. `level` is that of intervals, `alpha`
+    the error rate of a family of comparisons, `seconds` the time by kind of study.
+    """
+
+    name: str = ""
+    description: str = ""
+    seeds: tuple[int, ...] = ()
+    commits: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    planned: int = 0
+    done: int = 0
+    failed: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    stale: int = 0
+    changed: tuple[str, ...] = ()
+    level: float = 0.95
+    alpha: float = 0.05
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def progress(self) -> str:
+        """`all 8 cells measured`, or `5 of 8 cells measured; 1 failed, 2 missing`."""
+        if not self.planned:
+            return "no cells are planned"
+        if self.done == self.planned:
+            return f"all {self.planned} cells measured" if self.planned > 1 else "1 cell measured"
+        counts = {"failed": len(self.failed), "missing": len(self.missing)}
+        rest = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+        return f"{self.done} of {self.planned} cells measured; {rest}"
+
+    @property
+    def lines(self) -> list[str]:
+        """The git commit and the versions, a line each."""
+        versions = [f"{package} {' / '.join(each)}" for package, each in self.versions.items()]
+        lines = [f"git commit: {', '.join(self.commits) or 'unknown'}"]
+        lines += [f"project commit: {', '.join(self.projects)}"] if self.projects else []
+        return [*lines, f"versions: {', '.join(versions)}"] if versions else lines
+
+    @property
+    def failures(self) -> list[str]:
+        """A line for each failed cell; for each reason, if many cells or all failed."""
+        single = self.done and len(self.failed) <= _FAILED
+        cells = list(self.failed)
+        groups = grouped(cells, lambda cell: cell if single else self.failed[cell]).values()
+        lines = [
+            f"{f'{len(group)} cells, e.g. ' if len(group) > 1 else ''}{group[0]}: "
+            f"{self.failed[group[0]]}"
+            for group in groups
+        ]
+        more = len(lines) - _REASONS
+        return [*lines[:_REASONS], *([f"and {more} more reasons"] if more > 0 else [])]
+
+    @property
+    def without_result(self) -> list[str]:
+        """A line for each cell without a result, or for many of them together."""
+        lines = [f"failed: {line}" for line in self.failures] if self.done else []
+        if len(self.missing) > _CELLS:
+            example, command = self.missing[0], f"maxk-lab run {self.name}.yaml"
+            number = f"{len(self.missing)} cells, such as {example}"
+            lines.append(f"not finished: {number}; continue with {command}")
+        else:
+            lines += [f"not finished: {name}" for name in self.missing]
+        return [*lines, stale_line(self.stale)] if self.stale else lines
 
 
 @dataclass(frozen=True)
 class Report:
-    """A summary, and how it is to look: `colour` and `width` are the terminal's.
+    """The report of a run, which every format prints.
 
-    Without `full` what is folded is left out. `pictures` lie in the folder of the figures, and
-    `undrawn` has a line for each that is missing. `view` is the part that is shown,
-    and `more` the charts on request.
+    `answers` are the sentences and short tables of the kinds of study, in reading order. `charts`
+    are drawn on demand, and `undrawn` says which could not be. `studies` has the rows with their
+    paired values, for charts and recommendations. A part of a report says in
+    `selection` which, and has the chosen `columns` if any.
     """
 
-    summary: Summary
-    colour: bool = False
-    width: int = 100
-    full: bool = True
-    pictures: Sequence[Figure] = ()
-    undrawn: Sequence[str] = ()
-    view: View = WHOLE
-    more: Sequence[str] = ()
+    tables: Tables
+    claims: tuple[ClaimVerdict, ...]
+    answers: tuple[Answer, ...]
+    origin: Origin
+    charts: tuple[Figure, ...] = ()
+    undrawn: tuple[str, ...] = ()
+    studies: Mapping[str, Pooled[Any]] = field(default_factory=dict, repr=False)
+    selection: str = ""
+    columns: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
-        """The title of the whole report."""
-        return f"maxk-lab: {self.summary.header.name}"
-
-    @cached_property
-    def chapters(self) -> Mapping[str, Chapter]:
-        """The chapter of every kind of study, in the catalogue's order."""
-        studies = self.summary.studies
-        return {kind.name: chapter(kind, studies[kind.name], self.summary) for kind in STUDIES}
-
-    @cached_property
-    def sections(self) -> list[Section]:
-        """The sections that have rows to show, in reading order."""
-        return self.view.of(self._all_sections)
-
-    @cached_property
-    def _all_sections(self) -> list[Section]:
-        return [
-            replace(section, notes=self.chapters[kind.name].notes if self.view.columns else ())
-            for kind in in_reading_order()
-            for section in sections(kind, self.summary.studies[kind.name])
-            if section.lines
-        ]
+        """The title of the report."""
+        return f"maxk-lab: {self.origin.name}"
 
     @property
-    def standing(self) -> list[str]:
-        """The first lines: what was measured at all, and what is shown of it."""
-        shown, planned = (
-            sum(len(section.lines) for section in several)
-            for several in (self.sections, self._all_sections)
-        )
-        return [*standing_lines(self.summary), *self.view.lines(shown, planned), *self.undrawn]
+    def sound(self) -> bool:
+        """Whether no claim is refuted or cannot be judged, and no cell failed."""
+        judged = all(claim.judged and claim.verdict != "refuted" for claim in self.claims)
+        return judged and not self.origin.failed
+
+    @property
+    def status(self) -> list[str]:
+        """The first lines: which cells have a result, and what changed since."""
+        origin = self.origin
+        words = origin.progress
+        if origin.planned and len(origin.failed) == origin.planned:
+            words = f"every cell failed and nothing was measured: {words}"
+        elif origin.planned and not origin.done:
+            words = f"nothing is measured yet: {words}"
+        lines = [f"{words[0].upper()}{words[1:]}."]
+        if origin.changed:
+            lines.append(f"CHANGED: {changed_line(origin.changed)}.")
+        lines += [] if origin.done else origin.failures
+        if unjudged := [claim.name for claim in self.claims if not claim.judged]:
+            lines.append(f"Claims that lack cells: {listed(unjudged, _NAMES)}.")
+        return lines
 
     @property
     def answer(self) -> list[str]:
-        """The sentences on what was found: of each kind of study, then of the claims together."""
-        if not self.summary.counts.done:
+        """The sentences of the answer."""
+        if not self.origin.done:
             return []
-        chapters = (self.chapters[kind.name] for kind in in_reading_order())
-        return [
-            *(line for chapter in chapters for line in chapter.answer),
-            *verdict_lines(self.summary.claims),
-        ]
+        lines = [sentence for answer in self.answers for sentence in answer.sentences]
+        return [*lines, *([f"Claims: {count_verdicts(self.claims)}."] if self.claims else [])]
 
     @property
-    def shortest(self) -> list[Block]:
-        """The short tables that carry the answer."""
-        if not self.summary.counts.done:  # tables of dashes
-            return []
-        return [table for kind in in_reading_order() for table in self.chapters[kind.name].short]
+    def chosen(self) -> Block:
+        """The table of the chosen columns; empty without chosen columns."""
+        from maxk_lab.reports.details import chosen_table
+
+        if not self.columns:
+            return Block()
+        return chosen_table(self.tables, self.columns, self._words, self.origin.level)
 
     @property
     def blocks(self) -> list[Block]:
-        """All there is to read: the answer, claims, what they rest on, and the rest folded.
+        """The answer, the claims, the short tables, the figures, and folded all other tables.
 
-        Of a view of a part: the tables that it shows, and nothing folded. Without a measured cell
-        there are no claims to judge, as the first lines say.
+        A part of a report has its tables unfolded, and no answer.
         """
-        summary, measured = self.summary, bool(self.summary.counts.done)
-        first = (*filter(None, [summary.header.description]), *self.standing)
-        origin = tuple(header_lines(summary.header))
-        judged = summary.claims if measured else ()
-        verdicts = (f"{one.verdict.upper()} — {one.name}: {one.detail}." for one in judged)
-        claims = Block("Claims", items=tuple(verdicts))
-        absent = Block("Without a result", items=tuple(absent_lines(summary)))
-        tables = [table for section in self.sections for table in section.blocks if measured]
-        if not self.view.whole:
-            return _filled(Block(lines=(*first, *origin)), claims, absent, *tables)
-        words = tuple(f"{claim.name}: {claim.text}." for claim in judged)
-        read = [
-            Block(lines=first),
+        from maxk_lab.reports.details import detail_blocks
+
+        origin, measured = self.origin, bool(self.origin.done)
+        first = Block(lines=(*filter(None, [origin.description]), *self.status, *self.undrawn))
+        verdicts = [f"{c.verdict.upper()} {c.name}: {c.detail}." for c in self.claims]
+        claims = Block("Claims", items=tuple(verdicts if measured else ()))
+        absent = Block("Without a result", items=tuple(origin.without_result))
+        provenance = Block(lines=tuple(origin.lines))
+        if self.columns:
+            return _filled(Block(lines=(*first.lines, self.selection)), self.chosen)
+        details = list(detail_blocks(self.tables, self._words)) if measured else []
+        if self.selection:
+            lines = Block(lines=(*first.lines, self.selection, *provenance.lines))
+            return _filled(lines, claims, absent, *details)
+        words = tuple(f"{claim.name}: {claim.text}." for claim in self.claims if measured)
+        folded = _filled(Block("What the claims say", items=words), *details)
+        return _filled(
+            first,
             Block("Answer", tuple(self.answer), labelled=True),
             claims,
-            *self.shortest,
-            Block("Figures", pictures=tuple(self.pictures)),
+            *(answer.table for answer in self.answers if measured),
+            Block("Figures", pictures=tuple(self.charts)),
             absent,
-        ]
-        every = _filled(Block("What the claims say", items=words), *tables)
-        folded = [
-            Block("All tables", folded=tuple(every)),
-            Block("Where these numbers come from", folded=(Block(lines=origin),)),
-        ]
-        return _filled(*read, *(folded if self.full else ()))
+            Block("All tables", folded=tuple(folded)),
+            Block("Where these numbers come from", folded=(provenance,)),
+        )
+
+    @property
+    def _words(self) -> dict[str, str]:
+        """The words for each environment."""
+        keys = [row.key for pooled in self.studies.values() for row in pooled.rows]
+        return {key.environment: getattr(key, "words", "") or key.environment for key in keys}
 
 
 def _filled(*blocks: Block) -> list[Block]:
     """The blocks that have more than a title."""
-    return [one for one in blocks if replace(one, title="", labelled=False) != Block()]
-
-
-def header_lines(header: Header) -> list[str]:
-    """Git commit and versions, one line each."""
-    versions = ", ".join(
-        f"{package} {' / '.join(found)}" for package, found in header.versions.items()
-    )
-    lines = [f"git commit: {', '.join(header.commits) or 'unknown'}"]
-    if header.projects:
-        lines.append(f"project commit: {', '.join(header.projects)}")
-    if versions:
-        lines.append(f"versions: {versions}")
-    return lines
-
-
-def standing_lines(summary: Summary) -> list[str]:
-    """Return the first lines: what has a result, and what changed since."""
-    counts = summary.counts
-    said = str(counts)
-    if counts.planned and counts.failed == counts.planned:
-        said = f"every cell failed and nothing was measured: {said}"
-    elif counts.planned and not counts.done:
-        said = f"nothing is measured yet: {said}"
-    lines = [f"{said[0].upper()}{said[1:]}."]
-    if summary.changed:
-        lines.append(f"CHANGED: {changed_line(summary.changed)}.")
-    if not counts.done:
-        lines += failure_lines(summary)
-    if summary.unjudged:
-        names = listed(summary.unjudged, _NAMED)
-        lines.append(f"Claims that cannot be judged for want of cells: {names}.")
-    return lines
+    return [block for block in blocks if replace(block, title="", labelled=False) != Block()]
 
 
 def changed_line(changed: Sequence[str]) -> str:
-    """Return the sentence on code and models that changed since the measurement."""
-    return f"{listed(changed, _NAMED)} changed since the measurement; run the sweep again"
+    """The sentence on code and models that changed since the measurement."""
+    return f"{listed(changed, _NAMES)} changed since the measurement; run the sweep again"
 
 
-def absent_lines(summary: Summary) -> list[str]:
-    """Return a line for every cell without a result, or for many of them together."""
-    # Where nothing was measured, they stand in the first lines.
-    failed = failure_lines(summary) if summary.counts.done else []
-    items = [f"failed: {line}" for line in failed]
-    unfinished = [
-        f"{row.key.path} seed {seed} (cell {cell})"
-        for study in summary.studies.values()
-        for row in study.rows
-        for seed, cell in row.cells.items()
-        if cell in summary.missing
-    ]
-    if len(unfinished) > _CELLS:
-        go_on = f"go on with maxk-lab run {summary.header.name}.yaml"
-        items.append(f"not finished: {len(unfinished)} cells, such as {unfinished[0]}; {go_on}")
-    else:
-        items += [f"not finished: {one}" for one in unfinished]
-    return [*items, stale_line(summary.stale)] if summary.stale else items
+def read_report(
+    run: RunDirectory, plan: Plan | None = None, *, level: float = 0.95, alpha: float = 0.05
+) -> Report:
+    """The report of the records of a run; its plan is made unless it is given."""
+    plan = plan or make_plan(run.spec())
+    return make_report(
+        [cell.as_dict() for cell in plan.cells],
+        run.records(plan),
+        claims=plan.spec.claims,
+        name=run.title(plan.spec),
+        description=plan.spec.description,
+        stale=run.stale(plan),
+        changed=changed_since(plan.spec),
+        level=level,
+        alpha=alpha,
+    )
 
 
-def failure_lines(summary: Summary) -> list[str]:
-    """Return a line for every failed cell; for every reason, where many failed or all did."""
-    each = summary.counts.done and len(summary.failed) <= _FAILED
-    groups = grouped(summary.failed, lambda one: one.cell if each else one.error).values()
-    lines = [
-        f"{f'{len(cells)} cells, e.g. ' if len(cells) > 1 else ''}{cells[0]}: {cells[0].error}"
-        for cells in groups
-    ]
-    more = len(lines) - _LISTED
-    return [*lines[:_LISTED], *([f"and {more} more reasons"] if more > 0 else [])]
+def make_report(
+    cells: Sequence[Mapping[str, Any]],
+    records: Iterable[Record],
+    *,
+    claims: Sequence[Claim] = (),
+    level: float = 0.95,
+    alpha: float = 0.05,
+    **origin: Any,
+) -> Report:
+    """The report of planned cells and their records; `origin` are fields of `Origin`."""
+    by_id = {record.cell["id"]: record for record in records}
+    done = {cell: record for cell, record in by_id.items() if record.status == "done"}
+    by_kind = grouped(cells, lambda cell: str(cell["study"]))
+    studies = {
+        kind: pooled_study(
+            kind, by_kind.get(kind, []), done, level=level, alpha=alpha, compared=True
+        )
+        for kind in STUDIES.names()
+    }
+    verdicts = tuple(judge_claims(claims, studies, alpha=alpha))
+    source = Origin(**origin, **_origin(cells, by_id, done), level=level, alpha=alpha)
+    answers = (answer_of_study(kind, studies[kind.name], source) for kind in in_reading_order())
+    tables = make_tables(studies, verdicts)
+    return Report(tables, verdicts, tuple(answers), source, studies=studies)
+
+
+def _origin(
+    cells: Sequence[Mapping[str, Any]], by_id: Mapping[str, Record], done: Mapping[str, Record]
+) -> dict[str, Any]:
+    commits: dict[str, set[str]] = {"git": set(), "project": set()}
+    versions: dict[str, set[str]] = {}
+    seconds: dict[str, float] = {}
+    for record in by_id.values():
+        for repository, hashes in commits.items():
+            git = record.provenance.get(repository) or {}
+            if git.get("commit"):
+                changed = " (with uncommitted changes)" if git.get("dirty") else ""
+                hashes.add(git["commit"] + changed)
+        for package, version in (record.provenance.get("versions") or {}).items():
+            if version is not None:
+                versions.setdefault(package, set()).add(str(version))
+        study = record.cell["study"]
+        seconds[study] = seconds.get(study, 0.0) + (record.timings.get("seconds") or 0.0)
+    names = {
+        cell["id"]: f"{STUDIES.get(cell['study']).part('pool').key(cell).path} "
+        f"seed {cell['seed']} (cell {cell['id']})"
+        for cell in cells
+        if cell["id"] not in done
+    }
+    return {
+        "seeds": tuple(sorted({cell["seed"] for cell in cells})),
+        "commits": tuple(sorted(commits["git"])),
+        "projects": tuple(sorted(commits["project"])),
+        "versions": {package: tuple(sorted(each)) for package, each in sorted(versions.items())},
+        "planned": len(cells),
+        "done": len(done),
+        "failed": {
+            name: error_line(by_id[cell].error) for cell, name in names.items() if cell in by_id
+        },
+        "missing": tuple(name for cell, name in names.items() if cell not in by_id),
+        "seconds": seconds,
+    }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -52,11 +52,11 @@ class Family:
 class Comparison:
     """A line of the table of comparisons: a row against another, or against 0 where that is empty.
 
-    `interval` is of this comparison alone, a `ratio` or a difference of the `measure`; the
-    `verdict` on the row is corrected for all `comparisons` of the family: better, worse, tied (not
-    significantly different) or open (no test is possible). A verdict that is tied for too few
-    effective instances may be `fixed`: significant on the instances measured, of which new ones may
-    differ.
+    `interval` is of this comparison alone: a `ratio` or a difference of the `measure`, `paired` by
+    what both numbers of a pair share, such as the seed. The `verdict` on the row is corrected for
+    all `comparisons` of the family: lowest, highest, better, worse, tied (not significantly
+    different) or open (no test is possible). A row that is tied for new instances may be worse on
+    the `fixed` ones.
     """
 
     family: str
@@ -64,17 +64,20 @@ class Comparison:
     other: str
     measure: str
     interval: Interval
-    verdict: str
+    verdict: str = ""
     ratio: bool = False
+    paired: str = ""
     p_adjusted: float = math.nan
-    reason: str = ""
-    fixed: bool = False
     comparisons: int = 1
     alpha: float = 0.05
+    fixed: bool = False
+    reason: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """The columns of its line."""
-        line = asdict(self)
-        line.pop("interval")
+        """The columns of its line; without an interval no value."""
+        line = dict(vars(self))
+        interval = line.pop("interval")
         place = {name: line.pop(name) for name in ("family", "row", "other", "measure")}
-        return place | self.interval.columns("value") | {"about": self.interval.question} | line
+        ends = ("value", "low", "high")
+        numbers = {end: getattr(interval, end) if interval.known else None for end in ends}
+        return place | numbers | {"about": interval.question} | line

@@ -230,12 +230,11 @@ def measures_of(study: str) -> tuple[MeasureRow, ...]:
 
 
 def described(name: str) -> Described | None:
-    """Return heading, meaning and group of a column of a report; None where it has neither."""
+    """Return the meaning, unit and table of a column of a report; None if no report has it."""
     if (derived := column(name)) is not None or name not in MEASURES.names():
         return derived
     row = MEASURES.get(name)
-    heading = row.heading if row.group else ""
-    return Described(name, heading, row.meaning, row.group, row.unit, first=row.group == "variance")
+    return Described(name, row.meaning, row.group, row.unit, row.better)
 
 
 def claimable(kind: str) -> tuple[str, ...]:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from maxk_lab.errors import LabError, RefusedError, first_line
 from maxk_lab.execution.provenance import without_places
 from maxk_lab.planning.identity import content_hash
-from maxk_lab.reports.summarise import summarise
-from maxk_lab.reports.tables import OF_ROWS, estimates, frame
+from maxk_lab.reports.report import Report, read_report
 from maxk_lab.reports.write import write_report
 from maxk_lab.tracking.payload import (
     Metrics,
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from maxk_lab.execution.records import Record, RunDirectory
     from maxk_lab.planning.plan import Plan
     from maxk_lab.reports.charts import Figure
-    from maxk_lab.reports.model import Summary
     from maxk_lab.tracking.wandb_tracker import Fill
 
 JOB_TYPE = "report"
@@ -38,30 +36,17 @@ def of_sweep(
     records: Sequence[Record],
 ) -> tuple[Payload, Fill]:
     """Return the payload of the sweep as a whole, and what adds its figures and artifacts."""
-    import pandas as pd
-
-    summary, name = summarise(run, plan), run.title(plan.spec)
-    counts = summary.counts
+    report, name = read_report(run, plan), run.title(plan.spec)
+    origin = report.origin
     metrics: Metrics = {
-        "cells_planned": counts.planned,
-        "cells_done": counts.done,
-        "cells_failed": counts.failed,
+        "cells_planned": origin.planned,
+        "cells_done": origin.done,
+        "cells_failed": len(origin.failed),
     }
-    metrics |= {f"claims/{claim.name}": claim.verdict for claim in summary.claims}
-    metrics |= dict(_best(summary))
+    metrics |= {f"claims/{claim.name}": claim.verdict for claim in report.claims}
+    metrics |= dict(_best(report))
     tables = tables_of_single_cells(records)
-    claims = [(claim.name, claim.verdict, claim.text, claim.detail) for claim in summary.claims]
-    if claims:
-        columns = ["claim", "verdict", "says", "measured"]
-        tables["verdicts"] = pd.DataFrame(claims, columns=columns)
-    tables["estimates"] = frame(list(estimates(summary.studies)), OF_ROWS)
-    lines = [
-        {"study": study, **line.as_dict()}
-        for study, pooled in summary.studies.items()
-        for line in pooled.comparisons
-    ]
-    if lines:
-        tables["comparisons"] = pd.DataFrame(lines, dtype=object)
+    tables |= {name: table for name, table in report.tables._asdict().items() if len(table.columns)}
     payload = Payload(
         run_id=content_hash({"sweep": name, "run": JOB_TYPE}),
         name=f"{name} {JOB_TYPE}",
@@ -72,23 +57,22 @@ def of_sweep(
         metrics=metrics,
         tables=tables,
     )
-    return payload, partial(_add_files, run, name, summary)
+    return payload, partial(_add_files, run, name, report)
 
 
-def _best(summary: Summary) -> Iterator[tuple[str, str]]:
-    """The baselines that the report marks as the best of their place, by that place."""
-    for pooled in summary.studies.values():
-        for row in pooled.rows:
-            if row.attributes.get("best"):
-                place = row.key.path.replace(f"/{row.key.baseline}/", "/")
-                yield f"best/{place}", row.key.baseline
+def _best(report: Report) -> Iterator[tuple[str, str]]:
+    """The baselines of significantly lowest variance, by their place."""
+    baselines = report.tables.estimates.drop_duplicates("row").set_index("row").baseline
+    lines = report.tables.comparisons
+    for row in lines.row[(lines.family == "best") & (lines.verdict == "lowest")]:
+        yield f"best/{row.replace(f'/{baselines[row]}/', '/')}", baselines[row]
 
 
-def _add_files(run: RunDirectory, name: str, summary: Summary, at_wandb: Any, folder: Path) -> None:
+def _add_files(run: RunDirectory, name: str, report: Report, at_wandb: Any, folder: Path) -> None:
     """Write the report and the bundle into a folder, and send them with the figures to look at."""
     import wandb
 
-    report, bundle = folder / "report", folder / "bundle"
+    written, bundle = folder / "report", folder / "bundle"
     seen: dict[str, Any] = {}
 
     def show(picture: Figure, files: Sequence[Path]) -> None:
@@ -96,11 +80,11 @@ def _add_files(run: RunDirectory, name: str, summary: Summary, at_wandb: Any, fo
         words = ". ".join(filter(None, (picture.title, picture.caption)))
         seen[f"figures/{picture.name}"] = wandb.Image(str(drawn), caption=words)
 
-    for path in write_report(summary, report, shown=show):
+    for path in write_report(report, written, shown=show):
         if path.suffix == ".html":
             seen[JOB_TYPE] = wandb.Html(str(path), inject=False)
     at_wandb.log(seen)
-    _send_folder(at_wandb, report, f"{name}-report", "report", "the report in every format")
+    _send_folder(at_wandb, written, f"{name}-report", "report", "the report in every format")
     bundle.mkdir()
     try:
         from maxk_lab.execution.bundle import write_bundle

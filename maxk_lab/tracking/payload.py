@@ -17,7 +17,7 @@ from maxk_lab.errors import error_line
 from maxk_lab.execution.provenance import TOLD
 from maxk_lab.planning.identity import canonical_json, content_hash
 from maxk_lab.reports.naming import setting_of, setting_words
-from maxk_lab.reports.tables import PooledRow, axes, grouped, numbers, rows_of_cells
+from maxk_lab.reports.tables import PooledRow, axes, grouped, row_estimates, rows_of_cells
 from maxk_lab.statistics.measures import MEASURES
 from maxk_lab.sweep_file.studies import STUDIES
 
@@ -154,9 +154,10 @@ def _of_cell(record: Record, rows: Rows) -> Iterator[tuple[str, float | int | st
     row = rows.get(record.cell["id"])
     if row is None:
         return
-    yield from ((name, value) for name, value in row.attributes.items() if type(value) is int)
-    for name, one in numbers(record.cell["study"], row).items():
-        found = one.interval
+    for name, found in row_estimates(record.cell["study"], row).items():
+        if found.exact:
+            yield name, found.value
+            continue
         for end, value in (("", found.value), ("/low", found.low), ("/high", found.high)):
             if not isnan(value):
                 yield f"final/{name}{end}", value
@@ -185,8 +186,8 @@ def _tables(records: Sequence[Record], rows: Rows) -> dict[str, pd.DataFrame]:
         place = axes(study, pool.key(record.cell))
         del place["study"]
         place |= {"cell": record.cell["id"], "seed": record.cell["seed"]}
-        own = {} if row is None else dict(row.attributes)
-        lines["cells"].append(place | {"status": record.status} | own | _values(study, row))
+        bias = {"bias": "" if row is None else row.bias_state}
+        lines["cells"].append(place | {"status": record.status} | bias | _values(study, row))
         for name, several in ({} if row is None else row.details).items():
             if isinstance(several, list):
                 lines.setdefault(name, []).extend(place | dict(one) for one in several)
@@ -199,9 +200,9 @@ def _tables(records: Sequence[Record], rows: Rows) -> dict[str, pd.DataFrame]:
 
 
 def _values(study: str, row: PooledRow | None) -> dict[str, float | None]:
-    estimates = {} if row is None else numbers(study, row)
+    estimates = {} if row is None else row_estimates(study, row)
     return {
-        name: one.interval.value if one.interval.known else None
+        name: one.value if one.known else None
         for name, one in estimates.items()
         if name not in MEASURES.names() or MEASURES.get(name).tracked
     }

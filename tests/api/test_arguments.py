@@ -14,7 +14,7 @@ import maxk_lab
 from maxk_lab.api.arguments import refusals_told
 from maxk_lab.api.reporting import RunReport
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.report import make_report
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +44,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (maxk_lab.report, "run", ["b", "asc"]),
         (maxk_lab.report, "where", 3),
         (maxk_lab.report, "where", "baselin=x"),
-        (maxk_lab.report, "sort", ["-variance", "k"]),
-        (maxk_lab.report, "sort", "varance"),
         (maxk_lab.report, "columns", [3]),
         (maxk_lab.report, "columns", ["varance"]),
         (maxk_lab.report, "columns", []),
@@ -71,7 +69,7 @@ def test_a_file_in_the_place_of_a_folder_is_refused(lab: Any) -> None:
     with pytest.raises(maxk_lab.RefusedError, match=r"a_file/small.*: Not a directory"):
         maxk_lab.run("small.yaml", results="a_file", progress=False)
     cells = lab.cells(baselines=("none",), ns=(8,))
-    report = RunReport(summarise_records(cells, [lab.record(cell) for cell in cells], name="it"))
+    report = RunReport.of(make_report(cells, [lab.record(cell) for cell in cells], name="it"))
     with pytest.raises(maxk_lab.RefusedError, match=r"a_file/.* cannot be written: File exists"):
         report.write("a_file")
     with pytest.raises(maxk_lab.MistakeError, match=r"^folder must be .*, got 3"):

@@ -69,7 +69,7 @@ def test_reports_and_comparisons_say_it_and_no_report_of_a_sound_run_does(
     sound, alarmed = (run.root for run in runs)
     for form in ("terminal", "markdown", "json"):
         report = told(lab, "report", alarmed, "--format", form)
-        assert re.search(r"Alarm\W+the test of bias rejects centred, unbiased by proof", report)
+        assert re.search(r"Alarm\W+the test of bias rejects centred in 1 row, although", report)
         assert "alarm" not in told(lab, "report", sound, "--format", form).lower()
     compared = told(lab, "compare", sound, alarmed)
     change = f"centring is unbiased: supported -> undecided. In B: {ROW}: alarm ({ALARM})"
@@ -89,7 +89,7 @@ def test_what_is_sent_to_wandb_has_the_reason_and_leaves_the_row_among_the_metho
     records = alarmed.records(plan)
     whole, _ = of_sweep(alarmed, plan, {}, records, ())
     assert whole.metrics["claims/centring is unbiased"] == "undecided"
-    assert whole.tables["verdicts"].measured.tolist() == [f"{ROW}: alarm ({ALARM})"]
+    assert whole.tables["claims"].detail.tolist() == [f"{ROW}: alarm ({ALARM})"]
     for payload in payloads("rejected", {}, records):
         snr = payload.tables["cells"].set_index("baseline").snr.astype(float)
         assert snr.idxmax() == "centred"

@@ -40,7 +40,7 @@ missing."""
     assert "19 of 20 records" in done.stdout
     report = program(["report", "tiny.zip", "--format", "json"], there)
     assert report.returncode == 0, report.stderr
-    assert json.loads(report.stdout)["counts"]["done"] == 19
+    assert json.loads(report.stdout)["origin"]["done"] == 19
     assert list(there.iterdir()) == [there / "tiny.zip"]
     resumed = program(["run", "tiny.zip", "--json"], there)
     assert resumed.returncode == 0, resumed.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
 from pathlib import Path
 
@@ -126,16 +125,17 @@ def test_a_study_of_both_starts_tells_them_apart(
         progress=False,
     )
     recommended = recommend.answers(
-        run.report().summary.studies["gradient"],
-        recommend.Question("max@2", 8, 0, biased=False, only=""),
+        run.report().studies["gradient"],
+        recommend.Question("max@2", 8, 0, only=""),
     )
     assert {answer.use.row.key.path.split("/")[1] for answer in recommended if answer.use} == {
         "start=iid",
         "start=multistart",
     }
-    rows = json.loads(run.report().to("json"))["gradient"]
-    found = {(row["start"], row["estimator"], row["baseline"]): row for row in rows}
+    rows = run.report().studies["gradient"].rows
+    found = {(dict(row.key.setting)["start"], row.key.baseline): row for row in rows}
     assert len(found) == 4
-    assert found["iid", "maxk", "none"]["against"] == "exact"
-    assert found["multistart", "maxk", "none"]["against"] == "reference:centred"
-    assert all(row["derived_unbiased"] for row in found.values())
+    assert found["iid", "none"].against == "exact"
+    assert found["multistart", "none"].against == "reference:centred"
+    assert all(row.catalogued_unbiased for row in rows)
+    assert {*run.report().tables.estimates.bias} - {""} == {"unbiased (proved)"}

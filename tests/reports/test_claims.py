@@ -6,9 +6,9 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
-from maxk_lab.reports.claims import Judged, shown, together
+from maxk_lab.reports.claims import ClaimVerdict, combined, shown
 from maxk_lab.reports.document import compact
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.report import make_report
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.measures import FIXED
@@ -61,7 +61,7 @@ VERDICTS = [
     ("sampled", RATIO.format("sample_loo", "none", "at_least: 10"), "supported", ""),
     ("sampled", RATIO.format("sample_loo", "none", "at_least: 20"), "refuted", ""),
     ("sampled", RATIO.format("sample_loo", "none", "at_least: 13.4"), "undecided", ""),
-    ("sampled", RATIO.format("centred", "none", "at_most: 0.1"), "supported", "(97.5 % intervals"),
+    ("sampled", RATIO.format("centred", "none", "at_most: 0.1"), "supported", "(97.5 % interval,"),
     ("sampled", RATIO.format("centred", "none", "at_most: 0.01"), "refuted", ""),
     ("sampled", RATIO.format("affine", "none", "at_most: 0.1"), "undecided", ""),
     ("sampled", RATIO.format("none", "affine", "at_least: 2, where: {n: 8}"), "undecided", ""),
@@ -174,7 +174,7 @@ def test_a_difference_needs_all_seeds_of_both_rows_and_more_than_one(trained, ho
 def test_an_interval_that_is_not_the_one_of_the_table_says_why(trained, lab):
     """One number has two intervals: that of a claim is corrected for all that the claim says."""
     records = [lab.training_record(cell) for cell in lab.training_cells()]
-    rows = summarise_records(lab.training_cells(), records, name="it").studies["training"].rows
+    rows = make_report(lab.training_cells(), records, name="it").studies["training"].rows
     (of_table,) = [compact(r.differences[8]) for r in rows if (r.key.baseline, r.key.k) == POINT]
     alone = trained(metric="max@8", at_least=0, **CENTRED)[1]
     assert of_table in alone
@@ -184,9 +184,7 @@ def test_an_interval_that_is_not_the_one_of_the_table_says_why(trained, lab):
     wider = trained(metric="max@8", at_least=0, **wide)[1]
     assert "training/maxk/centred/n8/k8 minus" in wider
     assert of_table not in wider
-    assert wider.endswith(
-        "(97.5 % intervals, corrected for 2 differences; those of the tables are 95 %, each alone)"
-    )
+    assert wider.endswith("over 3 seeds (97.5 % interval, corrected for 2 differences)")
 
 
 def test_a_claim_in_words(lab):
@@ -197,7 +195,7 @@ def test_a_claim_in_words(lab):
         {"kind": "biased", "bias": "scale", "where": {"baseline": "mean"}},
     ]
     models = [TypeAdapter(Claim).validate_python({"name": "it", **claim}) for claim in claims]
-    words = [claim.text for claim in summarise_records(cells, [], name="it", claims=models).claims]
+    words = [claim.text for claim in make_report(cells, [], name="it", claims=models).claims]
     assert words == [
         "final max@8 of estimator = maxk; k = 8, minus that of estimator = reinforce; k = 1, "
         "is at least 0 where baseline = centred",
@@ -209,14 +207,14 @@ def test_a_claim_in_words(lab):
 def test_unbiased_rows_of_one_objective_are_compared_by_their_variances(lab, metric, sign):
     """Whatever n: their signal is the same, and what was measured of it differs by chance."""
     cells = lab.cells(baselines=("none", "centred", "group_mean"), ns=(8, 16), ks=(2,))
-    summary = summarise_records(cells, [lab.record(cell) for cell in cells], name="it")
+    summary = make_report(cells, [lab.record(cell) for cell in cells], name="it")
     rows = {(row.key.baseline, row.key.n): row for row in summary.studies["gradient"].rows}
 
     def said(of, over):
         claim = {"kind": "ratio", "name": "it", "metric": metric, "at_least": 1e-9}
         claim["of"], claim["over"] = ({"baseline": b, "n": n} for b, n in (of, over))
         model = TypeAdapter(Claim).validate_python(claim)
-        return judge(model, [(rows[of], rows[over])], 0.05).text
+        return judge(model, [(rows[of], rows[over])], 0.05).detail
 
     def by_variance(of, over):
         found = log_ratio(rows[of].units, rows[over].units)
@@ -232,9 +230,9 @@ def test_unbiased_rows_of_one_objective_are_compared_by_their_variances(lab, met
 
 def test_a_verdict_says_of_how_many_it_is_and_about_what() -> None:
     two = Interval(2.0, 1.0, 3.0, 0.95)
-    parts = [Judged("supported", "a: 1"), Judged("undecided", "b: 2", two)]
-    assert together([*parts, Judged("supported", "c: 3")], "ratios") == Judged(
-        "undecided", "undecided in 1 of 3 ratios, e.g. b: 2", two, 1, 3, "ratios"
+    parts = [ClaimVerdict("supported", "a: 1"), ClaimVerdict("undecided", "b: 2", two)]
+    assert combined([*parts, ClaimVerdict("supported", "c: 3")], "ratios") == ClaimVerdict(
+        "undecided", "1 of 3 ratios, e.g. b: 2", two, 1, 3, "ratios"
     )
     assert shown(Interval(1.0, 0.9, 1.1, 0.95)) == "1.00 [0.900, 1.10]"
     here = Interval(2.08, 2.08, 2.08, 0.95, question=FIXED)

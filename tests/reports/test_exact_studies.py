@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from maxk_lab.reports.formats.render import render
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.formats.render import rendered
+from maxk_lab.reports.report import make_report
 
 OPTIMA = {1: 0.25, 2: 0.5, 4: 0.75}
 
@@ -23,21 +23,17 @@ def both(lab):
 @pytest.fixture(scope="module")
 def summary(both):
     """Their summary."""
-    return summarise_records(*both, name="exact")
+    return make_report(*both, name="exact")
 
 
-def test_flat_records(summary):
-    found = json.loads(render(summary, "json"))
-    assert [record["optimum"] for record in found["objective"]] == [0.25, 0.5, 0.75]
-    assert found["objective"][0]["curves"][0]["values"][0] == pytest.approx(1 - 0.25**2)
-    assert found["weights"][0]["groups"][0] == {
-        "group": 0,
-        "rewards": [0.3, 0.1, 0.2, 0.4],
-        "weights": [0.02, -0.1, 0.0, 0.08],
-    }
-    lines = list(csv.DictReader(io.StringIO(render(summary, "csv"))))
-    assert [line["section"] for line in lines] == ["objective"] * 3 + ["weights"] * 3
-    assert "curves" not in lines[0]
+def test_the_tables_have_exact_numbers(summary):
+    estimates = summary.tables.estimates
+    assert list(estimates.query("measure == 'optimum'").value) == [0.25, 0.5, 0.75]
+    assert {*estimates.about} == {"exact"}
+    assert {*estimates.level} == {1.0}
+    lines = list(csv.DictReader(io.StringIO(rendered(summary, "csv"))))
+    assert [line["study"] for line in lines] == ["objective"] * 3 + ["weights"] * 3
+    assert "zero_share_low" not in lines[0]
     assert lines[-1]["zero_share"] == "0.25"
 
 
@@ -61,12 +57,13 @@ def test_every_seed_must_have_the_order(lab):
     verdict, detail = lab.judged(cells, records, **ORDER, along=[{"k": 1}, {"k": 2}])
     assert verdict == "refuted"
     assert "seed 1: 0.75 over 0.75" in detail
-    summary = summarise_records(cells, records, name="seeds")
-    assert "0.25 to 0.75" in render(summary, "terminal")
-    assert json.loads(render(summary, "json"))["objective"][0]["undefined"] == {
-        "optimum": "the seeds differ",
-        "optimum_value": "the seeds differ",
-    }
+    summary = make_report(cells, records, name="seeds")
+    assert "0.25 to 0.75" in rendered(summary, "terminal")
+    lines = json.loads(rendered(summary, "json"))["estimates"][:2]
+    assert [(line["measure"], line["reason"]) for line in lines] == [
+        ("optimum", "the seeds differ"),
+        ("optimum_value", "the seeds differ"),
+    ]
     assert lab.judged(cells, records[:-1], **ORDER, along=[{"k": 1}, {"k": 2}])[0] == "undecided"
 
 
@@ -77,8 +74,10 @@ def test_an_objective_without_an_optimum_says_why(lab, seeds):
     missing = dict.fromkeys(("optimum", "optimum_value"))
     flat = lab.curve(0.5) | missing | {"undefined": {"optimum": "it is constant"}}
     records = [lab.done(cell, flat if cell["k"] == 1 else lab.curve(0.5)) for cell in cells]
-    summary = summarise_records(cells, records, name="flat")
-    assert "it is constant: all of objective/maxk/k1" in render(summary, "terminal")
+    summary = make_report(cells, records, name="flat")
+    assert "it is constant: optimum, optimum_value of objective/maxk/k1" in rendered(
+        summary, "terminal", full=True
+    )
     assert len(summary.studies["objective"].rows[0].distinct) == 1
     verdict, detail = lab.judged(cells, records, **ORDER, along=[{"k": 1}, {"k": 2}])
     assert (verdict, "it is constant" in detail) == ("undecided", True)
@@ -104,10 +103,10 @@ def test_numbers_of_weights_are_compared_exactly(lab, both, metric, value, slack
 
 def test_a_lost_cell_is_listed_and_leaves_no_number(both):
     cells, records = both
-    summary = summarise_records(
+    summary = make_report(
         cells, [r for r in records if r.cell["id"] != "weights-subloo-2-0"], name="lost"
     )
-    text = " ".join(render(summary, "terminal").split())
+    text = " ".join(rendered(summary, "terminal", full=True).split())
     assert "not finished: weights/maxk/subloo/n4/k2 seed 0" in text
-    assert "incomplete: 0 of 1 seeds finished: all of weights/maxk/subloo/n4/k2" in text
-    assert json.loads(render(summary, "json"))["weights"][-1]["zero_share"] is None
+    assert "incomplete: 0 of 1 seeds finished: all numbers of weights/maxk/subloo/n4/k2" in text
+    assert json.loads(rendered(summary, "json"))["estimates"][-1]["value"] is None

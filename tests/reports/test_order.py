@@ -1,82 +1,68 @@
-"""The order of a report: the answer, claims, what they rest on, figures, and the rest folded."""
+"""The order of a report: the answer, claims, short tables, figures, and the rest folded."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from maxk_lab.reports.answer import Answer
 from maxk_lab.reports.charts import Figure
-from maxk_lab.reports.claims import verdict_lines
+from maxk_lab.reports.claims import ClaimVerdict, Verdict, count_verdicts
 from maxk_lab.reports.document import Block
-from maxk_lab.reports.formats.render import render
-from maxk_lab.reports.model import ClaimVerdict, Summary
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.formats.render import rendered
+from maxk_lab.reports.report import Report, make_report
 
-PICTURES = [Figure("curves_1", "What grows & what does not", "Up is better.", SimpleNamespace())]
+FIGURE = Figure("curves_1", "What grows & what does not", "Up is better.", SimpleNamespace())
 
 
-def claim(verdict: Any, name: str = "it") -> ClaimVerdict:
-    return ClaimVerdict(name, "a is at most b", verdict, "1.00 [0.90, 1.10]")
+def claim(verdict: Verdict, name: str = "it") -> ClaimVerdict:
+    return ClaimVerdict(verdict, "1.00 [0.90, 1.10]", name=name, text="a is at most b")
 
 
 @pytest.fixture
-def summary(lab: Any, monkeypatch: pytest.MonkeyPatch) -> Summary:
-    """The summary of a study whose answer is known."""
+def report(lab: Any) -> Report:
+    """A report with an answer that does not depend on its records."""
     cells = lab.cells(baselines=("none", "centred"), ns=(8,), ks=(2,))
-    found = summarise_records(cells, map(lab.record, cells), name="it", description="Which one?")
-    module = import_module("maxk_lab.reports.report")
-    whole = module.chapter
-
-    def chapter(kind: Any, *given: Any) -> Any:
-        found = whole(kind, *given)
-        if kind.name != "gradient":
-            return found
-        short = Block("In short", caption=("a note",))
-        return replace(found, answer=("centred it is.", "But < 3 seeds."), short=(short,))
-
-    monkeypatch.setattr(module, "chapter", chapter)
-    return replace(found, claims=(claim("supported"), claim("undecided", "other")))
+    report = make_report(cells, map(lab.record, cells), name="it", description="Which is best?")
+    answer = Answer(("Use: centred.", "But < 3 seeds."), Block("In short", caption=("a note",)))
+    claims = (claim("supported"), claim("undecided", "other"))
+    return replace(report, answers=(answer,), claims=claims)
 
 
-def test_what_is_folded_is_left_out_of_a_short_terminal_alone(summary: Summary) -> None:
-    short, full = (render(summary, "terminal", full=full) for full in (False, True))
+def test_folded_blocks_are_left_out_of_a_short_terminal_only(report: Report) -> None:
+    short, full = (rendered(report, "terminal", full=full) for full in (False, True))
     assert full.startswith(short.rstrip("\n"))
     assert "All tables" in full
     assert "All tables" not in short
-    assert full.index("Answer") < full.index("Claims") < full.index("In short")
+    places = ["Which is best?", "All 4 cells measured", "Answer", "Claims", "In short"]
+    assert (found := [full.index(words) for words in places]) == sorted(found)
+    assert "UNDECIDED other: 1.00 [0.90, 1.10]." in full
+    assert "other: a is at most b." in full
 
 
-def test_latex_has_figures_where_they_are_there_and_an_appendix(summary: Summary) -> None:
-    text = render(summary, "latex", pictures=PICTURES)
-    places = [
-        r"\providecommand{\maxklabfigures}{figures}",
-        r"\textbf{Answer.} {}centred it is.",
-        r"\IfFileExists{\maxklabfigures/curves_1.png}",
-        r"\caption{What grows \& what does not. Up is better.}",
-        r"\section*{Appendix: All tables}",
-        r"\section*{Appendix: Where these numbers come from}",
-    ]
-    found = [text.index(place) for place in places]
-    assert found == sorted(found)
-    assert "maxklabfigures" not in render(summary, "latex")
+def test_figures_come_after_the_short_tables(report: Report) -> None:
+    text = rendered(replace(report, charts=(FIGURE,)), "markdown")
+    places = ["**Use** centred.", "SUPPORTED it", "a note", "](figures/curves_1.png)", "All tables"]
+    assert (found := [text.index(words) for words in places]) == sorted(found)
+    assert "figures/" not in rendered(report, "markdown")
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "said"),
+    ("verdicts", "words"),
     [
-        ([], []),
-        (["refuted"], ["The claim of the sweep is refuted."]),
-        (["supported"] * 2, ["Both claims of the sweep are supported."]),
-        (["undecided"] * 3, ["All 3 claims of the sweep are undecided."]),
+        (["refuted"], "1 of 1 refuted"),
+        (["supported"] * 2, "2 of 2 supported"),
         (
             ["undecided", "supported", "refuted", "supported"],
-            ["Of the 4 claims of the sweep 2 are supported, 1 is refuted and 1 is undecided."],
+            "2 of 4 supported, 1 refuted, 1 undecided",
         ),
     ],
 )
-def test_verdicts_are_counted_in_a_sentence(verdicts: list[str], said: list[str]) -> None:
-    assert verdict_lines([claim(verdict) for verdict in verdicts]) == said
+def test_verdicts_are_counted(report: Report, verdicts: list[Verdict], words: str) -> None:
+    claims = tuple(map(claim, verdicts))
+    assert count_verdicts(claims) == words
+    assert replace(report, claims=claims).answer[-1] == f"Claims: {words}."
+    assert not any(line.startswith("Claims") for line in replace(report, claims=()).answer)

@@ -4,22 +4,22 @@ import csv
 import io
 import json
 import re
-from types import SimpleNamespace
 
 import pytest
 
 from maxk_lab.errors import LabError
 from maxk_lab.reports.document import SAME, Block, Column, compact, number, with_captions
 from maxk_lab.reports.formats.latex import escape
-from maxk_lab.reports.formats.render import FORMATS, render
-from maxk_lab.reports.formats.terminal import terminal
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.formats.render import FORMATS, rendered
+from maxk_lab.reports.formats.terminal import printed
+from maxk_lab.reports.report import make_report
+from maxk_lab.reports.tables import CELLS, CLAIM, COMPARISON, NUMBER, ROWS, Tables, wide
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import MEASURES
 
 
 @pytest.fixture(scope="module")
-def summary(lab):
+def report(lab):
     """Two stages, one failed cell, one not run."""
     cells = lab.cells(ns=(8, 16), ks=(2,), stages=(0, 200))
     lost, absent = (
@@ -30,70 +30,91 @@ def summary(lab):
         for c in cells
         if c["id"] != absent
     ]
-    return summarise_records(cells, records, name="my_sweep", description="Which is 100% best?")
+    return make_report(cells, records, name="my_sweep", description="Which is 100% best?")
+
+
+def test_every_column_is_documented_and_has_the_same_name_in_every_reader(report):
+    words = re.findall(r"^ +\| ([a-z_, .]+?) \|", Tables.__doc__, re.MULTILINE)
+    documented = {name.strip() for line in words for name in line.split(",")}
+    assert {*ROWS, *NUMBER, *COMPARISON, *CLAIM} <= documented
+    assert {*CELLS} <= documented | {"seed", "cell"}
+    estimates, comparisons, claims = report.tables
+    assert [*estimates.columns[-len(NUMBER) :]] == [*NUMBER]
+    assert [*comparisons.columns] == ["study", *COMPARISON]
+    assert [*claims.columns] == [*CLAIM]
+    in_json = json.loads(rendered(report, "json"))
+    assert [*in_json["estimates"][0]] == [*estimates.columns]
+    assert [*in_json["comparisons"][0]] == [*comparisons.columns]
+    in_csv = csv.DictReader(io.StringIO(rendered(report, "csv")))
+    assert [*in_csv.fieldnames] == [*wide(report.tables).columns]
+    assert {*estimates.columns} - {*NUMBER} <= {*in_csv.fieldnames}
 
 
 @pytest.mark.slow
-def test_every_format_has_the_same_numbers(summary):
+def test_every_format_has_the_same_numbers(report):
     row = next(
         row
-        for row in summary.studies["gradient"].rows
+        for row in report.studies["gradient"].rows
         if row.key.baseline == "centred" and row.key.stage == 200
     )
-    found = row.intervals["variance"]
-    for format, wide in (("terminal", {"width": 200}), ("markdown", {}), ("latex", {})):
-        assert compact(found) in render(summary, format, **wide)
+    variance = row.intervals["variance"]
+    for format, options in (("terminal", {"width": 200, "full": True}), ("markdown", {})):
+        assert compact(variance) in rendered(report, format, **options)
+    place = {"study": "gradient", "row": row.key.path}
     (in_json,) = (
-        r
-        for r in json.loads(render(summary, "json"))["gradient"]
-        if r["cells"] == {str(s): c for s, c in row.cells.items()}
+        line
+        for line in json.loads(rendered(report, "json"))["estimates"]
+        if (place | {"measure": "variance"}).items() <= line.items()
     )
     (in_csv,) = (
-        r
-        for r in csv.DictReader(io.StringIO(render(summary, "csv")))
-        if r["cells"] == " ".join(row.cells.values())
+        line
+        for line in csv.DictReader(io.StringIO(rendered(report, "csv")))
+        if place.items() <= line.items()
     )
-    for ending, value in (("", found.value), ("_low", found.low), ("_high", found.high)):
-        assert in_json[f"variance{ending}"] == float(in_csv[f"variance{ending}"]) == value
+    for column, ending in (("value", ""), ("low", "_low"), ("high", "_high")):
+        value = getattr(variance, column)
+        assert in_json[column] == float(in_csv[f"variance{ending}"]) == value
 
 
-def test_undefined_is_null_with_its_reason(summary):
-    rows = json.loads(render(summary, "json"))["gradient"]
-    partial = [row for row in rows if not row["complete"]]
-    assert [(row["baseline"], row["seeds_finished"], row["seeds"]) for row in partial] == [
+def test_the_verdicts_of_rows_are_those_of_the_comparisons(report):
+    table = wide(report.tables)
+    best = report.tables.comparisons.query("family == 'best'").set_index("row").verdict
+    verdicts = table.dropna(subset="verdict").set_index("row").verdict
+    assert verdicts.to_dict() == best.to_dict()
+    assert {"lowest", "worse"} & {*verdicts}
+    tests = report.tables.comparisons.query("family == 'bias'").set_index("row")
+    assert table.set_index("row").bias_test.to_dict() == tests.verdict.to_dict()
+    assert {*table.bias} == {"unbiased (proved)", "biased"}
+
+
+def test_undefined_is_null_with_its_reason(report):
+    lines = json.loads(rendered(report, "json"))["estimates"]
+    partial = [line for line in lines if line["status"] == "incomplete"]
+    assert [(line["baseline"], line["seeds_finished"], line["seeds"]) for line in partial] == [
         ("subloo", 1, 2)
     ] * 2
-    for row in partial:
-        assert row["variance"] is row["variance_low"] is row["bias_p_holm"] is None
-        assert row["undefined"]["variance"] == "incomplete: 1 of 2 seeds finished"
+    for line in partial:
+        assert line["value"] is line["low"] is line["measure"] is None
+        assert line["reason"] == "incomplete: 1 of 2 seeds finished"
     in_csv = [
-        row
-        for row in csv.DictReader(io.StringIO(render(summary, "csv")))
-        if row["complete"] == "False"
+        line
+        for line in csv.DictReader(io.StringIO(rendered(report, "csv")))
+        if line["status"] == "incomplete"
     ]
-    assert {row["variance"] for row in in_csv} == {""}
+    assert {line["variance"] for line in in_csv} == {""}
 
 
-def test_the_terminal_is_plain_and_fits(summary):
-    text = render(summary, "terminal")
+def test_the_terminal_is_plain_and_fits(report):
+    text = rendered(report, "terminal", full=True)
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 100
-    assert "\x1b[" in render(summary, "terminal", colour=True)
-    lines = [one for one in text.splitlines() if re.match("subloo +8 +1/2", one)]
-    assert any(set(line.split()[3:]) == {"—"} for line in lines)
+    assert "\x1b[" in rendered(report, "terminal", colour=True)
+    lines = [line for line in text.splitlines() if re.match("subloo +8 +1/2", line)]
+    assert lines
+    assert "incomplete: 1 of 2 seeds finished: all numbers of stage0/maxk/subloo" in text
 
 
-def test_latex_is_escaped_and_balanced(summary):
-    text = render(summary, "latex")
-    assert r"my\_sweep" not in text.splitlines()[0]
-    assert r"group\_mean" in text
-    assert r"100\% best" in text
-    assert text.count(r"\begin{longtable}") == text.count(r"\end{longtable}") > 4
-    for table in text.split(r"\begin{longtable}{")[1:]:
-        columns = len(table.partition("}")[0])
-        rows = table.partition(r"\end{longtable}")[0].splitlines()
-        lines = [line for line in rows if line.startswith("{}")]
-        assert {len(re.findall(r"(?<!\\)&", line)) + 1 for line in lines} == {columns}
+def test_latex_is_escaped():
     assert (
         escape("a_b & 5% {x} ~^\\")
         == r"a\_b \& 5\% \{x\} \textasciitilde{}\textasciicircum{}\textbackslash{}"
@@ -128,17 +149,17 @@ def test_a_value_without_an_interval_is_not_printed():
     assert compact(Interval(3.0, 2.0, float("inf"), 0.95)) == "3.00 [2.00, ∞]"
 
 
-def test_formats_that_do_not_exist(summary):
+def test_formats_that_do_not_exist(report):
     with pytest.raises(LabError, match=r"unknown format 'pdf'; known: terminal, markdown, html"):
-        render(summary, "pdf")
+        rendered(report, "pdf")
     with pytest.raises(LabError, match=r"unknown format 'markdwon' \(did you mean markdown\?\)"):
-        render(summary, "markdwon")
+        rendered(report, "markdwon")
 
 
 def test_a_run_without_any_record(lab):
-    empty = summarise_records(lab.cells(), [], name="empty")
+    empty = make_report(lab.cells(), [], name="empty")
     for format in FORMATS:
-        assert "none" in render(empty, format)
+        assert "none" in rendered(empty, format)
 
 
 def test_a_caption_that_changes_is_said_in_full():
@@ -153,30 +174,28 @@ def test_a_caption_that_changes_is_said_in_full():
 
 def test_names_are_not_broken_in_the_terminal(lab):
     cells = lab.cells(baselines=("affine[cross_fit]", "affine[oracle]"), ns=(8,), ks=(2,))
-    found = summarise_records(cells, [lab.record(cell, noise=2.0) for cell in cells], name="names")
-    lines = render(found, "terminal").splitlines()
+    report = make_report(cells, [lab.record(cell, noise=2.0) for cell in cells], name="names")
+    lines = rendered(report, "terminal", full=True).splitlines()
     assert sum(line.startswith("affine[oracle] ") for line in lines) > 2
     assert max(map(len, lines)) <= 100
 
 
-def test_a_name_breaks_after_a_slash_or_between_words_where_room_is_short():
+def test_a_table_of_long_names_fits_and_keeps_its_numbers_whole():
     names = ("training/learning_rate=0.0005/maxk/subloo", "POMO (start=multistart)")
-    columns = [Column(heading, str) for heading in ("row", "method")]
-    columns += [Column("value", str, numeric=True)] * 3
+    columns = [Column("row"), Column("method"), *[Column("value", numeric=True)] * 3]
     row = (*names, *["0.1 [-0.123, 0.123]"] * 3)
-    block = Block(columns=tuple(columns), rows=(row,))
-    lines = terminal(SimpleNamespace(title="", blocks=[block], width=80, colour=False)).splitlines()
+    lines = printed("", [Block(columns=tuple(columns), rows=(row,))], width=80).splitlines()
     assert max(map(len, lines)) <= 80
-    parts = {"training/", "learning_rate=0.0005/", "maxk/subloo", "POMO", "(start=multistart)"}
-    assert parts < {part for line in lines for part in line.split()}
+    assert sum(line.count("[-0.123, 0.123]") for line in lines) == 3
+    letters = sorted("".join("".join(lines[3:]).split()))
+    assert letters == sorted("".join(" ".join(row).split()))
 
 
 def test_headings_of_numbers_stay_whole_beside_long_names():
-    headings = ("lowest", "above", "median", "smallest", "largest")
-    columns = [Column("method", str), Column("bias", str)]
-    columns += [Column(heading, str, numeric=True) for heading in headings]
+    headings = ("lowest", "tied", "ratio", "smallest", "largest")
+    columns = [Column("method"), Column("bias")]
+    columns += [Column(heading, numeric=True) for heading in headings]
     row = ("cvar_upper[0.25] centred", "not rejected in 15 of 21", *["1.00"] * len(headings))
-    block = Block(columns=tuple(columns), rows=(row,))
-    lines = terminal(SimpleNamespace(title="", blocks=[block], width=80, colour=False)).splitlines()
+    lines = printed("", [Block(columns=tuple(columns), rows=(row,))], width=80).splitlines()
     assert max(map(len, lines)) <= 80
-    assert {*headings, "cvar_upper[0.25]"} < {part for line in lines for part in line.split()}
+    assert {*headings} < {part for line in lines for part in line.split()}

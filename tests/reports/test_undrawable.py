@@ -10,9 +10,10 @@ import pytest
 from compiled_charts import marks
 
 from maxk_lab.reports.charts import Figure, finished
-from maxk_lab.reports.formats.render import render
-from maxk_lab.reports.summarise import summarise_records
-from maxk_lab.reports.write import figures, write_report
+from maxk_lab.reports.drawing import figures
+from maxk_lab.reports.formats.render import rendered
+from maxk_lab.reports.report import make_report
+from maxk_lab.reports.write import write_report
 
 pytestmark = pytest.mark.slow
 CHANGES = {
@@ -42,11 +43,11 @@ def test_every_figure_is_drawn(lab, change, instances):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        summary = summarise_records(cells, records_of(lab, cells, CHANGES[change]), name="it")
+        summary = make_report(cells, records_of(lab, cells, CHANGES[change]), name="it")
         drawn = list(figures(summary, ["heat_map"]))
         assert all(sum(marks(figure.whole).values()) > 0 for figure in drawn)
         assert bool(drawn) == (change not in ("no variance", "a variance of rounding"))
-        assert render(summary, "terminal")
+        assert rendered(summary, "terminal")
 
 
 def flat(content, value):
@@ -75,7 +76,7 @@ def test_nor_do_other_kinds_need_numbers_that_differ(lab, value, seeds):
     records += [lab.done(cell, group) for cell in weighed]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        summary = summarise_records([*trained, *curves, *weighed], records, name="it")
+        summary = make_report([*trained, *curves, *weighed], records, name="it")
         names = set()
         for figure in figures(summary, ["max_at_k", "time", "log"]):
             names.add(figure.name)
@@ -93,11 +94,11 @@ def broken(found, summary, more):
 def test_a_figure_that_fails_is_told_and_takes_nothing_with_it(lab, tmp_path, monkeypatch):
     monkeypatch.setattr("maxk_lab.studies.weights.charts.charts", broken)
     cells = lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,))
-    summary = summarise_records(cells, map(lab.record, cells), name="it")
+    summary = make_report(cells, map(lab.record, cells), name="it")
     told: list[str] = []
     paths = write_report(summary, tmp_path / "out", failed=told.append)
-    assert told[0].startswith("figure sad could not be drawn: ")
-    assert told[1:] == ["the figures of the weights study could not be drawn: KeyError: 'nothing'"]
+    assert told[:-1] == ["the figures of the weights study could not be drawn: KeyError: 'nothing'"]
+    assert told[-1].startswith("figure sad could not be drawn: ")
     assert "variance.png" in [path.name for path in paths]
     text = (tmp_path / "out" / "report.md").read_text()
     assert "figure sad could not be drawn: " in text

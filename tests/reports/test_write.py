@@ -7,7 +7,7 @@ import pytest
 from maxk_lab.errors import LabError
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
-from maxk_lab.reports.summarise import summarise
+from maxk_lab.reports.report import read_report
 from maxk_lab.reports.write import write_report
 from maxk_lab.sweep_file.load import load_spec
 
@@ -40,7 +40,7 @@ def summary(lab, tmp_path_factory):
     directory.write_spec(spec)
     for cell in make_plan(spec).cells:
         directory.write(lab.record(cell.as_dict()))
-    return summarise(directory)
+    return read_report(directory)
 
 
 def test_the_folder(summary, tmp_path):

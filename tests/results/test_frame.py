@@ -18,11 +18,8 @@ import maxk_lab
 from maxk_lab.errors import LabError
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
-from maxk_lab.reports.formats.render import render
-from maxk_lab.reports.summarise import summarise, summarise_records
-from maxk_lab.reports.tables import OF_ROWS, estimates
-from maxk_lab.reports.tables import frame as table
-from maxk_lab.statistics.measures import MEASURES
+from maxk_lab.reports.formats.render import rendered
+from maxk_lab.reports.report import make_report, read_report
 from maxk_lab.sweep_file.studies import STUDIES
 
 
@@ -36,30 +33,24 @@ def summary(lab):
     records += [lab.training_record(cell) for cell in training[1:]]
     records += [lab.done(cell, lab.weighed()) for cell in weights]
     records += [lab.done(cell, lab.curve(0.5)) for cell in objective]
-    return summarise_records([*gradient, *training, *weights, *objective], records, name="it")
-
-
-def of_rows(summary):
-    """The numbers of a report, as `load` has them over seeds."""
-    return table(list(estimates(summary.studies)), OF_ROWS)
+    return make_report([*gradient, *training, *weights, *objective], records, name="it")
 
 
 Numbers = dict[tuple[str, ...], tuple[float, float, float]]
 
 
 def in_csv(summary) -> Numbers:
-    """Every number with an interval, and every exact one, in the CSV of a report by its place."""
+    """Every number in the CSV of a report by its place."""
     found = {}
-    for line in csv.DictReader(io.StringIO(render(summary, "csv"))):
-        if line["section"] not in STUDIES:  # proxies
+    measures = set(summary.tables.estimates.measure.dropna())
+    for line in csv.DictReader(io.StringIO(rendered(summary, "csv"))):
+        if line.get("proxy"):
             continue
-        kind = STUDIES.get(line["section"])
-        exact = [row.name for row in MEASURES if kind.exact and row.study == kind.name]
-        for name in (*(name for name in line if f"{name}_low" in line), *exact):
-            if line[name]:
-                ends = line[name], line.get(f"{name}_low"), line.get(f"{name}_high")
-                place = (kind.name, *(line[axis] for axis in kind.axes), name)
-                found[place] = tuple(float(end or line[name]) for end in ends)
+        kind = STUDIES.get(line["study"])
+        for name in (name for name in line if name in measures and line[name]):
+            ends = line[name], line.get(f"{name}_low"), line.get(f"{name}_high")
+            place = (kind.name, *(line[axis] for axis in kind.axes), name)
+            found[place] = tuple(float(end or line[name]) for end in ends)
     return found
 
 
@@ -77,11 +68,11 @@ def in_frame(frame) -> Numbers:
 def test_the_numbers_of_a_report_are_in_its_table_to_the_last_digit(summary):
     told = in_csv(summary)
     assert {study for study, *_ in told} == {"gradient", "training", "weights", "objective"}
-    assert in_frame(of_rows(summary)) == told
+    assert in_frame(summary.tables.estimates) == told
 
 
 def test_a_row_that_lacks_a_seed_has_no_number_and_says_why(summary):
-    frame = of_rows(summary)
+    frame = summary.tables.estimates
     (line,) = frame[frame.status == "incomplete"].to_dict("records")
     assert line["seeds_finished"] == 2
     assert line["reason"] == "incomplete: 2 of 3 seeds finished"
@@ -96,7 +87,7 @@ def test_a_cell_has_the_numbers_of_a_report_on_its_seed_alone(undisturbed):
     run = RunDirectory(undisturbed)
     spec = run.spec()
     alone = make_plan(spec.model_copy(update={"seeds": (1,)}))
-    told = in_csv(summarise(run, alone))
+    told = in_csv(read_report(run, alone))
     assert told
     assert in_frame(frame[frame.seed == 1]) == told
     assert set(frame.status) == {"done"}

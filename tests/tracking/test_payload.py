@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.report import make_report
 from maxk_lab.tracking.payload import payloads, tables_of_single_cells
 
 
@@ -29,9 +29,9 @@ def test_a_gradient_study_has_a_run_per_policy_with_the_numbers_of_its_report(la
     )
     assert second.metrics == {"cells_done": 1, "cells_failed": 1}
     one, lost = second.tables["cells"].to_dict("records")
-    (row,) = summarise_records([cells[2]], [records[2]], name="it").studies["gradient"].rows
+    (row,) = make_report([cells[2]], [records[2]], name="it").studies["gradient"].rows
     assert one["variance"] == row.intervals["variance"].value
-    assert one["bias_verdict"] == row.bias.verdict
+    assert one["bias"] == row.bias_state
     assert (lost["status"], lost["environment.num_loc"]) == ("failed", 16)
     assert second.tables["cells"].variance.isna().tolist() == [False, True]
     # What its cells have in common, and they alone.

@@ -15,7 +15,7 @@ from maxk_lab.cli.console import say, tell, warn
 from maxk_lab.errors import LabError, first_line
 from maxk_lab.execution.bundle import BUNDLE, find_run, has_manifest, write_bundle
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.reports.summarise import summarise
+from maxk_lab.reports.report import read_report
 from maxk_lab.reports.write import report_files, write_report
 
 _OF_REPORT = ("markdown", "csv")
@@ -79,12 +79,12 @@ def _path(run: RunDirectory, out: Path | None) -> Path:
 
 def _report(run: RunDirectory, *, figures: bool) -> dict[str, bytes]:
     """Return the files of the report by their names: as text, or all with `figures`."""
-    summary = summarise(run)
+    report = read_report(run)
     try:
         if not figures:
-            return report_files(summary, _OF_REPORT)
+            return report_files(report, _OF_REPORT)
         with tempfile.TemporaryDirectory() as folder:
-            paths = write_report(summary, Path(folder), failed=warn)
+            paths = write_report(report, Path(folder), failed=warn)
             return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
     except Exception as error:
         # A run is to be handed on even where its report has a fault.

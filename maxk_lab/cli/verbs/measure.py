@@ -43,7 +43,6 @@ def main(
     from maxk_lab.own.audit import Audit
     from maxk_lab.own.measure import measured_file
     from maxk_lab.reports.formats.render import rendered
-    from maxk_lab.reports.report import Report
     from maxk_lab.reports.write import write_report
 
     report = measured_file(file, n=n or (), k=k or ())
@@ -54,5 +53,5 @@ def main(
         files = write_report(report, out)
         say(f"Wrote {files[0]} and {len(files) - 1} more")
     terminal = sys.stdout.isatty()
-    width = console().width if terminal else 100
-    emit(rendered(Report(report, colour=terminal, width=width), format))
+    looks = {"colour": terminal, "width": console().width if terminal else 100}
+    emit(rendered(report, format, **(looks if format == "terminal" else {})))

@@ -18,7 +18,7 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.execution.bundle import find_run
 from maxk_lab.reports.document import marked
 from maxk_lab.reports.recommendation import Candidate, Recommendation
-from maxk_lab.reports.summarise import summarise
+from maxk_lab.reports.report import read_report
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import FIXED
 from maxk_lab.sweep_file.studies import STUDIES
@@ -84,7 +84,7 @@ def main(
         show = options.command("show", outcome.failed[0], results)
         say(f"{len(outcome.failed)} candidates failed. Why: {show}")
         raise typer.Exit(1)
-    answers = part.answers(summarise(directory, plan).studies[kind.name], question)
+    answers = part.answers(read_report(directory, plan).studies[kind.name], question)
     if json:
         emit_json([as_json(answer) for answer in answers])
     else:

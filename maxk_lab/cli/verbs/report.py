@@ -17,12 +17,11 @@ from maxk_lab.errors import shown as quoted
 from maxk_lab.execution.bundle import find_run
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
+from maxk_lab.reports.drawing import with_charts
 from maxk_lab.reports.formats.render import FILES, FORMATS, check_format, rendered_together
-from maxk_lab.reports.model import Summary
-from maxk_lab.reports.report import Report, changed_line, failure_lines, standing_lines
-from maxk_lab.reports.summarise import summarise
-from maxk_lab.reports.view import asked_view
-from maxk_lab.reports.write import write_report, write_together
+from maxk_lab.reports.report import Report, changed_line, read_report
+from maxk_lab.reports.selection import part_of
+from maxk_lab.reports.write import write_report
 from maxk_lab.sweep_file.studies import on_request
 
 
@@ -33,7 +32,7 @@ def main(
         typer.Argument(metavar="[RUN...]", help="Names or folders; the latest run if left out."),
     ] = None,
     format: Annotated[
-        str, typer.Option(metavar="|".join(FORMATS), help="How the tables are printed.")
+        str, typer.Option(metavar="|".join(FORMATS), help="How the report is printed.")
     ] = "terminal",
     out: Annotated[
         str | None,
@@ -43,11 +42,9 @@ def main(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="All tables in the terminal, too.")] = False,
     where: options.Where = None,
-    sort: Annotated[
-        str | None, typer.Option(metavar="[-]COLUMN", help="Sort by a column of the CSV.")
-    ] = None,
     columns: Annotated[
-        str | None, typer.Option(metavar="COLUMN,...", help="Only these columns of the CSV.")
+        str | None,
+        typer.Option(metavar="COLUMN,...", help="One table with these columns of the CSV."),
     ] = None,
     figures: Annotated[
         str | None,
@@ -57,16 +54,16 @@ def main(
     """Report a run: the answer, a verdict on each claim, and the tables that they rest on.
 
     Of --where all axes must hold, values of one axis are alternatives; claims are judged on the \
-whole run. --sort -COLUMN has the largest first. Of several runs --out has a folder each, and a \
-page of all.
+whole run. With --columns the report is one table, as for a paper with --format latex. Of several \
+runs --out has a folder each.
 
     Exits with 1 when a claim is refuted or cannot be judged, or cells failed.
 
     \b
-    [bold]maxk-lab report[/bold]                                     the latest run
-    [bold]maxk-lab report tsp_sweep llm_bandit --format html > both.html[/bold]   for a browser
-    [bold]maxk-lab report tsp_sweep --out DIR --figures heat_map[/bold]   with one figure more
-    [bold]maxk-lab report tsp_sweep --where k=8,n=16 --sort variance[/bold]       a part of it
+    [bold]maxk-lab report[/bold]                                         the latest run
+    [bold]maxk-lab report tsp_sweep --format html > tsp_sweep.html[/bold]    for a browser
+    [bold]maxk-lab report tsp_sweep --out DIR --figures heat_map[/bold]      with one figure more
+    [bold]maxk-lab report tsp_sweep --columns baseline,variance --format latex[/bold]
     """
     results = options.shared(context).results
     check_format(format)
@@ -78,34 +75,20 @@ page of all.
     if out == "":
         raise LabError("--out needs the name of a folder, and got an empty one")
     more = _asked_figures(figures, shows=out is not None or format == "html")
-    terminal = out is None and sys.stdout.isatty()
-    shown = []
+    reports = []
     for name in runs or (None,):
         directory = find_run(name, results)
         plan = make_plan(directory.spec())
-        report = Report(
-            summarise(directory, plan),
-            colour=terminal,
-            width=console().width if terminal else 100,
-            # Nobody folds out what a terminal has printed.
-            full=full or out is not None or format != "terminal",
-            view=asked_view(plan, where=where, sort=sort, columns=columns),
-            more=more,
-        )
-        shown.append((directory, report))
-    sound = all(report.summary.sound for _, report in shown)
+        every = read_report(directory, plan)
+        reports.append((directory, part_of(every, plan, where=where, columns=columns)))
+    sound = all(report.sound for _, report in reports)
     if out is not None:
-        sound &= _write(shown, Path(out))
+        sound &= _write(reports, Path(out), more)
     else:
-        emit(rendered_together([report for _, report in shown], format))
-        for directory, report in shown if format == "terminal" else ():
-            words = shlex.join(["maxk-lab", "report", str(directory.place)])
-            if report.view.whole and not full:
-                say(f"All tables: {words} --full")
-            say(f"As files, with figures: {words} --out {shlex.quote(str(directory.report_path))}")
-    for summary in (report.summary for _, report in shown):
-        if summary.changed:
-            warn(f"{summary.header.name}: {changed_line(summary.changed)}")
+        _print(reports, format, full=full, more=more)
+    for origin in (report.origin for _, report in reports):
+        if origin.changed:
+            warn(f"{origin.name}: {changed_line(origin.changed)}")
     if not sound:
         raise typer.Exit(1)
 
@@ -120,32 +103,48 @@ def _asked_figures(names: str | None, *, shows: bool) -> list[str]:
     return more
 
 
-def _write(shown: Sequence[tuple[RunDirectory, Report]], out: Path) -> bool:
+def _print(
+    reports: Sequence[tuple[RunDirectory, Report]], format: str, *, full: bool, more: Sequence[str]
+) -> None:
+    """Print the reports; in a terminal with the commands that show more of them."""
+    if format != "terminal":
+        printed = [with_charts(report, more) if more else report for _, report in reports]
+        emit(rendered_together(printed, format))
+        return
+    terminal = sys.stdout.isatty()
+    width = console().width if terminal else 100
+    looks = {"colour": terminal, "width": width, "full": full}
+    emit(rendered_together([report for _, report in reports], format, **looks))
+    for directory, report in reports:
+        words = shlex.join(["maxk-lab", "report", str(directory.place)])
+        if not report.selection and not full:
+            say(f"All tables: {words} --full")
+        say(f"As files, with figures: {words} --out {shlex.quote(str(directory.report_path))}")
+
+
+def _write(reports: Sequence[tuple[RunDirectory, Report]], out: Path, more: Sequence[str]) -> bool:
     """Write the files, of several runs in a folder each; return whether no figure has a fault."""
-    together, undrawn = len(shown) > 1, list[str]()
-    for directory, report in shown:
-        folder, summary = out / directory.name if together else out, report.summary
-        paths = write_report(
-            summary, folder, view=report.view, more=report.more, failed=undrawn.append
-        )
-        for line in (*standing_lines(summary), *_verdicts(summary)):
+    undrawn: list[str] = []
+    for directory, report in reports:
+        folder = out / directory.name if len(reports) > 1 else out
+        paths = write_report(report, folder, more=more, failed=undrawn.append)
+        for line in (*report.status, *_verdicts(report)):
             tell(line)
         figures = sum(path.suffix == ".png" for path in paths)
         drawn = f"{figures} figure{'' if figures == 1 else 's'}; {len(paths)} files in all"
         say(f"Wrote {folder}/report.html for a browser, report.md, {drawn}")
     for line in undrawn:
         warn(f"{line}; this is a fault of maxk-lab, and touches nothing else of the report")
-    if together:
-        write_together([report for _, report in shown], out)
-        say(f"Wrote {out}/report.html: all of them side by side")
     return not undrawn
 
 
-def _verdicts(summary: Summary) -> Iterator[str]:
+def _verdicts(report: Report) -> Iterator[str]:
     """Yield the verdicts on claims, and what failed."""
-    # Where nothing was measured, the first lines have told all there is.
-    for claim in summary.claims if summary.counts.done else ():
+    # Where nothing was measured, the first lines say all.
+    if not report.origin.done:
+        return
+    for claim in report.claims:
         yield f"{claim.verdict.upper():<9}  {claim.name}"
         if claim.verdict != "supported":
             yield f"           {claim.text}\n           {claim.detail}"
-    yield from (f"FAILED     {line}" for line in failure_lines(summary) if summary.counts.done)
+    yield from (f"FAILED     {line}" for line in report.origin.failures)

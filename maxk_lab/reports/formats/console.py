@@ -1,4 +1,4 @@
-"""A rich console on which text is only shown: no markup, and nothing in it drives the terminal."""
+"""A rich console that shows texts without markup and without codes that drive the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from maxk_lab.visible import visible
 
 
 class PlainConsole(Console):
-    """A console whose own codes, for colours and the like, are all that a terminal obeys."""
+    """A console that writes no control codes but its own."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **settings)
@@ -20,6 +20,6 @@ class PlainConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Render as rich does, with all that acts in the texts spelled out."""
+        """Render as rich does, with the control codes in texts spelled out."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else visible(text), style, control)

@@ -75,7 +75,7 @@ def latex(report: Report) -> str:
     they are not there. What is folded comes last, on pages of its own.
     """
     parts = [f"% {visible_line(report.title)}", r"% \usepackage{booktabs,longtable,graphicx}"]
-    if report.pictures:
+    if report.charts:
         parts.append(rf"\providecommand{{\maxklabfigures}}{{{FOLDER}}}")
     return "\n\n".join([*parts, *_parts(report.blocks)]) + "\n"
 

@@ -14,16 +14,21 @@ from maxk_lab.visible import visible_line
 if TYPE_CHECKING:
     from maxk_lab.reports.report import Report
 
-# Marks that act wherever they stand. Brackets do so only together: those of an interval stay.
+# Marks that act anywhere. Brackets act only in pairs: those of an interval stay.
 _MARKS = re.compile(r"[\\|*_<`~$&]|(?<=\])[(\[:]")
-# Marks that make a heading, a list, a quotation or a rule of the line that they open.
+# Marks that make a line a heading, a list, a quotation or a rule.
 _AT_THE_START = re.compile(r"^(\d*)([.)](?=\s|$)|(?<!\d)(?:[#>]|[+=-](?=[\s=-]|$)))")
 _ADDRESS = re.compile(r"(\S*(?:://|[wW][wW][wW]\.|[\w.+-]+@[\w-]+\.\w)\S*)")
 
 
 def markdown(report: Report) -> str:
-    """The report as Markdown; what is folded opens by a click where HTML is shown."""
-    return "\n\n".join([f"# {escape(report.title)}", *_parts(report.blocks)]) + "\n"
+    """The report as Markdown; folded blocks open by a click where HTML is shown."""
+    return written(report.title, report.blocks)
+
+
+def written(title: str, blocks: Iterable[Block]) -> str:
+    """The blocks below their title, as `markdown` writes them."""
+    return "\n\n".join([f"# {escape(title)}", *_parts(blocks)]) + "\n"
 
 
 def _parts(blocks: Iterable[Block]) -> Iterator[str]:
@@ -39,12 +44,12 @@ def _parts(blocks: Iterable[Block]) -> Iterator[str]:
             yield "  \n".join(map(_line if block.labelled else escape, block.lines))
         if block.items:
             yield "\n".join(f"- {escape(item)}" for item in block.items)
-        for one in block.pictures:
-            yield f"![{escape(one.title)}]({quote(f'{FOLDER}/{one.name}.png')})"
-            yield ". ".join(filter(None, (f"**{escape(one.title)}**", escape(one.caption))))
+        for figure in block.pictures:
+            yield f"![{escape(figure.title)}]({quote(f'{FOLDER}/{figure.name}.png')})"
+            yield ". ".join(filter(None, (f"**{escape(figure.title)}**", escape(figure.caption))))
         if block.columns:
-            rule = " | ".join("---:" if one.numeric else "---" for one in block.columns)
-            head, *rows = map(_row, ([one.heading for one in block.columns], *block.rows))
+            rule = " | ".join("---:" if c.numeric else "---" for c in block.columns)
+            head, *rows = map(_row, ([c.heading for c in block.columns], *block.rows))
             yield "\n".join([head, f"| {rule} |", *rows])
         if block.caption:
             yield "  \n".join(map(escape, block.caption))
@@ -60,9 +65,9 @@ def _row(texts: Sequence[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """The text on one line as Markdown that shows it: no link, image, formula, HTML or heading.
+    """The text on one line as Markdown without links, images, formulas, HTML and headings.
 
-    Addresses, which would become links by themselves, stand as code.
+    Addresses, which would become links, stand as code.
     """
     parts = _ADDRESS.split(visible_line(text).strip())
     # Every second part is an address.

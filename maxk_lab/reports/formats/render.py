@@ -9,7 +9,6 @@ from maxk_lab.catalogue import did_you_mean, load
 from maxk_lab.errors import LabError, shown
 
 if TYPE_CHECKING:
-    from maxk_lab.reports.model import Summary
     from maxk_lab.reports.report import Report
 
 # The folder of the figures, beside the report.
@@ -22,11 +21,6 @@ _FUNCTIONS = {
     "csv": "maxk_lab.reports.formats.data:csv",
     "json": "maxk_lab.reports.formats.data:json",
     "latex": "maxk_lab.reports.formats.latex:latex",
-}
-# Format → its function from several reports to one text; texts of other formats are concatenated.
-TOGETHER = {
-    "html": "maxk_lab.reports.formats.html.page:together",
-    "json": "maxk_lab.reports.formats.data:together",
 }
 FORMATS = tuple(_FUNCTIONS)
 # Format → its file in the folder of a report.
@@ -46,24 +40,24 @@ def check_format(format: str) -> None:
         raise LabError(f"unknown format {shown(format)}{also}; known: {', '.join(FORMATS)}")
 
 
-def render(summary: Summary, format: str, **looks: Any) -> str:
-    """`summary` in one of `FORMATS`; `looks` are further fields of `Report`.
+def rendered(report: Report, format: str, **options: Any) -> str:
+    """The report in one of `FORMATS`; `options` are those of its function.
 
-    Raises `LabError` for any other format, and for a column of the view that there is not.
+    Raises `LabError` for any other format.
     """
-    from maxk_lab.reports.report import Report
+    from maxk_lab.reports.drawing import with_charts
 
-    return rendered(Report(summary, **looks), format)
-
-
-def rendered(report: Report, format: str) -> str:
-    """The report in one of `FORMATS`. Raises `LabError` for any other."""
     check_format(format)
-    return str(load(_FUNCTIONS[format])(report))
+    report = with_charts(report) if format == "html" else report
+    return str(load(_FUNCTIONS[format])(report, **options))
 
 
-def rendered_together(reports: Sequence[Report], format: str) -> str:
-    """Several reports in one of `FORMATS`. Raises `LabError` for any other."""
-    if len(reports) > 1 and format in TOGETHER:
-        return str(load(TOGETHER[format])(reports))
-    return "\n".join(rendered(report, format) for report in reports)
+def rendered_together(reports: Sequence[Report], format: str, **options: Any) -> str:
+    """Several reports in one of `FORMATS`, below each other; as JSON a list.
+
+    Raises `LabError` for any other format, and for several reports as one page.
+    """
+    if format == "html" and len(reports) > 1:
+        raise LabError("a page has one run: name one, or give --out DIR for a folder each")
+    texts = [rendered(report, format, **options) for report in reports]
+    return f"[{','.join(texts)}]" if format == "json" and len(texts) > 1 else "\n".join(texts)

@@ -1,9 +1,9 @@
-"""A report for the terminal: rich tables within a given width, in colour where it is asked for."""
+"""A report for the terminal: rich tables within a width, in colour on demand."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from io import StringIO
 from typing import TYPE_CHECKING, Literal
 
@@ -28,34 +28,50 @@ _STYLES = {
     "biased": "red",
     "alarm": "yellow",
 }
-# The columns of a label of an answer.
-_LABEL = 9
-# Where a word may break.
-_PART = re.compile(r"[^\s/]*/|[^\s/]+")
+_LABEL = 10
+# Stands for the space in an interval, at which no line breaks.
+_TIE = "\ue000"
+_INTERVAL = re.compile(r"(\[[^][]*), ")
 
 
-def terminal(report: Report) -> str:
-    """The report as text of at most its `width` columns; ANSI codes only with its `colour`."""
+def terminal(report: Report, *, width: int = 100, colour: bool = False, full: bool = False) -> str:
+    """The report as text of at most `width` columns; ANSI codes only with `colour`.
+
+    Folded blocks are left out unless `full`.
+    """
+    return printed(report.title, report.blocks, width=width, colour=colour, full=full)
+
+
+def printed(
+    title: str,
+    blocks: Iterable[Block],
+    *,
+    width: int = 100,
+    colour: bool = False,
+    full: bool = True,
+) -> str:
+    """The blocks below their title, as `terminal` prints them."""
     out = StringIO()
     console = PlainConsole(
         file=out,
-        width=report.width,
-        force_terminal=report.colour,
-        no_color=not report.colour,
+        width=width,
+        force_terminal=colour,
+        no_color=not colour,
         legacy_windows=False,
     )
-    console.print(Text(report.title, style="bold"))
-    _print_all(console, report.blocks)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    console.print(Text(title, style="bold"))
+    _print_all(console, blocks, full=full)
+    lines = (line.rstrip().replace(_TIE, " ") for line in out.getvalue().splitlines())
+    return "\n".join(lines) + "\n"
 
 
-def _print_all(console: PlainConsole, blocks: Sequence[Block]) -> None:
+def _print_all(console: PlainConsole, blocks: Iterable[Block], *, full: bool) -> None:
     for block in with_captions(blocks):
-        if block.folded:
+        if block.folded and full:
             console.print()
             console.print(Rule(Text(block.title), characters="─", style="dim"))
-            _print_all(console, block.folded)
-        elif not block.pictures:
+            _print_all(console, block.folded, full=full)
+        elif not block.folded and not block.pictures:
             _print(console, block)
 
 
@@ -63,83 +79,53 @@ def _print(console: PlainConsole, block: Block) -> None:
     if block.title:
         console.print()
         console.print(Text(block.title, style="bold"))
+    before = ""
     for line in block.lines:
-        label, rest = label_of(line) if block.labelled else ("", line)
-        console.print(_beside(Text(label, style="bold"), Text(rest)) if label else Text(line))
+        label, text = label_of(line) if block.labelled else ("", line)
+        heading = Text("" if label == before else label, style="bold")
+        before = label
+        console.print(_indented(heading, text) if label else Text(line))
     for item in block.items:
-        console.print(_beside(Text("-"), _styled(visible_line(item)), 1))
+        console.print(_indented(Text("-"), item, 1))
     if block.columns:
         console.print(_table(block, console.width))
     for line in block.caption:
         console.print(Text(line, style="dim"))
 
 
-def _beside(label: Text, rest: Text, width: int = _LABEL) -> Table:
-    """The rest beside its label, also where it takes several lines."""
+def _indented(label: Text, text: str, width: int = _LABEL) -> Table:
+    """The text to the right of its label, on all of its lines."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=width)
     grid.add_column(overflow="fold")
-    grid.add_row(label, rest)
+    grid.add_row(label, _styled(text))
     return grid
 
 
-def _table(sheet: Block, width: int) -> Table:
-    # Spelled out before they are measured: they take more room then.
-    lines = [[visible_line(text) for text in row] for row in sheet.rows]
-    widths = _widths(sheet, lines, width)
+def _table(block: Block, width: int) -> Table:
+    """The table of a block; if it is too wide, a value stands above its interval."""
+    lines = [
+        [_INTERVAL.sub(rf"\1,{_TIE}", visible_line(text)) for text in row] for row in block.rows
+    ]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    for column, wide in zip(sheet.columns, widths, strict=True):
+    headings = [column.heading for column in block.columns]
+    cells = list(zip(headings, *lines, strict=True))
+    narrow = sum(max(map(cell_len, column)) + 2 for column in cells) > width
+    for column, texts in zip(block.columns, cells, strict=True):
         justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        table.add_column(Text(column.heading), justify=justify, overflow="fold", width=wide)
+        longest = max((cell_len(word) for text in texts for word in text.split()), default=1)
+        fixed = min(longest, width // 3) if narrow and column.numeric else None
+        table.add_column(Text(column.heading), justify=justify, overflow="fold", width=fixed)
     for number, line in enumerate(lines):
-        if number in sheet.breaks:
+        if number in block.breaks:
             table.add_section()
-        table.add_row(*(_styled(_broken(*one)) for one in zip(line, widths, strict=True)))
+        table.add_row(*map(_styled, line))
     return table
 
 
-def _widths(sheet: Block, lines: Sequence[Sequence[str]], width: int) -> list[int | None]:
-    """The widths of the columns where room is short, first of names, then of numbers.
-
-    An interval breaks between its ends, a name between its words or after a slash, and within
-    these only if they are longer than a third of the width.
-    """
-    cells = [[one.heading, *several] for one, *several in zip(sheet.columns, *lines, strict=True)]
-    longest = [max(map(cell_len, several)) for several in cells]
-    parts = [[part for text in several for part in _PART.findall(text)] for several in cells]
-    least = [max(1, min(width // 3, max(map(cell_len, several), default=1))) for several in parts]
-    room = width - 2 * len(cells)
-    if sum(longest) <= room or sum(least) > room:
-        return [None] * len(cells)
-    numbers = [place for place, column in enumerate(sheet.columns) if column.numeric]
-    names = [place for place in range(len(cells)) if place not in numbers]
-    found = least.copy()
-    half = max(0, width // 2 - sum(least[place] for place in names))
-    for places, most in ((names, half), (numbers, room), (names, room)):
-        left = min(most, room - sum(found))
-        for number, place in enumerate(sorted(places, key=lambda one: longest[one] - found[one])):
-            more = max(0, min(longest[place] - found[place], left // (len(places) - number)))
-            found[place] += more
-            left -= more
-    return [*found]
-
-
-def _broken(text: str, width: int | None) -> str:
-    """The text, of which words that are longer than a column are broken after a slash."""
-    words = text.split(" ")
-    for place, word in enumerate(words):
-        lines = [""]
-        for part in _PART.findall(word) if width else [word]:
-            if width and lines[-1] and cell_len(lines[-1] + part) > width:
-                lines.append("")
-            lines[-1] += part
-        words[place] = "\n".join(lines)
-    return " ".join(words)
-
-
 def _styled(text: str) -> Text:
-    """The text, whose first word may have a colour."""
-    styled = Text(text)
+    """The text; its first word may have a colour."""
+    styled = Text(visible_line(text))
     first = styled.plain.partition(" ")[0]
     styled.stylize(_STYLES.get(first, ""), 0, len(first))
     return styled

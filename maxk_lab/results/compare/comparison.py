@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError, MistakeError, shown
-from maxk_lab.reports.model import Summary
+from maxk_lab.reports.report import Report
+from maxk_lab.reports.selection import selected_cells
 from maxk_lab.reports.tables import PooledRow, grouped
-from maxk_lab.reports.view import asked_view
 from maxk_lab.results.compare.changes import differences, meanings, origins, settings
 from maxk_lab.results.compare.numbers import VERDICTS, Differences, Number, Pair, Verdict
 from maxk_lab.results.frame import ReadRun, Run, check_share, find, names_of
@@ -183,8 +183,8 @@ def compare(
     directories = [find(run, results) for run in (a, b)]
     runs = [ReadRun(directory) for directory in directories]
     names = names_of([a, b], directories)
-    summaries = [run.summary(level) for run in runs]
-    pairs = list(_pairs(runs, *_rows(runs, summaries, where)))
+    reports = [run.report(level) for run in runs]
+    pairs = list(_pairs(runs, *_rows(runs, reports, where)))
     of_both = [pair for pair in pairs if pair.a.cells and pair.b.cells]
     known = dict.fromkeys(name for pair in of_both for name in pair.in_both())
     for name in wanted:
@@ -200,7 +200,7 @@ def compare(
     counts = Counter(state for pair in pairs for state in pair.states)
     return Comparison(
         names=tuple(names),
-        commits=tuple(", ".join(it.header.commits) or "unknown commit" for it in summaries),
+        commits=tuple(", ".join(it.origin.commits) or "unknown commit" for it in reports),
         numbers=told,
         absences=tuple(line for pair in pairs for line in _absences(pair, *runs)),
         alarms=tuple(_alarms(of_both)),
@@ -215,7 +215,7 @@ def compare(
                 if pair.b.cells.get(seed, cell) != cell
             ]
         ),
-        claims=tuple(_claims(runs, summaries, not all(pair.same_seeds for pair in of_both))),
+        claims=tuple(_claims(runs, reports, not all(pair.same_seeds for pair in of_both))),
         tests=tests,
         level=level,
         alpha=alpha,
@@ -223,20 +223,20 @@ def compare(
     )
 
 
-def _rows(runs: Sequence[ReadRun], summaries: Sequence[Summary], where: str | None) -> list[_Rows]:
+def _rows(runs: Sequence[ReadRun], reports: Sequence[Report], where: str | None) -> list[_Rows]:
     """The rows of both reports that are asked for; one of the runs may have none of them."""
     found: list[_Rows] = []
     wrong: list[LabError] = []
-    for run, summary in zip(runs, summaries, strict=True):
+    for run, report in zip(runs, reports, strict=True):
         ids: Collection[str] | None = ()
         try:
-            ids = asked_view(run.plan, where=where).cells
+            ids = selected_cells(run.plan, where)
         except LabError as error:
             wrong.append(error)
         found.append(
             {
                 (kind, row.key): row
-                for kind, pooled in summary.studies.items()
+                for kind, pooled in report.studies.items()
                 for row in pooled.rows
                 if ids is None or any(cell in ids for cell in row.cells.values())
             }
@@ -333,10 +333,10 @@ def _alarms(pairs: Sequence[Pair]) -> Iterator[str]:
 
 
 def _claims(
-    runs: Sequence[ReadRun], summaries: Sequence[Summary], other_seeds: bool
+    runs: Sequence[ReadRun], reports: Sequence[Report], other_seeds: bool
 ) -> Iterator[ClaimChange]:
     """The claims that have another verdict in B, or say something else there."""
-    mine, theirs = ({claim.name: claim for claim in summary.claims} for summary in summaries)
+    mine, theirs = ({claim.name: claim for claim in report.claims} for report in reports)
     a, b = (
         {claim.name: claim.model_dump(mode="json") for claim in run.plan.spec.claims}
         for run in runs

@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import pandas as pd
+
 from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import MistakeError, shown
-from maxk_lab.reports.document import Block, Column, compact, number, sheet
-from maxk_lab.reports.formats.data import csv_of, safe_text
-from maxk_lab.reports.formats.markdown import markdown
-from maxk_lab.reports.formats.terminal import terminal
-from maxk_lab.reports.tables import Effect, Estimate, axes, grouped
+from maxk_lab.reports.document import Block, compact, number, sheet
+from maxk_lab.reports.formats.data import csv_of_lines
+from maxk_lab.reports.formats.markdown import written
+from maxk_lab.reports.formats.terminal import printed
+from maxk_lab.reports.tables import axes, grouped
 from maxk_lab.results.compare.comparison import STATES, ClaimChange, Comparison
-from maxk_lab.results.compare.numbers import VERDICTS, Number
+from maxk_lab.results.compare.numbers import VERDICTS, Effect, Estimate, Number
 from maxk_lab.statistics.intervals import EXACT
 from maxk_lab.visible import visible_json
 
@@ -79,10 +81,8 @@ def _by_kind(found: Iterable[Number]) -> dict[str, list[Number]]:
 
 def as_csv(document: Document) -> str:
     """One line per row and measure, identical ones too."""
-    return csv_of(
-        {safe_text(name): safe_text(value) for name, value in record(one).items()}
-        for several in _by_kind(document.comparison.numbers).values()
-        for one in several
+    return csv_of_lines(
+        record(one) for several in _by_kind(document.comparison.numbers).values() for one in several
     )
 
 
@@ -136,7 +136,9 @@ def _sheets(found: Comparison) -> Iterator[Block]:
         more = len(rest) - _UNTOLD
         left = (f"{more} more, not significant: --format csv has them.",) if more > 0 else ()
         rows = [*told, *rest[:_UNTOLD]]
-        yield sheet(f"Other numbers: {kind}", _COLUMNS, rows, (*left, *_caption(found)))
+        texts = pd.DataFrame([{name: text(one) for name, text in _COLUMNS.items()} for one in rows])
+        caption = (*left, *_caption(found))
+        yield sheet(f"Other numbers: {kind}", texts, ("A", "B", "change"), caption)
 
 
 def _caption(found: Comparison) -> Iterator[str]:
@@ -167,21 +169,32 @@ def _value(found: Estimate | Effect) -> str:
     return number(one.value) if one.question == EXACT and one.known else compact(one)
 
 
-_COLUMNS = (
-    Column("verdict", lambda one: one.verdict),
-    Column("row", lambda one: one.pair.b.key.path),
-    Column("measure", lambda one: one.measure),
-    Column("A", lambda one: _value(one.a), numeric=True),
-    Column("B", lambda one: _value(one.b), numeric=True),
-    Column("change", _change, numeric=True),
-    Column("paired", lambda one: one.effect.paired or "no"),
-)
+_COLUMNS: dict[str, Callable[[Number], str]] = {
+    "verdict": lambda one: one.verdict,
+    "row": lambda one: one.pair.b.key.path,
+    "measure": lambda one: one.measure,
+    "A": lambda one: _value(one.a),
+    "B": lambda one: _value(one.b),
+    "change": _change,
+    "paired": lambda one: one.effect.paired or "no",
+}
+
+
+def as_terminal(document: Document) -> str:
+    """The comparison as text within its width."""
+    width, colour = document.width, document.colour
+    return printed(document.title, document.blocks, width=width, colour=colour)
+
+
+def as_markdown(document: Document) -> str:
+    """The comparison as Markdown."""
+    return written(document.title, document.blocks)
 
 
 # What makes the text of each format, and the file that it is written to.
 FORMATS: dict[str, tuple[Callable[[Any], str], str]] = {
-    "terminal": (terminal, ""),
-    "markdown": (markdown, "comparison.md"),
+    "terminal": (as_terminal, ""),
+    "markdown": (as_markdown, "comparison.md"),
     "csv": (as_csv, "comparison.csv"),
     "json": (as_json, "comparison.json"),
 }

@@ -7,6 +7,7 @@ other policies and instances: runs that differ in their seeds are two samples of
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +17,10 @@ from typing import Literal, get_args
 import numpy as np
 from scipy import stats
 
-from maxk_lab.reports.tables import (
-    ROUNDING,
-    Effect,
-    Estimate,
-    PooledRow,
-    numbers,
-    rows_of_cells,
-)
+from maxk_lab.reports.tables import ROUNDING, PooledRow, row_estimates, rows_of_cells
 from maxk_lab.results.frame import ReadRun
 from maxk_lab.statistics.intervals import EXACT, Interval, exactly, undefined
+from maxk_lab.statistics.measures import described
 from maxk_lab.statistics.seeds import SEEDS
 from maxk_lab.statistics.units import Array
 from maxk_lab.sweep_file.studies import STUDIES
@@ -37,6 +32,53 @@ Verdict = Literal[
     "worse", "better", "differs", "differs for these seeds", "not significant", "tie", "identical"
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+# Counts, and numbers that compare a row with another row of its run.
+_NOT_COMPARED = re.compile(
+    "instances|pool|steps|rollouts|effective_instances_.*|lower_on|bias_at_most|detectable_bias"
+    "|(median_)?over_.*|(.*_)?difference(@.*|_.*)?|improvement"
+)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number of a row: its interval, its unit, and the side on which it is better.
+
+    `as_ratio` says that two of them are compared by their ratio rather than by their difference.
+    Numbers that differ by up to `rounding` may be the same but for rounding.
+    """
+
+    interval: Interval
+    unit: str = ""
+    better: str = ""
+    as_ratio: bool = False
+    rounding: float = 0.0
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How far a number of one run is from that of another: their difference, or their `ratio`.
+
+    `paired` names the values that were compared one by one, such as "seed and instance".
+    """
+
+    interval: Interval
+    ratio: bool = False
+    paired: str = ""
+
+
+def numbers(kind: str, row: PooledRow) -> dict[str, Estimate]:
+    """The numbers of a row that another run may have, too."""
+    pool = STUDIES.get(kind).part("pool")
+    found = {}
+    for name, interval in row_estimates(kind, row).items():
+        column = described(name)
+        if column is not None and not _NOT_COMPARED.fullmatch(name):
+            rounding = pool.rounding(row, name) if hasattr(pool, "rounding") else 0.0
+            ratio = kind == "gradient"
+            found[name] = Estimate(interval, column.unit, column.better, ratio, rounding)
+    return found
+
+
 # An effect with its interval at a level.
 _Way = Callable[[float], Effect]
 _SAME = Effect(exactly(0.0))
@@ -71,7 +113,7 @@ class Pair:
         return {
             name: (mine, theirs[name])
             for name, mine in numbers(self.kind, self.a).items()
-            if name in theirs and not mine.of_pair
+            if name in theirs
         }
 
 
@@ -159,13 +201,13 @@ class Differences:
         """
         pair, name = one.pair, one.measure
         part = STUDIES.get(pair.kind).part("compare")
-        found: Effect | None = None
         if hasattr(part, "effect") and not abs(one.a.interval.value) <= one.a.rounding:
-            found = part.effect(pair.b, pair.a, name, level)
-        if found is not None:
-            return found
+            effect = part.effect(pair.b, pair.a, name, level)
+            if effect is not None:
+                return Effect(effect.interval, effect.ratio, effect.paired)
         mine, theirs = (run.numbers_at(1 - (1 - level) / 2) for run in self.runs)
-        a, b = mine[pair.kind, pair.a.key][name], theirs[pair.kind, pair.b.key][name]
+        a = replace(one.a, interval=mine[pair.kind, pair.a.key][name])
+        b = replace(one.b, interval=theirs[pair.kind, pair.b.key][name])
         return set_against(a, b, level)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from maxk_lab.reports import charts as draw
 from maxk_lab.reports.charts import Figure, Table
-from maxk_lab.reports.model import Summary
 from maxk_lab.reports.naming import Setting, plain_setting
+from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import FIXED, NEW
@@ -32,7 +32,7 @@ _OF_BIAS = {"scale": "length (1: right)", "cosine": "cosine (1: right direction)
 
 
 def charts(
-    found: Pooled[GradientRow], summary: Summary, more: Collection[str] = ()
+    found: Pooled[GradientRow], origin: Origin, more: Collection[str] = ()
 ) -> Iterator[Figure]:
     """Yield the charts of every study, and the charts on request that `more` names."""
     table = estimates(found.rows)
@@ -74,7 +74,7 @@ def estimates(rows: Sequence[GradientRow]) -> Table:
         panel = ", ".join(filter(None, [f"K = {key.k}", place]))
         same = {
             "row": key.path,
-            "environment": key.plain or key.environment,
+            "environment": key.words or key.environment,
             "stage": key.stage,
             "estimator": key.estimator,
             "baseline": key.baseline,
@@ -108,7 +108,7 @@ def estimates(rows: Sequence[GradientRow]) -> Table:
 
 
 def _place(row: GradientRow) -> Any:
-    return row.key.plain or row.key.environment, row.key.setting, row.key.stage
+    return row.key.words or row.key.environment, row.key.setting, row.key.stage
 
 
 def _trained(stage: int, setting: Setting) -> str:

@@ -7,16 +7,16 @@ estimators of each gradient against the lowest, baselines against none, and the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from maxk_lab.reports.claims import Judged, shown, side, together
+from maxk_lab.reports.claims import ClaimVerdict, Verdict, combined, shown, side
 from maxk_lab.reports.document import number
-from maxk_lab.reports.model import Verdict
-from maxk_lab.reports.tables import Effect, Pooled, grouped
+from maxk_lab.reports.naming import NOT_PROVED
+from maxk_lab.reports.tables import Pooled, grouped
 from maxk_lab.statistics.bias import BiasVerdict, bias_verdicts
 from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval, interval, undefined
@@ -90,6 +90,12 @@ def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled
                 assert least.units is not None
                 typical = typical_ratio(row.units, least.units, level=level)
                 over[row.key] = OverLeast(least.key.baseline, line, typical)
+    for row, least in _not_proved(rows, over):
+        assert row.units is not None
+        assert least.units is not None
+        typical = typical_ratio(row.units, least.units, level=level)
+        line = _compared(family, row, least, level)
+        over[row.key] = OverLeast(least.key.baseline, line, typical)
     optima = {
         (row.key.gradient, row.key.n): row
         for row in rows
@@ -107,6 +113,25 @@ def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled
             for row in rows
         ),
     )
+
+
+def _not_proved(
+    rows: Sequence[GradientRow], over: Mapping[GradientKey, OverLeast]
+) -> Iterator[tuple[GradientRow, GradientRow]]:
+    """Yield rows of the user's own that lack a ratio, each with the lowest unbiased row.
+
+    Both estimate one gradient with the same n.
+    """
+    groups = grouped(rows, lambda row: (row.key.gradient, row.key.n)).values()
+    for group in groups:
+        fair = [
+            row
+            for row in group
+            if row.catalogued_unbiased and row.units is not None and not is_oracle(row)
+        ]
+        for row in group:
+            if row.units is not None and row.bias_state == NOT_PROVED and row.key not in over:
+                yield from ((row, least) for least in sorted(fair, key=_variance)[:1])
 
 
 def _verdict(row: GradientRow, found: BiasVerdict) -> BiasVerdict:
@@ -155,8 +180,8 @@ def _compared(family: Family, row: GradientRow, other: GradientRow, level: float
         other.key.path,
         "variance",
         ratio(row, other, level),
-        "",
         ratio=True,
+        paired="seed and instance",
         comparisons=family.size,
         alpha=family.alpha,
     )
@@ -302,9 +327,21 @@ def compare(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Itera
     all against that; the bias of every row against 0, relative to the length of the gradient.
     """
     rows, found = pooled.rows, contests(pooled.rows)
-    for row in (row for one in found for row in one.candidates):
-        if row.over_least is not None:
-            yield row.over_least.line
+    for one in found:
+        lines = [row.over_least.line for row in one.candidates if row.over_least is not None]
+        yield from lines
+        if one.least is not None:
+            yield Comparison(
+                "best",
+                one.least.key.path,
+                "",
+                "variance",
+                Interval(1.0, 1.0, 1.0, level),
+                "lowest" if one.least.best else "tied",
+                ratio=True,
+                comparisons=lines[0].comparisons,
+                alpha=alpha,
+            )
     pairs = [
         (row, several.least)
         for several in _contests(rows, lambda row: (row.key.gradient, row.key.n))
@@ -341,12 +378,14 @@ def compare(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Itera
         )
 
 
-def effect(row: GradientRow, other: GradientRow, name: str, level: float) -> Effect | None:
+def effect(row: GradientRow, other: GradientRow, name: str, level: float) -> Comparison | None:
     """The ratio of a measure, paired by seed and instance where both rows have the same."""
     if name not in row.intervals or name not in other.intervals or not _paired(row, other):
         return None
     found = ratio(row, other, level, name)
-    return Effect(found, ratio=True, paired="seed and instance") if found.known else None
+    paths = row.key.path, other.key.path
+    paired = Comparison("run", *paths, name, found, ratio=True, paired="seed and instance")
+    return paired if found.known else None
 
 
 def _paired(row: GradientRow, other: GradientRow) -> bool:
@@ -358,13 +397,13 @@ def _paired(row: GradientRow, other: GradientRow) -> bool:
     return there and alike and row.finished == other.finished and row.instances == other.instances
 
 
-def judge(claim: Claim, met: Sequence[tuple[GradientRow, ...]], alpha: float) -> Judged:
+def judge(claim: Claim, met: Sequence[tuple[GradientRow, ...]], alpha: float) -> ClaimVerdict:
     """The verdict on a claim that meets these rows, or pairs or lists of them."""
     for row in (row for found in met for row in found):
         if row.units is None:
-            return Judged("undecided", f"{row.key.path}: {row.bias.reason}")
+            return ClaimVerdict("undecided", f"{row.key.path}: {row.bias.reason}")
         if row.bias.verdict == "alarm":
-            return Judged("undecided", _evidence(row))
+            return ClaimVerdict("undecided", _evidence(row))
     if claim.kind in ("ratio", "order"):
         return _judge_ratios(claim, met, alpha)
     rows = [row for (row,) in met]
@@ -375,7 +414,7 @@ def judge(claim: Claim, met: Sequence[tuple[GradientRow, ...]], alpha: float) ->
     return _judge_equals(claim, rows, alpha)
 
 
-def _judge_unbiased(claim: Claim, met: Sequence[GradientRow], alpha: float) -> Judged:
+def _judge_unbiased(claim: Claim, met: Sequence[GradientRow], alpha: float) -> ClaimVerdict:
     """Refuted by a bias that was found, supported where none was and the claimed one would be.
 
     A bias that was found, but not at a fifth of the level, leaves it undecided.
@@ -389,15 +428,17 @@ def _judge_unbiased(claim: Claim, met: Sequence[GradientRow], alpha: float) -> J
         )
         text = f"{len(biased)} of {count} rows biased, most clearly {_evidence(worst)}"
         if worst.enumerated or worst.bias.p_value < level:
-            return Judged("refuted", text)
-        return Judged("undecided", f"{text}, which refutes below {level:g}")
+            return ClaimVerdict("refuted", text)
+        return ClaimVerdict("undecided", f"{text}, which refutes below {level:g}")
     if unjudged := [row for row in met if row.bias.verdict not in _NOT_SEEN]:
         example = f"{unjudged[0].key.path}: {unjudged[0].bias.reason}"
-        return Judged("undecided", f"{len(unjudged)} of {count} rows not judged, e.g. {example}")
+        return ClaimVerdict(
+            "undecided", f"{len(unjudged)} of {count} rows not judged, e.g. {example}"
+        )
     seen = f"no bias seen in {count} rows"
     if untold := [row for row in met if math.isnan(row.bias.detectable)]:
         example = f"{untold[0].key.path}: {untold[0].bias.reason}"
-        return Judged("undecided", f"{seen}, but in {len(untold)} {example}")
+        return ClaimVerdict("undecided", f"{seen}, but in {len(untold)} {example}")
     seen += "; the smallest bias along the gradient that could have been seen is at most "
     if all(row.enumerated for row in met):
         seen = f"unbiased by complete enumeration in {count} rows, to a relative bias of at most "
@@ -405,11 +446,11 @@ def _judge_unbiased(claim: Claim, met: Sequence[GradientRow], alpha: float) -> J
     seen += f"{widest.bias.detectable:.2g} ({widest.key.path})"
     assert claim.detectable is not None
     if not widest.bias.detectable <= claim.detectable:
-        return Judged("undecided", f"{seen}, more than the {claim.detectable:g} asked for")
-    return Judged("supported", seen)
+        return ClaimVerdict("undecided", f"{seen}, more than the {claim.detectable:g} asked for")
+    return ClaimVerdict("supported", seen)
 
 
-def _judge_biased(claim: Claim, met: Sequence[GradientRow]) -> Judged:
+def _judge_biased(claim: Claim, met: Sequence[GradientRow]) -> ClaimVerdict:
     """Supported where every row has the claimed bias.
 
     Enumeration decides every row. A test refutes only by finding the other kind where it proves it:
@@ -417,14 +458,14 @@ def _judge_biased(claim: Claim, met: Sequence[GradientRow]) -> Judged:
     leaves the claim undecided.
     """
     wanted = "biased" if claim.bias == "direction" else "scale bias"
-    verdicts: list[Judged] = []
+    verdicts: list[ClaimVerdict] = []
     for row in met:
         proven = row.enumerated and row.bias.verdict in (*FOUND_BIASED, *_NOT_SEEN)
         verdict: Verdict = "refuted" if row.bias.verdict == "biased" or proven else "undecided"
         if row.bias.verdict == wanted:
             verdict = "supported"
-        verdicts.append(Judged(verdict, _evidence(row)))
-    return together(verdicts, "rows")
+        verdicts.append(ClaimVerdict(verdict, _evidence(row)))
+    return combined(verdicts, "rows")
 
 
 def _evidence(row: GradientRow) -> str:
@@ -437,7 +478,7 @@ def _evidence(row: GradientRow) -> str:
     return f"{text}, p = {bias.p_value:.2g} (Holm)" if not math.isnan(bias.p_value) else text
 
 
-def _judge_equals(claim: Claim, met: Sequence[GradientRow], alpha: float) -> Judged:
+def _judge_equals(claim: Claim, met: Sequence[GradientRow], alpha: float) -> ClaimVerdict:
     """Supported where every interval lies within the tolerance, refuted where one lies outside."""
     level, verdicts, sampled = 1 - alpha / len(met), [], False
     for row in met:
@@ -451,11 +492,13 @@ def _judge_equals(claim: Claim, met: Sequence[GradientRow], alpha: float) -> Jud
         if found.low > high or found.high < low:
             verdict = "refuted"
         text = f"{row.key.path}: {shown(found)}, claimed {number(wanted)} ± {slack:.3g}"
-        verdicts.append(Judged(verdict, text, found))
-    return together(verdicts, "intervals", alpha if sampled else None)
+        verdicts.append(ClaimVerdict(verdict, text, found))
+    return combined(verdicts, "intervals", alpha if sampled else None)
 
 
-def _judge_ratios(claim: Claim, met: Sequence[tuple[GradientRow, ...]], alpha: float) -> Judged:
+def _judge_ratios(
+    claim: Claim, met: Sequence[tuple[GradientRow, ...]], alpha: float
+) -> ClaimVerdict:
     """Judge each ratio by its paired interval, which may touch the bound.
 
     Of an order it is that of each row to the one before it, and must lie above 1; below, it
@@ -474,5 +517,5 @@ def _judge_ratios(claim: Claim, met: Sequence[tuple[GradientRow, ...]], alpha: f
         if claim.kind == "ratio":
             verdict = side(found, claim.at_least, claim.at_most)
         text = f"{row.key.path} over {partner.key.path}: {shown(found)}"
-        verdicts.append(Judged(verdict, text, found))
-    return together(verdicts, "ratios", alpha)
+        verdicts.append(ClaimVerdict(verdict, text, found))
+    return combined(verdicts, "ratios", alpha)

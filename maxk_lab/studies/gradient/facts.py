@@ -4,52 +4,51 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from statistics import median
+from collections.abc import Collection, Mapping, Sequence
+from statistics import median_low
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from maxk_lab.reports.model import Summary
+from maxk_lab.reports.naming import BIASED, NOT_PROVED, UNBIASED
+from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled, grouped
-from maxk_lab.statistics.bias import Verdict
 from maxk_lab.statistics.families import Comparison
+from maxk_lab.statistics.intervals import Interval, exactly
 from maxk_lab.studies.gradient.compare import Contest, contests, simplest
 from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientKey, GradientRow, is_oracle
 
-# Ratios of variances from which on a method is to be avoided, and up to which two are as good.
+# Methods from this ratio of variances on are to be avoided; below the other two are as good.
 _FAR, _NEAR = 1.5, 1.05
-# A design of so many times the instances is proposed at most.
+# The most instances that are proposed, as a multiple of the present ones.
 _MOST_MORE = 16
-# Enough effective instances to speak of new ones.
+# Enough effective instances for an interval about new ones.
 _ENOUGH = 16
 # What stands for the gradient in a test of bias; else `reference:` and an estimator.
 _AGAINST = {"exact": "the exact gradient", "complete": "the sum over every possible group"}
-# The verdicts on bias in two words, the worst first.
-_BIASED: dict[Verdict, str] = {"alarm": "ALARM", "biased": "direction", "scale bias": "length"}
-_NOT_BIASED: dict[Verdict, str] = {
-    "no bias seen": "not rejected",
-    "reference": "reference",
-    "unbiased": "none, proven",
-    "undefined": "not tested",
-}
 
 
-class Count(BaseModel):
-    """A name, and in how many settings or rows something holds of it."""
+class Facts(BaseModel):
+    """A model of facts, which may hold intervals."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+
+class Count(Facts):
+    """A name, and the number of settings or rows in which it holds."""
 
     name: str
     count: int
     of: int = 0
 
 
-class Use(BaseModel):
-    """The baseline of an estimator to use: that of the lowest variance, or the simplest that ties.
+class Use(Facts):
+    """The baseline of an estimator to use: the simplest one whose interval includes the lowest.
 
-    `lowest` counts the settings in which it has the lowest variance or ties, of these `tied` those
-    in which it ties, `significant` those in which it is significantly lower than all others,
-    `fixed` those in which it is so on the instances measured. `ties` are the baselines that tie
-    with it, `others` those to use elsewhere.
+    It has the lowest variance, or its interval includes the lowest, in `lowest` of `of` settings;
+    it ties in `tied` of these, and is significantly lowest in `significant`. `fixed` counts the
+    settings in which that holds on the fixed instances only. `ties` are as good there, and
+    `alternatives` are for the rest.
     """
 
     estimator: str
@@ -61,10 +60,10 @@ class Use(BaseModel):
     fixed: int
     of: int
     ties: list[Count]
-    others: list[Count]
+    alternatives: list[Count]
 
 
-class Biased(BaseModel):
+class Biased(Facts):
     """A method that was found biased in some rows: in its direction, or in its length alone."""
 
     name: str
@@ -72,61 +71,61 @@ class Biased(BaseModel):
     of: int
     kind: Literal["direction", "too short", "too long", "length"]
     scales: tuple[float, float] | None
-    derived: bool
+    formula: str
 
 
-class Bias(BaseModel):
+class Bias(Facts):
     """The verdicts on rows that are unbiased by their formula, and the methods found biased.
 
     `detectable` are the smallest and the largest minimum detectable bias, relative to the gradient.
     """
 
     unbiased: int
-    proven: int
+    proved: int
     not_rejected: int
     detectable: tuple[float, float] | None
     not_tested: int
     reason: str
-    alarms: list[str]
+    alarms: list[Count]
     biased: list[Biased]
 
 
-class Next(BaseModel):
-    """The number of instances that would settle what is open, and about how long that takes."""
+class Next(Facts):
+    """The instances that would settle `open` settings, and the time that takes.
+
+    `of_a_sweep` is False for samples of the user's own, which no sweep can measure again.
+    """
 
     open: int
-    effective: float
-    of: int
     instances: int
-    # Samples of the user's own come from no sweep that could be run again.
     of_a_sweep: bool
     seconds: float | None
 
 
-class Line(BaseModel):
-    """A method in the short table: in how many settings it is lowest, tied with it, or above.
+class Line(Facts):
+    """A method in the short table.
 
-    `times` is its variance relative to the lowest, `significant` counts the settings in which it is
-    above, corrected. It competes in `of` settings, and has in `worse_than_none` of these
-    significantly more variance than no baseline.
+    It competes in `of` settings: as the lowest, tied with it or significantly higher. `ratio` is
+    its variance over the lowest in the setting of the median, `largest` the largest ratio. In
+    `worse_than_none` settings it has significantly more variance than no baseline.
     """
 
     method: str = Field(title="method")
     lowest: int = Field(title="lowest")
-    best: int = Field(title="★")
+    significant: int = Field(title="significantly lowest")
     tied: int = Field(title="tied")
-    above: int = Field(title="above")
-    significant: int = Field(title="above ★")
-    times: float | None = Field(title="median")
-    low: float | None = Field(title="smallest")
-    high: float | None = Field(title="largest")
-    possible: float | None = Field(title="over best possible")
+    higher: int = Field(title="significantly higher")
+    ratio: Interval | None = Field(title="ratio")
+    largest: float | None = Field(title="largest ratio")
+    optimum: float | None = Field(title="over optimum")
     bias: str = Field(title="bias")
+    state: str
+    settings: int
     of: int
     worse_than_none: int
 
 
-class Facts(BaseModel):
+class GradientFacts(Facts):
     """The facts that a reader of a gradient study asks for."""
 
     no_signal: list[Count]
@@ -136,10 +135,13 @@ class Facts(BaseModel):
     unbiased_methods: int
     uses: list[Use]
     estimators: list[Count]
+    next_best: Line | None
+    not_proved: list[Line]
     avoid: list[Line]
     bias: Bias
     next: Next | None
     open: int
+    settled: int
     seeds: list[int]
     instances: int
     pool: int
@@ -148,45 +150,52 @@ class Facts(BaseModel):
     level: float
     alpha: float
     comparisons: int
+    dagger: bool
     title: str
     table: list[Line]
 
 
-def facts(pooled: Pooled[GradientRow], summary: Summary) -> Facts:
+def facts(pooled: Pooled[GradientRow], origin: Origin) -> GradientFacts:
     """The facts of these rows."""
     rows, everything = pooled.rows, contests(pooled.rows)
     several = len({row.key.estimator for row in rows if row.key.method.takes_baseline}) > 1
     names = {row.key: _name(row, several=several) for row in rows}
-    known = [row for row in rows if row.units is not None]
-    found = [one for one in everything if one.least is not None]
-    decided = [one for one in found if not one.one]
-    of_family = grouped(pooled.comparisons, lambda line: line.family)
-    lines = _table(known, found, names, of_family)
+    measured = [row for row in rows if row.units is not None]
+    judged = [contest for contest in everything if contest.least is not None]
+    decided = [contest for contest in judged if not contest.one]
+    families = grouped(pooled.comparisons, lambda line: line.family)
+    lines = _table(measured, judged, names, families)
     silent = grouped((row for row in rows if row.no_signal), lambda row: row.no_signal)
-    of_estimators = grouped(decided, lambda one: one.rows[0].key.estimator)
-    uses = [_use(several) for several in of_estimators.values()]
+    by_estimator = grouped(decided, lambda contest: contest.rows[0].key.estimator)
+    uses = [_use(several) for several in by_estimator.values()]
     used = {name for use in uses for name in (use.name, f"{use.estimator} {use.name}")}
-    return Facts(
-        no_signal=[Count(name=reason, count=len(those)) for reason, those in silent.items()],
-        contests=len(found),
-        waiting=len(everything) - len(found),
+    rest = [line for line in lines if line.method not in used and line.state == UNBIASED]
+    undecided = [contest for contest in decided if not contest.clear]
+    return GradientFacts(
+        no_signal=[Count(name=reason, count=len(group)) for reason, group in silent.items()],
+        contests=len(judged),
+        waiting=len(everything) - len(judged),
         methods=list(dict.fromkeys(names.values())),
         unbiased_methods=len({names[row.key] for row in rows if row.catalogued_unbiased}),
         uses=uses,
-        estimators=_estimators(rows, of_family.get("best estimator", [])),
-        avoid=_avoid([line for line in lines if line.method not in used]),
-        bias=_bias(known, names),
-        next=_next(decided, summary),
-        open=sum(not one.clear for one in decided),
+        estimators=_estimators(rows, families.get("best estimator", [])),
+        next_best=next((line for line in rest if line.ratio and line.ratio.known), None),
+        not_proved=[line for line in lines if line.state == NOT_PROVED and line.ratio],
+        avoid=_avoid(rest),
+        bias=_bias(measured, names),
+        next=_next(undecided, origin),
+        open=len(undecided),
+        settled=len(decided) - len(undecided),
         seeds=sorted({seed for row in rows for seed in row.cells}),
         instances=rows[0].instances,
         forced=any(row.key.forced for row in rows),
         pool=rows[0].pool,
-        against=sorted({_AGAINST.get(row.against, row.against[10:]) for row in known}),
-        level=summary.level,
-        alpha=summary.alpha,
-        comparisons=len(of_family.get("best", [])),
-        title="Variance relative to the lowest over settings, and bias",
+        against=sorted({_AGAINST.get(row.against, row.against[10:]) for row in measured}),
+        level=origin.level,
+        alpha=origin.alpha,
+        comparisons=max((line.comparisons for line in families.get("best", [])), default=0),
+        dagger=any(line.ratio and line.ratio.fallen_back for line in lines),
+        title=f"Variance relative to the lowest, {_settings(len(decided) or len(judged))}",
         table=lines,
     )
 
@@ -194,36 +203,41 @@ def facts(pooled: Pooled[GradientRow], summary: Summary) -> Facts:
 _Named = Mapping[GradientKey, str]
 
 
+def _settings(count: int) -> str:
+    return "and bias" if count < 2 else f"median of {count} settings, and bias"
+
+
 def _name(row: GradientRow, *, several: bool) -> str:
     """The name of a row's method: its baseline, and its estimator where there are several."""
     if not row.key.method.takes_baseline:
         return row.key.estimator
-    return f"{row.key.estimator} " * several + _plain(row.key.baseline)
+    return f"{row.key.estimator} " * several + _in_words(row.key.baseline)
 
 
-def _plain(baseline: str) -> str:
+def _in_words(baseline: str) -> str:
     return "no baseline" if baseline == "none" else baseline
 
 
-def _use(found: Sequence[Contest]) -> Use:
+def _use(group: Sequence[Contest]) -> Use:
     """The baseline that the rule of `recommend` names most often, in contests of one estimator."""
-    chosen = Counter(simplest(one.tied).key.baseline for one in found)
+    chosen = Counter(simplest(contest.tied).key.baseline for contest in group)
     best = chosen.most_common(1)[0][0]
-    lowest = [one for one in found if best in [row.key.baseline for row in one.tied]]
-    ties = Counter(row.key.baseline for one in lowest for row in one.tied)
+    lowest = [contest for contest in group if best in [row.key.baseline for row in contest.tied]]
+    ties = Counter(row.key.baseline for contest in lowest for row in contest.tied)
     del ties[best]
+    candidates = {row.key.baseline for contest in group for row in contest.candidates}
     return Use(
-        estimator=found[0].rows[0].key.estimator,
-        name=_plain(best),
-        competing=len(dict.fromkeys(row.key.baseline for one in found for row in one.candidates)),
+        estimator=group[0].rows[0].key.estimator,
+        name=_in_words(best),
+        competing=len(candidates),
         lowest=len(lowest),
-        tied=sum(one.least is not None and one.least.key.baseline != best for one in lowest),
-        significant=sum(one.clear and best in one.top for one in found),
-        fixed=sum(one.here and best in one.top for one in found),
-        of=len(found),
-        ties=[Count(name=_plain(name), count=count) for name, count in ties.most_common()],
-        others=[
-            Count(name=_plain(name), count=count)
+        tied=sum(c.least is not None and c.least.key.baseline != best for c in lowest),
+        significant=sum(contest.clear and best in contest.top for contest in group),
+        fixed=sum(contest.here and best in contest.top for contest in group),
+        of=len(group),
+        ties=[Count(name=_in_words(name), count=count) for name, count in ties.most_common()],
+        alternatives=[
+            Count(name=_in_words(name), count=count)
             for name, count in chosen.most_common()
             if name != best
         ],
@@ -242,65 +256,76 @@ def _estimators(rows: Sequence[GradientRow], lines: Sequence[Comparison]) -> lis
 
 def _table(
     rows: Sequence[GradientRow],
-    found: Sequence[Contest],
+    judged: Sequence[Contest],
     names: _Named,
-    of_family: Mapping[str, Sequence[Comparison]],
+    families: Mapping[str, Sequence[Comparison]],
 ) -> list[Line]:
-    """A line for each method: the unbiased ones by their median ratio, then the biased ones."""
-    verdicts = {line.row: line.verdict for line in of_family.get("best", [])}
-    harm = Counter(line.row for line in of_family.get("reference", []) if line.verdict == "worse")
-    competing = {row.key.path for one in found if not one.one for row in one.rows}
-    tied = {row.key for one in found for row in one.tied}
-    lowest = {one.least.key: one.clear for one in found if one.least is not None}
+    """A line for each method: those with a ratio by its median, then the biased ones."""
+    verdicts = {line.row: line.verdict for line in families.get("best", []) if line.other}
+    harm = Counter(line.row for line in families.get("reference", []) if line.verdict == "worse")
+    competing = {row.key.path for contest in judged if not contest.one for row in contest.rows}
+    lowest = {contest.least.key: contest.clear for contest in judged if contest.least is not None}
+    reference = {row.over_least.line.other for row in rows if row.over_least is not None}
     lines = []
     for method, members in grouped(rows, lambda row: names[row.key]).items():
-        over = [row.over_least.mean for row in members if row.over_least is not None]
-        ratios = [1.0 for row in members if row.key in lowest]
-        ratios += [ratio.value for ratio in over if ratio.known and math.isfinite(ratio.value)]
-        first, least = members[0], [row.key for row in members if row.key in lowest]
-        rest = [row for row in members if row.key not in lowest]
-        if is_oracle(first) or not first.catalogued_unbiased:
-            ratios = []
+        state, oracle = _state(members), is_oracle(members[0])
+        ratios = [_ratio(row, reference) for row in members]
+        known = [ratio for ratio in ratios if ratio is not None and math.isfinite(ratio.value)]
+        if oracle or state == BIASED:
+            known = []
+        middle = median_low([ratio.value for ratio in known]) if known else math.nan
         paths = [row.key.path for row in members if row.key.path in competing]
-        possible = [row.over_best.value for row in members if row.over_best and row.over_best.known]
-        compared = [row for row in rest if row.key.path in verdicts and row.key not in tied]
+        optimal = [row.over_best.value for row in members if row.over_best and row.over_best.known]
+        found = Counter(verdicts.get(row.key.path) for row in members)
         lines.append(
             Line(
-                method=f"{method} (oracle)" if is_oracle(first) else method,
-                lowest=len(least),
-                best=sum(lowest[key] for key in least),
-                tied=sum(row.key in tied for row in rest),
-                above=len(compared),
-                significant=sum(verdicts.get(row.key.path) == "worse" for row in members),
-                times=median(ratios) if ratios else None,
-                low=min(ratios, default=None),
-                high=max(ratios, default=None),
-                possible=median(possible) if possible else None,
-                bias=_verdict(members),
+                method=f"{method} (oracle)" if oracle else method,
+                lowest=sum(row.key in lowest for row in members),
+                significant=sum(lowest.get(row.key, False) for row in members),
+                tied=found["tied"],
+                higher=found["worse"],
+                ratio=next((ratio for ratio in known if ratio.value == middle), None),
+                largest=max((r.value for r in known), default=None) if len(known) > 1 else None,
+                optimum=median_low(optimal) if optimal else None,
+                bias=_bias_words(members, state),
+                state="oracle" if oracle else state,
+                settings=len(known),
                 of=len(paths),
                 worse_than_none=sum(harm[path] for path in paths),
             )
         )
-    return sorted(lines, key=lambda line: (line.times is None, line.times or 0.0))
+    return sorted(lines, key=lambda line: line.ratio.value if line.ratio else math.inf)
+
+
+def _ratio(row: GradientRow, reference: Collection[str]) -> Interval | None:
+    """The variance over the lowest; None if it was not compared."""
+    if row.over_least is not None:
+        return row.over_least.mean
+    return exactly(1.0) if row.key.path in reference else None
 
 
 def _found_biased(row: GradientRow) -> bool:
     return row.bias.verdict in FOUND_BIASED
 
 
-def _verdict(rows: Sequence[GradientRow]) -> str:
-    """The verdict on a method in two words, from the worst of its rows."""
+def _state(rows: Sequence[GradientRow]) -> str:
+    """Biased if any row is, else not proved if any row is."""
+    states = {row.bias_state for row in rows}
+    return next(state for state in (BIASED, NOT_PROVED, UNBIASED) if state in states)
+
+
+def _bias_words(rows: Sequence[GradientRow], state: str) -> str:
+    """The state of a method, with an alarm, or what is biased."""
     verdicts = Counter(row.bias.verdict for row in rows)
-    found = [
-        f"{word} in {verdicts[verdict]}" if verdicts[verdict] < len(rows) else word
-        for verdict, word in _BIASED.items()
-        if verdicts[verdict]
-    ]
-    if found:
-        return ", ".join(found) + (f" of {len(rows)}" if found[0][-1].isdigit() else "")
-    first = next(verdict for verdict in _NOT_BIASED if verdicts[verdict])
-    count = f" in {verdicts[first]} of {len(rows)}" if verdicts[first] < len(rows) else ""
-    return f"{_NOT_BIASED[first]}{count}"
+    if verdicts["alarm"]:
+        return f"ALARM in {verdicts['alarm']} of {len(rows)}"
+    if state != BIASED:
+        return state
+    found = verdicts["biased"] + verdicts["scale bias"]
+    where = f" in {found} of {len(rows)}" if 0 < found < len(rows) else ""
+    if verdicts["biased"]:
+        return f"biased (direction){where}"
+    return f"biased (length){where}" if found else "biased (by formula)"
 
 
 def _avoid(lines: Sequence[Line]) -> list[Line]:
@@ -308,17 +333,24 @@ def _avoid(lines: Sequence[Line]) -> list[Line]:
 
     None of them is the lowest itself in a quarter of its settings.
     """
-    far = [line for line in lines if (line.times or 0.0) >= _FAR and 4 * line.lowest < line.of]
+    far = [
+        line
+        for line in lines
+        if line.ratio and line.ratio.value >= _FAR and 4 * line.lowest < line.of
+    ]
     worst = far[-2:]
     worst += [line for line in far if "no baseline" in line.method and line not in worst][:1]
     return worst[::-1]
 
 
 def _bias(rows: Sequence[GradientRow], names: _Named) -> Bias:
-    of = grouped((row for row in rows if row.catalogued_unbiased), lambda row: row.bias.verdict)
-    powers = [row.bias.detectable for row in of.get("no bias seen", [])]
+    by_verdict = grouped(
+        (row for row in rows if row.catalogued_unbiased), lambda row: row.bias.verdict
+    )
+    powers = [row.bias.detectable for row in by_verdict.get("no bias seen", [])]
     powers = sorted(power for power in powers if not math.isnan(power))
-    reasons = Counter(row.bias.reason for row in of.get("undefined", []))
+    reasons = Counter(row.bias.reason for row in by_verdict.get("undefined", []))
+    alarms = Counter(names[row.key] for row in by_verdict.get("alarm", []))
     by_method = grouped(rows, lambda row: names[row.key])
     biased = {method for method, several in by_method.items() if any(map(_found_biased, several))}
     # By their estimator where all of its methods are biased.
@@ -327,13 +359,13 @@ def _bias(rows: Sequence[GradientRow], names: _Named) -> Bias:
         rows, lambda row: names[row.key] if row.key.estimator in spared else row.key.estimator
     )
     return Bias(
-        unbiased=sum(map(len, of.values())),
-        proven=len(of.get("unbiased", [])),
-        not_rejected=len(of.get("no bias seen", [])),
+        unbiased=sum(map(len, by_verdict.values())),
+        proved=len(by_verdict.get("unbiased", [])),
+        not_rejected=len(by_verdict.get("no bias seen", [])),
         detectable=(powers[0], powers[-1]) if powers else None,
         not_tested=reasons.total(),
         reason=reasons.most_common(1)[0][0] if reasons else "",
-        alarms=list(dict.fromkeys(names[row.key] for row in of.get("alarm", []))),
+        alarms=[Count(name=name, count=count) for name, count in alarms.items()],
         biased=[
             _biased(method, several)
             for method, several in wholly.items()
@@ -350,44 +382,41 @@ def _biased(name: str, rows: Sequence[GradientRow]) -> Biased:
         kind = "direction"
     elif scales:
         kind = "too short" if max(scales) < 1 else "too long" if min(scales) > 1 else "length"
+    proved = any(row.catalogued_unbiased for row in found)
     return Biased(
         name=name,
         rows=len(found),
         of=len(rows),
         kind=kind,
         scales=(min(scales), max(scales)) if scales else None,
-        derived=not any(row.catalogued_unbiased for row in found),
+        formula=UNBIASED if proved else found[0].key.bias_state,
     )
 
 
-def _next(found: Sequence[Contest], summary: Summary) -> Next | None:
-    """The instances that would settle what is open, unless that takes far more than there are."""
-    wanted = [(_more(one), one) for one in found if not one.clear]
-    able = [(more, one) for more, one in wanted if 1 < more <= _MOST_MORE]
+def _next(undecided: Sequence[Contest], origin: Origin) -> Next | None:
+    """The instances that would settle open contests, unless that takes far more than there are."""
+    factors = [_more(contest) for contest in undecided]
+    able = [factor for factor in factors if 1 < factor <= _MOST_MORE]
     if not able:
         return None
-    more = max(more for more, _ in able)
-    carrying = [min(one.least.carrying.values()) for _, one in able if one.least is not None]
-    first = able[0][1].rows[0]
+    more = max(able)
     return Next(
         open=len(able),
-        effective=min(carrying),
-        of=first.instances * len(first.cells),
-        instances=first.instances * more,
-        of_a_sweep=bool(summary.header.versions),
-        seconds=more * summary.seconds_of("gradient") or None,
+        instances=undecided[0].rows[0].instances * more,
+        of_a_sweep=bool(origin.versions),
+        seconds=more * origin.seconds.get("gradient", 0.0) or None,
     )
 
 
-def _more(one: Contest) -> int:
-    """The times as many instances that would settle a contest; 1 where it is settled.
+def _more(contest: Contest) -> int:
+    """The factor of instances that would settle a contest, a power of two; 1 if none would.
 
-    That is a power of two: so many that enough are effective, and that the nearest rival, which is
-    not as good up to a few per cent, is excluded at the corrected level.
+    So many that enough are effective, and that the nearest rival, unless it is as good up to a few
+    per cent, is excluded at the corrected level.
     """
-    assert one.least is not None
+    assert contest.least is not None
     factors = [1.0]
-    for row in one.against:
+    for row in contest.against:
         over = row.over_least
         if over is None or not over.mean.known:
             continue
@@ -397,5 +426,5 @@ def _more(one: Contest) -> int:
         half = size - math.log(over.mean.low)
         # The corrected level asks for about half as much again.
         factors.append((1.5 * half / size) ** 2)
-        factors.append(_ENOUGH / max(1.0, min(one.least.carrying.values())))
+        factors.append(_ENOUGH / max(1.0, min(contest.least.carrying.values())))
     return 1 << max(0, math.ceil(math.log2(max(factors))))

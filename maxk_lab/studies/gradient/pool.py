@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from maxk_lab.ranges import Range
-from maxk_lab.reports.naming import GridKey, Setting, environment_label, setting_of
-from maxk_lab.reports.tables import ROUNDING, Estimate, Pooled, PooledRow, grouped, members_by_key
+from maxk_lab.reports.naming import (
+    BIASED,
+    UNBIASED,
+    GridKey,
+    Setting,
+    environment_label,
+    setting_of,
+    setting_words,
+)
+from maxk_lab.reports.tables import ROUNDING, Pooled, PooledRow, grouped, members_by_key
 from maxk_lab.statistics.bias import LEAST_SIGNAL, BiasVerdict
 from maxk_lab.statistics.estimates import stratified_mean
 from maxk_lab.statistics.families import Comparison
-from maxk_lab.statistics.intervals import Interval, interval, undefined
+from maxk_lab.statistics.intervals import Interval, exactly, interval, undefined
 from maxk_lab.statistics.log_ratios import TypicalRatio, typical_relative_variance
-from maxk_lab.statistics.measures import MEASURES, MeasureRow, group_names, measures_of
+from maxk_lab.statistics.measures import MEASURES, group_names, measures_of
 from maxk_lab.statistics.seeds import skewed_mean
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.record import Metrics
@@ -36,6 +44,7 @@ OF_WEIGHTS = group_names("gradient", "weights", "value")
 OF_RATIOS = group_names("gradient", "ratios")
 SOMETIMES = (*OF_WEIGHTS, *OF_RATIOS)
 FOUND_BIASED = ("biased", "scale bias")
+_SQUARED_NORM = MEASURES.get("variance").unit
 # Said of the estimators that take no baseline: they are compared as one group.
 ALONE = "without baseline"
 # Two ways to write one estimator differ by rounding alone, in the same direction on every instance
@@ -136,50 +145,34 @@ class GradientRow(PooledRow):
 
     @property
     def ratios(self) -> Mapping[str, Interval]:
-        """Those of its variance to the variance of other rows."""
-        found = {} if self.over_best is None else {"over_best": self.over_best}
+        """The ratios of its variance to the variance of other rows."""
+        ratios = {} if self.over_best is None else {"over_optimum": self.over_best}
         if (over := self.over_least) is not None:
-            found |= {"over_least": over.mean, "typical_over_least": over.typical.median}
-        return found
+            ratios["over_lowest"] = over.mean
+            ratios["median_over_lowest"] = over.typical.median
+            ratios["lower_on"] = exactly(over.typical.below)
+        return ratios
 
     @property
-    def attributes(self) -> Mapping[str, Any]:
-        """The verdicts on the row, and what they rest on."""
-        bias, over = self.bias, self.over_least
-        found: dict[str, Any] = {
-            "best": self.best,
-            "bias_verdict": bias.verdict,
-            "derived_unbiased": self.catalogued_unbiased,
-            "bias_p_holm": _defined(bias.p_value),
-            "relative_bias": _defined(bias.relative_bias),
-            "relative_bias_at_most": _defined(bias.at_most),
-            "detectable": _defined(bias.detectable),
-            "bias_found_on": bias.found_on,
-            "bias_worst": _defined(bias.worst),
-            "against": self.against,
-            "instances": self.instances,
-            "pool": self.pool,
-        }
-        found |= {
-            f"effective_instances_{name}": _defined(value) for name, value in self.carrying.items()
-        }
-        if over is not None:
-            found |= {
-                "least": over.baseline,
-                "less_on": over.typical.below,
-                "ties": over.typical.ties,
-                "sign_test_p": over.typical.p_value,
-            }
-        return found
+    def bias_state(self) -> str:
+        """Unbiased (proved), not proved or biased: as measured, else by the formula."""
+        if self.bias.verdict in FOUND_BIASED:
+            return BIASED
+        if self.catalogued_unbiased or self.enumerated_unbiased:
+            return UNBIASED
+        # Trajectories of another policy bias an estimate without importance ratios.
+        formula = self.key.bias_state
+        return BIASED if formula == UNBIASED else formula
+
+    @property
+    def enumerated_unbiased(self) -> bool:
+        """Whether enumeration proves that the estimate is unbiased here."""
+        return self.enumerated and self.bias.verdict == "unbiased"
 
     @property
     def enumerated(self) -> bool:
         """Mean and variance of the estimate are sums over every possible group, not sampled."""
         return self.against == "complete"
-
-
-def _defined(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def same_mean(one: GradientRow, other: GradientRow) -> bool:
@@ -207,8 +200,9 @@ class ProxyKey:
 
     @property
     def path(self) -> str:
-        """`stage200/length`."""
-        return f"stage{self.stage}/{self.proxy}"
+        """`stage200/length`, with the varied values between the two."""
+        words = setting_words(self.setting)
+        return "/".join(filter(None, (f"stage{self.stage}", words, self.proxy)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,10 +217,7 @@ class ProxyRow(PooledRow):
     instances: int
     without: int
 
-    @property
-    def attributes(self) -> Mapping[str, Any]:
-        """The number of instances, and of those without a correlation."""
-        return {"instances": self.instances, "instances_without": self.without}
+    bias_state = ""
 
 
 def key(cell: Mapping[str, Any]) -> GradientKey:
@@ -242,7 +233,7 @@ def pool(
     rows = [_pooled(*found, read, level) for found in members_by_key(cells, done, key)]
     places = grouped(cells, lambda cell: (environment_label(cell), _setting(cell), cell["stage"]))
     proxies = tuple(_proxy_rows(places, read, level))
-    return Pooled(tuple(rows), beside=(("proxies", proxies),))
+    return Pooled(tuple(rows), proxies=proxies)
 
 
 def _setting(cell: Mapping[str, Any]) -> Setting:
@@ -342,24 +333,24 @@ def _measure(units: Units, name: str, level: float) -> Interval:
     return undefined(level, units.no_signal) if units.no_signal and never_varied else found
 
 
-def estimates(row: GradientRow | ProxyRow) -> dict[str, Estimate]:
-    """Its measures and its ratios."""
+def estimates(row: GradientRow | ProxyRow) -> dict[str, Interval]:
+    """Its measures, its ratios to other rows, and its counts."""
     if isinstance(row, ProxyRow):
-        return {"correlation": Estimate(_with_ends(row.correlation))}
-    found = dict(row.intervals)
+        counts = {"instances": row.instances, "instances_without": row.without}
+        known = {name: exactly(count) for name, count in counts.items()}
+        return {"correlation": _with_ends(row.correlation)} | known
+    measured = {**row.intervals, **row.ratios}
     if row.typical is not None:
-        found["typical_relative_variance"] = row.typical
-    made = {}
-    for name, one in found.items():
-        measure = MEASURES.get(name.removeprefix("typical_"))
-        rounding = _rounding(row.units, measure)
-        made[name] = Estimate(
-            _with_ends(one), measure.unit, measure.better, as_ratio=True, rounding=rounding
-        )
-    return made | {
-        name: Estimate(_with_ends(ratio), "1", "lower", of_pair=True)
-        for name, ratio in row.ratios.items()
+        measured["median_relative_variance"] = row.typical
+    numbers = {
+        "bias_at_most": row.bias.at_most,
+        "detectable_bias": row.bias.detectable,
+        "instances": row.instances,
+        "pool": row.pool,
+        **{f"effective_instances_{name}": value for name, value in row.carrying.items()},
     }
+    known = {name: exactly(value) for name, value in numbers.items() if not math.isnan(value)}
+    return {name: _with_ends(each) for name, each in measured.items()} | known
 
 
 def _with_ends(found: Interval) -> Interval:
@@ -367,15 +358,16 @@ def _with_ends(found: Interval) -> Interval:
     return found if found.known else undefined(found.level, found.reason or "no interval")
 
 
-def _rounding(units: Units | None, measure: MeasureRow) -> float:
+def rounding(row: GradientRow, name: str) -> float:
     """How far rounding may move a squared norm, which can be a small difference of large ones.
 
     For an enumerated bias the precision of the policy counts, as in the verdict on bias.
     """
-    if units is None or measure.unit != MEASURES.get("variance").unit:
+    units = row.units
+    if units is None or name not in MEASURES or MEASURES.get(name).unit != _SQUARED_NORM:
         return 0.0
     share, size = ROUNDING, units.m2
-    if units.tolerance is not None and measure.name == "squared_bias":
+    if units.tolerance is not None and name == "squared_bias":
         share = units.tolerance**2
         size = np.maximum(units.truth, LEAST_SIGNAL**2 * units.m2)
     return float(share * np.nan_to_num(stratified_mean(size[np.newaxis], units.stratum)[0]))

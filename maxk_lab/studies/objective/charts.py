@@ -10,7 +10,7 @@ import altair as alt
 
 from maxk_lab.reports import charts as draw
 from maxk_lab.reports.charts import Figure, Table
-from maxk_lab.reports.model import Summary
+from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.studies.objective.pool import ObjectiveRow
 
@@ -19,7 +19,7 @@ LINES = 6
 
 
 def charts(
-    found: Pooled[ObjectiveRow], summary: Summary, more: Collection[str] = ()
+    found: Pooled[ObjectiveRow], origin: Origin, more: Collection[str] = ()
 ) -> Iterator[Figure]:
     """A chart for each environment and parameter."""
     table: Table = draw.table_of(_estimates(found))
@@ -34,7 +34,7 @@ def _estimates(found: Pooled[ObjectiveRow]) -> Iterator[dict[str, Any]]:
         for number, curve in enumerate(row.distinct):
             optimum = f"{curve.best[0]:.4g}" if len(row.distinct) == 1 else ""
             same = {
-                "environment": row.key.plain or row.key.environment,
+                "environment": row.key.words or row.key.environment,
                 "parameter": row.key.parameter,
                 "estimator": row.key.estimator,
                 "k": row.key.k,

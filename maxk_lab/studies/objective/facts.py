@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from maxk_lab.reports.document import exact
-from maxk_lab.reports.model import Summary
+from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled, grouped
 from maxk_lab.studies.objective.pool import ObjectiveRow
 
@@ -52,7 +52,7 @@ class Facts(BaseModel):
     table: list[Line]
 
 
-def facts(pooled: Pooled[ObjectiveRow], summary: Summary) -> Facts:
+def facts(pooled: Pooled[ObjectiveRow], origin: Origin) -> Facts:
     """The facts of these rows."""
     rows = pooled.rows
     named = len({row.key.environment for row in rows}) > 1

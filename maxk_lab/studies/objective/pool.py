@@ -9,21 +9,20 @@ from typing import Any
 
 from maxk_lab.estimators.method import Method
 from maxk_lab.reports.naming import environment_label, environment_words
-from maxk_lab.reports.tables import Estimate, ExactRow
-from maxk_lab.statistics.intervals import exactly, undefined
-from maxk_lab.statistics.measures import MEASURES
+from maxk_lab.reports.tables import ExactRow
+from maxk_lab.statistics.intervals import Interval, exactly, undefined
 from maxk_lab.studies.objective.record import Metrics
 
 
 @dataclass(frozen=True)
 class ObjectiveKey:
-    """The point that the seeds of one row share; `plain` are words for the environment."""
+    """The point that the seeds of one row share; `words` are those for the environment."""
 
     environment: str
     estimator: str
     k: int
     parameter: str
-    plain: str = field(default="", compare=False)
+    words: str = field(default="", compare=False)
 
     @property
     def path(self) -> str:
@@ -41,11 +40,6 @@ class ObjectiveRow(ExactRow):
     """One (environment, estimator, K): the curve of each finished seed along a parameter."""
 
     key: ObjectiveKey
-
-    @property
-    def attributes(self) -> Mapping[str, Any]:
-        """The parameter along the curve, and the name of the objective."""
-        return {"parameter": self.key.parameter, "objective": self.key.objective}
 
     @property
     def details(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
@@ -73,18 +67,17 @@ def key(cell: Mapping[str, Any]) -> ObjectiveKey:
     """The row that a cell belongs to; its label leaves out the parameter along the curve."""
     parameter = str(cell.get("objective", {}).get("parameter", ""))
     along = {**cell, "setting": {parameter: None}}
-    label, plain = environment_label(along), environment_words(along)
-    return ObjectiveKey(label, cell["estimator"], cell["k"], parameter, plain)
+    label, words = environment_label(along), environment_words(along)
+    return ObjectiveKey(label, cell["estimator"], cell["k"], parameter, words)
 
 
 Row = ObjectiveRow
 
 
-def estimates(row: ObjectiveRow) -> dict[str, Estimate]:
+def estimates(row: ObjectiveRow) -> dict[str, Interval]:
     """The optimum and the value there; undefined where there is not one of all seeds."""
     reason = row.no_optimum
     found = {}
     for at, name in enumerate(("optimum", "optimum_value")):
-        known = undefined(1.0, reason) if reason else exactly(row.distinct[0].best[at])
-        found[name] = Estimate(known, MEASURES.get(name).unit, MEASURES.get(name).better)
+        found[name] = undefined(1.0, reason) if reason else exactly(row.distinct[0].best[at])
     return found

@@ -13,7 +13,7 @@ import pandas as pd
 
 from maxk_lab.reports import charts as draw
 from maxk_lab.reports.charts import Figure, Table
-from maxk_lab.reports.model import Summary
+from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds import seed_mean
@@ -38,10 +38,10 @@ LOGGED = {
 
 
 def charts(
-    found: Pooled[TrainingRow], summary: Summary, more: Collection[str] = ()
+    found: Pooled[TrainingRow], origin: Origin, more: Collection[str] = ()
 ) -> Iterator[Figure]:
     """The charts of every study, then those that are asked for; one of all places, or of each."""
-    table = estimates(found.rows, summary.level)
+    table = estimates(found.rows, origin.level)
     if table.empty:
         return
     places = [part for _, part in table.groupby("place", sort=False)]

@@ -16,9 +16,9 @@ from functools import cached_property
 import numpy as np
 
 from maxk_lab.estimators.method import Method
-from maxk_lab.reports.claims import Judged, shown, side, together
+from maxk_lab.reports.claims import ClaimVerdict, combined, shown, side
 from maxk_lab.reports.naming import Setting, setting_words
-from maxk_lab.reports.tables import Effect, Pooled, grouped
+from maxk_lab.reports.tables import Pooled, grouped
 from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds import (
@@ -198,17 +198,23 @@ def gap_difference(row: TrainingRow, other: TrainingRow, k: int, level: float) -
     return pooled_mean((mine - theirs).tolist(), level, within)
 
 
-def effect(row: TrainingRow, other: TrainingRow, name: str, level: float) -> Effect | None:
+def effect(row: TrainingRow, other: TrainingRow, name: str, level: float) -> Comparison | None:
     """The difference of Max@K, or of its gap, paired by seed; with one seed by instance."""
     kind, _, at = name.partition("@")
     if kind not in ("max", "gap") or not at.isdigit() or why_not_paired(row, other, int(at)):
         return None
     differ = difference if kind == "max" else gap_difference
-    paired = "instance" if row.one_seed else "seed"
-    return Effect(differ(row, other, int(at), level), paired=paired)
+    paired, paths = _paired_by(row), (row.key.path, other.key.path)
+    return Comparison("run", *paths, name, differ(row, other, int(at), level), paired=paired)
 
 
-def judge(claim: Claim, met: Sequence[tuple[TrainingRow, TrainingRow]], alpha: float) -> Judged:
+def _paired_by(row: TrainingRow) -> str:
+    return "instance" if row.one_seed else "seed"
+
+
+def judge(
+    claim: Claim, met: Sequence[tuple[TrainingRow, TrainingRow]], alpha: float
+) -> ClaimVerdict:
     """Judge each paired difference by its interval over seeds, which must exclude the bound.
 
     It is that of both policies as they are decoded for the claim. Several are each judged at a
@@ -219,27 +225,29 @@ def judge(claim: Claim, met: Sequence[tuple[TrainingRow, TrainingRow]], alpha: f
     decoding = {"best": OWN_TEMPERATURE, "forced": FORCED}.get(
         claim.decoding or "", claim.way
     ) or SAMPLED
-    verdicts: list[Judged] = []
+    verdicts: list[ClaimVerdict] = []
     for row, partner in met:
         pair = f"{row.key.path} minus {partner.key.path}"
         ends = [one.decoded.get(decoding, Decoding()) for one in (row, partner)]
         if decoding != SAMPLED and not all(end.ks for end in ends):
             old = " (records from before that have no curve: --force)" if decoding == FORCED else ""
-            verdicts.append(Judged("undecided", f"{pair}: not every policy was decoded so{old}"))
+            verdicts.append(
+                ClaimVerdict("undecided", f"{pair}: not every policy was decoded so{old}")
+            )
             continue
         found = difference(row, partner, claim.at_k, level, decoding)
         text = f"{pair}: {shown(found)}"
         if row.one_seed:
             text += ", of one seed: another may end differently"
-            verdicts.append(Judged("undecided", text, found))
+            verdicts.append(ClaimVerdict("undecided", text, found))
             continue
         at = f", at {100 * level:.4g} %" if len(met) == 1 else ""
         words = f"{text} over {len(row.cells)} seeds{at}"
         if apart := sorted({seed for end in ends for seed in end.apart}):
             words += f"; seed {', '.join(map(str, apart))} ended apart from the others"
         verdict = side(found, claim.at_least, claim.at_most, strict=True)
-        verdicts.append(Judged(verdict, words, found))
-    return together(verdicts, "differences", alpha)
+        verdicts.append(ClaimVerdict(verdict, words, found))
+    return combined(verdicts, "differences", alpha)
 
 
 def has_value(found: Interval | None) -> bool:
@@ -437,6 +445,7 @@ def compare(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Itera
                     f"max@{k}",
                     found,
                     {1: "better", -1: "worse"}.get(sign, "tied" if found.known else "open"),
+                    paired=_paired_by(row),
                     p_adjusted=place.tested.p_adjusted.get((row.key, k), math.nan),
                     reason=found.reason,
                     comparisons=place.tested.comparisons,
@@ -461,7 +470,19 @@ def _against_best(place: Place, k: int, level: float) -> Iterator[Comparison]:
                 f"max@{k}",
                 found,
                 "worse" if row not in tied else "tied" if found.known else "open",
+                paired=_paired_by(row),
                 reason=found.reason,
+                comparisons=max(1, len(place.known) - 1) * len(place.ks) * place.places,
+                alpha=place.tested.alpha,
+            )
+        if len(place.known) > 1:
+            yield Comparison(
+                "best",
+                first.key.path,
+                "",
+                f"max@{k}",
+                Interval(0.0, 0.0, 0.0, level),
+                "highest" if tied == [first] else "tied",
                 comparisons=max(1, len(place.known) - 1) * len(place.ks) * place.places,
                 alpha=place.tested.alpha,
             )

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from maxk_lab.reports.model import Summary
+from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.compare import (
@@ -23,7 +23,7 @@ from maxk_lab.studies.training.compare import (
     with_differences_to,
 )
 from maxk_lab.studies.training.pool import POMO_WAY
-from maxk_lab.studies.training.row import OWN_TEMPERATURE, TrainingRow, biasing
+from maxk_lab.studies.training.row import OWN_TEMPERATURE, SAMPLED, TrainingRow, biasing
 
 # A difference that is not significant after correction is far from 0 where it is so many times the
 # half width of its own interval.
@@ -37,7 +37,10 @@ _OPTIMA = {
 
 
 class Difference(BaseModel):
-    """How far a method is from another, `than`; `sign` where that is significant, 0 where not."""
+    """How far a method is from another, `than`; `sign` is 0 if that is not significant.
+
+    It is corrected for so many `comparisons`.
+    """
 
     name: str
     than: str
@@ -45,10 +48,14 @@ class Difference(BaseModel):
     low: float
     high: float
     sign: int = 0
+    comparisons: int = 1
 
 
 class Answer(BaseModel):
     """The answer for one environment and n.
+
+    `gaps` are the gaps to the optimum of the method to use and of the reference, `own_gaps` those
+    at the best temperature of each.
 
     At all samples (`top`): methods significantly `better` or `worse` than the `reference`, best
     first, each against what it is itself compared with; those `far` below that are not significant
@@ -56,6 +63,8 @@ class Answer(BaseModel):
     the reference: its difference in the mean (`cost`), at its `own` best temperature and decoded as
     POMO does, and its gap to the optimum beside the reference's.
     """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     where: str
     state: Literal["nothing", "alone", "equal", "unpaired", "compared"]
@@ -74,7 +83,8 @@ class Answer(BaseModel):
     cost: Difference | None = None
     own: Difference | None = None
     pomo: list[Difference] = []
-    gaps: tuple[float, float] | None = None
+    gaps: tuple[Interval, Interval] | None = None
+    own_gaps: tuple[Interval, Interval] | None = None
     apart: list[str] = []
 
 
@@ -118,16 +128,15 @@ class Facts(BaseModel):
 
     answers: list[Answer]
     avoid: list[Count]
-    claims: bool
     next: Next | None
     basis: Basis
     title: str
     table: list[BaseModel]
 
 
-def facts(pooled: Pooled[TrainingRow], summary: Summary) -> Facts:
+def facts(pooled: Pooled[TrainingRow], origin: Origin) -> Facts:
     """The facts of these rows, of which there are some."""
-    level = summary.level
+    level = origin.level
     places = places_of(pooled.rows, level)
     at_own = corrected(pooled.rows, 1 - level, OWN_TEMPERATURE)
     answers = [_answer(place, at_own, alone=len(places) == 1) for place in places]
@@ -135,8 +144,7 @@ def facts(pooled: Pooled[TrainingRow], summary: Summary) -> Facts:
     return Facts(
         answers=answers,
         avoid=[Count(name=name, count=count) for name, count in worse.most_common()],
-        claims=bool(summary.claims),
-        next=_next(places, summary) if len(places) == 1 else None,
+        next=_next(places, origin) if len(places) == 1 else None,
         basis=_basis(pooled.rows, places, level),
         title="In short" + (f": {places[0].where}" if len(places) == 1 else ""),
         table=list(_table(places)),
@@ -182,10 +190,18 @@ def _answer(place: Place, at_own: Tested, *, alone: bool) -> Answer:
         if tuned is not None and has_value(tuned.differences.get(top)):
             answer.own = _of(place, use, top, at_own)
         answer.pomo = list(_as_pomo(place, use))
-        gaps = [row.sampled.gaps.get(top) for row in (use, reference) if row is not None]
-        values = [one.value for one in gaps if one is not None and has_value(one)]
-        answer.gaps = (values[0], values[1]) if len(values) == 2 else None
+        answer.gaps = _gaps(SAMPLED, use, reference, top)
+        answer.own_gaps = _gaps(OWN_TEMPERATURE, use, reference, top)
     return answer
+
+
+def _gaps(
+    decoding: str, use: TrainingRow, reference: TrainingRow | None, k: int
+) -> tuple[Interval, Interval] | None:
+    """The gaps to the optimum of a method and of the reference in a decoding, if both have one."""
+    ends = [row.decoded.get(decoding) for row in (use, reference) if row is not None]
+    gaps = [end.gaps[k] for end in ends if end is not None and has_value(end.gaps.get(k))]
+    return (gaps[0], gaps[1]) if len(gaps) == 2 else None
 
 
 def _state(place: Place) -> Literal["alone", "equal", "unpaired", "compared"]:
@@ -203,6 +219,7 @@ def _of(place: Place, row: TrainingRow, k: int, among: Tested) -> Difference:
         name=place.names[row.key.path],
         than=place.names[row.compared_with],
         sign=among.sign(row, k),
+        comparisons=among.comparisons,
         **{end: getattr(found, end) for end in ("value", "low", "high")},
     )
 
@@ -230,7 +247,7 @@ def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
         yield from (_of(place, row, 1, of_rival) for row in pairs if row.key == use.key)
 
 
-def _next(places: Sequence[Place], summary: Summary) -> Next | None:
+def _next(places: Sequence[Place], origin: Origin) -> Next | None:
     """The seeds that would make the lead of the highest method significant, if these are few."""
     (place,) = places
     if not place.known or place.significant(1, place.top) or _state(place) != "compared":
@@ -248,7 +265,7 @@ def _next(places: Sequence[Place], summary: Summary) -> Next | None:
         return None
     new = seeds + [seeds[-1] + i for i in range(1, more - len(seeds) + 1)]
     share = (more - len(seeds)) / len(seeds)
-    return Next(seeds=new, seconds=share * summary.seconds_of("training") or None)
+    return Next(seeds=new, seconds=share * origin.seconds.get("training", 0.0) or None)
 
 
 def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -> Basis:
@@ -307,7 +324,7 @@ def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
         **{f"at_{k}": (Interval | None, Field(None, title=sign + names[k])) for k in ks},
         "better": (str, Field("", title="better at K")),
         "worse": (str, Field("", title="worse at K")),
-        "gap": (Interval | None, Field(None, title=f"gap in %, K = {ks[-1]}")),
+        "gap": (Interval | None, Field(None, title=f"gap@{ks[-1]} in %")),
     }
     line = create_model("Line", __config__=ConfigDict(arbitrary_types_allowed=True), **fields)
     for place in shown:

@@ -14,8 +14,8 @@ from maxk_lab.environments.words import describe_environment
 from maxk_lab.errors import LabError
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 from maxk_lab.reports.naming import Setting
-from maxk_lab.reports.tables import ROUNDING, Estimate, Pooled, members_by_key
-from maxk_lab.statistics.intervals import Interval, undefined
+from maxk_lab.reports.tables import ROUNDING, Pooled, members_by_key
+from maxk_lab.statistics.intervals import Interval, exactly, undefined
 from maxk_lab.statistics.seeds import (
     FALSE_ALARM,
     Mean,
@@ -324,55 +324,52 @@ def _range_of_log(name: str, within: Range) -> Range:
     return NOT_NEGATIVE if never_negative else ANYWHERE
 
 
-# Of 100 %, from which a gap is the distance.
-_OF_GAP = 100 * ROUNDING
+def rounding(row: TrainingRow, name: str) -> float:
+    """How far rounding may move a number: a gap is the distance from 100 %."""
+    return 100 * ROUNDING if "gap" in name else 0.0
 
 
-def estimates(row: TrainingRow) -> dict[str, Estimate]:
-    """Every number of the end; none unless all seeds finished."""
+def estimates(row: TrainingRow) -> dict[str, Interval]:
+    """Every number of the end, and counts; none unless all seeds finished."""
+    if not row.curve:
+        return {}
     found = _curve(row.sampled)
-    found |= {f"gap@{k}": _of_gap(one) for k, one in row.sampled.gaps.items()}
+    found |= {f"gap@{k}": one for k, one in row.sampled.gaps.items()}
     found |= _of_ways(row)
     for name in (OWN_TEMPERATURE, FORCED):
         found |= _curve(row.decoded.get(name, Decoding()), f"{name}_")
-    return found
+    if (tuned := row.decoded.get(OWN_TEMPERATURE)) is not None:
+        found |= {f"{OWN_TEMPERATURE}_gap@{k}": one for k, one in tuned.gaps.items()}
+    return found | {"steps": exactly(row.steps), "rollouts": exactly(row.rollouts)}
 
 
-def _of_ways(row: TrainingRow) -> dict[str, Estimate]:
+def _of_ways(row: TrainingRow) -> dict[str, Interval]:
     """The gap, the best reward and the difference in every way of decoding, if there are others."""
     ways = {
         name: one for name, one in row.decoded.items() if name in EXTRAS or name.startswith("T=")
     }
     if set(ways) <= {SAMPLED}:
         return {}
-    gaps: dict[str, Estimate] = {}
-    best: dict[str, Estimate] = {}
-    differences: dict[str, Estimate] = {}
+    gaps: dict[str, Interval] = {}
+    best: dict[str, Interval] = {}
+    differences: dict[str, Interval] = {}
     for name, one in ways.items():
         # An extra has no K.
         kind, at = ("extra", "") if name in EXTRAS else ("max", f"@{row.sampled.ks[-1]}")
-        best[f"{kind}{at}_{name}"] = _reward(one.curve[-1])
+        best[f"{kind}{at}_{name}"] = one.curve[-1]
         top = one.ks[-1] if one.ks else 0
         if top in one.gaps and name != SAMPLED:
-            gaps[f"gap{at}_{name}"] = _of_gap(one.gaps[top])
+            gaps[f"gap{at}_{name}"] = one.gaps[top]
         if top in one.differences:
-            differences[f"difference_{name}"] = _reward(one.differences[top], of_pair=True)
+            differences[f"difference_{name}"] = one.differences[top]
     return gaps | best | differences
 
 
-def _curve(decoding: Decoding, of: str = "") -> dict[str, Estimate]:
+def _curve(decoding: Decoding, of: str = "") -> dict[str, Interval]:
     """The final Max@K at every K that is kept, and its differences."""
     found = {}
     for k in decoding.ks:
-        found[f"{of}max@{k}"] = _reward(decoding.curve[k - 1])
+        found[f"{of}max@{k}"] = decoding.curve[k - 1]
         if k in decoding.differences:
-            found[f"{of}difference@{k}"] = _reward(decoding.differences[k], of_pair=True)
+            found[f"{of}difference@{k}"] = decoding.differences[k]
     return found
-
-
-def _reward(found: Interval, *, of_pair: bool = False) -> Estimate:
-    return Estimate(found, "reward", "higher", of_pair)
-
-
-def _of_gap(found: Interval) -> Estimate:
-    return Estimate(found, "% of the optimum", "lower", rounding=_OF_GAP)

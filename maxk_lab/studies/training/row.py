@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,8 @@ import numpy as np
 
 from maxk_lab.fields import Model
 from maxk_lab.ranges import ANYWHERE, Range
+from maxk_lab.reports.naming import BIASED as BIASED
+from maxk_lab.reports.naming import UNBIASED as UNBIASED
 from maxk_lab.reports.naming import GridKey, Setting, setting_words, spelled
 from maxk_lab.reports.tables import PooledRow
 from maxk_lab.statistics.intervals import Interval
@@ -18,10 +19,7 @@ from maxk_lab.statistics.units import Array
 from maxk_lab.studies.training.record import Optima
 from maxk_lab.training.settings import Settings, StepSettings
 
-# What is known of the gradient of a row.
-BIASED = "biased"
-UNBIASED = "unbiased"
-# Added to these two words with forced starts.
+# Added to the words for the bias of a gradient with forced starts.
 OF_STARTS = " for J_K^starts"
 SCHEDULED = "scheduled K"
 # The blocks of a sweep file that make another environment or start, not another way of training.
@@ -239,28 +237,13 @@ class TrainingRow(PooledRow):
         if self.settings.k_schedule.kind != "fixed":
             return SCHEDULED
         bent = {name.partition(".")[0] for name, _ in self.key.setting} & {*biasing(self.settings)}
-        word = UNBIASED if self.catalogued_unbiased and not bent else BIASED
+        word = BIASED if bent else self.key.bias_state
         return word + OF_STARTS if forced else word
 
     @property
-    def attributes(self) -> Mapping[str, Any]:
-        """The words on its gradient, its verdicts, and where its optima come from."""
-        columns: dict[str, Any] = {
-            "derived": self.derived,
-            "bent_by": ", ".join(biasing(self.settings).values()),
-            "steps": self.steps,
-            "rollouts": self.rollouts,
-            "reference": self.compared_with,
-            "seeds_apart": ", ".join(sorted(map(str, self.sampled.apart))),
-        }
-        columns |= {name: ", ".join(map(str, ks)) for name, ks in self.verdicts.items()}
-        for k, (won, lost) in self.sampled.won.items():
-            p_value = self.sampled.p_values[k]
-            columns |= {f"won@{k}": won, f"lost@{k}": lost}
-            columns[f"p@{k}"] = None if math.isnan(p_value) else p_value
-        if self.curve:
-            columns |= {"optima_by": self.optimum.kind, "optima_exact": self.optimum.exact}
-        return columns
+    def bias_state(self) -> str:
+        """The column `bias`: what the formula and the settings say of the gradient."""
+        return self.derived
 
     @property
     def details(self) -> Mapping[str, Any]:

@@ -10,8 +10,8 @@ import altair as alt
 
 from maxk_lab.reports import charts as draw
 from maxk_lab.reports.charts import Figure, Table
-from maxk_lab.reports.model import Summary
 from maxk_lab.reports.naming import plain_setting
+from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.studies.weights.pool import WeightsRow
 
@@ -20,7 +20,7 @@ GROUPS = 20
 
 
 def charts(
-    found: Pooled[WeightsRow], summary: Summary, more: Collection[str] = ()
+    found: Pooled[WeightsRow], origin: Origin, more: Collection[str] = ()
 ) -> Iterator[Figure]:
     """A chart for each environment, setting and n."""
     table: Table = draw.table_of(_estimates(found))
@@ -32,7 +32,7 @@ def charts(
 def _estimates(found: Pooled[WeightsRow]) -> Iterator[dict[str, Any]]:
     """A line for every sample of every group; exact, so without an interval."""
     for row in found.rows:
-        words = (row.key.plain or row.key.environment, plain_setting(row.key.setting))
+        words = (row.key.words or row.key.environment, plain_setting(row.key.setting))
         unbiased = row.key.method.is_unbiased
         same = {
             "where": ", ".join([*filter(None, words), f"n = {row.key.n}"]),

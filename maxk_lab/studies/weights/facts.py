@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import BaseModel, Field
 
-from maxk_lab.reports.model import Summary
+from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled, grouped
 from maxk_lab.studies.weights.pool import WeightsRow
 
@@ -42,7 +42,7 @@ class Facts(BaseModel):
     table: list[Line]
 
 
-def facts(pooled: Pooled[WeightsRow], summary: Summary) -> Facts:
+def facts(pooled: Pooled[WeightsRow], origin: Origin) -> Facts:
     """The facts of these rows."""
     known = [row for row in pooled.rows if row.all_finished]
     methods = grouped(known, lambda row: row.key.pair)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from maxk_lab.reports.naming import GridKey
-from maxk_lab.reports.tables import ROUNDING, Estimate, ExactRow
-from maxk_lab.statistics.intervals import exactly, undefined
+from maxk_lab.reports.tables import ROUNDING, ExactRow
+from maxk_lab.statistics.intervals import Interval, exactly, undefined
 from maxk_lab.statistics.measures import MEASURES, measures_of
 
 
@@ -81,14 +81,17 @@ def sorted_rows(rows: Sequence[WeightsRow]) -> list[WeightsRow]:
     )
 
 
-def estimates(row: WeightsRow) -> dict[str, Estimate]:
+def estimates(row: WeightsRow) -> dict[str, Interval]:
     """Every measure of the weights; undefined where a seed is missing."""
-    found = {}
+    values = {measure.name: row.pooled(measure.name) for measure in measures_of("weights")}
+    reason = row.unfinished or "not measured"
+    return {
+        name: undefined(1.0, reason) if math.isnan(value) else exactly(value)
+        for name, value in values.items()
+    }
+
+
+def rounding(row: WeightsRow, name: str) -> float:
+    """How far rounding may move a measure."""
     sizes = (abs(one) for rewards, weights in row.groups for one in (*rewards, *weights))
-    rounding = ROUNDING * max(sizes, default=0.0)
-    for measure in measures_of("weights"):
-        value = row.pooled(measure.name)
-        reason = row.unfinished or "not measured"
-        known = undefined(1.0, reason) if math.isnan(value) else exactly(value)
-        found[measure.name] = Estimate(known, measure.unit, measure.better, rounding=rounding)
-    return found
+    return ROUNDING * max(sizes, default=0.0)

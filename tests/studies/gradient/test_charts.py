@@ -3,7 +3,7 @@
 from compiled_charts import marks
 from compiled_charts import rows as rows_of
 
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.report import make_report
 from maxk_lab.studies.gradient import charts
 
 
@@ -16,8 +16,8 @@ def test_marks_are_drawn_of_every_row_that_has_a_value(lab):
         )
         for cell in cells
     ]
-    summary = summarise_records(cells, records, name="it")
-    found = charts.charts(summary.studies["gradient"], summary, ("heat_map",))
+    summary = make_report(cells, records, name="it")
+    found = charts.charts(summary.studies["gradient"], summary.origin, ("heat_map",))
     drawn = {figure.name: figure.whole for figure in found}
     assert list(drawn) == ["variance", "bias", "snr", "heat_map"]
     for name, measured in (("variance", 3), ("snr", 5)):
@@ -34,8 +34,8 @@ def test_places_and_n_beyond_are_said_or_left_out(lab):
         "environment.arms",
         range(2, 10),
     )
-    summary = summarise_records(cells, map(lab.record, cells), name="many")
-    figure = next(charts.charts(summary.studies["gradient"], summary))
+    summary = make_report(cells, map(lab.record, cells), name="many")
+    figure = next(charts.charts(summary.studies["gradient"], summary.origin))
     data = rows_of(figure.whole)
     assert "The first 6 of 8 settings." in figure.caption
     assert {row["panel"] for row in data} == {f"K = 2, arms {arms}" for arms in range(2, 8)}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from maxk_lab.reports.claims import Judged
+from maxk_lab.reports.claims import ClaimVerdict
 from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient import compare
@@ -39,8 +39,8 @@ def test_a_tested_bias_refutes_at_a_fifth_of_the_level(p_values, alpha: float, e
     found = [BiasVerdict("scale bias", p_value=p, relative_bias=0.2) for p in p_values]
     judged = judge(CLAIM, [(row(bias),) for bias in (*found, NOTHING)], alpha)
     assert judged.verdict == expected
-    assert f"{len(found)} of {len(found) + 1} rows biased, most clearly a row" in judged.text
-    assert (f"which refutes below {alpha / 5:g}" in judged.text) == (expected == "undecided")
+    assert f"{len(found)} of {len(found) + 1} rows biased, most clearly a row" in judged.detail
+    assert (f"which refutes below {alpha / 5:g}" in judged.detail) == (expected == "undecided")
 
 
 def test_a_tested_bias_of_the_claimed_kind_supports_and_one_of_the_other_refutes() -> None:
@@ -50,7 +50,7 @@ def test_a_tested_bias_of_the_claimed_kind_supports_and_one_of_the_other_refutes
         claim = Claim(name="it", kind="biased", bias=bias, where={"baseline": "none"})
         judged = judge(claim, [(tested,)], 0.05)
         assert judged.verdict == expected
-        assert "biased, p = 1e-09 (Holm)" in judged.text
+        assert "biased, p = 1e-09 (Holm)" in judged.detail
 
 
 def test_an_enumerated_bias_refutes_whatever_the_level() -> None:
@@ -99,7 +99,7 @@ def test_a_ratio_that_is_exact_here_may_be_open_elsewhere(monkeypatch, about, ex
         about=about,
     )
     judged = compare.judge(claim, [(measured(RATIOS), measured(np.ones(len(RATIOS))))], 0.05)
-    assert judged.verdict == expected, judged.text
+    assert judged.verdict == expected, judged.detail
 
 
 @pytest.mark.parametrize(
@@ -121,5 +121,5 @@ def test_a_ratio_that_is_exact_here_may_be_open_elsewhere(monkeypatch, about, ex
     ],
 )
 def test_a_bias_that_could_not_have_been_seen_leaves_a_claim_undecided(bias, text) -> None:
-    expected = Judged("undecided", text)
+    expected = ClaimVerdict("undecided", text)
     assert judge(CLAIM, [(row(NOTHING),), (row(bias),)], 0.05) == expected

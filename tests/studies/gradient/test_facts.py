@@ -2,10 +2,8 @@
 
 import pytest
 
-from maxk_lab.reports.sections import chapter
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.report import make_report
 from maxk_lab.studies.gradient.facts import facts
-from maxk_lab.sweep_file.studies import STUDIES
 
 BASELINES = ("none", "centred", "subloo")
 # Noise that makes them differ.
@@ -22,12 +20,14 @@ def of(lab, cells=None, noise=None, make=lambda cell: {}, **axes):
     how = (lambda cell: {"noise": noise[cell["baseline"]]}) if noise else make
     made = {cell["id"]: how(cell) for cell in cells}
     records = [lab.record(c, **made[c["id"]]) for c in cells if made[c["id"]] is not None]
-    return told(summarise_records(cells, records, name="it"))
+    return told(make_report(cells, records, name="it"))
 
 
-def told(summary):
-    pooled = summary.studies["gradient"]
-    return facts(pooled, summary), chapter(STUDIES.get("gradient"), pooled, summary).answer
+def told(report):
+    pooled = report.studies["gradient"]
+    return facts(pooled, report.origin), [
+        line for answer in report.answers for line in answer.sentences
+    ]
 
 
 def found(*arguments, **how):
@@ -43,11 +43,12 @@ def test_the_lowest_is_used_where_it_is_significant(lab):
     (use,) = one.uses
     assert (use.name, use.lowest, use.significant, use.of, use.ties) == ("subloo", 4, 4, 4, [])
     assert [line.method for line in one.table] == ["subloo", "centred", "no baseline"]
-    assert (lines(one)["centred"].significant, lines(one)["centred"].above) == (4, 4)
-    assert one.table[0].times == one.table[0].low == one.table[0].high == 1.0
-    assert [avoid.method for avoid in one.avoid] == ["no baseline", "centred"]
-    assert one.avoid[0].significant == 4
-    assert one.next is None
+    assert (lines(one)["subloo"].significant, lines(one)["centred"].higher) == (4, 4)
+    assert one.table[0].ratio.value == one.table[0].largest == 1.0
+    assert one.next_best.method == "centred"
+    assert [line.method for line in one.avoid] == ["no baseline", "centred"]
+    assert one.avoid[0].higher == 4
+    assert (one.next, one.open, one.settled) == (None, 0, 4)
 
 
 def test_of_those_that_tie_the_simplest_is_used(lab):
@@ -63,7 +64,7 @@ def test_what_is_equal_on_every_instance_leaves_nothing_to_choose(lab):
     cells = lab.cells(baselines=("centred", "subloo"), ns=(8, 16), ks=(2,))
     made = {(c["seed"], c["n"]): lab.record(c) for c in cells if c["baseline"] == "centred"}
     same = [lab.done(cell, made[cell["seed"], cell["n"]].metrics) for cell in cells]
-    one, answer = told(summarise_records(cells, same, name="it"))
+    one, answer = told(make_report(cells, same, name="it"))
     assert (one.contests, one.uses) == (2, [])
     assert answer[0] == "Use: any unbiased baseline; their estimates are equal on every instance."
 
@@ -73,11 +74,11 @@ def test_a_biased_baseline_is_not_compared_and_its_length_is_told(lab):
     assert one.uses[0].name == "centred"
     (biased,) = one.bias.biased
     assert (biased.name, biased.kind) == ("group_mean", "too short")
-    assert (biased.rows, biased.derived) == (1, True)
-    assert lines(one)["group_mean"].times is None
+    assert (biased.rows, biased.of, biased.formula) == (1, 1, "biased")
+    assert lines(one)["group_mean"].ratio is None
     one, answer = of(lab, baselines=("group_mean",))
     assert (one.contests, one.unbiased_methods) == (0, 0)
-    assert answer[0].startswith("Use: nothing to recommend")
+    assert answer[0].startswith("Use: no recommendation. No method is proved unbiased")
 
 
 def test_a_bias_against_the_proof_is_an_alarm(lab):
@@ -85,9 +86,12 @@ def test_a_bias_against_the_proof_is_an_alarm(lab):
         return {"bias_off_gradient": float(cell["baseline"] == "affine[0.5]")}
 
     one, answer = of(lab, baselines=("centred", "affine[0.5]", "none"), ns=(16,), make=make)
-    assert (one.bias.alarms, one.bias.not_rejected) == (["affine[0.5]"], 2)
+    alarms = [(alarm.name, alarm.count) for alarm in one.bias.alarms]
+    assert (alarms, one.bias.not_rejected) == ([("affine[0.5]", 1)], 2)
     assert any(line.startswith("Alarm: ") for line in answer)
-    assert lines(one)["affine[0.5]"].bias == "ALARM"
+    assert lines(one)["affine[0.5]"].bias == "ALARM in 1 of 1"
+    # Beside an alarm the tested rows are all counted.
+    assert any("does not reject 2 of 3 tested rows" in line for line in answer)
 
 
 def test_nothing_is_said_of_a_setting_with_a_missing_row(lab):
@@ -98,8 +102,8 @@ def test_nothing_is_said_of_a_setting_with_a_missing_row(lab):
         return None if missing else {"noise": APART[cell["baseline"]]}
 
     one, answer = of(lab, make=make)
-    assert answer[0].startswith("Missing: 1 of 6 rows lack results (stage0/maxk/subloo/n16/k2);")
-    assert not any(line.startswith("Next: ") for line in answer)
+    assert answer[0].startswith("Missing: 1 of 6 rows lack results (stage0/maxk/subloo/n16/k2).")
+    assert not any("significantly lowest baseline" in line for line in answer)
     assert one.contests == 1
     assert (one.uses[0].name, one.uses[0].of) == ("subloo", 1)
     one = found(lab, make=lambda cell: {"status": "failed"})
@@ -112,19 +116,23 @@ def test_without_a_gradient_no_bias_is_denied(lab):
     for record in records:
         units = record.metrics["units"]
         units["truth"] = units["inner"] = [None] * len(units["truth"])
-    one, _ = told(summarise_records(cells, records, name="it"))
+    one, _ = told(make_report(cells, records, name="it"))
     assert (one.bias.not_tested, one.bias.reason) == (3, "no gradient to judge against")
     assert one.bias.not_rejected == 0
 
 
 def test_far_above_without_significance_is_said_and_what_would_settle_it(lab):
     """Too few instances: the interval alone excludes 1 by far, the corrected test is short."""
-    one = found(lab, instances=4, seeds=(0,), noise=APART)
+    one, answer = of(lab, instances=4, seeds=(0,), noise=APART)
     (use,) = one.uses
     assert (use.significant, use.fixed) == (0, 2)
-    assert one.avoid[0].significant == 0
+    assert one.avoid[0].higher == 0
     assert one.next is not None
-    assert (one.next.instances > 4, one.next.of) == (True, 4)
+    assert (one.next.instances > 4, one.next.open, one.open) == (True, 2, 2)
+    assert not any(line == "Next: nothing open." for line in answer)
+    assert any(
+        line.startswith("Avoid: no baseline has ") and "after correction" in line for line in answer
+    )
 
 
 def test_harm_is_counted(lab):
@@ -151,4 +159,4 @@ def test_estimators_of_one_gradient_are_compared(lab, noise):
 
 def test_one_method_is_no_choice(lab):
     _, answer = of(lab, baselines=("centred",), ns=(8, 16, 32))
-    assert answer[0] == "Use: no choice to make; centred is the only method."
+    assert answer[0] == "Use: centred, the only method."

@@ -9,7 +9,7 @@ import golden
 import pytest
 
 from maxk_lab.execution.bundle import find_run
-from maxk_lab.reports.summarise import summarise, summarise_records
+from maxk_lab.reports.report import make_report, read_report
 from maxk_lab.statistics.estimates import stratified_mean
 from maxk_lab.statistics.measures import FIXED, NEW
 from maxk_lab.statistics.units import Units
@@ -23,7 +23,7 @@ def rows_of(lab: Any, change: Any = None, make: Any = lambda cell: {}, **axes: A
     records = [lab.record(cell, **make(cell)) for cell in cells]
     for record in records if change else ():
         change(record)
-    return summarise_records(cells, records, name="s").studies["gradient"].rows
+    return make_report(cells, records, name="s").studies["gradient"].rows
 
 
 def asked(rows: Any, budget: int = 8) -> Any:
@@ -209,7 +209,7 @@ def test_a_weak_signal_does_not_hinder_the_comparison_of_unbiased_rows(lab: Any)
 @pytest.mark.slow
 def test_a_recommendation_and_the_report_name_the_same_of_a_tie() -> None:
     """At one n, where both ask the same, they cannot disagree: golden records, every contest."""
-    rows = summarise(find_run(golden.bundle_of("tsp_sweep"))).studies["gradient"].rows
+    rows = read_report(find_run(golden.bundle_of("tsp_sweep"))).studies["gradient"].rows
     compared = [one for one in contests(rows) if one.least is not None and not one.one]
     assert len(compared) > 5
     plainer = 0

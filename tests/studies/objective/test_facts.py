@@ -1,6 +1,6 @@
 """The facts of an objective study: which way the optimum moves, no further than it was seen to."""
 
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.report import make_report
 from maxk_lab.studies.objective.facts import facts
 
 
@@ -12,8 +12,8 @@ def found(lab, optima, *, ks=(1, 2, 4), seeds=(0,), missing=()):
         for cell in cells
         if cell["k"] not in missing
     ]
-    summary = summarise_records(cells, records, name="it")
-    return facts(summary.studies["objective"], summary)
+    summary = make_report(cells, records, name="it")
+    return facts(summary.studies["objective"], summary.origin)
 
 
 def test_the_way_of_the_optimum(lab):

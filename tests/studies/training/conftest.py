@@ -7,7 +7,7 @@ import pytest
 from synthetic_records import make_cell
 
 from maxk_lab.execution.record import Record
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.report import make_report
 
 SAMPLES = 64
 KS = (1, 2, 4, 8, 16, 32, 64)
@@ -117,7 +117,7 @@ def report(planned, change=lambda found, cell: None, **how):
     records = [record(cell, **how) for cell in planned]
     for each in records:
         change(each.metrics, each.cell)
-    return summarise_records(planned, records, name="tsp_training")
+    return make_report(planned, records, name="tsp_training")
 
 
 def row_of(summary, *point):

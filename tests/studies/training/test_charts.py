@@ -6,7 +6,7 @@ import pytest
 from compiled_charts import marks
 from compiled_charts import rows as rows_of
 
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.report import make_report
 from maxk_lab.studies.training.charts import LOG, charts, estimates
 
 USUAL, ALL = ["difference", "gap", "during"], ("max_at_k", "time", "log")
@@ -14,7 +14,9 @@ USUAL, ALL = ["difference", "gap", "during"], ("max_at_k", "time", "log")
 
 def drawn(summary, more=ALL):
     """Every chart by its name."""
-    return {figure.name: figure for figure in charts(summary.studies["training"], summary, more)}
+    return {
+        figure.name: figure for figure in charts(summary.studies["training"], summary.origin, more)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,7 @@ def test_without_a_clock_a_log_or_optima_their_charts_are_missing(lab):
     records = [replace(lab.training_record(cell), timings={}) for cell in cells]
     for record in records:
         del record.metrics["log"]
-    old = summarise_records(cells, records, name="old")
+    old = make_report(cells, records, name="old")
     assert list(drawn(old)) == ["difference", "during", "max_at_k"]
     assert list(drawn(old, ())) == ["difference", "during"]
 
@@ -88,7 +90,7 @@ def test_the_log_shows_what_changes_during_a_training(lab):
         logged["length/mean"] = [float(step) for step in logged["step"]]
         logged["k"] = [4.0 for step in logged["step"]]
         logged["frac_truncated"] = [0.006 * (step == logged["step"][-1]) for step in logged["step"]]
-    data = rows_of(drawn(summarise_records(cells, records, name="it"), ("log",))["log"].whole)
+    data = rows_of(drawn(make_report(cells, records, name="it"), ("log",))["log"].whole)
     assert {row["measure"].removeprefix(LOG) for row in data if row["measure"]} == {
         "reward/mean", "entropy", "grad_norm", "length/mean",
     }  # fmt: skip

@@ -152,7 +152,6 @@ def test_the_verdicts_on_rows_and_the_lines_of_comparisons():
     assert [tuple(each.verdicts.values()) for each in found] == [
         ((), (), (1, 2)), ((4,), (1,), (2, 4)), ((), (), (1, 2)), ((), (), ()),
     ]  # fmt: skip
-    assert found[1].attributes["best_at"] == "2, 4"
     assert [each.sampled.won[4] for each in rows[1:]] == [(5, 0), (0, 0)]
     lines = {
         (line.family, line.row.split("/")[2], line.measure): line
@@ -170,6 +169,10 @@ def test_the_verdicts_on_rows_and_the_lines_of_comparisons():
         ("best", "centred", "max@2"): "tied",
         ("best", "group_mean", "max@4"): "worse",
         ("best", "subloo", "max@4"): "worse",
+        # The highest itself, one line at each K.
+        ("best", "group_mean", "max@1"): "tied",
+        ("best", "group_mean", "max@2"): "tied",
+        ("best", "centred", "max@4"): "highest",
     }
     line = lines["reference", "centred", "max@4"]
     assert (line.other, line.comparisons) == (rows[0].key.path, 3)
@@ -227,7 +230,7 @@ def test_a_claim_is_judged_by_the_interval_of_its_decoding():
     one = [(row(CENTRED, [0, 1, 2, 4], [0.0]), row(POMO, [0, 1, 2, 3], [0.0]))]
     assert verdict(difference_claim(), one)[0] == "undecided"
     strange = with_ends(lead, apart=(3,))
-    text = judge(difference_claim(), [(strange, reference)], 0.05).text
+    text = judge(difference_claim(), [(strange, reference)], 0.05).detail
     assert text.endswith("over 5 seeds, at 95 %; seed 3 ended apart from the others")
 
 

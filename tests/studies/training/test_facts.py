@@ -21,10 +21,9 @@ from trained_rows import (
     with_optima,
 )
 
-from maxk_lab.execution.record import Record
+from maxk_lab.reports.answer import filled
 from maxk_lab.reports.document import label_of
-from maxk_lab.reports.sections import answer_of
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.report import make_report
 from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.compare import places_of, with_differences_to
 from maxk_lab.studies.training.facts import facts
@@ -47,7 +46,7 @@ def answer(*rows):
 
 def labels(found, rows=()):
     """The labels of the lines that are made of these facts; filling the template fails on none."""
-    lines, _ = answer_of(STUDIES.get("training"), found, rows)
+    lines, _ = filled(STUDIES.get("training"), found, rows)
     return [label_of(line)[0] for line in lines]
 
 
@@ -235,7 +234,10 @@ def test_gaps_are_told_of_a_method_where_the_reference_has_one_too():
         with_optima(row(point, values, noise), 5.0, optimum, gaps)
         for point, values, noise in ((POMO, [0, 1, 2, 3], NOISE), (CENTRED, [0, 1, 2, 4], SURE))
     ]
-    assert answer(*rows).gaps == pytest.approx((20, 20))
+    assert answer(*rows).gaps == (gaps[4], gaps[4])
+    assert answer(*rows).own_gaps is None
+    own = [decoded(row, **{OWN_TEMPERATURE: row}) for row in rows]
+    assert answer(*own).own_gaps == (gaps[4], gaps[4])
     for lost in ({}, {4: seed_mean([math.nan] * 5, 0.95)}):
         found = facts_of(compared([with_ends(rows[0], gaps=lost), rows[1]]))
         assert found.answers[0].gaps is None
@@ -254,10 +256,9 @@ def test_more_seeds_are_proposed_where_few_would_settle_it():
     half = stats.sem(lead) * stats.t.ppf(1 - 0.05 / 3 / 2, 4)
     more = math.ceil(5 * (half / lead.mean()) ** 2)
     assert 5 < more <= 20
-    timings = Record({"study": "training"}, "done", timings={"seconds": 30.0})
-    found = proposed(0.3, 0.4, origins=dict.fromkeys(map(str, range(10)), timings))
+    found = proposed(0.3, 0.4, seconds={"training": 300.0})
     assert found.seeds == list(range(more))
-    # Ten cells took 300 seconds for five seeds.
+    # Five seeds took 300 seconds.
     assert found.seconds == pytest.approx(300 * (more - 5) / 5)
     assert proposed(0.3, 0.4).seconds is None
     assert proposed(0.05, 0.4) is None, "too many seeds"
@@ -276,19 +277,18 @@ def test_the_basis_of_the_numbers():
             for point, steps, settings in ((POMO, 100, {}), (CENTRED, 120, own))
         ]
     )
-    found = facts_of(rows, claims=("one",))
-    basis = found.basis
+    basis = facts_of(rows).basis
     assert (basis.steps, basis.rollouts, basis.averaged) == ([100, 120], [1600, 1920], [80, 90])
     assert (basis.instances, basis.samples, basis.ks) == ([5], 64, [1, 2, 4])
-    assert (found.claims, basis.costs, basis.multistart) == (True, True, True)
+    assert (basis.costs, basis.multistart) == (True, True)
     assert (basis.bent, basis.sometimes_bent) == (["max_grad_norm 1.0"], ["entropy_bonus 0.1"])
     plain = facts_of([row(POMO, [0, 1, 2, 3])])
-    assert (plain.claims, plain.basis.costs, plain.basis.averaged) == (False, False, [])
+    assert (plain.basis.costs, plain.basis.averaged) == (False, [])
 
 
 def test_nothing_finished_has_no_table(tsp):
-    summary = summarise_records(tsp.cells(), [], name="it")
-    found = facts(summary.studies["training"], summary)
+    summary = make_report(tsp.cells(), [], name="it")
+    found = facts(summary.studies["training"], summary.origin)
     assert found.table == []
     assert [one.state for one in found.answers] == ["nothing"]
     assert found.basis.instances == [32]

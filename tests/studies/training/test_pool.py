@@ -1,14 +1,12 @@
 """Trained rows: pooled over seeds by hand, in every decoding, with what is known of each."""
 
-import json
 import math
 
 import numpy as np
 import pytest
 
 from maxk_lab.ranges import NOT_NEGATIVE, NOT_POSITIVE
-from maxk_lab.reports.formats.render import render
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.report import make_report
 from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.pool import best_on_tuning, estimates, gap
 from maxk_lab.studies.training.row import OWN_TEMPERATURE, biasing
@@ -60,7 +58,7 @@ def test_every_number_of_a_row_is_pooled_over_its_seeds(study, tsp):
         gaps = [np.mean(gap_by_hand(m, m["extras"][name]["per_instance"])) for m in metrics]
         numbers[f"gap_{name}"] = seed_mean(gaps, 0.95, NOT_NEGATIVE)
     found = estimates(row)
-    assert all(same(found[name].interval, wanted) for name, wanted in numbers.items())
+    assert all(same(found[name], wanted) for name, wanted in numbers.items())
     assert list(row.decoded) == [
         "T=1", "greedy", "greedy_augmented", "greedy_multistart", "multistart_sampling",
     ]  # fmt: skip
@@ -70,14 +68,14 @@ def test_a_seed_that_is_missing_or_unlike_the_others_leaves_no_average(tsp):
     cells = tsp.cells(points=TWO)
     lost = [tsp.record(cell, "failed" if cell["seed"] == 2 else "done") for cell in cells[:5]]
     rest = [tsp.record(cell) for cell in cells[5:]]
-    summary = summarise_records(cells, lost + rest, name="it")
+    summary = make_report(cells, lost + rest, name="it")
     row, other = (tsp.row_of(summary, *point) for point in (POMO, BEST))
     assert (row.finished, row.curve, row.evaluations, row.log) == ((0, 1, 3, 4), (), (), {})
     assert other.final(8).known
     assert "4 of 5 seeds finished" in other.differences[8].reason
-    (failure,) = summary.failed
-    assert (failure.path, failure.seed) == (row.key.path, 2)
-    assert failure.error == "FloatingPointError: loss at step 3"
+    ((failed, error),) = summary.origin.failed.items()
+    assert failed.startswith(f"{row.key.path} seed 2 (cell ")
+    assert error == "FloatingPointError: loss at step 3"
 
     def unlike(found, cell):
         found["steps"] -= 400 * (cell["seed"] == 0)
@@ -101,7 +99,7 @@ def test_what_one_seed_lacks_is_undefined_with_its_reason(tsp):
     assert row.final(4).known
     (found,) = row.decoded["greedy"].curve
     assert (found.reason, row.decoded["greedy"].ks) == ("no coordinates to turn", ())
-    assert estimates(row)["extra_greedy"].interval == found
+    assert estimates(row)["extra_greedy"] == found
     assert "difference_greedy" not in estimates(row)
     # Seeds are pooled by step, not by position.
     assert list(row.log["entropy"]) == [512 * step for step in range(100, 800, 100)]
@@ -116,7 +114,6 @@ def test_gaps_are_told_where_they_can_be_had(tsp, optima):
 
     how = {"reference": optima != "none", "exact": optima != "best known"}
     row = tsp.row_of(tsp.report(tsp.cells(points=TWO), change, **how), *BEST)
-    assert row.attributes["optima_by"] == row.optimum.kind
     if optima == "none":
         assert row.sampled.gaps == {}
         assert row.optimum.reason == "the optima of 20 cities take too long: ask for exact"
@@ -156,7 +153,7 @@ def test_an_old_record_has_what_it_has(tsp):
     assert (list(row.decoded), row.sampled.gaps, row.log) == (["T=1"], {}, {})
     assert row.differences[64].known
     kinds = {name.partition("@")[0] for name in estimates(row)}
-    assert kinds == {"max", "difference"}
+    assert kinds == {"max", "difference", "steps", "rollouts"}
 
 
 # What temperature 2 adds to Max@K on the held-out and on the tuning instances, from K = 8 on.
@@ -227,13 +224,15 @@ def test_every_seed_has_its_own_temperature_at_every_k_told_of_the_held_out_inst
     assert tuned.gaps[64].value == pytest.approx(gap(values, pomo.optima).mean())
 
 
-def test_json_has_the_temperature_of_every_seed(rows):
+def test_the_chosen_temperatures_and_their_numbers_are_in_the_tables(rows):
     summary, pomo, best = rows
-    first, second = json.loads(render(summary, "json"))["training"]
-    assert first["own_temperature@64"] == {str(s): "T=1" if s == 4 else "T=2" for s in range(5)}
+    assert pomo.details["own_temperature@64"] == {s: "T=1" if s == 4 else "T=2" for s in range(5)}
+    values = summary.tables.estimates.set_index(["row", "measure"]).value
     tuned = best.decoded[OWN_TEMPERATURE]
-    assert second["own_temperature_difference@64"] == tuned.differences[64].value
-    assert first["max@64_T=2"] == pomo.decoded["T=2"].curve[-1].value
+    path = best.key.path
+    assert values[path, "own_temperature_difference@64"] == tuned.differences[64].value
+    assert values[path, "own_temperature_gap@64"] == tuned.gaps[64].value
+    assert values[pomo.key.path, "max@64_T=2"] == pomo.decoded["T=2"].curve[-1].value
 
 
 def test_nothing_is_chosen_where_nothing_was_measured_for_it(tsp):
@@ -258,8 +257,8 @@ def collapsed(found, cell):
 def test_a_seed_that_ended_apart_is_named(tsp, study):
     summary = tsp.report(tsp.cells(points=[*ONE, *TWO]), collapsed)
     row, other = tsp.row_of(summary, *CENTRED), tsp.row_of(summary, *BEST)
-    assert (row.sampled.apart, row.attributes["seeds_apart"]) == ((3,), "3")
-    assert (other.sampled.apart, other.attributes["seeds_apart"]) == ((), "")
+    assert row.sampled.apart == (3,)
+    assert other.sampled.apart == ()
     rows = study.studies["training"].rows
     assert sum(bool(row.sampled.apart) for row in rows) <= 0.25 * len(rows)
 
@@ -298,8 +297,8 @@ def with_settings(cells, **overridden):
 @pytest.mark.parametrize(
     ("overridden", "word", "name"),
     [
-        ({"start": "iid"}, "unbiased", ""),
-        ({"start": "multistart"}, "unbiased for J_K^starts", ", start=multistart"),
+        ({"start": "iid"}, "unbiased (proved)", ""),
+        ({"start": "multistart"}, "unbiased (proved) for J_K^starts", ", start=multistart"),
         (
             {"k_schedule__kind": "step", "k_schedule__first": 2, "k_schedule__until": 200},
             "scheduled K",
@@ -310,22 +309,22 @@ def with_settings(cells, **overridden):
             "biased",
             ", weight_normalization=zscore",
         ),
-        ({"max_grad_norm": None}, "unbiased", ""),
-        ({"learning_rate": 1e-4}, "unbiased", ", learning_rate=0.0001"),
+        ({"max_grad_norm": None}, "unbiased (proved)", ""),
+        ({"learning_rate": 1e-4}, "unbiased (proved)", ", learning_rate=0.0001"),
     ],
 )
 def test_what_is_derived_of_a_row_is_of_its_own_settings(tsp, overridden, word, name):
     cells = with_settings(tsp.cells(points=ONE), **overridden)
     (row,) = tsp.report(cells).studies["training"].rows
-    assert (row.attributes["derived"], row.method) == (word, f"maxk centred{name}")
+    assert (row.bias_state, row.method) == (word, f"maxk centred{name}")
 
 
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"start": "multistart"}, "unbiased for J_K^starts"),
+        ({"start": "multistart"}, "unbiased (proved) for J_K^starts"),
         ({"k_schedule": {"kind": "step"}}, "scheduled K"),
-        ({}, "unbiased"),
+        ({}, "unbiased (proved)"),
     ],
 )
 def test_a_shared_setting_that_bends_the_gradient_stands_beside_what_the_pair_is(
@@ -333,7 +332,7 @@ def test_a_shared_setting_that_bends_the_gradient_stands_beside_what_the_pair_is
 ):
     cells = tsp.cells(points=ONE, setting=False, **settings)
     (row,) = tsp.report(cells).studies["training"].rows
-    assert (row.derived, row.attributes["bent_by"]) == (word, "max_grad_norm 1.0")
+    assert row.bias_state == word
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The facts of a weights study: what holds of every measured group of a method, and no more."""
 
-from maxk_lab.reports.summarise import summarise_records
+from maxk_lab.reports.report import make_report
 from maxk_lab.studies.weights.facts import facts
 
 
@@ -12,8 +12,8 @@ def found(lab, weighed, **axes):
         for cell in cells
         if (how := weighed(cell["baseline"], cell["k"])) is not None
     ]
-    summary = summarise_records(cells, records, name="it")
-    return facts(summary.studies["weights"], summary)
+    summary = make_report(cells, records, name="it")
+    return facts(summary.studies["weights"], summary.origin)
 
 
 def test_only_what_holds_at_every_k_is_said(lab):

@@ -1,0 +1,146 @@
+"""The answer of a kind of study: its template, filled with its facts, and its short table.
+
+A template has one sentence a line; an indented line continues the sentence before it. A sentence
+may begin with a label, as in `Use: subloo`. Below a line `---` stand the notes of the short table.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jinja2 import Environment, StrictUndefined
+
+from maxk_lab.catalogue import imported
+from maxk_lab.reports.document import WITHOUT, Block, compact, exact, marked, number, sheet
+from maxk_lab.reports.naming import spelled
+from maxk_lab.reports.tables import Pooled, PooledRow
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.statistics.seeds import SAME
+from maxk_lab.sweep_file.studies import StudyRow
+from maxk_lab.visible import visible_line
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from maxk_lab.reports.report import Origin
+
+# The most lines of a short table.
+_LINES = 14
+
+
+class Answer(NamedTuple):
+    """The sentences on a kind of study, its short table, and the notes of the table."""
+
+    sentences: tuple[str, ...] = ()
+    table: Block = Block()
+    notes: tuple[str, ...] = ()
+
+
+def answer_of_study(kind: StudyRow, pooled: Pooled[PooledRow], origin: Origin) -> Answer:
+    """The answer from the facts of the rows; without rows, an empty one."""
+    if not pooled.rows:
+        return Answer()
+    facts = kind.part("facts").facts(pooled, origin)
+    sentences, notes = filled(kind, facts, pooled.rows)
+    return Answer(sentences, _short_table(facts, notes), notes)
+
+
+def filled(
+    kind: StudyRow, facts: BaseModel, rows: Sequence[PooledRow]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The sentences of the answer, and the notes of the short table.
+
+    Beside the facts a template has the number of `rows`, and the names of `missing` ones.
+    """
+    path = Path(str(imported(kind.implementation).__file__)).with_name("answer.md.j2")
+    template = _environment().from_string(path.read_text(encoding="utf-8"))
+    fields = {name: getattr(facts, name) for name in type(facts).model_fields}
+    missing = [row.key.path for row in rows if not row.all_finished]
+    text = template.render(fields, rows=len(rows), missing=missing)
+    answer, _, notes = text.partition("\n---")
+    return _sentences(answer), _sentences(notes)
+
+
+def _sentences(text: str) -> tuple[str, ...]:
+    lines = (" ".join(line.split()) for line in re.split(r"\n(?! )", text))
+    return tuple(dict.fromkeys(filter(None, lines)))
+
+
+def _short_table(facts: Any, notes: Sequence[str]) -> Block:
+    """A column for each titled field of the lines of the table that any line has."""
+    import pandas as pd
+
+    lines = getattr(facts, "table", ())
+    if not lines:
+        return Block()
+    fields = {
+        field.title: [getattr(line, name) for line in lines]
+        for name, field in type(lines[0]).model_fields.items()
+        if field.title and any(getattr(line, name) not in (None, "", 0) for line in lines)
+    }
+    numeric = [name for name, values in fields.items() if not isinstance(values[0], str)]
+    texts = pd.DataFrame({name: list(map(_text, values)) for name, values in fields.items()})
+    caption = list(notes)
+    if texts.map(lambda text: text.endswith(WITHOUT)).to_numpy().any():
+        caption.insert(0, f"{WITHOUT}: {SAME}.")
+    if len(lines) > _LINES:
+        caption.insert(0, f"{len(lines) - _LINES} more methods are in the tables further down.")
+    return sheet(facts.title, texts[:_LINES], numeric, caption)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, Interval):
+        return exact(value.value) if value.exact else marked(value)
+    return number(value) if isinstance(value, float) else spelled(value)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        autoescape=False,  # Each format escapes the lines.
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: visible_line(value) if isinstance(value, str) else value,
+    )
+    filters = (number, exact, compact, times, names, count, counts, duration)
+    environment.filters |= {function.__name__: function for function in filters}
+    return environment
+
+
+def names(items: Iterable[object], most: int = 3) -> str:
+    """`a, b and 2 more`."""
+    every = list(map(str, items))
+    listed = every if len(every) <= most else [*every[:most], f"{len(every) - most} more"]
+    return " and ".join(filter(None, (", ".join(listed[:-1]), *listed[-1:])))
+
+
+def count(number_of: int, word: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number_of} {word}{'' if number_of == 1 else 's'}"
+
+
+def counts(items: Iterable[Any]) -> str:
+    """`subloo in 10, centred in 2`, of items with a name and a count."""
+    return names(f"{item.name} in {item.count}" for item in items)
+
+
+def duration(seconds: float) -> str:
+    """`about 20 s`, `about 3 min`, `about 2 h`."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * size:
+            return f"about {seconds / size:.0f} {unit}"
+    return f"about {seconds:.0f} s"
+
+
+def times(ratio: float) -> str:
+    """`2.4`: two significant digits, `26,000` of a large ratio."""
+    digits = 1 - math.floor(math.log10(ratio)) if ratio > 0 else 0
+    return f"{round(ratio, digits):,.0f}" if ratio >= 9.95 else f"{ratio:.2g}"

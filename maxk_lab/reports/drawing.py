@@ -1,0 +1,57 @@
+"""The charts of a report, which are drawn on demand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain, count
+from typing import TYPE_CHECKING
+
+from maxk_lab.errors import first_line
+from maxk_lab.reports.report import Report
+from maxk_lab.sweep_file.studies import in_reading_order
+
+if TYPE_CHECKING:
+    from maxk_lab.reports.charts import Figure
+
+
+def figures(
+    report: Report, more: Collection[str] = (), *, failed: Callable[[str], None] | None = None
+) -> Iterator[Figure]:
+    """Yield the charts that have something to show, each with a name of its own.
+
+    `more` names charts beside the usual ones. `failed` gets a line for each that fails; without it
+    the error is raised.
+    """
+    names: list[str] = []
+    for kind in in_reading_order():
+        with catching(failed, f"the figures of the {kind.name} study"):
+            charts = kind.part("charts").charts
+            for figure in charts(report.studies[kind.name], report.origin, more):
+                safe = re.sub(r"[^\w.-]", "-", figure.name)
+                numbered = (f"{safe}-{number}" for number in count(2))
+                names.append(next(name for name in chain([safe], numbered) if name not in names))
+                yield replace(figure, name=names[-1])
+
+
+def with_charts(report: Report, more: Collection[str] = ()) -> Report:
+    """The report with its charts; a part of a report has none."""
+    if report.selection or report.charts or report.undrawn:
+        return report
+    undrawn: list[str] = []
+    charts = tuple(figures(report, more, failed=undrawn.append))
+    return replace(report, charts=charts, undrawn=tuple(undrawn))
+
+
+@contextmanager
+def catching(failed: Callable[[str], None] | None, what: str) -> Iterator[None]:
+    """Hand a line on an error within to `failed`; without it raise the error."""
+    try:
+        yield
+    except Exception as error:
+        # A full disk refuses the whole report.
+        if failed is None or isinstance(error, OSError):
+            raise
+        failed(f"{what} could not be drawn: {type(error).__name__}: {first_line(error)}")
