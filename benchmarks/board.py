@@ -40,8 +40,8 @@ ALLOWED = {"torch", "numpy", *sys.stdlib_module_names}
 SECONDS = 300.0
 KINDS = ("right", "right in direction", "biased")
 # Factors beside our weights, which carry 1/n, and beside a trainer's mean over samples.
-FACTORS = {"n": "1", "n - 1": "(1 - 1/n)", "1": "1/n", "n sqrt(n/(n - 1))": "sqrt(n/(n - 1))"}
-FACTORS |= {"n^2/(n - 1)": "n/(n - 1)"}
+FACTORS = {"n": "1", "n - 1": "(1 - 1/n)", "1": "1/n", "n^2/(n - 1)": "n/(n - 1)"}
+FACTORS |= {"n sqrt(n/(n - 1))": "sqrt(n/(n - 1))"}
 # What to change, for readers of the page, by how the advice of the check begins.
 CHANGES = {
     "do not divide by the spread": "for a gradient without bias, leave the division by the "
@@ -247,19 +247,13 @@ def check_project(project: str) -> Iterator[Entry]:
     for entry in yaml.safe_load(TABLE.read_text())["entries"]:
         if entry["project"] == project:
             function, k, metric = load(entry), entry.get("k", 1), entry.get("metric", False)
-            values, signature = entry.get("values"), entry.get("signature", "rewards")
-            verdict = check(
-                function,
-                k=k,
-                signature=signature,
-                binary=entry.get("binary", False),
-                metric=metric,
-                values=values,
-            )
-            entry |= {"verdict": asdict(verdict), "kind": kind(asdict(verdict), metric)}
+            names = {"signature", "binary", "metric", "values"} & {*entry}
+            verdict = asdict(check(function, k=k, **{name: entry[name] for name in names}))
+            entry |= {"verdict": verdict, "kind": kind(verdict, metric)}
             if "at" in entry:
                 group = torch.tensor(entry["at"], dtype=torch.float64)
-                caller = Caller(function, k, "metric" if metric else signature, values)
+                signature = "metric" if metric else entry.get("signature", "rewards")
+                caller = Caller(function, k, signature, entry.get("values"))
                 entry["result"] = caller.weigh(group).tolist()
             yield entry
 
