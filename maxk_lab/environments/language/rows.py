@@ -170,8 +170,7 @@ def read_prompts(path: str | Path, prompt: str) -> list[dict[str, Any]]:
             raise LabError(f"{where}: no text in UTF-8: {shown(line)}") from None
         if names := [name for name in REWARD_ARGUMENTS if name in line and name != prompt]:
             raise LabError(
-                f"{where}: the prompts must not have the key {names[0]!r}, an argument of all "
-                "reward functions: rename it"
+                f"{where}: rename the key {names[0]!r}, an argument of all reward functions"
             )
         if lines and line.keys() != lines[0].keys():
             names = sorted(line.keys() ^ lines[0].keys())
@@ -236,7 +235,7 @@ class PromptRow(ScoredRow):
                 field = parameters["prompt"]
                 columns = read_prompts(path, field)[0].keys() - {field}
             except LabError as error:
-                yield str(error)
+                yield f"cannot read the prompts: {error}"
             else:
                 names = (*REWARD_ARGUMENTS, *sorted(columns))
                 yield from call_problems(parameters["rewards"], names)

@@ -132,7 +132,7 @@ def test_held_out_prompts_are_none_of_the_others(folder, tmp_path):
         ('{"q": "1"}\n{"q": \n', "line 2: no JSON object"),
         ('{"q": "1"}\n{"q": "2", "answer": 3}\n', "line 2: it and the first line differ .* answer"),
         ('{"q": [{"role": "user", "content": "1"}]}', "line 1: no text under the key 'q'"),
-        ('{"q": "1", "completions": "2"}', "line 1: the prompts must not have the key 'compl"),
+        ('{"q": "1", "completions": "2"}', "line 1: rename the key 'completions', an arg"),
         ('{"q": "1", "answer": "\udcfc"}', r"line 1: no text in UTF-8: .*\\udcfc"),
         ("\n", "has no prompts"),
     ],
@@ -208,6 +208,23 @@ def test_a_plan_refuses_what_a_run_cannot_do(reward, tokens, message, tmp_path, 
     result = CliRunner().invoke(app, ["plan", "../a.yaml"], env={"COLUMNS": "1000"})
     assert result.exit_code == (0 if message is None else 2), result.output
     assert message is None or re.search(rf"^../a.yaml:\d+:\d+: .*{message}", result.output)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [('{"q": "1", "mask": 0}', "line 4: it and the"), ("{", "line 4: no JSON object")],
+)
+def test_a_plan_names_the_line_of_a_prompt(line, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("model", "gpt2", 16)
+    Path("functions_of_mine.py").write_text(FUNCTIONS)
+    text = "".join(json.dumps(each) + "\n" for each in LINES)
+    Path("prompts.jsonl").write_text(f"{text}{line}\n")
+    names = {"reward": "functions_of_mine:good", "tokens": 4, "folder": "model"}
+    Path("a.yaml").write_text(SWEEP.format(**names))
+    result = CliRunner().invoke(app, ["plan", "a.yaml"], env={"COLUMNS": "1000"})
+    place = "a.yaml:4:12: environment.prompts: cannot read the prompts: prompts.jsonl, "
+    assert result.output.startswith(place + message)
 
 
 def test_a_plan_knows_the_columns_of_a_toy_task(tmp_path, monkeypatch):
