@@ -98,7 +98,7 @@ def run(name: str, results: Path, jobs: int) -> bool:
 
 def bundle(name: str, results: Path) -> None:
     """Bundle a run and copy the policies that others read; what else lay beside it goes."""
-    from maxk_lab.execution.bundle import write_bundle
+    from maxk_lab.execution.archive import write_bundle
     from maxk_lab.execution.records import RunDirectory
     from maxk_lab.planning.plan import make_plan
 
@@ -120,7 +120,7 @@ def bundle(name: str, results: Path) -> None:
 
 def render(name: str) -> None:
     """Write the report and its figures beside a bundle."""
-    from maxk_lab.execution.bundle import find_run
+    from maxk_lab.execution.archive import find_run
     from maxk_lab.reports.report import read_report
     from maxk_lab.reports.write import write_report
 

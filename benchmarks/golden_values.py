@@ -35,7 +35,7 @@ NUMBERS = {
 
 def tables(name: str) -> dict[str, pd.DataFrame]:
     """Return the estimates, comparisons and claims of a golden run, read from its bundle."""
-    from maxk_lab.execution.bundle import find_run
+    from maxk_lab.execution.archive import find_run
     from maxk_lab.reports.report import read_report
 
     made = read_report(find_run(golden.bundle_of(name))).tables

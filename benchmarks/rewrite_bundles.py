@@ -18,7 +18,7 @@ from typing import Any
 import golden
 import yaml
 
-from maxk_lab.execution.bundle import _write
+from maxk_lab.execution.archive import _write
 from maxk_lab.execution.store import SUFFIX
 from maxk_lab.files import save_atomically
 

@@ -212,7 +212,7 @@ class Run:
 
     @cached_property
     def _directory(self) -> Any:
-        from maxk_lab.execution.bundle import find_run
+        from maxk_lab.execution.archive import find_run
 
         return find_run(str(self._path))
 

@@ -75,6 +75,7 @@ OPTIONS: Mapping[str, str] = {
     "plan --shift-seeds": "use --set seeds=[...]",
     "compare --out": "use maxk-lab compare A B --format FORMAT > FILE",
     "compare --tie": "leave it out; differences below 1 % are ties",
+    "bundle --with": "copy the folder of the run; report --out writes the figures",
     "bundle --json": "leave it out; the first line has the name and the size",
     "track --project": _WANDB.format("PROJECT"),
     "track --entity": _WANDB.format("ENTITY"),

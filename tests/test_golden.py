@@ -9,7 +9,7 @@ import golden
 import golden_values
 import pytest
 
-from maxk_lab.execution.bundle import find_run
+from maxk_lab.execution.archive import find_run
 from maxk_lab.planning.plan import make_plan
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from maxk_lab.api.arguments import checked
 from maxk_lab.errors import LabError, shown
-from maxk_lab.execution.bundle import find_run
+from maxk_lab.execution.archive import find_run
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.reports.claims import ClaimVerdict

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.errors import SpecError
-from maxk_lab.execution.bundle import Bundle, is_bundle, unpack
+from maxk_lab.execution.archive import Bundle, is_bundle, unpack
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.todo import Run
 from maxk_lab.planning.grid import Skipped

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from maxk_lab.errors import MistakeError, error_line, shown, warn
-from maxk_lab.execution.bundle import find_run
+from maxk_lab.execution.archive import find_run
 from maxk_lab.execution.record import Record
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.cells import Cell

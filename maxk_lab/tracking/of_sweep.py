@@ -87,7 +87,7 @@ def _add_files(run: RunDirectory, name: str, report: Report, at_wandb: Any, fold
     _send_folder(at_wandb, written, f"{name}-report", "report", "the report in every format")
     bundle.mkdir()
     try:
-        from maxk_lab.execution.bundle import write_bundle
+        from maxk_lab.execution.archive import write_bundle
 
         write_bundle(run, bundle / f"{name}.zip")
     except (LabError, RefusedError) as error:

@@ -20,7 +20,7 @@ from stored import change_line, damage
 from sweep_files import SMALL
 from written_runs import record_of
 
-from maxk_lab.execution.bundle import write_bundle
+from maxk_lab.execution.archive import write_bundle
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.store import line_of
 from maxk_lab.planning.plan import make_plan

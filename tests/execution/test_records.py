@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from stored import change_line, damage, forget
 
 from maxk_lab.errors import LabError, LabWarning
-from maxk_lab.execution.bundle import find_run
+from maxk_lab.execution.archive import find_run
 from maxk_lab.execution.records import Record, RunDirectory
 from maxk_lab.execution.store import body_of, line_of
 from maxk_lab.execution.todo import Run

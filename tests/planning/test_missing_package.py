@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from maxk_lab.cli import app
 from maxk_lab.errors import LabError
-from maxk_lab.execution.bundle import write_bundle
+from maxk_lab.execution.archive import write_bundle
 from maxk_lab.execution.records import RunDirectory
 
 NEEDED = "to read the run, install what it was measured with and is missing here: baseline half"

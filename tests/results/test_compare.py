@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import maxk_lab
 from maxk_lab.cli import app
 from maxk_lab.errors import LabError
-from maxk_lab.execution.bundle import write_bundle
+from maxk_lab.execution.archive import write_bundle
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.results.compare.changes import differences, settings
 from maxk_lab.results.compare.comparison import ClaimChange, compare

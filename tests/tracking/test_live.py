@@ -12,7 +12,7 @@ from offline_runs import offline_run
 from sweep_files import Write, plan_of
 from written_runs import record_of
 
-from maxk_lab.execution.bundle import is_bundle
+from maxk_lab.execution.archive import is_bundle
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import Plan
 from maxk_lab.tracking import live

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,14 +11,12 @@ import typer
 from maxk_lab.cli import options
 from maxk_lab.cli.console import say, tell, warn
 from maxk_lab.errors import LabError, first_line
-from maxk_lab.execution.bundle import BUNDLE, find_run, has_manifest, write_bundle
+from maxk_lab.execution.archive import BUNDLE, find_run, has_manifest, write_bundle
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.reports.report import read_report
-from maxk_lab.reports.write import report_files, write_report
+from maxk_lab.reports.write import report_files
 
 _OF_REPORT = ("markdown", "csv")
-# The parts of a run that go into a bundle only if they are asked for.
-More = StrEnum("More", ["figures", "checkpoints"])
 
 
 def main(
@@ -30,36 +26,30 @@ def main(
         Path | None,
         typer.Option(metavar="FILE", help="The file to write, or a folder; NAME.zip by default."),
     ] = None,
-    more: Annotated[
-        list[More] | None,
-        typer.Option("--with", help="The figures of the report, or trained policies. Repeatable."),
-    ] = None,
 ) -> None:
-    """Write a run into one file: records, sweep, evaluation data, and the report as text.
+    """Write a run into one file: records, sweep, cached evaluation data, and the report as text.
 
-    report, show and plan read it as it is, on any machine; run unpacks it and goes on. Nothing \
-that runs is in it: your own rewards and plugins have to be installed where it goes on. Equal runs \
-give equal files. --with figures adds the report in every format, with its figures; --with \
-checkpoints trained policies and all else that the run has kept to go on from.
+    report, show and plan read the file on any machine; run unpacks and continues it. Your code, \
+the files that the sweep names and trained policies are not in it: copy the folder of the run \
+instead. Equal runs give equal files.
 
     \b
     [bold]maxk-lab bundle tsp_training[/bold]                       writes tsp_training.zip
-    [bold]maxk-lab bundle tsp_training --with checkpoints --out shared/[/bold]
+    [bold]maxk-lab bundle tsp_training --out shared/[/bold]
     [bold]maxk-lab report tsp_training.zip[/bold]
-    [bold]maxk-lab run tsp_training.zip[/bold]                      goes on where it stopped
+    [bold]maxk-lab run tsp_training.zip[/bold]                      continues where it stopped
     """
     results = options.shared(context).results
     directory = find_run(run, results).for_writing("a new bundle")
-    parts = set(more or ())
     path = _path(directory, out)
-    report = _report(directory, figures="figures" in parts)
-    written = write_bundle(directory, path, report=report, checkpoints="checkpoints" in parts)
+    written = write_bundle(directory, path, report=_report(directory))
     planned = written.records + written.missing
-    tell(f"{written.path}  {written.size / 1e6:.2f} MB, {written.records} of {planned} records")
+    size = path.stat().st_size / 1e6
+    tell(f"{written.path}  {size:.2f} MB, {written.records} of {planned} records")
     if written.stale:
         say(f"{written.stale} stale records of an earlier sweep or version are not in it")
-    for line in written.absent:
-        say(f"Not in it, though the run names it: {line}")
+    if written.absent:
+        say(f"The sweep names files and code that are not in it: {', '.join(written.absent)}")
     if written.missing:
         say(f"It goes on where it stopped with: maxk-lab run {written.path}")
     say(f"Next: maxk-lab report {written.path}")
@@ -77,16 +67,11 @@ def _path(run: RunDirectory, out: Path | None) -> Path:
     return path
 
 
-def _report(run: RunDirectory, *, figures: bool) -> dict[str, bytes]:
-    """Return the files of the report by their names: as text, or all with `figures`."""
-    report = read_report(run)
+def _report(run: RunDirectory) -> dict[str, bytes]:
+    """Return the files of the report as text, by their names."""
     try:
-        if not figures:
-            return report_files(report, _OF_REPORT)
-        with tempfile.TemporaryDirectory() as folder:
-            paths = write_report(report, Path(folder), failed=warn)
-            return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+        return report_files(read_report(run), _OF_REPORT)
     except Exception as error:
-        # A run is to be handed on even where its report has a fault.
+        # A run is bundled also if its report has a fault.
         warn(f"the report is not in it: {type(error).__name__}: {first_line(error)}")
         return {}

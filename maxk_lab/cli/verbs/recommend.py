@@ -15,7 +15,7 @@ from maxk_lab.cli.runs import planned
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import TRAJECTORY_WEIGHTS
 from maxk_lab.estimators.method import Method
-from maxk_lab.execution.bundle import find_run
+from maxk_lab.execution.archive import find_run
 from maxk_lab.reports.document import marked
 from maxk_lab.reports.recommendation import Candidate, Recommendation
 from maxk_lab.reports.report import read_report

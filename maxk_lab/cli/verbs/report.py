@@ -14,7 +14,7 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say, tell, warn
 from maxk_lab.errors import LabError
 from maxk_lab.errors import shown as quoted
-from maxk_lab.execution.bundle import find_run
+from maxk_lab.execution.archive import find_run
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.reports.drawing import with_charts

@@ -12,7 +12,7 @@ from maxk_lab.cli.console import duration, emit_json, say, warn
 from maxk_lab.cli.progress import execute_plan
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.cli.sending import send_all
-from maxk_lab.execution.bundle import is_bundle
+from maxk_lab.execution.archive import is_bundle
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.run import Outcome
 from maxk_lab.tracking.live import Live

@@ -15,7 +15,7 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_fields, print_table, say, warn
 from maxk_lab.errors import LabError, error_line, first_line
 from maxk_lab.estimators.catalogue import choose_baseline, choose_estimator
-from maxk_lab.execution.bundle import BUNDLE, find_run, find_runs, is_bundle
+from maxk_lab.execution.archive import BUNDLE, find_run, find_runs, is_bundle
 from maxk_lab.execution.progress import status_of
 from maxk_lab.execution.records import Record, RunDirectory
 from maxk_lab.execution.todo import Run, State

@@ -9,7 +9,7 @@ import typer
 from maxk_lab.cli import options
 from maxk_lab.cli.console import complain, say, tell
 from maxk_lab.cli.sending import lines, sync_command
-from maxk_lab.execution.bundle import find_run
+from maxk_lab.execution.archive import find_run
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.tracking import wandb_tracker
 

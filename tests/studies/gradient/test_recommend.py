@@ -8,7 +8,7 @@ from typing import Any
 import golden
 import pytest
 
-from maxk_lab.execution.bundle import find_run
+from maxk_lab.execution.archive import find_run
 from maxk_lab.reports.report import make_report, read_report
 from maxk_lab.statistics.estimates import stratified_mean
 from maxk_lab.statistics.measures import FIXED, NEW

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
-import yaml
 from hand_written import gradient_metrics
 from stored import damage, forget, lines
+from sweep_files import Write
 
 from maxk_lab.errors import LabError, LabWarning
-from maxk_lab.execution.bundle import (
+from maxk_lab.execution.archive import (
     Bundle,
     find_run,
     find_runs,
-    named_files,
     unpack,
     write_bundle,
 )
@@ -117,7 +116,7 @@ def test_nothing_is_written_into_a_bundle_and_flipped_bits_never_pass(
         ({"notes.txt": "mine"}, "a zip file without bundle.json"),
         ({"bundle.json": '{"format": 3, "maxk_lab": "9.0"}'}, "maxk-lab 9.0 wrote it in format 3"),
         ({"bundle.json": "[]"}, "is no bundle of maxk-lab, or damaged"),
-        ({"bundle.json": '{"format": 2}'}, "no item named 'spec.yaml'"),
+        ({"bundle.json": '{"format": 2}'}, "There is no item named 'spec.yaml'"),
     ],
 )
 def test_a_file_that_is_no_bundle_is_told(tmp_path: Path, files: dict[str, str], why: str) -> None:
@@ -139,7 +138,7 @@ def test_no_name_in_a_bundle_leads_out_of_its_folder(file: Path, tmp_path: Path)
         archive.writestr("records/../../escaped.jsonl", "x")
     bundle = Bundle(file)
     inside = {path.relative_to(bundle.root).parts[0] for path in bundle.root.rglob("*")}
-    assert inside <= {"records", "cache", "files", "spec.yaml"}
+    assert inside <= {"records", "cache", "spec.yaml"}
     there = unpack(bundle, tmp_path / "there")
     assert not list(tmp_path.rglob("escaped")) or all(
         path.is_relative_to(there.root) for path in tmp_path.rglob("escaped*")
@@ -191,49 +190,21 @@ training:
 """
 
 
-def test_evaluation_data_goes_along(write, tmp_path: Path) -> None:
-    import numpy as np
-
+def test_cached_evaluations_go_along_and_named_files_and_code_do_not(
+    write: Write, tmp_path: Path
+) -> None:
     data = tmp_path / "towns.npz"
     np.savez(data, locs=np.random.default_rng(0).random((4, 5, 2), dtype="float32"))
-    spec = load_spec(write(TRAINED % data))
+    content = {"mine.rewards:short": {"sha256": "0" * 64}}
+    spec = load_spec(write(TRAINED % data)).model_copy(update={"content": content})
     run = RunDirectory("results/trained")
     run.write_spec(spec)
-    (run.cache_path).mkdir()
+    run.cache_path.mkdir()
     (run.cache_path / "reference-tsp-exact-1.json").write_text("{}")
     written = write_bundle(run, tmp_path / "trained.zip")
-    assert written.absent == ()
-    content, bundle = data.read_bytes(), Bundle(written.path)
-    data.unlink()
-    there = unpack(bundle, ELSEWHERE)
-    sweep = yaml.safe_load(there.spec_path.read_text())
-    found = Path(sweep["training"]["evaluate"]["data"]["path"])
-    assert found.read_bytes() == content
-    assert found.is_relative_to(ELSEWHERE / "trained/files")
-    assert (there.cache_path / "reference-tsp-exact-1.json").is_file()
-    assert load_spec(there.spec_path).training == there.spec().training
-    assert load_spec(bundle.spec_path).name == "trained"
-    # And once more, where it has moved to.
-    assert unpack(bundle, ELSEWHERE).root == there.root
-    (absent,) = named_files(spec, checkpoints=False)[1]
-    assert absent == f"{data}: {data} does not exist"
-
-
-def test_checkpoints_go_along_on_request_and_code_never_does(plan: Plan) -> None:
-    start = Path("start.pt")
-    start.write_bytes(b"weights")
-    sha256 = hashlib.sha256(b"weights").hexdigest()
-    policy = {**plan.spec.policy, "checkpoint": {"path": "start.pt", "sha256": sha256}}
-    content = {
-        "mine.rewards:short": {"sha256": "0" * 64},
-        "baseline half": {"package": "halves", "version": "1.2", "sha256": "0" * 64},
-    }
-    spec = plan.spec.model_copy(update={"policy": policy, "content": content})
-    code = ["what is behind mine.rewards:short", "what is behind baseline half (halves 1.2)"]
-    absent = ["start.pt, which is in it --with checkpoints", *code]
-    assert named_files(spec, checkpoints=False) == ({}, absent)
-    place = f"files/{sha256[:16]}/start.pt"
-    assert named_files(spec, checkpoints=True) == ({place: b"weights"}, code)
-    start.write_bytes(b"other weights")
-    (changed, *_) = named_files(spec, checkpoints=True)[1]
-    assert "start.pt has changed" in changed
+    assert written.absent == ("towns.npz", "mine.rewards:short")
+    copy = unpack(Bundle(written.path), ELSEWHERE)
+    assert copy.spec_path.read_bytes() == run.spec_path.read_bytes()
+    assert (copy.cache_path / "reference-tsp-exact-1.json").is_file()
+    # Once more it changes nothing.
+    assert unpack(Bundle(written.path), ELSEWHERE).root == copy.root
