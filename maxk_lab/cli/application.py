@@ -23,6 +23,7 @@ MISTAKE = 2
 # The verbs by the panels of the help. Each is the function `main` of the module of its name.
 PANELS = {
     "Measure": {
+        "init": "Write a commented sweep file to begin with.",
         "plan": "Check sweep files; show the cells of one, and the time left.",
         "run": "Measure the cells of a sweep that have no record yet.",
         "recommend": "Recommend n and a baseline for a budget of rollouts.",

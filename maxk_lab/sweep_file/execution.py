@@ -12,6 +12,7 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
 )
 
@@ -69,8 +70,11 @@ Seconds = Annotated[
     float,
     BeforeValidator(lambda value: seconds(value) if isinstance(value, str) else value),
     Field(ge=0.5, le=3e7, allow_inf_nan=False),
+    WithJsonSchema({"type": ["number", "string"]}),
 ]
-Bytes = Annotated[ByteSize, AfterValidator(_check_size)]
+Bytes = Annotated[
+    ByteSize, AfterValidator(_check_size), WithJsonSchema({"type": ["integer", "string"]})
+]
 Devices = Annotated[
     float, Field(ge=0, le=1024, allow_inf_nan=False), AfterValidator(_check_devices)
 ]

@@ -24,6 +24,7 @@ from maxk_lab.visible import visible_line
 
 What = Literal[
     "estimators", "baselines", "environments", "policies", "tasks", "rewards", "gaussian_rewards",
+    "schema",
 ]  # fmt: skip
 _CATALOGUES: dict[str, Catalogue[Any]] = {
     "estimators": ESTIMATORS,
@@ -52,13 +53,19 @@ def main(
         str | None, typer.Argument(help="Only those of such a name, e.g. 'tsp_*'.")
     ] = None,
 ) -> None:
-    """List what can be named in a sweep, with formulas and conditions.
+    """List what can be named in a sweep, with formulas and conditions; or its JSON schema.
 
     \b
     [bold]maxk-lab list baselines[/bold]
     [bold]maxk-lab list environments 'tsp*'[/bold]
+    [bold]maxk-lab list schema > schema.json[/bold]   for editors
     """
     json = options.shared(context).json
+    if what == "schema":
+        from maxk_lab.sweep_file.model import json_schema
+
+        emit_json(json_schema())
+        return
     spell = _as_json if json else _as_line
     rows = [_as_dict(what, row, spell) for row in _CATALOGUES[what]]
     rows = [row for row in rows if pattern is None or fnmatchcase(str(row["name"]), pattern)]
