@@ -180,4 +180,6 @@ budget.
     [bold]maxk-lab recommend SPEC --budget 64[/bold]          the n and baseline for it
     [bold]maxk-lab list baselines[/bold]                      formulas and conditions
     """
+    if results.is_symlink() and not results.exists():
+        raise LabError(f"{results} is a link to {results.readlink()}, which does not exist")
     context.obj = Shared(results, json)

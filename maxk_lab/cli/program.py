@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from typing import Any
@@ -16,6 +17,11 @@ def main() -> None:
     function that a sweep names by a dotted path.
     """
     try:
+        # A stream that the caller has closed takes nothing.
+        sys.stdout, sys.stderr = (
+            stream or open(os.devnull, "w")  # noqa: SIM115
+            for stream in (sys.stdout, sys.stderr)
+        )
         from maxk_lab.installed import close_current_folder
 
         close_current_folder()

@@ -224,15 +224,18 @@ def find_run(
     Raises `LabError` where there is none.
     """
     if name_or_path is not None:
-        for root in (Path(results) / name_or_path, Path(name_or_path)):
+        roots = Path(results) / name_or_path, Path(name_or_path)
+        for root in roots:
             if os.path.lexists(root / "spec.yaml"):
                 return RunDirectory(root)
             # A bundle may also lie beside the report that was made of it.
             for path in (f"{root}{BUNDLE}", root, root / f"{root.name}{BUNDLE}"):
+                if os.path.isfile(path) and Path(path).suffix in (".yaml", ".yml"):
+                    raise LabError(f"{path} is a sweep file; give the name of its run")
                 if os.path.isfile(path):
                     return Bundle(path)
-        if os.path.isdir(name_or_path):
-            raise LabError(f"{name_or_path} is no run: there is no spec.yaml in it")
+        for folder in filter(os.path.isdir, roots):
+            raise LabError(f"{folder} is no run: there is no spec.yaml in it")
     runs = find_runs(results)
     if name_or_path is None and runs:
         return runs[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -66,3 +67,21 @@ def test_a_stream_that_takes_nothing_leaves_no_traceback(words: str, code: int, 
     command = ["bash", "-c", f"{shlex.join(PROGRAM)} {words}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (code, said)
+
+
+@pytest.mark.slow
+def test_closed_streams_change_no_exit_code_and_mix_no_output(tmp_path: Path) -> None:
+    program = f"{sys.executable} -m maxk_lab"
+    for words, code in {"list baselines none": 0, "plan nowhere.yaml": 2}.items():
+        for closed in (">&-", "2>&-", ">&- 2>&-"):
+            done = subprocess.run(
+                f"{program} {words} {closed}",
+                shell=True,
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=tmp_path,
+            )
+            assert done.returncode == code, (words, closed, done.stderr)
+            assert "Traceback" not in done.stderr + done.stdout
+            assert "error" not in done.stdout

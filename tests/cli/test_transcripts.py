@@ -65,6 +65,7 @@ def folder(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in FILES.items():
         (copy / name).write_text(text, encoding="utf-8")
     (copy / "empty").mkdir()
+    (copy / "link").symlink_to("nowhere")
     write_bundle(RunDirectory(copy / "results" / "tiny"), copy / "carried.zip")
     shutil.copytree(copy / "results", copy / "claimed")
     claim = (
