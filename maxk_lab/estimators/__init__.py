@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from maxk_lab.estimators.value import maxk_curve as maxk_curve
     from maxk_lab.estimators.value import maxk_gradient_weights as maxk_gradient_weights
     from maxk_lab.estimators.value import maxk_reward_estimate as maxk_reward_estimate
+    from maxk_lab.estimators.value import maxk_reward_weights as maxk_reward_weights
     from maxk_lab.estimators.value import objective_estimate as objective_estimate
     from maxk_lab.estimators.value import sample_loo_baseline as sample_loo_baseline
     from maxk_lab.estimators.value import subloo_weights as subloo_weights

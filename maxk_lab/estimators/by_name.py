@@ -6,7 +6,7 @@ Samples that are not usable touch no sibling's baseline.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -57,10 +57,10 @@ def advantages(
     of J_K = E[max of K rewards], the number of samples of which the best will be kept. Only an
     estimator that has a K of its own, as `reinforce` has 1, goes without.
 
-    None in place of a reward, in a list, says that the trajectory has none, as one that could not
-    be scored; so does False in `usable`, `[..., n]`. Of each group the m others are weighted as a
-    group of m, and these have weight 0; so have all where m samples are too few for the pair. NaN
-    is no reward: it is refused (on a GPU, where a look would cost time, its group becomes NaN).
+    A reward may be missing: None in a list, a masked entry of a NumPy array, or False in `usable`,
+    `[..., n]`. Of each group the m others are weighted as a group of m, and these have weight 0; so
+    have all where m samples are too few for the pair. NaN is no reward: it is refused (on a GPU,
+    where a look would cost time, its group becomes NaN).
 
     The other arguments are those of `Method.weights`. Raises `LabError` for an unknown name, a
     missing `k` or one that the pair does not take at this n, for rewards that are not finite, and
@@ -112,6 +112,7 @@ def advantages(
 def _mask(usable: Tensor | Numbers, rewards: Tensor) -> Tensor:
     """Which rewards `[..., n]` are usable, as booleans on their device."""
     values = _as_tensor(usable, "usable")
+    checks.check_real(values, "usable", "of the shape of rewards")
     # On a GPU a look would cost time.
     if not values.is_cuda and bool(((values != 0) & (values != 1)).any()):
         raise LabError(f"usable must be True and False, or 1 and 0, got {shown(usable)}")
@@ -126,6 +127,8 @@ def _as_tensor(numbers: Tensor | Numbers, name: str) -> Tensor:
     """Numbers as a tensor: tensors as they are, arrays in their own type, lists as float64."""
     if isinstance(numbers, torch.Tensor):
         return numbers
+    if np.ma.is_masked(numbers):
+        raise LabError(f"{name} must have no masked entries")
     try:
         if hasattr(numbers, "__array__"):
             return torch.from_numpy(numbers.__array__().copy())
@@ -139,6 +142,9 @@ def _as_tensor(numbers: Tensor | Numbers, name: str) -> Tensor:
 
 def _as_rewards(numbers: Tensor | Numbers) -> tuple[Tensor, Tensor | None]:
     """Rewards, and which are there; None where no list has a None in place of a number."""
+    if np.ma.is_masked(numbers):
+        masked = cast("np.ma.MaskedArray[Any, Any]", numbers)
+        return _as_tensor(masked.filled(0), "rewards"), torch.from_numpy(~masked.mask)
     if not isinstance(numbers, torch.Tensor):
         try:
             table = np.asarray(numbers, dtype=object if isinstance(numbers, list | tuple) else None)
@@ -146,6 +152,12 @@ def _as_rewards(numbers: Tensor | Numbers) -> tuple[Tensor, Tensor | None]:
             return _as_tensor(numbers, "rewards"), None
         if table.dtype.hasobject:
             present = np.array([one is not None for one in table.flat]).reshape(table.shape)
+            sizes = (abs(one) for one in table.flat if isinstance(one, int))
+            if (largest := max(sizes, default=0)) > checks.LARGEST_WHOLE:
+                raise LabError(
+                    f"rewards must be whole numbers of at most 2^53 in size, got {largest}: "
+                    "float64 would round it; subtract a constant first"
+                )
             filled = _as_tensor(np.where(present, table, 0.0).tolist(), "rewards")
             return filled, None if present.all() else torch.from_numpy(present)
     return _as_tensor(numbers, "rewards"), None

@@ -16,21 +16,32 @@ from maxk_lab.errors import LabError
 
 # What a trajectory weight of 0 counts as, next to the largest of its group.
 LEAST_WEIGHT = 1e-200
+# float64 skips whole numbers beyond this.
+LARGEST_WHOLE = 2**53
+_DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool}
+_WHOLE = {
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+}
 
 
 def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -> int:
     """The number n of samples of finite rewards `[..., n]`.
 
-    Raises `TypeError` for anything but a tensor and `LabError` for a scalar, n < `least_n`, complex
-    numbers, and where a reward or the difference of two in a group is not finite.
+    Raises `TypeError` for anything but a tensor and `LabError` for a scalar, n < `least_n`, sparse
+    tensors, complex or 8-bit floating-point numbers, whole numbers beyond 2^53, and where a reward
+    or the difference of two in a group is not finite.
     """
-    _check_real(rewards, name, "of shape [..., n]")
+    check_real(rewards, name, "of shape [..., n]")
     if rewards.dim() == 0 or rewards.shape[-1] < least_n:
         raise LabError(
             f"{name} must have shape [..., n] with n >= {least_n}, got shape {list(rewards.shape)}"
         )
     values = rewards.detach()
-    if values.device.type != "cpu" or not values.is_floating_point() or not values.numel():
+    if values.device.type != "cpu" or not values.numel():
+        return int(rewards.shape[-1])
+    if not values.is_floating_point():
+        check_whole(values, name)
         return int(rewards.shape[-1])
     # One fast pass over all groups tells that nothing is wrong; NaN is in both ends.
     low, high = values.aminmax()
@@ -45,13 +56,43 @@ def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -
     return int(rewards.shape[-1])
 
 
-def _check_real(values: Tensor, name: str, what: str) -> None:
+def check_real(values: Tensor, name: str, what: str) -> None:
+    """Raise an error for anything but a dense tensor of real numbers with 16 bits or more."""
     if not isinstance(values, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor {what}, got {type(values).__name__}")
-    if values.is_complex():
+    if values.layout != torch.strided:
+        raise LabError(f"{name} must be a dense tensor, got {values.layout}: call .to_dense()")
+    if values.dtype not in _DTYPES | _WHOLE:
         raise LabError(
-            f"{name} must be floating-point, integer or boolean, got dtype {values.dtype}"
+            f"{name} must be floating-point with 16 bits or more, integer or boolean, got dtype "
+            f"{values.dtype}"
         )
+
+
+def check_whole(values: Tensor, name: str) -> None:
+    """Raise `LabError` where integers on the CPU are beyond 2^53, which float64 would round."""
+    if values.element_size() < 8:
+        return
+    numbers = values.numpy()  # torch has no minimum of uint64
+    for end in (int(numbers.min()), int(numbers.max())):
+        if abs(end) > LARGEST_WHOLE:
+            raise LabError(
+                f"{name} must be whole numbers of at most 2^53 in size, got {end}: float64 would "
+                "round it; subtract a constant first"
+            )
+
+
+def round_to(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """`values`, float64, as `dtype`. Raises `LabError` on the CPU where they leave its range."""
+    rounded = values.to(dtype)
+    if dtype == torch.float64 or rounded.device.type != "cpu" or not rounded.numel():
+        return rounded
+    low, high = rounded.aminmax()
+    finite = math.isfinite(low.item()) and math.isfinite(high.item())
+    if not finite and bool((rounded.isinf() & values.isfinite()).any()):
+        kind = str(dtype).split(".")[1]
+        raise LabError(f"the results leave the range of {kind}: give rewards as float64")
+    return rounded
 
 
 def check_k(k: int, n: int, *, low: int = 1, below_n: bool = False) -> int:
@@ -108,7 +149,7 @@ def check_trajectory_weights(g: Tensor, rewards: Tensor) -> Tensor:
 
 
 def _like_rewards(values: Tensor, rewards: Tensor, name: str) -> Tensor:
-    _check_real(values, name, "of the shape of rewards")
+    check_real(values, name, "of the shape of rewards")
     if values.shape != rewards.shape:
         raise LabError(
             f"{name} must have the shape of rewards {list(rewards.shape)}, got {list(values.shape)}"
@@ -118,7 +159,7 @@ def _like_rewards(values: Tensor, rewards: Tensor, name: str) -> Tensor:
 
 def check_coefficients(coefficients: Tensor, rewards: Tensor, count: int) -> Tensor:
     """Fitted coefficients `[..., count]` that broadcast over the groups of rewards, in float64."""
-    _check_real(coefficients, "coefficients", f"of shape [..., {count}]")
+    check_real(coefficients, "coefficients", f"of shape [..., {count}]")
     groups, shape = rewards.shape[:-1], coefficients.shape
     sizes = zip(reversed(shape[:-1]), reversed(groups), strict=False)
     fits = shape[-1:] == (count,) and len(shape) <= len(groups) + 1

@@ -6,7 +6,9 @@ Imports torch only when weights are asked for.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -65,8 +67,12 @@ class Method:
     ) -> Method:
         """The method of these spellings. Raises `LabError` for an unknown one."""
         chosen = choose_estimator(estimator)
-        fixed = chosen.row.fixed_k
-        return cls(chosen, choose_baseline(baseline), k if fixed is None else fixed)
+        if chosen.row.fixed_k is not None:
+            k = chosen.row.fixed_k
+        elif not isinstance(k, bool):
+            with suppress(TypeError):  # of other numbers the checks say what is wrong
+                k = operator.index(k)
+        return cls(chosen, choose_baseline(baseline), k)
 
     @classmethod
     def of(cls, point: Mapping[str, Any]) -> Method:
@@ -225,7 +231,7 @@ class Method:
             options["baseline_weights"] = partial(base.row.weights, **numbers)
             taken = {name: option for name, option in options.items() if name in chosen.row.takes}
             weights = chosen.row.function(values, self.k, **chosen.params, **taken)
-        weights = weights.to(gaps.result_dtype(rewards))
+        weights = checks.round_to(weights, gaps.result_dtype(rewards))
         return _normalized(weights, weight_normalization)
 
     def check_size(self, n: int) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.checks import check_k, check_rewards
+from maxk_lab.estimators.checks import check_k, check_rewards, round_to
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.ranks import rules
@@ -28,6 +28,15 @@ def maxk_reward_estimate(rewards: Tensor, k: int, *, stable_sort: bool = True) -
     return objective_estimate(rewards, Objective("max", k))
 
 
+def maxk_reward_weights(n: int, k: int, *, device: torch.device | str = "cpu") -> Tensor:
+    """Return the weight of each rank in the Max@K value, C(i-1, K-1) / C(n, K) for ranks i = 1..n.
+
+    float64 `[n]`, worst reward first, zero below rank K, with sum 1, 1 <= k <= n. Source: PKPO,
+    arXiv 2505.15201, Theorem 1.
+    """
+    return rules.rank_weights(n, check_k(k, n)).clone().to(device)
+
+
 def objective_estimate(rewards: Tensor, objective: Objective) -> Tensor:
     """Unbiased estimate of E[sum_j alpha_j R_(j:K)]: the mean, over all K-subsets, of that sum.
 
@@ -36,7 +45,7 @@ def objective_estimate(rewards: Tensor, objective: Objective) -> Tensor:
     n = check_rewards(rewards)
     k = check_k(objective.k, n)
     rule = rules.value(n, k, None if objective.is_max else objective)
-    return level(rule, sort_rewards(rewards)).squeeze(-1).to(result_dtype(rewards))
+    return round_to(level(rule, sort_rewards(rewards)).squeeze(-1), result_dtype(rewards))
 
 
 def maxk_curve(rewards: Tensor) -> Tensor:
@@ -53,7 +62,7 @@ def maxk_curve(rewards: Tensor) -> Tensor:
     for k in range(1, n + 1):
         below = below * (gap - k + 1).clamp(min=0) / (n - k + 1)
         values.append(ranked.top.squeeze(-1) - ranked.gaps @ below)
-    return torch.stack(values, dim=-1).to(result_dtype(rewards))
+    return round_to(torch.stack(values, dim=-1), result_dtype(rewards))
 
 
 def maxk_gradient_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
@@ -73,7 +82,7 @@ def sample_loo_baseline(rewards: Tensor, k: int, *, stable_sort: bool = True) ->
     """
     n = check_rewards(rewards)
     rule = rules.left_out_value(n, check_k(k, n, below_n=True))
-    return apply_rule(rule, rewards).to(result_dtype(rewards))
+    return round_to(apply_rule(rule, rewards), result_dtype(rewards))
 
 
 def apply_sample_loo(s: Tensor, rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
@@ -87,7 +96,7 @@ def apply_sample_loo(s: Tensor, rewards: Tensor, k: int, *, stable_sort: bool = 
         raise LabError(
             f"s must have the shape of rewards {list(rewards.shape)}, got {list(s.shape)}"
         )
-    return (s.double() - sample_loo_baseline(rewards.double(), k)).to(result_dtype(s))
+    return round_to(s.double() - sample_loo_baseline(rewards.double(), k), result_dtype(s))
 
 
 def subloo_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:

@@ -113,6 +113,55 @@ def test_mistakes(rewards: Any, options: dict[str, Any], message: str) -> None:
         advantages(rewards, **options)
 
 
+WHOLE = 2**53
+HALF = torch.tensor([-6e4, 6e4, 6e4], dtype=torch.float16)
+TENSOR = torch.tensor([0.0, 1.0, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("rewards", "options", "message"),
+    [
+        (
+            np.ma.masked_array(ROWS[0]),
+            {"usable": np.ma.array([1, 1, 1, 0], mask=[0, 0, 0, 1])},
+            "usable must have no masked entries",
+        ),
+        (torch.tensor([WHOLE + 1, 0, 1]), {}, f"rewards must be whole .* got {WHOLE + 1}: "),
+        (torch.tensor([-WHOLE - 1, 0, 1]), {}, f"rewards must be whole .* got -{WHOLE + 1}: "),
+        (np.array([2**64 - 1, 0, 1], dtype=np.uint64), {}, f"got {2**64 - 1}: float64 would"),
+        ([WHOLE + 1, 0, None], {}, f"rewards must be whole .* got {WHOLE + 1}: "),
+        (HALF, {"baseline": "sample_loo"}, "leave the range of float16: give rewards as float64"),
+        (5e33 * HALF.float(), {"baseline": "sample_loo"}, "leave the range of float32"),
+        (HALF.to(torch.float8_e5m2), {}, "16 bits or more, .* got dtype torch.float8_e5m2"),
+        (TENSOR.to_sparse(), {}, "rewards must be a dense tensor, .*: call .to_dense()"),
+        (TENSOR, {"usable": (TENSOR > 0).to_sparse()}, "usable must be a dense tensor"),
+        (TENSOR, {"estimator": "off_policy_maxk", "ratios": TENSOR.to_sparse()}, "ratios must be"),
+    ],
+)
+def test_inputs_that_would_change_silently_are_refused(
+    rewards: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(maxk_lab.LabError, match=message):
+        advantages(rewards, k=1, **options)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "same", "k"),
+    [
+        (np.ma.array(ROWS[0], mask=[0, 1, 0, 0]), HOLES[0], 2),
+        (
+            np.ma.array([[7, 1, 2], [3, 1, 2]], mask=[[1, 0, 0], [0, 0, 0]]),
+            [[None, 1, 2], [3, 1, 2]],
+            1,
+        ),
+        (ROWS, ROWS, np.int64(2)),
+        (torch.tensor([WHOLE, WHOLE - 1, 0]), [float(WHOLE), WHOLE - 1.0, 0.0], 2),
+    ],
+)
+def test_inputs_of_rare_kinds_count_in_full(rewards: Any, same: Any, k: int) -> None:
+    assert torch.equal(advantages(rewards, k=k), advantages(same, k=int(k)))
+
+
 @pytest.mark.parametrize("k", [2, 3])
 def test_the_mean_of_the_group_taken_off_afterwards_biases_subloo_as_the_docs_say(k: int) -> None:
     bandit, n = TinyBandit((0.3, -0.8, 0.5, 0.1), (0.0, 1.0, 0.25, 0.7)), 4

@@ -150,7 +150,7 @@ REWARDS = torch.tensor([0.0, 1.0, 5.0])
                 ([1.0, 2.0], "g must have the shape of rewards [3], got [2]"),
                 ([1.0, float("nan"), 1.0], "g must be finite and not negative, got nan"),
                 ([1.0, -2.0, 1.0], "g must be finite and not negative, got -2.0"),
-                ([1j, 1j, 1j], "g must be floating-point, integer or boolean"),
+                ([1j, 1j, 1j], "g must be floating-point with 16 bits or more, integer or boolean"),
             )
         ),
         (

@@ -8,6 +8,7 @@ import re
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -54,6 +55,15 @@ def test_values_are_the_means_over_subsets(n: int) -> None:
             alpha = torch.tensor(objective.order_weights, dtype=torch.float64)
             exact = (rewards[:, subsets].sort(-1).values @ alpha).mean(-1)
             torch.testing.assert_close(estimators.objective_estimate(rewards, objective), exact)
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (7, 3), (200, 1), (200, 100), (200, 200)])
+def test_reward_weights_are_those_of_the_maximum(n: int, k: int) -> None:
+    exact = [Fraction(math.comb(i, k - 1), math.comb(n, k)) for i in range(n)]
+    expected = torch.tensor([float(one) for one in exact], dtype=torch.float64)
+    weights = estimators.maxk_reward_weights(n, np.int64(k))
+    torch.testing.assert_close(weights, expected, rtol=1e-13, atol=0.0)
+    assert float(weights.sum()) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("shape", [(3,), (0, 3), (2, 1, 3)])
@@ -249,6 +259,12 @@ def test_extreme_g(baseline: str, g: list[float]) -> None:
     ("call", "message"),
     [
         (lambda r: estimators.maxk_reward_estimate(r, 4), "1 <= k <= n = 3, got 4"),
+        (lambda r: estimators.maxk_reward_weights(3, 4), "1 <= k <= n = 3, got 4"),
+        (lambda r: estimators.maxk_reward_weights(0, 1), "1 <= k <= n = 0, got 1"),
+        (
+            lambda r: estimators.sample_loo_baseline((r * 0 - 1).to(torch.float8_e5m2), 1),
+            "got dtype torch.float8_e5m2",
+        ),
         (lambda r: estimators.maxk_reward_estimate(r, True), "1 <= k <= n = 3, got True"),
         (lambda r: estimators.maxk_reward_estimate(r, 1.5), "1 <= k <= n = 3, got 1.5"),
         (lambda r: estimators.sample_loo_baseline(r, 3), "1 <= k < n = 3, got 3"),
@@ -262,7 +278,7 @@ def test_extreme_g(baseline: str, g: list[float]) -> None:
         (lambda r: estimators.maxk_curve(r * torch.nan), "rewards must be finite, got nan"),
         (lambda r: estimators.maxk_curve(-r / 0), "rewards must be finite, got -inf"),
         (lambda r: estimators.maxk_curve((r.double() - 2) * 1.2e308), "must span less than"),
-        (lambda r: estimators.maxk_curve(r.cfloat()), "floating-point, integer or boolean"),
+        (lambda r: estimators.maxk_curve(r.cfloat()), "16 bits or more, integer or boolean"),
         (lambda r: estimators.maxk_curve(r.tolist()), "rewards must be a torch.Tensor"),
     ],
 )
