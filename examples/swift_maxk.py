@@ -14,9 +14,8 @@ import tempfile
 from pathlib import Path
 
 import torch
-from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
-
 from maxk_lab.cli.verbs.adapters import SWIFT
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 # ms-swift wants an "a" among them.
 TOKENS = ("<end>", *"0123456789+=a")
