@@ -62,7 +62,7 @@ def room_of(path: str) -> str | None:
     if suffix == "j2":
         return "templates"
     if path.startswith("maxk_lab/") and suffix in ("js", "css", "html"):
-        return None if "libraries" in folders else "page"
+        return "page"
     if suffix != "py" or not folders:
         return None
     room = "top level" if folders == ["maxk_lab"] else folders[folders[0] == "maxk_lab"]

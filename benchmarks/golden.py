@@ -139,14 +139,16 @@ def render(name: str) -> None:
 
 
 def with_fewer_colours(path: Path) -> bytes:
-    """Return a picture of 64 colours, which takes a third, reduced to at most `MOST_BYTES`."""
+    """Return a picture of 64 colours with at most `MOST_BYTES`; rare colours stay."""
     from PIL import Image
 
     with Image.open(path) as opened:
         picture = opened.convert("RGB")
     while True:
         file = io.BytesIO()
-        picture.quantize(64, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+        picture.quantize(64, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            file, "PNG", optimize=True
+        )
         if file.tell() <= MOST_BYTES:
             return file.getvalue()
         width, height = picture.size

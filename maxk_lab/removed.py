@@ -67,6 +67,7 @@ OPTIONS: Mapping[str, str] = {
     "show --dry-run": _PRUNE,
     "show --yes": _PRUNE,
     "run --detach": _SBATCH,
+    "report --figures": "draw with Altair from maxk_lab.load(RUN, over='seeds')",
     "report --sort": "use pandas on maxk_lab.load(RUN, over='seeds'), or sort --format csv",
     "audit --norm": "an audit takes equal norms; maxk-lab measure reads scores",
     "run --no-reuse": _REUSE,

@@ -19,7 +19,6 @@ from maxk_lab.reports.formats.render import rendered
 from maxk_lab.reports.report import Report, read_report
 from maxk_lab.reports.selection import part_of
 from maxk_lab.reports.write import write_report
-from maxk_lab.sweep_file.studies import on_request
 
 AnyRun = str | os.PathLike[str] | RunDirectory
 
@@ -74,10 +73,10 @@ class RunReport(Report):
     def chart(self, name: str) -> Any:
         """Return a chart as an Altair object, to show in a notebook and to change.
 
-        `name` is that of its file, as `variance`; those on request are there, too. Raises
-        `LabError` where the run has no such chart.
+        `name` is the name of its file, such as `variance`. Raises `LabError` if the run has no
+        such chart.
         """
-        charts = {figure.name: figure.chart for figure in figures(self, on_request())}
+        charts = {figure.name: figure.chart for figure in figures(self)}
         if name not in charts:
             raise LabError(f"no chart {shown(name)}; this run has {', '.join(charts) or 'none'}")
         return charts[name]

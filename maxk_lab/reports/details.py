@@ -143,10 +143,10 @@ def chosen_table(
     headings = ["K" if name == "k" else name.replace("_", " ") for name in names]
     numeric = [heading for name, heading in zip(names, headings, strict=True) if name not in _TEXTS]
     environments = ", ".join(words.get(each, each) for each in lines.environment.unique())
-    caption = [f"{environments}; {level:.0%} confidence intervals in brackets."]
-    if hidden:
-        caption.append(f"The rows differ in {', '.join(hidden)}, too.")
-    return sheet("Chosen columns", table.set_axis(headings, axis=1), numeric, caption)
+    single_k = f", K = {lines.k.iloc[0]}" if "k" not in names and len(lines) else ""
+    rest = f"; the rows differ in {', '.join(hidden)}, too" if hidden else ""
+    caption = f"{environments}{single_k}; {level:.0%} confidence intervals in brackets{rest}."
+    return sheet("Chosen columns", table.set_axis(headings, axis=1), numeric, [caption])
 
 
 _TEXTS = ("environment", "estimator", "baseline", "study", "row", "status", *_WORDS)

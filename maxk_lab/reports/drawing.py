@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, count
@@ -17,31 +17,28 @@ if TYPE_CHECKING:
     from maxk_lab.reports.charts import Figure
 
 
-def figures(
-    report: Report, more: Collection[str] = (), *, failed: Callable[[str], None] | None = None
-) -> Iterator[Figure]:
+def figures(report: Report, *, failed: Callable[[str], None] | None = None) -> Iterator[Figure]:
     """Yield the charts that have something to show, each with a name of its own.
 
-    `more` names charts beside the usual ones. `failed` gets a line for each that fails; without it
-    the error is raised.
+    `failed` gets a line for each that fails; without it the error is raised.
     """
     names: list[str] = []
     for kind in in_reading_order():
         with catching(failed, f"the figures of the {kind.name} study"):
             charts = kind.part("charts").charts
-            for figure in charts(report.studies[kind.name], report.origin, more):
+            for figure in charts(report.studies[kind.name], report.origin):
                 safe = re.sub(r"[^\w.-]", "-", figure.name)
                 numbered = (f"{safe}-{number}" for number in count(2))
                 names.append(next(name for name in chain([safe], numbered) if name not in names))
                 yield replace(figure, name=names[-1])
 
 
-def with_charts(report: Report, more: Collection[str] = ()) -> Report:
+def with_charts(report: Report) -> Report:
     """The report with its charts; a part of a report has none."""
     if report.selection or report.charts or report.undrawn:
         return report
     undrawn: list[str] = []
-    charts = tuple(figures(report, more, failed=undrawn.append))
+    charts = tuple(figures(report, failed=undrawn.append))
     return replace(report, charts=charts, undrawn=tuple(undrawn))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,14 +23,13 @@ def write_report(
     formats: Sequence[str] | None = None,
     *,
     failed: Callable[[str], None] = lambda line: None,
-    more: Collection[str] = (),
     shown: Callable[[Figure, Sequence[Path]], None] = lambda picture, files: None,
 ) -> list[Path]:
     """Write the report to the folder `out` and return the files, figures last.
 
     `formats` are all that have a file unless given. A chart that cannot be drawn is left out;
-    `failed` gets a line, which the report has, too. `more` names further charts, `shown` gets each
-    chart with its files. Raises `LabError` for formats without a file; nothing is written then.
+    `failed` gets a line, which the report has, too. `shown` gets each chart with its files.
+    Raises `LabError` for formats without a file; nothing is written then.
     """
     chosen = list(FILES if formats is None else formats)
     for format in chosen:
@@ -38,7 +37,7 @@ def write_report(
         if format not in FILES:
             choices = ", ".join(FILES)
             raise LabError(f"format {format} is not written to a file; choose from {choices}")
-    drawing = with_charts(report, more)
+    drawing = with_charts(report)
     undrawn = list(drawing.undrawn)
     drawn: list[tuple[Figure, list[Path]]] = []
     for figure in drawing.charts:

@@ -24,7 +24,7 @@ imports no torch and reporting no trainer. What plans has its signatures in the 
 | `facts`        | `facts(pooled, summary)`: what the template says, with the `table` and `title`  |
 |                | of the short table                                                              |
 | `answer.md.j2` | the sentences; a line `---`, then the notes of the short table                  |
-| `charts`       | `charts(pooled, summary, more)`: those that it makes, and those asked for       |
+| `charts`       | `charts(pooled, origin)`: the figures                                           |
 | `recommend`    | `ask(plan, *, budget, objective, stage, biased)`: the question that a sweep can |
 |                | answer; `answers(pooled, question)`: a recommendation for each of its places    |
 """
@@ -63,7 +63,7 @@ class StudyRow(Row):
     `evaluate.data`, each with the `module:function` that hashes what is there for an environment:
     a resolved sweep has {"path", "sha256"} in their place. `exact` kinds compute their numbers
     from no samples; a report tells them first. One that `recommends` has a module `recommend`, too,
-    and answers the verb of this name. `charts` names those that are made on request alone.
+    and answers the verb of this name.
     """
 
     axes: tuple[str, ...] = GRID_AXES
@@ -72,7 +72,6 @@ class StudyRow(Row):
     files: Mapping[str, str] = field(default_factory=dict)
     exact: bool = False
     recommends: bool = False
-    charts: tuple[str, ...] = ()
 
     def part(self, module: str) -> Any:
         """Load a module of the kind. Raises `ModuleNotFoundError` if the package lacks it."""
@@ -107,14 +106,12 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
             axes=(*GRID_AXES, "stage"),
             claims=("unbiased", "biased", "equals", "ratio", "order"),
             recommends=True,
-            charts=("heat_map",),
         ),
         StudyRow(
             name="training",
             meaning="Max@K curves on held-out instances of policies trained with each estimator",
             implementation="maxk_lab.studies.training",
             claims=("difference",),
-            charts=("max_at_k", "time", "log"),
             files={"evaluate.data": "maxk_lab.environments.catalogue:hash_of_data"},
         ),
         StudyRow(
@@ -134,11 +131,6 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
         ),
     ],
 )
-
-
-def on_request() -> list[str]:
-    """Return the names of the charts that are made on request alone."""
-    return [name for kind in STUDIES for name in kind.charts]
 
 
 def in_reading_order() -> list[StudyRow]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from maxk_lab.reports.document import Block
 from maxk_lab.reports.formats.render import rendered
 from maxk_lab.reports.report import Report, make_report
 
-FIGURE = Figure("curves_1", "What grows & what does not", "Up is better.", SimpleNamespace())
+FIGURE = Figure("curves_1", "What grows & what does not", "Up is better.", "", ())
 
 
 def claim(verdict: Verdict, name: str = "it") -> ClaimVerdict:

@@ -75,7 +75,7 @@ def test_chosen_columns_are_one_table_with_intervals_and_k(report, plan):
     assert f"[{float(line['variance_low']):#.3g}, " in text
     assert "Claims" not in text.replace("Claims, verdicts", "")
     without_n = rendered(part_of(report, plan, columns=["baseline", "variance"]), "markdown")
-    assert "The rows differ in n, too." in without_n
+    assert "the rows differ in n, too." in without_n
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import altair as alt
 import pytest
 from compiled_charts import marks
 
-from maxk_lab.reports.charts import Figure, finished
+from maxk_lab.reports.charts import Figure, Panel
 from maxk_lab.reports.drawing import figures
 from maxk_lab.reports.formats.render import rendered
 from maxk_lab.reports.report import make_report
@@ -44,8 +44,8 @@ def test_every_figure_is_drawn(lab, change, instances):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         summary = make_report(cells, records_of(lab, cells, CHANGES[change]), name="it")
-        drawn = list(figures(summary, ["heat_map"]))
-        assert all(sum(marks(figure.whole).values()) > 0 for figure in drawn)
+        drawn = list(figures(summary))
+        assert all(sum(marks(figure).values()) > 0 for figure in drawn)
         assert bool(drawn) == (change not in ("no variance", "a variance of rounding"))
         assert rendered(summary, "terminal")
 
@@ -59,7 +59,7 @@ def flat(content, value):
 
 @pytest.mark.parametrize(("value", "seeds"), [(0.0, (0,)), (-3.0, (0, 1)), (1e75, (0,))])
 def test_nor_do_other_kinds_need_numbers_that_differ(lab, value, seeds):
-    """One method and nothing that varies, over one seed or two; a log without any number."""
+    """One method and nothing that varies, over one seed or two."""
     trained, curves, weighed = (
         lab.training_cells(points=[("maxk", "centred", 8, 8)], seeds=seeds),
         lab.objective_cells(ks=(2,), seeds=seeds),
@@ -68,8 +68,6 @@ def test_nor_do_other_kinds_need_numbers_that_differ(lab, value, seeds):
     records = [lab.training_record(cell) for cell in trained]
     for final in (record.metrics["final"] for record in records):
         final |= {key: flat(final[key], value) for key in ("value", "per_instance")}
-    for log in (record.metrics["log"] for record in records):
-        log |= {name: flat(log[name], None) for name in log if name != "step"}
     level = lab.curve(0.5) | {"values": [value] * 5}
     records += [lab.done(cell, level | {"optimum": None}) for cell in curves]
     group = {name: flat(found, value) for name, found in lab.weighed().items()}
@@ -78,16 +76,16 @@ def test_nor_do_other_kinds_need_numbers_that_differ(lab, value, seeds):
         warnings.simplefilter("ignore")
         summary = make_report([*trained, *curves, *weighed], records, name="it")
         names = set()
-        for figure in figures(summary, ["max_at_k", "time", "log"]):
+        for figure in figures(summary):
             names.add(figure.name)
-            assert sum(marks(figure.whole).values()) > 0
-    assert {"objective", "effective_rewards", "max_at_k", "time"} <= names
+            assert sum(marks(figure).values()) > 0
+    assert {"objective", "effective_rewards", "max_at_k"} <= names
 
 
-def broken(found, summary, more):
-    """The charts of a kind of study: one that cannot be drawn, then a fault between two."""
+def broken(pooled, origin):
+    """Yield a chart that cannot be drawn, then fail."""
     chart = alt.Chart(alt.Data(values=[{"x": 1}])).mark_point().encode(x="nothing:X")
-    yield Figure("sad", "A sad figure", "", finished(chart, "A sad figure"))
+    yield Figure("sad", "A sad figure", "", "", (Panel("", alt.layer(chart)),))
     raise KeyError("nothing")
 
 

@@ -15,7 +15,7 @@ from stored import lines
 from maxk_lab.errors import LabError
 from maxk_lab.execution.records import Record, RunDirectory
 from maxk_lab.planning.plan import make_plan
-from maxk_lab.reports.charts import Figure, finished
+from maxk_lab.reports.charts import Figure, Panel
 from maxk_lab.studies.gradient import charts
 from maxk_lab.sweep_file.load import load_spec
 from maxk_lab.tracking.payload import payloads
@@ -105,9 +105,9 @@ def test_the_offline_files_contain_the_records(run, capfd, monkeypatch):
 @pytest.mark.slow
 def test_the_sweep_as_a_whole_has_verdicts_figures_and_the_report_and_is_replaced(run, monkeypatch):
     """Sending again is the same run; what goes with it lies in its folder, and goes with it."""
-    chart = finished(alt.Chart(alt.Data(values=[{"x": 1}])).mark_point().encode(x="x:Q"), "it")
-    drawn = Figure("variance", "Which is least", "Lower is better.", chart)
-    monkeypatch.setattr(charts, "charts", lambda found, summary, more: [drawn])
+    chart = alt.layer(alt.Chart(alt.Data(values=[{"x": 1}])).mark_point().encode(x="x:Q"))
+    drawn = Figure("variance", "Which is least", "Lower is better.", "", (Panel("", chart),))
+    monkeypatch.setattr(charts, "charts", lambda pooled, origin: [drawn])
     *_, first = track(run, "offline")
     of_no_cell = run.root / "wandb" / f"offline-run-20260101_000000-{'a' * 16}"
     own = run.root / "wandb" / "offline-run-20260101_000000-somebody"

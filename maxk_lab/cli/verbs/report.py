@@ -13,16 +13,13 @@ import typer
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say, tell, warn
 from maxk_lab.errors import LabError
-from maxk_lab.errors import shown as quoted
 from maxk_lab.execution.archive import find_run
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
-from maxk_lab.reports.drawing import with_charts
 from maxk_lab.reports.formats.render import FILES, FORMATS, check_format, rendered_together
 from maxk_lab.reports.report import Report, changed_line, read_report
 from maxk_lab.reports.selection import part_of
 from maxk_lab.reports.write import write_report
-from maxk_lab.sweep_file.studies import on_request
 
 
 def main(
@@ -46,10 +43,6 @@ def main(
         str | None,
         typer.Option(metavar="COLUMN,...", help="One table with these columns of the CSV."),
     ] = None,
-    figures: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help=f"More figures: {', '.join(on_request())}."),
-    ] = None,
 ) -> None:
     """Report a run: the answer, a verdict on each claim, and the tables that they rest on.
 
@@ -62,7 +55,7 @@ runs --out has a folder each.
     \b
     [bold]maxk-lab report[/bold]                                         the latest run
     [bold]maxk-lab report tsp_sweep --format html > tsp_sweep.html[/bold]    for a browser
-    [bold]maxk-lab report tsp_sweep --out DIR --figures heat_map[/bold]      with one figure more
+    [bold]maxk-lab report tsp_sweep --out DIR[/bold]                       every format and figure
     [bold]maxk-lab report tsp_sweep --columns baseline,variance --format latex[/bold]
     """
     results = options.shared(context).results
@@ -74,7 +67,6 @@ runs --out has a folder each.
         )
     if out == "":
         raise LabError("--out needs the name of a folder, and got an empty one")
-    more = _asked_figures(figures, shows=out is not None or format == "html")
     reports = []
     for name in runs or (None,):
         directory = find_run(name, results)
@@ -83,9 +75,9 @@ runs --out has a folder each.
         reports.append((directory, part_of(every, plan, where=where, columns=columns)))
     sound = all(report.sound for _, report in reports)
     if out is not None:
-        sound &= _write(reports, Path(out), more)
+        sound &= _write(reports, Path(out))
     else:
-        _print(reports, format, full=full, more=more)
+        _print(reports, format, full=full)
     for origin in (report.origin for _, report in reports):
         if origin.changed:
             warn(f"{origin.name}: {changed_line(origin.changed)}")
@@ -93,23 +85,10 @@ runs --out has a folder each.
         raise typer.Exit(1)
 
 
-def _asked_figures(names: str | None, *, shows: bool) -> list[str]:
-    """Return the figures that are asked for. Raises `LabError` for others, or where none shows."""
-    more = [name for name in (names or "").split(",") if name]
-    if unknown := [name for name in more if name not in on_request()]:
-        raise LabError(f"--figures: no {quoted(unknown[0])}; there are {', '.join(on_request())}")
-    if more and not shows:
-        raise LabError("--figures needs --out DIR or --format html, which show figures")
-    return more
-
-
-def _print(
-    reports: Sequence[tuple[RunDirectory, Report]], format: str, *, full: bool, more: Sequence[str]
-) -> None:
+def _print(reports: Sequence[tuple[RunDirectory, Report]], format: str, *, full: bool) -> None:
     """Print the reports; in a terminal with the commands that show more of them."""
     if format != "terminal":
-        printed = [with_charts(report, more) if more else report for _, report in reports]
-        emit(rendered_together(printed, format))
+        emit(rendered_together([report for _, report in reports], format))
         return
     terminal = sys.stdout.isatty()
     width = console().width if terminal else 100
@@ -122,12 +101,12 @@ def _print(
         say(f"As files, with figures: {words} --out {shlex.quote(str(directory.report_path))}")
 
 
-def _write(reports: Sequence[tuple[RunDirectory, Report]], out: Path, more: Sequence[str]) -> bool:
+def _write(reports: Sequence[tuple[RunDirectory, Report]], out: Path) -> bool:
     """Write the files, of several runs in a folder each; return whether no figure has a fault."""
     undrawn: list[str] = []
     for directory, report in reports:
         folder = out / directory.name if len(reports) > 1 else out
-        paths = write_report(report, folder, more=more, failed=undrawn.append)
+        paths = write_report(report, folder, failed=undrawn.append)
         for line in (*report.status, *_verdicts(report)):
             tell(line)
         figures = sum(path.suffix == ".png" for path in paths)

@@ -1,152 +1,50 @@
-"""A report as LaTeX: booktabs tables that may run over pages, everything else as escaped text."""
+"""The chosen columns of a report as a LaTeX table, which needs booktabs and graphicx."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from maxk_lab.reports.document import Block, label_of
-from maxk_lab.reports.formats.render import FOLDER
+from maxk_lab.reports.document import Block
 from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:
-    from maxk_lab.reports.charts import Figure
     from maxk_lab.reports.report import Report
 
-ESCAPES = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "—": "---",
-    "∞": r"$\infty$",
-    "★": r"$\star$",
-    "†": r"$\dagger$",
-    "−": "$-$",
-    "±": r"$\pm$",
-    "∇": r"$\nabla$",
-    "‖": r"$\Vert$",
-    "⟨": r"$\langle$",
-    "⟩": r"$\rangle$",
-    "ĝ": r"$\hat g$",
-    "ρ̂": r"$\hat\rho$",
-    "√": r"$\surd$",
-    "…": r"\dots{}",
-    "–": "--",
-    "⁄": "/",
-    "≈": r"$\approx$",
-    "→": r"$\to$",
-    "₁": "$_1$",
-    "²": r"$^2$",
-    "≤": r"$\le$",
-    "≥": r"$\ge$",
-    "≠": r"$\ne$",
-    "×": r"$\times$",
-}
-
-
-def _greek(letter: str) -> str:
-    """Return the command of a Greek letter, which is its name."""
-    name = unicodedata.name(letter).split()[-1].replace("LAMDA", "LAMBDA")
-    return f"$\\{name.lower() if letter.islower() else name.capitalize()}$"
-
-
-ESCAPES |= {letter: _greek(letter) for letter in "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ"}
-# Longer ones first: a letter with its accent is two. The last is any letter beyond the Latin ones.
-_LETTERS = re.compile(
-    "|".join([*map(re.escape, sorted(ESCAPES, key=len, reverse=True)), "[^\0-\u017f]"])
-)
+_ESCAPES = {letter: f"\\{letter}" for letter in "&%$#_{}"}
+_ESCAPES |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_ESCAPES |= {"−": "$-$", "∞": r"$\infty$", "★": r"$\star$", "†": r"$\dagger$", "ĝ": r"$\hat g$"}
+_LETTERS = re.compile(f"[{re.escape(''.join(_ESCAPES))}]|[^\0-\u017f–—]")
+# A table that is too wide shrinks to the width of the text.
+_BOX = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 
 def latex(report: Report) -> str:
-    """The report as a LaTeX fragment to `\\input`; it needs the packages that its head names.
-
-    Figures are looked for in `\\maxklabfigures`, which may be defined before, and left out where
-    they are not there. What is folded comes last, on pages of its own.
-    """
-    parts = [f"% {visible_line(report.title)}", r"% \usepackage{booktabs,longtable,graphicx}"]
-    if report.charts:
-        parts.append(rf"\providecommand{{\maxklabfigures}}{{{FOLDER}}}")
-    return "\n\n".join([*parts, *_parts(report.blocks)]) + "\n"
+    """Return one table of the chosen columns, else the short table of each kind of study."""
+    if report.columns:
+        return _table(report.chosen, report.chosen.caption[0])
+    short = (answer.table for answer in report.answers)
+    return "\n".join(_table(block, f"{block.title}.") for block in short if block.columns)
 
 
-def _parts(blocks: Sequence[Block]) -> Iterator[str]:
-    for block in blocks:
-        if block.folded:
-            yield rf"\clearpage \section*{{Appendix: {escape(block.title)}}}"
-            yield from _parts(block.folded)
-        elif block.pictures:
-            yield from map(_picture, block.pictures)
-        elif block.columns:
-            yield _longtable(block)
-        elif block.items:
-            items = "\n".join(rf"  \item {{}}{escape(item)}" for item in block.items)
-            lists = f"\\begin{{itemize}}\n{items}\n\\end{{itemize}}"
-            yield f"\\paragraph{{{escape(block.title)}}}\n{lists}"
-        else:
-            titled = rf"\textbf{{{escape(block.title)}.}} " if block.title else ""
-            written = _line_of if block.labelled else escape
-            lines = "\\\\\n".join(f"{{}}{written(line)}" for line in block.lines)
-            yield rf"\noindent {titled}{lines}"
+def _table(block: Block, caption: str) -> str:
+    import pandas as pd
 
-
-def _picture(drawn: Figure) -> str:
-    path = rf"\maxklabfigures/{drawn.name}.png"
-    words = ". ".join(filter(None, (escape(drawn.title), escape(drawn.caption))))
-    return (
-        rf"\IfFileExists{{{path}}}{{\begin{{figure}}[htbp]\centering" + "\n"
-        rf"\includegraphics[width=\linewidth]{{{path}}}" + "\n"
-        rf"\caption{{{words}}}\end{{figure}}}}{{}}"
+    # After the end of a row LaTeX takes [ for the start of an argument.
+    rows = [[re.sub(r"^\[", "{}[", escape(text)) for text in row] for row in block.rows]
+    table = pd.DataFrame(rows, columns=[escape(column.heading) for column in block.columns])
+    text: str = table.style.hide(axis="index").to_latex(
+        hrules=True,
+        caption=escape(caption),
+        position_float="centering",
+        column_format="".join("r" if column.numeric else "l" for column in block.columns),
     )
+    begin, end = r"\begin{tabular}", r"\end{tabular}"
+    return text.replace(begin, f"{_BOX}\n{begin}", 1).replace(end, f"{end}}}", 1)
 
 
 def escape(text: str) -> str:
-    """Return `text` on one line, in letters that are safe in LaTeX's text mode."""
-    line = visible_line(text)
-    return _LETTERS.sub(lambda found: ESCAPES.get(found[0]) or _spelled(found[0]), line)
-
-
-def _spelled(letter: str) -> str:
-    """Return the letters that `letter` is made of (½ is 1/2), or its code point where it is one.
-
-    A letter that LaTeX does not know would stop it, or be missing without a word.
-    """
-    parts = unicodedata.normalize("NFKD", letter)
-    if parts == letter:
-        return f"[U+{ord(letter):04X}]"
-    shift = unicodedata.decomposition(letter).partition(" ")[0]
-    mark = {"<super>": "^", "<sub>": "_"}.get(shift)
-    return escape(parts) if mark is None else f"${mark}{{{escape(parts)}}}$"
-
-
-def _line_of(line: str) -> str:
-    label, rest = label_of(line)
-    return rf"\textbf{{{escape(label)}}} {escape(rest)}" if label else escape(rest)
-
-
-def _longtable(sheet: Block) -> str:
-    shape = "".join("r" if column.numeric else "l" for column in sheet.columns)
-    caption = escape(" ".join((f"{sheet.title}.", *sheet.caption)))
-    lines = [rf"\begin{{longtable}}{{{shape}}}", rf"\caption{{{caption}}} \\", r"\toprule"]
-    lines += [_line([column.heading for column in sheet.columns]), r"\midrule", r"\endhead"]
-    for number, row in enumerate(sheet.rows):
-        if number in sheet.breaks:
-            lines.append(r"\addlinespace")
-        lines.append(_line(row))
-    return "\n".join([*lines, r"\bottomrule", r"\end{longtable}"])
-
-
-def _line(cells: Sequence[str]) -> str:
-    # The empty group keeps a cell that opens with [ from being an argument of the \\ before it; so
-    # it does for the lines of a paragraph and for items.
-    return "{}" + " & ".join(escape(cell) for cell in cells) + r" \\"
+    """Return a text on one line that LaTeX prints as it is; unknown letters are spelled out."""
+    return _LETTERS.sub(
+        lambda match: _ESCAPES.get(match[0], f"[U+{ord(match[0]):04X}]"), visible_line(text)
+    )

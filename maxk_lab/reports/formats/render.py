@@ -17,7 +17,7 @@ FOLDER = "figures"
 _FUNCTIONS = {
     "terminal": "maxk_lab.reports.formats.terminal:terminal",
     "markdown": "maxk_lab.reports.formats.markdown:markdown",
-    "html": "maxk_lab.reports.formats.html.page:html",
+    "html": "maxk_lab.reports.formats.html:html",
     "csv": "maxk_lab.reports.formats.data:csv",
     "json": "maxk_lab.reports.formats.data:json",
     "latex": "maxk_lab.reports.formats.latex:latex",

@@ -1,9 +1,16 @@
-"""The charts of a gradient study, each a function of one table of estimates."""
+"""The charts of a gradient study, from a table with one line for each row and measure.
+
+Columns of the table: `measure`, `value`, `low`, `high`, `level`, `about` (fixed or new instances);
+`method` (label), `order` (the same in all charts), `state` (what is known of its bias), `verdict`
+(of the test of bias), `best` (significantly lowest); `n`, `k`, `place` (environment, setting and
+stage, as far as they differ), `subject` (what all rows share), `row` (its path).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,100 +18,102 @@ import altair as alt
 import numpy as np
 
 from maxk_lab.reports import charts as draw
-from maxk_lab.reports.charts import Figure, Table
-from maxk_lab.reports.naming import Setting, plain_setting
+from maxk_lab.reports.charts import Figure, Panel, Table
+from maxk_lab.reports.naming import BIASED, UNBIASED, Setting, plain_setting
 from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import FIXED, NEW
-from maxk_lab.studies.gradient.pool import (
-    DISTANCE,
-    FOUND_BIASED,
-    GradientRow,
-    method,
-    method_order,
-)
+from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRow, method, method_order
 
-# Settings and values of n beyond these are in the tables alone.
+# Settings and values of n beyond these are in the tables only.
 PLACES, SIZES = 6, 5
-# The measures of the chart of bias, with what their axes say.
-_OF_BIAS = {"scale": "length (1: right)", "cosine": "cosine (1: right direction)"}
+# The letters of one line of a label, the height of a line, and of the marks of one n, in pixels.
+_LETTERS, _LINE, _MARK = 24, 16, 9
+# A sign between spaces at which no line breaks.
+_EQUALS = "\u00a0=\u00a0"
+# Measure → its word.
+_BIAS = {"scale": "length", "cosine": "cosine"}
 
 
-def charts(
-    found: Pooled[GradientRow], origin: Origin, more: Collection[str] = ()
-) -> Iterator[Figure]:
-    """Yield the charts of every study, and the charts on request that `more` names."""
-    table = estimates(found.rows)
+def charts(pooled: Pooled[GradientRow], origin: Origin) -> Iterator[Figure]:
+    """Yield the charts of a gradient study."""
+    table = estimates(pooled.rows)
     if table.empty:
         return
     places = list(dict.fromkeys(table.place))
     shown = table[table.place.isin(places[:PLACES])]
     rest = f" The first {PLACES} of {len(places)} settings." if len(places) > PLACES else ""
-    for make in (variance, bias, snr, *([heat_map] if heat_map.__name__ in more else [])):
+    for make in (variance, bias, snr):
         if (figure := make(shown)) is not None:
-            yield replace(figure, caption=figure.caption + rest)
+            yield replace(figure, formula=figure.formula + rest)
 
 
 def estimates(rows: Sequence[GradientRow]) -> Table:
-    """One line per row and measure that has a value, in the order of the catalogue.
+    """Return a table with the columns above, in the order of the charts.
 
-    `over_lowest` is the paired ratio to the lowest variance of an unbiased baseline at the same
-    estimator, n and K: 1 for that itself, which is `best` where it is significantly lower than all
-    others.
+    The measure `over_lowest` is the paired ratio to the lowest variance of an unbiased baseline at
+    the same estimator, n and K; the lowest itself has 1.
     """
-    several = len({row.key.estimator for row in rows if row.key.method.takes_baseline}) > 1
     settings = list(dict.fromkeys(row.key.setting for row in rows))
     groups = {row.key.group for row in rows if row.over_least is not None}
 
     def order(row: GradientRow) -> tuple[Any, ...]:
         key = row.key
-        places = (key.environment, key.stage, settings.index(key.setting))
-        return (*places, key.k, key.n, method_order(row))
+        return key.k, key.environment, key.stage, settings.index(key.setting), key.n
 
     ordered = sorted(rows, key=order)
     places, subject = _places(ordered)
+    labels = _labels(ordered)
     lines = []
     for row in ordered:
-        key, name, place = row.key, method(row), places[_place(row)]
-        if several and key.method.takes_baseline:
-            name = f"{key.estimator} {name}"
-        if key.method.is_derived and not row.catalogued_unbiased:
-            name += " (biased)"
-        panel = ", ".join(filter(None, [f"K = {key.k}", place]))
-        same = {
+        key, place = row.key, places[_place(row)]
+        about_row = {
             "row": key.path,
-            "environment": key.words or key.environment,
-            "stage": key.stage,
-            "estimator": key.estimator,
-            "baseline": key.baseline,
             "n": key.n,
             "k": key.k,
-            DISTANCE: 0.0,
-            **dict(key.setting),
-            "setting": plain_setting(key.setting),
             "place": place,
             "subject": subject,
-            "panel": panel,
-            "method": name,
-            "unbiased": row.catalogued_unbiased,
-            "enumerated": row.enumerated,
-            "takes_baseline": key.method.takes_baseline,
-            "bias": row.bias.verdict,
+            "method": labels[key.estimator, key.baseline, row.bias_state],
+            "state": row.bias_state,
+            "style": draw.STYLES[row.bias_state],
+            "verdict": row.bias.verdict,
             "best": row.best,
-            "oracle": key.method.fit == "oracle",
-            "told": ", ".join(filter(None, [name, f"n = {key.n}", panel])),
         }
         measures: dict[str, Interval] = dict(row.intervals)
         if row.over_least is not None or key.group in groups:
-            itself = Interval(1.0, 1.0, 1.0, 0.95)
-            measures["over_lowest"] = itself if row.over_least is None else row.over_least.mean
-        for measure, one in measures.items() if row.units is not None else ():
-            if math.isfinite(one.value):
-                ends = {"low": one.low, "high": one.high, "level": one.level}
-                number = {"measure": measure, "value": one.value, **ends, "about": one.question}
-                lines.append(same | number)
-    return draw.table_of(lines)
+            lowest = Interval(1.0, 1.0, 1.0, 0.95)
+            measures["over_lowest"] = lowest if row.over_least is None else row.over_least.mean
+        for measure, interval in measures.items() if row.units is not None else ():
+            if math.isfinite(interval.value):
+                ends = {"low": interval.low, "high": interval.high, "level": interval.level}
+                value = {"measure": measure, "value": interval.value, "about": interval.question}
+                lines.append(about_row | value | ends)
+    table = draw.chart_table(lines)
+    return table if table.empty else table.assign(order=table.method.map(_orders(table)))
+
+
+def _labels(rows: Sequence[GradientRow]) -> Mapping[Any, str]:
+    """Return the label of each method, with its estimator where several take a baseline."""
+    several = len({row.key.estimator for row in rows if row.key.method.takes_baseline}) > 1
+    labels = {}
+    for row in sorted(rows, key=method_order):
+        key, state = row.key, row.bias_state
+        estimator = f"{key.estimator} " if several and key.method.takes_baseline else ""
+        words = "" if state == UNBIASED else f" ({state})"
+        labels[key.estimator, key.baseline, state] = f"{estimator}{method(row)}{words}"
+    return labels
+
+
+def _orders(table: Table) -> Mapping[str, int]:
+    """Return the place of each method: lowest variance first, biased methods last."""
+    lowest = "over_lowest" if (table.measure == "over_lowest").any() else "relative_variance"
+    numbers = draw.drawable(table[table.measure == lowest], log=True)
+    sizes = np.log(numbers.value).groupby(numbers.method).mean()
+    methods = table.drop_duplicates("method").set_index("method")
+    keys = methods.assign(size=sizes, biased=methods.state == BIASED)
+    ordered = keys.sort_values(["biased", "size"], kind="stable").index
+    return {name: place for place, name in enumerate(ordered)}
 
 
 def _place(row: GradientRow) -> Any:
@@ -112,15 +121,15 @@ def _place(row: GradientRow) -> Any:
 
 
 def _trained(stage: int, setting: Setting) -> str:
-    """How far a policy was trained; of one from a checkpoint, which the setting names, nothing."""
+    """Return how long a policy was trained; empty if the setting names its checkpoint."""
     if stage:
         return f"after {stage} steps"
     return "" if "policy.checkpoint" in dict(setting) else "before training"
 
 
 def _places(rows: Sequence[GradientRow]) -> tuple[dict[Any, str], str]:
-    """The words that tell a place from the others, and those for what all of them share."""
-    parts = {
+    """Return the words in which places differ, and the words that all of them share."""
+    words = {
         (environment, setting, stage): (
             environment,
             plain_setting(setting),
@@ -128,171 +137,167 @@ def _places(rows: Sequence[GradientRow]) -> tuple[dict[Any, str], str]:
         )
         for environment, setting, stage in map(_place, rows)
     }
-    differ = [len(set(part)) > 1 for part in zip(*parts.values(), strict=True)]
+    differ = [len(set(column)) > 1 for column in zip(*words.values(), strict=True)]
 
-    def words(part: Sequence[str], of: bool) -> str:
-        chosen = (word for word, so in zip(part, differ, strict=True) if so == of)
+    def joined(parts: Sequence[str], differing: bool) -> str:
+        chosen = (text for text, so in zip(parts, differ, strict=True) if so == differing)
         return ", ".join(filter(None, chosen))
 
-    named = {place: words(part, True) for place, part in parts.items()}
-    return named, next((words(part, False) for part in parts.values()), "")
+    names = {place: joined(parts, True) for place, parts in words.items()}
+    return names, next((joined(parts, False) for parts in words.values()), "")
 
 
 def variance(table: Table) -> Figure | None:
-    """The variance of each method relative to the lowest; where there is none, to its mean²."""
+    """The variance over the lowest of its group; without a lowest, over the squared mean.
+
+    Columns: method, order, state, n, k, place, value, low, high, best.
+    """
     ratios = table[table.measure == "over_lowest"]
-    title = f"Gradient variance: {table.subject.iloc[0]}"
     if ratios.empty:
         rows = table[table.measure == "relative_variance"]
-        caption = (
-            "The variance of an estimate over the squared length of its mean; lower is better. "
-            "Hollow: biased or not derived, or without an interval."
-        )
-        return _strips(rows, "variance", title, "relative variance", caption)
-    caption = (
-        "The variance of each method relative to the lowest of an unbiased baseline of the same "
-        "estimator, n and K, paired by instance. Hollow: biased (an estimate of another gradient) "
-        "or not derived, or without an interval. Star: significantly lower than all others, "
-        "adjusted for all comparisons."
+        formula = "tr Cov ĝ / ‖E ĝ‖²: lower is better."
+        return _strips(rows, "variance", "Gradient variance", "variance / squared mean", formula)
+    formula = (
+        "tr Cov ĝ divided by the lowest tr Cov ĝ of an unbiased baseline with the same estimator, "
+        "n and K, paired by instance: lower is better."
     )
-    return _strips(ratios, "variance", title, "× the lowest variance", caption, reference=1.0)
+    return _strips(
+        ratios, "variance", "Gradient variance", "variance / lowest variance", formula, line=1.0
+    )
 
 
 def snr(table: Table) -> Figure | None:
-    """The signal-to-noise ratio of one estimate."""
-    rows, title = table[table.measure == "snr"], f"Signal-to-noise ratio: {table.subject.iloc[0]}"
-    caption = (
-        "The length of the mean estimate over the standard deviation of one estimate: further "
-        "right is better. Hollow: biased or not derived, or without an interval."
-    )
-    return _strips(rows, "snr", title, "signal-to-noise ratio", caption)
+    """The signal-to-noise ratio of one estimate. Columns: as for `variance`."""
+    rows = table[table.measure == "snr"]
+    formula = "‖E ĝ‖² / tr Cov ĝ of one estimate: higher is better."
+    return _strips(rows, "snr", "Signal-to-noise ratio", "signal-to-noise ratio", formula)
 
 
 def _strips(
-    rows: Table, name: str, title: str, axis: str, caption: str, *, reference: float = 0.0
+    rows: Table, name: str, title: str, axis: str, formula: str, *, line: float | None = None
 ) -> Figure | None:
-    """Marks on a logarithmic axis: a line per method, best first and biased last, a look per n."""
-    data, domain = draw.bounded(_few_sizes(rows), log=True, least=reference or None)
-    if data.empty:
+    """Return panels by K and place with logarithmic axes, all with the same ends."""
+    rows = draw.drawable(_few_sizes(rows), log=True)
+    if rows.empty:
         return None
-    data["solid"] = data.unbiased & data.low.notna()
-    color, shape, sizes = _by_size(data)
-    offset = alt.YOffset("look:N", sort=sizes).scale(paddingOuter=0.6)
-    ticks = alt.Axis(format="~g", values=draw.decades(domain), grid=True)
-
-    def layers(part: Table, last: bool) -> list[Any]:
-        x = alt.X("value:Q", axis=ticks, title=axis if last else None)
-        x = x.scale(alt.Scale(type="log", domain=domain, nice=False))
-        y = alt.Y("method:N", sort=_order(part, name == "snr"), title=None).axis(ticks=False)
-        marks = draw.intervals(x, domain, color, shape, y=y, yOffset=offset)
-        if not reference:
-            return marks
-        star = alt.Chart().mark_text(text="★", dx=11, fontSize=12, color="#D55E00")
-        star = star.encode(x=x, y=y, yOffset=offset).transform_filter("datum.best")
-        return [draw.reference(x=reference), *marks, star]
-
-    star = "; star: significantly lowest" if reference and data.best.any() else ""
-    subtitle = f"Bars: {data.level.iloc[0]:.0%} intervals; hollow: biased or not derived{star}"
-    chart = draw.finished(draw.panels(data, layers, "k"), title, subtitle)
-    return Figure(name, title, f"{caption} {_bars(data)}", chart)
-
-
-def _bars(data: Table) -> str:
-    """The meaning of the bars: which instances their intervals are about."""
-    about = {FIXED: "these fixed instances", NEW: "new instances"}
-    found = [about[each] for each in data.about.unique() if each in about]
-    both = "new instances, or these fixed ones where too few carry the mean"
-    words = both if len(found) > 1 else "".join(found)
-    return f"Bars: {data.level.iloc[0]:.0%} intervals{words and f' about {words}'}."
+    domain = draw.axis_domain(rows, log=True, include=[] if line is None else [line])
+    values = draw.log_ticks(domain)
+    form = "~s" if values and values[0] >= 1 else "~g"
+    ticks = alt.Axis(format=form, values=values, grid=True)
+    scale = alt.Scale(type="log", domain=domain, nice=False)
+    x = alt.X("value:Q", title=axis, axis=ticks, scale=scale)
+    legend = _legend(rows)
+    panels = tuple(
+        _panel(panel, x, domain, line, legend, ", ".join(filter(None, [f"K = {k}", place])))
+        for (k, place), panel in rows.groupby(["k", "place"], sort=False)
+    )
+    several = rows.place.nunique() if rows.place.nunique() > 1 else rows.k.nunique()
+    columns = 2 if several == 4 else min(several, 3)
+    stars = line is not None and rows.best.any()
+    star = " Star: significantly lower than all others at this n and K." if stars else ""
+    title, marks = (
+        f"{title}: {rows.subject.iloc[0]}",
+        f"{_bars(rows)} {draw.fills(rows['style'])}{star}",
+    )
+    return Figure(name, title, formula, marks, panels, legend, columns)
 
 
-def _order(part: Table, largest: bool) -> list[str]:
-    sizes = part.assign(size=np.log(part.value)).groupby(["method", "unbiased"])["size"].mean()
-    ordered = sizes.reset_index().sort_values(["unbiased", "size"], ascending=[False, not largest])
-    return list(ordered.method)
+def _panel(
+    rows: Table,
+    x: Any,
+    domain: Sequence[float],
+    line: float | None,
+    legend: Mapping[str, tuple[str, str]],
+    title: str,
+) -> Panel:
+    """Return a line for each method with a mark for each n; stars are right of the axis.
+
+    Columns: method, order, state, n, value, low, high, best.
+    """
+    data = draw.on_axis(rows.sort_values("order", kind="stable"), domain)
+    data["series"] = "n = " + data.n.astype(str)
+    data["name"] = data.method + ", " + data.series + f", {title}"
+    data["label"] = [textwrap.fill(name.replace(" = ", _EQUALS), _LETTERS) for name in data.method]
+    sizes = [f"n = {n}" for n in sorted(data.n.unique())]
+    color, shape = draw.series(legend)
+    labels = alt.Axis(ticks=False, labelExpr="split(datum.label, '\\n')")
+    domain_of_y = alt.Scale(domain=list(dict.fromkeys(data.label)))
+    y = alt.Y("label:N", title=None, axis=labels, scale=domain_of_y)
+    offset = alt.YOffset("series:N", sort=sizes).scale(paddingOuter=0.5)
+    layers = draw.interval_marks(x, domain, color, shape, y=y, yOffset=offset)
+    if line is not None:
+        layers.insert(0, draw.reference_line(x=line))
+        star = alt.Chart().mark_text(text="★", dx=9, fontSize=13)
+        # Each line has its star, seen or not, so that all panels have equal plots.
+        seen = alt.condition("datum.best", alt.value(1), alt.value(0))
+        place = {"x": alt.value("width"), "y": y, "yOffset": offset}
+        layers.append(star.encode(**place, color=color, opacity=seen))
+    lines = 1 + max(name.count("\n") for name in data.label)
+    step = max(_LINE * lines + 4, _MARK * len(sizes) + 6)
+    columns = ["label", "series", "name", "style", "best", "value", "low", "high", "lo", "hi"]
+    chart = alt.layer(*layers, data=data[[*columns, "open"]])
+    return Panel(title, chart.properties(height=step * data.label.nunique()))
+
+
+def _legend(rows: Table) -> dict[str, tuple[str, str]]:
+    """Return the colour and shape of each n, from small to large."""
+    names = [f"n = {n}" for n in sorted(rows.n.unique())]
+    return draw.legend_of(names, draw.ordered(len(names)))
+
+
+def _bars(rows: Table) -> str:
+    """Return the meaning of the bars: the instances that their intervals are about."""
+    words = {FIXED: "the fixed instances", NEW: "new instances"}
+    about = [words[question] for question in rows.about.unique() if question in words]
+    both = "new instances, or the fixed instances where too few carry the mean"
+    instances = both if len(about) > 1 else "".join(about)
+    return f"Bars: {rows.level.iloc[0]:.0%} intervals{instances and f' for {instances}'}."
 
 
 def _few_sizes(rows: Table) -> Table:
-    """The rows by K, of a few n, the least and the largest among them."""
+    """Return the rows of at most five n, the smallest and the largest included."""
     sizes = sorted(rows.n.unique())
     few = {sizes[round(i * (len(sizes) - 1) / (SIZES - 1))] for i in range(SIZES) if sizes}
-    rows = rows.sort_values("k", kind="stable")
     return rows[rows.n.isin(few)] if len(sizes) > SIZES else rows
 
 
-def _by_size(data: Table) -> tuple[Any, Any, list[str]]:
-    data["look"] = "n = " + data.n.astype(str)
-    names = [f"n = {n}" for n in sorted(data.n.unique())]
-    return *draw.looks(names, draw.ordered(len(names))), names
-
-
 def bias(table: Table) -> Figure | None:
-    """Length and direction of the mean estimate of the methods that are biased."""
-    wrong = table[~table.unbiased | table.bias.isin([*FOUND_BIASED, "alarm"])]
-    rows = table[table.row.isin(wrong.row) & table.bias.ne("reference")]
-    rows = _few_sizes(rows[rows.measure.isin(["scale", "cosine"])])
-    if rows.empty:
+    """Length and direction of the mean estimate of methods that are biased in direction.
+
+    Columns: method, order, state, verdict, n, k, place, measure, value, low, high.
+    """
+    suspects = table[(table.state == BIASED) | table.verdict.isin([*FOUND_BIASED, "alarm"])]
+    rows = suspects[suspects.measure.isin(_BIAS) & suspects.verdict.ne("reference")]
+    rows = draw.drawable(_few_sizes(rows))
+    if rows.empty or not rows.verdict.isin(["biased", "alarm"]).any():
         return None
-    names = rows.method.str.removesuffix(" (biased)")
-    rows = rows.assign(line=names + ", K = " + rows.k.astype(str))
-    lines = []
-    for place, here in rows.groupby("place", sort=False):
-        parts, order = [], list(dict.fromkeys(here.sort_values(["method", "k"]).line))
-        for measure, axis in _OF_BIAS.items():
-            data, domain = draw.bounded(here[here.measure == measure], least=1.0)
-            data["solid"] = data.bias.isin(FOUND_BIASED)
-            color, shape, sizes = _by_size(data)
-            x = alt.X("value:Q", title=axis).scale(domain=domain, nice=False).axis(grid=True)
-            y = alt.Y("line:N", sort=order, title=None).scale(domain=order)
-            y = y.axis(ticks=False, labels=measure == "scale")
-            offset = alt.YOffset("look:N", sort=sizes).scale(paddingOuter=0.6)
-            marks = draw.intervals(x, domain, color, shape, y=y, yOffset=offset)
-            parts.append(
-                alt.layer(draw.reference(x=1.0), *marks, data=data).properties(
-                    width=draw.WIDTH, height=draw.LINE
-                )
-            )
-        lines.append(
-            alt.hconcat(*parts, spacing=12, title=alt.Title(str(place), fontSize=11, offset=4))
+    names = rows.method.str.removesuffix(" (biased)") + ", K = " + rows.k.astype(str)
+    rows = rows.assign(method=names, best=False).sort_values(["order", "k"], kind="stable")
+    places = {name: number for number, name in enumerate(dict.fromkeys(rows.method))}
+    rows["order"] = rows.method.map(places)
+    rows["style"] = np.where(rows.verdict.isin([*FOUND_BIASED, "alarm"]), "solid", "hollow")
+    axes, legend = {}, _legend(rows)
+    for measure, axis in _BIAS.items():
+        domain = draw.axis_domain(rows[rows.measure == measure], include=[1.0])
+        scale = alt.Scale(domain=domain, nice=False)
+        axes[measure] = (
+            alt.X("value:Q", title=axis, scale=scale).axis(
+                grid=True, tickCount=5, labelFlush=False
+            ),
+            domain,
         )
-    title, count = f"Bias: {table.subject.iloc[0]}", table.row.nunique() - rows.row.nunique()
-    caption = (
-        "The mean estimate along the true gradient: its length (0.5: half as long) and the cosine "
-        "of its angle to it (below 1: another direction). Filled: significantly biased, adjusted "
-        f"for all rows. Not shown: {count} rows of methods that are unbiased by derivation, of "
-        "which none was found biased."
+    panels = tuple(
+        _panel(panel, *axes[measure], 1.0, legend, f"{_BIAS[measure]}{place and f', {place}'}")
+        for place in dict.fromkeys(rows.place)
+        for measure in _BIAS
+        if not (panel := rows[(rows.place == place) & (rows.measure == measure)]).empty
     )
-    subtitle = f"Bars: {rows.level.iloc[0]:.0%} intervals; filled: significant"
-    chart = draw.finished(alt.vconcat(*lines), title, subtitle)
-    return Figure("bias", title, f"{caption} {_bars(rows)}", chart)
-
-
-def heat_map(table: Table) -> Figure | None:
-    """The variance of each method relative to the lowest at every n and K, as coloured cells."""
-    data, domain = draw.bounded(table[table.measure == "over_lowest"], log=True, least=1.0)
-    if data.empty:
-        return None
-    data["text"] = data.value.map(draw.number)
-    title = f"Gradient variance relative to the lowest: {table.subject.iloc[0]}"
-    scale = alt.Scale(
-        type="log", domain=[1.0, max(2.0, domain[1])], scheme="viridis", reverse=True, clamp=True
+    count = table.row.nunique() - rows.row.nunique()
+    formula = (
+        "Length: ⟨E ĝ, ∇J⟩ / ‖∇J‖². Cosine: ⟨E ĝ, ∇J⟩ / (‖E ĝ‖ ‖∇J‖). Both are 1 without bias. "
+        f"Not shown: {count} rows that are unbiased by proof, or not proved and without a "
+        "significant bias."
     )
-    legend = alt.Legend(
-        title="× the lowest variance", format="~g", values=draw.decades([1.0, domain[1]])
-    )
-    color = alt.condition(
-        "datum.unbiased", alt.Color("value:Q", scale=scale, legend=legend), alt.value("#dddddd")
-    )
-    x = alt.X("n:O").axis(labelAngle=0, ticks=False)
-    light = f"!datum.unbiased || datum.value < {domain[1] ** 0.45:.6g}"
-
-    def layers(part: Table, last: bool) -> list[Any]:
-        y = alt.Y("method:N", sort=_order(part, False), title=None).axis(ticks=False)
-        return draw.heat(x, y, color, light=light)
-
-    chart = draw.finished(draw.panels(data, layers, "k", width=draw.CELL), title, "Grey: biased")
-    caption = (
-        "Number and colour: the variance of each method relative to the lowest of an unbiased "
-        "baseline of the same estimator, n and K. Grey: biased, an estimate of another gradient."
-    )
-    return Figure("heat_map", title, caption, chart)
+    marks = f"{_bars(rows)} Filled: significant bias, corrected for all rows; hollow: not."
+    title = f"Bias: {table.subject.iloc[0]}"
+    return Figure("bias", title, formula, marks, panels, legend, columns=2)

@@ -1,9 +1,17 @@
-"""The charts of a training study, each a function of one table of estimates."""
+"""The charts of a training study, from a table with one line for each row, measure, K and step.
+
+Columns of the table: `measure` (`max`; its `difference` to a reference, paired by seed; `gap` to
+the optimum in per cent), `value`, `low`, `high`, `level`; `at_k` (K at evaluation), `step`,
+`rollouts` (both NaN at the end of training); `row` (its path), `method`, `named` (with its K),
+`k_train`, `estimator`, `style` (from its bias), `passes` (rewards are 0 or 1), `seeds`; `place`
+(environment and n), `reference` (whether the row is one), `against` (the reference of its place),
+`minus` (its own reference, if another).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,310 +20,280 @@ import numpy as np
 import pandas as pd
 
 from maxk_lab.reports import charts as draw
-from maxk_lab.reports.charts import Figure, Table
+from maxk_lab.reports.charts import Figure, Panel, Table
+from maxk_lab.reports.naming import BIASED
 from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.compare import places_of
-from maxk_lab.studies.training.row import UNBIASED, TrainingRow
+from maxk_lab.studies.training.row import TrainingRow
 
-LOG = "log/"
-# Lines of one panel, beyond which methods have panels by the K that they are trained for.
+# With more lines a chart has a panel for each K that methods are trained for.
 LINES = 7
-# What the training batches report, in words, where it changes during a training and is no rarity.
-LOGGED = {
-    "reward/mean": "mean reward of a batch",
-    "entropy": "entropy of the policy",
-    "grad_norm": "norm of the gradient",
-    "kl/token": "KL to the anchor policy",
-    "clip_ratio/high": "share of ratios clipped above",
-    "frac_truncated": "share of cut samples",
-    "frac_reward_zero_std": "share of groups of equal rewards",
-    "length/mean": "mean length of a sample",
-    "k": "K that a step trains for",
-}
+_HEIGHT = 210
+# A space at which no line breaks.
+_SPACE = "\u00a0"
+_TRAINED = "trained for"
 
 
-def charts(
-    found: Pooled[TrainingRow], origin: Origin, more: Collection[str] = ()
-) -> Iterator[Figure]:
-    """The charts of every study, then those that are asked for; one of all places, or of each."""
-    table = estimates(found.rows, origin.level)
+def charts(pooled: Pooled[TrainingRow], origin: Origin) -> Iterator[Figure]:
+    """Yield the charts of a training study, for all places together or for each place."""
+    table = estimates(pooled.rows, origin.level)
     if table.empty:
         return
-    places = [part for _, part in table.groupby("place", sort=False)]
-    if len(places) > 1 and all(part.row.nunique() <= LINES for part in places):
-        table = table.assign(panel=table.place, look=table.named, where="")
-        boards = [table]
+    places = [rows for _, rows in table.groupby("place", sort=False)]
+    if len(places) > 1 and all(rows.row.nunique() <= LINES for rows in places):
+        boards = [table.assign(panel=table.place, series=table.named, subject="")]
     else:
-        boards = [_families(part) for part in places]
+        boards = [_board(rows) for rows in places]
     for number, board in enumerate(boards, start=1):
         suffix = f"-{number}" if len(boards) > 1 else ""
-        asked = [make for make in (max_at_k, time, log) if make.__name__ in more]
-        for make in (difference, gap, during, *asked):
+        for make in (difference, gap, max_at_k, during):
             if (figure := make(board)) is not None:
                 yield replace(figure, name=figure.name + suffix)
 
 
 def estimates(rows: Sequence[TrainingRow], level: float) -> Table:
-    """One line per row, measure, K and step that has a value, in the order of the report.
-
-    The measures are `max` and `gap` (in per cent) at the end of training, `difference` of `max` to
-    the reference, paired by seed, and all of them by K; with a step `max` and `difference` during
-    training; and those of the training batches by their names below `log/`.
-    """
+    """Return a table with the columns above, in the order of the report."""
     lines = []
     for place in places_of(rows, level):
         reference = place.reference
         for row in place.known:
-            same = {
+            paired = next((r for r in place.rows if r.key.path == row.compared_with), None)
+            has_own_reference = paired not in (None, reference)
+            about_row = {
                 "place": place.where,
                 "row": row.key.path,
                 "reference": row is reference,
                 "against": "" if reference is None else place.names[reference.key.path],
-                "minus": "",
+                "minus": place.names[row.compared_with] if has_own_reference else "",
                 "method": row.method,
                 "k_train": row.key.k,
                 "named": row.method_for_k,
                 "estimator": row.key.estimator,
-                "broken": row.derived != UNBIASED,
+                "style": _style(row),
                 "passes": row.passes,
-                "costs": all(value.value < 0 for value in row.curve),
                 "seeds": len(row.cells),
             }
-            other = next((one for one in place.rows if one.key.path == row.compared_with), None)
-            if other not in (None, reference):
-                same["minus"] = place.names[row.compared_with]
-            for name, one, where in (*_at_the_end(row), *_during(row, other, level)):
-                if math.isfinite(one.value):
-                    ends = {"value": one.value, "low": one.low, "high": one.high, "level": level}
-                    lines.append({**same, "measure": name, **where, **ends})
-    return draw.table_of(lines)
+            for name, interval, where in (*_final(row), *_during(row, paired, level)):
+                if math.isfinite(interval.value):
+                    ends = {"low": interval.low, "high": interval.high, "level": level}
+                    number = {"measure": name, "value": interval.value, **where, **ends}
+                    lines.append(about_row | number)
+    return draw.chart_table(lines)
+
+
+def _style(row: TrainingRow) -> str:
+    """Return the style of a line: dashed if it is biased, or trained for another objective."""
+    return draw.STYLES.get(row.bias_state, draw.STYLES[BIASED])
 
 
 _Line = tuple[str, Interval, dict[str, Any]]
 
 
-def _at_the_end(row: TrainingRow) -> Iterator[_Line]:
-    ends = {"max": dict(enumerate(row.curve, start=1)), "difference": row.differences}
-    for name, by_k in (ends | {"gap": row.sampled.gaps}).items():
-        for k, found in by_k.items():
-            yield name, found, {"at_k": k}
+def _final(row: TrainingRow) -> Iterator[_Line]:
+    """Yield the values at the end of training by K."""
+    curve = dict(enumerate(row.curve, start=1))
+    measures = {"max": curve, "difference": row.differences, "gap": row.sampled.gaps}
+    for name, by_k in measures.items():
+        for k, interval in by_k.items():
+            yield name, interval, {"at_k": k, "step": math.nan, "rollouts": math.nan}
 
 
-def _during(row: TrainingRow, other: TrainingRow | None, level: float) -> Iterator[_Line]:
+def _during(row: TrainingRow, paired: TrainingRow | None, level: float) -> Iterator[_Line]:
+    """Yield the differences to a row during training."""
     for number, evaluation in enumerate(row.evaluations):
-        when = {name: getattr(evaluation, name) for name in ("step", "rollouts", "seconds")}
-        for k, found in evaluation.values.items():
-            yield "max", found, {"at_k": k, **when}
-            if other is not None:
-                yield "difference", _apart(row, other, number, k, level), {"at_k": k, **when}
-    for name, by_rollouts in row.log.items():
-        for rollouts, found in by_rollouts.items():
-            yield LOG + name, found, {"rollouts": rollouts}
+        when = {"step": evaluation.step, "rollouts": evaluation.rollouts}
+        if paired is not None:
+            for k in evaluation.values:
+                yield "difference", _difference(row, paired, number, k, level), {"at_k": k, **when}
 
 
-def _apart(row: TrainingRow, other: TrainingRow, number: int, k: int, level: float) -> Interval:
-    """The difference during training, paired by seed; without an interval where there is one."""
-    nothing = Interval(math.nan, math.nan, math.nan, level)
-    rollouts = [[evaluation.rollouts for evaluation in each.evaluations] for each in (row, other)]
-    if rollouts[0] != rollouts[1] or row.finished != other.finished:
-        return nothing
-    mine, theirs = (each.evaluations[number].means.get(k) for each in (row, other))
-    if mine is None or theirs is None:
-        return nothing
-    values = np.subtract(mine, theirs).tolist()
+def _difference(
+    row: TrainingRow, paired: TrainingRow, number: int, k: int, level: float
+) -> Interval:
+    """Return the difference at one evaluation, paired by seed; NaN if they do not pair."""
+    rollouts = [[evaluation.rollouts for evaluation in each.evaluations] for each in (row, paired)]
+    means = (
+        [each.evaluations[number].means.get(k) for each in (row, paired)]
+        if (rollouts[0] == rollouts[1] and row.finished == paired.finished)
+        else [None]
+    )
+    if any(mean is None for mean in means):
+        return Interval(math.nan, math.nan, math.nan, level)
+    values = np.subtract(*means).tolist()
     if len(values) == 1:
         return Interval(values[0], math.nan, math.nan, level)
     return seed_mean(values, level, row.within.of_differences)
 
 
-def _families(place: Table) -> Table:
-    """The lines of a place in panels by the K that is trained for, or by estimator, if many.
-
-    The reference stands in every panel.
-    """
-    place = place.assign(panel="", look=place.named, where=place.place)
+def _board(place: Table) -> Table:
+    """Return the lines of a place with their panel and series; the reference is in all panels."""
+    place = place.assign(panel="", series=place.named, subject=place.place)
     if place.row.nunique() <= LINES:
         return place
     several = place.k_train.nunique() > 1
-    words = "trained for K = " + place.k_train.astype(str) if several else place.estimator
-    # With its K, as it stands among others of its method.
-    looks = place.method.where(~place.reference, place.named) if several else place.named
-    place = place.assign(panel=words, look=looks)
+    panels = f"{_TRAINED} K = " + place.k_train.astype(str) if several else place.estimator
+    series = place.method.where(~place.reference, place.named) if several else place.named
+    place = place.assign(panel=panels, series=series)
     reference = place[place.reference]
-    others = [reference.assign(panel=panel) for panel in words.unique()]
-    return pd.concat([place[~place.reference], *others], ignore_index=True)
+    copies = [reference.assign(panel=panel) for panel in panels.unique()]
+    return pd.concat([place[~place.reference], *copies], ignore_index=True)
 
 
 def difference(board: Table) -> Figure | None:
-    """The final Max@K minus that of the reference, by K."""
+    """The final Max@K minus Max@K of the reference."""
     rows = board[(board.measure == "difference") & board.step.isna()]
-    title, value = f"Best of K samples against {_against(board)}", _at(board)
-    caption = (
-        f"{value} after training minus that of {_against(board)}, paired by seed (of one seed, by "
-        f"instance): above 0 is better. {_bands(board)}{_minus(rows)}"
+    value, against = _objective(board), _against(board)
+    formula = (
+        f"{value} after training minus {value} of {against} on the same held-out instances, "
+        f"paired by seed (with one seed, by instance): above 0 is better.{_minus(rows)}"
     )
-    return _by_k(rows, "difference", title, f"difference of {value}", caption, zero=True)
+    title = f"{value} after training, minus {against}"
+    return _plot_by_k(rows, "difference", title, f"difference of {value}", formula, zero=True)
 
 
 def gap(board: Table) -> Figure | None:
-    """The gap to the optimum of the best of K samples."""
+    """The gap of the best of K samples to the optimum."""
     rows = board[board.measure == "gap"]
-    title = "Gap to the optimum of the best of K samples"
-    caption = f"How far it is from the optimum, in per cent: lower is better. {_bands(board)}"
-    return _by_k(rows, "gap", title, "gap in %", caption, better=-1)
+    title = "Gap of the best of K samples to the optimum"
+    formula = "Mean gap to the optimum after training on held-out instances: lower is better."
+    log = bool((rows.value > 0).all())
+    return _plot_by_k(rows, "gap", title, "gap in %", formula, better=-1, log=log)
 
 
 def max_at_k(board: Table) -> Figure | None:
-    """The final Max@K."""
-    rows, value = board[(board.measure == "max") & board.step.isna()], _at(board)
-    caption = f"{value} on held-out instances after training: higher is better. {_bands(board)}"
-    return _by_k(rows, "max_at_k", f"{value} after training", value, caption)
-
-
-def _by_k(
-    rows: Table,
-    name: str,
-    title: str,
-    axis: str,
-    caption: str,
-    *,
-    zero: bool = False,
-    better: int = 1,
-) -> Figure | None:
-    if rows.empty:
+    """The final Max@K if no optimum is known; else `gap` shows the same."""
+    if (board.measure == "gap").any():
         return None
-    rows = rows.assign(x=rows.at_k, marked=rows.at_k.map(lambda k: int(k) & (int(k) - 1) == 0))
-    ticks = [2**power for power in range(int(rows.x.max()).bit_length())]
-    x = alt.X("x:Q", title="K").scale(alt.Scale(type="log", base=2, nice=False))
-    x = x.axis(values=ticks[:: 1 if len(ticks) <= 5 else 2], grid=False)
-    return _figure(rows, name, title, caption, _lines(rows, x, axis, zero=zero, better=better))
+    rows, value = board[(board.measure == "max") & board.step.isna()], _objective(board)
+    formula = f"{value} after training on held-out instances: higher is better."
+    return _plot_by_k(rows, "max_at_k", f"{value} after training", value, formula)
 
 
 def during(board: Table) -> Figure | None:
-    """The difference to the reference during training, at a few K."""
+    """The difference to the reference during training, at the trained K and at the largest K."""
     rows = board[(board.measure == "difference") & board.step.notna()]
-    caption = (
-        f"{_at(board)} on held-out instances minus that of {_against(board)} at the same step, "
-        f"paired by seed: above 0 is better. {_bands(board)}{_minus(rows)}"
-    )
-    title = f"Difference to {_against(board)} during training"
-    return _rollouts(rows, "during", title, "difference", caption, zero=True)
-
-
-def time(board: Table) -> Figure | None:
-    """Max@K of all samples against the time of training."""
-    rows = board[(board.measure == "max") & board.seconds.notna()]
     if rows.empty:
         return None
-    rows = rows[rows.at_k == rows.at_k.max()]
-    rows = rows.assign(marked=True, x=rows.seconds)
-    x = alt.X("x:Q", title="seconds of training").axis(grid=False, tickCount=4)
-    value = f"{_at(board).partition('@')[0]}@{rows.at_k.iloc[0]:.0f}"
-    caption = f"Seconds of training without evaluations, mean over seeds. {_bands(board)}"
-    title = f"{value} against the time of training"
-    return _figure(rows, "time", title, caption, _lines(rows, x, value))
-
-
-def log(board: Table) -> Figure | None:
-    """The measures of the training batches themselves."""
-    rows = board[board.measure.isin([LOG + name for name in LOGGED])]
-    steps = rows.groupby(["measure", "row"]).value
-    changing = (steps.transform("max") > steps.transform("min")) & (
-        steps.transform("mean").abs() > 0.01
-    )
-    rows = rows[changing.groupby(rows.measure).transform("any")]
-    if rows.empty:
-        return None
-    words = rows.measure.str.removeprefix(LOG).map(LOGGED)
-    rows = rows.assign(of=words).sort_values(
-        "of", key=lambda of: of.map([*LOGGED.values()].index), kind="stable"
-    )
-    caption = f"Measures of the training batches themselves. {_bands(board)}"
-    return _rollouts(rows, "log", "What the training batches report", "", caption, of="of")
-
-
-def _rollouts(
-    rows: Table,
-    name: str,
-    title: str,
-    axis: str,
-    caption: str,
-    *,
-    of: str = "",
-    zero: bool = False,
-) -> Figure | None:
-    """Lines against rollouts, a line of panels for each of a few K, or for each value of `of`."""
-    if rows.empty:
-        return None
-    if not of:
-        trained = [k for k in rows.k_train if k in set(rows.at_k)]
-        ks = {rows.at_k.min(), max(trained, default=rows.at_k.max()), rows.at_k.max()}
-        rows = rows[rows.at_k.isin(ks)].sort_values("at_k", kind="stable")
-        rows = rows.assign(of=_at(rows).partition("@")[0] + "@" + rows.at_k.astype(int).astype(str))
-    rows = rows.assign(x=rows.rollouts / 1000)
-    rows["marked"] = rows.x == rows.groupby(["row", "of"]).x.transform("max")
+    value, against, top = _objective(board), _against(board), rows.at_k.max()
+    # With a panel for each trained K each panel has its own K, else all have the largest of them.
+    by_k = board.panel.str.startswith(_TRAINED).any()
+    trained = rows.k_train if by_k else rows.k_train[rows.k_train < top].max()
+    levels = [rows[(rows.at_k == trained) & (rows.at_k < top)], rows[rows.at_k == top]]
     x = alt.X("x:Q", title="thousand rollouts").axis(grid=False, tickCount=4)
-    parts = [part for _, part in rows.groupby("of", sort=False)]
-    words = [f"{axis} of {part.of.iloc[0]}" if axis else part.of.iloc[0] for part in parts]
-    better = 0 if of else 1
-    lines = [
-        _lines(part, x, word, zero=zero, better=better)
-        for part, word in zip(parts, words, strict=True)
-    ]
-    return _figure(rows, name, title, caption, alt.vconcat(*lines))
-
-
-def _figure(rows: Table, name: str, title: str, caption: str, chart: Any) -> Figure:
-    where = rows["where"].iloc[0]
-    title = f"{title}: {where}" if where else title
-    return Figure(name, title, caption, draw.finished(chart, title))
-
-
-def _lines(rows: Table, x: Any, axis: str, *, zero: bool = False, better: int = 1) -> Any:
-    """Panels of lines with their bands; what would flatten the others is a note at the edge."""
-    rows = rows.assign(line=rows.row + rows.panel, solid=True, note=None)
-    apart = rows["where"].iloc[0] == "" and rows.panel.nunique() > 1
-    groups = [part for _, part in rows.groupby("panel", sort=False)] if apart else [rows]
-    fitted = [_fitted(part, zero=zero, better=better) for part in groups]
-    reference = rows[rows.reference]["look"]
-    names = list(dict.fromkeys(rows["look"]))
-    color, shape = draw.looks(names, reference="" if reference.empty else reference.iloc[0])
-    scale = {"zero": False} if apart else {"zero": False, "domain": fitted[0][1], "nice": False}
-    y = alt.Y("value:Q", title=axis).scale(alt.Scale(**scale)).axis(tickCount=5)
-    layers = draw.curves(x, y, color, shape)
-    notes = alt.Chart().mark_text(align="right", fontSize=9.5, baseline="bottom")
-    layers.append(
-        notes.encode(x=x, y=y, text="note:N", color=color).transform_filter("datum.note !== null")
+    x = x.scale(nice=False)
+    panels: list[Panel] = []
+    for level in (level for level in levels if not level.empty):
+        last = level.rollouts == level.groupby("row").rollouts.transform("max")
+        level = level.assign(x=level.rollouts / 1000, marked=last)
+        level["words"] = value.removesuffix("K") + level.at_k.astype(int).astype(str)
+        panels += _panels(level, x, "difference", zero=True)
+    formula = (
+        f"{value} on held-out instances minus {value} of {against} at the same step, paired by "
+        f"seed: above 0 is better.{_minus(rows)}"
     )
-    if zero:
-        layers.insert(0, draw.reference(y=0.0))
-    data = pd.concat([part for part, _ in fitted])
-    chart = draw.panels(data, lambda part, last: layers, height=170)
-    return chart.resolve_scale(y="independent") if apart else chart
+    return _figure(board, "during", f"{value} during training, minus {against}", formula, panels)
 
 
-def _fitted(rows: Table, *, zero: bool, better: int) -> tuple[Table, list[float]]:
-    """The lines of an axis with notes on those that leave it, and its ends."""
-    kept, gone = draw.off_axis(rows, "x", zero=zero, better=better)
-    data, domain = draw.bounded(kept, least=0.0 if zero else None)
-    data["told"] = [
-        ", ".join(filter(None, one)) for one in zip(data["look"], data.panel, strict=True)
+def _plot_by_k(
+    rows: Table, name: str, title: str, axis: str, formula: str, **settings: Any
+) -> Figure | None:
+    """Return a figure with K at evaluation on a logarithmic axis, and marks at powers of two."""
+    if rows.empty:
+        return None
+    powers = [2**power for power in range(int(rows.at_k.max()).bit_length())]
+    rows = rows.assign(x=rows.at_k, marked=rows.at_k.isin(powers), words="")
+    x = alt.X("x:Q", title="K at evaluation").scale(alt.Scale(type="log", base=2, nice=False))
+    x = x.axis(values=powers[:: 1 if len(powers) <= 5 else 2], grid=False, labelFlush=False)
+    return _figure(rows, name, title, formula, _panels(rows, x, axis, **settings))
+
+
+def _figure(board: Table, name: str, title: str, formula: str, panels: Sequence[Panel]) -> Figure:
+    subject = board.subject.iloc[0]
+    seeds = int(board.seeds.max())
+    over = f"{seeds} seeds" if seeds > 1 else "the held-out instances of one seed"
+    dashes = {
+        "hollow": " Dashed: biased or another objective.",
+        "pale": " Dotted: not proved.",
+    }
+    styles = "".join(words for style, words in dashes.items() if (board["style"] == style).any())
+    columns = board.panel.nunique() if board.panel.nunique() > 1 else len(panels)
+    return Figure(
+        name,
+        f"{title}: {subject}" if subject else title,
+        formula,
+        f"Bands: {board.level.iloc[0]:.0%} intervals over {over}.{styles}",
+        tuple(panels),
+        _legend(board),
+        min(columns, 2 if columns == 4 else 3),
+    )
+
+
+def _legend(board: Table) -> dict[str, tuple[str, str]]:
+    reference = board.series[board.reference].unique()
+    return draw.legend_of(list(dict.fromkeys(board.series)), reference="".join(reference[:1]))
+
+
+def _panels(
+    rows: Table, x: Any, axis: str, *, zero: bool = False, better: int = 1, log: bool = False
+) -> list[Panel]:
+    """Return a panel for each `panel`, all with one y axis; of several places each has its own.
+
+    Columns: x, value, low, high, row, series, style, marked, words (of the title), panel.
+    """
+    rows = draw.drawable(rows.assign(line=rows.row + rows.panel), log=log)
+    every = [panel for _, panel in rows.groupby("panel", sort=False)]
+    groups = [[panel] for panel in every] if rows.place.nunique() > 1 else [every]
+    color, shape = draw.series(_legend(rows))
+    panels = []
+    for group in groups:
+        data = pd.concat(group)
+        near = data[~data.line.isin(_far_lines(data, zero=zero, better=better))]
+        domain = draw.axis_domain(near, log=log, include=[0.0] if zero else [])
+        scale = alt.Scale(domain=domain, nice=False, type="log" if log else "linear")
+        ticks = {"values": draw.log_ticks(domain), "format": "~g"} if log else {"tickCount": 5}
+        y = alt.Y("value:Q", title=axis, scale=scale, axis=alt.Axis(grid=True, **ticks))
+        layers = draw.curve_marks(x, y, color, shape)
+        layers = [draw.reference_line(y=0.0), *layers] if zero else layers
+        for panel in group:
+            title = ", ".join(filter(None, [panel.words.iloc[0], panel.panel.iloc[0]]))
+            names = panel.series + (f", {title}" if title else "")
+            shown = draw.on_axis(panel, domain).assign(name=names)
+            shown["marked"] &= shown.value.between(*domain)
+            chart = alt.layer(*layers, data=shown[draw.CURVE_COLUMNS]).properties(height=_HEIGHT)
+            panels.append(Panel(title, chart, _beyond(panel, domain)))
+    return panels
+
+
+def _far_lines(rows: Table, *, zero: bool, better: int) -> list[str]:
+    """Return the lines that would flatten all others on one axis.
+
+    They are more than three times as far from 0, or from the median at each x, as half of the lines
+    are, and not on the `better` side (1: above).
+    """
+    centre = 0.0 if zero else rows.groupby("x").value.transform("median")
+    worse = (-better * (rows.value - centre)).groupby(rows.line, sort=False).max()
+    distances = (rows.value - centre).abs().groupby(rows.line, sort=False).max()
+    limit = 3 * distances.median()
+    return list(distances.index[(worse >= distances) & (distances > limit) & (limit > 0)])
+
+
+def _beyond(panel: Table, domain: Sequence[float]) -> str:
+    """Return the note on the lines of a panel that leave its axis."""
+    ranges = panel.groupby(["line", "series"], sort=False).value.agg(["min", "max"])
+    ranges = ranges.reset_index()
+    gone = ranges[(ranges["min"] < domain[0]) | (ranges["max"] > domain[1])]
+    words = [
+        f"{line.series} "
+        + f"{draw.number(line.min)} to {draw.number(line.max)}".replace(" ", _SPACE)
+        for line in gone.itertuples()
     ]
-    if gone.empty:
-        return data, domain
-    step = 0.075 * (domain[1] - domain[0])
-    above = domain[1] - step * (gone["rank"] + 1)
-    gone["value"] = above.where(gone.above, domain[0] + step * gone["rank"])
-    gone["note"] = gone.above.map({True: "▲ ", False: "▼ "}) + gone.text
-    gone["line"] = "note " + gone.line
-    notes = gone.assign(x=rows.x.max(), marked=False, solid=True, broken=False, lo=None)
-    return pd.concat([data, notes[[*set(notes) & set(data)]]]), domain
+    return f"Beyond the axis: {'; '.join(words)}" if words else ""
 
 
-def _at(board: Table) -> str:
+def _objective(board: Table) -> str:
     return "pass@K" if board.passes.all() else "Max@K"
 
 
@@ -323,14 +301,7 @@ def _against(board: Table) -> str:
     return " or ".join(dict.fromkeys(filter(None, board.against)))
 
 
-def _minus(board: Table) -> str:
-    """The words for lines that are differences to another one than the title says."""
-    lines = board[board.minus != ""].groupby("minus", sort=False)["named"].unique()
-    return "".join(f" Minus {other} are {', '.join(of)}." for other, of in lines.items())
-
-
-def _bands(board: Table) -> str:
-    seeds = int(board.seeds.max())
-    over = f"{seeds} seeds" if seeds > 1 else "the held-out instances of one seed"
-    broken = " Broken lines: biased, or of another objective." if board.broken.any() else ""
-    return f"Bands: {board.level.iloc[0]:.0%} intervals over {over}.{broken}"
+def _minus(rows: Table) -> str:
+    """Return the sentences on lines with another reference than the title names."""
+    lines = rows[rows.minus != ""].groupby("minus", sort=False)["named"].unique()
+    return "".join(f" {', '.join(names)}: minus {reference}." for reference, names in lines.items())

@@ -1,44 +1,140 @@
-"""What no golden figure shows: other charts on request, and many places."""
+"""The charts of gradient studies: labels, captions, axes and order of methods."""
 
-from compiled_charts import marks
-from compiled_charts import rows as rows_of
+from __future__ import annotations
 
-from maxk_lab.reports.report import make_report
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from compiled_charts import marks, rows
+
+from maxk_lab.reports.charts import Figure
+from maxk_lab.reports.report import Report, make_report
 from maxk_lab.studies.gradient import charts
 
 
-def test_marks_are_drawn_of_every_row_that_has_a_value(lab):
-    """A lowest among baselines of which one is unfinished is not known."""
+def drawn(report: Report) -> dict[str, Figure]:
+    """Return every chart by its name."""
+    figures = charts.charts(report.studies["gradient"], report.origin)
+    return {figure.name: figure for figure in figures}
+
+
+@pytest.fixture(scope="module")
+def report(lab: Any) -> Report:
+    """Two stages and K; group_mean is biased in length."""
+    cells = lab.cells(ns=(8, 16), ks=(2, 4), stages=(0, 200))
+    return make_report(cells, map(lab.record, cells), name="it")
+
+
+def test_a_mark_is_drawn_for_every_row_with_a_value(lab: Any) -> None:
+    """The lowest of baselines with an unfinished one is not known."""
     cells = lab.cells(baselines=("none", "group_mean", "centred"), ns=(8, 16), ks=(2,))
+    unfinished = ("none", 16)
     records = [
-        lab.record(
-            cell, status="failed" if (cell["baseline"], cell["n"]) == ("none", 16) else "done"
-        )
+        lab.record(cell, "failed" if (cell["baseline"], cell["n"]) == unfinished else "done")
         for cell in cells
     ]
-    summary = make_report(cells, records, name="it")
-    found = charts.charts(summary.studies["gradient"], summary.origin, ("heat_map",))
-    drawn = {figure.name: figure.whole for figure in found}
-    assert list(drawn) == ["variance", "bias", "snr", "heat_map"]
+    figures = drawn(make_report(cells, records, name="it"))
     for name, measured in (("variance", 3), ("snr", 5)):
-        data = rows_of(drawn[name])
-        assert [row["solid"] for row in data] == [row["baseline"] != "group_mean" for row in data]
+        data = rows(figures[name])
         assert len(data) == measured
-        assert marks(drawn[name])["symbol"] == measured + sum(row["open"] != 0 for row in data)
-    assert marks(drawn["heat_map"]) == {"rect": 3, "text": 3}
+        for row in data:
+            assert row["style"] == ("hollow" if "group_mean" in row["name"] else "solid")
+        arrows = sum(row["open"] != 0 for row in data)
+        assert marks(figures[name])["symbol"] == measured + arrows
 
 
-def test_places_and_n_beyond_are_said_or_left_out(lab):
+STATES = {"none": "", "group_mean": " (biased)", "mine:median": " (not proved)"}
+
+
+def test_a_label_has_the_state_of_its_bias(lab: Any) -> None:
+    """An own baseline is not called biased: the catalogue derives nothing about it."""
+    cells = lab.cells(baselines=("none", "centred", "group_mean"), ns=(8,), ks=(2,))
+    records = [lab.record(cell) for cell in cells]
+    for cell in cells:
+        if cell["baseline"] == "centred":
+            cell["baseline"] = "mine:median"
+    figure = drawn(make_report(cells, records, name="it"))["snr"]
+    labels = {row["label"].replace("\n", " "): row["style"] for row in rows(figure)}
+    assert {*labels} == {baseline + state for baseline, state in STATES.items()}
+    assert labels["mine:median (not proved)"] == "pale"
+    assert labels["group_mean (biased)"] == "hollow"
+    assert "Filled: unbiased (proved); pale: not proved; hollow: biased." in figure.caption
+
+
+def test_captions_say_what_is_plotted(report: Report) -> None:
+    figures = drawn(report)
+    assert figures["snr"].caption.startswith("‖E ĝ‖² / tr Cov ĝ of one estimate")
+    plotted = {row["value"] for row in rows(figures["snr"])}
+    assert plotted == {row.intervals["snr"].value for row in report.studies["gradient"].rows}
+    assert "divided by the lowest" in figures["variance"].caption
+    ratios = {row.ratios["over_lowest"].value for row in report.studies["gradient"].rows
+              if "over_lowest" in row.ratios}  # fmt: skip
+    assert {row["value"] for row in rows(figures["variance"])} == ratios | {1.0}
+
+
+def test_all_panels_of_all_charts_have_one_order_of_methods(report: Report) -> None:
+    orders = {
+        tuple(dict.fromkeys(row["label"] for row in panel.spec["data"]["values"]))
+        for figure in (drawn(report)[name] for name in ("variance", "snr"))
+        for panel in figure.panels
+    }
+    assert len(orders) == 1
+    (order,) = orders
+    assert order[-1] == "group_mean (biased)"
+
+
+def test_all_panels_have_one_scale_of_values(report: Report) -> None:
+    for figure in drawn(report).values():
+        scales = {
+            panel.title.partition(",")[0] if figure.name == "bias" else "": layer["encoding"]["x"]
+            for panel in figure.panels
+            for layer in panel.spec["layer"]
+            if "scale" in layer["encoding"].get("x", {})
+        }
+        domains = [
+            (name, layer["encoding"]["x"]["scale"]["domain"])
+            for panel in figure.panels
+            for name in [panel.title.partition(",")[0] if figure.name == "bias" else ""]
+            for layer in panel.spec["layer"]
+            if "scale" in layer["encoding"].get("x", {})
+        ]
+        assert all(domain == scales[name]["scale"]["domain"] for name, domain in domains)
+
+
+def test_stars_are_beside_the_axis_and_not_at_a_value(report: Report) -> None:
+    figure = drawn(report)["variance"]
+    assert any(row["best"] for row in rows(figure))
+    for panel in figure.panels:
+        (star,) = (layer for layer in panel.spec["layer"] if layer["mark"]["type"] == "text")
+        assert star["mark"]["text"] == "★"
+        assert star["encoding"]["x"] == {"value": "width"}
+        assert star["mark"]["dx"] > 0
+    assert "Star: significantly lower than all others" in figure.caption
+
+
+def test_the_chart_of_bias_has_only_methods_biased_in_direction(lab: Any) -> None:
+    cells = lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,), instances=32)
+    assert "bias" not in drawn(make_report(cells, map(lab.record, cells), name="it"))
+    records = [
+        lab.record(cell, bias_off_gradient=0.5 * (cell["baseline"] == "none")) for cell in cells
+    ]
+    figure = drawn(make_report(cells, records, name="it"))["bias"]
+    assert [panel.title for panel in figure.panels] == ["length", "cosine"]
+    assert {row["label"].replace("\u00a0", " ") for row in rows(figure)} == {"none, K = 2"}
+    assert {row["style"] for row in rows(figure)} == {"solid"}
+
+
+def test_a_caption_names_the_number_of_settings_and_few_n_are_drawn(lab: Any) -> None:
     cells = lab.vary(
         lab.cells(baselines=("none", "centred"), ns=(4, 6, 8, 12, 16, 24, 32), ks=(2,), seeds=(0,)),
         "environment.arms",
         range(2, 10),
     )
-    summary = make_report(cells, map(lab.record, cells), name="many")
-    figure = next(charts.charts(summary.studies["gradient"], summary.origin))
-    data = rows_of(figure.whole)
+    figure = drawn(make_report(cells, map(lab.record, cells), name="many"))["variance"]
     assert "The first 6 of 8 settings." in figure.caption
-    assert {row["panel"] for row in data} == {f"K = 2, arms {arms}" for arms in range(2, 8)}
-    shown = {row["n"] for row in data}
-    assert len(shown) == 5
-    assert {4, 32} < shown
+    assert {row["panel"] for row in rows(figure)} == {f"K = 2, arms {arms}" for arms in range(2, 8)}
+    sizes = [*figure.legend]
+    assert len(sizes) == 5
+    assert {sizes[0], sizes[-1]} == {"n = 4", "n = 32"}
+    assert all(len(panel.spec["layer"]) > 0 for panel in replace(figure).panels)

@@ -1,96 +1,83 @@
-"""The charts of trainings: every line is there, or named at the edge; one look in all of them."""
+"""The charts of trainings: every line is drawn or named in a note, with one legend for all."""
 
-from dataclasses import replace
+from __future__ import annotations
+
+from typing import Any
 
 import pytest
-from compiled_charts import marks
-from compiled_charts import rows as rows_of
+from compiled_charts import marks, rows
 
-from maxk_lab.reports.report import make_report
-from maxk_lab.studies.training.charts import LOG, charts, estimates
-
-USUAL, ALL = ["difference", "gap", "during"], ("max_at_k", "time", "log")
+from maxk_lab.reports.charts import Figure
+from maxk_lab.reports.report import Report, make_report
+from maxk_lab.studies.training.charts import charts, estimates
 
 
-def drawn(summary, more=ALL):
-    """Every chart by its name."""
-    return {
-        figure.name: figure for figure in charts(summary.studies["training"], summary.origin, more)
-    }
+def drawn(report: Report) -> dict[str, Figure]:
+    """Return every chart by its name."""
+    figures = charts(report.studies["training"], report.origin)
+    return {figure.name: figure for figure in figures}
 
 
 @pytest.fixture(scope="module")
-def figures(study):
+def figures(study: Report) -> dict[str, Figure]:
     return drawn(study)
 
 
-@pytest.fixture(scope="module")
-def table(study):
-    return estimates(study.studies["training"].rows, 0.95)
-
-
-def shown(figure):
-    """The values of a chart by panel, line and place, without the notes."""
-    data = rows_of(figure.whole)
-    return {
-        (row["panel"], row["row"], row["at_k"]): row["value"] for row in data if not row["note"]
-    }
-
-
-def test_the_usual_charts_come_before_those_on_request(figures):
-    assert list(figures) == [*USUAL, *ALL]
+def test_the_charts_of_a_study_with_optima(figures: dict[str, Figure]) -> None:
+    assert [*figures] == ["difference", "gap", "during"]
     assert all("TSP with 20 cities" in figure.title for figure in figures.values())
 
 
-@pytest.mark.parametrize(("name", "measure"), [("gap", "gap"), ("max_at_k", "max")])
-def test_a_line_has_every_value_or_is_named_at_the_edge(figures, table, name, measure):
-    data, found = rows_of(figures[name].whole), shown(figures[name])
-    wanted = table[(table.measure == measure) & table.step.isna()]
-    gone = {row["look"] for row in data if row["note"]}
-    assert "maxk sample_loo" in gone
-    assert {(row, k): value for (_, row, k), value in found.items()} == pytest.approx(
-        {
-            (row.row, row.at_k): row.value
-            for row in wanted.itertuples()
-            if row.row in {key[1] for key in found}
-        }
-    )
-    assert {row.method for row in wanted.itertuples()} == gone | {
-        row["method"] for row in data if not row["note"]
-    }
-    drawn_marks = sum(row["marked"] for row in data)
-    assert marks(figures[name].whole)["symbol"] == drawn_marks > 20
-    assert marks(figures[name].whole)["text"] == sum(bool(row["note"]) for row in data)
-
-
-def test_without_a_clock_a_log_or_optima_their_charts_are_missing(lab):
+def test_without_optima_the_values_are_drawn_in_place_of_gaps(lab: Any) -> None:
     cells = lab.training_cells()
-    records = [replace(lab.training_record(cell), timings={}) for cell in cells]
-    for record in records:
-        del record.metrics["log"]
-    old = make_report(cells, records, name="old")
-    assert list(drawn(old)) == ["difference", "during", "max_at_k"]
-    assert list(drawn(old, ())) == ["difference", "during"]
+    report = make_report(cells, map(lab.training_record, cells), name="it")
+    assert [*drawn(report)] == ["difference", "max_at_k", "during"]
 
 
-def test_several_environments_with_many_methods_have_charts_of_their_own(tsp, monkeypatch):
+@pytest.mark.parametrize("name", ["difference", "gap"])
+def test_every_value_is_drawn_and_lines_beyond_the_axis_are_in_a_note(
+    figures: dict[str, Figure], study: Report, name: str
+) -> None:
+    figure = figures[name]
+    table = estimates(study.studies["training"].rows, 0.95)
+    values = table[(table.measure == name) & table.step.isna()]
+    assert {row["value"] for row in rows(figure)} == {*values.value}
+    notes = " ".join(panel.note for panel in figure.panels)
+    assert "Beyond the axis: maxk sample_loo" in notes
+    marked = sum(row["marked"] for row in rows(figure))
+    assert marks(figure)["symbol"] == marked > 20
+
+
+def test_a_series_has_one_look_in_all_charts(figures: dict[str, Figure]) -> None:
+    looks: dict[str, set[tuple[str, str]]] = {}
+    for figure in (figures["gap"], figures["during"]):
+        for name, look in figure.legend.items():
+            looks.setdefault(name, set()).add(look)
+        assert {row["series"] for row in rows(figure)} <= {*figure.legend}
+    assert all(len(each) == 1 for each in looks.values())
+
+
+def test_biased_trainings_are_dashed(figures: dict[str, Figure]) -> None:
+    styles = {row["series"]: row["style"] for row in rows(figures["gap"])}
+    assert styles["maxk centred"] == styles["maxk subloo"] == "solid"
+    assert styles["leader_reward[0.5]"] == styles["POMO's loss"] == "hollow"
+    assert "Dashed: biased or another objective." in figures["gap"].caption
+
+
+def test_a_caption_says_that_pairs_share_their_seed(figures: dict[str, Figure]) -> None:
+    caption = figures["difference"].caption
+    assert caption.startswith("Max@K after training minus Max@K of POMO's loss")
+    assert "paired by seed" in caption
+    assert "95% intervals over 5 seeds" in caption
+
+
+def test_several_environments_with_many_methods_have_charts_of_their_own(
+    tsp: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("maxk_lab.studies.training.charts.LINES", 2)
     places = ({"name": "tsp", "num_loc": 20}, {"name": "cvrp", "num_loc": 20})
     cells = [cell for place in places for cell in tsp.cells(tsp.points[:3], (0, 1), place)]
-    found = drawn(tsp.report(cells), ())
-    assert list(found) == [f"{name}-{number}" for number in (1, 2) for name in USUAL]
-    assert "capacitated vehicle routing" in found["gap-1"].title
-
-
-def test_the_log_shows_what_changes_during_a_training(lab):
-    cells = lab.training_cells()
-    records = [lab.training_record(cell) for cell in cells]
-    for record in records:
-        logged = record.metrics["log"]
-        logged["length/mean"] = [float(step) for step in logged["step"]]
-        logged["k"] = [4.0 for step in logged["step"]]
-        logged["frac_truncated"] = [0.006 * (step == logged["step"][-1]) for step in logged["step"]]
-    data = rows_of(drawn(make_report(cells, records, name="it"), ("log",))["log"].whole)
-    assert {row["measure"].removeprefix(LOG) for row in data if row["measure"]} == {
-        "reward/mean", "entropy", "grad_norm", "length/mean",
-    }  # fmt: skip
+    figures = drawn(tsp.report(cells))
+    names = ("difference", "gap", "during")
+    assert [*figures] == [f"{name}-{number}" for number in (1, 2) for name in names]
+    assert "capacitated vehicle routing" in figures["gap-1"].title
