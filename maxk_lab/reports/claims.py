@@ -42,9 +42,9 @@ class ClaimVerdict:
         """The line of the table `claims`."""
         line = dict(vars(self))
         interval = line.pop("interval")
-        known = interval is not None and interval.known
+        has_ends = interval is not None and interval.known
         ends = ("value", "low", "high", "level")
-        return line | {end: getattr(interval, end) if known else None for end in ends}
+        return line | {end: getattr(interval, end) if has_ends else None for end in ends}
 
 
 def side(

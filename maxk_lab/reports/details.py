@@ -53,7 +53,7 @@ def _text(interval: Interval) -> str:
 def is_axis(name: str) -> bool:
     """Whether a column says which row it is: an axis, or a varied key such as policy.seed."""
     parts = name.split(".")
-    varied = len(parts) > 1 and all(part.isidentifier() for part in parts)
+    varied = len(parts) > 1 and all(word.isidentifier() for word in parts)
     return varied or name in (*GRID_AXES, "environment", "stage", "proxy", "start")
 
 
@@ -84,14 +84,14 @@ def _groups(rows: pd.DataFrame, environment: str) -> Iterator[Block]:
         caption = dict.fromkeys(f"{_OF_K.sub('@K', c.heading)}: {c.meaning}." for c in columns)
         parts = -(-len(columns) // _WIDEST)
         size = -(-len(columns) // parts)
-        for part in range(parts):
-            some = columns[part * size : (part + 1) * size]
-            number = f" ({part + 1} of {parts})" if parts > 1 else ""
-            title = f"{group[:1].upper()}{group[1:]}{number}: {where}"
+        for number in range(parts):
+            some = columns[number * size : (number + 1) * size]
+            place = f" ({number + 1} of {parts})" if parts > 1 else ""
+            title = f"{group[:1].upper()}{group[1:]}{place}: {where}"
             headings = {column.name: column.heading for column in some}
             table = keys.join(texts[list(headings)].rename(columns=headings))
             numeric = [*_SIZE_HEADINGS, *(c.heading for c in some if not c.words)]
-            yield sheet(title, table, numeric, () if part else caption, breaks)
+            yield sheet(title, table, numeric, () if number else caption, breaks)
 
 
 def _key_columns(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

@@ -342,10 +342,10 @@ def wide(tables: Tables) -> pd.DataFrame:
     sampled = set(numbers.measure[numbers.about != EXACT])
     parts = numbers.pivot(index=index, columns="measure", values=list(_ENDINGS))
     columns = {
-        f"{name}{ending}": parts[part, name].infer_objects()
+        f"{name}{ending}": parts[column, name].infer_objects()
         for name in numbers.measure.unique()
-        for part, ending in _ENDINGS.items()
-        if part == "value" or name in sampled
+        for column, ending in _ENDINGS.items()
+        if column == "value" or name in sampled
     }
     columns |= {name: columns[name].astype("Int64") for name in COUNTS if name in columns}
     places = places.join(_row_verdicts(tables.comparisons), on=["study", "row"])

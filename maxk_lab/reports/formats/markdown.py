@@ -70,9 +70,9 @@ def escape(text: str) -> str:
     Addresses, which would become links, stand as code.
     """
     parts = _ADDRESS.split(visible_line(text).strip())
-    # Every second part is an address.
-    parts[::2] = [_MARKS.sub(r"\\\g<0>", part) for part in parts[::2]]
-    parts[1::2] = [_as_code(part) for part in parts[1::2]]
+    # Every second text is an address.
+    parts[::2] = [_MARKS.sub(r"\\\g<0>", text) for text in parts[::2]]
+    parts[1::2] = [_as_code(text) for text in parts[1::2]]
     return _AT_THE_START.sub(r"\1\\\2", "".join(parts))
 
 
