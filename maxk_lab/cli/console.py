@@ -117,10 +117,10 @@ def duration(seconds: float) -> str:
 
 
 def estimate(seconds: float) -> str:
-    """Return estimated seconds, rounded to minutes."""
+    """Return estimated seconds, rounded to tens of seconds or to minutes."""
     minutes = round(seconds / 60)
-    if seconds < 60:
-        return "less than a minute"
+    if seconds < 55:
+        return f"about {max(10, 10 * round(seconds / 10))} s"
     return f"about {minutes} min" if minutes < 60 else f"about {duration(60 * minutes)}"
 
 

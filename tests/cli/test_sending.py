@@ -25,7 +25,7 @@ def test_now_and_then_it_is_said_how_long_it_takes(capsys: pytest.CaptureFixture
     for done in (1, 60, 61, 120, 121):
         tell(done, 121)
     assert capsys.readouterr().err.splitlines() == [
-        "60 of 121 runs sent to W&B, less than a minute left",
+        "60 of 121 runs sent to W&B, about 10 s left",
         "120 of 121 runs sent to W&B; the last has the report and the bundle",
     ]
 
