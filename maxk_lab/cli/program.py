@@ -27,6 +27,10 @@ def main() -> None:
         close_current_folder()
         from maxk_lab.cli.application import app
 
+        if "_MAXK_LAB_COMPLETE" in os.environ:  # a shell completes a command line
+            from typer.completion import completion_init
+
+            completion_init()
         for stream in (sys.stdout, sys.stderr):  # letters that its encoding lacks are spelled out
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")

@@ -32,7 +32,7 @@ Block = Mapping[str, Any]
 RECORDED = {"recorded": True}
 _Checkpoint = Annotated[
     dict[str, str] | None,
-    BeforeValidator(lambda value: value and resolved_file(value, "checkpoint")),
+    BeforeValidator(lambda file: None if file is None else resolved_file(file, "checkpoint")),
 ]
 _AS_IT_IS = PlainSerializer(lambda block: block)
 

@@ -135,14 +135,13 @@ def read_vary(
 def _key_problems(environment: Block, policy: Block, written: Vary) -> Iterator[Finding]:
     """Yield names that are not environments, and keys that are not settings of all of them."""
     settings: dict[str, Mapping[str, Setting]] = {}
-    for number, name in enumerate(written.get(NAME, (environment["name"],))):
+    for number, name in enumerate(map(str, written.get(NAME, (environment["name"],)))):
         try:
-            settings[name] = settings_by_key(ENVIRONMENTS.get(str(name)).name, policy)
+            settings[name] = settings_by_key(ENVIRONMENTS.get(name).name, policy)
         except LabError as error:
-            fits = (
-                f"{name} does not take the settings of this sweep: " if name in ENVIRONMENTS else ""
-            )
-            yield Finding(("vary", NAME, number), f"{fits}{error}")
+            unfit = f"{name} does not take the settings of this sweep: {error}"
+            text = unfit if name in ENVIRONMENTS else str(error)
+            yield Finding(("vary", NAME, number), text)
     shared = [key for each in settings.values() for key in each]
     shared = [key for key in dict.fromkeys(shared) if shared.count(key) == len(settings)]
     for key in written.keys() - {NAME, CHECKPOINT, *shared} if settings else ():
@@ -151,7 +150,7 @@ def _key_problems(environment: Block, policy: Block, written: Vary) -> Iterator[
         text = f"{lacking} has no {key}{did_you_mean(key, keys)}; known: {', '.join(keys)}"
         if key.startswith("training."):
             name = key.removeprefix("training.")
-            text = f"is for environment and policy; write {name} into the entries of the grid of "
+            text = f"vary is for environment and policy; write {name} into entries of the grid of "
             text += f"training, as in {{estimator: …, with: {{{name}: …}}}}"
         yield Finding(("vary", key), text, key=True)
     for key in written.keys() & {*shared}:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -64,3 +65,18 @@ def test_the_package_is_a_program_and_advantages_import_little(tmp_path: Path) -
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     heavy = {"altair", "omegaconf", "pandas", "rich", "rl4co", "scipy", "typer", "wandb"}
     assert not heavy & set(done.stdout.split())
+
+
+@pytest.mark.slow
+def test_a_shell_completes_verbs_options_and_choices() -> None:
+    for words, completed in {
+        "re": "recommend\nreport",
+        "plan --c": "--cells",
+        "list es": "estimators",
+    }.items():
+        line = f"maxk-lab {words}"
+        shell = {"COMP_WORDS": line, "COMP_CWORD": str(len(words.split()))}
+        env = os.environ | {"_MAXK_LAB_COMPLETE": "complete_bash"} | shell
+        command = [sys.executable, "-m", "maxk_lab"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        assert done.stdout.strip() == completed
