@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from maxk_lab.errors import LabError
-from maxk_lab.execution.drive import drive
 from maxk_lab.execution.leases import Driver
-from maxk_lab.execution.pool import Pool
 from maxk_lab.execution.provenance import collect_provenance
 from maxk_lab.execution.store import Head
 from maxk_lab.execution.tasks import Backend, Modules, OnEvent, Task
@@ -89,13 +87,15 @@ def execute(
             on_event("stale", {"records": stale})
         try:
             if tasks:
+                from maxk_lab.execution.drive import drive
+
                 modules = modules_of(plan, measure)
                 with _backend(run, min(jobs, len(tasks)), tasks, modules) as backend:
                     drive(tasks, folder, backend, driver, on_event)
         except KeyboardInterrupt:
             on_event("interrupted", {})
             raise
-        after = run.todo(only)
+        after = run.todo(only) if tasks else todo
         on_event("run_finished", {})
         last = not driver.others()
     measured = set(todo.cells)
@@ -117,6 +117,8 @@ def _backend(
 ) -> AbstractContextManager[Backend]:
     execution = run.plan.spec.execution
     if execution.backend == "local":
+        from maxk_lab.execution.pool import Pool
+
         return Pool(execution, jobs, tasks, modules)
     from maxk_lab.execution.ray import RayBackend
 

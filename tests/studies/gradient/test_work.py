@@ -66,8 +66,7 @@ def test_workers_cache_and_more_baselines_change_no_byte(spec, tmp_path):
     # A baseline that is added later is measured from the cached pools, without a rollout.
     events = []
     more = execute(
-        make_plan(spec("[none, centred, subloo]")),
-        one,
+        Run(make_plan(spec("[none, centred, subloo]")), one),
         on_event=lambda name, payload: events.append((name, payload)),
     )
     assert (len(more.done), len(more.reused)) == (4, 8)
