@@ -204,31 +204,28 @@ def _files_in(tree: Any) -> Iterator[str]:
 
 
 def find_runs(results: str | Path = "results") -> list[RunDirectory]:
-    """Return every run under `results`, the one that ran last first; bundles, too.
-
-    `results` may also be one bundle.
-    """
+    """Return every run and bundle under `results`, which may be a bundle; the latest first."""
     if os.path.isfile(results):
         return [Bundle(results)]
-    found = [RunDirectory(path.parent) for path in Path(results).glob("[!.]*/spec.yaml")]
-    # Whoever names a file that is no bundle is told what is wrong with it.
-    found += [Bundle(path) for path in Path(results).glob(f"[!.]*{BUNDLE}") if has_manifest(path)]
-    return sorted(found, key=lambda run: (-run.changed, run.name))
+    runs = [RunDirectory(path.parent) for path in Path(results).glob("[!.]*/spec.yaml")]
+    # A zip file without a manifest is listed nowhere; opening it by name says why.
+    runs += [Bundle(path) for path in Path(results).glob(f"[!.]*{BUNDLE}") if has_manifest(path)]
+    return sorted(runs, key=lambda run: (-run.changed, run.name))
 
 
 def find_run(
     name_or_path: str | Path | None = None, results: str | Path = "results"
 ) -> RunDirectory:
-    """Return the run of that name under `results`, in that folder or bundle; the latest if None.
+    """Return the run of a name under `results`, or of a folder or bundle; the latest if None.
 
-    Raises `LabError` where there is none.
+    Raises `LabError` if there is none.
     """
     if name_or_path is not None:
         roots = Path(results) / name_or_path, Path(name_or_path)
         for root in roots:
             if os.path.lexists(root / "spec.yaml"):
                 return RunDirectory(root)
-            # A bundle may also lie beside the report that was made of it.
+            # A bundle may lie beside the folder of its report.
             for path in (f"{root}{BUNDLE}", root, root / f"{root.name}{BUNDLE}"):
                 if os.path.isfile(path) and Path(path).suffix in (".yaml", ".yml"):
                     raise LabError(f"{path} is a sweep file; give the name of its run")
@@ -243,6 +240,6 @@ def find_run(
         raise LabError(
             f"no runs under {results}; start one with: maxk-lab run experiments/tsp_sweep.yaml"
         )
-    known = [run.name for run in runs]
-    also = did_you_mean(str(name_or_path), known)
-    raise LabError(f"no run {str(name_or_path)!r}{also}; known: {', '.join(known)}")
+    names = [run.name for run in runs]
+    also = did_you_mean(str(name_or_path), names)
+    raise LabError(f"no run {str(name_or_path)!r}{also}; known: {', '.join(names)}")

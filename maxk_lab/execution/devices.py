@@ -1,4 +1,4 @@
-"""The CUDA devices of this machine, and which of them a worker may see. Imports no torch."""
+"""The CUDA devices of this machine, and the devices that each worker sees. Imports no torch."""
 
 from __future__ import annotations
 
@@ -11,83 +11,81 @@ from itertools import takewhile
 from maxk_lab.errors import LabError
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
-# Seconds in which the driver must say what there is.
-_PATIENCE = 20.0
 _QUERY = ("nvidia-smi", "--query-gpu=index", "--format=csv,noheader")
+_QUERY_SECONDS = 20.0
 
 
 def devices_here() -> tuple[str, ...]:
     """Return the devices that this process may use, as `CUDA_VISIBLE_DEVICES` names them."""
-    given = os.environ.get(VARIABLE)
-    if given is None:
+    visible = os.environ.get(VARIABLE)
+    if visible is None:
         try:
-            told = subprocess.run(
-                _QUERY, capture_output=True, text=True, timeout=_PATIENCE, check=True
+            done = subprocess.run(
+                _QUERY, capture_output=True, text=True, timeout=_QUERY_SECONDS, check=True
             )
         except (OSError, subprocess.SubprocessError, UnicodeError):
             return ()
-        return tuple(told.stdout.split())
-    # As CUDA reads it: what follows a device that is none does not count.
-    names = [part.strip() for part in given.split(",")]
+        return tuple(done.stdout.split())
+    # As CUDA reads it: an invalid name hides the names behind it.
+    names = [name.strip() for name in visible.split(",")]
     return tuple(takewhile(lambda name: name and not name.startswith("-"), names))
 
 
 class Devices:
-    """The devices of a run, given to workers as these begin, and free again when they end.
+    """The devices of a run: workers take them when they start and give them back at their end.
 
-    With `share` of None those that can use a device see one each, if there is any: several see the
-    same where there are more workers than devices. With a number each has so many to itself, or
-    such a fraction of one; 0 is none.
+    If `share` is None, each worker that can use a device sees one, if there is any; several workers
+    may share it. Otherwise a worker has `share` devices, or this fraction of one.
     """
 
     def __init__(self, share: float | None) -> None:
         self._share = share
-        self._taken: Counter[str] = Counter()
+        self._users: Counter[str] = Counter()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The devices of this machine; asked for when they are needed."""
+        """The devices of this machine."""
         return devices_here()
 
     def most(self) -> int | None:
-        """Return how many workers there may be at once; None where devices do not limit that.
+        """Return how many workers the devices allow; None if they set no limit.
 
-        Raises `LabError` where there is room for none.
+        Raises `LabError` if the devices allow none.
         """
         share = self._share
         if not share:
             return None
-        there = len(self.names)
-        # A little more than a tenth is a tenth: ten of them are one.
-        most = there * int(1 / share + 1e-9) if share < 1 else there // round(share)
+        count = len(self.names)
+        # Ten workers of a little more than a tenth share a device.
+        most = count * int(1 / share + 1e-9) if share < 1 else count // round(share)
         if not most:
-            names = f"{there} CUDA devices" if there else "no CUDA device"
+            names = f"{count} CUDA devices" if count else "no CUDA device"
             raise LabError(
                 f"execution.gpus is {share:g}, and this machine has {names}: lower it, "
-                "or leave it out to take what there is"
+                "or leave it out to use the devices that exist"
             )
         return most
 
     def wanted_by(self, uses_device: bool) -> bool:
-        """Return whether a task gets devices, by whether it can use one."""
+        """Return whether a worker gets devices, if it can or cannot use one."""
         return uses_device if self._share is None else bool(self._share)
 
-    def take(self, wanted: bool) -> str | None:
-        """Return what a new worker may see, as `CUDA_VISIBLE_DEVICES` says it.
+    def take(self, uses_device: bool) -> str | None:
+        """Return the `CUDA_VISIBLE_DEVICES` of a new worker.
 
-        None is whatever this process sees: where no device was found, but one may be used.
+        None if no device is known but one may be used: the worker sees what this process sees.
         """
-        if not wanted:
+        if not uses_device:
             return ""
         if not self.names:
             return None
         count = max(1, round(self._share or 1))
-        # Those that the fewest have, the first of them first.
-        chosen = sorted(self.names, key=lambda name: self._taken[name])[:count]
-        self._taken.update(chosen)
+        # The devices with the fewest workers, in their order.
+        chosen = sorted(self.names, key=lambda name: self._users[name])[:count]
+        self._users.update(chosen)
         return ",".join(chosen)
 
     def give(self, names: str | None) -> None:
-        """Take back what a worker had that has ended."""
+        """Take back the devices of a worker that has ended."""
         if names:
-            self._taken.subtract(names.split(","))
+            self._users.subtract(names.split(","))

@@ -199,7 +199,7 @@ class _Driving:
     def _read_records(self) -> None:
         """Send the cells of open tasks that have a new record."""
         self.read = time.monotonic()
-        for head in self.store.look():
+        for head in self.store.refresh():
             self._note(head)
 
     def _note(self, head: Head) -> None:

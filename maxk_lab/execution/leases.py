@@ -1,7 +1,7 @@
-"""Drivers and leases: several processes share the units of a run without doing the same work.
+"""Drivers and leases: several processes share the units of a run without measuring one twice.
 
-Nothing rests on either. A unit that two processes measure costs its time and nothing else, and what
-cannot be written here is left out.
+Records do not depend on leases. Two processes that measure the same unit lose time only, so errors
+of the file system are ignored here.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from filelock import SoftFileLease, Timeout
 
 from maxk_lab.files import remove_partials
 
-# Seconds without a sign of life after which another process takes a lease.
+# Seconds without a sign of life after which another driver takes a lease.
 _EXPIRY = 60.0
-# Seconds between two signs of life of a driver, and without one until it is taken for gone.
-_BEAT, _GONE = 1.0, 30.0
+# Seconds between two signs of life of a driver, and without one until it counts as dead.
+_BEAT, _DEAD = 1.0, 30.0
 
 
 @dataclass(frozen=True)
 class DriverInfo:
-    """A process that works in a run; `tasks` has the progress of each that it has in hand.
+    """A process that works in a run; `tasks` has the progress of each task that it leases.
 
-    Its number is its own within a `namespace`: jobs of a cluster may have one each.
+    `pid` is unique within a `namespace`: each job of a cluster may have its own.
     """
 
     id: str
@@ -47,19 +47,19 @@ class DriverInfo:
 
 
 class Driver:
-    """This process in a run, for a `with` block: it shows itself, and takes leases of tasks.
+    """This process in a run, for a `with` block: it shows itself, and leases tasks.
 
-    It rewrites `<run>/drivers/<id>.json` as it goes on; leases are files in `<run>/leases/`.
+    It rewrites `<run>/drivers/<id>.json` each second; leases are files in `<run>/leases/`.
     """
 
     def __init__(self, root: Path, expiry: float = _EXPIRY) -> None:
         self.root, self._expiry = root, expiry
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-        where = os.uname().nodename, os.getpid(), since, _namespace()
-        self.info = DriverInfo(secrets.token_hex(4), *where)
+        machine = os.uname().nodename, os.getpid(), since, _namespace()
+        self.info = DriverInfo(secrets.token_hex(4), *machine)
         self._folder, self._path = root / "leases", root / "drivers" / f"{self.info.id}.json"
-        # Those in hand, and every lease that was tried: it learns by and by that a holder is gone.
         self._tasks: dict[str, Mapping[str, Any]] = {}
+        # A lease must be kept: it detects expiry over several tries.
         self._leases: dict[str, SoftFileLease] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="driver", daemon=True)
@@ -74,20 +74,19 @@ class Driver:
         self._thread.join()
         for key in list(self._tasks):
             self.release(key)
-        # With the leases of drivers that were killed.
-        gone = [] if self.others() else [*self._folder.glob("*")]
-        for path in (*gone, self._path):
+        # The last driver removes the leases of killed drivers, too.
+        leftovers = [] if self.others() else [*self._folder.glob("*")]
+        for path in (*leftovers, self._path):
             with suppress(OSError):
                 path.unlink()
         for folder in (self._folder, self._path.parent):
             with suppress(OSError):
-                folder.rmdir()  # where it is empty
+                folder.rmdir()  # if it is empty
 
     def take(self, key: str) -> bool:
-        """Return whether this process has a task now; not where another one at work has it.
+        """Lease a task; return False if another living driver has it.
 
-        It may have been measured by another one until now: whoever takes a task looks at its
-        records again.
+        The other driver may have released it just now, so read its records again.
         """
         if key in self._tasks:
             return True
@@ -101,35 +100,35 @@ class Driver:
         except Timeout:
             if self.others():
                 return False
-            # Who was killed while it took this lease has left no sign of its own in it.
+            # A driver that was killed during `acquire` left a lease without its name.
             with suppress(OSError):
                 (self._folder / key).unlink()
         except OSError:
-            pass  # where nothing can be written two may do the same work
+            pass
         self._tasks[key] = {}
         return True
 
     def release(self, key: str) -> None:
-        """Give a task free, if this process has it."""
+        """Release a task, if this driver has it."""
         if self._tasks.pop(key, None) is not None:
             with suppress(OSError):
                 self._leases.pop(key).release()
 
     def show(self, key: str, progress: Mapping[str, Any]) -> None:
-        """Show how far a task is that this process has."""
+        """Show the progress of a task of this driver."""
         if key in self._tasks:
             self._tasks[key] = progress
 
     def holder(self, key: str) -> DriverInfo | None:
-        """Return the other process that shows that it has a task."""
-        return next((one for one in self.others() if key in one.tasks), None)
+        """Return the other driver that shows this task, if any."""
+        return next((info for info in self.others() if key in info.tasks), None)
 
     def others(self) -> list[DriverInfo]:
-        """Return the other processes that show that they work in the run."""
-        return [one for one in drivers(self.root) if one.id != self.info.id]
+        """Return the other living drivers of the run."""
+        return [info for info in drivers(self.root) if info.id != self.info.id]
 
     def remove_leftovers(self) -> None:
-        """Remove what processes left half written that were killed, unless any is at work."""
+        """Remove half-written files of killed processes, unless another driver is at work."""
         if not self.others():
             for folder in (self.root, self.root / "records", self.root / "cache"):
                 remove_partials(folder)
@@ -141,21 +140,21 @@ class Driver:
     def _write(self) -> None:
         partial = self._path.with_suffix(".new")
         with suppress(OSError):
-            # Another driver removes the folder where it is empty.
+            # Another driver may have removed the folder.
             partial.parent.mkdir(parents=True, exist_ok=True)
             partial.write_text(json.dumps(asdict(replace(self.info, tasks=dict(self._tasks)))))
             partial.replace(self._path)
 
 
 def drivers(root: Path) -> list[DriverInfo]:
-    """Return the processes that show that they work in a run, and remove the signs of the dead."""
+    """Return the living drivers of a run, and remove the files of dead ones."""
     living = []
     for path in sorted((root / "drivers").glob("*.json")):
         with suppress(OSError, ValueError, TypeError):
             info = DriverInfo(**json.loads(path.read_bytes()))
-            beside = (info.host, info.namespace) == (os.uname().nodename, _namespace())
-            ended = beside and not psutil.pid_exists(info.pid)
-            if ended or time.time() - path.stat().st_mtime > _GONE:
+            same_machine = (info.host, info.namespace) == (os.uname().nodename, _namespace())
+            ended = same_machine and not psutil.pid_exists(info.pid)
+            if ended or time.time() - path.stat().st_mtime > _DEAD:
                 path.unlink()
             else:
                 living.append(info)

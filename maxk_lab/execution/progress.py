@@ -28,10 +28,9 @@ class RunningUnit:
 
 @dataclass(frozen=True)
 class Status:
-    """The state of a run.
+    """The number of `cells` of a run by state, its `drivers`, and the units that they measure.
 
-    Of its `cells` those count as `running` whose unit a process has leased, as `waiting` those that
-    nobody has. `drivers` are the processes at work in the run.
+    A cell without a record is `running` if a driver has leased its unit, else `waiting`.
     """
 
     cells: Mapping[CellState, int]
@@ -46,22 +45,20 @@ def status_of(run: RunDirectory) -> Status:
     Raises `LabError` for a run without a sound spec.
     """
     plan = make_plan(run.spec())
-    # A plan has no use for the libraries of leases, which take a tenth of a second to import.
+    # The libraries of leases take a tenth of a second to import.
     from maxk_lab.execution.leases import drivers
 
     at_work = drivers(run.root)
-    leased = {key: one for one in at_work for key in one.tasks}
+    holders = {key: info for info in at_work for key in info.tasks}
     states = Run(plan, run).states()
     cells: dict[CellState, int] = dict.fromkeys(get_args(CellState), 0)
     running = []
     for unit in plan.units:
-        of_unit = Counter(states[cell.id] for cell in unit.cells)
-        cells["done"] += of_unit["done"]
-        cells["failed"] += of_unit["failed"]
-        left = of_unit["missing"]
-        if left and unit.id in leased:
-            cells["running"] += left
-            running.append(RunningUnit(unit.label, str(leased[unit.id]), left))
-        elif left:
-            cells["waiting"] += left
+        counts = Counter(states[cell.id] for cell in unit.cells)
+        cells["done"] += counts["done"]
+        cells["failed"] += counts["failed"]
+        leased = unit.id in holders
+        cells["running" if leased else "waiting"] += counts["missing"]
+        if leased and counts["missing"]:
+            running.append(RunningUnit(unit.label, str(holders[unit.id]), counts["missing"]))
     return Status(cells=cells, drivers=tuple(at_work), running=tuple(running))

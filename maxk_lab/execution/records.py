@@ -1,8 +1,8 @@
-"""A run on disk: its sweep, its records and what reports and later cells keep there."""
+"""A run on disk: its sweep, its records, and its cache and report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -24,13 +24,12 @@ __all__ = ["Record", "RunDirectory", "Status"]
 class RunDirectory:
     """A run on disk: `<root>/{spec.yaml, records/, cache/, report/}`.
 
-    Its records are in a `Store`, to which this process appends a segment of its own. `place` is
-    where it lies, for people.
+    `place` is the path that people see; `root` is the folder of the files.
     """
 
     def __init__(self, place: str | Path) -> None:
         self.place = Path(place)
-        # None for a record that cannot be read.
+        # None for an unreadable record.
         self._records: dict[Head, Record | None] = {}
 
     def __repr__(self) -> str:
@@ -43,12 +42,12 @@ class RunDirectory:
 
     @property
     def name(self) -> str:
-        """The name of the folder: that of the sweep, until it is copied or renamed."""
+        """The name of the folder: that of the sweep, until somebody renames it."""
         return self.place.name
 
     @property
     def spec_path(self) -> Path:
-        """The file of the resolved spec of the latest run."""
+        """The file of the resolved sweep of the latest run."""
         return self.root / "spec.yaml"
 
     @property
@@ -58,7 +57,7 @@ class RunDirectory:
 
     @property
     def cache_path(self) -> Path:
-        """The folder of what later cells can use: pools, policies, held-out instances."""
+        """The folder of files that later cells can use: pools, policies, held-out instances."""
         return self.root / "cache"
 
     @property
@@ -67,47 +66,39 @@ class RunDirectory:
         return self.root / "report"
 
     def title(self, spec: Sweep) -> str:
-        """Return the name that reports and trackers call a run of this spec by: its own."""
+        """Return the name of the run in reports and trackers."""
         return self.name
 
     def for_writing(self, what: str) -> Self:
-        """Return the run, as one that can be changed for `what`.
-
-        Raises `LabError` for a bundle.
-        """
+        """Return the run, which `what` may change. Raises `LabError` for a bundle."""
         return self
 
     @property
     def changed(self) -> float:
-        """The time of its last change, in seconds since 1970; 0 where that is not known."""
+        """The time of its last change, in seconds since 1970; 0 if it is unknown."""
         return max(map(modified, (self.spec_path, *self.records_path.glob("*"))))
 
-    def cached(self, unit: Unit, what: str, cells: Iterable[Cell] | None = None) -> Iterator[Path]:
-        """Yield what the cache has of a unit, as far as its kind calls it `what`.
+    def cached(self, unit: Unit, what: str) -> Iterator[Path]:
+        """Yield the cache files of a unit; `what` names a function of the kind's module `spec`.
 
-        That is the name of a function of the kind's module `spec`, such as `evaluation`; a kind
-        without files has none. It is asked about these `cells`; all of the unit if None.
+        That function returns the patterns of the files, as `evaluation` does.
         """
         patterns = getattr(STUDIES.get(unit.study).part("spec"), what, None)
         if patterns is None:
             return
-        chosen = unit.cells if cells is None else cells
-        for pattern in patterns(unit.as_dict(), [cell.as_dict() for cell in chosen]):
+        for pattern in patterns(unit.as_dict(), [cell.as_dict() for cell in unit.cells]):
             for path in self.cache_path.glob(pattern):
                 if path.is_file() and not path.name.startswith(PARTIAL):
                     yield path
 
     def spec(self) -> Sweep:
-        """Return the resolved spec of the latest run. Raises `LabError` without a sound one."""
+        """Return the resolved sweep of the latest run. Raises `LabError` if it is invalid."""
         from maxk_lab.sweep_file.load import read_spec
 
         return read_spec(self.spec_path)
 
     def write_spec(self, spec: Sweep) -> None:
-        """Keep the resolved spec, in place of that of an earlier run.
-
-        An equal one stays as it is, with its time: what was made of it since is still right.
-        """
+        """Write the resolved sweep, unless the file has it already: then it keeps its time."""
         from maxk_lab.sweep_file.load import spec_to_yaml
 
         data = spec_to_yaml(spec).encode()
@@ -118,7 +109,7 @@ class RunDirectory:
 
     @cached_property
     def store(self) -> Store:
-        """Its records."""
+        """The store of its records."""
         return Store(self.records_path)
 
     @cached_property
@@ -126,52 +117,45 @@ class RunDirectory:
         return Segment(self.records_path)
 
     def append(self, lines: bytes) -> None:
-        """Append records, as whole lines, to the segment of this process.
-
-        Raises `StorageError` where they cannot be written.
-        """
+        """Append whole lines to the segment of this process. Raises `StorageError`."""
         self._segment.append(lines)
 
     def write(self, record: Record, attempt: int | None = None) -> None:
-        """Append a record; of its cell it is the next attempt where that is not said.
+        """Append a record, as the next attempt of its cell if `attempt` is None.
 
         Raises `ValueError` or `TypeError` for an unreadable record, and as `append` does.
         """
-        self.append(record.to_line(attempt or self.attempt(record.cell["id"]) + 1))
+        if attempt is None:
+            head = self.heads.get(record.cell["id"])
+            attempt = head.attempt + 1 if head else 1
+        self.append(record.to_line(attempt))
 
     @property
     def heads(self) -> Mapping[str, Head]:
         """The heads of the records that count now, by the ids of their cells."""
-        self.store.look()
+        self.store.refresh()
         return self.store.heads
 
     def ids(self) -> list[str]:
         """Return the ids of all cells with a record, sorted."""
         return sorted(self.heads)
 
-    def attempt(self, cell_id: str) -> int:
-        """Return how often a cell was measured, 0 without a record."""
-        head = self.heads.get(cell_id)
-        return head.attempt if head else 0
-
     def read(self, cell_id: str, planned: Cell | None = None) -> Record | None:
-        """Return the record of a cell, which may be `planned`; None if missing or unreadable."""
-        return self._of(self.heads.get(cell_id), planned)
+        """Return the record of a cell, as `planned`; None if it is missing or unreadable."""
+        return self._record(self.heads.get(cell_id), planned)
 
-    def _of(self, head: Head | None, planned: Cell | None = None) -> Record | None:
+    def _record(self, head: Head | None, planned: Cell | None = None) -> Record | None:
         if head is None:
             return None
         if head not in self._records:
-            self._records[head] = self._decoded(head)
+            self._records[head] = self._decode(head)
         record = self._records[head]
-        if record is None:
-            return None
-        # The record may name removed settings, or what another plan varied.
-        if planned is not None and record.cell != (cell := planned.as_dict()):
+        # A record may hold removed settings, or the setting of another plan.
+        if record and planned is not None and record.cell != (cell := planned.as_dict()):
             return replace(record, cell=cell)
         return record
 
-    def _decoded(self, head: Head) -> Record | None:
+    def _decode(self, head: Head) -> Record | None:
         try:
             return Record.from_line(self.store.read(head))
         except (ValueError, OSError) as error:
@@ -181,23 +165,23 @@ class RunDirectory:
             return None
 
     def records(self, plan: Plan) -> list[Record]:
-        """Return the records of the plan's cells in its order, failed too, with its setting."""
+        """Return the records of the plan's cells in its order, failed ones too."""
         heads = self.heads
-        records = (self._of(heads.get(cell.id), cell) for cell in plan.cells)
+        records = (self._record(heads.get(cell.id), cell) for cell in plan.cells)
         return [record for record in records if record is not None]
 
     def failed(self) -> list[Record]:
-        """Return the records of all failed cells, also where no plan asks for them."""
+        """Return the records of all failed cells, by id, also of cells of no plan."""
         heads = [head for _, head in sorted(self.heads.items()) if head.status == "failed"]
-        return [record for record in map(self._of, heads) if record is not None]
+        return [record for record in map(self._record, heads) if record is not None]
 
     def stale(self, plan: Plan) -> int:
-        """Return how many records are not of cells of the plan."""
+        """Return the number of records that are not of cells of the plan."""
         return len(self.heads.keys() - {cell.id for cell in plan.cells})
 
 
 def modified(path: Path) -> float:
-    """Return when a file was last written, in seconds since 1970; 0 where that is not known."""
+    """Return when a file was last written, in seconds since 1970; 0 if it is unknown."""
     try:
         return path.lstat().st_mtime
     except OSError:

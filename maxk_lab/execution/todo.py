@@ -50,11 +50,11 @@ class Run:
         states = {cell: state for cell, state in self.states().items() if cell in selected}
         again = {"missing"} | ({"failed"} if retry_failed else set())
         cells = tuple(cell for cell, state in states.items() if force or state in again)
-        kept = {cell: states[cell] for cell in states.keys() - set(cells)}
+        rest = {cell: states[cell] for cell in states.keys() - set(cells)}
         return Todo(
             cells=cells,
-            done=tuple(cell for cell in states if kept.get(cell) == "done"),
-            failed=tuple(cell for cell in states if kept.get(cell) == "failed"),
+            done=tuple(cell for cell in states if rest.get(cell) == "done"),
+            failed=tuple(cell for cell in states if rest.get(cell) == "failed"),
         )
 
     @property

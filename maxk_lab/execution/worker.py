@@ -34,7 +34,7 @@ from maxk_lab.sweep_file.content import check_content
 
 # Progress of one kind is sent at most this often.
 SECONDS_BETWEEN_EVENTS = 0.5
-# A record keeps so many characters of the beginning and of the end of an error.
+# The characters that a record keeps of the beginning of an error, and of its end.
 ERROR_CHARACTERS = 10_000
 _PR_SET_PDEATHSIG = 1
 

@@ -14,7 +14,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.errors import error_line
-from maxk_lab.execution.provenance import TOLD
+from maxk_lab.execution.provenance import SHARED
 from maxk_lab.planning.identity import canonical_json, content_hash
 from maxk_lab.reports.naming import setting_of, setting_words
 from maxk_lab.reports.tables import PooledRow, axes, grouped, row_estimates, rows_of_cells
@@ -129,7 +129,7 @@ def tables_of_single_cells(records: Iterable[Record]) -> dict[str, pd.DataFrame]
 def provenance(record: Record) -> dict[str, Any]:
     """Return what is told of where a record is from: the commit, and what reproduces it."""
     # Records of earlier versions hold more: the command line and the name of the machine.
-    told = {key: value for key, value in record.provenance.items() if key in TOLD}
+    told = {key: value for key, value in record.provenance.items() if key in SHARED}
     return {"commit": (told.get("git") or {}).get("commit"), "provenance": told}
 
 

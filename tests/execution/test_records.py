@@ -45,12 +45,12 @@ def test_the_last_attempt_counts_and_an_unreadable_record_is_missing(
     # No terminal and no file could hold half of a letter.
     assert [(one.cell, one.error) for one in run.failed()] == [(record.cell, "ValueError: \\ud800")]
     run.write(record)
-    assert (run.attempt(cell), run.read(cell)) == (2, record)
+    assert (run.heads[cell].attempt, run.read(cell)) == (2, record)
     forget(run.root, "0" * 16)
     path = damage(run.root, cell)
     run = RunDirectory(run.root)
     with pytest.warns(LabWarning, match=f"{path}:1: unreadable record: its checksum"):
-        assert (run.read(cell), run.attempt(cell)) == (None, 0)
+        assert (run.read(cell), run.heads.get(cell)) == (None, None)
     run.write(record)
     assert run.read(cell) == record
 
@@ -68,7 +68,7 @@ def test_what_cannot_be_read_again_is_not_written(small: str, run: RunDirectory)
         with pytest.raises(ValueError, match=why):
             run.write(other)
     assert RunDirectory(run.root).read(cell["id"]) == record
-    assert run.attempt(cell["id"]) == 1
+    assert run.heads[cell["id"]].attempt == 1
 
 
 def test_states_and_estimate(small: str, run: RunDirectory) -> None:

@@ -30,7 +30,7 @@ def line(cell: int = 0, attempt: int = 1, done: bool = True, value: int = 0) -> 
 def winners(folder: Path) -> dict[str, tuple[int, str, int]]:
     """What a reader that begins now takes: attempt, status and value of each cell."""
     store = Store(folder)
-    store.look()
+    store.refresh()
     return {
         cell: (head.attempt, head.status, body_of(store.read(head))["value"])
         for cell, head in store.heads.items()
@@ -66,14 +66,14 @@ def test_any_order_of_writing_gives_the_same_records(tmp_path_factory, segments,
         with (folder / name).open("ab") as file:
             file.write(line(*left[name].pop(0)))
         if order.random() < 0.5:
-            watching.look()
+            watching.refresh()
     # A writer that was killed in the middle of a line.
     with (folder / order.choice(sorted(named))).open("ab") as file:
         file.write(torn.replace(b"\n", b""))
-    watching.look()
+    watching.refresh()
     assert winners(folder) == expected(named)
     later = Store(folder)
-    later.look()
+    later.refresh()
     assert watching.heads == later.heads
 
 
@@ -106,11 +106,11 @@ def test_a_changed_byte_never_gives_another_record(tmp_path_factory, written, pl
 def test_a_torn_line_is_in_flight_until_it_ends(tmp_path: Path) -> None:
     path, store = tmp_path / "0.jsonl", Store(tmp_path)
     path.write_bytes(line(0) + line(1)[:-5])
-    assert [head.id for head in store.look()] == [CELLS[0]]
+    assert [head.id for head in store.refresh()] == [CELLS[0]]
     with path.open("ab") as file:
         file.write(line(1)[-5:])
-    assert [head.id for head in store.look()] == [CELLS[1]]
-    assert store.look() == []
+    assert [head.id for head in store.refresh()] == [CELLS[1]]
+    assert store.refresh() == []
 
 
 def test_an_unreadable_line_is_a_missing_cell_and_a_warning(tmp_path: Path) -> None:
@@ -118,13 +118,13 @@ def test_an_unreadable_line_is_a_missing_cell_and_a_warning(tmp_path: Path) -> N
     (tmp_path / "0.jsonl").write_bytes(line(0) + bad + b"noise\n")
     store = Store(tmp_path)
     with pytest.warns(LabWarning) as caught:
-        store.look()
+        store.refresh()
     (text,) = (str(warning.message) for warning in caught)
     assert text.startswith(f"{tmp_path / '0.jsonl'}:2: unreadable record: its checksum does not")
     assert text.endswith("(and 1 more)")
     assert list(store.heads) == [CELLS[0]]
     (tmp_path / "1.jsonl").write_bytes(line(1))
-    assert [head.id for head in store.look()] == [CELLS[1]]
+    assert [head.id for head in store.refresh()] == [CELLS[1]]
 
 
 @pytest.mark.parametrize(
@@ -134,20 +134,20 @@ def test_a_line_without_a_head_is_unreadable_though_its_checksum_fits(tmp_path: 
     head = {"id": CELLS[0], "attempt": 1, "status": "done", "seconds": 1.0}
     (tmp_path / "0.jsonl").write_bytes(line_of(head | odd, {}))
     with pytest.warns(LabWarning, match="unreadable record: it has no head of a record"):
-        assert Store(tmp_path).look() == []
+        assert Store(tmp_path).refresh() == []
 
 
 def test_what_a_segment_had_that_has_gone_counts_no_more(tmp_path: Path) -> None:
     (tmp_path / "0.jsonl").write_bytes(line(0, value=1) + line(1))
     (tmp_path / "1.jsonl").write_bytes(line(0, attempt=2))
     store = Store(tmp_path)
-    store.look()
+    store.refresh()
     (tmp_path / "1.jsonl").unlink()
     (tmp_path / "2.jsonl").write_bytes(line(2))
-    assert [head[:2] for head in store.look()] == [(CELLS[0], 1), (CELLS[2], 1)]
+    assert [head[:2] for head in store.refresh()] == [(CELLS[0], 1), (CELLS[2], 1)]
     assert set(store.heads) == set(winners(tmp_path)) == set(CELLS[:3])
     shutil.rmtree(tmp_path)
-    assert store.look() == []
+    assert store.refresh() == []
     assert store.heads == {}
 
 
@@ -192,7 +192,7 @@ def test_a_full_disk_tears_one_line_and_loses_no_other(
 def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "records").touch()
     with pytest.raises(RefusedError, match="records cannot be read: Not a directory"):
-        Store(tmp_path / "records").look()
+        Store(tmp_path / "records").refresh()
     with pytest.raises(StorageError):
         Segment(tmp_path / "records").append(line())
 
