@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -41,11 +41,17 @@ class Catalogue(Generic[RowType]):
 
     A package adds a row by an entry point of the group `entry_point_group` that names the row;
     without a group there are no such rows. A broken row is left out with a warning, and its name
-    is refused with the reason.
+    is refused with the reason. `aliases` are names in other projects; a refusal says ours.
     """
 
-    def __init__(self, kind: str, rows: Iterable[RowType], entry_point_group: str = "") -> None:
-        self.kind = kind
+    def __init__(
+        self,
+        kind: str,
+        rows: Iterable[RowType],
+        entry_point_group: str = "",
+        aliases: Mapping[str, str] | None = None,
+    ) -> None:
+        self.kind, self._aliases = kind, aliases or {}
         self.entry_point_group = entry_point_group
         self._own = tuple(rows)
         self._left_out: dict[str, str] = {}
@@ -105,6 +111,9 @@ class Catalogue(Generic[RowType]):
             raise LabError(self._left_out[name])
         if (advice := removed_row(self.kind, name)) is not None:
             raise LabError(advice)
+        if name.lower() in self._aliases:
+            ours = self._aliases[name.lower()]
+            raise LabError(f"{self.kind} {shown(name)} is called {ours} here")
         also = did_you_mean(name, self._rows)
         raise LabError(f"unknown {self.kind} {shown(name)}{also}; known: {', '.join(self._rows)}")
 

@@ -104,6 +104,11 @@ _FRAME = re.compile(r'^ +File ".*", line \d+')
 _OURS = re.compile(r"^maxk_lab\.errors\.\w+: ")
 
 
+def count(number: int, word: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def error_line(told: str | None) -> str:
     """Return the line of a traceback, as a record keeps it, that names the error and says what.
 

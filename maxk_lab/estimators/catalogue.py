@@ -34,11 +34,20 @@ from maxk_lab.removed import removed_row
 if TYPE_CHECKING:
     from torch import Tensor
 
+# Names of baselines in PKPO, in trainers of language models, and in American English.
+_ALIASES = {
+    "sloo": "pkpo_sloo",
+    "sloo_minus_one": "subloo",
+    "loo": "rloo",
+    "leave_one_out": "rloo",
+    "grpo": "group_mean",
+    "centered": "centred",
+}
 ESTIMATORS: Catalogue[EstimatorRow] = Catalogue(
     "estimator", rows_of(EstimatorRow, on_policy, off_policy), "maxk_lab.estimators"
 )
 BASELINES: Catalogue[BaselineRow] = Catalogue(
-    "baseline", rows_of(BaselineRow, leave_one_out, weighted_means), "maxk_lab.baselines"
+    "baseline", rows_of(BaselineRow, leave_one_out, weighted_means), "maxk_lab.baselines", _ALIASES
 )
 
 MethodType = TypeVar("MethodType", bound=MethodRow)

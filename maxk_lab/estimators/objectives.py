@@ -112,13 +112,17 @@ class Objective:
 
     @classmethod
     def parse(cls, name: str) -> Objective:
-        """The objective of this `name`, such as `max@8`. Raises `LabError` for anything else."""
+        """The objective of this `name`, such as `max@8` or `pass@8`.
+
+        Raises `LabError` for anything else.
+        """
         form, at, k = name.rpartition("@") if isinstance(name, str) else ("", "", "")
         if not at or not k.isdecimal():
             raise LabError(
                 f"an objective must be form@K, such as max@8 or top_m[2]@8, got {name!r}"
             )
-        return cls(form, int(k))
+        # With rewards of 0 and 1, Max@K is pass@K.
+        return cls("max" if form == "pass" else form, int(k))
 
     @property
     def name(self) -> str:

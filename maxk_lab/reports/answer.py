@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jinja2 import Environment, StrictUndefined
 
 from maxk_lab.catalogue import imported
+from maxk_lab.errors import count
 from maxk_lab.reports.document import WITHOUT, Block, compact, exact, marked, number, sheet
 from maxk_lab.reports.naming import spelled
 from maxk_lab.reports.tables import Pooled, PooledRow
@@ -120,11 +121,6 @@ def names(items: Iterable[object], most: int = 3) -> str:
     every = list(map(str, items))
     listed = every if len(every) <= most else [*every[:most], f"{len(every) - most} more"]
     return " and ".join(filter(None, (", ".join(listed[:-1]), *listed[-1:])))
-
-
-def count(number_of: int, word: str) -> str:
-    """`1 row`, `2 rows`."""
-    return f"{number_of} {word}{'' if number_of == 1 else 's'}"
 
 
 def counts(items: Iterable[Any]) -> str:

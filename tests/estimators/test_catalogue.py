@@ -59,7 +59,12 @@ def test_spellings(choose: Any, spelling: str, name: str, params: dict[str, Any]
 @pytest.mark.parametrize(
     ("choose", "spelling", "message"),
     [
-        (choose_baseline, "centered", "did you mean centred"),
+        (choose_baseline, "centered", "baseline 'centered' is called centred here"),
+        (choose_baseline, "sloo", "is called pkpo_sloo here"),
+        (choose_baseline, "sloo_minus_one", "is called subloo here"),
+        (choose_baseline, "LOO", "is called rloo here"),
+        (choose_baseline, "GRPO", "is called group_mean here"),
+        (choose_baseline, "centerd", "did you mean centred"),
         (choose_baseline, "centred[1]", "centred takes no parameter"),
         (choose_baseline, "affine[x]", "alpha must be a number"),
         (choose_baseline, "affine[nan]", "alpha must be a finite number"),

@@ -104,6 +104,10 @@ def test_names(form: str, k: int, name: str) -> None:
     assert (own.name, Objective.parse(name)) == (name, own)
 
 
+def test_pass_at_k_is_the_maximum_of_rewards_of_0_and_1() -> None:
+    assert Objective.parse("pass@8") == Objective("max", 8)
+
+
 @pytest.mark.parametrize(
     ("form", "k", "message"),
     [

@@ -13,7 +13,7 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import complain, emit_json, estimate, print_table, say, tell
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.environments.words import short_value
-from maxk_lab.errors import LabError, SpecError
+from maxk_lab.errors import LabError, SpecError, count
 from maxk_lab.execution.todo import Run
 from maxk_lab.installed import is_function_path, place_of
 from maxk_lab.planning.cells import Unit
@@ -60,7 +60,8 @@ checked only. Once the run has measured a unit, the remaining time is estimated.
         _print_cells(plan, state)
     _print_skipped(plan)
     told = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
-    tell(f"\n{len(state)} cells in {len(plan.units)} units: {told}")
+    units = count(len(plan.units), "unit")
+    tell(f"\n{count(len(state), 'cell')} in {units}: {told}")
     seeds = [str(seed) for seed in plan.spec.seeds]
     if len(seeds) > MOST_SEEDS:
         seeds = [*seeds[: MOST_SEEDS - 1], "…", seeds[-1], f"{len(seeds):,} of them"]
@@ -163,7 +164,8 @@ def _print_cells(plan: Plan, state: Mapping[str, str]) -> None:
 def _print_skipped(plan: Plan) -> None:
     if not plan.skipped:
         return
-    tell(f"\nskipped: {len(plan.skipped)} grid points that make no sense or repeat another")
+    points = count(len(plan.skipped), "grid point")
+    tell(f"\nskipped: {points}, invalid or equal to another point")
     # One line per estimator: a grid of many baselines repeats those that take none at every one.
     reasons = Counter(
         f"repeats a point of {one.point['estimator']} that is measured once (--json lists them)"
@@ -171,8 +173,8 @@ def _print_skipped(plan: Plan) -> None:
         else one.reason
         for one in plan.skipped
     )
-    for reason, count in reasons.items():
-        tell(f"  {count} ×  {reason}")
+    for reason, number in reasons.items():
+        tell(f"  {number} ×  {reason}")
 
 
 def _describe(unit: Unit) -> str:

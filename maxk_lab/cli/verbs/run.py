@@ -12,6 +12,7 @@ from maxk_lab.cli.console import duration, emit_json, say, warn
 from maxk_lab.cli.progress import execute_plan
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.cli.sending import send_all
+from maxk_lab.errors import count
 from maxk_lab.execution.archive import is_bundle
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.run import Outcome
@@ -96,7 +97,7 @@ def _say_summary(outcome: Outcome, directory: RunDirectory, lost: str) -> None:
         f"{len(outcome.done)} measured",
         f"{len(outcome.reused)} already done",
         f"{len(outcome.failed)} failed",
-        f"{len(outcome.skipped)} grid points skipped (maxk-lab plan says why)"
+        f"{count(len(outcome.skipped), 'grid point')} skipped (maxk-lab plan says why)"
         if outcome.skipped
         else "",
         lost,
