@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Literal
 
@@ -31,7 +31,7 @@ _STYLES = {
 _LABEL = 10
 # Stands for the space in an interval, at which no line breaks.
 _TIE = "\ue000"
-_INTERVAL = re.compile(r"(\[[^][]*), ")
+_INTERVAL = re.compile(r"(?<=\d,) (?=[^][]*\])|(?<=\]) (?=†)")
 
 
 def terminal(report: Report, *, width: int = 100, colour: bool = False, full: bool = False) -> str:
@@ -104,23 +104,42 @@ def _indented(label: Text, text: str, width: int = _LABEL) -> Table:
 
 def _table(block: Block, width: int) -> Table:
     """The table of a block; if it is too wide, a value stands above its interval."""
-    lines = [
-        [_INTERVAL.sub(rf"\1,{_TIE}", visible_line(text)) for text in row] for row in block.rows
-    ]
+    lines = [[_INTERVAL.sub(_TIE, visible_line(text)) for text in row] for row in block.rows]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     headings = [column.heading for column in block.columns]
     cells = list(zip(headings, *lines, strict=True))
-    narrow = sum(max(map(cell_len, column)) + 2 for column in cells) > width
-    for column, texts in zip(block.columns, cells, strict=True):
+    numeric = [column.numeric for column in block.columns]
+    for column, wide in zip(block.columns, _widths(cells, numeric, width), strict=True):
         justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        longest = max((cell_len(word) for text in texts for word in text.split()), default=1)
-        fixed = min(longest, width // 3) if narrow and column.numeric else None
-        table.add_column(Text(column.heading), justify=justify, overflow="fold", width=fixed)
+        table.add_column(Text(column.heading), justify=justify, overflow="fold", width=wide)
     for number, line in enumerate(lines):
         if number in block.breaks:
             table.add_section()
         table.add_row(*map(_styled, line))
     return table
+
+
+def _widths(
+    columns: Sequence[Sequence[str]], numeric: Sequence[bool], width: int
+) -> list[int | None]:
+    """The width of each column of texts; None for rich to choose.
+
+    If the table is too wide, a number is as wide as its longest word, and words share the rest.
+    """
+    full = [max(map(cell_len, texts)) for texts in columns]
+    if sum(full) + 2 * (len(full) - 1) <= width:
+        return [None] * len(full)
+    words = [[cell_len(word) for text in texts for word in text.split()] for texts in columns]
+    least = [min(max(lengths, default=1), width // 3) for lengths in words]
+    rest = width - sum(least) - 2 * (len(least) - 1)
+    if rest < 0:
+        return [size if right else None for size, right in zip(least, numeric, strict=True)]
+    widths: list[int | None] = []
+    for size, wanted, right in zip(least, full, numeric, strict=True):
+        more = 0 if right else min(rest, wanted - size)
+        rest -= more
+        widths.append(size + more)
+    return widths
 
 
 def _styled(text: str) -> Text:

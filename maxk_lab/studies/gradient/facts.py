@@ -105,16 +105,16 @@ class Next(Facts):
 class Line(Facts):
     """A method in the short table.
 
-    It competes in `of` settings: as the lowest, tied with it or significantly higher. `ratio` is
+    It competes in `of` settings: significantly lowest, tied or significantly worse. Its variance is
+    the least, whether significant or not, in `least`. `ratio` is
     its variance over the lowest in the setting of the median, `largest` the largest ratio. In
     `worse_than_none` settings it has significantly more variance than no baseline.
     """
 
     method: str = Field(title="method")
     lowest: int = Field(title="lowest")
-    significant: int = Field(title="significantly lowest")
     tied: int = Field(title="tied")
-    higher: int = Field(title="significantly higher")
+    worse: int = Field(title="worse")
     ratio: Interval | None = Field(title="ratio")
     largest: float | None = Field(title="largest ratio")
     optimum: float | None = Field(title="over optimum")
@@ -123,6 +123,7 @@ class Line(Facts):
     settings: int
     of: int
     worse_than_none: int
+    least: int
 
 
 class GradientFacts(Facts):
@@ -261,10 +262,10 @@ def _table(
     families: Mapping[str, Sequence[Comparison]],
 ) -> list[Line]:
     """A line for each method: those with a ratio by its median, then the biased ones."""
-    verdicts = {line.row: line.verdict for line in families.get("best", []) if line.other}
+    verdicts = {line.row: line.verdict for line in families.get("best", [])}
     harm = Counter(line.row for line in families.get("reference", []) if line.verdict == "worse")
     competing = {row.key.path for contest in judged if not contest.one for row in contest.rows}
-    lowest = {contest.least.key: contest.clear for contest in judged if contest.least is not None}
+    least = {contest.least.key for contest in judged if contest.least is not None}
     reference = {row.over_least.line.other for row in rows if row.over_least is not None}
     lines = []
     for method, members in grouped(rows, lambda row: names[row.key]).items():
@@ -276,14 +277,13 @@ def _table(
         middle = median_low([ratio.value for ratio in known]) if known else math.nan
         paths = [row.key.path for row in members if row.key.path in competing]
         optimal = [row.over_best.value for row in members if row.over_best and row.over_best.known]
-        found = Counter(verdicts.get(row.key.path) for row in members)
+        counts = Counter(verdicts.get(row.key.path) for row in members)
         lines.append(
             Line(
                 method=f"{method} (oracle)" if oracle else method,
-                lowest=sum(row.key in lowest for row in members),
-                significant=sum(lowest.get(row.key, False) for row in members),
-                tied=found["tied"],
-                higher=found["worse"],
+                lowest=counts["lowest"],
+                tied=counts["tied"],
+                worse=counts["worse"],
                 ratio=next((ratio for ratio in known if ratio.value == middle), None),
                 largest=max((r.value for r in known), default=None) if len(known) > 1 else None,
                 optimum=median_low(optimal) if optimal else None,
@@ -292,6 +292,7 @@ def _table(
                 settings=len(known),
                 of=len(paths),
                 worse_than_none=sum(harm[path] for path in paths),
+                least=sum(row.key in least for row in members),
             )
         )
     return sorted(lines, key=lambda line: line.ratio.value if line.ratio else math.inf)
@@ -336,7 +337,7 @@ def _avoid(lines: Sequence[Line]) -> list[Line]:
     far = [
         line
         for line in lines
-        if line.ratio and line.ratio.value >= _FAR and 4 * line.lowest < line.of
+        if line.ratio and line.ratio.value >= _FAR and 4 * line.least < line.of
     ]
     worst = far[-2:]
     worst += [line for line in far if "no baseline" in line.method and line not in worst][:1]

@@ -310,10 +310,9 @@ def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
     shown = [place for place in places if place.known]
     if not shown:
         return
-    # The mean, the largest K that is trained for, and all samples.
+    # The mean, and all samples.
     asked = {k for place in shown for k in place.ks}
-    trained = {row.key.k for place in shown for row in place.known} & asked
-    ks = sorted({min(asked), max(trained or asked), max(asked)})
+    ks = sorted({min(asked), max(asked)})
     compared = any(place.compared for place in shown)
     objective = shown[0].objective
     names = {k: "mean" if k == 1 else f"{objective}@{k}" for k in ks}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from maxk_lab.reports.document import compact
 from maxk_lab.reports.report import make_report
 from maxk_lab.studies.gradient.facts import facts
 
@@ -43,12 +44,28 @@ def test_the_lowest_is_used_where_it_is_significant(lab):
     (use,) = one.uses
     assert (use.name, use.lowest, use.significant, use.of, use.ties) == ("subloo", 4, 4, 4, [])
     assert [line.method for line in one.table] == ["subloo", "centred", "no baseline"]
-    assert (lines(one)["subloo"].significant, lines(one)["centred"].higher) == (4, 4)
+    assert (lines(one)["subloo"].lowest, lines(one)["centred"].worse) == (4, 4)
     assert one.table[0].ratio.value == one.table[0].largest == 1.0
     assert one.next_best.method == "centred"
     assert [line.method for line in one.avoid] == ["no baseline", "centred"]
-    assert one.avoid[0].higher == 4
+    assert one.avoid[0].worse == 4
     assert (one.next, one.open, one.settled) == (None, 0, 4)
+
+
+def test_one_setting_has_its_ratio_with_the_interval(lab):
+    one, answer = of(lab, noise=APART, ns=(16,), seeds=(0,))
+    ratio = compact(lines(one)["centred"].ratio)
+    assert "[" in ratio
+    assert f"Evidence: the next best, centred, has {ratio} times the lowest variance." in answer
+    assert not any("median of" in line or "settings" in line for line in answer)
+    assert answer[0].startswith("Use: subloo. It has significantly the lowest variance of 3")
+
+
+def test_a_ratio_above_no_baseline_is_said_with_its_significance(lab):
+    axes = {"baselines": ("none", "centred", "sample_loo"), "ns": (16, 32)}
+    _, answer = of(lab, **axes)
+    (line,) = (line for line in answer if line.startswith("Avoid: sample_loo"))
+    assert line.endswith("It is significantly above no baseline in 2 of 2.")
 
 
 def test_of_those_that_tie_the_simplest_is_used(lab):
@@ -57,7 +74,7 @@ def test_of_those_that_tie_the_simplest_is_used(lab):
     (use,) = one.uses
     assert (use.name, use.significant, use.lowest) == ("centred", 0, 2)
     assert [(tie.name, tie.count) for tie in use.ties] == [("subloo", 2)]
-    assert {line.tied + line.lowest for line in one.table[:2]} == {2}
+    assert {line.tied for line in one.table[:2]} == {2}
 
 
 def test_what_is_equal_on_every_instance_leaves_nothing_to_choose(lab):
@@ -116,8 +133,9 @@ def test_without_a_gradient_no_bias_is_denied(lab):
     for record in records:
         units = record.metrics["units"]
         units["truth"] = units["inner"] = [None] * len(units["truth"])
-    one, _ = told(make_report(cells, records, name="it"))
+    one, answer = told(make_report(cells, records, name="it"))
     assert (one.bias.not_tested, one.bias.reason) == (3, "no gradient to judge against")
+    assert "Next: test the bias of 3 rows with a larger pool." in answer
     assert one.bias.not_rejected == 0
 
 
@@ -126,7 +144,7 @@ def test_far_above_without_significance_is_said_and_what_would_settle_it(lab):
     one, answer = of(lab, instances=4, seeds=(0,), noise=APART)
     (use,) = one.uses
     assert (use.significant, use.fixed) == (0, 2)
-    assert one.avoid[0].higher == 0
+    assert one.avoid[0].worse == 0
     assert one.next is not None
     assert (one.next.instances > 4, one.next.open, one.open) == (True, 2, 2)
     assert not any(line == "Next: nothing open." for line in answer)

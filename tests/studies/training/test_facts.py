@@ -196,6 +196,13 @@ def test_a_lead_that_is_gone_at_the_own_best_temperature_is_not_significant():
         (answer_of_both,) = facts_of(own).answers
         return answer_of_both
 
+    lines, _ = filled(
+        STUDIES.get("training"),
+        facts_of([decoded(reference, own_temperature=cool), decoded(lead, own_temperature=hot)]),
+        (),
+    )
+    (caveat,) = (line for line in lines if line.startswith("Caveat: with each policy"))
+    assert caveat.endswith(", not significant after correction for 3 comparisons.")
     found = at_their_best(cool, hot)
     wanted = seed_mean(UNSURE - NOISE, 0.95)
     assert (found.use.sign, found.own.sign) == (1, 0)
