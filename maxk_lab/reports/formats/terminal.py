@@ -135,8 +135,8 @@ def _widths(
     if rest < 0:
         return [size if right else None for size, right in zip(least, numeric, strict=True)]
     widths: list[int | None] = []
-    for size, wanted, right in zip(least, full, numeric, strict=True):
-        more = 0 if right else min(rest, wanted - size)
+    for size, natural, right in zip(least, full, numeric, strict=True):
+        more = 0 if right else min(rest, natural - size)
         rest -= more
         widths.append(size + more)
     return widths
