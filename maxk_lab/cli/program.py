@@ -28,7 +28,7 @@ def main() -> None:
         from maxk_lab.cli.application import app
 
         if "_MAXK_LAB_COMPLETE" in os.environ:  # a shell completes a command line
-            from typer.completion import completion_init
+            from typer.completion import completion_init  # type: ignore[attr-defined]
 
             completion_init()
         for stream in (sys.stdout, sys.stderr):  # letters that its encoding lacks are spelled out
