@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.language.tasks import REWARDS, TASKS
 from maxk_lab.errors import LabWarning
 from maxk_lab.estimators.catalogue import BASELINES
+from maxk_lab.execution.archive import write_bundle
 
 
 @pytest.mark.parametrize(
@@ -45,3 +48,16 @@ def test_a_verb_warns_of_an_unreadable_record(
     path = damage(run.root, plan.cells[0].id)
     with pytest.warns(LabWarning, match=rf"{path}:\d+: unreadable record: its checksum"):
         lab(*words)
+
+
+def test_plan_estimates_the_time_from_the_run_else_from_its_golden_run(
+    lab: Callable[..., Result], write_run: WriteRun
+) -> None:
+    run, plan = write_run()
+    seconds = [head.seconds for head in run.heads.values()]
+    assert "time unknown: no unit is measured" in lab("plan", "sweep.yaml", "--results", "x").stdout
+    write_bundle(run, Path("x/golden/small/small.zip"))
+    shown = lab("plan", "sweep.yaml", "--results", "x")
+    assert "with one worker, at the mean time of the cells in x/golden/small" in shown.stdout
+    answer = json.loads(lab("plan", "sweep.yaml", "--results", "x", "--json").stdout)
+    assert answer["seconds_left"] == pytest.approx(len(plan.cells) * fmean(seconds))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from maxk_lab.cli.console import complain, emit_json, estimate, print_table, say
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.environments.words import short_value
 from maxk_lab.errors import LabError, SpecError, count
+from maxk_lab.execution.archive import BUNDLE, Bundle
 from maxk_lab.execution.todo import Run
 from maxk_lab.installed import is_function_path, place_of
 from maxk_lab.planning.cells import Unit
@@ -38,7 +40,8 @@ def main(
     """Check sweep files, and show the cells of one sweep: done, failed, missing, and skipped.
 
     All problems of a file are listed at once, with their lines and columns. Several files are \
-checked only. Once the run has measured a unit, the remaining time is estimated.
+checked only. The remaining time is estimated from the measured units, or from the golden run of \
+the same name.
 
     \b
     [bold]maxk-lab plan experiments/tsp_sweep.yaml --set gradient.pool=64 --cells[/bold]
@@ -50,8 +53,9 @@ checked only. Once the run has measured a unit, the remaining time is estimated.
         return
     (spec,) = specs
     run = planned(spec, overrides, results, execution=execution)
-    plan, state, seconds = run.plan, run.states(), run.seconds_left()
+    plan, state = run.plan, run.states()
     counts = Counter[str](state.values())
+    seconds, source = _seconds_left(run, counts["missing"], results)
     if json:
         emit_json(_as_json(run, state, seconds))
         return
@@ -68,8 +72,10 @@ checked only. Once the run has measured a unit, the remaining time is estimated.
     tell(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}")
     if stale := run.stale:
         tell(stale_line(stale))
-    if seconds:
-        tell(f"{estimate(seconds)} with one worker, at the mean time of the measured units")
+    if seconds is None:
+        tell("time unknown: no unit is measured")
+    elif seconds:
+        tell(f"{estimate(seconds)} with one worker, at the mean time of {source}")
     for name, file in _functions(plan).items():
         tell(f"{name} is in {file}")
     for kind, study in plan.spec.studies.items():
@@ -77,6 +83,20 @@ checked only. Once the run has measured a unit, the remaining time is estimated.
             say(f"{kind}: {sentence}")
     again = options.command("report", run.folder.name, results)
     say(f"Next: {again if {*counts} == {'done'} else options.run_command(context, spec)}")
+
+
+def _seconds_left(run: Run, missing: int, results: Path) -> tuple[float | None, str]:
+    """Return the seconds that one worker needs for the missing cells, and their source.
+
+    None if neither the run nor a golden run of its name has measured cells.
+    """
+    seconds = run.seconds_left()
+    if seconds is not None:
+        return seconds, "the measured units"
+    name = run.plan.spec.name
+    path = results / "golden" / name / f"{name}{BUNDLE}"
+    times = [head.seconds for head in Bundle(path).heads.values()] if path.is_file() else []
+    return (missing * fmean(times), f"the cells in {path}") if times else (None, "")
 
 
 def _check(
