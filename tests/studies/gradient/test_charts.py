@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -54,12 +53,12 @@ def test_a_label_has_the_state_of_its_bias(lab: Any) -> None:
     for cell in cells:
         if cell["baseline"] == "centred":
             cell["baseline"] = "mine:median"
-    figure = drawn(make_report(cells, records, name="it"))["snr"]
-    labels = {row["label"].replace("\n", " "): row["style"] for row in rows(figure)}
-    assert {*labels} == {baseline + state for baseline, state in STATES.items()}
-    assert labels["mine:median (not proved)"] == "pale"
-    assert labels["group_mean (biased)"] == "hollow"
-    assert "Filled: unbiased (proved); pale: not proved; hollow: biased." in figure.caption
+    for figure in drawn(make_report(cells, records, name="it")).values():
+        labels = {row["label"].replace("\n", " "): row["style"] for row in rows(figure)}
+        assert {*labels} == {baseline + state for baseline, state in STATES.items()}
+        assert labels["mine:median (not proved)"] == "pale"
+        assert labels["group_mean (biased)"] == "hollow"
+        assert "Filled: unbiased (proved); pale: not proved; hollow: biased." in figure.caption
 
 
 def test_captions_say_what_is_plotted(report: Report) -> None:
@@ -84,22 +83,20 @@ def test_all_panels_of_all_charts_have_one_order_of_methods(report: Report) -> N
     assert order[-1] == "group_mean (biased)"
 
 
-def test_all_panels_have_one_scale_of_values(report: Report) -> None:
+def domains(figure: Figure) -> dict[str, set[tuple[float, float]]]:
+    """Return the ends of the x axes of all panels by the title of the axis."""
+    ends: dict[str, set[tuple[float, float]]] = {}
+    for panel in figure.panels:
+        for x in (layer["encoding"].get("x", {}) for layer in panel.spec["layer"]):
+            if "scale" in x:
+                ends.setdefault(x["title"], set()).add(tuple(x["scale"]["domain"]))
+    return ends
+
+
+def test_all_panels_have_one_scale(report: Report) -> None:
     for figure in drawn(report).values():
-        scales = {
-            panel.title.partition(",")[0] if figure.name == "bias" else "": layer["encoding"]["x"]
-            for panel in figure.panels
-            for layer in panel.spec["layer"]
-            if "scale" in layer["encoding"].get("x", {})
-        }
-        domains = [
-            (name, layer["encoding"]["x"]["scale"]["domain"])
-            for panel in figure.panels
-            for name in [panel.title.partition(",")[0] if figure.name == "bias" else ""]
-            for layer in panel.spec["layer"]
-            if "scale" in layer["encoding"].get("x", {})
-        ]
-        assert all(domain == scales[name]["scale"]["domain"] for name, domain in domains)
+        assert len(figure.panels) == 4
+        assert [len(ends) for ends in domains(figure).values()] == [1]
 
 
 def test_stars_are_beside_the_axis_and_not_at_a_value(report: Report) -> None:
@@ -114,13 +111,22 @@ def test_stars_are_beside_the_axis_and_not_at_a_value(report: Report) -> None:
 
 
 def test_the_chart_of_bias_has_only_methods_biased_in_direction(lab: Any) -> None:
-    cells = lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,), instances=32)
+    """Each column has one measure, with one scale for all stages."""
+    cells = lab.cells(
+        baselines=("none", "centred"), ns=(8, 16), ks=(2,), stages=(0, 200), instances=32
+    )
     assert "bias" not in drawn(make_report(cells, map(lab.record, cells), name="it"))
+    off = {("none", 0): 0.5, ("none", 200): 2.0}
     records = [
-        lab.record(cell, bias_off_gradient=0.5 * (cell["baseline"] == "none")) for cell in cells
+        lab.record(cell, bias_off_gradient=off.get((cell["baseline"], cell["stage"]), 0.0))
+        for cell in cells
     ]
     figure = drawn(make_report(cells, records, name="it"))["bias"]
-    assert [panel.title for panel in figure.panels] == ["length", "cosine"]
+    words = ("before training", "after 200 steps")
+    titles = [f"{measure}, {stage}" for stage in words for measure in ("length", "cosine")]
+    assert [panel.title for panel in figure.panels] == titles
+    assert figure.columns == 2
+    assert {name: len(ends) for name, ends in domains(figure).items()} == {"length": 1, "cosine": 1}
     assert {row["label"].replace("\u00a0", " ") for row in rows(figure)} == {"none, K = 2"}
     assert {row["style"] for row in rows(figure)} == {"solid"}
 
@@ -137,4 +143,3 @@ def test_a_caption_names_the_number_of_settings_and_few_n_are_drawn(lab: Any) ->
     sizes = [*figure.legend]
     assert len(sizes) == 5
     assert {sizes[0], sizes[-1]} == {"n = 4", "n = 32"}
-    assert all(len(panel.spec["layer"]) > 0 for panel in replace(figure).panels)
