@@ -178,3 +178,22 @@ def test_estimators_of_one_gradient_are_compared(lab, noise):
 def test_one_method_is_no_choice(lab):
     _, answer = of(lab, baselines=("centred",), ns=(8, 16, 32))
     assert answer[0] == "Use: centred, the only method."
+
+
+def test_a_baseline_of_the_user_s_own_has_its_ratio_in_table_and_answer(lab, tmp_path, monkeypatch):
+    """Nothing is derived of it, so it is not proved, and competes with nothing."""
+    (tmp_path / "mine.py").write_text("def median(rewards, k): return rewards.median(-1).values\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    cells = lab.cells(baselines=("none", "centred", "subloo", "pkpo_sloo"), ns=(16,), ks=(2,))
+    records = [lab.record(cell, noise=APART.get(cell["baseline"], 10.0)) for cell in cells]
+    for cell in cells:
+        if cell["baseline"] == "pkpo_sloo":
+            cell["baseline"] = "mine:median"
+    one, answer = told(make_report(cells, records, name="it"))
+    own = lines(one)["mine:median"]
+    assert (own.bias, own.of) == ("not proved", 0)
+    assert own.ratio.value > own.ratio.low > 1
+    expected = f"Not proved: mine:median has {compact(own.ratio)} times the lowest variance."
+    assert any(line.startswith(expected) and "maxk-lab check" in line for line in answer)
+    assert one.uses[0].competing == 3
