@@ -6,7 +6,7 @@ PYTHON ?=
 JOBS ?= 2
 RESULTS ?= results
 SEEDS ?=
-SCALE ?= 10
+SCALE ?= 4
 SEED ?= 0
 REMEASURE ?=
 # They take longest, and should not be what all other cores wait for at the end.

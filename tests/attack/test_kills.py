@@ -28,7 +28,7 @@ from launched import HangError, Launch, Launched
 
 # A user waits for so long after Ctrl-C; a machine at work may take twice that.
 LIMIT = 2 * SECONDS_TO_END
-KILLS = 3  # of a test, at scale 1; and pairs of runs
+KILLS = 11  # of a test, at scale 1: each blow once; and pairs of runs
 PAIRS = 1
 INTERRUPTED = 130
 
