@@ -56,22 +56,16 @@ VALUES: Mapping[str, str] = {
 }
 # An option, as `run --detach`.
 OPTIONS: Mapping[str, str] = {
-    "run --backend": _BACKEND,
-    "plan --backend": _BACKEND,
-    "run --profile": _PROFILE,
-    "plan --profile": _PROFILE,
-    "list --sort": _RUNS,
-    "list --results": _RUNS,
+    **dict.fromkeys(("run --backend", "plan --backend"), _BACKEND),
+    **dict.fromkeys(("run --profile", "plan --profile"), _PROFILE),
+    **dict.fromkeys(("run --no-reuse", "plan --no-reuse"), _REUSE),
+    **dict.fromkeys(("list --sort", "list --results"), _RUNS),
+    **dict.fromkeys(("show --prune", "show --dry-run", "show --yes"), _PRUNE),
     "show --check": "every verb warns of an unreadable record, whose cell counts as missing",
-    "show --prune": _PRUNE,
-    "show --dry-run": _PRUNE,
-    "show --yes": _PRUNE,
     "run --detach": _SBATCH,
     "report --figures": "draw with Altair from maxk_lab.load(RUN, over='seeds')",
     "report --sort": "use pandas on maxk_lab.load(RUN, over='seeds'), or sort --format csv",
     "audit --norm": "an audit takes equal norms; maxk-lab measure reads scores",
-    "run --no-reuse": _REUSE,
-    "plan --no-reuse": _REUSE,
     "run --dry-run": "use maxk-lab plan; show RUN lists the cells that failed",
     "plan --shift-seeds": "use --set seeds=[...]",
     "compare --out": "use maxk-lab compare A B --format FORMAT > FILE",
@@ -95,11 +89,7 @@ VERBS: Mapping[str, str] = {
 }
 # A row of a catalogue, by the kind of the catalogue and the name with or without its parameter.
 ROWS: Mapping[tuple[str, str], str] = {
-    ("environment", "cvrptw"): _MAKE,
-    ("environment", "flp"): _MAKE,
-    ("environment", "mcp"): _MAKE,
-    ("environment", "mtsp"): _MAKE,
-    ("environment", "mtvrp"): _MAKE,
+    **{("environment", name): _MAKE for name in ("cvrptw", "flp", "mcp", "mtsp", "mtvrp")},
     ("estimator", "partitioned"): "use partitioned:none or partitioned:loo beside "
     "experiments/papers/partitioned.py",
     ("estimator", "off_policy_first_order"): "use off_policy_maxk, which is exact",
@@ -113,14 +103,9 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("measure", "weight_concentration"): "use dead_gradient_rate",
     ("measure", "weight_std"): "use weight_min or weight_sum",
     ("measure", "own_way"): "use max@K with decoding: best",
-    ("task", "edit"): _TASK,
-    ("task", "hidden_target"): _TASK,
-    ("reward function", "brevity"): _REWARD,
-    ("reward function", "edit_similarity"): _REWARD,
-    ("reward function", "finished"): _REWARD,
-    ("Gaussian reward", "bowl"): _REWARD,
-    ("Gaussian reward", "inside_unit"): _REWARD,
-    ("Gaussian reward", "two_peaks"): _REWARD,
+    **{("task", name): _TASK for name in ("edit", "hidden_target")},
+    **{("reward function", name): _REWARD for name in ("brevity", "edit_similarity", "finished")},
+    **{("Gaussian reward", name): _REWARD for name in ("bowl", "inside_unit", "two_peaks")},
 }
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -131,10 +132,14 @@ def _interrupted() -> Iterator[None]:
 
 def load(name: str) -> Any:
     """Import a verb and return its command."""
-    alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    main = import_module(f"maxk_lab.cli.verbs.{name}").main
+    # Paragraphs wrap at the width of the terminal; examples, after a \\b, keep their lines.
+    paragraphs = cleandoc(main.__doc__).split("\n\n")
+    text = "\n\n".join(p if p.startswith("\b") else " ".join(p.split()) for p in paragraphs)
     more = ["--results DIR"] * (name in WITH_RESULTS) + ["--json"] * (name in WITH_JSON)
     epilog = f"Also {' and '.join(more)}: see maxk-lab --help." if more else None
-    alone.command(name, epilog=epilog)(import_module(f"maxk_lab.cli.verbs.{name}").main)
+    alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    alone.command(name, help=text, epilog=epilog)(main)
     return get_command(alone)
 
 
