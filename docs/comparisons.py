@@ -57,7 +57,7 @@ def crossing(row: Row, other: Row) -> str:
     At the first and all K below it the paired 95 % interval of the difference, each alone, lies on
     one side of 0, at the second and all above it on the other; between them it is not told.
     """
-    from maxk_lab.studies.training.compare import with_differences_to
+    from maxk_lab.studies.training.table import with_differences_to
 
     found = with_differences_to(row.measured, other.measured, 0.95).differences
     signs = [(found[k].low > 0) - (found[k].high < 0) for k in sorted(found)]
@@ -83,7 +83,7 @@ def decoded(row: Row, other: Row, way: str, k: int = 1) -> Row:
 
     It is that of Max@k where the way has a curve.
     """
-    from maxk_lab.studies.training.compare import difference
+    from maxk_lab.studies.training.table import difference
 
     both = all(way in each.measured.decoded for each in (row, other))
     given(both, f"{row} and {other} were decoded by {way}")

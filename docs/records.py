@@ -144,14 +144,14 @@ class Run:
     @cached_property
     def apart(self) -> Any:
         """The differences between trainings that are significant, corrected for all."""
-        from maxk_lab.studies.training.compare import corrected
+        from maxk_lab.studies.training.table import corrected
 
         return corrected(self.report.studies["training"].rows, self.alpha)
 
     @cached_property
     def asked(self) -> list[int]:
         """The K that its training study asks about: 1, those it trains for, and all samples."""
-        from maxk_lab.studies.training.compare import shown_ks
+        from maxk_lab.studies.training.table import shown_ks
 
         return shown_ks(self.report.studies["training"].rows)
 
@@ -174,7 +174,7 @@ class Run:
 
         A report that asks at several K, or places, shares the level, and tells no more.
         """
-        from maxk_lab.studies.training.compare import beaten
+        from maxk_lab.studies.training.table import beaten
 
         rows = self.report.studies["training"].rows
         return row.measured in beaten(rows, k, self.alpha)

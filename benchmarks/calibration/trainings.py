@@ -24,8 +24,8 @@ from maxk_lab.statistics.seeds import (
     seed_mean,
     skewed_mean,
 )
-from maxk_lab.studies.training.compare import beaten, corrected, with_differences_to
 from maxk_lab.studies.training.row import SAMPLED, Decoding, TrainingRow
+from maxk_lab.studies.training.table import beaten, corrected, with_differences_to
 from maxk_lab.training.settings import Settings
 
 Draw = Callable[[Generator, Sequence[int]], Array]

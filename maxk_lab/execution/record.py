@@ -76,7 +76,8 @@ def content_of(cell: Mapping[str, Any], metrics: Mapping[str, Any] | None) -> Re
     """
     if metrics is None:
         return None
-    model: type[Recorded] = STUDIES.get(cell["study"]).part("record").Metrics
+    kind = STUDIES.get(cell["study"])
+    model: type[Recorded] = kind.model(kind.record)
     try:
         content = model.model_validate(metrics)
     except ValidationError as error:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from maxk_lab.reports.document import exact, number
+from maxk_lab.reports.document import number
 from maxk_lab.reports.naming import spelled
-from maxk_lab.reports.tables import ExactRow, Pooled, PooledRow
-from maxk_lab.statistics.intervals import Interval, exactly
+from maxk_lab.reports.tables import Pooled, PooledRow
+from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import FIXED
-from maxk_lab.sweep_file.claims import Claim, Where, evaluate_value
+from maxk_lab.sweep_file.claims import Claim, Where
 from maxk_lab.sweep_file.studies import STUDIES
 
 Verdict = Literal["supported", "refuted", "undecided"]
@@ -84,24 +83,6 @@ def combined(
     return ClaimVerdict(verdict, detail, example.interval, count, of, parts)
 
 
-def judge_exact(claim: Claim, points: Sequence[tuple[ExactRow]], alpha: float) -> ClaimVerdict:
-    """Supported if the number is within the tolerance in every row and seed, else refuted."""
-    verdicts = []
-    for (row,) in points:
-        target = evaluate_value(claim.value, row.key.n, row.key.k, row.key.setting)
-        slack = claim.slack(target)
-        for seed, content in row.by_seed.items():
-            value = float(getattr(content, claim.measure, math.nan))
-            numbers = f"{exact(value)}, claimed {exact(target)} ± {slack:.3g}"
-            detail = f"{row.key.path} seed {seed}: {numbers}"
-            if math.isnan(value):
-                verdicts.append(ClaimVerdict("undecided", f"{detail} (not measured)"))
-                continue
-            verdict: Verdict = "supported" if abs(value - target) <= slack else "refuted"
-            verdicts.append(ClaimVerdict(verdict, detail, exactly(value)))
-    return combined(verdicts, "exact numbers")
-
-
 def shown(interval: Interval) -> str:
     """`12.3 [11.0, 13.9]`, with the reason if it is about fixed instances.
 
@@ -153,7 +134,7 @@ def _judged(claim: Claim, rows: Sequence[PooledRow], alpha: float) -> ClaimVerdi
         words = f"{len(partial)} of {len(members)} rows incomplete, e.g. {example}"
         verdict = ClaimVerdict("undecided", words)
     else:
-        verdict = kind.part("compare").judge(claim, matching, alpha)
+        verdict = kind.part("table").judge(claim, matching, alpha)
     return replace(verdict, name=claim.name, text=_words(claim), judged=not partial)
 
 

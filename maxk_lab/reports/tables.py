@@ -6,13 +6,13 @@ A kind of study pools its records into rows, gives the `estimates` of a row, and
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.statistics.intervals import EXACT, Interval, undefined
 from maxk_lab.statistics.measures import described
-from maxk_lab.sweep_file.studies import STUDIES, StudyRow
+from maxk_lab.sweep_file.studies import STUDIES
 from maxk_lab.visible import visible
 
 if TYPE_CHECKING:
@@ -143,13 +143,6 @@ class PooledRow:
         return {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExactRow(PooledRow):
-    """A row whose numbers are computed without samples: the content of each seed."""
-
-    by_seed: Mapping[int, Any] = field(default_factory=dict, repr=False)
-
-
 RowType = TypeVar("RowType", bound=PooledRow, covariant=True)
 
 
@@ -194,17 +187,12 @@ def pooled_study(
     compared: bool = False,
 ) -> Pooled[PooledRow]:
     """The rows of the cells of a kind with their verdicts; if `compared`, all comparisons."""
-    study = STUDIES.get(kind)
-    pool, compare = study.part("pool"), study.part("compare")
-    pooled: Pooled[PooledRow]
-    if hasattr(pool, "pool"):
-        pooled = pool.pool(cells, done, level=level, alpha=alpha)
-    else:
-        pooled = Pooled(tuple(_exact_rows(study, cells, done)))
-    if hasattr(compare, "judged"):
-        pooled = compare.judged(pooled, level=level, alpha=alpha)
-    if compared and hasattr(compare, "compare"):
-        comparisons = tuple(compare.compare(pooled, level=level, alpha=alpha))
+    table = STUDIES.get(kind).part("table")
+    pooled: Pooled[PooledRow] = table.pool(cells, done, level=level, alpha=alpha)
+    if hasattr(table, "judged"):
+        pooled = table.judged(pooled, level=level, alpha=alpha)
+    if compared and hasattr(table, "compare"):
+        comparisons = tuple(table.compare(pooled, level=level, alpha=alpha))
         pooled = replace(pooled, comparisons=comparisons)
     return pooled
 
@@ -220,19 +208,6 @@ def rows_of_cells(records: Iterable[Record], level: float) -> dict[str, PooledRo
     return rows
 
 
-def _exact_rows(
-    study: StudyRow, cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record]
-) -> Iterator[ExactRow]:
-    pool, metrics = study.part("pool"), study.part("record").Metrics
-    for key, members, records in members_by_key(cells, done, pool.key):
-        yield pool.Row(
-            key=key,
-            cells={cell["seed"]: cell["id"] for cell in members},
-            finished=tuple(records),
-            by_seed={seed: metrics.of(record) for seed, record in records.items()},
-        )
-
-
 def axes(kind: str, key: Any) -> dict[str, Any]:
     """The place of a row: environment, varied keys, and the axes of its kind of study."""
     names = getattr(key, "axes", STUDIES.get(kind).axes)
@@ -246,7 +221,7 @@ def axes(kind: str, key: Any) -> dict[str, Any]:
 
 def row_estimates(kind: str, row: PooledRow) -> Mapping[str, Interval]:
     """The numbers of a row by the names of their measures."""
-    estimates: Mapping[str, Interval] = STUDIES.get(kind).part("pool").estimates(row)
+    estimates: Mapping[str, Interval] = STUDIES.get(kind).part("table").estimates(row)
     return estimates
 
 
@@ -276,7 +251,7 @@ def _number(interval: Interval) -> dict[str, Any]:
 def estimate_lines(studies: Mapping[str, Pooled[PooledRow]]) -> Iterator[dict[str, Any]]:
     """Yield the lines of `estimates` for every row of a report, in reading order."""
     for kind, pooled in studies.items():
-        ordered = getattr(STUDIES.get(kind).part("pool"), "sorted_rows", tuple)
+        ordered = getattr(STUDIES.get(kind).part("table"), "sorted_rows", tuple)
         for row in (*ordered(pooled.rows), *pooled.proxies):
             place = axes(kind, row.key) | {
                 "row": row.key.path,

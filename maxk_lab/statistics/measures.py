@@ -201,15 +201,15 @@ _ROWS = [
     ),
     _of_weights(
         *("zero_share", "the share of the weights that are zero", "zero share", "1"),
-        implementation="studies.weights.measures:zero_share",
+        implementation="studies.exact.work:zero_share",
     ),
     _of_weights(
         *("weight_sum", "the sum of the weights of a group, mean over groups", "sum", "reward"),
-        implementation="studies.weights.measures:weight_sum",
+        implementation="studies.exact.work:weight_sum",
     ),
     _of_weights(
         *("weight_min", "the smallest weight", "min", "reward"),
-        implementation="studies.weights.measures:weight_min",
+        implementation="studies.exact.work:weight_min",
         pooled="least",
     ),
     _optimum(

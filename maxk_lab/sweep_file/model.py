@@ -126,7 +126,8 @@ def _sweep_model(
 ) -> type[Sweep]:
     fields = place_fields(environment)
     for kind in STUDIES.names() if kinds is None else kinds:
-        study = STUDIES.get(kind).part("spec").Study
+        row = STUDIES.get(kind)
+        study = row.model(row.block)
         fields[kind] = (study | None, None) if kinds is None else (study, ...)
     return create_model("Sweep", __base__=Sweep, **fields)
 

@@ -1,6 +1,6 @@
 """The catalogue of study kinds: one row and one folder each. Imports none of the kinds.
 
-A kind is a package of eight files under the same names, and what these import beside them. Nothing
+A kind is a package of five files under the same names, and what these import beside them. Nothing
 outside imports them: they are found through the row and loaded when they are used, so that planning
 imports no torch and reporting no trainer. What plans has its signatures in the protocol below.
 
@@ -12,16 +12,18 @@ imports no torch and reporting no trainer. What plans has its signatures in the 
 |                | what its results are about, for bundles                                         |
 | `work`         | `measure(unit, cells, *, cache, event)`: the `Measured` of every cell, in a     |
 |                | worker; `cache` is a folder for what others can use                             |
-| `record`       | `Metrics`, the model of a finished record                                       |
-| `pool`         | `key(cell)`: its row, whose name is the `path` of the key;                      |
+| `table`        | `key(cell)`: its row, whose name is the `path` of the key;                      |
 |                | `pool(cells, done, *, level, alpha)`: `Pooled` rows of the planned cells, whose |
-|                | finished records `done` has by their ids; or `Row`, the type of exact rows;     |
-|                | `estimates(row)`: its numbers by name, with a reason where one has no value     |
-| `compare`      | `judge(claim, met, alpha)`: the verdict on a claim about complete rows, or on   |
-|                | pairs or lists of them; and, where there is such, `judged(pooled, *, level,     |
-|                | alpha)`: the rows with verdicts; `compare` of the same: lines of `comparisons`; |
+|                | finished records `done` has by their ids;                                       |
+|                | `estimates(row)`: its numbers by name, with a reason where one has no value;    |
+|                | `rounding(row, name)`: the rounding error of a number;                          |
+|                | `judge(claim, matching, alpha)`: the verdict on a claim about complete rows, or |
+|                | on pairs or lists of them. Optional:                                            |
+|                | `sorted_rows(rows)`: the rows in the order of a report;                         |
+|                | `judged(pooled, *, level, alpha)`: the rows with verdicts;                      |
+|                | `compare` with the same arguments: lines of `comparisons`;                      |
 |                | `effect(row, other, measure, level)`: how far the number of another run is      |
-| `facts`        | `facts(pooled, summary)`: what the template says, with the `table` and `title`  |
+| `answer`       | `facts(pooled, origin)`: what the template says, with the `table` and `title`   |
 |                | of the short table                                                              |
 | `answer.md.j2` | the sentences; a line `---`, then the notes of the short table                  |
 | `charts`       | `charts(pooled, origin)`: the figures                                           |
@@ -36,10 +38,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from maxk_lab.catalogue import Catalogue, Row
+from maxk_lab.catalogue import Catalogue, Row, load
 
 if TYPE_CHECKING:
-    from maxk_lab.sweep_file.fields import AnyStudy
     from maxk_lab.sweep_file.vary import Variant
 
 # The name of a step and how far it is, e.g. "cells", {"done": 1, "of": 4}.
@@ -63,7 +64,9 @@ class StudyRow(Row):
     `evaluate.data`, each with the `module:function` that hashes what is there for an environment:
     a resolved sweep has {"path", "sha256"} in their place. `exact` kinds compute their numbers
     from no samples; a report tells them first. One that `recommends` has a module `recommend`, too,
-    and answers the verb of this name.
+    and answers the verb of this name. `block` and `record` are the models of its block in a sweep
+    file and of a finished record, each as `module:class` of its package. Two blocks may share a
+    package.
     """
 
     axes: tuple[str, ...] = GRID_AXES
@@ -72,18 +75,23 @@ class StudyRow(Row):
     files: Mapping[str, str] = field(default_factory=dict)
     exact: bool = False
     recommends: bool = False
+    block: str = "spec:Study"
+    record: str = "record:Metrics"
 
     def part(self, module: str) -> Any:
         """Load a module of the kind. Raises `ModuleNotFoundError` if the package lacks it."""
         return import_module(f"{self.implementation}.{module}")
 
+    def model(self, name: str) -> Any:
+        """Return the model that `block` or `record` names."""
+        return load(f"{self.implementation}.{name}")
+
 
 class Spec(Protocol):
-    """The module `spec`: the block in a sweep file, its conditions, and the units of work."""
+    """The module `spec`: the conditions of a block in a sweep file, and the units of work.
 
-    @property
-    def Study(self) -> type[AnyStudy]:  # noqa: N802
-        """The pydantic model of the block; its field `grid` holds a tuple of models."""
+    The field `grid` of the block holds a tuple of models.
+    """
 
     def units(self, study: Any, seeds: Sequence[int], variants: Sequence[Variant]) -> Iterable[Any]:
         """Return the units with their cells, in the order in which they are measured."""
@@ -117,7 +125,9 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
         StudyRow(
             name="objective",
             meaning="the exact objective along one parameter, and where it is largest",
-            implementation="maxk_lab.studies.objective",
+            implementation="maxk_lab.studies.exact",
+            block="spec:Objective",
+            record="spec:ObjectiveRecord",
             # Its points have no samples: their n is their K, and they take no baseline.
             axes=("estimator", "k"),
             varied=False,
@@ -126,7 +136,9 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
         StudyRow(
             name="weights",
             meaning="the weights that estimators give to groups of rewards",
-            implementation="maxk_lab.studies.weights",
+            implementation="maxk_lab.studies.exact",
+            block="spec:Weights",
+            record="spec:WeightsRecord",
             exact=True,
         ),
     ],

@@ -3,7 +3,7 @@
 The numbers are the estimates of a report on one seed alone. A kind of study may have a module
 `payload` that tells more: `ONE_RUN_PER`, the keys of a cell of which every value gets a run of its
 own, besides the seed (`("id",)` for a run per cell); and `history(records)`, the curves of a run.
-`ONE_RUN_PER` alone may stand in its module `pool`.
+`ONE_RUN_PER` alone may stand in its module `table`.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _part(study: str) -> Any:
     try:
         return STUDIES.get(study).part("payload")
     except ModuleNotFoundError:
-        return STUDIES.get(study).part("pool")
+        return STUDIES.get(study).part("table")
 
 
 def _one_run_per(cell: Mapping[str, Any]) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ def _of_cells(records: Sequence[Record], rows: Rows) -> Iterator[tuple[str, floa
     """`weights/maxk/centred/n16/k8/zero_share` and the like; every cell has its status."""
     for record in records:
         study = record.cell["study"]
-        path = STUDIES.get(study).part("pool").key(record.cell).path
+        path = STUDIES.get(study).part("table").key(record.cell).path
         yield f"{path}/status", record.status
         for name, value in _values(study, rows.get(record.cell["id"])).items():
             if value is not None:
@@ -179,11 +179,11 @@ def _tables(records: Sequence[Record], rows: Rows) -> dict[str, pd.DataFrame]:
     import pandas as pd
 
     study = records[0].cell["study"]
-    pool = STUDIES.get(study).part("pool")
+    row_key = STUDIES.get(study).part("table").key
     lines: dict[str, list[dict[str, Any]]] = {"cells": []}
     for record in records:
         row = rows.get(record.cell["id"])
-        place = axes(study, pool.key(record.cell))
+        place = axes(study, row_key(record.cell))
         del place["study"]
         place |= {"cell": record.cell["id"], "seed": record.cell["seed"]}
         bias = {"bias": "" if row is None else row.bias_state}

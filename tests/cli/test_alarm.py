@@ -15,8 +15,8 @@ from synthetic_records import make_metrics
 
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
-from maxk_lab.studies.gradient.compare import ALARM
 from maxk_lab.studies.gradient.record import Metrics
+from maxk_lab.studies.gradient.table import ALARM
 from maxk_lab.tracking.of_sweep import of_sweep
 from maxk_lab.tracking.payload import payloads
 from maxk_lab.visible import plain

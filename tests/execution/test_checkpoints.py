@@ -15,9 +15,9 @@ from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError
 from maxk_lab.execution.checkpoints import initial_policy
 from maxk_lab.planning.plan import Plan, make_plan
+from maxk_lab.studies.exact.work import measure as measure_weights
 from maxk_lab.studies.gradient.work import measure as measure_unit
 from maxk_lab.studies.training.work import measure as measure_training
-from maxk_lab.studies.weights.work import measure as measure_weights
 from maxk_lab.sweep_file.load import load_spec, read_spec, spec_to_yaml
 
 HEAD = "name: s\nseeds: [0, 1]\nenvironment: {name: bandit, arms: 4}\n"

@@ -12,7 +12,7 @@ from maxk_lab.reports.report import make_report
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.measures import FIXED
-from maxk_lab.studies.gradient.compare import judge
+from maxk_lab.studies.gradient.table import judge
 from maxk_lab.sweep_file.claims import Claim
 
 

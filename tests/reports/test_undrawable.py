@@ -90,13 +90,16 @@ def broken(pooled, origin):
 
 
 def test_a_figure_that_fails_is_told_and_takes_nothing_with_it(lab, tmp_path, monkeypatch):
-    monkeypatch.setattr("maxk_lab.studies.weights.charts.charts", broken)
+    monkeypatch.setattr("maxk_lab.studies.exact.charts.charts", broken)
     cells = lab.cells(baselines=("none", "centred"), ns=(8, 16), ks=(2,))
     summary = make_report(cells, map(lab.record, cells), name="it")
     told: list[str] = []
     paths = write_report(summary, tmp_path / "out", failed=told.append)
-    assert told[:-1] == ["the figures of the weights study could not be drawn: KeyError: 'nothing'"]
-    assert told[-1].startswith("figure sad could not be drawn: ")
+    assert told[:2] == [
+        f"the figures of the {kind} study could not be drawn: KeyError: 'nothing'"
+        for kind in ("objective", "weights")
+    ]
+    assert [line.partition(" could")[0] for line in told[2:]] == ["figure sad", "figure sad-2"]
     assert "variance.png" in [path.name for path in paths]
     text = (tmp_path / "out" / "report.md").read_text()
     assert "figure sad could not be drawn: " in text

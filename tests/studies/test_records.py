@@ -83,7 +83,8 @@ def records(request, tmp_path_factory):
 
 
 def model_of(study):
-    return STUDIES.get(study).part("record").Metrics
+    kind = STUDIES.get(study)
+    return kind.model(kind.record)
 
 
 def test_all_that_is_written_is_read_and_can_have_been_measured(records):

@@ -68,12 +68,12 @@ class Effect:
 
 def numbers(kind: str, row: PooledRow) -> dict[str, Estimate]:
     """The numbers of a row that another run may have, too."""
-    pool = STUDIES.get(kind).part("pool")
+    table = STUDIES.get(kind).part("table")
     found = {}
     for name, interval in row_estimates(kind, row).items():
         column = described(name)
         if column is not None and not _NOT_COMPARED.fullmatch(name):
-            rounding = pool.rounding(row, name) if hasattr(pool, "rounding") else 0.0
+            rounding = table.rounding(row, name)
             ratio = kind == "gradient"
             found[name] = Estimate(interval, column.unit, column.better, ratio, rounding)
     return found
@@ -200,7 +200,7 @@ class Differences:
         There is no ratio where the number of A may be rounding alone.
         """
         pair, name = one.pair, one.measure
-        part = STUDIES.get(pair.kind).part("compare")
+        part = STUDIES.get(pair.kind).part("table")
         if hasattr(part, "effect") and not abs(one.a.interval.value) <= one.a.rounding:
             effect = part.effect(pair.b, pair.a, name, level)
             if effect is not None:

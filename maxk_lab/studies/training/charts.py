@@ -26,8 +26,8 @@ from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds import seed_mean
-from maxk_lab.studies.training.compare import places_of
 from maxk_lab.studies.training.row import TrainingRow
+from maxk_lab.studies.training.table import places_of
 
 # With more lines a chart has a panel for each K that methods are trained for.
 LINES = 7

@@ -11,7 +11,7 @@ from maxk_lab.reports.claims import ClaimVerdict
 from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient import compare
-from maxk_lab.studies.gradient.compare import judge
+from maxk_lab.studies.gradient.table import judge
 from maxk_lab.sweep_file.claims import Claim
 
 CLAIM = Claim(name="it", kind="unbiased", where={"baseline": "none"}, detectable=0.5)

@@ -25,7 +25,9 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.ranges import SHARES
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.seeds import seed_mean
-from maxk_lab.studies.training.compare import (
+from maxk_lab.studies.training.record import Optima
+from maxk_lab.studies.training.row import OWN_TEMPERATURE
+from maxk_lab.studies.training.table import (
     beaten,
     compare,
     difference,
@@ -35,9 +37,7 @@ from maxk_lab.studies.training.compare import (
     places_of,
     with_differences_to,
 )
-from maxk_lab.studies.training.compare import corrected as together
-from maxk_lab.studies.training.record import Optima
-from maxk_lab.studies.training.row import OWN_TEMPERATURE
+from maxk_lab.studies.training.table import corrected as together
 from maxk_lab.sweep_file.claims import Claim
 
 RLOO = ("maxk", "rloo", 2)

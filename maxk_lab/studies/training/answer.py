@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.studies.training.compare import (
+from maxk_lab.studies.training.pool import POMO_WAY
+from maxk_lab.studies.training.row import OWN_TEMPERATURE, SAMPLED, TrainingRow, biasing
+from maxk_lab.studies.training.table import (
     Place,
     Tested,
     corrected,
@@ -22,8 +24,6 @@ from maxk_lab.studies.training.compare import (
     shown_ks,
     with_differences_to,
 )
-from maxk_lab.studies.training.pool import POMO_WAY
-from maxk_lab.studies.training.row import OWN_TEMPERATURE, SAMPLED, TrainingRow, biasing
 
 # A difference that is not significant after correction is far from 0 where it is so many times the
 # half width of its own interval.

@@ -28,7 +28,11 @@ from maxk_lab.statistics.seeds import (
     pooled_mean,
     seed_mean,
 )
+from maxk_lab.studies.training.pool import estimates as estimates
 from maxk_lab.studies.training.pool import gap, gap_range
+from maxk_lab.studies.training.pool import key as key
+from maxk_lab.studies.training.pool import pool as pool
+from maxk_lab.studies.training.pool import rounding as rounding
 from maxk_lab.studies.training.row import (
     FORCED,
     OWN_TEMPERATURE,

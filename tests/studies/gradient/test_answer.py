@@ -4,7 +4,7 @@ import pytest
 
 from maxk_lab.reports.document import compact
 from maxk_lab.reports.report import make_report
-from maxk_lab.studies.gradient.facts import facts
+from maxk_lab.studies.gradient.answer import facts
 
 BASELINES = ("none", "centred", "subloo")
 # Noise that makes them differ.

@@ -36,6 +36,12 @@ from maxk_lab.studies.gradient.pool import (
     is_oracle,
     same_mean,
 )
+from maxk_lab.studies.gradient.pool import ONE_RUN_PER as ONE_RUN_PER
+from maxk_lab.studies.gradient.pool import estimates as estimates
+from maxk_lab.studies.gradient.pool import key as key
+from maxk_lab.studies.gradient.pool import pool as pool
+from maxk_lab.studies.gradient.pool import rounding as rounding
+from maxk_lab.studies.gradient.pool import sorted_rows as sorted_rows
 from maxk_lab.sweep_file.claims import Claim, evaluate_value
 
 # Above, an exponential is more than a number can be.

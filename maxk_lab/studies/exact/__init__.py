@@ -1,0 +1,1 @@
+"""Exact studies: score weights of groups of rewards, and objectives along one parameter."""

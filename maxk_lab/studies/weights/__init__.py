@@ -1,1 +1,0 @@
-"""The weights study: the weights that estimators give to groups of rewards."""
