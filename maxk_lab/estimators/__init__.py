@@ -11,11 +11,9 @@ if TYPE_CHECKING:
     from maxk_lab.estimators.check.run import run_checks as run_checks
     from maxk_lab.estimators.method import WEIGHT_NORMALIZATIONS as WEIGHT_NORMALIZATIONS
     from maxk_lab.estimators.method import Method as Method
-    from maxk_lab.estimators.methods.off_policy import (
-        effective_sample_size as effective_sample_size,
-    )
-    from maxk_lab.estimators.methods.off_policy import off_policy_value as off_policy_value
     from maxk_lab.estimators.objectives import Objective as Objective
+    from maxk_lab.estimators.off_policy import effective_sample_size as effective_sample_size
+    from maxk_lab.estimators.off_policy import off_policy_value as off_policy_value
     from maxk_lab.estimators.rows import TRAJECTORY_WEIGHTS as TRAJECTORY_WEIGHTS
     from maxk_lab.estimators.rows import baseline as baseline
     from maxk_lab.estimators.rows import estimator as estimator

@@ -16,7 +16,6 @@ from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators import checks
 from maxk_lab.estimators.catalogue import choose_estimator
 from maxk_lab.estimators.method import Method
-from maxk_lab.estimators.ranks.gaps import result_dtype
 
 
 class Array(Protocol):
@@ -96,7 +95,7 @@ def advantages(
     }
     if present is not None:
         method.check_size(checks.check_rewards(values.where(present, torch.zeros_like(values))))
-        groups = values.to(result_dtype(values))
+        groups = values.to(checks.result_dtype(values))
         return usable_weights(method, groups, present, **options)[0]
     try:
         return method.weights(values, **options)

@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from maxk_lab.catalogue import Catalogue, load
 from maxk_lab.errors import LabError, shown
-from maxk_lab.estimators.baselines import leave_one_out, weighted_means
-from maxk_lab.estimators.engine import torch
-from maxk_lab.estimators.methods import off_policy, on_policy
+from maxk_lab.estimators import baselines, policy_gradients
 from maxk_lab.estimators.rows import (
     NOT_DERIVED,
     BaselineRow,
@@ -44,10 +42,10 @@ _ALIASES = {
     "centered": "centred",
 }
 ESTIMATORS: Catalogue[EstimatorRow] = Catalogue(
-    "estimator", rows_of(EstimatorRow, on_policy, off_policy), "maxk_lab.estimators"
+    "estimator", rows_of(EstimatorRow, policy_gradients), "maxk_lab.estimators"
 )
 BASELINES: Catalogue[BaselineRow] = Catalogue(
-    "baseline", rows_of(BaselineRow, leave_one_out, weighted_means), "maxk_lab.baselines", _ALIASES
+    "baseline", rows_of(BaselineRow, baselines), "maxk_lab.baselines", _ALIASES
 )
 
 MethodType = TypeVar("MethodType", bound=MethodRow)
@@ -141,6 +139,8 @@ def _row_of(
     """The row of the function that `get` gives once weights are asked for."""
 
     def weights(rewards: Tensor, k: int) -> Tensor:
+        import torch
+
         function = get()
         if isinstance(function, MethodRow):
             if (reason := function.refusal(rewards.shape[-1], k)) is not None:

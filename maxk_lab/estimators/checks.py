@@ -82,6 +82,11 @@ def check_whole(values: Tensor, name: str) -> None:
             )
 
 
+def result_dtype(rewards: Tensor) -> torch.dtype:
+    """The rewards' own dtype if it is floating-point, else float64."""
+    return rewards.dtype if rewards.is_floating_point() else torch.float64
+
+
 def round_to(values: Tensor, dtype: torch.dtype) -> Tensor:
     """`values`, float64, as `dtype`. Raises `LabError` on the CPU where they leave its range."""
     rounded = values.to(dtype)

@@ -22,7 +22,6 @@ from maxk_lab.estimators.catalogue import (
     choose_baseline,
     choose_estimator,
 )
-from maxk_lab.estimators.engine import checks, gaps
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.rows import BaselineRow, EstimatorRow
 
@@ -216,6 +215,8 @@ class Method:
         Raises `LabError` where the method cannot run at this n, a reward is not finite, or a
         trajectory weight, ratio or coefficient is missing, wrong or not taken by the method.
         """
+        from maxk_lab.estimators import checks
+
         self.check_size(checks.check_rewards(rewards))
         values = checks.check_binary(rewards) if self.needs_binary_rewards else rewards
         numbers = self._numbers(rewards, trajectory_weights, ratios, coefficients)
@@ -231,12 +232,14 @@ class Method:
             options["baseline_weights"] = partial(base.row.weights, **numbers)
             taken = {name: option for name, option in options.items() if name in chosen.row.takes}
             weights = chosen.row.function(values, self.k, **chosen.params, **taken)
-        weights = checks.round_to(weights, gaps.result_dtype(rewards))
+        weights = checks.round_to(weights, checks.result_dtype(rewards))
         return _normalized(weights, weight_normalization)
 
     def check_size(self, n: int) -> None:
         """Raise `LabError` where the method cannot run with n samples."""
-        checks.check_k(self.k, n)
+        from maxk_lab.estimators.checks import check_k
+
+        check_k(self.k, n)
         problem = self.refusal(n)
         if problem is not None:
             raise LabError(problem)
@@ -249,6 +252,8 @@ class Method:
         coefficients: Tensor | None,
     ) -> dict[str, Any]:
         """Check what the method needs beside rewards; under its functions' names for it."""
+        from maxk_lab.estimators import checks
+
         estimator, baseline, kind = self.estimator.name, self.baseline.name, self.needed_weight
         for name, numbers, needed, who, what in (
             (

@@ -1,7 +1,7 @@
 """The rows of estimators and baselines, their parameters, and the decorators that make them.
 
 A row says what holds for its function, where it runs and who published it; what it takes, the
-function's signature says. Imports no torch: see `engine`.
+function's signature says. Imports no torch before weights are computed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -20,13 +20,12 @@ from pydantic import BeforeValidator, Field
 
 from maxk_lab.catalogue import MOST, Row, did_you_mean
 from maxk_lab.errors import LabError, shown
-from maxk_lab.estimators.engine import cached, gaps
 from maxk_lab.settings import Setting
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from maxk_lab.estimators.ranks.gaps import Rule
+    from maxk_lab.estimators.lines import Line
 
 # The positive numbers per trajectory that a baseline may weight by, and what each is.
 TRAJECTORY_WEIGHTS = {
@@ -162,45 +161,50 @@ class BaselineRow(MethodRow):
         of the maximum, as far as the function takes them.
         """
         weights: Tensor
-        if "rewards" in self.takes:  # else the function gives a Rule
+        if "rewards" in self.takes:  # else the function gives a Line
             weights = self.function(rewards, k, **values)
             return weights
+        from maxk_lab.estimators.ranked import apply_line, apply_lines
+
         if "coefficients" not in values:
-            return gaps.apply_rule(self.function(rewards.shape[-1], k, **values), rewards)
-        start, *directions = self._family(rewards.shape[-1], k)
+            return apply_line(self.function(rewards.shape[-1], k, **values), rewards)
+        start, *directions = _family(self, rewards.shape[-1], k)
         fitted = values["coefficients"].split(1, -1)
-        # What is the same for all samples is added to the rule, before anything is rounded.
+        # What is the same for all samples is added to the line, before anything is rounded.
         level = sum(c * move.constant for c, move in zip(fitted, directions, strict=True))
         moves = [replace(move, constant=0.0) for move in directions]
-        terms = gaps.apply_rules([start + level, *moves], rewards)
+        terms = apply_lines([start + level, *moves], rewards)
         weights = terms[..., 0] + (terms[..., 1:] * values["coefficients"].unsqueeze(-2)).sum(-1)
         return weights
 
     def terms(self, rewards: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """The weights as start + directions @ coefficients: `[..., n]` and `[..., n, D]`, float64.
 
-        As the rule is linear in its parameter, the start is the rule at 0 and each direction what
+        As the line is linear in its parameter, the start is the line at 0 and each direction what
         a coefficient of 1 adds to it.
         """
-        terms = gaps.apply_rules(self._family(rewards.shape[-1], k), rewards)
-        return terms[..., 0], terms[..., 1:]
+        from maxk_lab.estimators.ranked import apply_lines
 
-    @cached
-    def _family(self, n: int, k: int) -> list[Rule]:
-        """The rule at coefficients of 0, and what each of them adds to it."""
-        assert self.parameter is not None
-        points: list[Any] = [0.0, 1.0]
-        if self.dimension is not None:
-            size = self.dimension(k)
-            points = [tuple(float(i == j) for j in range(size)) for i in range(-1, size)]
-        start, *ends = (self.function(n, k, **{self.parameter.name: point}) for point in points)
-        return [start, *(end - start for end in ends)]
+        terms = apply_lines(_family(self, rewards.shape[-1], k), rewards)
+        return terms[..., 0], terms[..., 1:]
 
     def coefficients(self, n: int, k: int) -> int:
         """How many fitted coefficients the baseline has; as many as samples where b is fitted."""
         if "coefficients" in self.takes:
             return n
         return 1 if self.dimension is None else self.dimension(k)
+
+
+@lru_cache(maxsize=64)
+def _family(row: BaselineRow, n: int, k: int) -> list[Line]:
+    """The line at coefficients of 0, and what each of them adds to it."""
+    assert row.parameter is not None
+    points: list[Any] = [0.0, 1.0]
+    if row.dimension is not None:
+        size = row.dimension(k)
+        points = [tuple(float(i == j) for j in range(size)) for i in range(-1, size)]
+    start, *ends = (row.function(n, k, **{row.parameter.name: point}) for point in points)
+    return [start, *(end - start for end in ends)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -238,8 +242,8 @@ def baseline(
     """Make a baseline's function its row in the catalogue; the docstring says what it subtracts.
 
     The function is one of two kinds. From `rewards` `[..., n]`, checked, and `k` it gives the
-    weights w = s - b, `[..., n]`, in any floating type; or from `n` and `k` a `Rule` on the gaps of
-    sorted rewards, computed once, as the sums in `ranks.rules` are. By name it also takes what it
+    weights w = s - b, `[..., n]`, in any floating type; or from `n` and `k` a `Line` on the gaps of
+    sorted rewards, computed once, as the sums in `lines` are. By name it also takes what it
     needs of: its parameter; `objective`, the L-statistic in place of the maximum, None for that;
     `g`, numbers per trajectory of the kind `trajectory_weight`, float64 `[..., n]`, relative to the
     group's largest; `coefficients`, `[..., n]`, fitted to every group.
@@ -268,7 +272,7 @@ def estimator(
 def _maker(kind: type[RowType], *, name: str = "", **facts: Any) -> Callable[..., RowType]:
     def make(function: Callable[..., Any]) -> RowType:
         called = name or function.__name__
-        rule = "rewards" not in inspect.signature(function).parameters
+        is_line = "rewards" not in inspect.signature(function).parameters
         # The first paragraph of the docstring in a line, without its capital and its full stop.
         paragraph = (inspect.getdoc(function) or "").partition("\n\n")[0]
         text = " ".join(paragraph.split()).removesuffix(".")
@@ -277,7 +281,7 @@ def _maker(kind: type[RowType], *, name: str = "", **facts: Any) -> Callable[...
             name=called,
             meaning=text[:1].lower() + text[1:] if plain else text,
             implementation=f"{function.__module__}:{called}",
-            function=cached(function) if rule and kind is BaselineRow else function,
+            function=lru_cache(64)(function) if is_line and kind is BaselineRow else function,
             **facts,
         )
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.checks import check_k, check_rewards, round_to
+from maxk_lab.estimators import lines
+from maxk_lab.estimators.checks import check_k, check_rewards, result_dtype, round_to
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
-from maxk_lab.estimators.ranks import rules
-from maxk_lab.estimators.ranks.gaps import apply_rule, level, result_dtype, sort_rewards
+from maxk_lab.estimators.ranked import apply_line, level, sort_rewards
 
 
 def maxk_reward_estimate(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
@@ -34,7 +34,7 @@ def maxk_reward_weights(n: int, k: int, *, device: torch.device | str = "cpu") -
     float64 `[n]`, worst reward first, zero below rank K, with sum 1, 1 <= k <= n. Source: PKPO,
     arXiv 2505.15201, Theorem 1.
     """
-    return rules.rank_weights(n, check_k(k, n)).clone().to(device)
+    return torch.tensor(lines.rank_weights(n, check_k(k, n)), device=device)
 
 
 def objective_estimate(rewards: Tensor, objective: Objective) -> Tensor:
@@ -44,8 +44,8 @@ def objective_estimate(rewards: Tensor, objective: Objective) -> Tensor:
     """
     n = check_rewards(rewards)
     k = check_k(objective.k, n)
-    rule = rules.value(n, k, None if objective.is_max else objective)
-    return round_to(level(rule, sort_rewards(rewards)).squeeze(-1), result_dtype(rewards))
+    line = lines.value(n, k, None if objective.is_max else objective)
+    return round_to(level(line, sort_rewards(rewards)).squeeze(-1), result_dtype(rewards))
 
 
 def maxk_curve(rewards: Tensor) -> Tensor:
@@ -81,8 +81,8 @@ def sample_loo_baseline(rewards: Tensor, k: int, *, stable_sort: bool = True) ->
     (K/n) J_K.
     """
     n = check_rewards(rewards)
-    rule = rules.left_out_value(n, check_k(k, n, below_n=True))
-    return round_to(apply_rule(rule, rewards), result_dtype(rewards))
+    line = lines.left_out_value(n, check_k(k, n, below_n=True))
+    return round_to(apply_line(line, rewards), result_dtype(rewards))
 
 
 def apply_sample_loo(s: Tensor, rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.baselines.least_squares import Equations, family_terms
+from maxk_lab.estimators.least_squares import Equations, family_terms
 from maxk_lab.gradients.enumerated.moments import Outcomes
 
 

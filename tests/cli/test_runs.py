@@ -48,7 +48,10 @@ def test_show_traces_the_cells_of_a_run(lab: Lab, tmp_path: Path) -> None:
         assert record is not None
         assert record.metrics is not None
         files: dict[str, object] = {}
-        words = [f"baseline {record.cell['baseline']}", "computed by maxk_lab.estimators.baselines"]
+        words = [
+            f"baseline {record.cell['baseline']}",
+            "computed by maxk_lab.estimators.baselines:",
+        ]
         if record.cell["study"] == "training":
             paths = {step: run.cache_path / f"policy-{id_}-{step}.pt" for step in (2, 10)}
             last = run.cache_path / f"training-{id_}.pt"

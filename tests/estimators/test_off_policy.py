@@ -165,7 +165,7 @@ def test_blocks_of_groups_give_what_one_gives(
     rewards, ratios = (x.expand(3, 2, 8) for x in far_apart(8, 0.7))
     found = weigh(rewards, ratios, 4, baseline)
     assert torch.equal(found[1], weigh(rewards[0], ratios[0], 4, baseline))
-    monkeypatch.setattr("maxk_lab.estimators.methods.off_policy.BLOCK_ENTRIES", 120)
+    monkeypatch.setattr("maxk_lab.estimators.off_policy.BLOCK_ENTRIES", 120)
     assert torch.equal(weigh(rewards, ratios, 4, baseline), found)
 
 

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from maxk_lab import estimators
-from maxk_lab.estimators import Objective
-from maxk_lab.estimators.baselines.least_squares import Equations, family_terms
+from maxk_lab.estimators import Objective, lines
 from maxk_lab.estimators.check.brute_force import brute_force
+from maxk_lab.estimators.least_squares import Equations, family_terms
 from maxk_lab.estimators.method import Method
-from maxk_lab.estimators.ranks import rules
 
 
 def forms(k: int) -> tuple[str, ...]:
@@ -106,12 +105,12 @@ def test_weights_cached_in_inference_mode_serve_autograd() -> None:
 
 @pytest.mark.parametrize("name", ["score", "left_out_value", "group_mean", "subloo", "value"])
 @pytest.mark.parametrize(("n", "k"), [(5, 2), (40, 17), (300, 299), (4096, 64)])
-def test_the_general_rules_give_those_of_the_maximum(name: str, n: int, k: int) -> None:
+def test_the_general_lines_give_those_of_the_maximum(name: str, n: int, k: int) -> None:
     """Two ways to the same coefficients: hypergeometric means and the maximum's recurrence."""
-    general = getattr(rules, name)(n, k, Objective("max", k))
-    special = getattr(rules, name)(n, k)
-    for found, exact in ((general.steps, special.steps), (general.shift, special.shift)):
-        torch.testing.assert_close(found, exact, rtol=1e-12, atol=1e-300)
+    general = getattr(lines, name)(n, k, Objective("max", k))
+    special = getattr(lines, name)(n, k)
+    for found, exact in ((general.up, special.up), (general.level, special.level)):
+        np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-300)
     assert (general.top, general.base % n) == (special.top, special.base % n)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.baselines.least_squares import Equations, family_terms
+from maxk_lab.estimators.least_squares import Equations, family_terms
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.fitting import fit_on_others
 from maxk_lab.gradients.sampled.blocks import KEPT, together

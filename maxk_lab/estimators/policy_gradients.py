@@ -1,7 +1,8 @@
-"""The estimators of the maximum, of the mean and of other statistics of K samples, and heuristics.
+"""The estimators: of the maximum, the mean and other statistics of K samples, and heuristics.
 
 Those of an objective give it, and the weights are those of any baseline. All others have a baseline
 built in; most scale by a statistic of the group or favour its best sample, and are biased by it.
+Functions use tensors by their methods: this module imports no torch.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from maxk_lab.estimators.baselines.weighted_means import relative_to_best
-from maxk_lab.estimators.engine import gaps, rules, torch
+from maxk_lab.estimators import lines
 from maxk_lab.estimators.objectives import FORMS, Objective
 from maxk_lab.estimators.rows import PKPO, EstimatorRow, estimator, spell
 from maxk_lab.fields import NotNegative
@@ -94,8 +94,10 @@ def leader_reward(rewards: Tensor, k: int, alpha: float) -> Tensor:
 )
 def hybrid(rewards: Tensor, k: int, lambda_: float) -> Tensor:
     """Mixture of subloo and mean-centred rewards, which live on different scales (K/n and 1)."""
+    from maxk_lab.estimators.ranked import apply_line
+
     x = relative_to_best(rewards)
-    added = gaps.apply_rule(rules.subloo(x.shape[-1], k), rewards)
+    added = apply_line(lines.subloo(x.shape[-1], k), rewards)
     return lambda_ * added + (1.0 - lambda_) * (x - x.mean(-1, keepdim=True))
 
 
@@ -113,9 +115,11 @@ def passk_analytic(rewards: Tensor, k: int) -> Tensor:
 
     K = 1 is GRPO with the deviation of ddof = 0 and no eps; at K = n rho is 0 or 1 in every group.
     """
+    from maxk_lab.estimators.ranked import apply_line, level, sort_rewards
+
     n = rewards.shape[-1]
-    failed = gaps.level(-1.0 * rules.value(n, k) + 1.0, gaps.sort_rewards(rewards))
-    numerator = gaps.apply_rule(rules.group_mean(n, k), rewards)
+    failed = level(-1.0 * lines.value(n, k) + 1.0, sort_rewards(rewards))
+    numerator = apply_line(lines.group_mean(n, k), rewards)
     return _ratio(numerator, (failed * (1.0 - failed)).sqrt()) / k
 
 
@@ -134,7 +138,9 @@ def grpo_passk(rewards: Tensor, k: int, norm: str) -> Tensor:
     """Gap between best and second best, to the best sample: subloo at K = n, divided by the
     deviation.
     """
-    gap = gaps.apply_rule(rules.subloo(k, k), rewards)
+    from maxk_lab.estimators.ranked import apply_line
+
+    gap = apply_line(lines.subloo(k, k), rewards)
     return gap if norm == "none" else _ratio(gap, _deviation(relative_to_best(rewards)) + _VERL_EPS)
 
 
@@ -204,10 +210,44 @@ order = _order_statistic(
 )
 
 
+@estimator(
+    "s_i = sum of (prod_j in S r_j) max_S R over the K-subsets S that contain i, divided by C(n,K)",
+    source=f"{PKPO}, with importance ratios; elementary symmetric polynomials: this project",
+    condition="the n samples are i.i.d. under a policy that can do all the target policy can; r "
+    "are exact ratios",
+    constraint="1 <= K <= n, and the samples' importance ratios",
+)
+def off_policy_maxk(rewards: Tensor, k: int, ratios: Tensor, baseline_name: str) -> Tensor:
+    """Maxk from trajectories of another policy, exact: every subset counts with the product of its
+    ratios.
+
+        none     s_i = 1/C(n,K) * sum over the K-subsets with i of (product of ratios) (max reward)
+        centred  s_i - r_i (K/n) * (off-policy Max@K value of the others), K < n
+        subloo   s_i - r_i (K/n) * (off-policy Max@(K-1) value of the others), K >= 2
+
+    Both baselines have mean zero because r_i grad log pi(tau_i) has. `subloo` alone is never
+    negative, zero below rank K and blind to a constant added to the rewards; such a constant moves
+    `centred` by zero on average. All are exact to a few roundings of the group's largest weight,
+    however far apart the ratios are. Takes O(nK) time and memory.
+
+    Raises `LabError` for products of ratios beyond the range of float64 or so near 0 that they lose
+    digits, or beyond the rewards' dtype (off the CPU these give infinite or NaN weights instead).
+    """
+    from maxk_lab.estimators.off_policy import off_policy_weights
+
+    return off_policy_weights(rewards, k, ratios, baseline_name)
+
+
+def relative_to_best(rewards: Tensor) -> Tensor:
+    """Rewards `[..., n]` minus their group's maximum, float64, no gradient: 0 for the best."""
+    values = rewards.detach().double()
+    return values - values.amax(dim=-1, keepdim=True)
+
+
 def _deviation(x: Tensor) -> Tensor:
     """The standard deviation with ddof = 1, `[..., 1]`, with squares that never overflow."""
     reach = x.abs().amax(dim=-1, keepdim=True)
-    relative = x / torch.where(reach == 0, 1.0, reach)
+    relative = x / reach.masked_fill(reach == 0, 1.0)
     squares = (relative - relative.mean(-1, keepdim=True)).square().sum(-1, keepdim=True)
     return reach * (squares / (x.shape[-1] - 1)).sqrt()
 
@@ -215,4 +255,4 @@ def _deviation(x: Tensor) -> Tensor:
 def _ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
     """The quotient, and 0 where the denominator is 0 (the numerator is, too)."""
     zero = denominator == 0
-    return torch.where(zero, 0.0, numerator / torch.where(zero, 1.0, denominator))
+    return (numerator / denominator.masked_fill(zero, 1.0)).masked_fill(zero, 0.0)

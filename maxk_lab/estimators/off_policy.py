@@ -6,16 +6,12 @@ pi_old(tau_j). The sums over all subsets are elementary symmetric polynomials: s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+from torch import Tensor
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators.engine import checks, gaps, ratio_sums, torch
-from maxk_lab.estimators.rows import PKPO, estimator
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from maxk_lab.estimators.ranks.gaps import Sorted
+from maxk_lab.estimators import checks, ratio_sums
+from maxk_lab.estimators.ranked import Sorted, restore_order, sort_rewards
 
 # Entries of the tables that are in memory at once: groups beyond that wait for the next block.
 BLOCK_ENTRIES = 2**20
@@ -23,32 +19,10 @@ BLOCK_ENTRIES = 2**20
 _FEWER_DIGITS = -670.0
 # What the chances of a sum over n samples may take from that, for each and at most.
 _CHANCES, _MOST_CHANCES = 0.7, 350.0
-_WHERE = {"constraint": "1 <= K <= n, and the samples' importance ratios"}
 
 
-@estimator(
-    "s_i = sum of (prod_j in S r_j) max_S R over the K-subsets S that contain i, divided by C(n,K)",
-    source=f"{PKPO}, with importance ratios; elementary symmetric polynomials: this project",
-    condition="the n samples are i.i.d. under a policy that can do all the target policy can; r "
-    "are exact ratios",
-    **_WHERE,
-)
-def off_policy_maxk(rewards: Tensor, k: int, ratios: Tensor, baseline_name: str) -> Tensor:
-    """Maxk from trajectories of another policy, exact: every subset counts with the product of its
-    ratios.
-
-        none     s_i = 1/C(n,K) * sum over the K-subsets with i of (product of ratios) (max reward)
-        centred  s_i - r_i (K/n) * (off-policy Max@K value of the others), K < n
-        subloo   s_i - r_i (K/n) * (off-policy Max@(K-1) value of the others), K >= 2
-
-    Both baselines have mean zero because r_i grad log pi(tau_i) has. `subloo` alone is never
-    negative, zero below rank K and blind to a constant added to the rewards; such a constant moves
-    `centred` by zero on average. All are exact to a few roundings of the group's largest weight,
-    however far apart the ratios are. Takes O(nK) time and memory.
-
-    Raises `LabError` for products of ratios beyond the range of float64 or so near 0 that they lose
-    digits, or beyond the rewards' dtype (off the CPU these give infinite or NaN weights instead).
-    """
+def off_policy_weights(rewards: Tensor, k: int, ratios: Tensor, baseline_name: str) -> Tensor:
+    """The weights `[..., n]` of `off_policy_maxk` with a baseline of `ratio_sums`."""
     n = rewards.shape[-1]
     ranked, by_rank = _sorted_with_ratios(rewards, ratios)
     weigh = getattr(ratio_sums, baseline_name)  # its functions have the baselines' names
@@ -56,11 +30,11 @@ def off_policy_maxk(rewards: Tensor, k: int, ratios: Tensor, baseline_name: str)
     size = max(1, BLOCK_ENTRIES // ((n + 1) * (k + 1)))
     starts = range(0, len(values), size)
     blocks = [weigh(values[i : i + size], r[i : i + size], k) for i in starts] or [values]
-    scale = (k / n) / ratio_sums.normalizer(n, k).to(r.device)
+    scale = (k / n) / ratio_sums.normalizer(n, k)
     weights = scale * by_rank * torch.cat(blocks).view(by_rank.shape)
     lost = _vanish(ranked.values, by_rank, k).unsqueeze(-1)
-    weights = _in_range(weights.masked_fill(lost, torch.nan), k, gaps.result_dtype(rewards))
-    return gaps.restore_order(weights, ranked)
+    weights = _in_range(weights.masked_fill(lost, torch.nan), k, checks.result_dtype(rewards))
+    return restore_order(weights, ranked)
 
 
 def off_policy_value(rewards: Tensor, ratios: Tensor, k: int) -> Tensor:
@@ -74,9 +48,9 @@ def off_policy_value(rewards: Tensor, ratios: Tensor, k: int) -> Tensor:
     ranked, by_rank = _sorted_with_ratios(rewards, checks.check_ratios(ratios, rewards))
     products = ratio_sums.products(by_rank, k - 1, k / n)
     best = (k / n) * by_rank * ranked.values * ratio_sums.below(products, k - 1, k / n)
-    value = best.sum(-1) / ratio_sums.normalizer(n, k).to(best.device)
+    value = best.sum(-1) / ratio_sums.normalizer(n, k)
     value = value.masked_fill(_vanish(ranked.values, by_rank, k), torch.nan)
-    return _in_range(value, k, gaps.result_dtype(rewards))
+    return _in_range(value, k, checks.result_dtype(rewards))
 
 
 def effective_sample_size(ratios: Tensor) -> Tensor:
@@ -85,11 +59,11 @@ def effective_sample_size(ratios: Tensor) -> Tensor:
     # Relative to the largest: squares neither overflow nor vanish.
     share = share / share.amax(-1, keepdim=True)
     size = share.sum(-1).square() / share.square().sum(-1)
-    return size.to(gaps.result_dtype(ratios))
+    return size.to(checks.result_dtype(ratios))
 
 
 def _sorted_with_ratios(rewards: Tensor, ratios: Tensor) -> tuple[Sorted, Tensor]:
-    ranked = gaps.sort_rewards(rewards.detach())
+    ranked = sort_rewards(rewards.detach())
     return ranked, ratios.gather(-1, ranked.order)
 
 

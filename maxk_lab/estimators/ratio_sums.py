@@ -23,10 +23,10 @@ first is made of gaps between rewards, blind to a constant; the others vanish at
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
-
-from maxk_lab.estimators.engine import cached
 
 
 def none(x: Tensor, r: Tensor, k: int) -> Tensor:
@@ -99,11 +99,11 @@ def below(before: Tensor, m: int, p: float) -> Tensor:
     return before[:-1, ..., m].movedim(0, -1) * _left(n, p, before.device)
 
 
-@cached
-def normalizer(n: int, k: int) -> Tensor:
+@lru_cache(maxsize=64)
+def normalizer(n: int, k: int) -> float:
     """C(n,K) p^K (1-p)^(n-K), by the recurrence of the samples, so that the rounding is alike."""
     ones = torch.ones(n, dtype=torch.float64)
-    return products(ones, k, k / n)[-1, k]
+    return float(products(ones, k, k / n)[-1, k])
 
 
 def _recurrence(r: Tensor, source: Tensor | None, k: int, p: float) -> Tensor:

@@ -1,1 +1,0 @@
-"""Baselines: what is subtracted from each sample's share of the maximum."""

@@ -1,1 +1,0 @@
-"""Methods: the estimators themselves, with and without a baseline of their own."""

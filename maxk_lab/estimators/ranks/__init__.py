@@ -1,1 +1,0 @@
-"""Ranks: sorted rewards, their gaps, and the rules on the gaps that give every closed form."""
