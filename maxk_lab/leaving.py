@@ -1,4 +1,4 @@
-"""The wish of the supervisor that work stops where it can go on later."""
+"""Checks whether the driver wants work to stop at a checkpoint, from which it resumes later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ RAISED = (Exception, SystemExit, GeneratorExit)
 
 
 class Leaving(BaseException):
-    """The work stopped where it can go on later. `except Exception` does not catch it."""
+    """The work stopped at a checkpoint. `except Exception` does not catch it."""
 
 
 _checks: list[Callable[[], bool]] = []
@@ -21,5 +21,5 @@ def leave_when(check: Callable[[], bool]) -> None:
 
 
 def leaving() -> bool:
-    """Return whether work should stop where it can go on later; who stops raises `Leaving`."""
+    """Return whether work should stop at a checkpoint; then it raises `Leaving`."""
     return any(check() for check in _checks)

@@ -207,11 +207,6 @@ class Cell:
         stage = {} if self.stage is None else {"stage": self.stage}
         return self.axes | stage | {"setting": dict(self.setting)}
 
-    @property
-    def place(self) -> str:
-        """The place in the sweep without the grid point: `stage 200`, or the name of the study."""
-        return self.study if self.stage is None else f"stage {self.stage}"
-
     def as_dict(self) -> dict[str, Any]:
         """Return the cell as plain JSON, with its id and its setting besides its meaning."""
         setting = {"setting": dict(self.setting)} if self.setting else {}
