@@ -87,7 +87,7 @@ def test_what_is_sent_to_wandb_has_the_reason_and_leaves_the_row_among_the_metho
     _, alarmed = runs
     plan = make_plan(alarmed.spec())
     records = alarmed.records(plan)
-    whole, _ = of_sweep(alarmed, plan, {}, records, ())
+    whole, _ = of_sweep(alarmed, plan, {}, records)
     assert whole.metrics["claims/centring is unbiased"] == "undecided"
     assert whole.tables["claims"].detail.tolist() == [f"{ROW}: alarm ({ALARM})"]
     for payload in payloads("rejected", {}, records):
