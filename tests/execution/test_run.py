@@ -137,7 +137,7 @@ def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) 
     [
         ("baselin=none", "--only: unknown axis 'baselin' (did you mean baseline?); "
          "known: estimator, baseline, n, k, stage, seed, study"),
-        ("baseline=centered", "--only: unknown baseline 'centered' (did you mean centred?); "
+        ("baseline=centrd", "--only: unknown baseline 'centrd' (did you mean centred?); "
          f"known: {', '.join(BASELINES.names())}"),
         ("baseline=subloo", "--only: no cell has baseline = subloo; the sweep has none, centred"),
         ("n=16", "--only: no cell has n = 16; the sweep has 4, 8"),
