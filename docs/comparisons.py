@@ -25,7 +25,7 @@ def ratio(row: Row, other: Row, measure: str, among: int = 1) -> Row:
     Its interval is at a level corrected for `among` comparisons, as that of a claim is.
     """
     from maxk_lab.statistics.log_ratios import log_ratio
-    from maxk_lab.studies.gradient.pool import same_mean
+    from maxk_lab.studies.gradient.row import same_mean
 
     mine, its = row.measured, other.measured
     same = same_mean(mine, its)

@@ -15,7 +15,7 @@ from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled, grouped
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.statistics.intervals import Interval, exactly
-from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientKey, GradientRow, is_oracle
+from maxk_lab.studies.gradient.row import FOUND_BIASED, GradientKey, GradientRow, is_oracle
 from maxk_lab.studies.gradient.table import Contest, contests, simplest
 
 # Methods from this ratio of variances on are to be avoided; below the other two are as good.

@@ -24,7 +24,7 @@ from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import FIXED, NEW
-from maxk_lab.studies.gradient.pool import FOUND_BIASED, GradientRow, method, method_order
+from maxk_lab.studies.gradient.row import FOUND_BIASED, GradientRow, method, method_order
 
 # Settings and values of n beyond these are in the tables only.
 PLACES, SIZES = 6, 5

@@ -10,9 +10,9 @@ from maxk_lab.reports.report import make_report
 from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.measures import FIXED
 from maxk_lab.statistics.units import Units
-from maxk_lab.studies.gradient.pool import ALWAYS, FOUND_BIASED
+from maxk_lab.studies.gradient.row import FOUND_BIASED
 from maxk_lab.studies.gradient.spec import Study
-from maxk_lab.studies.gradient.table import ALARM, FEW, SAME
+from maxk_lab.studies.gradient.table import ALARM, ALWAYS, FEW, SAME
 
 PAIR = {"baselines": ("centred", "subloo"), "ns": (16,), "ks": (2,)}
 
