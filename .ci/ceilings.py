@@ -107,7 +107,7 @@ def yaml_keys() -> Iterator[str]:
     yield from walk(Sweep, "")
     for study in STUDIES:
         yield study.name
-        yield from walk(study.part("spec").Study, f"{study.name}.")
+        yield from walk(study.model(study.block), f"{study.name}.")
     yield from ("environment.name", "policy.name", "policy.checkpoint")
 
 
