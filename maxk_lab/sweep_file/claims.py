@@ -249,8 +249,7 @@ class Claim(Model):
     @property
     def at_k(self) -> int:
         """The K of the final curve; 1 for the mean reward and for a way of decoding."""
-        at_max = self.measure.startswith("max@")
-        return int(self.measure.removeprefix("max@")) if at_max else 1
+        return int(self.measure.partition("@")[2] or 1)
 
     @property
     def way(self) -> str | None:

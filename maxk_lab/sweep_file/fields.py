@@ -20,11 +20,6 @@ def check_text(text: str, pattern: str, message: str) -> str:
     return text
 
 
-def matching(pattern: str, message: str) -> AfterValidator:
-    """Return the check of a field that `check_text` makes."""
-    return AfterValidator(lambda text: check_text(text, pattern, message))
-
-
 def _check_scalar(value: Any) -> Any:
     if not isinstance(value, bool | int | float | str):
         got = "nothing" if value is None else shown(value)

@@ -122,14 +122,14 @@ def _without_removed(tree: Any, path: tuple[str, ...] = ()) -> Any:
         return [_without_removed(entry, path) for entry in tree]
     if not isinstance(tree, dict):
         return tree
-    values = {key: _without_removed(value, (*path, key)) for key, value in tree.items()}
-    # The backend of a run says nothing of its numbers.
-    removed = removed_value if path == ("execution",) else lambda path, value: None
-    return {
-        key: value
-        for key, value in values.items()
-        if removed_key((*path, key)) is None and removed((*path, key), value) is None
-    }
+
+    def is_removed(key: str, value: Any) -> bool:
+        place = (*path, key)  # the backend of a run says nothing of its numbers
+        in_execution = path == ("execution",)
+        return bool(removed_key(place) or (in_execution and removed_value(place, value)))
+
+    rest = {key: value for key, value in tree.items() if not is_removed(key, value)}
+    return {key: _without_removed(value, (*path, key)) for key, value in rest.items()}
 
 
 def spec_to_yaml(sweep: Sweep) -> str:

@@ -14,7 +14,7 @@ from maxk_lab.fields import Model, OneOrMore, Seed, distinct
 from maxk_lab.policies.catalogue import POLICIES
 from maxk_lab.sweep_file.claims import Claim
 from maxk_lab.sweep_file.execution import Execution
-from maxk_lab.sweep_file.fields import matching
+from maxk_lab.sweep_file.fields import check_text
 from maxk_lab.sweep_file.place import Place, place_fields
 from maxk_lab.sweep_file.studies import STUDIES
 
@@ -23,14 +23,12 @@ WANDB_MODES: tuple[str, ...] = get_args(WandbMode)
 # No sweep has more cells, and every seed has one at least.
 MOST_SEEDS = 1_000_000
 
-_FolderName = Annotated[
-    str,
-    matching(
-        "[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?",
-        "names the folder of results: at most 100 letters, digits, '.', '_' and '-', beginning "
-        "with a letter or digit and not ending with '.'",
-    ),
-]
+_FOLDER = (
+    "[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?",
+    "names the folder of results: at most 100 letters, digits, '.', '_' and '-', beginning with a "
+    "letter or digit and not ending with '.'",
+)
+_FolderName = Annotated[str, AfterValidator(lambda name: check_text(name, *_FOLDER))]
 
 
 class Tracking(Model):

@@ -139,9 +139,8 @@ def _key_problems(environment: Block, policy: Block, written: Vary) -> Iterator[
         try:
             settings[name] = settings_by_key(ENVIRONMENTS.get(name).name, policy)
         except LabError as error:
-            unfit = f"{name} does not take the settings of this sweep: {error}"
-            text = unfit if name in ENVIRONMENTS else str(error)
-            yield Finding(("vary", NAME, number), text)
+            unfit = f"{name} does not take the settings of this sweep: " * (name in ENVIRONMENTS)
+            yield Finding(("vary", NAME, number), f"{unfit}{error}")
     shared = [key for each in settings.values() for key in each]
     shared = [key for key in dict.fromkeys(shared) if shared.count(key) == len(settings)]
     for key in written.keys() - {NAME, CHECKPOINT, *shared} if settings else ():
