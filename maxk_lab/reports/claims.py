@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from maxk_lab.reports.document import number
+from maxk_lab.reports.document import UNDEFINED, number
 from maxk_lab.reports.naming import spelled
 from maxk_lab.reports.tables import Pooled, PooledRow
 from maxk_lab.statistics.intervals import Interval
@@ -84,7 +84,7 @@ def combined(
 
 
 def shown(interval: Interval) -> str:
-    """`12.3 [11.0, 13.9]`, with the reason if it is about fixed instances.
+    """`12.3 [11.0, 13.9]`, with the reason if it is about fixed instances; `—` without interval.
 
     Ends that three digits do not distinguish have six.
     """
@@ -95,6 +95,8 @@ def shown(interval: Interval) -> str:
     )
     about = interval.question if interval.reason or interval.question == FIXED else ""
     notes = ": ".join(filter(None, (about, interval.reason)))
+    if not interval.known:
+        return f"{UNDEFINED} ({notes})" if notes else UNDEFINED
     return f"{value} [{low}, {high}]" + (f" ({notes})" if notes else "")
 
 

@@ -36,7 +36,7 @@ Mean = tuple[float | None, float | None, float | None]
 SEEDS = "seeds"
 # The level of the intervals over instances that records of trainings hold.
 RECORDED_LEVEL = 0.95
-SAME = "the same in every seed: nothing tells how much another may differ"
+SAME = "the same in every seed: no interval"
 # Values this far below their mean tell no more of its upper tail than those at this share of it.
 _LEAST_SHARE = 0.1
 

@@ -235,6 +235,8 @@ def test_a_verdict_says_of_how_many_it_is_and_about_what() -> None:
         "undecided", "1 of 3 ratios, e.g. b: 2", two, 1, 3, "ratios"
     )
     assert shown(Interval(1.0, 0.9, 1.1, 0.95)) == "1.00 [0.900, 1.10]"
+    without = Interval(154.0, math.nan, math.nan, 0.95, "too few", question=FIXED)
+    assert shown(without) == "— (fixed instances: too few)"
     here = Interval(2.08, 2.08, 2.08, 0.95, question=FIXED)
     assert shown(here) == "2.08 [2.08, 2.08] (fixed instances)"
     # Three digits would say that it is what it was found not to be.

@@ -90,7 +90,7 @@ def test_an_interval_at_the_p_value_ends_at_no_difference(shift):
 @pytest.mark.parametrize(
     ("values", "value", "reason"),
     [
-        ([0.3, 0.3, 0.3], 0.3, "the same in every seed: nothing tells how much another may differ"),
+        ([0.3, 0.3, 0.3], 0.3, "the same in every seed: no interval"),
         ([0.3], math.nan, "one seed: no interval over seeds"),
         ([0.3, math.nan], math.nan, "not defined in every seed"),
     ],
