@@ -157,7 +157,7 @@ def _family(rows: Sequence[Row], *, named: bool) -> Family:
         ks=(first.key.k, last.key.k),
         optima=(_range(first), _range(last)),
         seeds=len(first.by_seed) if len(first.distinct) > 1 else 1,
-        at_an_end=[row.key.objective for row in rows if _at_an_end(row)],
+        at_an_end=[row.key.objective for row in rows if _has_optimum_at_end(row)],
     )
 
 
@@ -179,7 +179,7 @@ def _range(row: Row, index: int = 0) -> str:
     return " to ".join(dict.fromkeys((exact(values[0]), exact(values[-1]))))
 
 
-def _at_an_end(row: Row) -> bool:
+def _has_optimum_at_end(row: Row) -> bool:
     curve = row.distinct[0]
     distance = min(curve.best[0] - curve.points[0], curve.points[-1] - curve.best[0])
     return bool(distance <= _NEAR * (curve.points[-1] - curve.points[0]))

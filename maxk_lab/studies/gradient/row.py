@@ -139,12 +139,12 @@ class GradientRow(PooledRow):
         return self.against == "complete"
 
 
-def same_mean(one: GradientRow, other: GradientRow) -> bool:
-    """Whether both are estimates of one gradient that are unbiased by proof."""
+def same_mean(first: GradientRow, second: GradientRow) -> bool:
+    """Whether both rows estimate one gradient and are unbiased by proof."""
     return (
-        one.key.gradient == other.key.gradient
-        and one.catalogued_unbiased
-        and other.catalogued_unbiased
+        first.key.gradient == second.key.gradient
+        and first.catalogued_unbiased
+        and second.catalogued_unbiased
     )
 
 
