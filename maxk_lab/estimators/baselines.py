@@ -331,3 +331,25 @@ def optimal(rewards: Tensor, k: int, kind: str, g: Tensor | None = None) -> Tens
     if g is None:
         return apply_line(centred(rewards.shape[-1], k, None), rewards)
     return optimal_weights(rewards, g, k)
+
+
+@baseline(
+    "w_i = s_i - (K/n) [(1 - lambda) rho_-i(K) + lambda mean of rho(K) over the other prompts], "
+    "lambda = v / (v + s)",
+    where="1 <= K < n",
+    source="Zeng et al. 2025 (James-Stein baseline), arXiv 2511.03710, lambda as in the authors' "
+    "code; K > 1: this project",
+    condition="the n samples are i.i.d. and independent of the groups of the other prompts",
+    shift_invariant=True,
+    across_prompts=True,
+)
+def shrinkage(rewards: Tensor, k: int) -> Tensor:
+    """Max@K value of the other samples, shrunk towards its mean over the other prompts.
+
+    rewards `[P, ..., n]` of P prompts. v is the mean jackknife variance of rho(K) in the groups of
+    the other prompts, var(R) / n at K = 1, and s the variance of rho(K) between these groups. With
+    one prompt it is centred. Unlike the authors' code, no 1e-6 is added to v + s.
+    """
+    from maxk_lab.estimators.weighted_means import shrinkage_weights
+
+    return shrinkage_weights(rewards, k)

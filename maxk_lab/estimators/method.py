@@ -150,6 +150,8 @@ class Method:
             return "complete enumeration"
         if self.needs_ratios:
             return "importance ratios, of several steps per batch"
+        if self.uses_other_prompts:
+            return "the groups of other prompts"
         return _BESIDE_REWARDS["grad_norm" if self.fit else self.needed_weight]
 
     @property
@@ -177,6 +179,11 @@ class Method:
     def fit(self) -> str | None:
         """The fit of its coefficients: cross_fit or oracle; None without one."""
         return self.baseline.row.fit(**self.baseline.params) if self.takes_baseline else None
+
+    @property
+    def uses_other_prompts(self) -> bool:
+        """Whether the weights of a group use the groups of other prompts."""
+        return self.takes_baseline and self.baseline.row.across_prompts
 
     @property
     def needs_ratios(self) -> bool:

@@ -124,6 +124,8 @@ class BaselineRow(MethodRow):
 
     # The kind of number per trajectory that it takes as `g`; a `kind` of its own names it, too.
     trajectory_weight: str | None = None
+    # Whether the weights of a group use the groups of other prompts, along the first dimension.
+    across_prompts: bool = False
     # Whether the baseline exists for the estimators with importance ratios.
     off_policy: bool = False
     # The words of the parameter for coefficients that are fitted, and how many these are at K:

@@ -18,7 +18,13 @@ from torch import Tensor
 
 from maxk_lab.estimators import lines
 from maxk_lab.estimators.policy_gradients import relative_to_best
-from maxk_lab.estimators.ranked import restore_order, sort_rewards, weights_by_rank
+from maxk_lab.estimators.ranked import (
+    apply_lines,
+    level,
+    restore_order,
+    sort_rewards,
+    weights_by_rank,
+)
 
 # Rewards that `optimal_weights` takes at a time.
 _BLOCK = 16_384
@@ -49,6 +55,34 @@ def optimal_weights(rewards: Tensor, g: Tensor, k: int) -> Tensor:
     starts = range(0, max(1, len(groups)), size)
     blocks = [_optimal(groups[i : i + size], numbers[i : i + size], k) for i in starts]
     return torch.cat(blocks).view(rewards.shape)
+
+
+def shrinkage_weights(rewards: Tensor, k: int) -> Tensor:
+    """The weights of `shrinkage` for rewards `[P, ..., n]`, or of one group `[n]`."""
+    n, x = rewards.shape[-1], rewards.detach().double()
+    if not x.numel():
+        return x
+    x = x - x.amax()
+    # lambda has no unit: relative to the largest reward, no square overflows.
+    unit = x.abs().amax()
+    x = x / unit.masked_fill(unit == 0, 1.0)
+    leave_out = lines.left_out_value(n, k)
+    centred, rest = apply_lines([lines.score(n, k) - (k / n) * leave_out, leave_out], x).unbind(-1)
+    if x.dim() == 1 or len(x) == 1:
+        return unit * centred
+    value = level(lines.value(n, k), sort_rewards(x)).squeeze(-1)
+    noise = (n - 1) / n * (rest - rest.mean(-1, keepdim=True)).square().sum(-1)
+    middle = value.mean(0)
+    from_middle = _mean_of_other_prompts(value - middle)
+    v = _mean_of_other_prompts(noise)
+    s = (_mean_of_other_prompts((value - middle).square()) - from_middle.square()).clamp(min=0.0)
+    share = (v / (v + s).masked_fill(v + s == 0, 1.0)).unsqueeze(-1)
+    return unit * (centred + k / n * share * (rest - (middle + from_middle).unsqueeze(-1)))
+
+
+def _mean_of_other_prompts(values: Tensor) -> Tensor:
+    """The mean over all other entries of the first dimension, for each entry."""
+    return (values.sum(0) - values) / (len(values) - 1)
 
 
 def _optimal(rewards: Tensor, g: Tensor, k: int) -> Tensor:

@@ -92,8 +92,10 @@ def reason(way, estimator, baseline, n):
     refused = Method.parse(estimator, baseline, k_of(estimator, baseline, n)).refusal(n)
     if refused is not None:
         return refused
-    oracle = way == "sampled" and Method.parse(estimator, baseline).fit == "oracle"
-    return "complete: true" if oracle else None
+    method = Method.parse(estimator, baseline)
+    if way != "sampled":
+        return "set complete: false" if method.uses_other_prompts else None
+    return "complete: true" if method.fit == "oracle" else None
 
 
 @pytest.mark.parametrize(("way", "estimator"), MEASURED)

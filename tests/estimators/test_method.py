@@ -46,7 +46,10 @@ def test_what_a_pair_needs_beside_rewards() -> None:
         assert methods[name].is_unbiased
         assert Method.parse("maxk", name, 2).expected_scale(8) == 1.0
     plain = [name for name, method in methods.items() if method.needs_rewards_alone]
-    assert plain == [name for name in SPELLINGS if not needed[name] and name not in fits]
+    across = ["shrinkage"]
+    assert [name for name, method in methods.items() if method.uses_other_prompts] == across
+    beside = [*(name for name in SPELLINGS if needed[name]), *fits, *across]
+    assert plain == [name for name in SPELLINGS if name not in beside]
 
 
 @pytest.mark.parametrize(

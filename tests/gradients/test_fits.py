@@ -186,6 +186,16 @@ def test_the_joint_optimum_is_the_least_squares_over_every_ordered_group(rewards
     torch.testing.assert_close(moved, weights[:, order], rtol=0, atol=1e-14)
 
 
+def test_groups_of_other_prompts_are_sampled_and_not_enumerated():
+    pool = pool_of(bandit(), size=400, objectives=[2])
+    with pytest.raises(LabError, match="shrinkage needs groups of other instances: set complete"):
+        measured(pool, cell("maxk", "shrinkage", 4, 2, True))
+    (sampled,) = measured(pool, cell("maxk", "shrinkage", 4, 2, False)).values()
+    (centred,) = measured(pool, cell("maxk", "centred", 4, 2, False)).values()
+    assert sampled["variance"] != centred["variance"]
+    assert sampled["scale"] == pytest.approx(1.0, abs=0.2)
+
+
 def test_multisets_of_vanishing_chance_are_no_obstacle_to_the_joint_optimum():
     outcomes, _ = table(DISTINCT, weights="number")
     p = torch.tensor([1.0, 1e-80, 1e-80]).double()

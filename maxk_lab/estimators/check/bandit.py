@@ -96,7 +96,12 @@ class TinyBandit:
         """The estimates of all outcomes, `[outcomes, arms]`, and the chance of each."""
         arms = _outcomes(len(self.logits), n)
         rewards = _double(self.rewards)[arms]
-        if isinstance(weigh, Method):
+        if isinstance(weigh, Method) and weigh.uses_other_prompts:
+            # Given any groups of other prompts the mean is the same: two groups show it.
+            others = [0.5 * rewards[len(rewards) // 3] - 1.0, 2.0 * rewards[len(rewards) // 2]]
+            groups = torch.stack([rewards, *(one.expand_as(rewards) for one in others)])
+            w = weigh.weights(groups, **options)[0]
+        elif isinstance(weigh, Method):
             w = weigh.weights(rewards, **options, **self._numbers(weigh, arms, rewards))
         else:
             w = weigh(arms, rewards)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
@@ -74,13 +75,11 @@ class Enumeration:
     ) -> list[tuple[Outcomes, Weigh, list[float] | None]] | None:
         """Return of each instance the outcomes, the function that weighs groups, and coefficients.
 
-        None is for too many groups. Raises `ValueError` where a method with a fit cannot run at
-        this n.
+        None is for too many groups. Raises `ValueError` where the method cannot run at this n.
         """
         baseline, fit = method.baseline.row.name, method.fit
         outcomes = [self._outcomes(i, method.needed_weight) for i in range(len(self._pool.parts))]
-        if fit is not None:
-            method.check_size(n)
+        method.check_size(n)
         # It must know which trajectories a group has. So g carries a trajectory's row in the Gram
         # matrix in place of a weight, each is a class of its own, and `_weigh_of` reads it.
         by_row = baseline == "joint_optimum"
@@ -142,6 +141,8 @@ class Enumeration:
 def _weigh_of(outcomes: Outcomes, method: Method, n: int, alpha: Tensor | None) -> Weigh:
     """The weights of groups, with the coefficients `alpha` or those of every group."""
     best, kind, baseline = None, method.needed_weight, method.baseline.row.name
+    if method.uses_other_prompts:
+        raise LabError(f"{baseline} needs groups of other instances: set complete: false")
     if baseline == "joint_optimum":
         check_on_policy(outcomes)
         best = joint_optimum(outcomes, n, method.k)

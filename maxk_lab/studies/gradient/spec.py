@@ -213,8 +213,27 @@ class GradientConditions(Conditions):
     def refusal(self, point: Point) -> Refusal | None:
         """Return the axis that is at fault and why the point cannot run, or None."""
         return (
-            refused_k(point) or self._refused_fit(point) or refused_weight(point, self.environment)
+            refused_k(point)
+            or self._refused_fit(point)
+            or self._refused_prompts(point)
+            or refused_weight(point, self.environment)
         )
+
+    def _refused_prompts(self, point: Point) -> Refusal | None:
+        """Return why a baseline cannot use the groups of other instances."""
+        if not Method.of(point).uses_other_prompts:
+            return None
+        if self.complete:
+            return "baseline", (
+                f"{point['baseline']} needs groups of other instances, and complete: true lists "
+                "those of one instance: set complete: false"
+            )
+        if self.instances is not None and self.instances < 2:
+            return "baseline", (
+                f"{point['baseline']} needs groups of other instances: "
+                f"instances must be at least 2, got {self.instances}"
+            )
+        return None
 
     def _refused_fit(self, point: Point) -> Refusal | None:
         """Return why the coefficients of a fitted baseline cannot be fitted."""
