@@ -293,7 +293,7 @@ otb, otb_loo = _pair(
     "otb",
     "logit_proxy",
     "the logit proxy of the squared score norm",
-    "verl's optimal token baseline, at trajectory level",
+    "Li et al. 2026 (OTB), arXiv 2602.07078; at trajectory level, as in verl",
 )
 eob, eob_loo = _pair(
     "eob",
