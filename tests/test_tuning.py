@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 import maxk_lab
+from maxk_lab.studies.training.row import TrainingRow
 from maxk_lab.sweep_file.load import load_spec
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,10 +29,10 @@ def rates(name: str) -> dict[Method, float]:
 
 
 @cache
-def tuned() -> list[dict]:
+def tuned() -> Sequence[TrainingRow]:
     """The rows of the tuning."""
-    bundle = ROOT / "results/golden/tsp_tuning/tsp_tuning.zip"
-    rows: list[dict] = json.loads(maxk_lab.report(bundle).to("json"))["training"]
+    report = maxk_lab.report(ROOT / "results/golden/tsp_tuning/tsp_tuning.zip")
+    rows: Sequence[TrainingRow] = report.studies["training"].rows
     return rows
 
 
@@ -42,12 +43,12 @@ def test_each_method_has_the_rate_that_was_best_on_seeds_of_its_own(name: str, s
     """By the mean Max@64 over the seeds and the last two evaluations until so many steps."""
     values: dict[Method, dict[float, float]] = {}
     for row in tuned():
-        told = {each["step"]: each["value"] for each in row["evaluations"] if each["k"] == 64}
-        method = row["estimator"], row["baseline"], row["k"], row["start"]
-        value = (told[steps] + told[steps - 200]) / 2
-        values.setdefault(method, {})[row["learning_rate"]] = value
+        ends = {each.step: each.values[64].value for each in row.evaluations}
+        method = row.key.estimator, row.key.baseline, row.key.k, row.settings.start
+        value = (ends[steps] + ends[steps - 200]) / 2
+        values.setdefault(method, {})[row.settings.learning_rate] = value
     assert all(len(of_rate) >= 4 for of_rate in values.values())
     best = {method: max(of_rate, key=of_rate.__getitem__) for method, of_rate in values.items()}
     assert rates(name) == best
-    seeds = {int(seed) for row in tuned() for seed in row["cells"]}
+    seeds = {seed for row in tuned() for seed in row.cells}
     assert not seeds & set(load_spec(ROOT / f"experiments/{name}.yaml").seeds)

@@ -30,7 +30,7 @@ _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS_SKIP_REGEX": "^",
     "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",
-    "RAY_NUM_REDIS_GET_RETRIES": "4",
+    "RAY_NUM_REDIS_GET_RETRIES": "2",
 }
 # Seconds in which the port of a cluster must answer.
 _CONNECT_SECONDS = 5.0

@@ -103,16 +103,22 @@ def test_an_environment_of_another_package_is_decoded_read_from_a_file_and_solve
 
 def test_what_it_does_not_declare_is_refused(lab: Run, tmp_path: Path) -> None:
     wrong = TRAINING.replace("steps: 40", "steps: 40\n  device: cuda\n  start: multistart")
-    wrong = wrong.replace(".json", ".npz")
-    (tmp_path / "locks.yaml").write_text(wrong)
     (tmp_path / "codes.npz").write_text("[[0, 1, 2]]")
-    said = " ".join(lab("plan", "locks.yaml", code=2).stderr.split())
-    for message in (
-        "cuda: lock stays on the CPU; allowed: auto, cpu, or one of these",
-        "multistart: lock has no forced first actions",
-        "codes.npz is no file of instances; allowed: a .json",
+    (tmp_path / "codes.json").write_text("[[0, 1, 2]]")
+    # What a file holds is read before settings are set against each other.
+    for text, messages in (
+        (wrong.replace(".json", ".npz"), ["codes.npz is no file of instances; allowed: a .json"]),
+        (
+            wrong,
+            [
+                "cuda: lock stays on the CPU; allowed: auto, cpu, or one of these",
+                "multistart: lock has no forced first actions",
+            ],
+        ),
     ):
-        assert message in said
+        (tmp_path / "locks.yaml").write_text(text)
+        printed = " ".join(lab("plan", "locks.yaml", code=2).stderr.split())
+        assert [message for message in messages if message not in printed] == []
 
 
 def test_a_policy_of_another_package_runs_through_a_gradient_study(

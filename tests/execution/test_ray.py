@@ -6,7 +6,6 @@ import importlib.util
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -94,7 +93,7 @@ def test_a_run_that_is_killed_leaves_no_worker_and_goes_on_later(
         ("gpus=9", "", r"lacks what a unit needs \(1 core, execution.gpus 9, .*with --jobs 2"),
     ],
 )
-def test_no_cluster_and_what_no_node_has_are_errors_within_ten_seconds(
+def test_no_cluster_and_what_no_node_has_are_errors(
     small: str, run: RunDirectory, monkeypatch: pytest.MonkeyPatch,
     setting: str, variable: str, why: str,
 ) -> None:  # fmt: skip
@@ -102,7 +101,5 @@ def test_no_cluster_and_what_no_node_has_are_errors_within_ten_seconds(
         pytest.skip("not installed: pip install 'maxk-lab[ray]'")
     monkeypatch.setenv("RAY_ADDRESS", variable)
     plan = make_plan(load_spec(small, ["execution.backend=ray", f"execution.{setting}"]))
-    start = time.monotonic()
     with pytest.raises(RefusedError, match=why):
         measured(plan, run, "quick")
-    assert time.monotonic() - start < 10 or "gpus" in setting

@@ -306,15 +306,15 @@ def test_parquet_with_two_columns_of_one_name_is_refused(tmp_path):
 
 def test_a_k_that_is_named_twice_counts_once(tmp_path):
     path = written(tmp_path, "a.jsonl", lines(rows()))
-    pd.testing.assert_frame_equal(audit(path, ks=(2, 2)).curve, audit(path, ks=(2,)).curve)
+    assert audit(path, ks=(2, 2)).curve.equals(audit(path, ks=(2,)).curve)
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e-14, 1e40])
 def test_noise_and_signal_do_not_depend_on_the_unit_of_rewards(unit, tmp_path):
     log = audit(written(tmp_path, "a.jsonl", lines(rows())))
     scaled = audit(written(tmp_path, "b.jsonl", lines(rows(value=lambda r: r * unit))))
-    columns = ["signal", "relative"]
-    pd.testing.assert_frame_equal(log.rows[columns], scaled.rows[columns])
+    for column in ("signal", "relative"):
+        assert scaled.rows[column].tolist() == pytest.approx(log.rows[column].tolist(), nan_ok=True)
 
 
 def test_only_the_number_of_samples_limits_k(tmp_path):

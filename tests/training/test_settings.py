@@ -42,8 +42,8 @@ def test_the_defaults_are_fine_and_bend_nothing():
          ["maxk needs", "batch must be", "loss.divisor is read", "must be at least 9"]),
         (RLOO, {"steps": 0, "loss": {"epsilon_low": 1.5}, "evaluat": {}},
          ["steps must be", "loss.epsilon_low must be", "unknown key 'evaluat'"]),
-        (Weighting("maxk", "centered", 8, 1), {},
-         ["unknown baseline 'centered' (did you mean centred?)"]),
+        (Weighting("maxk", "centrd", 8, 1), {},
+         ["unknown baseline 'centrd' (did you mean centred?)"]),
         (Weighting("reinforce", "none", 1, 1), {"weight_normalization": "sum_to_zero"},
          ["weight_normalization sum_to_zero needs every n of the grid to be at least 2: "
           "a group of one is left with the weight 0"]),
