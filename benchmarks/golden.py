@@ -34,6 +34,7 @@ FIRST = (
     "tsp_training_tuned",
     "tsp_training_tuned_800",
     "tsp_training",
+    "pronounce_tuning",
     "co_training",
     "llm_training",
     "llm_passk",
@@ -105,7 +106,8 @@ def bundle(name: str, results: Path) -> None:
     directory, folder = RunDirectory(results / name), GOLDEN / name
     shutil.rmtree(folder, ignore_errors=True)
     written = write_bundle(directory, bundle_of(name))
-    print(f"{written.path.relative_to(ROOT)}  {written.size:,} bytes, {written.records} records")
+    size = written.path.stat().st_size
+    print(f"{written.path.relative_to(ROOT)}  {size:,} bytes, {written.records} records")
     for policy, (point, step) in POLICIES.get(name, {}).items():
         wanted = ({"start": "iid"} | point).items()
         (cell,) = (

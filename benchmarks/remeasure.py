@@ -40,6 +40,7 @@ ROWS: Sequence[Row] = (
     ("tsp_training_tuned", "maxk", "subloo", 16, 8, FORCED | {"learning_rate": 2.5e-4}),
     ("tsp_training_tuned_800", "maxk", "subloo", 16, 16, {"learning_rate": 5e-4}),
     ("tsp_tuning", "reinforce", "group_mean", 16, 1, FORCED),
+    ("pronounce_tuning", "maxk", "subloo", 16, 8, {"learning_rate": 3e-5}),
     ("tsp50_replication", "hybrid[0.5]", "none", 64, 8, ZSCORE),
     ("co_training", "maxk", "centred", 16, 8, {}),
     ("llm_training", "maxk", "optimal[grad_norm]", 16, 4, {}),
@@ -180,7 +181,7 @@ def parameters(row: Row, results: Path) -> dict[str, list[float]]:
     sweep = {key: value for key, value in sweep.items() if key not in ("vary", "claims")}
     sweep["seeds"] = sweep["seeds"][:1]
     # In float32, Adam turns the rounding error of a zero gradient into a full step.
-    sweep["policy"]["dtype"] = "float64"
+    sweep.setdefault("policy", {})["dtype"] = "float64"
     point = dict(zip(("estimator", "baseline", "n", "k", "with"), row[1:], strict=True))
     sweep["training"] |= {"steps": STEPS, "snapshots": [STEPS], "grid": [point]}
     sweep["training"]["evaluate"] = {"instances": 2, "samples": 16, "reference": "none"}

@@ -52,3 +52,19 @@ def test_each_method_has_the_rate_that_was_best_on_seeds_of_its_own(name: str, s
     assert rates(name) == best
     seeds = {seed for row in tuned() for seed in row.cells}
     assert not seeds & set(load_spec(ROOT / f"experiments/{name}.yaml").seeds)
+
+
+def test_each_training_on_pronounce_has_the_rate_with_the_best_pass_at_its_k() -> None:
+    """By the mean over the seeds after 120 steps, at the K that the method trains for."""
+    report = maxk_lab.report(ROOT / "results/golden/pronounce_tuning/pronounce_tuning.zip")
+    rows = report.studies["training"].rows
+    values: dict[Method, dict[float, float]] = {}
+    for row in rows:
+        (end,) = (each.values[row.key.k].value for each in row.evaluations if each.step == 120)
+        method = row.key.estimator, row.key.baseline, row.key.k, "iid"
+        values.setdefault(method, {})[row.settings.learning_rate] = end
+    assert all(len(by_rate) == 3 for by_rate in values.values())
+    best = {method: max(by_rate, key=by_rate.__getitem__) for method, by_rate in values.items()}
+    assert rates("pronounce_training") == best
+    seeds = {seed for row in rows for seed in row.cells}
+    assert not seeds & set(load_spec(ROOT / "experiments/pronounce_training.yaml").seeds)
