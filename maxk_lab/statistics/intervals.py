@@ -2,7 +2,7 @@
 
 A measure is a ratio of means over instances. Its interval holds the values that a test does not
 reject (Fieller 1954), with the skewness of the numerator less the value times the denominator taken
-out of the t statistic. It is a statement about instances like these where enough of them carry the
+out of the t statistic. It is a statement about new instances where enough of them carry the
 mean, else about these very instances.
 """
 
@@ -40,7 +40,7 @@ from maxk_lab.statistics.units import FIELDS, Units
 
 # A norm that is divided by must be told from zero at this level, whatever that of the interval.
 DEFINED_LEVEL = 0.95
-# An interval about instances like these needs so many: the means of 12 log-normal(1.5) values are
+# An interval about new instances needs so many: the means of 12 log-normal(1.5) values are
 # covered in 92 %, those of 16 in 94 %.
 LEAST_INSTANCES = 16
 # It needs this share of them carrying the mean: of what two of sixteen carry it would be about
@@ -66,7 +66,7 @@ def interval(
     """The interval of a measure; NaN with a reason where it is undefined.
 
     It answers the `question` of the measure's row unless another is asked for. Where that is about
-    instances like these and too few of them carry the mean, it is about these instances, and
+    new instances and too few of them carry the mean, it is about these instances, and
     `reason` says so. An upper end is infinite where what it is divided by cannot be told from zero.
     """
     row = MEASURES.get(measure)

@@ -128,8 +128,8 @@ def _print_ranking(answer: Recommendation) -> None:
     print_table(_HEADINGS, rows[:_SHOWN])
     tell(
         "SNR of a step: of the mean of budget/n estimates, "
-        f"{answer.best.step_snr.level:.0%} intervals about new instances, with † about these "
-        f"alone. Against the best: paired, by the variance: all have one mean, "
+        f"{answer.best.step_snr.level:.0%} intervals about new instances, with † about fixed ones. "
+        "Against the best: paired, by the variance: all have one mean, "
         f"Bonferroni over {len(answer.candidates) - 1} comparisons. The interval of the best is "
         "not corrected for its having been picked."
     )
