@@ -19,7 +19,7 @@ _EXACTLY = ConfigDict(strict=True, arbitrary_types_allowed=True)
 
 
 def checked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Hold the arguments of a function to its annotations, and tell what the system refuses it.
+    """Check the arguments of a function against its annotations, and translate refusals.
 
     Raises `MistakeError` that names the first argument that is not what it must be.
     """
@@ -44,15 +44,15 @@ def checked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
             except ValidationError:
                 kind = function.__annotations__[name]
                 raise MistakeError(f"{name} must be {kind}, got {shown(value)}") from None
-        with refusals_told():
+        with translate_refusals():
             return function(*arguments, **options)
 
     return call
 
 
 @contextmanager
-def refusals_told() -> Iterator[None]:
-    """Turn what the system refuses into a `RefusedError`, in the words of the command line."""
+def translate_refusals() -> Iterator[None]:
+    """Raise a `RefusedError` where the system refuses something, as the command line says it."""
     try:
         yield
     except OSError as error:

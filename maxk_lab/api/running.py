@@ -45,8 +45,8 @@ class Run:
         return str(self.folder)
 
     def __repr__(self) -> str:
-        found = self.outcome
-        done, before, failed = map(len, (found.done, found.reused, found.failed))
+        outcome = self.outcome
+        done, before, failed = map(len, (outcome.done, outcome.reused, outcome.failed))
         counts = f"{done} measured, {before} already done, {failed} failed"
         return f"<Run {self.folder}: {counts}>"
 
@@ -99,7 +99,7 @@ def run(
 
     Units are measured in `jobs` processes of their own, which import nothing of the calling script
     or notebook: it needs no `if __name__ == "__main__":`, and a function that a sweep names must be
-    in a module. Cells that fail are told in a warning, and their ids are in `outcome.failed`.
+    in a module. A warning counts the failed cells, and `outcome.failed` has their ids.
 
     Raises `LabError` for what the caller can mend, such as every problem of the spec, and
     `RefusedError` where the system refuses something, such as room on the disk.
@@ -139,14 +139,14 @@ def _as_options(overrides: Mapping[str, Any] | Sequence[str]) -> list[str]:
 
 def _without_result(directory: RunDirectory, outcome: Outcome) -> str:
     """Return the sentences about cells that failed or have no record."""
-    found = []
+    sentences = []
     if outcome.failed:
         record = directory.read(outcome.failed[0])
         first = f" (the first: {error_line(record.error)})" if record is not None else ""
-        found.append(
+        sentences.append(
             f"{len(outcome.failed)} cells failed{first}: run again with retry_failed=True once it "
             "is mended"
         )
     if outcome.missing:
-        found.append(f"{len(outcome.missing)} cells have no record")
-    return "; ".join(found)
+        sentences.append(f"{len(outcome.missing)} cells have no record")
+    return "; ".join(sentences)

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from maxk_lab import __version__
-from maxk_lab.cli.console import complain, refusal, say, tell
+from maxk_lab.cli.console import complain, print_line, refusal, say
 from maxk_lab.cli.options import RESULTS, WITH_JSON, WITH_RESULTS, Shared
 from maxk_lab.errors import LabError
 from maxk_lab.removed import removed_option, removed_verb
@@ -155,9 +155,9 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        tell(f"maxk-lab {__version__}")
+def _version(requested: bool) -> None:
+    if requested:
+        print_line(f"maxk-lab {__version__}")
         raise typer.Exit
 
 

@@ -48,11 +48,13 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> No
 
 
 def print_fields(fields: Mapping[str, Any], indent: int = 0) -> None:
-    """Print fields that say something, a line each, and those of a field further inside."""
-    said = {key: value for key, value in fields.items() if value not in (None, "", [], (), {})}
-    width = max((len(key) for key, value in said.items() if not isinstance(value, dict)), default=0)
+    """Print the fields that have a value, a line each; indent the fields of a mapping."""
+    present = {key: value for key, value in fields.items() if value not in (None, "", [], (), {})}
+    width = max(
+        (len(key) for key, value in present.items() if not isinstance(value, dict)), default=0
+    )
     pad = "  " * indent
-    for key, value in said.items():
+    for key, value in present.items():
         if isinstance(value, dict):
             typer.echo(pad + typer.style(visible_line(key), bold=True))
             print_fields(value, indent + 1)
@@ -64,14 +66,14 @@ def print_fields(fields: Mapping[str, Any], indent: int = 0) -> None:
 def _lines(value: Any) -> list[str]:
     if isinstance(value, bool):
         return ["yes" if value else "no"]
-    if isinstance(value, list) and any(" " in str(one) for one in value):
-        return [visible(line) for one in value for line in str(one).splitlines()]
+    if isinstance(value, list) and any(" " in str(entry) for entry in value):
+        return [visible(line) for entry in value for line in str(entry).splitlines()]
     if isinstance(value, list | tuple):
         value = (", " if isinstance(value, tuple) else " ").join(map(str, value))
     return visible(str(value)).strip("\n").splitlines() or [""]
 
 
-def tell(text: str, *, bold: bool = False) -> None:
+def print_line(text: str, *, bold: bool = False) -> None:
     """Print a line of the result on stdout."""
     typer.secho(visible(text), bold=bold or None)
 

@@ -56,8 +56,8 @@ def run_command(context: typer.Context, spec: Path) -> str:
         value = context.params.get(name)
         if not value or value == options[name].default:
             continue
-        for one in value if isinstance(value, list | tuple) else (value,):
-            words += [options[name].opts[0], *([] if one is True else [str(one)])]
+        for entry in value if isinstance(value, list | tuple) else (value,):
+            words += [options[name].opts[0], *([] if entry is True else [str(entry)])]
     return shlex.join([*words, *_where(shared(context).results)])
 
 

@@ -29,7 +29,7 @@ from maxk_lab.tracking.live import Live
 
 # Plain lines: at most one about a unit's phase in this many seconds.
 QUIET_SECONDS = 5.0
-# What an error tells of a sample are texts and numbers; paths of functions are the same in all.
+# Texts and numbers of an error differ between samples; paths of functions do not.
 _OF_SAMPLES = re.compile(r"""('[\w.]+:\w+')|'[^']*'|"[^"]*"|\d[\w.]*""")
 Event = Mapping[str, Any]
 
@@ -43,9 +43,8 @@ def execute_plan(
 ) -> Outcome:
     """Execute with a display.
 
-    If interrupted, end with the command `resume` and exit code 130; where the system refuses what
-    it needs, as on a full disk, with 1. `live` is told every event, and what it has to say becomes
-    a warning.
+    An interrupt prints the command `resume` and exits with 130. A refusal of the system, as on a
+    full disk, exits with 1. `live` receives every event; its notes become warnings.
     """
 
     def on_event(name: str, payload: dict[str, Any]) -> None:
@@ -155,8 +154,8 @@ class Display:
         failed = sum(map(len, self._errors.values()))
         line = f"{self._done.total()}/{self._cells.total()} cells"
         line += f", {failed} failed" if failed else ""
-        left = self._seconds_left()
-        return f"{line}, {estimate(left)} left" if left else line
+        remaining = self._seconds_left()
+        return f"{line}, {estimate(remaining)} left" if remaining else line
 
     def _seconds_left(self) -> float | None:
         """Return the time of the remaining cells; None before the first unit is measured.

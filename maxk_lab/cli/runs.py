@@ -42,9 +42,11 @@ def planned(
         if not unpacked:
             try:
                 return Run(plan_of(bundle.spec_path), bundle)
-            except SpecError as error:  # of a file that is gone by the time that this is read
-                there, here = str(bundle.root), str(bundle.place)
-                problems = [replace(p, file=p.file.replace(there, here)) for p in error.problems]
+            except SpecError as error:  # the extracted file is gone when the user reads it
+                extracted, archive = str(bundle.root), str(bundle.place)
+                problems = [
+                    replace(p, file=p.file.replace(extracted, archive)) for p in error.problems
+                ]
                 raise SpecError(problems) from None
         spec = unpack(bundle, results).spec_path
     plan = plan_of(spec)

@@ -22,23 +22,23 @@ _LAST_RUN = 60.0
 
 
 def lines(mode: str, clock: Callable[[], float] = time.monotonic) -> Callable[[int, int], None]:
-    """Return what says, now and then, how many runs are sent, and how long the others take."""
+    """Return a function that prints now and then how many runs are sent, and the time left."""
     what = "runs sent to W&B" if mode == "online" else "runs written for W&B"
-    start = said = clock()
+    start = printed = clock()
 
-    def tell(done: int, of: int) -> None:
-        nonlocal said
+    def print_progress(done: int, of: int) -> None:
+        nonlocal printed
         now, words = clock(), f"{done} of {of} {what}"
         if done == of - 1:
             words += "; the last has the report and the bundle"
-        elif now - said >= _QUIET and done < of:
+        elif now - printed >= _QUIET and done < of:
             words += f", {estimate((now - start) / done * (of - done))} left"
         else:
             return
         say(words)
-        said = now
+        printed = now
 
-    return tell
+    return print_progress
 
 
 def sync_command(places: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import pytest
 from sweep_files import SMALL
 
 import maxk_lab
-from maxk_lab.api.arguments import refusals_told
+from maxk_lab.api.arguments import translate_refusals
 from maxk_lab.api.reporting import RunReport
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.reports.report import make_report
@@ -77,7 +77,7 @@ def test_a_file_in_the_place_of_a_folder_is_refused(lab: Any) -> None:
 
 
 def test_what_may_be_a_bug_keeps_its_traceback() -> None:
-    with pytest.raises(maxk_lab.RefusedError, match="x: Permission denied"), refusals_told():
+    with pytest.raises(maxk_lab.RefusedError, match="x: Permission denied"), translate_refusals():
         raise PermissionError(errno.EACCES, "Permission denied", "x")
-    with pytest.raises(FileNotFoundError), refusals_told():
+    with pytest.raises(FileNotFoundError), translate_refusals():
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", "x")

@@ -19,10 +19,10 @@ from maxk_lab.cli.console import (
     emit_json,
     estimate,
     print_fields,
+    print_line,
     print_table,
     refusal,
     say,
-    tell,
     warn,
 )
 from maxk_lab.execution.records import RunDirectory
@@ -108,7 +108,7 @@ def test_no_text_acts_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     console().print(text)
     print_table(["one"], [[text]])
     print_fields({text: text})
-    tell(text)
+    print_line(text)
     say(text)
     warn(text)
     complain(text)

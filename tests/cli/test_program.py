@@ -24,7 +24,7 @@ from .conftest import PROGRAM
         "installed.close_current_folder",
         "cli.application.LabGroup.parse_args",
         "cli.application.load",
-        "cli.verbs.list.tell",
+        "cli.verbs.list.print_line",
     ],
 )
 def test_ctrl_c_before_a_run_is_there_is_a_word_and_no_traceback(

@@ -21,9 +21,9 @@ def sent(mode: str, live: Any = None, *, last: bool = True) -> tuple[list[str], 
 
 def test_now_and_then_it_is_said_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
     times = iter((0.0, 1.0, 6.0, 7.0, 8.0, 9.0))
-    tell = sending.lines("online", lambda: next(times))
+    print_progress = sending.lines("online", lambda: next(times))
     for done in (1, 60, 61, 120, 121):
-        tell(done, 121)
+        print_progress(done, 121)
     assert capsys.readouterr().err.splitlines() == [
         "60 of 121 runs sent to W&B, about 10 s left",
         "120 of 121 runs sent to W&B; the last has the report and the bundle",

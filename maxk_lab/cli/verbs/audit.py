@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, print_table, tell
+from maxk_lab.cli.console import emit_json, print_line, print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,12 +69,14 @@ def show(audit: Audit) -> None:
     """Print an audit."""
     from maxk_lab.own.audit import range_of
 
-    tell(audit.reading)
+    print_line(audit.reading)
     in_steps = f", {audit.steps:,} step{'s' * (audit.steps > 1)}" if audit.steps else ""
-    tell(f"groups of {range_of(audit.sizes)}{in_steps}; {audit.constant:.0%} have equal rewards")
-    tell("")
+    print_line(
+        f"groups of {range_of(audit.sizes)}{in_steps}; {audit.constant:.0%} have equal rewards"
+    )
+    print_line("")
     value = "pass@K" if audit.binary else "Max@K"
-    tell(f"{value}, with 95 % intervals over prompts", bold=True)
+    print_line(f"{value}, with 95 % intervals over prompts", bold=True)
     curve = audit.curve
     steps = [step for step in dict.fromkeys(curve.step) if step is not None]
     last = max(len(steps) - 1, 0)
@@ -84,18 +86,18 @@ def show(audit: Audit) -> None:
     ends = zip(curve.value, curve.low, curve.high, strict=True)
     _print_by_k(curve, "step", [_interval(*each, digits) for each in ends])
     for note in dict.fromkeys([*filter(None, curve.reason), *audit.notes]):
-        tell(note)
-    tell("")
-    tell("Groups with a signal, and noise over the lowest (equal score norms)", bold=True)
+        print_line(note)
+    print_line("")
+    print_line("Groups with a signal, and noise over the lowest (equal score norms)", bold=True)
     rows = audit.rows
     shares = zip(rows.signal, rows.relative, strict=True)
     _print_by_k(rows, "baseline", [f"{share:.0%}  {_times(noise)}" for share, noise in shares])
-    tell("")
+    print_line("")
     if audit.trained is not None:
         row, k, factor = audit.trained
         times = "" if factor == "1" else f", times {factor}"
-        tell(f"Trained with: {row} at K = {k}{times}")
-    tell(f"Take: {audit.advice}")
+        print_line(f"Trained with: {row} at K = {k}{times}")
+    print_line(f"Take: {audit.advice}")
 
 
 def _print_by_k(frame: pd.DataFrame, by: str, texts: list[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import say, tell, warn
+from maxk_lab.cli.console import print_line, say, warn
 from maxk_lab.errors import LabError, first_line
 from maxk_lab.execution.archive import BUNDLE, find_run, has_manifest, write_bundle
 from maxk_lab.execution.records import RunDirectory
@@ -45,7 +45,7 @@ instead. Equal runs give equal files.
     written = write_bundle(directory, path, report=_report(directory))
     planned = written.records + written.missing
     size = path.stat().st_size / 1e6
-    tell(f"{written.path}  {size:.2f} MB, {written.records} of {planned} records")
+    print_line(f"{written.path}  {size:.2f} MB, {written.records} of {planned} records")
     if written.stale:
         say(f"{written.stale} stale records of an earlier sweep or version are not in it")
     if written.absent:

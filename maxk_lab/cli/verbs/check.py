@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, print_table, say, tell
+from maxk_lab.cli.console import emit_json, print_line, print_table, say
 
 if TYPE_CHECKING:
     from maxk_lab.own.verdict import Verdict
@@ -100,11 +100,11 @@ def main(
 
 
 def _show(verdict: Verdict) -> None:
-    tell(f"{verdict.function} at K = {verdict.k}: {verdict.verdict}", bold=True)
+    print_line(f"{verdict.function} at K = {verdict.k}: {verdict.verdict}", bold=True)
     fields = {"seen": verdict.seen, "example": verdict.example, "change": verdict.change}
     for name, text in fields.items():
         for number, line in enumerate(text.splitlines()):
-            tell(f"{'' if number else name:9}{line}")
+            print_line(f"{'' if number else name:9}{line}")
     if verdict.bias:
         rows = []
         for bias in verdict.bias:
@@ -117,4 +117,4 @@ def _show(verdict: Verdict) -> None:
         laws = [("FAIL" if law.needed else "no", law.name, law.detail) for law in broken]
         print_table(("", "law", "where it breaks"), laws)
     if verdict.laws:
-        tell(f"{len(verdict.laws) - len(broken)} of {len(verdict.laws)} laws hold")
+        print_line(f"{len(verdict.laws) - len(broken)} of {len(verdict.laws)} laws hold")

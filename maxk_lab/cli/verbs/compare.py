@@ -56,7 +56,7 @@ def main(
     terminal = sys.stdout.isatty()
     document = Document(compared, colour=terminal, width=console().width if terminal else 120)
     emit(make(document))
-    failed = [one for one in fail_on or () if getattr(compared, one)]
+    failed = [change for change in fail_on or () if getattr(compared, change)]
     if fail_on and not compared.numbers:
         say("No row has all of its results in both runs: nothing could be compared, or be worse")
     if failed:

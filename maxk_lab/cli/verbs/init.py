@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from maxk_lab.cli.console import say, tell
+from maxk_lab.cli.console import print_line, say
 from maxk_lab.errors import LabError
 from maxk_lab.files import write_atomically
 
@@ -30,5 +30,5 @@ def main(
     if os.path.lexists(path):
         raise LabError(f"{path} exists; rename it, or run init in another folder")
     write_atomically(path, (files("maxk_lab") / "sweeps" / path.name).read_bytes())
-    tell(f"Wrote {path}")
+    print_line(f"Wrote {path}")
     say(f"Next: maxk-lab run {path} --jobs 2")

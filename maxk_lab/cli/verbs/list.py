@@ -11,7 +11,7 @@ import typer
 
 from maxk_lab.catalogue import Catalogue
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, print_fields, say, tell
+from maxk_lab.cli.console import emit_json, print_fields, print_line, say
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.exact_rows import GAUSSIAN_REWARDS
 from maxk_lab.environments.language.tasks import REWARDS, TASKS
@@ -80,28 +80,28 @@ def main(
 def _as_dict(what: str, row: Any, spell: Callable[[Setting], Any]) -> dict[str, Any]:
     """Return the fields of a row of a catalogue, with its parameters as they are spelt."""
 
-    def plain_of(value: Any) -> Any:
+    def spell_value(value: Any) -> Any:
         if isinstance(value, Setting):
             return spell(value)
         if isinstance(value, type) and issubclass(value, Settings):
-            return [spell(one) for one in value.each()]
+            return [spell(setting) for setting in value.each()]
         return value
 
     listed = _FIELDS[what].split() if what in _FIELDS else [field.name for field in fields(row)]
-    plain = {
-        _RENAMED.get(name, name.replace("_", " ")): plain_of(getattr(row, name))
+    entry = {
+        _RENAMED.get(name, name.replace("_", " ")): spell_value(getattr(row, name))
         for name in listed
         if name not in ("implementation", "citation")
     }
     if what in ("estimators", "baselines"):
-        plain |= _needs(row) | {"parameter": plain_of(row.parameter)}
-        plain["binary rewards"] = row.binary_rewards or None
+        entry |= _needs(row) | {"parameter": spell_value(row.parameter)}
+        entry["binary rewards"] = row.binary_rewards or None
     if what == "policies":
-        plain["acts in"] = tuple(
+        entry["acts in"] = tuple(
             place.name for place in ENVIRONMENTS if row.name in place.accepted_policies
         )
     point = _CATALOGUES[what].origin(row.name)
-    return plain | {
+    return entry | {
         "computed by": row.implementation,
         "citation": getattr(row, "citation", None),
         "package": None if point is None else package_of(point),
@@ -123,9 +123,9 @@ def _needs(row: Any) -> dict[str, Any]:
 
 
 def _as_json(parameter: Setting) -> dict[str, Any]:
-    plain = {name: getattr(parameter, name) for name in ("name", "low", "high", "meaning")}
+    entry = {name: getattr(parameter, name) for name in ("name", "low", "high", "meaning")}
     default, choices = parameter.default, list(parameter.choices)
-    return {**plain, "type": parameter.type_name, "default": default, "choices": choices}
+    return {**entry, "type": parameter.type_name, "default": default, "choices": choices}
 
 
 def _as_line(parameter: Setting) -> str:
@@ -134,7 +134,9 @@ def _as_line(parameter: Setting) -> str:
     each = "each " if isinstance(default, list) else ""
     text = f"{parameter.name}: {parameter.type_name}{f' = {default}' if default != '' else ''}"
     text += f", one of {', '.join(parameter.choices)}" if parameter.choices else ""
-    text += "".join(f", {each}at {word} {one}" for word, one in bounds.items() if one is not None)
+    text += "".join(
+        f", {each}at {word} {bound}" for word, bound in bounds.items() if bound is not None
+    )
     return f"{text}; {parameter.meaning}" if parameter.meaning else text
 
 
@@ -142,6 +144,6 @@ def _print(rows: list[dict[str, Any]]) -> None:
     """Print a block per row: the name, then every field that says something."""
     for number, row in enumerate(rows):
         if number:
-            tell("")
-        tell(f"{row['name']} {visible_line(row.get('meaning', ''))}".rstrip(), bold=True)
+            print_line("")
+        print_line(f"{row['name']} {visible_line(row.get('meaning', ''))}".rstrip(), bold=True)
         print_fields({key: row[key] for key in row if key not in ("name", "meaning")}, indent=1)

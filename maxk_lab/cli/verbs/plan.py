@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import complain, emit_json, estimate, print_table, say, tell
+from maxk_lab.cli.console import complain, emit_json, estimate, print_line, print_table, say
 from maxk_lab.cli.runs import planned, skipped_as_json
 from maxk_lab.environments.words import short_value
 from maxk_lab.errors import LabError, SpecError, count
@@ -63,21 +63,21 @@ the same name.
     if cells:
         _print_cells(plan, state)
     _print_skipped(plan)
-    told = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
+    tally = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
     units = count(len(plan.units), "unit")
-    tell(f"\n{count(len(state), 'cell')} in {units}: {told}")
+    print_line(f"\n{count(len(state), 'cell')} in {units}: {tally}")
     seeds = [str(seed) for seed in plan.spec.seeds]
     if len(seeds) > MOST_SEEDS:
         seeds = [*seeds[: MOST_SEEDS - 1], "…", seeds[-1], f"{len(seeds):,} of them"]
-    tell(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}")
+    print_line(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}")
     if stale := run.stale:
-        tell(stale_line(stale))
+        print_line(stale_line(stale))
     if seconds is None:
-        tell("time unknown: no unit is measured")
+        print_line("time unknown: no unit is measured")
     elif seconds:
-        tell(f"{estimate(seconds)} with one worker, at the mean time of {source}")
+        print_line(f"{estimate(seconds)} with one worker, at the mean time of {source}")
     for name, file in _functions(plan).items():
-        tell(f"{name} is in {file}")
+        print_line(f"{name} is in {file}")
     for kind, study in plan.spec.studies.items():
         for sentence in study.advice():
             say(f"{kind}: {sentence}")
@@ -120,7 +120,7 @@ def _check(
     elif errors:
         for unreadable in (each for each in errors if not isinstance(each, SpecError)):
             complain(unreadable)
-        if problems := [each for one in errors for each in getattr(one, "problems", ())]:
+        if problems := [problem for error in errors for problem in getattr(error, "problems", ())]:
             complain(SpecError(problems))
     else:
         columns = ("file", "name", "cells", "skipped")
@@ -176,7 +176,7 @@ def _print_cells(plan: Plan, state: Mapping[str, str]) -> None:
         stage = cell.study if cell.stage is None else cell.stage
         point = (stage, cell.seed, cell.estimator, cell.baseline, cell.n, cell.k)
         rows.append((cell.id, *setting, *point, state[cell.id]))
-    tell("")
+    print_line("")
     headings = ("stage", "seed", "estimator", "baseline", "n", "k", "status")
     print_table(["cell", *varied, *headings], rows)
 
@@ -185,16 +185,16 @@ def _print_skipped(plan: Plan) -> None:
     if not plan.skipped:
         return
     points = count(len(plan.skipped), "grid point")
-    tell(f"\nskipped: {points}, invalid or equal to another point")
+    print_line(f"\nskipped: {points}, invalid or equal to another point")
     # One line per estimator: a grid of many baselines repeats those that take none at every one.
     reasons = Counter(
-        f"repeats a point of {one.point['estimator']} that is measured once (--json lists them)"
-        if one.repeats
-        else one.reason
-        for one in plan.skipped
+        f"repeats a point of {skip.point['estimator']} that is measured once (--json lists them)"
+        if skip.repeats
+        else skip.reason
+        for skip in plan.skipped
     )
     for reason, number in reasons.items():
-        tell(f"  {number} ×  {reason}")
+        print_line(f"  {number} ×  {reason}")
 
 
 def _describe(unit: Unit) -> str:

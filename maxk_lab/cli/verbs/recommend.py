@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, print_table, say, tell
+from maxk_lab.cli.console import emit_json, print_line, print_table, say
 from maxk_lab.cli.progress import execute_plan
 from maxk_lab.cli.runs import planned
 from maxk_lab.errors import LabError
@@ -72,19 +72,19 @@ def main(
     plan, directory = planned_run.plan, planned_run.folder
     kinds = [kind for kind in STUDIES if kind.recommends]
     kind = next((kind for kind in kinds if kind.name in plan.spec.studies), kinds[0])
-    part = kind.part("recommend")
+    module = kind.part("recommend")
     batches = (getattr(study, "batch", None) for study in plan.spec.studies.values())
     budget = budget or next(filter(None, batches), None)
     if budget is None:
         raise LabError("--budget is missing: how many rollouts a step may take, e.g. --budget 64")
-    question = part.ask(plan, budget=budget, objective=objective, stage=stage)
+    question = module.ask(plan, budget=budget, objective=objective, stage=stage)
     resume = "The same command goes on from there."
     outcome = execute_plan(planned_run, resume=resume, jobs=jobs, only=question.only)
     if outcome.failed:  # the best may be among them
         show = options.command("show", outcome.failed[0], results)
         say(f"{len(outcome.failed)} candidates failed. Why: {show}")
         raise typer.Exit(1)
-    answers = part.answers(read_report(directory, plan).studies[kind.name], question)
+    answers = module.answers(read_report(directory, plan).studies[kind.name], question)
     if json:
         emit_json([as_json(answer) for answer in answers])
     else:
@@ -110,23 +110,23 @@ def _print(answer: Recommendation) -> None:
     grid = f'estimator: "{key.estimator}", baseline: "{key.baseline}", n: {key.n}, k: {key.k}'
     if key.forced:
         grid += ", with: {start: forced}"
-    tell(_verdict(answer, answer.use))
-    tell(_CAVEAT)
-    tell(f"Paste: {_paste(answer.use)}")
-    tell(f"In a sweep's training study: {{batch: {answer.budget}, grid: {{{grid}}}}}")
+    print_line(_verdict(answer, answer.use))
+    print_line(_CAVEAT)
+    print_line(f"Paste: {_paste(answer.use)}")
+    print_line(f"In a sweep's training study: {{batch: {answer.budget}, grid: {{{grid}}}}}")
 
 
 def _print_ranking(answer: Recommendation) -> None:
-    """Print the best candidates, and why some intervals are about these instances, or not there."""
+    """Print the best candidates, and why some intervals are about fixed instances or missing."""
     key, marks, rows = answer.best.row.key, dict[str, None](), []
-    for one in answer.candidates:
-        name = one.row.key
-        numbers = [_shown(each, marks) for each in (one.step_snr, one.against_best)]
-        rows.append((name.estimator, name.baseline, name.n, one.groups, *numbers))
+    for candidate in answer.candidates:
+        name = candidate.row.key
+        numbers = [_shown(each, marks) for each in (candidate.step_snr, candidate.against_best)]
+        rows.append((name.estimator, name.baseline, name.n, candidate.groups, *numbers))
     where = ", ".join([key.environment, *(f"{name} = {value}" for name, value in key.setting)])
-    tell(f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}")
+    print_line(f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}")
     print_table(_HEADINGS, rows[:_SHOWN])
-    tell(
+    print_line(
         "SNR of a step: of the mean of budget/n estimates, "
         f"{answer.best.step_snr.level:.0%} intervals about new instances, with † about fixed ones. "
         "Against the best: paired, by the variance: all have one mean, "
@@ -168,8 +168,9 @@ def _verdict(answer: Recommendation, use: Candidate) -> str:
             "rollout, and is the simplest that needs rewards alone."
         )
     if not answer.ties:
-        others = [one.against_best.question for one in answer.candidates[1:] if one.against_best]
-        here = ", on the instances measured alone" if FIXED in others else ""
+        pairs = filter(None, [candidate.against_best for candidate in answer.candidates[1:]])
+        questions = [pair.question for pair in pairs]
+        here = ", on the instances measured alone" if FIXED in questions else ""
         return f"{what}; its SNR per rollout is significantly above all others{here}."
     ties = _some([_named(tie.row.key) for tie in answer.ties], 4)
     return f"{what}; not significantly different from it: {ties}."
@@ -196,15 +197,17 @@ def _paste(best: Candidate) -> str:
 def as_json(answer: Recommendation) -> dict[str, Any]:
     """Return a recommendation as plain JSON."""
 
-    def of(one: Candidate) -> dict[str, Any]:
-        key = one.row.key
+    def candidate_as_json(candidate: Candidate) -> dict[str, Any]:
+        key = candidate.row.key
         return {
             **{name: getattr(key, name) for name in ("estimator", "baseline", "n", "k")},
-            "groups": one.groups,
-            "step_snr": asdict(one.step_snr),
-            "against_best": None if one.against_best is None else asdict(one.against_best),
-            "significantly_worse": one.worse,
-            "cells": dict(one.row.cells),
+            "groups": candidate.groups,
+            "step_snr": asdict(candidate.step_snr),
+            "against_best": None
+            if candidate.against_best is None
+            else asdict(candidate.against_best),
+            "significantly_worse": candidate.worse,
+            "cells": dict(candidate.row.cells),
         }
 
     place = answer.candidates[0].row.key if answer.candidates else None
@@ -214,8 +217,8 @@ def as_json(answer: Recommendation) -> dict[str, Any]:
         "environment": place and place.environment,
         "setting": dict(place.setting) if place else {},
         "stage": place and place.stage,
-        "candidates": [of(one) for one in answer.candidates],
+        "candidates": [candidate_as_json(candidate) for candidate in answer.candidates],
         "left_out": [{"row": row.key.path, "reason": reason} for row, reason in answer.left_out],
-        "use": of(answer.use) if answer.use else None,
+        "use": candidate_as_json(answer.use) if answer.use else None,
         "paste": _paste(answer.use) if answer.use else None,
     }

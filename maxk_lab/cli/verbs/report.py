@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import console, emit, say, tell, warn
+from maxk_lab.cli.console import console, emit, print_line, say, warn
 from maxk_lab.errors import LabError
 from maxk_lab.execution.archive import find_run
 from maxk_lab.execution.records import RunDirectory
@@ -108,7 +108,7 @@ def _write(reports: Sequence[tuple[RunDirectory, Report]], out: Path) -> bool:
         folder = out / directory.name if len(reports) > 1 else out
         paths = write_report(report, folder, failed=undrawn.append)
         for line in (*report.status, *_verdicts(report)):
-            tell(line)
+            print_line(line)
         figures = sum(path.suffix == ".png" for path in paths)
         drawn = f"{figures} figure{'' if figures == 1 else 's'}; {len(paths)} files in all"
         say(f"Wrote {folder}/report.html for a browser, report.md, {drawn}")

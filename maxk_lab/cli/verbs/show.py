@@ -133,9 +133,9 @@ def _cell_view(run: RunDirectory, record: Record, *, json: bool) -> dict[str, An
         kind: {"formula": row.formula, "computed by": row.implementation, "citation": row.citation}
         for kind, row in rows.items()
     }
-    # Numbers are computed anew, as a report computes them.
-    anew = dict(content.shown if content else {})
-    numbers = {one: value for one, value in (metrics or {}).items() if isinstance(value, float)}
+    # Recompute the numbers as a report does.
+    recomputed = dict(content.shown if content else {})
+    numbers = {name: value for name, value in (metrics or {}).items() if isinstance(value, float)}
     # The files of a trained policy: the last one and, by step, the snapshots on the way.
     last = run.cache_path / f"training-{id_}.pt"
     steps = {
@@ -151,11 +151,12 @@ def _cell_view(run: RunDirectory, record: Record, *, json: bool) -> dict[str, An
         "run": str(run.place),
         "status": record.status,
         "cell": record.cell,
-        "files": {what: found for what, found in files.items() if found},
+        "files": {kind: file for kind, file in files.items() if file},
         "formulas": formulas | dict(content.formulas if content else {}),
-        "metrics": metrics and metrics | {one: anew.get(one, numbers[one]) for one in numbers}
+        "metrics": metrics
+        and metrics | {name: recomputed.get(name, numbers[name]) for name in numbers}
         if json
-        else _short((metrics or {}) | anew),
+        else _short((metrics or {}) | recomputed),
         "error": record.error,
         "timings": record.timings,
         "provenance": record.provenance,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import complain, say, tell
+from maxk_lab.cli.console import complain, print_line, say
 from maxk_lab.cli.sending import lines, sync_command
 from maxk_lab.execution.archive import find_run
 from maxk_lab.planning.plan import make_plan
@@ -47,7 +47,7 @@ WANDB_ENTITY choose another place.
         complain(error)
         places, failed = error.sent, True
     for place in places:
-        tell(place)
+        print_line(place)
     if places and mode == "offline":
         say(f"send them later with: {sync_command(places)}")
     if failed:
