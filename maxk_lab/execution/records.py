@@ -83,7 +83,7 @@ class RunDirectory:
 
         That function returns the patterns of the files, as `evaluation` does.
         """
-        patterns = getattr(STUDIES.get(unit.study).part("spec"), what, None)
+        patterns = getattr(STUDIES.get(unit.study).load_module("spec"), what, None)
         if patterns is None:
             return
         for pattern in patterns(unit.as_dict(), [cell.as_dict() for cell in unit.cells]):

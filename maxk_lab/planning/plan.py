@@ -54,7 +54,7 @@ def make_plan(spec: Sweep) -> Plan:
     ]
     running = [variant for variant in combinations if variant.refusal is None]
     for kind, study in spec.studies.items():
-        module: Spec = STUDIES.get(kind).part("spec")
+        module: Spec = STUDIES.get(kind).load_module("spec")
         units += module.units(study, spec.seeds, running)
         # Each setting and each point that cannot run, once.
         left_out = [Skipped(v.setting, v.refusal, kind) for v in combinations if v.refusal]

@@ -46,7 +46,7 @@ def answer_of_study(kind: StudyRow, pooled: Pooled[PooledRow], origin: Origin) -
     """The answer from the facts of the rows; without rows, an empty one."""
     if not pooled.rows:
         return Answer()
-    facts = kind.part("answer").facts(pooled, origin)
+    facts = kind.load_module("answer").facts(pooled, origin)
     sentences, notes = filled(kind, facts, pooled.rows)
     return Answer(sentences, _short_table(facts, notes), notes)
 

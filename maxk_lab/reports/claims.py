@@ -136,7 +136,7 @@ def _judged(claim: Claim, rows: Sequence[PooledRow], alpha: float) -> ClaimVerdi
         words = f"{len(partial)} of {len(members)} rows incomplete, e.g. {example}"
         verdict = ClaimVerdict("undecided", words)
     else:
-        verdict = kind.part("table").judge(claim, matching, alpha)
+        verdict = kind.load_module("table").judge(claim, matching, alpha)
     return replace(verdict, name=claim.name, text=_words(claim), judged=not partial)
 
 
@@ -166,8 +166,8 @@ def _words(claim: Claim) -> str:
         # K = 8 minus K = 1 says more than 8 minus 1.
         first, second = (_place(where).removeprefix(" where ") for where in sides)
         decoded = ", each at its own best temperature," if claim.decoding == "best" else ","
-        if claim.way is not None:
-            measure = f"reward of {claim.way}"
+        if claim.decoder is not None:
+            measure = f"reward of {claim.decoder}"
         return f"final {measure} of {first}, minus that of {second}{decoded} is {bound}{place}"
     first, second = map(_values, sides)
     about = f", about {claim.about}" if claim.about else ""

@@ -25,7 +25,7 @@ def figures(report: Report, *, failed: Callable[[str], None] | None = None) -> I
     names: list[str] = []
     for kind in in_reading_order():
         with catching(failed, f"the figures of the {kind.name} study"):
-            charts = kind.part("charts").charts
+            charts = kind.load_module("charts").charts
             for figure in charts(report.studies[kind.name], report.origin):
                 safe = re.sub(r"[^\w.-]", "-", figure.name)
                 numbered = (f"{safe}-{number}" for number in count(2))

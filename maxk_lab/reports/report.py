@@ -275,7 +275,7 @@ def _origin(
         study = record.cell["study"]
         seconds[study] = seconds.get(study, 0.0) + (record.timings.get("seconds") or 0.0)
     names = {
-        cell["id"]: f"{STUDIES.get(cell['study']).part('table').key(cell).path} "
+        cell["id"]: f"{STUDIES.get(cell['study']).load_module('table').key(cell).path} "
         f"seed {cell['seed']} (cell {cell['id']})"
         for cell in cells
         if cell["id"] not in done

@@ -187,7 +187,7 @@ def pooled_study(
     compared: bool = False,
 ) -> Pooled[PooledRow]:
     """The rows of the cells of a kind with their verdicts; if `compared`, all comparisons."""
-    table = STUDIES.get(kind).part("table")
+    table = STUDIES.get(kind).load_module("table")
     pooled: Pooled[PooledRow] = table.pool(cells, done, level=level, alpha=alpha)
     if hasattr(table, "judged"):
         pooled = table.judged(pooled, level=level, alpha=alpha)
@@ -221,7 +221,7 @@ def axes(kind: str, key: Any) -> dict[str, Any]:
 
 def row_estimates(kind: str, row: PooledRow) -> Mapping[str, Interval]:
     """The numbers of a row by the names of their measures."""
-    estimates: Mapping[str, Interval] = STUDIES.get(kind).part("table").estimates(row)
+    estimates: Mapping[str, Interval] = STUDIES.get(kind).load_module("table").estimates(row)
     return estimates
 
 
@@ -251,7 +251,7 @@ def _number(interval: Interval) -> dict[str, Any]:
 def estimate_lines(studies: Mapping[str, Pooled[PooledRow]]) -> Iterator[dict[str, Any]]:
     """Yield the lines of `estimates` for every row of a report, in reading order."""
     for kind, pooled in studies.items():
-        ordered = getattr(STUDIES.get(kind).part("table"), "sorted_rows", tuple)
+        ordered = getattr(STUDIES.get(kind).load_module("table"), "sorted_rows", tuple)
         for row in (*ordered(pooled.rows), *pooled.proxies):
             place = axes(kind, row.key) | {
                 "row": row.key.path,

@@ -93,7 +93,7 @@ def _cell_lines(read: ReadRun, level: float) -> Iterator[dict[str, Any]]:
     rows = rows_of_cells(read.records.values(), level)
     for cell in read.plan.cells:
         row = rows.get(cell.id)
-        key = STUDIES.get(cell.study).part("table").key(cell.as_dict())
+        key = STUDIES.get(cell.study).load_module("table").key(cell.as_dict())
         status, reason = read.absent.get(cell.id, ("done", ""))
         bias = "" if row is None else row.bias_state
         place = {"seed": cell.seed, "cell": cell.id, "status": status, "bias": bias}

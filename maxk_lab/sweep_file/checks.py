@@ -15,7 +15,7 @@ from maxk_lab.sweep_file.studies import STUDIES, Spec
 from maxk_lab.sweep_file.text import Source
 from maxk_lab.sweep_file.vary import CHECKPOINT, NAME, Variant, read_vary, variants
 
-# A plan of so many cells takes minutes, and some gigabytes.
+# A larger plan takes minutes and several gigabytes.
 MOST_CELLS = 1_000_000
 
 
@@ -66,7 +66,7 @@ def _study_problems(sweep: Sweep, variants: Sequence[Variant]) -> Iterator[Findi
         return
     points = {}
     for kind, study in sweep.studies.items():
-        spec: Spec = STUDIES.get(kind).part("spec")
+        spec: Spec = STUDIES.get(kind).load_module("spec")
         if getattr(study, "device", "") == "cuda" and sweep.execution.gpus == 0:
             message = "cuda: execution.gpus is 0, so that no unit sees a device"
             yield Finding((kind, "device"), message)

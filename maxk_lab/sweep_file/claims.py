@@ -217,9 +217,9 @@ class Claim(Model):
             )
         if any(len(values) > 1 for region in regions for values in region.values()):
             raise ValueError("the regions of along must give one value per axis")
-        if self.way is not None and self.decoding != "sampled":
+        if self.decoder is not None and self.decoding != "sampled":
             raise ValueError(
-                f"decoding: {self.decoding} is of mean and max@K only, got metric {self.way}"
+                f"decoding: {self.decoding} is of mean and max@K only, got metric {self.decoder}"
             )
         if self.kind == "difference":
             named = [axis for _, region in self.regions() for axis in region.values()]
@@ -247,13 +247,13 @@ class Claim(Model):
         return STUDIES.get(self.study).axes
 
     @property
-    def at_k(self) -> int:
-        """The K of the final curve; 1 for the mean reward and for a way of decoding."""
+    def final_k(self) -> int:
+        """The K of the final curve; 1 for the mean reward and for a decoder."""
         return int(self.measure.partition("@")[2] or 1)
 
     @property
-    def way(self) -> str | None:
-        """The way of decoding of a difference; None for sampling."""
+    def decoder(self) -> str | None:
+        """The decoder that a difference names, such as greedy; None for sampling."""
         sampled = self.measure == "mean" or self.measure.startswith("max@")
         return None if self.kind != "difference" or sampled else self.metric
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 Event = Callable[[str, dict[str, Any]], None]
 # The id of a cell, and its metrics or the reason why there are none.
 Measured = tuple[str, dict[str, Any] | Exception]
-# Whatever a worker is told of a unit, or of a cell: its `as_dict()`.
-Told = Mapping[str, Any]
 # A location in a sweep file, and what is wrong there.
 Problem = tuple[Iterable[int | str], str]
 GRID_AXES = ("estimator", "baseline", "n", "k")
@@ -63,7 +61,7 @@ class StudyRow(Row):
     unless their measure is of another kind. `files` names the settings that are paths, such as
     `evaluate.data`, each with the `module:function` that hashes what is there for an environment:
     a resolved sweep has {"path", "sha256"} in their place. `exact` kinds compute their numbers
-    from no samples; a report tells them first. One that `recommends` has a module `recommend`, too,
+    from no samples; a report shows them first. One that `recommends` has a module `recommend`, too,
     and answers the verb of this name. `block` and `record` are the models of its block in a sweep
     file and of a finished record, each as `module:class` of its package. Two blocks may share a
     package.
@@ -78,9 +76,9 @@ class StudyRow(Row):
     block: str = "spec:Study"
     record: str = "record:Metrics"
 
-    def part(self, module: str) -> Any:
+    def load_module(self, name: str) -> Any:
         """Load a module of the kind. Raises `ModuleNotFoundError` if the package lacks it."""
-        return import_module(f"{self.implementation}.{module}")
+        return import_module(f"{self.implementation}.{name}")
 
     def model(self, name: str) -> Any:
         """Return the model that `block` or `record` names."""
@@ -146,5 +144,5 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
 
 
 def in_reading_order() -> list[StudyRow]:
-    """Return the kinds as a report tells them: the exact ones, then those that rest on samples."""
+    """Return the kinds in the order of a report: exact kinds, then kinds with samples."""
     return sorted(STUDIES, key=lambda kind: not kind.exact)

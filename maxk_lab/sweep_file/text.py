@@ -93,7 +93,7 @@ class Source:
         self.problems.append(make_problem(mark or Mark(self.file, 1, 1), path, message))
 
     def refuse(self, findings: Iterable[tuple[Location, str, bool]]) -> NoReturn:
-        """Note findings, of which there are some, and raise a `SpecError`."""
+        """Note findings, at least one, and raise a `SpecError`."""
         for finding in findings:
             self.add(*finding)
         self.raise_problems()

@@ -135,9 +135,9 @@ def provenance(record: Record) -> dict[str, Any]:
 
 def _part(study: str) -> Any:
     try:
-        return STUDIES.get(study).part("payload")
+        return STUDIES.get(study).load_module("payload")
     except ModuleNotFoundError:
-        return STUDIES.get(study).part("table")
+        return STUDIES.get(study).load_module("table")
 
 
 def _one_run_per(cell: Mapping[str, Any]) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ def _of_cells(records: Sequence[Record], rows: Rows) -> Iterator[tuple[str, floa
     """`weights/maxk/centred/n16/k8/zero_share` and the like; every cell has its status."""
     for record in records:
         study = record.cell["study"]
-        path = STUDIES.get(study).part("table").key(record.cell).path
+        path = STUDIES.get(study).load_module("table").key(record.cell).path
         yield f"{path}/status", record.status
         for name, value in _values(study, rows.get(record.cell["id"])).items():
             if value is not None:
@@ -179,7 +179,7 @@ def _tables(records: Sequence[Record], rows: Rows) -> dict[str, pd.DataFrame]:
     import pandas as pd
 
     study = records[0].cell["study"]
-    row_key = STUDIES.get(study).part("table").key
+    row_key = STUDIES.get(study).load_module("table").key
     lines: dict[str, list[dict[str, Any]]] = {"cells": []}
     for record in records:
         row = rows.get(record.cell["id"])

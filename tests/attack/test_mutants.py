@@ -236,7 +236,7 @@ def measured(plan: Plan) -> Iterator[Any]:
         units = [unit for unit in plan.units if unit.study == kind and unit.cells]
         for unit in [one for one in units if max(sizes(one.as_dict())) <= LARGEST][:1]:
             cells = [cell.as_dict() for cell in unit.cells[:20]]
-            measure = STUDIES.get(kind).part("work").measure
+            measure = STUDIES.get(kind).load_module("work").measure
             found = measure(unit.as_dict(), cells, cache=None, event=lambda *_: None)
             yield from dict(found).values()
 

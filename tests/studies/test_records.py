@@ -64,7 +64,7 @@ def records(request, tmp_path_factory):
         cells = [cell.as_dict() for cell in unit.cells]
         by_id = {cell["id"]: cell for cell in cells}
         kind, told = STUDIES.get(unit.study), unit.as_dict()
-        measure = kind.part("work").measure
+        measure = kind.load_module("work").measure
         before = {path.name for path in cache.glob("*")}
         for cell, metrics in measure(told, cells, cache=cache, event=lambda *_: None):
             if isinstance(metrics, Exception):
@@ -75,7 +75,7 @@ def records(request, tmp_path_factory):
             )
         # Whoever carries a unit elsewhere knows each of the files that it keeps beforehand.
         kept = {path.name for path in cache.glob("*")} - before
-        patterns = kind.part("spec").kept(told, cells) if kept else []
+        patterns = kind.load_module("spec").kept(told, cells) if kept else []
         assert bool(kept) == (unit.study in ("gradient", "training"))
         assert not [name for name in kept if not any(fnmatch(name, each) for each in patterns)]
     assert found

@@ -72,7 +72,7 @@ def main(
     plan, directory = planned_run.plan, planned_run.folder
     kinds = [kind for kind in STUDIES if kind.recommends]
     kind = next((kind for kind in kinds if kind.name in plan.spec.studies), kinds[0])
-    module = kind.part("recommend")
+    module = kind.load_module("recommend")
     batches = (getattr(study, "batch", None) for study in plan.spec.studies.values())
     budget = budget or next(filter(None, batches), None)
     if budget is None:

@@ -68,7 +68,7 @@ class Effect:
 
 def numbers(kind: str, row: PooledRow) -> dict[str, Estimate]:
     """The numbers of a row that another run may have, too."""
-    table = STUDIES.get(kind).part("table")
+    table = STUDIES.get(kind).load_module("table")
     found = {}
     for name, interval in row_estimates(kind, row).items():
         column = described(name)
@@ -200,7 +200,7 @@ class Differences:
         There is no ratio where the number of A may be rounding alone.
         """
         pair, name = one.pair, one.measure
-        part = STUDIES.get(pair.kind).part("table")
+        part = STUDIES.get(pair.kind).load_module("table")
         if hasattr(part, "effect") and not abs(one.a.interval.value) <= one.a.rounding:
             effect = part.effect(pair.b, pair.a, name, level)
             if effect is not None:

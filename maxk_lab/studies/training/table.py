@@ -227,7 +227,7 @@ def judge(
     """
     level = 1 - alpha / len(met)
     decoding = {"best": OWN_TEMPERATURE, "forced": FORCED}.get(
-        claim.decoding or "", claim.way
+        claim.decoding or "", claim.decoder
     ) or SAMPLED
     verdicts: list[ClaimVerdict] = []
     for row, partner in met:
@@ -239,7 +239,7 @@ def judge(
                 ClaimVerdict("undecided", f"{pair}: not every policy was decoded so{old}")
             )
             continue
-        found = difference(row, partner, claim.at_k, level, decoding)
+        found = difference(row, partner, claim.final_k, level, decoding)
         text = f"{pair}: {shown(found)}"
         if row.one_seed:
             text += ", of one seed: another may end differently"
