@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 # The ceiling of each room in lines with blanks and docstrings, and its target.
 CEILINGS = {
-    "cli": (2_353, 1_500),
+    "cli": (2_364, 1_500),
     "api": (357, 200),
     "adapters": (1_081, 850),
     "own": (2_378, 1_300),
@@ -27,7 +27,7 @@ CEILINGS = {
     "studies": (6_556, 5_000),
     "reports": (2_544, 1_900),
     "page": (150, 200),
-    "sweep_file": (2_304, 1_150),
+    "sweep_file": (2_302, 1_150),
     "planning": (585, 500),
     "execution": (2_553, 1_650),
     "training": (1_496, 1_350),
@@ -36,9 +36,9 @@ CEILINGS = {
     "statistics": (2_468, 1_800),
     "estimators": (3_489, 2_300),
     "top level": (1_598, 600),
-    "package": (39_011, 27_000),
+    "package": (39_020, 27_000),
     "files": (257, 200),
-    "AST nodes": (282_901, 200_000),
+    "AST nodes": (282_899, 200_000),
     "templates": (356, 450),
     "tests": (29_112, 19_500),
     "benchmarks + docs + .ci": (3_820, 2_000),
