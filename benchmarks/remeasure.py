@@ -40,12 +40,12 @@ ROWS: Sequence[Row] = (
     ("tsp_training_tuned", "maxk", "subloo", 16, 8, FORCED | {"learning_rate": 2.5e-4}),
     ("tsp_training_tuned_800", "maxk", "subloo", 16, 16, {"learning_rate": 5e-4}),
     ("tsp_tuning", "reinforce", "group_mean", 16, 1, FORCED),
-    ("pronounce_tuning", "maxk", "subloo", 16, 8, {"learning_rate": 3e-5}),
     ("tsp50_replication", "hybrid[0.5]", "none", 64, 8, ZSCORE),
     ("co_training", "maxk", "centred", 16, 8, {}),
     ("llm_training", "maxk", "optimal[grad_norm]", 16, 4, {}),
     ("llm_training", "maxk", "subloo", 16, 8, LOSS_KL),
     ("llm_passk", "passk_analytic", "none", 16, 8, {}),
+    ("pronounce_tuning", "maxk", "subloo", 16, 8, {"learning_rate": 3e-5}),
 )
 TRAININGS = tuple(dict.fromkeys(row[0] for row in ROWS))
 SWEEPS = tuple(name for name in golden.SWEEPS if name not in {*TRAININGS, "tsp50_explained"})
