@@ -111,6 +111,13 @@ def describe(error: BaseException, file: str | Path = "") -> str:
     return f"{type(error).__name__}: {first_line(error)}{place}"
 
 
+def _as_tensor(weights: Any) -> Tensor:
+    """Return weights as a tensor; a list of Python floats has float64."""
+    if isinstance(weights, list | tuple) and any(isinstance(each, Tensor) for each in weights):
+        return torch.stack([torch.as_tensor(each) for each in weights])  # NumPy has no bfloat16
+    return weights if isinstance(weights, Tensor) else torch.as_tensor(np.asarray(weights))
+
+
 def _last_line(error: BaseException, file: str | Path) -> int:
     """Return the number of the last line of a file that an exception is from, else 0."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -198,9 +205,7 @@ class Caller:
                     result = result[0]
                 if result is None:
                     raise TypeError("it returns None, not weights")
-                # A list of Python's floats is one of float64.
-                array = result if isinstance(result, Tensor) else np.asarray(result)
-                tensor = torch.as_tensor(array).detach().cpu()
+                tensor = _as_tensor(result).detach().cpu()
             except KeyboardInterrupt:
                 raise
             except BaseException as error:

@@ -196,6 +196,7 @@ RIGHT = [
     (lambda rewards, k: subloo(rewards, k).bfloat16(), {"k": 2}),
     (grouped, {"k": 2}),
     (listed, {"k": 2}),
+    (lambda rewards, k: list(subloo(rewards, k)), {"k": 2}),
     (leave_one_out, {"k": 1}),
     (flat_loo, {"k": 1, "signature": "flat"}),
     (best_gap, {"k": 3}),
