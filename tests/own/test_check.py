@@ -207,10 +207,6 @@ RIGHT = [
 ]
 
 
-def test_twenty_functions_are_right():
-    assert len(RIGHT) == 20
-
-
 @pytest.mark.parametrize(("function", "options"), RIGHT)
 def test_right_functions_pass(function, options):
     found = check(function, **options)
