@@ -176,13 +176,13 @@ def power(
 ) -> Iterator[Row]:
     """How often a bias of one of twelve cells is found.
 
-    A scale of ½; one along ∇J of the size that is said to be `detectable`, on the same instances
-    with other trajectories; and one on a single instance of small gradient, which is to be named.
+    A scale of ½, and a bias along ∇J of the size that is said to be `detectable`, on the same
+    instances with other trajectories.
     """
     unbiased = UNBIASED["cell 0"]
     for population in populations:
         for design in designs:
-            half, printed, alone = [], [], []
+            half, printed = [], []
             for repetition in range(repetitions):
                 judged = partial(_judged, population, design, (seed, repetition))
                 stated = judged(0, unbiased)
@@ -192,11 +192,9 @@ def power(
                 if not math.isnan(stated.detectable):
                     biased = replace(unbiased, scale=1 - stated.detectable)
                     printed.append(judged(2, biased).verdict in FOUND)
-                alone.append(judged(3, replace(unbiased, scale=0.0, alone=True)).found_on > 0)
             regime = f"{population.name}; {design}"
             yield counted(regime, "a scale of ½ is found", 1.0, half, repetitions)
             yield counted(regime, "the detectable is found", POWER, printed, repetitions)
-            yield counted(regime, "one instance is named", 1.0, alone, repetitions)
 
 
 def _judged(

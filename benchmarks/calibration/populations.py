@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.random import Generator
 
-from maxk_lab.gradients.sampled.blocks import Blocks, trusted_by
+from maxk_lab.gradients.sampled.blocks import Blocks
 from maxk_lab.gradients.sampled.groups import blocks_of
 from maxk_lab.statistics.units import FIELDS, Array, Units
 
@@ -82,15 +82,13 @@ class Cell:
     """An estimator: its mean is `scale` ∇J + `beside` ‖∇J‖ e with e orthogonal to ∇J.
 
     Its variance is that of the instance times numbers of mean `variance`, whose logarithms have the
-    standard deviation `differs`. With `alone`, the bias is on the instance of the smallest gradient
-    that can be told from the others' noise, and there alone.
+    standard deviation `differs`.
     """
 
     scale: float = 1.0
     beside: float = 0.0
     variance: float = 1.0
     differs: float = 0.0
-    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,8 +110,7 @@ def draw(
 ) -> Report:
     """Draw a report; with a `judge`, it is against that cell and not against the exact gradient.
 
-    The seed draws the instances, together with the number in `trajectories` also these. The cells
-    without bias are the controls.
+    The seed draws the instances, together with the number in `trajectories` also these.
     """
     draws = np.random.default_rng([*seed, 0])
     of_groups = np.random.default_rng([*seed, 1, trajectories])
@@ -130,12 +127,10 @@ def draw(
     gradient = np.zeros((count, 1, 1, DIMENSIONS))
     gradient[..., 0] = norm[:, None, None]
     means, estimates, truths = {}, {}, {}
-    weak = _weakest(norm, noise, design)
     for name, cell in cells.items():
-        here = np.arange(count) == weak if cell.alone else np.ones(count, dtype=bool)
         mean = np.zeros((count, 1, 1, DIMENSIONS))
-        mean[..., 0] = (np.where(here, cell.scale, 1.0) * norm)[:, None, None]
-        mean[..., 1] = (np.where(here, cell.beside, 0.0) * norm)[:, None, None]
+        mean[..., 0] = (cell.scale * norm)[:, None, None]
+        mean[..., 1] = (cell.beside * norm)[:, None, None]
         variance = noise * cell.variance * log_normal(cell.differs)(draws, count)
         own = of_groups.standard_normal(shape, dtype=np.float32)
         far = np.sqrt(SHARED) * shared + np.sqrt(1 - SHARED) * own
@@ -145,29 +140,18 @@ def draw(
         truths[name] = np.stack([variance + square, square, inner, norm**2])
     against = gradient[:, :, 0].repeat(blocks, 1) if not judge else estimates[judge].mean(2)
     found = {name: _blocks(of, against, exact=not judge) for name, of in estimates.items()}
-    controls = [
-        found[name]
-        for name, cell in cells.items()
-        if (cell.scale, cell.beside) == (1.0, 0.0) and name != judge
-    ][:2]
     stratum = np.arange(count) // design.instances
     units = {
         name: Units(
             stratum,
             **dict(zip(FIELDS, of.columns(), strict=True)),
             within=of.within(),
-            deviations=of.deviations(trusted_by(controls)),
+            deviations=of.deviations(np.ones(count, dtype=bool)),
             groups=count * blocks * each,
         )
         for name, of in found.items()
     }
     return Report(units, truths)
-
-
-def _weakest(norm: Array, noise: Array, design: Design) -> int:
-    """The instance of the smallest gradient that is ten times the error of its estimate."""
-    told = norm**2 >= 100 * noise / design.groups
-    return int(np.argmin(np.where(told, norm, np.inf)))
 
 
 def _blocks(estimates: Array, against: Array, *, exact: bool) -> Blocks:

@@ -16,8 +16,9 @@ from maxk_lab.statistics.estimates import Array, Spread, Stratum, stratum_weight
 
 # Digits of errors, and of what is recorded with one.
 DIGITS = 6
-# An instance has a test of its own where the error has at least so many blocks behind it.
-CARRYING = 4.0
+# A mean and its error are small together where fewer draws carry them: with 16, 5 of 12 reports on
+# a trained toy LLM called an unbiased estimator biased, with 64 none.
+LEAST_CARRYING = 64.0
 _COLUMNS = ("mean", "variance", "third", "carrying")
 _PARTS = ("along", "anywhere", "beside")
 
@@ -49,7 +50,6 @@ class RecordedDeviations(Recorded):
     along: RecordedDeviation
     anywhere: RecordedDeviation
     beside: RecordedDeviation
-    trusted: list[bool]
 
     def check_count(self, units: int) -> None:
         """Raise `ValueError` where these are not of so many units."""
@@ -58,7 +58,7 @@ class RecordedDeviations(Recorded):
             for part in _PARTS
             for name in _COLUMNS
         }
-        check_lengths(units, {"trusted": self.trusted, **columns})
+        check_lengths(units, columns)
 
 
 @dataclass(frozen=True)
@@ -99,25 +99,14 @@ class Deviation:
 
     @classmethod
     def known(cls, mean: Array) -> Deviation:
-        """Where it is known exactly: a test of one instance has nothing to tell."""
+        """Return a deviation that is known exactly."""
         nothing = np.zeros(len(mean))
         return cls(mean, nothing, nothing, nothing, sys.maxsize)
 
-    @property
-    def carried(self) -> NDArray[np.bool_]:
-        """The instances whose error is not 0 and has enough blocks behind it."""
-        positive: NDArray[np.bool_] = self.variance > 0
-        return positive & (self.carrying >= min(CARRYING, self.freedom / 2))
-
-    def p_values(self, *, two_sided: bool) -> Array:
-        """The p-value of every instance; 1 where too few blocks carry its error to trust it."""
-        p_values = np.ones(len(self.mean))
-        for i in np.flatnonzero(self.carried):
-            error = math.sqrt(self.variance[i])
-            skewness = float(self.third[i]) / error**3
-            spread = Spread(float(self.mean[i]), error, skewness, self.freedom)
-            p_values[i] = spread.p_apart() if two_sided else spread.p_above()
-        return p_values
+    def only(self, tested: NDArray[np.bool_]) -> Deviation:
+        """Return the deviation, 0 and without an error on instances that are not tested."""
+        columns = {name: np.where(tested, getattr(self, name), 0.0) for name in _COLUMNS}
+        return Deviation(**columns, freedom=self.freedom)
 
     def spread(self, stratum: Stratum) -> Spread:
         """The spread of the mean over instances that stay."""
@@ -138,15 +127,16 @@ class Deviations:
     """The deviations that a verdict on bias rests on.
 
     `along` is ⟨E ĝ − ∇J, ∇J⟩, `anywhere` ‖E ĝ − ∇J‖², and `beside` ‖E ĝ − s∇J‖² with one factor s
-    for all instances of a seed. `trusted` [U] are the instances that may have a verdict of their
-    own: on the others an estimator that is unbiased by proof shows a bias, too, so trajectories
-    that carry the gradient are missing from the pool.
+    for all instances of a seed.
     """
 
     along: Deviation
     anywhere: Deviation
     beside: Deviation
-    trusted: NDArray[np.bool_]
+
+    def only(self, tested: NDArray[np.bool_]) -> Deviations:
+        """Return the deviations of the tested instances; untested instances contribute 0."""
+        return Deviations(**{name: getattr(self, name).only(tested) for name in _PARTS})
 
     @classmethod
     def pool(cls, parts: Sequence[Deviations]) -> Deviations:
@@ -157,8 +147,7 @@ class Deviations:
             columns = {of: np.concatenate([getattr(one, of) for one in some]) for of in _COLUMNS}
             return Deviation(**columns, freedom=min(one.freedom for one in some))
 
-        trusted = np.concatenate([part.trusted for part in parts])
-        return cls(**{name: together(name) for name in _PARTS}, trusted=trusted)
+        return cls(**{name: together(name) for name in _PARTS})
 
     @classmethod
     def from_record(cls, recorded: RecordedDeviations) -> Deviations:
@@ -168,8 +157,7 @@ class Deviations:
             columns = {name: np.asarray(getattr(one, name), dtype=float) for name in _COLUMNS}
             return Deviation(**columns, freedom=one.freedom)
 
-        parts = {name: read(getattr(recorded, name)) for name in _PARTS}
-        return cls(**parts, trusted=np.asarray(recorded.trusted, dtype=bool))
+        return cls(**{name: read(getattr(recorded, name)) for name in _PARTS})
 
     def as_record(self) -> dict[str, Any]:
         """Return what `from_record` reads."""
@@ -178,4 +166,22 @@ class Deviations:
             one: Deviation = getattr(self, part)
             columns = {name: plain(rounded(getattr(one, name))) for name in _COLUMNS}
             record[part] = columns | {"freedom": one.freedom}
-        return record | {"trusted": self.trusted.tolist()}
+        return record
+
+
+def instances_to_test(size: Array, carrying: Array) -> NDArray[np.bool_]:
+    """Return the instances [U] to test the mean over them with; none where too few draws carry it.
+
+    An instance adds `size` to the mean, and `carrying` draws are expected to carry its share. Of
+    the mean over some instances (Σ size)² / Σ (size² / carrying) draws do (Kish): the instances
+    are those of which this is most. Without `LEAST_CARRYING` such draws there is no test.
+    """
+    tested = np.zeros(len(size), dtype=bool)
+    size = size / max(float(size.max(initial=0.0)), 1e-300)
+    usable = np.flatnonzero(carrying > 0)
+    order = usable[np.argsort(size[usable] / carrying[usable], kind="stable")]
+    sums, noises = size[order].cumsum(), (size[order] ** 2 / carrying[order]).cumsum()
+    draws = np.divide(sums**2, noises, out=np.full(len(order), np.inf), where=noises > 0)
+    if len(order) and draws.max() >= LEAST_CARRYING:
+        tested[order[: int(np.flatnonzero(draws == draws.max())[-1]) + 1]] = True
+    return tested

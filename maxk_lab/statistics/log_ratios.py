@@ -29,6 +29,9 @@ from maxk_lab.statistics.moments import Function, quotient_of
 from maxk_lab.statistics.seeds import enclosing_values, sign_test
 from maxk_lab.statistics.units import Units, defined
 
+RARE_GROUPS = (
+    "the groups that decide it are too rare to be drawn: fewer than three are expected in the pool"
+)
 UNPAIRED = "one was enumerated and one sampled: no paired comparison"
 # With it a star is wrong in at most 3 % up to a log-sd of 2; of 2 × 16 instances 10 % without.
 TAIL = 0.995
@@ -81,7 +84,29 @@ def log_ratio(
     ratio = quotient(both, _paired(row), wanted, level)
     if not ratio.value > 0:
         return undefined(level, f"{measure} of one side is not positive")
-    return replace(ratio, reason=ratio.reason.replace(NO_ERROR, why)).mapped(_log)
+    logs = replace(ratio, reason=ratio.reason.replace(NO_ERROR, why)).mapped(_log)
+    return _drawn(a, b, logs) if measure == "variance" or measure in _BY_VARIANCE else logs
+
+
+def _drawn(a: Units, b: Units, logs: Interval) -> Interval:
+    """The log ratio of variances, undefined where groups that were not drawn may decide it.
+
+    Without the groups that each cell calls `rare`, the ratio would lie beyond its interval at 95 %.
+    """
+    if a.rare is None or b.rare is None or not logs.known or logs.exact:
+        return logs
+    missing = [
+        np.log1p(
+            np.divide(*stratified_mean(np.stack([of.rare, of.m2 - of.mean_square]), of.stratum))
+        )
+        for of in (a, b)
+    ]
+    shift = missing[0] - missing[1]
+    end = logs.high if shift > 0 else logs.low
+    narrower = scipy.special.ndtri(0.975) / scipy.special.ndtri((1 + logs.level) / 2)
+    if abs(shift) <= abs(end - logs.value) * narrower:
+        return logs
+    return undefined(logs.level, RARE_GROUPS)
 
 
 def _paired(row: MeasureRow) -> tuple[Function, Function]:

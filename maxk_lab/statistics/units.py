@@ -8,10 +8,18 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from maxk_lab.fields import Count, Numbers, Recorded, Size, Sizes, check_lengths
-from maxk_lab.statistics.deviations import Deviation, Deviations, RecordedDeviations, plain, rounded
+from maxk_lab.statistics.deviations import (
+    Deviation,
+    Deviations,
+    RecordedDeviations,
+    instances_to_test,
+    plain,
+    rounded,
+)
 from maxk_lab.statistics.estimates import Array as Array
 from maxk_lab.statistics.estimates import Sample, Stratum
 
@@ -39,6 +47,8 @@ class RecordedUnits(Recorded):
     replicates: Count
     within: dict[str, list[Numbers]] = Field(default_factory=dict)
     deviations: RecordedDeviations | None = None
+    carrying: Sizes | None = None
+    rare: Sizes | None = None
     measures: dict[str, Numbers] = Field(default_factory=dict)
     errors: dict[str, Sizes] = Field(default_factory=dict)
     # Where every group was enumerated.
@@ -51,7 +61,9 @@ class RecordedUnits(Recorded):
         columns = {name: getattr(self.units, name) for name in FIELDS}
         within = {f"within.{name}": blocks for name, blocks in self.within.items()}
         bias = {} if self.bias is None else vars(self.bias)
-        for parts in (columns, self.measures, self.errors, within, bias):
+        groups = {name: getattr(self, name) for name in ("carrying", "rare")}
+        groups = {name: column for name, column in groups.items() if column is not None}
+        for parts in (columns, groups, self.measures, self.errors, within, bias):
             check_lengths(count, parts)
         if len({len(blocks) for column in self.within.values() for blocks in column}) > 1:
             raise ValueError("within has units of different numbers of blocks")
@@ -86,6 +98,8 @@ class Units:
     truth: Array
     within: Array | None = None
     deviations: Deviations | None = None
+    carrying: Array | None = None
+    rare: Array | None = None
     squared_bias: Array | None = None
     off_direction: Array | None = None
     tolerance: float | None = None
@@ -123,6 +137,8 @@ class Units:
             units,
             groups=count * recorded.replicates,
             deviations=None if deviations is None else Deviations.from_record(deviations),
+            carrying=None if recorded.carrying is None else _array(recorded.carrying),
+            rare=None if recorded.rare is None else _array(recorded.rare),
             within=np.stack([_array(recorded.within[name]) for name in FIELDS]) if drawn else None,
         )
 
@@ -144,6 +160,9 @@ class Units:
             }
         if self.deviations is not None:
             record["deviations"] = self.deviations.as_record()
+        for name in ("carrying", "rare"):
+            if (column := getattr(self, name)) is not None:
+                record[name] = plain(rounded(column))
         return record
 
     @staticmethod
@@ -176,11 +195,15 @@ class Units:
         within = [part.within for part in parts if part.within is not None]
         deviations = [part.deviations for part in parts if part.deviations is not None]
         alike = len({blocks.shape[2] for blocks in within}) == 1
+        carrying = [part.carrying for part in parts if part.carrying is not None]
+        rare = [part.rare for part in parts if part.rare is not None]
         return replace(
             pooled,
             groups=sum(drawn) if len(drawn) == len(parts) else None,
             within=np.concatenate(within, 1) if len(within) == len(parts) and alike else None,
             deviations=Deviations.pool(deviations) if len(deviations) == len(parts) else None,
+            carrying=np.concatenate(carrying) if len(carrying) == len(parts) else None,
+            rare=np.concatenate(rare) if len(rare) == len(parts) else None,
         )
 
     def as_drawn(self, blocks: int) -> Units:
@@ -199,10 +222,20 @@ class Units:
                 along=Deviation.known(self.inner - self.truth),
                 anywhere=Deviation.known(self.squared_bias),
                 beside=Deviation.known(self.off_direction + (s - scale) ** 2 * self.truth),
-                trusted=np.zeros(len(self.m2), dtype=bool),
             ),
+            carrying=np.full(len(self.m2), np.inf),
+            rare=np.zeros(len(self.m2)),
             errors={name: np.zeros(len(values)) for name, values in self.measures.items()},
         )
+
+    @property
+    def tested(self) -> NDArray[np.bool_]:
+        """The instances [U] whose mean estimate is tested for a bias; all without `carrying`."""
+        if self.carrying is None:
+            return np.ones(len(self.m2), dtype=bool)
+        # ∇J does not depend on the draw where it is exact; else it is as noisy as what it judges.
+        exact = self.within is not None and not self.within[FIELDS.index("truth")].any()
+        return instances_to_test(self.truth if exact else self.m2, self.carrying)
 
     def columns(self) -> Array:
         """[4, U] in the order of `FIELDS`."""

@@ -202,7 +202,7 @@ def test_enumerated_units_have_no_error_among_sampled_ones(drawn):
         assert found.mean.tolist() == [*mean, *own.mean]
         assert found.variance.tolist() == [0.0, 0.0, *own.variance]
         assert found.freedom == own.freedom
-    assert mixed.deviations.trusted.tolist() == [False] * 2 + [True] * 3
+    assert (mixed.carrying, mixed.rare) == (None, None)
     assert interval(mixed, "scale").known
 
 
@@ -211,6 +211,8 @@ def test_a_record_gives_back_the_units(drawn):
         drawn(0, (1.0, 2.0, 3.0)),
         measures={MEASURE: np.array([0.1, np.nan, 0.3])},
         errors={MEASURE: np.array([0.01, np.nan, 0.03])},
+        carrying=np.array([100.0, 0.0, 3.25]),
+        rare=np.array([0.0, 1e-30, 0.5]),
     )
     again = Units.from_metrics({**units.as_record(), "replicates": 32})
     assert again.groups == 96
@@ -223,7 +225,12 @@ def test_a_record_gives_back_the_units(drawn):
         assert found.freedom == own.freedom
         for column in ("mean", "variance", "third", "carrying"):
             assert getattr(found, column) == pytest.approx(getattr(own, column), rel=1e-5)
-    assert again.deviations.trusted.tolist() == [True] * 3
+    assert again.carrying.tolist() == units.carrying.tolist()
+    assert again.rare.tolist() == units.rare.tolist()
+    exact = replace(units, squared_bias=units.truth, off_direction=units.truth, tolerance=1e-9)
+    pooled = Units.pool([units, exact])
+    assert pooled.carrying.tolist() == [*units.carrying, *[np.inf] * 3]
+    assert pooled.rare.tolist() == [*units.rare, *[0.0] * 3]
 
 
 def test_a_measure_of_units_has_the_interval_of_its_mean_over_units_that_have_it():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,6 @@ KEPT_IN_ALL = 128
 # Differences of products that are this share of them or less are rounding, not bias: two estimators
 # may differ by a factor alone, group by group.
 ROUNDING = 1e-12
-# Second moments that are this share of those without a baseline are the rounding of tied rewards.
-TIES = 1e-22
-# An instance on which an estimator that is unbiased by proof has a smaller p-value is not trusted.
-DISTRUST = 0.05
 
 
 def together(blocks: int) -> int:
@@ -61,42 +56,15 @@ class Blocks:
         means: Array = distances.reshape(4, instances, -1, averaged).mean(3)
         return means
 
-    def deviations(
-        self, trusted: NDArray[np.bool_] | None, tested: NDArray[np.bool_] | None = None
-    ) -> Deviations:
+    def deviations(self, tested: NDArray[np.bool_]) -> Deviations:
         """The deviation of E ĝ from ∇J: along it, in any direction, and from the nearest s∇J.
 
-        s is one factor for all instances, Σ⟨E ĝ, ∇J⟩ / Σ‖∇J‖². `trusted` [I] are those of
-        `trusted_by`; None stands for no instance. Only the `tested` [I] count, by default all: the
-        others deviate by 0, without an error, so that no sum rests on them.
+        s is one factor for all `tested` instances [I], Σ⟨E ĝ, ∇J⟩ / Σ‖∇J‖².
         """
         _, _, (inner, _), (truth, _) = self._estimates
-        trusted = np.zeros(len(inner), dtype=bool) if trusted is None else trusted
-        tested = np.ones(len(inner), dtype=bool) if tested is None else tested
         total = truth[tested].sum()
         scale = float(inner[tested].sum() / total) if total > 0 else 1.0
-        return Deviations(
-            along=_only(tested, self._along()),
-            anywhere=_only(tested, self._apart(1.0)),
-            beside=_only(tested, self._apart(scale)),
-            trusted=trusted & tested,
-        )
-
-    def carried(self) -> NDArray[np.bool_]:
-        """The instances [I] on which enough blocks carry the error along the gradient."""
-        return self._along().carried
-
-    def above_rounding_of(self, plain: Array | float) -> NDArray[np.bool_]:
-        """The instances [I] whose second moment is more than `TIES` of another, `plain` [I]."""
-        return np.greater(self._estimates[0][0], TIES * plain)
-
-    def p_values(self) -> Array:
-        """The p-value of every instance, the smaller of its two tests: [I]."""
-        along, anywhere = self._along(), self._apart(1.0)
-        smaller: Array = np.minimum(
-            along.p_values(two_sided=True), anywhere.p_values(two_sided=False)
-        )
-        return smaller
+        return Deviations(self._along(), self._apart(1.0), beside=self._apart(scale))
 
     def _along(self) -> Deviation:
         _, _, inner, truth = self._estimates
@@ -123,23 +91,6 @@ class Blocks:
         of_second = _beyond_rounding(products, size[:, None, None])[:, :half, half:].mean(1)
         mean = of_second.mean(1)
         return Deviation.of(mean, of_second - mean[:, None])
-
-
-def trusted_by(controls: Iterable[Blocks]) -> NDArray[np.bool_] | None:
-    """The instances [I] on which no estimator that is unbiased by proof shows a bias.
-
-    `controls` are the blocks of these estimators; None without any. Where an error of theirs is 0,
-    or too few blocks carry it, nothing vouches for the pool.
-    """
-    trusted = [control.carried() & (control.p_values() >= DISTRUST) for control in controls]
-    return np.logical_and.reduce(trusted) if trusted else None
-
-
-def _only(tested: NDArray[np.bool_], deviation: Deviation) -> Deviation:
-    """The deviation, 0 and without an error on the instances that are not tested."""
-    columns = ("mean", "variance", "third", "carrying")
-    masked = {name: np.where(tested, getattr(deviation, name), 0.0) for name in columns}
-    return Deviation(**masked, freedom=deviation.freedom)
 
 
 def _largest(products: Array) -> Array:

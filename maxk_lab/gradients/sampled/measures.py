@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from maxk_lab.estimators import effective_sample_size
@@ -17,19 +17,17 @@ from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights
 from maxk_lab.gradients.enumerated.measures import Enumeration
 from maxk_lab.gradients.enumerated.oracle import plain_baseline
-from maxk_lab.gradients.sampled.blocks import Blocks, mean_of_blocks, trusted_by
+from maxk_lab.gradients.sampled.blocks import Blocks, mean_of_blocks
 from maxk_lab.gradients.sampled.groups import Groups, groups_of
+from maxk_lab.gradients.sampled.rare_groups import (
+    MOST_MULTISETS,
+    RareGroups,
+    beyond_rounding,
+    drawn_number,
+)
 from maxk_lab.gradients.scores.pool import Listing, ScorePool, proxy_correlations
 from maxk_lab.gradients.weighted_groups import WeightedGroups, cell_record, value_estimates
-from maxk_lab.statistics.deviations import plain as plain_numbers
 from maxk_lab.statistics.units import FIELDS, Array, Units
-
-# Trajectories that must be expected to carry the gradient, effectively, for a test of its estimate:
-# with 16, a few draws fewer make the mean and its error small together, and 5 of 12 reports on a
-# trained toy LLM called an unbiased estimator biased; with 64 none.
-LEAST_CARRYING = 64.0
-# A smaller share stands for none at all: the pool that it would take is beyond any number of draws.
-_LEAST_SHARE = 1e-60
 
 
 def measure_cells(
@@ -61,7 +59,9 @@ class CutPool:
 
     def __init__(self, groups: Groups) -> None:
         self.groups, self._pool = groups, groups.pool
-        self._evidence = cache(self._evidence_of)
+        n, replicates = groups.n, groups.replicates
+        self._rare = RareGroups(self._pool, n, replicates) if n < MOST_MULTISETS else None
+        self._trajectories = cache(self._trajectories_of)
         self._reference_means = cache(self._reference_means_of)
 
     def measure(self, cell: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,8 +70,8 @@ class CutPool:
         wanted = method.objective
         coefficients = groups.coefficients(method)
         weights = groups.weights(method, coefficients)
-        blocks, (trusted, pool_for) = self._blocks(weights, wanted), self._evidence(wanted)
-        tested_from = pool_for(blocks)
+        blocks = self._blocks(weights, wanted)
+        carrying, rare = self._groups(method, weights, coefficients)
         by_ratios = pool.off_policy and method.needs_ratios
         values = value_estimates(wanted, groups.rewards, groups.ratios if by_ratios else None)
         measured = self._measures(weights, values, wanted).items()
@@ -80,11 +80,13 @@ class CutPool:
             stratum=np.zeros(len(pool.parts), dtype=np.int64),
             **dict(zip(FIELDS, blocks.columns(), strict=True)),
             within=blocks.within(),
-            deviations=blocks.deviations(trusted, tested_from <= pool.rewards.shape[1]),
+            carrying=carrying,
+            rare=rare,
             measures={name: mean for name, (mean, _) in measures.items()},
             errors={name: error for name, (_, error) in measures.items()},
             groups=len(pool.parts) * groups.replicates,
         )
+        units = replace(units, deviations=blocks.deviations(units.tested))
         reference = self._reference(wanted)
         exact = self._exact_values(wanted)
         return cell_record(
@@ -92,7 +94,6 @@ class CutPool:
             against="exact" if reference is None else f"reference:{_name_of(reference)}",
             is_reference=method == reference,
             replicates=groups.replicates,
-            tested_from=plain_numbers(tested_from),
             value=float(values.mean() if exact is None else exact.mean()),
             coefficients=None if coefficients is None else coefficients.mean((1, 2, 3)).tolist(),
         )
@@ -119,6 +120,36 @@ class CutPool:
             measures["effective_sample_size"] = sizes.mean((1, 3))
         return measures
 
+    def _groups(
+        self, method: Method, weights: Tensor, coefficients: Tensor | None
+    ) -> tuple[Array, Array]:
+        """How many draws carry the estimate of each instance, and what rare groups add: [I] each.
+
+        Where trajectories are listed, both are expectations of the policy alone.
+        """
+        squares = self.groups.squares(beyond_rounding(weights, self.groups.rewards))
+        size = self._pool.rewards.shape[1]
+        drawn = drawn_number(squares, self.groups.replicates, size)
+        if self._rare is None:
+            return drawn, np.zeros(len(drawn))
+        fitted = None if coefficients is None else coefficients[:, 0, 0, 0]
+        by_multiset = self._rare.squares(method, fitted)
+        if self._pool.listed:
+            expected = self._rare.expected_number(by_multiset)
+            drawn = np.minimum(expected, self._trajectories(method.objective))
+        return drawn, self._rare.rare(by_multiset)
+
+    def _trajectories_of(self, wanted: Objective) -> Array:
+        """The number of drawn trajectories that are expected to carry ∇J of each instance, [I].
+
+        With s_a = |p_a (f_a − E f)| ‖ψ_a‖, the length that trajectory a adds to
+        ∇J = Σ_a p_a (f_a − E f) ψ_a, and b_a the chance to draw it, M draws have effectively
+        M (Σ s)² / Σ s²/b that carry it (Kish).
+        """
+        listings = [(part.listed, part.squared_norms) for part in self._pool.parts]
+        shares = [carrying_share(one, norms, wanted) for one, norms in listings if one is not None]
+        return self._pool.rewards.shape[1] * np.array(shares)
+
     def _by_block(self, values: Tensor) -> Tensor:
         """A number per instance [I] for each of its blocks [I, B]."""
         return values.unsqueeze(1).expand(-1, self.groups.blocks)
@@ -136,42 +167,6 @@ class CutPool:
             return None
         estimator = _unbiased_estimator(wanted, off_policy=self._pool.off_policy)
         return Method.parse(estimator, plain_baseline(self.groups.n, wanted.k), wanted.k)
-
-    def _controls(self, wanted: Objective) -> list[Method]:
-        """The methods, unbiased by proof, in which a bias can only be a badly drawn instance."""
-        if self._pool.off_policy and not wanted.is_max:
-            return []
-        estimator = _unbiased_estimator(wanted, off_policy=self._pool.off_policy)
-        controls = [Method.parse(estimator, name, wanted.k) for name in ("centred", "subloo")]
-        return [control for control in controls if control.refusal(self.groups.n) is None]
-
-    def _evidence_of(
-        self, wanted: Objective
-    ) -> tuple[NDArray[np.bool_] | None, Callable[[Blocks], Array]]:
-        """The instances that show no bias of what is unbiased by proof, and the pools for tests.
-
-        The second is a function of an estimate's blocks. It returns the pool [I] from which on each
-        instance is tested for a bias. Where trajectories are not listed it is 0 where these blocks
-        and those of the unbiased controls are enough and NaN where not.
-        """
-        groups, pool, methods = self.groups, self._pool, self._controls(wanted)
-        reference = self._reference(wanted)
-        others = (method for method in methods if method != reference)
-        controls = [self._blocks(groups.weights(method), wanted) for method in others]
-        trusted = trusted_by(controls)
-        if pool.listed:
-            needed = pool_to_test(pool, wanted)
-            return trusted, lambda blocks: needed
-        plain: Array | float = -np.inf
-        if methods:
-            without = Method.parse(methods[0].estimator.name, "none", wanted.k)
-            plain = self._blocks(groups.weights(without), wanted).columns()[0]
-
-        def tested_from(blocks: Blocks) -> Array:
-            carried = np.all([one.carried() for one in (blocks, *controls)], axis=0)
-            return np.where(carried & blocks.above_rounding_of(plain), 0.0, np.nan)
-
-        return trusted, tested_from
 
     def _blocks(self, weights: Tensor, wanted: Objective) -> Blocks:
         """The estimates of every block, means over the partitions."""
@@ -220,26 +215,12 @@ def _name_of(method: Method) -> str:
     return f"{estimator} with {baseline}" if method.needs_ratios else baseline
 
 
-def pool_to_test(pool: ScorePool, wanted: Objective) -> Array:
-    """The least pool [I] in which so many trajectories are expected to carry the gradient.
-
-    For pools whose trajectories are all listed. With s_a = |p_a (f_a − E f)| ‖ψ_a‖, the length that
-    trajectory a adds to ∇J = Σ_a p_a (f_a − E f) ψ_a, and b_a the chance of drawing it, M draws
-    have effectively M (Σ s)² / Σ s²/b that carry it (Kish): about M b_a where one trajectory is
-    all, M where all have alike shares. It follows from the policy alone: instances are not chosen
-    by what was drawn of them. Infinite where the gradient is 0.
-    """
-    listings = [(part.listed, part.squared_norms) for part in pool.parts]
-    shares = [carrying_share(one, norms, wanted) for one, norms in listings if one is not None]
-    return LEAST_CARRYING / np.array(shares)
-
-
 def carrying_share(listed: Listing, squared_norms: Tensor, wanted: Objective) -> float:
-    """How many draws effectively carry the gradient, by draw: from 0, as `_LEAST_SHARE`, to 1."""
+    """How many draws effectively carry the gradient, by draw: from 0 to 1."""
     possible = (listed.probabilities > 0) & (listed.behaviour > 0)
     p, chance = listed.probabilities[possible], listed.behaviour[possible]
     weights = exact_gradient_weights(p, listed.rewards[possible], wanted)
     lengths = squared_norms[possible].clamp(min=0).sqrt()
     size = (weights - p * weights.sum()).abs() * lengths
     squares = float((size.square() / chance).sum())
-    return max(float(size.sum()) ** 2 / squares, _LEAST_SHARE) if squares > 0 else _LEAST_SHARE
+    return float(size.sum()) ** 2 / squares if squares > 0 else 0.0

@@ -16,9 +16,8 @@ class Metrics(RecordedUnits):
     """The units of a cell, how it was measured, and its value of every measure.
 
     `against` tells what the bias is judged against: "exact", "reference:" with the name of
-    the reference estimator, or "complete" where every group was enumerated. `tested_from` is the
-    pool from which on an estimate of each instance is tested for a bias; 0 where the drawn
-    trajectories decided for a test, None where against one. `proxies` has the correlation of each
+    the reference estimator, or "complete" where every group was enumerated. `tested_from` is what
+    records held before `carrying`. `proxies` has the correlation of each
     proxy with ‖ψ‖² on every instance, `coefficients` those of a fitted baseline.
     """
 

@@ -11,7 +11,7 @@ from maxk_lab.reports.tables import PooledRow
 from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.statistics.intervals import Interval, exactly
-from maxk_lab.statistics.log_ratios import TypicalRatio
+from maxk_lab.statistics.log_ratios import RARE_GROUPS, TypicalRatio
 from maxk_lab.statistics.units import Units
 
 # Verdicts of a test that sees a bias.
@@ -73,6 +73,8 @@ class OverLeast:
     @property
     def ties(self) -> bool:
         """Neither the corrected test nor its own interval says that the row has more variance."""
+        if self.mean.reason == RARE_GROUPS:
+            return True
         return bool(self.line.reason) and self.mean.known and self.mean.low <= 1 + ROUNDED
 
 
@@ -86,9 +88,8 @@ class GradientRow(PooledRow):
     there can be, where that was computed, `over_least` that over the lowest of the group. `typical`
     is the median over instances of the relative variance. `carrying` are the effective numbers of
     instances behind the mean of the `variance` and of the `gradient`'s squared norm. `best` is the
-    lowest of a group from which all other candidates differ significantly. A row is `testable`
-    where the pool of some instance is large enough for a test of bias. `no_signal` says why a row
-    whose groups show no variance is compared with no other: it has no units either.
+    lowest of a group from which all other candidates differ significantly. `no_signal` says why a
+    row whose groups show no variance is compared with no other: it has no units either.
     """
 
     key: GradientKey
@@ -104,7 +105,6 @@ class GradientRow(PooledRow):
     typical: Interval | None = None
     carrying: Mapping[str, float] = field(default_factory=dict)
     best: bool = False
-    testable: bool = True
     no_signal: str = ""
 
     @property
@@ -114,7 +114,8 @@ class GradientRow(PooledRow):
         if (over := self.over_least) is not None:
             ratios["over_lowest"] = over.mean
             ratios["median_over_lowest"] = over.typical.median
-            ratios["lower_on"] = exactly(over.typical.below)
+            if over.mean.reason != RARE_GROUPS:
+                ratios["lower_on"] = exactly(over.typical.below)
         return ratios
 
     @property

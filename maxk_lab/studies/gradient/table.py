@@ -20,11 +20,13 @@ from maxk_lab.reports.claims import ClaimVerdict, Verdict, combined, shown, side
 from maxk_lab.reports.document import number
 from maxk_lab.reports.naming import NOT_PROVED, Setting, environment_label, setting_of
 from maxk_lab.reports.tables import ROUNDING, Pooled, grouped, members_by_key
-from maxk_lab.statistics.bias import LEAST_SIGNAL, BiasVerdict, bias_verdicts
+from maxk_lab.statistics.bias import LEAST_P, LEAST_SIGNAL, BiasVerdict, bias_verdicts
+from maxk_lab.statistics.deviations import LEAST_CARRYING
 from maxk_lab.statistics.estimates import stratified_mean
 from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval, exactly, interval, undefined
 from maxk_lab.statistics.log_ratios import (
+    RARE_GROUPS,
     UNPAIRED,
     log_ratio,
     stays_less,
@@ -65,8 +67,6 @@ SOMETIMES = (*group_names("gradient", "weights", "value"), *group_names("gradien
 _SQUARED_NORM = MEASURES.get("variance").unit
 # A tracker has one run for the policy of a stage and seed, in each setting.
 ONE_RUN_PER = ("stage", "setting")
-# No user draws a larger pool.
-_MOST_POOL = 1e9
 # Above, an exponential is more than a number can be.
 _MOST = 700.0
 # The baseline that is the best possible.
@@ -149,10 +149,7 @@ def _pooled(
             intervals={measure: undefined(level, reason) for measure in ALWAYS},
             bias=BiasVerdict("undefined", reason=reason),
         )
-    units = Units.pool([Units.of(m) for m in metrics])
-    if untestable := _untestable(finished, metrics):
-        verdict = BiasVerdict("undefined", reason=untestable)
-        row = replace(row, bias=verdict, testable=False)
+    units = Units.pool([_units(m, row.pool) for m in metrics])
     if dict(key.setting).get(DISTANCE) == 0:
         # Without another policy the importance ratios are exactly 1.
         count = len(units.m2)
@@ -175,25 +172,15 @@ def _pooled(
     )
 
 
-def _untestable(cells: Sequence[Mapping[str, Any]], metrics: Sequence[Metrics]) -> str:
-    """The reason why the pool of each instance is too small for a test of bias, or empty.
-
-    The reason names a pool that is large enough for all instances.
-    """
-    needed = [
-        (math.inf if least is None else least, cell["pool"])
-        for cell, content in zip(cells, metrics, strict=True)
-        if not content.is_reference
-        for least in content.tested_from or ()
-    ]
-    count, largest = sum(cell["instances"] for cell in cells), max(needed, default=(0.0, 0))[0]
-    if sum(least > size for least, size in needed) < count:
-        return ""
-    would = f"; a pool of {largest:,.0f} would do" if largest < _MOST_POOL else ""
-    return (
-        "not testable: too few trajectories in the pool carry the gradient on "
-        f"{count} of {count} instances{would}"
-    )
+def _units(metrics: Metrics, pool: int) -> Units:
+    """The units of a record; `carrying` from the older `tested_from` where it lacks that."""
+    units = Units.of(metrics)
+    if units.carrying is not None or metrics.tested_from is None:
+        return units
+    least = np.array(metrics.tested_from, dtype=float)
+    with np.errstate(divide="ignore"):
+        carrying = np.nan_to_num(LEAST_CARRYING * pool / least, nan=0.0, posinf=pool)
+    return replace(units, carrying=carrying)
 
 
 def _measure(units: Units, name: str, level: float) -> Interval:
@@ -314,8 +301,8 @@ def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled
     the same environment, setting, stage, n and objective. A row derived biased has no ratio to it:
     a shorter or a wrong gradient may well have less variance.
     """
-    testable = {row.key: row.units for row in pooled.rows if row.units and row.testable}
-    verdicts = bias_verdicts(testable, alpha=alpha)
+    units = {row.key: row.units for row in pooled.rows if row.units}
+    verdicts = bias_verdicts(units, alpha=alpha)
     rows = [
         replace(row, bias=_verdict(row, verdicts.get(row.key, row.bias))) for row in pooled.rows
     ]
@@ -333,15 +320,9 @@ def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled
         for row in groups[least.key.group]:
             if row is not least and row.units is not None:
                 line = lines.get(row.key) or _compared(family, row, least, level)
-                assert least.units is not None
-                typical = typical_ratio(row.units, least.units, level=level)
-                over[row.key] = OverLeast(least.key.baseline, line, typical)
+                over[row.key] = _over_least(row, least, line)
     for row, least in _not_proved(rows, over):
-        assert row.units is not None
-        assert least.units is not None
-        typical = typical_ratio(row.units, least.units, level=level)
-        line = _compared(family, row, least, level)
-        over[row.key] = OverLeast(least.key.baseline, line, typical)
+        over[row.key] = _over_least(row, least, _compared(family, row, least, level))
     optima = {
         (row.key.gradient, row.key.n): row
         for row in rows
@@ -359,6 +340,17 @@ def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled
             for row in rows
         ),
     )
+
+
+def _over_least(row: GradientRow, least: GradientRow, line: Comparison) -> OverLeast:
+    """The variance of a row over the lowest; no median where groups that decide it are missing."""
+    assert row.units is not None
+    assert least.units is not None
+    level = line.interval.level
+    typical = typical_ratio(row.units, least.units, level=level)
+    if line.interval.reason == RARE_GROUPS:
+        typical = replace(typical, median=undefined(level, RARE_GROUPS))
+    return OverLeast(least.key.baseline, line, typical)
 
 
 def _not_proved(
@@ -447,7 +439,8 @@ def _line(family: Family, row: GradientRow, other: GradientRow, level: float) ->
     mean = log_ratio(other.units, row.units, level=family.level)
     if not mean.known:
         unpaired = "enumerated and sampled rows make no pairs"
-        reason = unpaired if mean.reason == UNPAIRED else "the ratio has no interval"
+        reasons = {UNPAIRED: unpaired, RARE_GROUPS: RARE_GROUPS}
+        reason = reasons.get(mean.reason, "the ratio has no interval")
         return replace(line, verdict="open", reason=reason)
     typical = typical_ratio(other.units, row.units, level=family.level)
     if not mean.high < -ROUNDED:
@@ -721,7 +714,10 @@ def _evidence(row: GradientRow) -> str:
         return f"{text} ({bias.reason})"
     if row.enumerated:
         return f"{text}, relative bias {number(bias.relative_bias)} by complete enumeration"
-    return f"{text}, p = {bias.p_value:.2g} (Holm)" if not math.isnan(bias.p_value) else text
+    if math.isnan(bias.p_value):
+        return text
+    sign, least = ("<", LEAST_P) if bias.p_value <= LEAST_P else ("=", bias.p_value)
+    return f"{text}, p {sign} {least:.2g} (Holm)"
 
 
 def _judge_equals(claim: Claim, met: Sequence[GradientRow], alpha: float) -> ClaimVerdict:

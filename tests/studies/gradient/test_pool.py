@@ -7,7 +7,9 @@ import pytest
 
 from maxk_lab.reports.formats.render import rendered
 from maxk_lab.reports.report import make_report
+from maxk_lab.statistics.bias import TOO_FEW_DRAWS
 from maxk_lab.statistics.intervals import interval
+from maxk_lab.statistics.log_ratios import RARE_GROUPS
 from maxk_lab.statistics.measures import FIXED
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.row import FOUND_BIASED
@@ -142,11 +144,11 @@ def test_what_stands_in_for_the_gradient(lab):
 
     def of(against):
         make = {"make": lambda cell: {"against": against[cell["seed"]]}}
-        return rows_of(lab, baselines=("centred", "none"), **make)
+        return rows_of(lab, baselines=("centred", "subloo"), **make)
 
     verdicts = {name: row.bias.verdict for name, row in of(2 * ["reference:centred"]).items()}
-    assert verdicts == {"centred": "reference", "none": "no bias seen"}
-    row = of(["exact", "reference:centred"])["none"]
+    assert verdicts == {"centred": "reference", "subloo": "no bias seen"}
+    row = of(["exact", "reference:centred"])["subloo"]
     assert row.units is None
     assert "cannot be pooled" in row.intervals["variance"].reason
 
@@ -186,25 +188,40 @@ def test_no_star_where_the_typical_instance_says_otherwise(lab):
     assert (typical.below, typical.instances) == (18, 32)
 
 
-@pytest.mark.parametrize(
-    ("needed", "pool"),
-    [([3, 10], 10), ([None], None), ([1e30], None), ([0, 0.5, 1, 4], 0), (None, 0)],
-)
-def test_instances_whose_pool_misses_too_much_take_no_part_in_a_test(lab, needed, pool):
-    """They are said, with the pool that would do; old records kept no such size."""
-
+@pytest.mark.parametrize(("carrying", "tested"), [(1.0, False), (8.0, True), (None, True)])
+def test_a_row_that_too_few_groups_are_expected_to_carry_has_no_verdict(lab, carrying, tested):
     def change(record):
-        size, count = record.cell["pool"], record.cell["instances"]
-        if needed:
-            of = [needed[i % len(needed)] for i in range(count)]
-            record.metrics["tested_from"] = [None if one is None else one * size for one in of]
+        if carrying is not None:
+            record.metrics["carrying"] = [carrying] * record.cell["instances"]
 
     row = rows_of(lab, change, **PAIR)["centred"]
-    assert row.bias.verdict == ("no bias seen" if pool == 0 else "undefined")
-    if pool != 0:
-        words = "not testable: too few trajectories in the pool carry the gradient on 32 of 32"
-        would = f"; a pool of {pool * row.pool:,} would do" if pool else ""
-        assert row.bias.reason == f"{words} instances{would}"
+    assert row.bias.verdict == ("no bias seen" if tested else "undefined")
+    assert tested or row.bias.reason == TOO_FEW_DRAWS
+
+
+def test_a_ratio_that_groups_too_rare_to_be_drawn_decide_is_withheld(lab):
+    """No star, no ratio and no median; groups that add as much to both leave all as it is."""
+    shares = {"none": 0.0, "subloo": 0.0, "centred": 0.0}
+
+    def change(record):
+        units, share = record.metrics["units"], shares[record.cell["baseline"]]
+        moments = zip(units["m2"], units["mean_square"], strict=True)
+        record.metrics["rare"] = [share * (m2 - square) for m2, square in moments]
+
+    axes = {"baselines": ("none", "centred"), "instances": 64}
+    before = rows_of(lab, change, **axes)
+    least, (other,) = best(before), set(before) - set(best(before))
+    shares |= dict.fromkeys(shares, 9.0)
+    same = rows_of(lab, change, **axes)
+    assert (best(same), same[other].over_least.mean) == (least, before[other].over_least.mean)
+    shares[least[0]] = 99.0
+    rare = rows_of(lab, change, **axes)
+    over = rare[other].over_least
+    assert (best(rare), over.line.verdict, over.ties) == ([], "open", True)
+    for found in (over.mean, over.typical.median, over.line):
+        assert found.reason == RARE_GROUPS
+    assert not over.mean.known
+    assert "lower_on" not in rare[other].ratios
 
 
 LENGTH = {0: [0.1, 0.2, 0.3, 0.4], 1: [0.5, None, 0.7, 0.6]}
