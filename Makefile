@@ -26,7 +26,7 @@ STAMP := .venv/.installed
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help setup lint test browser-test adapters attack reproduce bench board calibrate golden golden-values remeasure clean $(NUMBERED)
+.PHONY: help setup lint docs docs-outputs test browser-test adapters attack reproduce bench board calibrate golden golden-values remeasure clean $(NUMBERED)
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
@@ -35,6 +35,8 @@ help:
 	@echo "make adapters    test the adapters of verl and ms-swift in environments of their own, .venvs/ (4 GB)"
 	@echo "make attack      the tests that take long, and attacks: SCALE=25 times as many rounds as make test, SEED=1 (docs/robustness.md)"
 	@echo "make reproduce   run the sweeps of experiments/ci and quick, write results/<sweep>/report, fail if a claim is refuted"
+	@echo "make docs        build the documentation site into docs/_build; a warning is an error"
+	@echo "make docs-outputs   run the commands of the tutorials again and write their output into the pages"
 	@echo "make lint        ruff, format check, the imports and the size of each room, the numbers in docs, mypy"
 	@echo "make bench       time the weights, scores, steps, sweeps and the command line"
 	@echo "make board       check the advantage functions of public packages (downloads 110 MB), into docs/board.md (5 minutes)"
@@ -89,6 +91,12 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/python docs/fill.py --check
 	$(BIN)/mypy maxk_lab
+
+docs: $(STAMP)
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build
+
+docs-outputs: $(STAMP)
+	$(BIN)/python docs/outputs.py docs/tutorials/*.md
 
 # One process more than cores, since some tests wait for a cluster.
 test: $(STAMP)

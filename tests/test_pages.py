@@ -10,16 +10,20 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import reference
 import yaml
 from typer.testing import CliRunner
 
 from maxk_lab.cli import app
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.sweep_file.load import read_spec
+from maxk_lab.sweep_file.model import KEYS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEMPLATES = ROOT / "docs/templates"
+PAGES = [README, ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [page for page in PAGES if TEMPLATES not in page.parents and "_build" not in page.parts]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 COMMAND = re.compile(r"^    (maxk-lab|make) (.+?)(?:\s+#.*)?$", re.MULTILINE)
 
@@ -37,7 +41,7 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_to_a_file_or_a_heading(page: Path) -> None:
     without_code = re.sub(r"```.*?```|`[^`\n]*`", "", text(page), flags=re.DOTALL)
     links = [one for one in LINK.findall(without_code) if not one.startswith("https://")]
@@ -50,9 +54,11 @@ def test_every_link_leads_to_a_file_or_a_heading(page: Path) -> None:
     assert broken == []
 
 
-def test_every_page_is_listed() -> None:
-    listed = set(LINK.findall(text(ROOT / "docs/README.md")))
-    assert {page.name for page in PAGES if page.parent.name == "docs"} - listed == {"README.md"}
+def test_every_key_of_a_sweep_file_has_a_meaning() -> None:
+    rows = [line.split(" | ") for line in reference.keys().splitlines() if line[:3] == "| `"]
+    assert [key for key, _, _, meaning, *_ in rows if not meaning.strip()] == []
+    written = yaml.safe_load(KEYS.read_text(encoding="utf-8"))
+    assert {key.strip("| `") for key, *_ in rows} == set(written)
 
 
 def test_the_front_page_is_one_page_whose_commands_are_there() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
+import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
@@ -20,6 +23,8 @@ from maxk_lab.sweep_file.studies import STUDIES
 
 WandbMode = Literal["offline", "online", "disabled"]
 WANDB_MODES: tuple[str, ...] = get_args(WandbMode)
+# Meanings and examples of the keys.
+KEYS = Path(__file__).with_name("keys.yaml")
 # No sweep has more cells, and every seed has one at least.
 MOST_SEEDS = 1_000_000
 
@@ -133,5 +138,13 @@ def _sweep_model(
 def json_schema() -> dict[str, Any]:
     """Return the JSON schema of a sweep file, for editors."""
     schema = sweep_model().model_json_schema()
+    for path, (meaning, example) in yaml.safe_load(KEYS.read_text(encoding="utf-8")).items():
+        *blocks, key = path.split(".")
+        fields = schema["properties"]
+        for block in blocks:
+            model = re.search(r"#/\$defs/(\w+)", str(fields.get(block)))
+            fields = schema["$defs"][model[1]]["properties"] if model else {}
+        if key in fields:
+            fields[key] |= {"description": meaning} | ({"examples": [example]} if example else {})
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return schema
