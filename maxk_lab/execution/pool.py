@@ -31,8 +31,8 @@ _PROGRAM = (
     "import sys; line, argument, sys.path[:] = int(sys.argv[1]), sys.argv[2], sys.argv[3:]; "
     "from maxk_lab.execution.worker import main; main(line, argument)"
 )
-# Seconds that a worker has to import modules, and a ready worker to take a task.
-IMPORT_SECONDS, TAKE_SECONDS = 120.0, 4.0
+# Seconds to import modules (a loaded machine needs minutes), and to take a task.
+IMPORT_SECONDS, TAKE_SECONDS = 600.0, 4.0
 # Seconds between two looks at the memory of the workers: each takes a millisecond or two.
 MEMORY_SECONDS = 0.1
 # Workers in a row that may end before they are ready.
@@ -225,7 +225,7 @@ class Pool:
         self._starts -= 1
         if not self._starts:
             raise RefusedError(
-                "worker processes end before they begin to work; see the messages above"
+                "three worker processes ended, or took over 10 minutes to import, before their first task"
             )
 
     def _listen(self, worker: Worker) -> Iterator[Event]:

@@ -323,7 +323,7 @@ def test_a_killed_worker_is_replaced(go: Go, run: RunDirectory, idle: bool) -> N
 
 def test_no_worker_that_gets_ready_is_an_error(go: Go, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "_PROGRAM", "import sys; sys.exit(3)")
-    with pytest.raises(RefusedError, match="worker processes end before they begin to work"):
+    with pytest.raises(RefusedError, match="before their first task"):
         go()
 
 
