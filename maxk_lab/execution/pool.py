@@ -225,7 +225,7 @@ class Pool:
         self._starts -= 1
         if not self._starts:
             raise RefusedError(
-                "three worker processes ended, or took over 10 minutes to import, before their first task"
+                "three workers ended, or imported for over 10 minutes, before their first task"
             )
 
     def _listen(self, worker: Worker) -> Iterator[Event]:
