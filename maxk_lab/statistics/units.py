@@ -49,6 +49,8 @@ class RecordedUnits(Recorded):
     deviations: RecordedDeviations | None = None
     carrying: Sizes | None = None
     rare: Sizes | None = None
+    # mean_{j ≠ i} ⟨E ĝ_i, E ĝ_j⟩ of each instance i, unbiased; absent in earlier records.
+    cross_products: Numbers | None = None
     measures: dict[str, Numbers] = Field(default_factory=dict)
     errors: dict[str, Sizes] = Field(default_factory=dict)
     # Where every group was enumerated.
@@ -61,8 +63,8 @@ class RecordedUnits(Recorded):
         columns = {name: getattr(self.units, name) for name in FIELDS}
         within = {f"within.{name}": blocks for name, blocks in self.within.items()}
         bias = {} if self.bias is None else vars(self.bias)
-        groups = {name: getattr(self, name) for name in ("carrying", "rare")}
-        groups = {name: column for name, column in groups.items() if column is not None}
+        by_name = {name: getattr(self, name) for name in ("carrying", "rare", "cross_products")}
+        groups = {name: column for name, column in by_name.items() if column is not None}
         for parts in (columns, groups, self.measures, self.errors, within, bias):
             check_lengths(count, parts)
         if len({len(blocks) for column in self.within.values() for blocks in column}) > 1:
@@ -81,7 +83,8 @@ class Units:
     A unit is one problem instance, a stratum the instances of one seed, that is of one frozen
     policy. The moments are E‖ĝ‖² (`m2`), ‖E ĝ‖² (`mean_square`), ⟨E ĝ, ∇J⟩ (`inner`) and ‖∇J‖²
     (`truth`). `measures` are NaN on units where they are undefined, `errors` their standard errors
-    on each.
+    on each. `cross_products` are mean_{j ≠ i} ⟨E ĝ_i, E ĝ_j⟩ over the other instances j of unit i's
+    stratum, NaN where they were not measured: `between_instances` makes a variance of them.
 
     Where groups were drawn, `within` [4, U, B] is how far B independent blocks of each unit lie
     from it in each moment, `deviations` are what a verdict on bias rests on, and `groups` is how
@@ -106,6 +109,7 @@ class Units:
     measures: Mapping[str, Array] = field(default_factory=dict)
     errors: Mapping[str, Array] = field(default_factory=dict)
     groups: int | None = None
+    cross_products: Array | None = None
 
     @classmethod
     def from_metrics(cls, metrics: Mapping[str, Any]) -> Units:
@@ -115,7 +119,7 @@ class Units:
     @classmethod
     def of(cls, recorded: RecordedUnits) -> Units:
         """The units of a record."""
-        count, bias = len(recorded.units.m2), recorded.bias
+        count, bias, cross = len(recorded.units.m2), recorded.bias, recorded.cross_products
         units = cls(
             np.zeros(count, dtype=np.int64),
             m2=_array(recorded.units.m2),
@@ -124,6 +128,7 @@ class Units:
             truth=_array(recorded.units.truth),
             measures={name: _array(values) for name, values in recorded.measures.items()},
             errors={name: _array(values) for name, values in recorded.errors.items()},
+            cross_products=_array([None] * count if cross is None else cross),
         )
         if bias is not None:
             return replace(
@@ -148,6 +153,8 @@ class Units:
             "units": {name: getattr(self, name).tolist() for name in FIELDS},
             "measures": {name: plain(values) for name, values in self.measures.items()},
         }
+        if self.cross_products is not None:
+            record["cross_products"] = plain(self.cross_products)
         if self.squared_bias is not None and self.off_direction is not None:
             bias = {"squared": self.squared_bias, "off_direction": self.off_direction}
             record["bias"] = {name: values.tolist() for name, values in bias.items()}
@@ -183,6 +190,7 @@ class Units:
             **dict(zip(FIELDS, columns, strict=True)),
             measures=_together([part.measures for part in parts]),
             errors=_together([part.errors for part in parts]),
+            cross_products=np.concatenate([part.known_cross_products for part in parts]),
         )
         if exact:
             return replace(
@@ -255,6 +263,40 @@ class Units:
         Both are empty where a stratum has none of them.
         """
         return defined(np.stack([self.measures[name] for name in names]), self.stratum)
+
+    @property
+    def known_cross_products(self) -> Array:
+        """The `cross_products` [U], NaN for units without."""
+        return np.full(len(self.m2), np.nan) if self.cross_products is None else self.cross_products
+
+    def between_instances(self) -> tuple[Array, Array]:
+        """Return pseudo-values [U] of ‖mean E ĝ‖² and of V_between = tr Cov_i E ĝ_i.
+
+        Their means over the units of a stratum are unbiased for instances drawn like these:
+            ‖mean E ĝ‖² = mean_{i ≠ j} ⟨E ĝ_i, E ĝ_j⟩,   V_between = mean_i ‖E ĝ_i‖² − ‖mean E ĝ‖².
+        A step of B rollouts has B/n groups, each of another instance. So the variance of its
+        gradient is (n/B) (V_n + V_between), with V_n = m2 − mean_square of one group. The spread of
+        the pseudo-values, 2 c_i − mean c with c the `cross_products`, gives an interval about new
+        instances (jackknife of a mean over pairs); an interval about fixed instances is not
+        recorded. All units of a stratum are NaN where one has no cross product.
+        """
+        crosses = self.known_cross_products
+        mean = np.empty_like(crosses)
+        for stratum in np.unique(self.stratum):
+            members = self.stratum == stratum
+            mean[members] = crosses[members].mean()
+        squares = 2 * crosses - mean
+        return squares, self.mean_square - squares
+
+    @property
+    def no_between(self) -> str:
+        """Why a stratum has no V_between; empty where all strata have one."""
+        if not np.isnan(self.known_cross_products).any():
+            return ""
+        return (
+            "no products of the instances' gradients: an earlier record, one instance a seed, "
+            "forced starts, a behaviour policy, or an estimate biased in direction"
+        )
 
     def effective_instances(self) -> dict[str, float]:
         """The effective numbers of instances behind the mean variance and the gradient's norm.

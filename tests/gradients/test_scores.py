@@ -63,9 +63,9 @@ def check_products(environment, policy, instance, actions, way=None, tolerance=1
     torch.testing.assert_close(squares, norms.square(), rtol=tolerance, atol=0)
     directions = torch.randn(2, made.shape[1], generator=torch.Generator().manual_seed(0)).double()
     for memory_bytes in (8 * count * 2503, 2**30):
-        gram, _ = score_gram(short, count, parameters, memory_bytes=memory_bytes)
+        gram, *_ = score_gram(short, count, parameters, memory_bytes=memory_bytes)
         assert relative(gram, expected @ expected.T, norms) < tolerance
-        gram, products = score_gram(
+        gram, products, _ = score_gram(
             whole, count, parameters, directions=directions, memory_bytes=memory_bytes
         )
         assert relative(gram, expected @ expected.T, norms) < tolerance
@@ -83,7 +83,7 @@ def test_float32_scores_of_every_environment_are_as_near_to_float64_as_a_batched
     precise, environment = make(row), make(row, "float32")
     policy, instance, actions = drawn(environment)
     scores = instance_scores(environment, policy, instance, actions[0], compressed=True)
-    gram, _ = score_gram(scores, N, parameters_of(policy))
+    gram, *_ = score_gram(scores, N, parameters_of(policy))
     expected = batched(environment, policy, instance, actions).double()
     double, exact = precise.policy(0), precise.instances(1, 1)
     double.load_state_dict(policy.state_dict())
@@ -365,7 +365,7 @@ def test_the_gram_matrix_is_the_product_of_the_scores(tsp, chunk, memory_bytes, 
     directions = torch.randn(
         3, scores.shape[1], generator=torch.Generator().manual_seed(0)
     ).double()
-    gram, products = score_gram(
+    gram, products, _ = score_gram(
         BatchedScores(log_probs, chunk),
         11,
         parameters,

@@ -59,6 +59,7 @@ class Enumeration:
             **moments,
             tolerance=self._pool.tolerance,
             measures=columns | self._shared(method, n),
+            cross_products=self._pool.cross_products(method, n),
         )
         coefficients = [coefficients for _, _, coefficients in fits]
         return cell_record(

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from maxk_lab.estimators import advantages
 from maxk_lab.gradients.enumerated.moments import CHUNK_ELEMENTS, Outcomes, multisets
+from maxk_lab.gradients.plain_methods import plain_baseline
 
 # More multisets of the n − 1 others than this are not solved for: the matrix has 128 MB.
 UNKNOWNS = 4_000
@@ -97,8 +98,3 @@ def _right_side(outcomes: Outcomes, members: Tensor, n: int, k: int) -> Tensor:
         products = (weights * outcomes.gram[first.expand_as(rows), rows]).sum(2)
         parts.append(products @ p)
     return torch.cat(parts)
-
-
-def plain_baseline(n: int, k: int) -> str:
-    """The unbiased baseline that every n and K have."""
-    return "centred" if k < n else "subloo"

@@ -16,7 +16,7 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights
 from maxk_lab.gradients.enumerated.measures import Enumeration
-from maxk_lab.gradients.enumerated.oracle import plain_baseline
+from maxk_lab.gradients.plain_methods import plain_method
 from maxk_lab.gradients.sampled.blocks import Blocks, mean_of_blocks
 from maxk_lab.gradients.sampled.groups import Groups, groups_of
 from maxk_lab.gradients.sampled.rare_groups import (
@@ -85,6 +85,7 @@ class CutPool:
             measures={name: mean for name, (mean, _) in measures.items()},
             errors={name: error for name, (_, error) in measures.items()},
             groups=len(pool.parts) * groups.replicates,
+            cross_products=pool.cross_products(method, groups.n),
         )
         units = replace(units, deviations=blocks.deviations(units.tested))
         reference = self._reference(wanted)
@@ -165,8 +166,7 @@ class CutPool:
         """The method that is judged against, None where the exact gradient is known."""
         if self._pool.exact:
             return None
-        estimator = _unbiased_estimator(wanted, off_policy=self._pool.off_policy)
-        return Method.parse(estimator, plain_baseline(self.groups.n, wanted.k), wanted.k)
+        return plain_method(wanted, self.groups.n, off_policy=self._pool.off_policy)
 
     def _blocks(self, weights: Tensor, wanted: Objective) -> Blocks:
         """The estimates of every block, means over the partitions."""
@@ -192,21 +192,6 @@ class CutPool:
         assert reference is not None
         means = self.groups.means(self.groups.weights(reference))
         return means, self.groups.across(means, means)
-
-
-def _unbiased_estimator(wanted: Objective, *, off_policy: bool) -> str:
-    """The estimator whose mean stands for the gradient of an objective that is not known.
-
-    Raises `ValueError` where trajectories of another policy have no unbiased estimator.
-    """
-    if not off_policy:
-        return "maxk" if wanted.form == "max" else wanted.form
-    if wanted.is_max:
-        return "off_policy_maxk"
-    raise ValueError(
-        f"{wanted.name} under a behaviour policy needs the exact gradient to be judged against: "
-        "only the expected maximum has an unbiased estimator with importance ratios"
-    )
 
 
 def _name_of(method: Method) -> str:

@@ -25,6 +25,9 @@ from maxk_lab.errors import LabError
 from maxk_lab.gradients.scores.per_trajectory import Scores, chunk_of
 from maxk_lab.policies.repeated import Repeated
 
+# Eigenvalues below this share of the largest are rounding.
+ROUNDING = 1e-16
+
 
 class NotByLayerError(LabError):
     """The layers of a policy, by what they read and give, do not tell its scores."""
@@ -160,26 +163,58 @@ class LayerScores(Scores):
         nothing = {id(p): p.new_zeros(1, 1).expand(j - i, self.width(p)) for p in block}
         return [scores.get(id(p), nothing[id(p)]) for p in block]
 
+    def expanded(self, sums: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+        """Return sums [C, width] of compressed scores with a column per element: [C, P].
+
+        What was read is root · Q. So the compressed score, root · gradients, gives the score by Q.
+        """
+        parts = []
+        columns = torch.split(sums, [self.width(p) for p in parameters], 1)
+        for part, parameter in zip(columns, parameters, strict=True):
+            rotation = self._rotations.get(id(parameter))
+            if rotation is not None:
+                part = (part.view(len(part), len(rotation), -1).mT @ rotation).flatten(1)
+            parts.append(part)
+        return torch.cat(parts, 1)
+
     @cached_property
     def _roots(self) -> dict[int, Tensor]:
         """The roots [R, R] of the products of what was read at R places, by the weights' `id`.
 
         Only of linear layers that read more numbers than they have places in all calls.
         """
+        dtypes = {id(p): p.dtype for p in self.policy.parameters()}
+        return {
+            weight: ((vectors * values.sqrt()) @ vectors.T).to(dtypes[weight])
+            for weight, (values, vectors, _) in self._reads.items()
+        }
+
+    @cached_property
+    def _rotations(self) -> dict[int, Tensor]:
+        """The Q [R, inputs] with root · Q = what was read, by the weights' `id`."""
+        rotations = {}
+        for weight, (values, vectors, read) in self._reads.items():
+            large = values > ROUNDING * values.max()
+            inverse = torch.where(large, values, 1.0).rsqrt() * large
+            rotations[weight] = ((vectors * inverse) @ vectors.T @ read).cpu()
+        return rotations
+
+    @cached_property
+    def _reads(self) -> dict[int, tuple[Tensor, Tensor, Tensor]]:
+        """The eigenvalues and vectors of read · readᵀ, and what was read, by the weights' `id`."""
         layers: dict[int, list[Call]] = {}
         for call in self.encoder if self.compressed else ():
             if isinstance(call.layer, nn.Linear):
                 layers.setdefault(id(call.layer), []).append(call)
         shared = Counter(id(calls[0].layer.weight) for calls in layers.values())
-        roots: dict[int, Tensor] = {}
+        reads: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
         for calls in layers.values():
             read = torch.cat([call.places[0] for call in calls]).double()
             weight = id(calls[0].layer.weight)
             if shared[weight] == 1 and read.shape[0] < read.shape[1]:
                 values, vectors = torch.linalg.eigh(read @ read.T)
-                root = (vectors * values.clamp(min=0).sqrt()) @ vectors.T
-                roots[weight] = root.to(calls[0].read.dtype)
-        return roots
+                reads[weight] = values.clamp(min=0), vectors, read
+        return reads
 
     def _of_encoder(
         self, block: Sequence[Tensor], gradients: Sequence[Tensor | None]

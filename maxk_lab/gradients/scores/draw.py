@@ -18,6 +18,7 @@ from maxk_lab.gradients.enumerated.exact import (
     exact_gradient_weights,
     exact_value,
 )
+from maxk_lab.gradients.plain_methods import plain_method
 from maxk_lab.gradients.scores.by_layer import LayerScores
 from maxk_lab.gradients.scores.per_trajectory import check_graph, trained
 from maxk_lab.gradients.scores.pool import Listing, Part, ScorePool, Trajectories
@@ -56,15 +57,18 @@ def draw_pool(
     `objectives` (an int K is max@K) are those whose exact gradient is worked out where the
     environment can be enumerated or integrated. The trajectories are drawn from `behaviour` where
     that is given; scores and gradients are those of `policy`. An environment of forced starts has
-    so many `starts`, which trajectories have by turns. The trajectories of an instance depend on
-    `seed` and on that instance's number only. Raises `LabError` where log_probs has no gradient.
+    so many `starts`, which trajectories have by turns. Where ∇J is not exact, it is estimated from
+    all trajectories of an instance, but for a behaviour policy and forced starts. The trajectories
+    of an instance depend on `seed` and on that instance's number only. Raises `LabError` where
+    log_probs has no gradient.
     """
-    wanted = {Objective("max", o) if isinstance(o, int) else o for o in objectives}
+    every = {Objective("max", o) if isinstance(o, int) else o for o in objectives}
     integrable = supports(environment, "exact_objective", "has_exact") and environment.has_exact
-    if not (environment.enumerable or integrable):
-        wanted = set()
-    exact = tuple(sorted(wanted, key=lambda o: (o.form, o.k)))
-    parts = []
+    judged = environment.enumerable or integrable
+    wanted = tuple(sorted(every, key=lambda o: (o.form, o.k)))
+    exact = wanted if judged else ()
+    parts, gradients, scores_dtype = [], [], trained(policy)[0].dtype
+    estimable = behaviour is None and starts == 1
     drawer = policy if behaviour is None else behaviour
     for i in range(count):
         instance = instances[i : i + 1]
@@ -78,14 +82,48 @@ def draw_pool(
             check_graph(environment, policy, instance, rollouts.actions[0])
         source = Source(environment, policy, behaviour, instance)
         if exact and environment.enumerable:
-            parts.append(source.enumerated(rollouts, exact, i))
+            part, gradient = source.enumerated(rollouts, exact, i)
         elif exact:
-            parts.append(source.integrated(rollouts, exact))
+            part, gradient = source.integrated(rollouts, exact)
         else:
-            parts.append(source.sampled(rollouts))
+            coefficients = [gradient_coefficients(rollouts.rewards[0], o) for o in wanted]
+            sampled = torch.stack(coefficients) if estimable and wanted else None
+            part, gradient = source.sampled(rollouts, coefficients=sampled)
+        parts.append(part)
+        # With forced starts no estimate has the mean ∇J.
+        gradients.append(gradient[: len(wanted) if starts == 1 else 0].to(scores_dtype))
         on_instance(i + 1, count)
     tolerance = max(TOLERANCE[parameter.dtype] for parameter in trained(policy))
-    return ScorePool(tuple(parts), tuple(objective.name for objective in exact), tolerance, starts)
+    objective_names = tuple(objective.name for objective in exact)
+    products = products_between(gradients, wanted)
+    return ScorePool(tuple(parts), objective_names, tolerance, starts, products)
+
+
+def gradient_coefficients(rewards: Tensor, objective: Objective) -> Tensor:
+    """Return the weights [M] of an unbiased estimate of ∇J from M trajectories, one group.
+
+    They are NaN where the objective needs more trajectories.
+    """
+    method = plain_method(objective, len(rewards))
+    if method.refusal(len(rewards)) is not None:
+        return torch.full((len(rewards),), torch.nan, dtype=torch.float64)
+    return method.weights(rewards.double().cpu())
+
+
+def products_between(
+    gradients: Sequence[Tensor], objectives: Sequence[Objective]
+) -> dict[str, Tensor]:
+    """Return ⟨∇J_i, ∇J_j⟩ [I, I] by objective from gradients [D, P] of every instance.
+
+    They are NaN for instances without gradients (D = 0).
+    """
+    nothing = torch.full((len(gradients), len(gradients)), torch.nan, dtype=torch.float64)
+    products = {objective.name: nothing for objective in objectives}
+    for position, objective in enumerate(objectives):
+        if all(len(gradient) for gradient in gradients):
+            by_instance = torch.stack([gradient[position] for gradient in gradients]).double()
+            products[objective.name] = by_instance @ by_instance.T
+    return products
 
 
 @dataclass(frozen=True)
@@ -101,8 +139,16 @@ class Source:
     def parameters(self) -> list[nn.Parameter]:
         return trained(self.policy)
 
-    def sampled(self, rollouts: Rollouts, directions: Tensor | None = None) -> Part:
-        """The part of drawn trajectories; `directions` [D, P] are exact gradients."""
+    def sampled(
+        self,
+        rollouts: Rollouts,
+        directions: Tensor | None = None,
+        coefficients: Tensor | None = None,
+    ) -> tuple[Part, Tensor]:
+        """Return the part of drawn trajectories, and Σ_i c_i ψ_i [C, P] of `coefficients` [C, M].
+
+        `directions` [D, P] are exact gradients.
+        """
         actions, nothing = rollouts.actions[0], torch.zeros(0, dtype=torch.float64)
         rewards, lengths = rollouts.rewards[0].double(), rollouts.lengths[0].double()
         proxies = rollouts.logit_proxy[0].double()
@@ -115,13 +161,19 @@ class Source:
             inner = (
                 scores.new_zeros(len(scores), 0) if directions is None else scores @ directions.T
             )
-            return Part(drawn, rows, inner, nothing, nothing, scores=scores)
+            sums = scores[:0] if coefficients is None else coefficients @ scores
+            return Part(drawn, rows, inner, nothing, nothing, scores=scores), sums
         distinct, rows = torch.unique(actions, dim=0, return_inverse=True)
-        gram, inner = self.gram(distinct, directions)
-        return Part(drawn, rows, inner, nothing, nothing, gram)
+        if coefficients is not None:
+            by_row = coefficients.new_zeros(len(coefficients), len(distinct))
+            coefficients = by_row.index_add_(1, rows.cpu(), coefficients)
+        gram, inner, sums = self.gram(distinct, directions, coefficients)
+        return Part(drawn, rows, inner, nothing, nothing, gram), sums
 
-    def integrated(self, rollouts: Rollouts, objectives: Sequence[Objective]) -> Part:
-        """A sampled part with exact gradients of an environment that integrates objectives."""
+    def integrated(
+        self, rollouts: Rollouts, objectives: Sequence[Objective]
+    ) -> tuple[Part, Tensor]:
+        """Return a sampled part and the exact gradients [D, P], by integration."""
         assert supports(self.environment, "exact_objective")
         values, gradients = [], []
         for objective in objectives:
@@ -129,11 +181,13 @@ class Source:
             gradients.append(self.gradient(value))
             values.append(value.detach().double().cpu())
         directions = torch.stack(gradients)
-        norm = directions.square().sum(1)
-        return replace(self.sampled(rollouts, directions), norm=norm, value=torch.stack(values))
+        norm, (part, _) = directions.square().sum(1), self.sampled(rollouts, directions)
+        return replace(part, norm=norm, value=torch.stack(values)), directions
 
-    def enumerated(self, rollouts: Rollouts, objectives: Sequence[Objective], index: int) -> Part:
-        """The part of an instance whose trajectories can all be listed.
+    def enumerated(
+        self, rollouts: Rollouts, objectives: Sequence[Objective], index: int
+    ) -> tuple[Part, Tensor]:
+        """Return the part and ∇J [D, P] of an instance whose trajectories can all be listed.
 
         Where these are more than `TABLE_LIMIT`, a sampled part with exact gradients.
         """
@@ -145,9 +199,9 @@ class Source:
         value = torch.stack([exact_value(probabilities, rewards, o) for o in objectives])
         if len(listed) > TABLE_LIMIT:
             gradients = torch.stack([self.exact_gradient(listed, weight) for weight in weights])
-            norm = gradients.square().sum(1)
-            return replace(self.sampled(rollouts, gradients), norm=norm, value=value)
-        gram, _ = self.gram(listed)
+            norm, (part, _) = gradients.square().sum(1), self.sampled(rollouts, gradients)
+            return replace(part, norm=norm, value=value), gradients
+        gram, _, gradients = self.gram(listed, coefficients=torch.stack(weights))
         # One product per objective: the numbers of one must not depend on which others are asked
         # for, down to the last bit.
         inner = [gram @ weight for weight in weights]
@@ -157,7 +211,7 @@ class Source:
             behaviour = checked_probabilities(self.log_values(self.behaviour, listed))
         columns = (rewards, *self.token_weights(listed), self.ratios(listed))
         rows = _rows_in(listed, rollouts.actions[0])
-        return Part(
+        part = Part(
             Trajectories(*(column[rows] for column in columns)),
             rows,
             torch.stack(inner, 1),
@@ -166,6 +220,7 @@ class Source:
             gram,
             listed=Listing(*columns, probabilities, behaviour),
         )
+        return part, gradients
 
     @torch.no_grad()
     def log_values(self, policy: nn.Module, actions: Tensor) -> Tensor:
@@ -195,12 +250,26 @@ class Source:
         made = (scores(i, min(i + chunk, len(actions)), self.parameters) for i in starts)
         return torch.cat([torch.cat([p.double() for p in parts], 1) for parts in made]).cpu()
 
-    def gram(self, actions: Tensor, directions: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """`score_gram` of actions [A, T]: [A, A] and [A, D]."""
+    def gram(
+        self,
+        actions: Tensor,
+        directions: Tensor | None = None,
+        coefficients: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """`score_gram` of actions [A, T]: [A, A], [A, D], and sums [C, P]."""
         scores = instance_scores(
             self.environment, self.policy, self.instance, actions, compressed=directions is None
         )
-        return score_gram(scores, len(actions), self.parameters, directions=directions)
+        gram, products, sums = score_gram(
+            scores,
+            len(actions),
+            self.parameters,
+            directions=directions,
+            coefficients=coefficients,
+        )
+        if len(sums) and isinstance(scores, LayerScores):
+            sums = scores.expanded(sums, self.parameters)
+        return gram, products, sums
 
     def exact_gradient(self, listed: Tensor, weights: Tensor) -> Tensor:
         """∇J = Σ_a c_a ψ_a of all trajectories [A, T] by its weights c [A], [P] float64."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from maxk_lab.estimators.method import Method
+from maxk_lab.statistics.units import Array
 
 PROXIES = ("length", "logit_proxy")
 # A spread below this share of the largest value is rounding.
@@ -83,12 +87,29 @@ class ScorePool:
     Scores, gradients and probabilities are those of one policy π. `objectives` name the D whose
     exact gradient is known, `tolerance` is the relative bias that π's own precision explains.
     With forced `starts` trajectory j has start j mod their number; 1: no start is forced.
+    `gradient_products` [I, I] are ⟨∇J_i, ∇J_j⟩ of the instances by objective: exact where the
+    exact gradient is known, else unbiased for i ≠ j. They are NaN where they are not measured.
     """
 
     parts: tuple[Part, ...]
     objectives: tuple[str, ...]
     tolerance: float
     starts: int = 1
+    gradient_products: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def cross_products(self, method: Method, n: int) -> Array:
+        """Return mean_{j ≠ i} ⟨E ĝ_i, E ĝ_j⟩ [I] of a method at n, without bias.
+
+        It is c² times the product of the gradients for a method with E ĝ = c ∇J. It is NaN for one
+        biased in direction, without `gradient_products`, and for a single instance.
+        """
+        count = len(self.parts)
+        products = self.gradient_products.get(method.objective.name)
+        judged = method.is_derived and (method.needs_ratios or not self.off_policy)
+        if products is None or not judged or count < 2:
+            return np.full(count, np.nan)
+        others = (products.sum(1) - products.diagonal()) / (count - 1)
+        return method.expected_scale(n) ** 2 * others.numpy()
 
     @property
     def exact(self) -> bool:
@@ -126,7 +147,7 @@ class ScorePool:
             homes = {name: part[name] for name in ("drawn", "listed")}
             part |= {name: None if of is None else dict(vars(of)) for name, of in homes.items()}
         rest = {"objectives": self.objectives, "tolerance": self.tolerance, "starts": self.starts}
-        return {"parts": parts} | rest
+        return {"parts": parts, "gradient_products": dict(self.gradient_products)} | rest
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> ScorePool:
@@ -135,8 +156,8 @@ class ScorePool:
         for part in state["parts"]:
             listed = part["listed"] and Listing(**part["listed"])
             parts.append(Part(**part | {"drawn": Trajectories(**part["drawn"]), "listed": listed}))
-        starts = state.get("starts", 1)
-        return cls(tuple(parts), tuple(state["objectives"]), state["tolerance"], starts)
+        objectives, products = tuple(state["objectives"]), state.get("gradient_products", {})
+        return cls(tuple(parts), objectives, state["tolerance"], state.get("starts", 1), products)
 
 
 def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:

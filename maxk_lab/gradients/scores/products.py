@@ -23,17 +23,21 @@ def score_gram(
     parameters: Sequence[Tensor],
     *,
     directions: Tensor | None = None,
+    coefficients: Tensor | None = None,
     memory_bytes: int = MEMORY_BYTES,
-) -> tuple[Tensor, Tensor]:
-    """Return Ψ Ψᵀ [M, M] and products with given directions Ψ Dᵀ [M, D], both float64.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return Ψ Ψᵀ [M, M], products with directions Ψ Dᵀ [M, D], and sums C Ψ [C, P], all float64.
 
     Ψ [M, P] is never held whole. `directions` is [D, P] or None (D = 0); with directions, the
-    scores have a column per element of every parameter. As many columns are held at a time as fit
+    scores have a column per element of every parameter. `coefficients` is [C, M] or None (C = 0);
+    the sums have the columns of the scores. As many columns are held at a time as fit
     `memory_bytes` for the `count` = M trajectories, in the precision of their parameters, and each
     time costs one more pass over the trajectories.
     """
     gram = torch.zeros(count, count, dtype=torch.float64, device=parameters[0].device)
     products = torch.zeros(count, 0 if directions is None else len(directions), dtype=torch.float64)
+    coefficients = torch.zeros(0, count) if coefficients is None else coefficients
+    sums = []
     together = max(1, WIDE_BYTES // (8 * max(count, 1)))
     start = 0
     for held in _columns(scores, range(count), parameters, memory_bytes):
@@ -43,12 +47,15 @@ def score_gram(
                 # One product per direction: its digits must not depend on the others.
                 by_direction = [wide @ direction[start:stop].to(wide) for direction in directions]
                 products += torch.stack(by_direction, 1).cpu()
+            if len(coefficients):
+                sums.append((coefficients.to(wide) @ wide).cpu())
             for i in range(0, count, ROWS):  # the half below the diagonal is enough
                 gram[i:, i : i + ROWS].addmm_(wide[i:], wide[i : i + ROWS].T)
             start = stop
     for i in range(0, count, ROWS):
         gram[i : i + ROWS, i + ROWS :] = gram[i + ROWS :, i : i + ROWS].T
-    return gram.cpu(), products
+    no_sums = torch.zeros(len(coefficients), 0, dtype=torch.float64)
+    return gram.cpu(), products, torch.cat([no_sums, *sums], 1)
 
 
 def norms_of_scores(scores: Scores, count: int, parameters: Sequence[Tensor]) -> Tensor:

@@ -19,6 +19,9 @@ class Metrics(RecordedUnits):
     the reference estimator, or "complete" where every group was enumerated. `tested_from` is what
     records held before `carrying`. `proxies` has the correlation of each
     proxy with ‖ψ‖² on every instance, `coefficients` those of a fitted baseline.
+    `cross_products` are, of each instance i, the mean over the other instances j of ⟨E ĝ_i, E ĝ_j⟩:
+    exact where ∇J is exact, else unbiased; None for estimates biased in direction, forced starts
+    and behaviour policies without exact ∇J. `Units.between_instances` makes V_between of them.
     """
 
     model_config = ConfigDict(extra="allow")

@@ -69,7 +69,7 @@ def _pool(
     path = None if cache is None else cache / pool_file(unit)
     if path is not None and path.exists():
         cached = ScorePool.of_state(torch.load(path, weights_only=True))
-        if not cached.exact or set(objectives) <= set(cached.objectives):
+        if set(objectives) <= set(cached.gradient_products):
             return cached
     # Only now: an environment may take seconds to import.
     environment = make_environment(unit["environment"], unit["policy"])
