@@ -12,7 +12,7 @@ from maxk_lab.reports.report import make_report
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.log_ratios import log_ratio
 from maxk_lab.statistics.measures import FIXED
-from maxk_lab.studies.gradient.table import judge
+from maxk_lab.studies.gradient.claims import judge
 from maxk_lab.sweep_file.claims import Claim
 
 
@@ -21,7 +21,7 @@ def of(lab):
     """(verdict, detail) of one claim, written in YAML, on records of one sort.
 
     `sampled`: a cell of `affine` failed at n = 8. `proven`: the bias of most rows is known by
-    enumeration; `none` and `sample_loo`, whose test raises an alarm, were sampled.
+    enumeration; `subloo` and `sample_loo`, whose test raises an alarm, were sampled.
     """
     cells = lab.cells(ns=(8, 16), ks=(2,))
     lost = next(c["id"] for c in cells if c["baseline"] == "affine[0.5]" and c["n"] == 8)
@@ -32,7 +32,7 @@ def of(lab):
         "centred": {"make": lab.exact},
         "group_mean": {"make": lab.exact, "scale": 0.75},
         "pkpo_sloo": {"make": lab.exact, "off": 0.25},
-        "none": {},
+        "subloo": {},
         "sample_loo": {"bias_off_gradient": 1.0, "noise": 1.0},
     }
     others = lab.cells(baselines=tuple(known), ns=(8,), ks=(2,))
@@ -75,13 +75,13 @@ VERDICTS = [
     ("proven", BIASED.format("direction", "centred"), "refuted", "unbiased, relative bias 0.00"),
     ("proven", BIASED.format("scale", "centred"), "refuted", "unbiased"),
     # Where nothing was enumerated, not to see a bias refutes nothing.
-    ("proven", BIASED.format("direction", "none"), "undecided", "no bias seen, p ="),
-    ("proven", BIASED.format("scale", "none"), "undecided", "no bias seen"),
+    ("proven", BIASED.format("direction", "subloo"), "undecided", "no bias seen, p ="),
+    ("proven", BIASED.format("scale", "subloo"), "undecided", "no bias seen"),
     ("proven", BIASED.format("direction", "sample_loo"), "undecided", "alarm (rejected although"),
     ("proven", BIASED.format("scale", "sample_loo"), "undecided", "alarm (rejected although"),
     ("proven", BIASED.format("direction", "[pkpo_sloo, sample_loo]"), "undecided",
      "sample_loo/n8/k2: alarm"),
-    ("proven", BIASED.format("direction", "[pkpo_sloo, none]"), "undecided", "1 of 2 rows"),
+    ("proven", BIASED.format("direction", "[pkpo_sloo, subloo]"), "undecided", "1 of 2 rows"),
     ("proven", BIASED.format("direction", "[pkpo_sloo, centred]"), "refuted",
      "1 of 2 rows, e.g. stage0/maxk/centred/n8/k2"),
     ("proven", UNBIASED.format("1.0e-6", "centred"), "supported", ENUMERATED),
@@ -90,7 +90,7 @@ VERDICTS = [
      "1 of 2 rows biased, most clearly stage0/maxk/pkpo_sloo"),
     ("proven", UNBIASED.format(0.9, "[pkpo_sloo, sample_loo]"), "undecided",
      "sample_loo/n8/k2: alarm"),
-    ("proven", UNBIASED.format(0.9, "[centred, none]"), "supported", "no bias seen in 2 rows"),
+    ("proven", UNBIASED.format(0.9, "[centred, subloo]"), "supported", "no bias seen in 2 rows"),
 ]  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from maxk_lab.reports.naming import environment_label, setting_of, setting_words, short_names
-from maxk_lab.studies.gradient.table import key
+from maxk_lab.studies.gradient.pool import key
 
 ARMS = "environment.num_loc"
 

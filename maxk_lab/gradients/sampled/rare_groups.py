@@ -25,7 +25,7 @@ RARE = 3.0
 # Weights below this share of the largest reward are the rounding of tied rewards.
 ROUNDING = 1e-13
 # More multisets than these take more time than the pool; neighbouring rewards share a level then.
-MOST_MULTISETS = 2000
+MOST_MULTISETS = 1000
 # The number of groups behind a drawn mean is read at its lower end, one-sided.
 _LOWER = 0.05
 

@@ -15,8 +15,8 @@ from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled, grouped
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.statistics.intervals import Interval, exactly
+from maxk_lab.studies.gradient.contests import Contest, contests, simplest
 from maxk_lab.studies.gradient.row import FOUND_BIASED, GradientKey, GradientRow, is_oracle
-from maxk_lab.studies.gradient.table import Contest, contests, simplest
 
 # Methods from this ratio of variances on are to be avoided; below the other two are as good.
 _FAR, _NEAR = 1.5, 1.05
@@ -163,7 +163,7 @@ def facts(pooled: Pooled[GradientRow], origin: Origin) -> GradientFacts:
     names = {row.key: _name(row, several=several) for row in rows}
     measured = [row for row in rows if row.units is not None]
     judged = [contest for contest in everything if contest.least is not None]
-    decided = [contest for contest in judged if not contest.one]
+    decided = [contest for contest in judged if not contest.all_equal]
     families = grouped(pooled.comparisons, lambda line: line.family)
     lines = _table(measured, judged, names, families)
     silent = grouped((row for row in rows if row.no_signal), lambda row: row.no_signal)
@@ -171,7 +171,7 @@ def facts(pooled: Pooled[GradientRow], origin: Origin) -> GradientFacts:
     uses = [_use(several) for several in by_estimator.values()]
     used = {name for use in uses for name in (use.name, f"{use.estimator} {use.name}")}
     rest = [line for line in lines if line.method not in used and line.state == UNBIASED]
-    undecided = [contest for contest in decided if not contest.clear]
+    undecided = [contest for contest in decided if not contest.decided]
     return GradientFacts(
         no_signal=[Count(name=reason, count=len(group)) for reason, group in silent.items()],
         contests=len(judged),
@@ -233,8 +233,8 @@ def _use(group: Sequence[Contest]) -> Use:
         competing=len(candidates),
         lowest=len(lowest),
         tied=sum(c.least is not None and c.least.key.baseline != best for c in lowest),
-        significant=sum(contest.clear and best in contest.top for contest in group),
-        fixed=sum(contest.here and best in contest.top for contest in group),
+        significant=sum(contest.decided and best in contest.lowest for contest in group),
+        fixed=sum(contest.fixed_only and best in contest.lowest for contest in group),
         of=len(group),
         ties=[Count(name=_in_words(name), count=count) for name, count in ties.most_common()],
         alternatives=[
@@ -264,17 +264,19 @@ def _table(
     """A line for each method: those with a ratio by its median, then the biased ones."""
     verdicts = {line.row: line.verdict for line in families.get("best", [])}
     harm = Counter(line.row for line in families.get("reference", []) if line.verdict == "worse")
-    competing = {row.key.path for contest in judged if not contest.one for row in contest.rows}
+    competing = {
+        row.key.path for contest in judged if not contest.all_equal for row in contest.rows
+    }
     least = {contest.least.key for contest in judged if contest.least is not None}
     reference = {row.over_least.line.other for row in rows if row.over_least is not None}
     lines = []
     for method, members in grouped(rows, lambda row: names[row.key]).items():
         state, oracle = _state(members), is_oracle(members[0])
         ratios = [_ratio(row, reference) for row in members]
-        known = [ratio for ratio in ratios if ratio is not None and math.isfinite(ratio.value)]
+        measured = [ratio for ratio in ratios if ratio is not None and math.isfinite(ratio.value)]
         if oracle or state == BIASED:
-            known = []
-        middle = median_low([ratio.value for ratio in known]) if known else math.nan
+            measured = []
+        middle = median_low([ratio.value for ratio in measured]) if measured else math.nan
         paths = [row.key.path for row in members if row.key.path in competing]
         optimal = [row.over_best.value for row in members if row.over_best and row.over_best.known]
         counts = Counter(verdicts.get(row.key.path) for row in members)
@@ -284,12 +286,14 @@ def _table(
                 lowest=counts["lowest"],
                 tied=counts["tied"],
                 worse=counts["worse"],
-                ratio=next((ratio for ratio in known if ratio.value == middle), None),
-                largest=max((r.value for r in known), default=None) if len(known) > 1 else None,
+                ratio=next((ratio for ratio in measured if ratio.value == middle), None),
+                largest=max((r.value for r in measured), default=None)
+                if len(measured) > 1
+                else None,
                 optimum=median_low(optimal) if optimal else None,
                 bias=_bias_words(members, state),
                 state="oracle" if oracle else state,
-                settings=len(known),
+                settings=len(measured),
                 of=len(paths),
                 worse_than_none=sum(harm[path] for path in paths),
                 least=sum(row.key in least for row in members),
@@ -322,11 +326,11 @@ def _bias_words(rows: Sequence[GradientRow], state: str) -> str:
         return f"ALARM in {verdicts['alarm']} of {len(rows)}"
     if state != BIASED:
         return state
-    found = verdicts["biased"] + verdicts["scale bias"]
-    where = f" in {found} of {len(rows)}" if 0 < found < len(rows) else ""
+    rows_biased = verdicts["biased"] + verdicts["scale bias"]
+    where = f" in {rows_biased} of {len(rows)}" if 0 < rows_biased < len(rows) else ""
     if verdicts["biased"]:
         return f"biased (direction){where}"
-    return f"biased (length){where}" if found else "biased (by formula)"
+    return f"biased (length){where}" if rows_biased else "biased (by formula)"
 
 
 def _avoid(lines: Sequence[Line]) -> list[Line]:
@@ -334,13 +338,13 @@ def _avoid(lines: Sequence[Line]) -> list[Line]:
 
     None of them is the lowest itself in a quarter of its settings.
     """
-    far = [
+    distant = [
         line
         for line in lines
         if line.ratio and line.ratio.value >= _FAR and 4 * line.least < line.of
     ]
-    worst = far[-2:]
-    worst += [line for line in far if "no baseline" in line.method and line not in worst][:1]
+    worst = distant[-2:]
+    worst += [line for line in distant if "no baseline" in line.method and line not in worst][:1]
     return worst[::-1]
 
 
@@ -376,21 +380,21 @@ def _bias(rows: Sequence[GradientRow], names: _Named) -> Bias:
 
 
 def _biased(name: str, rows: Sequence[GradientRow]) -> Biased:
-    found = [row for row in rows if _found_biased(row)]
-    scales = [row.intervals["scale"].value for row in found if row.intervals["scale"].known]
+    biased = [row for row in rows if _found_biased(row)]
+    scales = [row.intervals["scale"].value for row in biased if row.intervals["scale"].known]
     kind: Literal["direction", "too short", "too long", "length"] = "length"
-    if 2 * sum(row.bias.verdict == "biased" for row in found) > len(found):
+    if 2 * sum(row.bias.verdict == "biased" for row in biased) > len(biased):
         kind = "direction"
     elif scales:
         kind = "too short" if max(scales) < 1 else "too long" if min(scales) > 1 else "length"
-    proved = any(row.catalogued_unbiased for row in found)
+    proved = any(row.catalogued_unbiased for row in biased)
     return Biased(
         name=name,
-        rows=len(found),
+        rows=len(biased),
         of=len(rows),
         kind=kind,
         scales=(min(scales), max(scales)) if scales else None,
-        formula=UNBIASED if proved else found[0].key.bias_state,
+        formula=UNBIASED if proved else biased[0].key.bias_state,
     )
 
 
@@ -412,12 +416,12 @@ def _next(undecided: Sequence[Contest], origin: Origin) -> Next | None:
 def _more(contest: Contest) -> int:
     """The factor of instances that would settle a contest, a power of two; 1 if none would.
 
-    So many that enough are effective, and that the nearest rival, unless it is as good up to a few
-    per cent, is excluded at the corrected level.
+    With that factor enough instances are effective, and the nearest rival is excluded at the
+    corrected level, unless it is as good up to a few per cent.
     """
     assert contest.least is not None
     factors = [1.0]
-    for row in contest.against:
+    for row in contest.undecided:
         over = row.over_least
         if over is None or not over.mean.known:
             continue

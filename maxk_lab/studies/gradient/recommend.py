@@ -21,8 +21,8 @@ from maxk_lab.statistics.families import Family
 from maxk_lab.statistics.intervals import Interval, interval, undefined
 from maxk_lab.statistics.measures import FIXED
 from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.contests import contests, ratio, simplest
 from maxk_lab.studies.gradient.row import FOUND_BIASED, GradientRow, same_mean
-from maxk_lab.studies.gradient.table import contests, ratio, simplest
 
 # The axes by which the cells of a question are selected.
 _AXES = ("estimator", "n", "k", "stage")

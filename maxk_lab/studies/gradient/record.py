@@ -36,7 +36,7 @@ class Metrics(RecordedUnits):
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """The value of every measure, computed anew from the units, as a report does."""
+        """The value of every measure, computed from the units, as a report does."""
         return point_estimates(Units.of(self), {})
 
     def check(self, cell: Mapping[str, Any]) -> None:

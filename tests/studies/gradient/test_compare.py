@@ -10,8 +10,8 @@ import pytest
 from maxk_lab.reports.claims import ClaimVerdict
 from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.statistics.units import Units
-from maxk_lab.studies.gradient import table
-from maxk_lab.studies.gradient.table import judge
+from maxk_lab.studies.gradient import claims
+from maxk_lab.studies.gradient.claims import judge
 from maxk_lab.sweep_file.claims import Claim
 
 CLAIM = Claim(name="it", kind="unbiased", where={"baseline": "none"}, detectable=0.5)
@@ -88,7 +88,7 @@ def measured(variance):
     [(None, "undecided"), ("new instances", "undecided"), ("fixed instances", "supported")],
 )
 def test_a_ratio_that_is_exact_here_may_be_open_elsewhere(monkeypatch, about, expected):
-    monkeypatch.setattr(table, "same_mean", lambda row, other: False)
+    monkeypatch.setattr(claims, "same_mean", lambda row, other: False)
     claim = Claim(
         name="it",
         kind="ratio",
@@ -98,7 +98,7 @@ def test_a_ratio_that_is_exact_here_may_be_open_elsewhere(monkeypatch, about, ex
         at_least=1.5,
         about=about,
     )
-    judged = table.judge(claim, [(measured(RATIOS), measured(np.ones(len(RATIOS))))], 0.05)
+    judged = judge(claim, [(measured(RATIOS), measured(np.ones(len(RATIOS))))], 0.05)
     assert judged.verdict == expected, judged.detail
 
 

@@ -12,9 +12,11 @@ from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.log_ratios import RARE_GROUPS
 from maxk_lab.statistics.measures import FIXED
 from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.contests import FEW, SAME
+from maxk_lab.studies.gradient.pool import ALWAYS
 from maxk_lab.studies.gradient.row import FOUND_BIASED
 from maxk_lab.studies.gradient.spec import Study
-from maxk_lab.studies.gradient.table import ALARM, ALWAYS, FEW, SAME
+from maxk_lab.studies.gradient.table import ALARM
 
 PAIR = {"baselines": ("centred", "subloo"), "ns": (16,), "ks": (2,)}
 

@@ -13,8 +13,8 @@ from maxk_lab.reports.report import make_report, read_report
 from maxk_lab.statistics.estimates import stratified_mean
 from maxk_lab.statistics.measures import FIXED, NEW
 from maxk_lab.statistics.units import Units
+from maxk_lab.studies.gradient.contests import contests, simplest
 from maxk_lab.studies.gradient.recommend import ranked
-from maxk_lab.studies.gradient.table import contests, simplest
 
 
 def rows_of(lab: Any, change: Any = None, make: Any = lambda cell: {}, **axes: Any) -> Any:
