@@ -26,7 +26,7 @@ STAMP := .venv/.installed
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help setup lint docs docs-outputs test browser-test adapters attack reproduce bench board calibrate golden golden-values remeasure clean $(NUMBERED)
+.PHONY: help setup lint docs docs-outputs release test browser-test adapters attack reproduce bench board calibrate golden golden-values remeasure clean $(NUMBERED)
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
@@ -37,6 +37,7 @@ help:
 	@echo "make reproduce   run the sweeps of experiments/ci and quick, write results/<sweep>/report, fail if a claim is refuted"
 	@echo "make docs        build the documentation site into docs/_build; a warning is an error"
 	@echo "make docs-outputs   run the commands of the tutorials again and write their output into the pages"
+	@echo "make release     build the wheel and the source package into dist/, and check them"
 	@echo "make lint        ruff, format check, the imports and the size of each room, the numbers in docs, mypy"
 	@echo "make bench       time the weights, scores, steps, sweeps and the command line"
 	@echo "make board       check the advantage functions of public packages (downloads 110 MB), into docs/board.md (5 minutes)"
@@ -97,6 +98,13 @@ docs: $(STAMP)
 
 docs-outputs: $(STAMP)
 	$(BIN)/python docs/outputs.py docs/tutorials/*.md
+
+# The wheel holds the sweeps of init, the meanings of keys, the licence and the mark of typed packages.
+release: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation >/dev/null
+	$(BIN)/twine check --strict dist/*
+	@$(BIN)/python -m zipfile -l dist/*.whl | grep -oE 'sweeps/.*yaml|keys.yaml|licenses/LICENSE|py.typed' | wc -l | grep -qx 6
 
 # One process more than cores, since some tests wait for a cluster.
 test: $(STAMP)

@@ -1,10 +1,9 @@
-"""Fill the pages that show numbers in from the records of the golden results.
+"""Fill README.md, docs/files.md and the gallery in from the golden results and the code.
 
-    python docs/fill.py            write README.md and the pages of docs/ that have a template
+    python docs/fill.py            write the pages
     python docs/fill.py --check    fail when a page is not what its template and the records say
 
-A page `docs/NAME.md` comes from `docs/templates/NAME.md`, and README.md from its template there.
-docs/records.py, comparisons.py and words.py have what a template may ask for.
+The templates are in docs/templates: README.md, files.md, and gallery.md for every study.
 """
 
 from __future__ import annotations
@@ -16,18 +15,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jinja2
-from comparisons import COMPARISONS
-from records import Golden
-from words import WrongReferenceError, between, given, number, span, word
+import records
+from studies import read_gallery
 
 from maxk_lab.own.log import ADVANTAGES, FORMATS, STEPS, TEXTS
 
 ROOT = Path(__file__).resolve().parents[1]
-FUNCTIONS = (between, given, *COMPARISONS)
 
 
-def environment(golden: Golden | None, templates: Path) -> jinja2.Environment:
-    """Return what renders the templates: they see the runs, the formats of logs, few functions."""
+def environment(templates: Path) -> jinja2.Environment:
+    """Return what renders the templates: they see the records, and the formats of logs."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates),
         undefined=jinja2.StrictUndefined,
@@ -37,26 +34,24 @@ def environment(golden: Golden | None, templates: Path) -> jinja2.Environment:
         autoescape=False,
         extensions=["jinja2.ext.do"],
     )
-    made.globals |= {one.__name__: one for one in FUNCTIONS}
-    made.globals |= {"run": golden, "formats": FORMATS, "texts": TEXTS}
-    made.globals |= {"steps": STEPS, "advantages": ADVANTAGES}
-    made.filters |= {"number": number, "word": word, "span": span}
+    made.globals |= vars(records)
+    made.globals |= {"formats": FORMATS, "texts": TEXTS, "steps": STEPS, "advantages": ADVANTAGES}
     return made
 
 
-def page_of(template: str) -> Path:
-    """Return the page that a template is for."""
-    return ROOT / template if template == "README.md" else ROOT / "docs" / template
-
-
-def pages(golden: Golden) -> Iterator[tuple[Path, str]]:
+def pages() -> Iterator[tuple[Path, str]]:
     """Yield every page and what it should say. Raises where the records do not have it."""
     templates = ROOT / "docs/templates"
-    made = environment(golden, templates)
-    for name in made.list_templates(extensions=["md"]):
+    groups = read_gallery()
+    wanted = [("README.md", ROOT / "README.md", {}), ("files.md", ROOT / "docs/files.md", {})]
+    wanted.append(("gallery_index.md", ROOT / "docs/gallery/index.md", {"groups": groups}))
+    for study in (study for studies in groups.values() for study in studies):
+        page = ROOT / "docs/gallery" / f"{study.name}.md"
+        wanted.append(("gallery.md", page, {"study": study}))
+    for name, page, values in wanted:
         try:
-            yield page_of(name), made.get_template(name).render()
-        except (WrongReferenceError, jinja2.TemplateError) as error:
+            yield page, environment(templates).get_template(name).render(values)
+        except (records.WrongReferenceError, jinja2.TemplateError) as error:
             line = _line(error, templates / name)
             raise SystemExit(f"docs/templates/{name}:{line}: {error}") from error
 
@@ -69,20 +64,20 @@ def _line(error: Exception, template: Path) -> int | None:
 
 
 def main() -> int:
-    """Write the pages, or look whether they are as they should be. Returns the exit code."""
+    """Write the pages, or compare them with what they should be. Returns the exit code."""
     check, stale = "--check" in sys.argv[1:], False
-    for page, wanted in pages(Golden()):
-        there = page.read_text(encoding="utf-8") if page.is_file() else ""
-        if there == wanted:
+    for page, text in pages():
+        written = page.read_text(encoding="utf-8") if page.is_file() else ""
+        if written == text:
             continue
         stale = True
         name = str(page.relative_to(ROOT))
         if not check:
-            page.write_text(wanted, encoding="utf-8")
+            page.write_text(text, encoding="utf-8")
             print(f"wrote {name}")
             continue
         lines = difflib.unified_diff(
-            there.splitlines(), wanted.splitlines(), name, "what the records say", lineterm="", n=0
+            written.splitlines(), text.splitlines(), name, "what the records say", lineterm="", n=0
         )
         print("\n".join(lines))
     if check and stale:

@@ -1,4 +1,4 @@
-"""The pages that are filled in from the golden records: what they ask for is there, once."""
+"""The pages that are filled in from the golden records: each number they ask for is in one row."""
 
 from __future__ import annotations
 
@@ -7,91 +7,68 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import figures
 import fill
+import pandas as pd
 import pytest
-from records import Golden, Row, Run
-from words import WrongReferenceError, between, duration, number, span, word
+import records
+from records import WrongReferenceError, interval, lowest, number
+from studies import read_gallery
 
-from maxk_lab.reports.claims import ClaimVerdict
-from maxk_lab.statistics.intervals import Interval
+from maxk_lab.reports.tables import Tables
 
 ROWS = [
-    {"estimator": "maxk", "baseline": "none", "n": 4, "variance": 12.34},
-    {"estimator": "maxk", "baseline": "centred", "n": 4, "variance": 1.0},
-    {"estimator": "maxk", "baseline": "centred", "n": 8, "variance": None},
+    ("a", "none", 4, "variance", 12.34, 11.0, 13.96),
+    ("b", "centred", 4, "variance", 1.0, 0.9, 1.1),
+    ("c", "centred", 8, "variance", None, None, None),
 ]
-ENDS = {"variance_low": 11.0, "variance_high": 13.96}
-CLAIM = ClaimVerdict(
-    "undecided", "b", Interval(0.353, -3.5e-4, 1.2e5, 0.975), 2, 3, "ratios", "less", "a"
-)
+COLUMNS = ["row", "baseline", "n", "measure", "value", "low", "high"]
+MARKED = pd.DataFrame([("best", "b", "lowest"), ("best", "a", "worse")])
+MARKED.columns = ["family", "row", "verdict"]
 
 
-@pytest.fixture
-def run() -> Run:
-    made = Run("tiny", Path("tiny.zip"))
-    origin = SimpleNamespace(seeds=(0, 1))
-    vars(made)["report"] = SimpleNamespace(verdicts={"less": CLAIM}, origin=origin)
-    vars(made)["_rows"] = [Row(made, row | ENDS) for row in ROWS]
-    return made
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = Tables(pd.DataFrame(ROWS, columns=COLUMNS), MARKED, pd.DataFrame())
+    monkeypatch.setattr(records, "report", lambda name: SimpleNamespace(tables=tables))
 
 
-def test_a_row_is_found_by_its_axes(run: Run) -> None:
-    row = run.row(baseline="none", n=4)
-    assert row.told("variance") == "12.3 [11.0, 14.0]"
-    assert len(run.rows(baseline="centred")) == 2
-    assert len(run.rows({"n": [4, 8]}, estimator="maxk")) == 3
-    assert run.seeds == 2
+def test_a_number_is_selected_by_its_axes() -> None:
+    assert interval("tiny", "variance", baseline="none", n=4) == "12.3 [11.0, 14.0]"
+    assert lowest("tiny", baseline="centred") == "1 of 2"
 
 
 @pytest.mark.parametrize(
-    ("ask", "said"),
-    [
-        (lambda run: run.row(baseline="rloo"), "tiny: no row where {'baseline': 'rloo'}"),
-        (lambda run: run.row(baseline="centred"), "2 instead of one"),
-        (lambda run: run.row(n=8)["variance"], r"tiny \(estimator=maxk.*n=8\): no variance"),
-        (lambda run: run.row(n=8)["varance"], "no varance"),
-        (lambda run: run.claim("more"), "tiny: no claim more"),
-    ],
+    "axes", [{"baseline": "rloo"}, {"baseline": "centred"}, {"n": 8}, {"measure": "varance"}]
 )
-def test_a_reference_to_none_or_to_several_is_an_error(run: Run, ask: Any, said: str) -> None:
-    with pytest.raises(WrongReferenceError, match=said):
-        ask(run)
+def test_no_row_several_rows_and_no_number_are_errors(axes: dict[str, Any]) -> None:
+    with pytest.raises(WrongReferenceError):
+        interval("tiny", **({"measure": "variance"} | axes))
 
 
-def test_numbers_are_told_to_three_digits() -> None:
-    told = [150_819.0, 1530.4, 999.4, 0.5, 0.0194, -3.5e-4, 0.0, float("inf")]
-    assert list(map(number, told)) == [
+def test_a_number_has_three_digits() -> None:
+    values = [150_819.0, 1530.4, 999.4, 0.5, 0.0194, -3.5e-4, 0.0, float("inf")]
+    assert list(map(number, values)) == [
         *("151,000", "1,530", "999", "0.500", "0.0194", "−0.00035", "0", "∞")
     ]
     with pytest.raises(WrongReferenceError):
         number(float("nan"))
-    assert list(map(duration, (40.2, 318, 8500))) == ["40 seconds", "5.3 minutes", "2.4 hours"]
-    assert (word(10), word(13)) == ("ten", "13")
-    assert (span([2.0, 1.0]), span([1.0, 1.0001])) == ("1.00 to 2.00", "1.00")
-
-
-def test_a_part_of_a_text_is_between_two_of_its_lines() -> None:
-    text = "Both hold\nAnswer: yes\nIt is so. \n\nClaims\n- it is\nClaims"
-    assert between(text, "Answer", "Claims") == ["Answer: yes", "It is so."]
-    for first, last in (("Tables", "Claims"), ("Claims", "Tables"), ("Answer", "Both")):
-        with pytest.raises(WrongReferenceError, match="begins with"):
-            between(text, first, last)
 
 
 @pytest.fixture
-def pages(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of one template, which is about the run of two rows."""
-    golden = Golden(tmp_path)
-    golden._runs["tiny"] = run
+def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the templates of one page and one study."""
     monkeypatch.setattr(fill, "ROOT", tmp_path)
-    monkeypatch.setattr(fill, "Golden", lambda: golden)
-    (tmp_path / "docs/templates").mkdir(parents=True)
+    monkeypatch.setattr(fill, "read_gallery", dict)
+    templates = tmp_path / "docs/templates"
+    templates.mkdir(parents=True)
+    (tmp_path / "docs/gallery").mkdir()
+    for name in ("files.md", "gallery_index.md"):
+        (templates / name).write_text("")
     return tmp_path
 
 
 def filled(pages: Path, text: str, *words: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    (pages / "docs/templates/page.md").write_text(text)
+    (pages / "docs/templates/README.md").write_text(text)
     monkeypatch.setattr(sys, "argv", ["fill.py", *words])
     return fill.main()
 
@@ -99,9 +76,9 @@ def filled(pages: Path, text: str, *words: str, monkeypatch: pytest.MonkeyPatch)
 def test_a_page_is_written_and_its_check_sees_when_it_is_stale(
     pages: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = '{{ run("tiny").row(baseline="none").told("variance") }}\n'
+    text = '{{ interval("tiny", "variance", baseline="none") }}\n'
     assert filled(pages, text, monkeypatch=monkeypatch) == 0
-    page = pages / "docs/page.md"
+    page = pages / "README.md"
     assert page.read_text() == "12.3 [11.0, 14.0]\n"
     assert filled(pages, text, "--check", monkeypatch=monkeypatch) == 0
     page.write_text("12.9 by hand\n")
@@ -112,25 +89,27 @@ def test_a_page_is_written_and_its_check_sees_when_it_is_stale(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ('\n{{ run("tiny").row(n=5) }}', "templates/page.md:2: tiny: no row"),
-        ('{{ run("none") }}', "no golden result none"),
-        ('\n\n{% do given(1 > 2, "one is more") %}', "page.md:3: .* no longer show that one is"),
+        ('\n{{ interval("tiny", "variance", n=5) }}', "templates/README.md:2: tiny: 0 rows"),
+        ('\n\n{% do given(1 > 2, "one is more") %}', "README.md:3: .* no longer show that one is"),
         ("{{ runs }}", "'runs' is undefined"),
-        ("\n{% for %}", "page.md:2"),
+        ("\n{% for %}", "README.md:2"),
     ],
 )
 def test_a_template_that_asks_for_too_much_fails_with_its_line(
-    pages: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+    pages: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
-    with pytest.raises(SystemExit, match=said):
+    with pytest.raises(SystemExit, match=message):
         filled(pages, text, monkeypatch=monkeypatch)
 
 
-@pytest.mark.slow
-def test_a_figure_has_a_point_for_every_row_of_its_run() -> None:
-    (data,) = figures.draw("pkpo_corollary3").to_dict()["datasets"].values()
-    assert {row["color"] for row in data} == {0.05, 0.1, 0.2, 0.4}
-    assert len(data) == 60
-    assert all(row["value"] > 0 for row in data)
+def test_the_gallery_has_every_golden_study_and_quotes_its_report() -> None:
+    studies = [study for group in read_gallery().values() for study in group]
+    golden = {path.parent.name for path in records.GOLDEN.glob("*/report.md")}
+    assert {study.name for study in studies} == golden
+    for study in studies:
+        report = (records.GOLDEN / study.name / "report.md").read_text().replace("\\", "")
+        assert 3 <= len(study.table) <= 10
+        assert all(line in report for line in [study.question, *study.table, *study.answer])
+        assert (Path(fill.__file__).parent / "gallery" / study.chart).is_file()

@@ -42,7 +42,7 @@ def test_python(folder):
 
 
 def test_the_page_of_files_is_that_of_the_formats_that_are_read():
-    template = fill.environment(None, ROOT / "docs/templates").get_template("files.md")
+    template = fill.environment(ROOT / "docs/templates").get_template("files.md")
     assert template.render() == (ROOT / "docs/files.md").read_text(encoding="utf-8")
 
 
