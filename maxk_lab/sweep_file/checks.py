@@ -17,6 +17,8 @@ from maxk_lab.sweep_file.vary import CHECKPOINT, NAME, Variant, read_vary, varia
 
 # A larger plan takes minutes and several gigabytes.
 MOST_CELLS = 1_000_000
+# Instances that show whether a generator's arguments make sense.
+DRAWN = 64
 
 
 def resolve_vary(sweep: Sweep, source: Source) -> Sweep:
@@ -98,7 +100,9 @@ def _check_loading(variants: Sequence[Variant], source: Source) -> None:
             from maxk_lab.environments.environment import make_environment
 
             try:
-                make_environment(environment, policy).instances(1, 0)
+                make_environment(environment, policy).instances(DRAWN, 0)
+            except LabError as error:
+                source.add(("environment", "generator"), f"{shown(generator)}: {error}")
             except Exception as error:  # RL4CO raises anything
                 reason = f"RL4CO refuses {shown(generator)}: {type(error).__name__}: "
                 source.add(("environment", "generator"), reason + first_line(error))

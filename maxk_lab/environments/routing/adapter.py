@@ -54,7 +54,9 @@ class RL4COEnvironment:
         return fresh_policy(self.policy_parameters, seed, environment=self.env.name)
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> TensorDict:
-        return problems.draw_instances(self.env, count, seed, self.dtype)
+        drawn = problems.draw_instances(self.env, count, seed, self.dtype)
+        # What the entries of a user's environment mean, only the user knows.
+        return drawn if self.foreign else problems.check_feasible(drawn)
 
     def place(self, instances: TensorDict, device: torch.device | str) -> TensorDict:
         return instances.to(device)
@@ -119,7 +121,8 @@ class RL4COEnvironment:
         first, rest = self._forced_and_chosen(actions)
         shared = int(self.shared_encoding)
         start = decoding.Start(
-            self.env, policy, state.clone(), cache, shared, first, self.temperature
+            *(self.env, policy, state.clone(), cache, len(state), shared, first),
+            self.temperature,
         )
         if decoding.can_be_together(start):
             return decoding.all_steps_together(start, rest)
@@ -159,6 +162,7 @@ class RL4COEnvironment:
         state = instances.clone()
         actions = torch.empty(1, 0, dtype=torch.long, device=state["action_mask"].device)
         while not state["done"].all():
+            problems.check_steps(actions.shape[1], state, 1)
             mask = state["action_mask"].clone()
             finished = state["done"].reshape(-1)
             mask[finished] = False
@@ -184,7 +188,8 @@ class RL4COEnvironment:
         actions = decoding.greedily(self._started(policy, copies, n)).actions
         # [(n 8 b)], as are the instances: b varies fastest.
         start = batchify(instances.clone(), count)
-        original = decoding.decode(self.env, start, decoding.replayed(actions))
+        replay = decoding.replayed(actions)
+        original = decoding.decode(self.env, start, replay, len(instances))
         return unbatchify(self.env.get_reward(original.state, original.actions), count).amax(1)
 
     def _forced_and_chosen(self, actions: Tensor) -> tuple[Tensor | None, Tensor]:

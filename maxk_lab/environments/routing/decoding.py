@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from maxk_lab.environments.rollouts import TokenStatistics, mapped, token_statistics
 from maxk_lab.environments.routing.pointer import Decision, Pointer, pointer_of
-from maxk_lab.environments.routing.problems import LEAN, Entries
+from maxk_lab.environments.routing.problems import LEAN, Entries, check_steps
 from maxk_lab.errors import LabError
 
 # The next actions [N] of probabilities [N, A].
@@ -44,8 +44,9 @@ READ: dict[type[nn.Module], tuple[str, ...]] = {
 class Start:
     """n trajectories per instance before their first action, and the policy that is to act.
 
-    The states [N], what the decoder keeps of the encoding, how many trajectories share one (0: each
-    has its own), the forced first actions [N], if any, and the temperature of the decisions.
+    The states [N], what the decoder keeps of the encoding, the number of instances, how many
+    trajectories share an encoding (0: each has its own), the forced first actions [N], if any, and
+    the temperature of the decisions.
     `pointer` is the policy's decoder in fewer operations, None where it is another one.
     """
 
@@ -53,6 +54,7 @@ class Start:
     policy: nn.Module
     state: TensorDict
     cache: PrecomputedCache
+    instances: int
     shared: int
     first: Tensor | None
     temperature: float
@@ -62,7 +64,7 @@ class Start:
         """Take the forced actions and then those of `act`; changes `state`."""
         # Other decoders may read a state in ways that a plain dictionary does not know.
         plain = self.pointer is not None and self.pointer.plain
-        return decode(self.env, self.state, act, self.first, plain=plain)
+        return decode(self.env, self.state, act, self.instances, self.first, plain=plain)
 
     def decide(self, state: State) -> Decision:
         """The decision of RL4CO's own decoder, with gradient, or that of `pointer` in its place.
@@ -107,18 +109,21 @@ def encode(
     shared = n if shared_encoding else 0
     cache = policy.decoder._precompute_cache(hidden, num_starts=shared)
     pointer = pointer_of(policy, cache, shared, temperature)
-    return Start(env, policy, state, cache, shared, first, temperature, pointer)
+    return Start(env, policy, state, cache, len(instances), shared, first, temperature, pointer)
 
 
 def decode(
     env: RL4COEnvBase,
     start: TensorDict,
     act: Callable[[State], Tensor],
+    instances: int,
     first: Tensor | None = None,
     *,
     plain: bool = True,
 ) -> Decoded:
     """Take the actions `act(state)` [N] until every trajectory is done; changes `start`.
+
+    Raises `LabError` with the number of an instance whose trajectories do not end.
 
     The forced ones `first` [N], if any, come before. `plain` says whether `act` can read states
     that are plain dictionaries, which are faster; one and the same object is handed to it then.
@@ -143,6 +148,7 @@ def decode(
                 f"{env.name} of this size leaves nothing to decide after the forced first action"
             )
     while not state["done"].all():
+        check_steps(len(actions), state, instances)
         decisions.append(~state["done"].reshape(-1))
         actions.append(act(state))
         state = after(actions[-1])
@@ -196,7 +202,8 @@ def all_steps_together(start: Start, actions: Tensor) -> Tensor:
         return replay(state)
 
     with torch.no_grad():
-        mask = decode(start.env, start.state, act, start.first).mask[:, -len(states) :]
+        walked = decode(start.env, start.state, act, start.instances, start.first)
+        mask = walked.mask[:, -len(states) :]
     # tsp's embedding reads from one state whether all of them have a first city.
     alone = isinstance(start.policy.decoder.context_embedding, context.TSPContext)
     parts = [states[:1], states[1:]] if alone else [states]

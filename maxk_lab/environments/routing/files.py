@@ -16,7 +16,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from maxk_lab.environments.catalogue import data_files, data_refusal
-from maxk_lab.environments.routing.problems import cast_floats
+from maxk_lab.environments.routing.problems import OP_MARGIN, cast_floats, check_feasible
 from maxk_lab.environments.routing.rows import FILES
 from maxk_lab.environments.routing.tsplib import check, read_problem
 from maxk_lab.errors import LabError, shortened
@@ -30,8 +30,6 @@ _SAME: Mapping[str, tuple[str, ...]] = {
     "job_due_time": ("job_due_time", "job_weight", "job_process_time"),
     "first_node": ("locs",),
 }
-# OP's reset takes this from the longest allowed tour, against rounding.
-_OP_MARGIN = 1e-6
 _LARGEST = 1e18  # squares of entries are finite in single precision
 _UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 
@@ -48,20 +46,24 @@ def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> T
         raise LabError(refusal)
     with isolated_rng(0):
         expected = _stored(env.reset(env.generator([2])))
-    parts: list[dict[str, Tensor]] = []
+    states: list[TensorDict] = []
     for file in data_files(path, FILES):
         try:
-            parts.append(_read(env, file, expected))
-            for key, values in parts[-1].items():
-                size, first = list(values.shape[1:]), list(parts[0][key].shape[1:])
-                rule = f"instances must be of one size: {key} has the shape {size}"
-                check(size == first, f"{rule}, and {first} in the first file")
+            state = check_feasible(_first_states(env, _read(env, file, expected), dtype))
+            size, first = (part["action_mask"].shape[-1] for part in (state, (*states, state)[0]))
+            rule = f"instances must be of one size: {size} nodes"
+            check(size == first, f"{rule}, and {first} in the first file")
         except LabError as error:
             raise LabError(f"{file}: {error}") from None
-    raw = {key: torch.cat([arrays[key] for arrays in parts]) for key in parts[0]}
+        states.append(state)
+    return torch.cat(states)
+
+
+def _first_states(env: RL4COEnvBase, arrays: dict[str, Tensor], dtype: torch.dtype) -> TensorDict:
+    """Return RL4CO's first states of instances, floating-point entries as `dtype`."""
     # RL4CO draws in single precision: what a reset computes of its files comes out bit for bit.
-    exact = dtype == torch.float32 or all(_is_single(values) for values in raw.values())
-    start = TensorDict(raw, batch_size=[len(next(iter(raw.values())))])
+    exact = dtype == torch.float32 or all(_is_single(values) for values in arrays.values())
+    start = TensorDict(arrays, batch_size=[len(next(iter(arrays.values())))])
     with isolated_rng(0):
         state = env.reset(cast_floats(start, torch.float32 if exact else dtype))
     return cast_floats(state, dtype)
@@ -109,11 +111,6 @@ def _read(env: RL4COEnvBase, file: Path, expected: Mapping[str, Tensor]) -> dict
     # RL4CO divides the demand by the capacity.
     loaded = env.load_data(str(file)) if is_npz else arrays
     tensors = {key: torch.as_tensor(loaded[key]) for key in keys if key != "capacity"}
-    if env.name == "cvrp":
-        demand = tensors["demand"]
-        served = ((demand >= 0) & (demand <= 1)).all(1)
-        first = int((~served).int().argmax())
-        check(bool(served.all()), f"instance {first} has a demand below 0 or above the capacity")
     integers = [key for key, values in tensors.items() if not values.is_floating_point()]
     return tensors | {
         key: tensors[key].double() for key in integers if expected[key].is_floating_point()
@@ -148,7 +145,7 @@ def _stored(instances: TensorDict) -> dict[str, Tensor]:
         raw |= {"demand": state["demand"], "capacity": torch.ones(len(state["demand"]))}
     if "max_length" in state:
         raw |= {"prize": state["prize"][:, 1:]}
-        raw |= {"max_length": state["max_length"][:, 0] + _OP_MARGIN}
+        raw |= {"max_length": state["max_length"][:, 0] + OP_MARGIN}
     if "real_prize" in state:
         raw |= {key: state[key] for key in ("deterministic_prize", "stochastic_prize")}
         raw |= {"penalty": state["penalty"][:, 1:]}

@@ -26,6 +26,13 @@ from maxk_lab.seeds import isolated_rng
 
 # RL4CO's dihedral augmentation has the eight symmetries of the square, and no other number of them.
 DIHEDRAL = 8
+# Entries of a first state that are never negative.
+AMOUNTS = ("demand", "prize", "expected_prize", "real_prize", "penalty", "prize_required")
+AMOUNTS += ("job_due_time", "job_weight", "job_process_time")
+# RL4CO's tolerance of a load above the capacity.
+OVERLOAD = 1e-5
+# OP's reset takes this from the longest allowed tour, against rounding.
+OP_MARGIN = 1e-6
 
 
 def make_rl4co(name: str, parameters: Mapping[str, Any]) -> RL4COEnvBase:
@@ -71,6 +78,46 @@ def draw_instances(env: RL4COEnvBase, count: int, seed: int, dtype: torch.dtype)
     with isolated_rng(seed):  # RL4CO's generators take no generator of their own
         state = env.reset(batch_size=[count])
     return cast_floats(state, dtype)
+
+
+def check_feasible(instances: TensorDict) -> TensorDict:
+    """Return first states, each of which has a tour.
+
+    Raises `LabError` with the number of the first other instance and what is wrong with it.
+    """
+    rules: list[tuple[str, Tensor]] = [
+        (f"{key} has entries that are no finite numbers", values.isfinite())
+        for key, values in instances.items()
+        if values.is_floating_point()
+    ]
+    rules += [
+        (f"{key} has an entry below 0", instances[key] >= 0) for key in AMOUNTS if key in instances
+    ]
+    if "vehicle_capacity" in instances:
+        capacity = instances["vehicle_capacity"]
+        rules.append(("the capacity is not above 0", capacity > 0))
+        fits = instances["demand"] <= capacity + OVERLOAD
+        rules.append(("a demand is above the capacity, so that no tour exists", fits))
+    if "max_length" in instances:
+        limit = instances["max_length"][:, 0] + OP_MARGIN
+        rules.append(("max_length is below 0, so that no tour exists", limit >= 0))
+    rules.append(("no first action is possible", instances["action_mask"].any(-1)))
+    for problem, holds in rules:
+        wrong = ~holds.flatten(1).all(1) if holds.dim() > 1 else ~holds
+        if wrong.any():
+            raise LabError(f"instance {int(wrong.int().argmax())}: {problem}")
+    return instances
+
+
+def check_steps(steps: int, state: Mapping[str, Tensor], instances: int) -> None:
+    """Raise `LabError` with the first of B instances that has no end after many steps.
+
+    The rows of `state` are [(n b)]. Every feasible instance of RL4CO's ends before.
+    """
+    most = 10 * state["action_mask"].shape[-1] + 100
+    if steps >= most:
+        running = (~state["done"].reshape(-1)).nonzero().squeeze(1) % instances
+        raise LabError(f"instance {int(running.min())}: no tour is complete after {most} steps")
 
 
 def cast_floats(state: TensorDict, dtype: torch.dtype) -> TensorDict:
@@ -138,8 +185,7 @@ def _cvrp(state: Entries, actions: Tensor) -> Entries:
     load = load * away
     visited = state["visited"].scatter(1, node, 1)
     unvisited = visited == 0
-    # The tolerance is RL4CO's.
-    fits = state["demand"] + load <= state["vehicle_capacity"] + 1e-5
+    fits = state["demand"] + load <= state["vehicle_capacity"] + OVERLOAD
     customers = unvisited[:, 1:] & fits
     # Not from the depot to the depot, unless nothing else is left.
     depot = away | ~customers.any(1, keepdim=True)

@@ -53,6 +53,8 @@ class RoutingRow(EnvironmentRow):
                 check_function(parameters["env"], None, "env")
             except LabError as error:
                 yield str(error)
+        if self.size_parameter in parameters.get("generator", {}):
+            yield f"{self.size_parameter} stands in generator: write it as a setting of its own"
         size = parameters[self.size_parameter]
         if self.name == "pdp" and size % 2:
             yield f"{self.size_parameter} must be even, a delivery for every pickup, got {size}"

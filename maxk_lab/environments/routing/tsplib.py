@@ -123,9 +123,6 @@ def _demand(
     stated = fields.get("CAPACITY", "none")
     capacity, customers = _number(stated), demand.drop(depot)
     check(0 < capacity < np.inf, f"CAPACITY must be a positive number, got {stated}")
-    for node, amount in customers[(customers < 0) | (customers > capacity)].items():
-        rule = f"the demand of node {node} must be between 0 and the capacity {capacity:g}"
-        raise LabError(f"{rule}, got {amount:g}")
     return depot, customers.to_numpy() / capacity
 
 

@@ -257,13 +257,13 @@ def vrp(old, new):
         (*vrp("EOF", "TIME_WINDOW_SECTION\n1 0 9"), "TIME_WINDOW_SECTION may change the problem"),
         (*vrp("DEMAND_SECTION", "DEMAND_SECTIONS"), "did you mean DEMAND_SECTION"),
         (*vrp("4 30\n", ""), "DEMAND_SECTION must have one demand a node; not so for 4"),
-        (*vrp("4 30\n", "4 -3\n"), "the demand of node 4 must be between 0 and .*, got -3"),
+        (*vrp("4 30\n", "4 -3\n"), "a.vrp: instance 0: demand has an entry below 0"),
         (*vrp("2 0\n", "2 1\n"), "the depot 2 must have the demand 0"),
         (*vrp("2\n-1", "0.5 0.5\n-1"), "must name one of the nodes, got 0.5 0.5"),
         ("tsp", "a.txt", TSP, "no file of instances; allowed: an .npz file in RL4CO's format"),
         ("tsp", "a.tsp.gz", TSP, "no file of instances but a compressed one: unpack it"),
         ("tsp", "a.vrp", VRP, "a CVRPLIB problem, for cvrp only, not for tsp"),
-        (*vrp("Y : 40", "Y : 20"), "between 0 and the capacity"),
+        (*vrp("Y : 40", "Y : 20"), "a.vrp: instance 0: a demand is above the capacity"),
         (*vrp("CAPACITY : 40\n", ""), "CAPACITY must be a positive number, got none"),
         (*vrp("Y : 40", "Y : 40\nDISTANCE : 2"), "DISTANCE may change the problem, and cvrp does"),
         (*vrp("2\n-1", "1\n2\n-1"), "must name one of the nodes"),
@@ -279,7 +279,7 @@ def test_instances_of_another_size_are_refused(tsp5, tmp_path):
     refused(
         tsp5,
         tmp_path,
-        r"b\.tsp: instances must be of one size: locs has the shape \[6, 2\], and \[5, 2\] in",
+        r"b\.tsp: instances must be of one size: 6 nodes, and 5 in the first file",
     )
     write_instances(make("pdp", num_loc=6).instances(2, 0), tmp_path / "x.npz")
     shapes = r"shape \[2, 8, 2\] for this pdp, got \[2, 6, 2\]"
@@ -293,7 +293,9 @@ def test_instances_of_another_size_are_refused(tsp5, tmp_path):
         ("capacity", np.ones((2, 1)), r"capacity must have the shape \[2\]"),
         ("depot", np.ones((1, 2)), "equally long axis"),
         ("more", np.ones(3), "equally long axis"),
-        ("demand", np.array([[1, 1, 1, 1], [0, 0, 2, 1]]), "instance 1 has a demand below 0 or ab"),
+        ("demand", np.array([[1, 1, 1, 1], [0, 0, 2, 1]]), "instance 1: a demand is above the cap"),
+        ("capacity", np.array([1, 0]), "instance 1: demand has entries that are no finite numbers"),
+        ("capacity", np.array([1, -1]), "instance 1: demand has an entry below 0"),
         ("locs", np.full((2, 4, 2), 1e30), NOT_FINITE),
         ("depot", np.ones((2, 3)), r"must have the shape \[2, 2\] for this cvrp, got \[2, 3\]"),
         ("locs", np.full((2, 4, 2), np.nan), NOT_FINITE),
