@@ -82,6 +82,9 @@ def start_of(written: Any) -> Any:
 
 Start = Annotated[Literal["iid", "multistart", "forced"], AfterValidator(start_of)]
 
+# What becomes of a group whose rewards are all equal: it counts, is dropped or is replaced.
+Selection = Literal["none", "drop_equal", "resample_equal"]
+
 
 def check_lengths(length: int, parts: Mapping[str, Sequence[Any]]) -> None:
     """Raise `ValueError` for the first of the parts of a record that is not of this length."""

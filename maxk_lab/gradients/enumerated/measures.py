@@ -20,6 +20,7 @@ from maxk_lab.estimators.objectives import Objective
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights, exact_value
 from maxk_lab.gradients.enumerated.moments import MomentSums, Outcomes, Weigh
 from maxk_lab.gradients.enumerated.oracle import joint_optimum
+from maxk_lab.gradients.enumerated.selection import Selected, selected
 from maxk_lab.gradients.fitting import check_on_policy, oracle_coefficients
 from maxk_lab.gradients.sampled.groups import Groups
 from maxk_lab.gradients.scores.pool import ScorePool
@@ -50,7 +51,12 @@ class Enumeration:
         fits = self._fits(method, n, cell["partitions"]) if self._pool.listed else None
         if fits is None:
             return None
-        rows = [_measured(outcomes, weigh, method, n) for outcomes, weigh, _ in fits]
+        prompts = [outcomes for outcomes, _, _ in fits]
+        remaining = selected(prompts, n, cell.get("selection", "none"))
+        rows = [
+            _measured(outcomes, weigh, method, n, groups)
+            for (outcomes, weigh, _), groups in zip(fits, remaining, strict=True)
+        ]
         columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
         names = (*FIELDS, "squared_bias", "off_direction")
         moments: dict[str, Any] = {name: columns.pop(name) for name in names}
@@ -164,7 +170,9 @@ def _weigh_of(outcomes: Outcomes, method: Method, n: int, alpha: Tensor | None) 
     return weigh
 
 
-def _measured(outcomes: Outcomes, weigh: Weigh, method: Method, n: int) -> dict[str, float]:
+def _measured(
+    outcomes: Outcomes, weigh: Weigh, method: Method, n: int, selection: Selected
+) -> dict[str, float]:
     """Moments, bias and measures of single groups of one instance, in one pass."""
     classes = outcomes.classes
     sums = MomentSums(classes)
@@ -172,6 +180,9 @@ def _measured(outcomes: Outcomes, weigh: Weigh, method: Method, n: int) -> dict[
     totals, counted = defaultdict[str, float](float), defaultdict[str, float](float)
     for rows, chance in classes.groups(n):
         arguments = classes.arguments(rows)
+        if (remaining := selection.remaining(arguments[0])) is not None:
+            rows, chance = rows[remaining], chance[remaining]
+            arguments = classes.arguments(rows)
         weights = weigh(*arguments).double()
         sums.add(rows, chance, weights)
         for name, values in WeightedGroups(weights, arguments[0]).measures().items():
@@ -181,20 +192,23 @@ def _measured(outcomes: Outcomes, weigh: Weigh, method: Method, n: int) -> dict[
     of_groups = {
         name: total / counted[name] if counted[name] else math.nan for name, total in totals.items()
     }
-    return _exact(outcomes, sums, method.objective) | of_groups
+    return _exact(outcomes, sums, method.objective, selection) | of_groups
 
 
-def _exact(outcomes: Outcomes, moments: MomentSums, wanted: Objective) -> dict[str, float]:
+def _exact(
+    outcomes: Outcomes, moments: MomentSums, wanted: Objective, selection: Selected
+) -> dict[str, float]:
     """J, E‖ĝ‖², ‖E ĝ‖², ⟨E ĝ, ∇J⟩, ‖∇J‖², ‖E ĝ − ∇J‖² and the least ‖E ĝ − s∇J‖² over s."""
-    mean = outcomes.centred(moments.coefficients)
+    mean = outcomes.centred(moments.coefficients / selection.divisor)
+    mean_square = outcomes.inner(mean, mean)
     weights = exact_gradient_weights(outcomes.probabilities, outcomes.rewards, wanted)
     gradient = outcomes.centred(weights)
     inner, truth = outcomes.inner(mean, gradient), outcomes.inner(gradient, gradient)
     off = mean - (inner / truth if truth > 0 else 0.0) * gradient
     return {
         "objective": float(exact_value(outcomes.probabilities, outcomes.rewards, wanted)),
-        "m2": moments.second,
-        "mean_square": outcomes.inner(mean, mean),
+        "m2": selection.second_moment(moments.second, mean_square),
+        "mean_square": mean_square,
         "inner": inner,
         "truth": truth,
         # Below rounding a square can come out negative.

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.objectives import Objective
@@ -48,6 +49,8 @@ def measure_cells(
         try:
             metrics = enumeration.measure(cell) if cell.get("complete") else None
             if metrics is None:
+                if cell.get("selection", "none") != "none":
+                    raise LabError("groups are too many to list: selection needs a smaller n")
                 metrics = cut(cell["n"], cell["partitions"]).measure(cell)
             yield cell["id"], metrics | {"proxies": proxies}
         except Exception as error:

@@ -23,6 +23,7 @@ from maxk_lab.fields import (
     OneOrMore,
     Positive,
     Samples,
+    Selection,
     Start,
     TwoSamples,
     distinct,
@@ -62,6 +63,7 @@ LATER: Mapping[str, Any] = {
     "behaviour": {"distance": 0.0},
     "scores": {"parameters": ""},
     "start": "iid",
+    "selection": "none",
 }
 # Pools, which a node of Ray may remove once it needs them no more.
 SHAPES = tuple(f"pool-{'[0-9a-f]' * 16}.{end}" for end in ("pt", "npz"))
@@ -112,7 +114,8 @@ class Study(AnyStudy):
     forced first actions by turns, as have the samples of a group: the gradient is then that of
     J_K^starts, the mean over the K-subsets of its n starts of E[max]. With `complete`, and as far
     as all groups of n trajectories can be listed, means and variances are sums over these groups,
-    exact and without replicates.
+    exact and without replicates. `selection` then says what becomes of groups whose rewards are all
+    equal: none (they count), drop_equal or resample_equal.
     """
 
     stages: DistinctAscending = (0,)
@@ -122,6 +125,7 @@ class Study(AnyStudy):
     partitions: Annotated[int, Field(ge=1, le=MOST_PARTITIONS)] = 8
     complete: bool = False
     start: Annotated[OneOrMore[Start], AfterValidator(distinct)] = ("iid",)
+    selection: Annotated[OneOrMore[Selection], AfterValidator(distinct)] = ("none",)
     behaviour: Behaviour = Behaviour()
     scores: Scores = Scores()
     grid: OneOrMore[Grid]
@@ -181,6 +185,7 @@ class GradientUnit(Unit):
     complete: bool
     distance: float
     start: str = "iid"
+    selection: str = "none"
     parameters: str = ""
 
     def meaning(self) -> dict[str, Any]:
@@ -193,6 +198,7 @@ class GradientUnit(Unit):
             "behaviour": {"distance": self.distance},
             "scores": {"parameters": self.parameters},
             "start": self.start,
+            "selection": self.selection,
         }
         return without_defaults(super().as_dict() | own, LATER)
 
@@ -267,10 +273,11 @@ def units(
     """Yield all seeds of a stage before the next stage, all stages of a setting before the next."""
     for variant in variants:
         points, _ = points_of(study.grid, conditions(study, variant.environment["name"]))
-        axes = (study.start, study.behaviour.distance, study.stages)
-        for start, distance, stage in product(*axes):
+        axes = (study.start, study.selection, study.behaviour.distance, study.stages)
+        for start, selection, distance, stage in product(*axes):
             moved = {"behaviour.distance": distance} if study.off_policy else {}
             started = {} if study.start == ("iid",) else {"start": start}
+            chosen = {} if study.selection == ("none",) else {"selection": selection}
             unit = GradientUnit(
                 environment=variant.environment,
                 policy=variant.policy,
@@ -284,8 +291,9 @@ def units(
                 complete=study.complete,
                 distance=distance,
                 start=start,
+                selection=selection,
                 parameters=study.scores.parameters,
-                setting=variant.setting | started | moved,
+                setting=variant.setting | started | chosen | moved,
                 points=tuple(points),
             )
             yield from unit.with_seeds(seeds)
@@ -319,6 +327,8 @@ def _exact_problems(study: Study, variant: Variant) -> Iterator[Problem]:
     """
     environment, policy = variant.environment, variant.policy
     row = ENVIRONMENTS.get(environment["name"])
+    if study.selection != ("none",) and not study.complete:
+        yield ("gradient", "selection"), "needs complete: true, which lists all groups"
     if study.complete and "multistart" in study.start:
         words = "lists the groups of i.i.d. samples: leave out the start multistart"
         yield ("gradient", "complete"), words
@@ -359,7 +369,8 @@ def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[st
 def pool_file(unit: Mapping[str, Any]) -> str:
     """Return the name of the pool that all cells of the unit are measured on."""
     # The cutting of a pool into groups, or their enumeration instead, does not change the pool.
-    axes = {key: value for key, value in unit.items() if key not in ("partitions", "complete")}
+    cutting = ("partitions", "complete", "selection")
+    axes = {key: value for key, value in unit.items() if key not in cutting}
     version = [IDENTITY_VERSION, RECORD_VERSION, _version(unit)]
     meaning = axes | {"policy": without_paths(unit["policy"]), "version": version}
     return f"pool-{content_hash(meaning)}.pt"
