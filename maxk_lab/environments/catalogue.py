@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from maxk_lab.catalogue import Catalogue
+from maxk_lab.environments.custom import CUSTOM
 from maxk_lab.environments.exact_rows import BANDIT, GAUSSIAN
 from maxk_lab.environments.language.rows import LANGUAGE, TOY_LLM
 from maxk_lab.environments.pronounce_rows import PRONOUNCE
@@ -22,7 +23,7 @@ from maxk_lab.visible import visible_line
 
 ENVIRONMENTS: Catalogue[EnvironmentRow] = Catalogue(
     "environment",
-    [*ROUTING, BANDIT, GAUSSIAN, TOY_LLM, LANGUAGE, PRONOUNCE],
+    [*ROUTING, BANDIT, GAUSSIAN, TOY_LLM, LANGUAGE, PRONOUNCE, CUSTOM],
     "maxk_lab.environments",
 )
 # How an environment that lacks a capability differs from those that have it.

@@ -124,9 +124,14 @@ def _signature(path: str) -> ast.arguments | None:
 
 
 def load_function(
-    name: str, catalogue: Catalogue[Any] | None, takes: str, what: str = "reward function"
+    name: str,
+    catalogue: Catalogue[Any] | None,
+    takes: str,
+    what: str = "reward function",
+    *,
+    classes: bool = False,
 ) -> Any:
-    """The function that it names, imported: from now on also from the project's folders.
+    """The function, or class, that it names, imported: from now on also from the project's folders.
 
     `takes` says what the function is given. Raises `LabError` where there is none, and whatever its
     module does when it is imported.
@@ -142,10 +147,11 @@ def load_function(
     except LabError as error:
         places = PLACES if isinstance(error.__cause__, ModuleNotFoundError) else ""
         raise LabError(f"{error}{places}") from error
-    if isinstance(function, type) or not callable(function):
-        is_class = isinstance(function, type)
+    is_class = isinstance(function, type)
+    if is_class != classes or not callable(function):
         got = f"the class {function.__name__}" if is_class else repr(function)
-        raise LabError(f"the {what} must be a function {takes}, got {got}")
+        kind = "class" if classes else "function"
+        raise LabError(f"the {what} must be a {kind} {takes}, got {got}")
     return function
 
 

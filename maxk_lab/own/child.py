@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from maxk_lab.errors import LabError
-from maxk_lab.own.verdict import Verdict
+from maxk_lab.own.verdict import Law, Verdict
 
 # Seconds for the function, and for all with the imports of the process.
 LIMIT, _ALL = 45.0, 58.0
@@ -60,6 +60,16 @@ def check_path(
         process.join()
 
 
+def check_class(environment: type, path: str) -> Verdict:
+    """Return the verdict on a class of the user's as an environment."""
+    from maxk_lab.environments.contract import contract
+
+    laws = tuple(Law(name, not problem, problem, True) for name, problem in contract(environment))
+    ok = all(law.holds for law in laws)
+    verdict = "keeps the contract of an environment" if ok else "is no environment"
+    return Verdict(path, 0, verdict, ok=ok, laws=laws)
+
+
 def _work(sender: Connection, path: str, options: dict[str, Any]) -> None:
     """Send every verdict, then None; a message if there is no such function."""
     # What the function prints, or warns of, is no part of the answer.
@@ -72,6 +82,10 @@ def _work(sender: Connection, path: str, options: dict[str, Any]) -> None:
     try:
         function = load_function(path)
         sender.send("")
+        if isinstance(function, type):
+            sender.send(check_class(function, path))
+            sender.send(None)
+            return
         for verdict in check_steps(function, name=path, **options):
             sender.send(verdict)
         sender.send(None)

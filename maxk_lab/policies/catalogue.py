@@ -213,6 +213,11 @@ POLICIES: Catalogue[PolicyRow] = Catalogue(
             citation="Park and Kim 2019, github.com/Kyubyong/g2p",
             settings=GRUSettings,
         ),
+        PolicyRow(
+            name="own",
+            meaning="what the method policy of an environment of your own returns",
+            implementation="maxk_lab.environments.custom:custom_environment",
+        ),
     ],
     "maxk_lab.policies",
 )

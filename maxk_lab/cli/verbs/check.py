@@ -1,4 +1,4 @@
-"""`maxk-lab check`: a function of the user's, or every formula against brute force."""
+"""`maxk-lab check`: a function or environment of the user's, or every formula."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def main(
     context: typer.Context,
     function: Annotated[
         str | None,
-        typer.Argument(metavar="FUNCTION", help="module:name or file.py:name to check."),
+        typer.Argument(
+            metavar="FUNCTION", help="module:name or file.py:name to check, a function or a class."
+        ),
     ] = None,
     estimator: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only this estimator.")
@@ -50,6 +52,8 @@ def main(
     num_generations), `verl` with (token_level_rewards, response_mask, index, config). With
     `--metric` it is f(rewards, k) or f(n, c, k). A slow function ends within 60 seconds.
 
+    A class is checked as an environment: its six methods against their contract.
+
     Without FUNCTION every formula is checked against brute force, and for exact unbiasedness.
 
     Exits with 1 when a check fails, or FUNCTION is not unbiased.
@@ -57,6 +61,7 @@ def main(
     \b
     [bold]maxk-lab check mine.py:advantages --k 8[/bold]
     [bold]maxk-lab check mine:pass_at_k --metric[/bold]
+    [bold]maxk-lab check mine:Env[/bold]
     [bold]maxk-lab check --estimator maxk --baseline subloo[/bold]
     """
     json = options.shared(context).json
@@ -100,7 +105,8 @@ def main(
 
 
 def _show(verdict: Verdict) -> None:
-    print_line(f"{verdict.function} at K = {verdict.k}: {verdict.verdict}", bold=True)
+    at = f" at K = {verdict.k}:" if verdict.k else ""
+    print_line(f"{verdict.function}{at} {verdict.verdict}", bold=True)
     fields = {"seen": verdict.seen, "example": verdict.example, "change": verdict.change}
     for name, text in fields.items():
         for number, line in enumerate(text.splitlines()):

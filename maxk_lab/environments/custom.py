@@ -1,0 +1,69 @@
+"""Environments of the user's own: a class with the six methods of `Environment`. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from maxk_lab.environments.functions import check_function, load_function
+from maxk_lab.environments.rows import EnvironmentRow
+from maxk_lab.errors import LabError
+from maxk_lab.settings import Settings, setting
+
+METHODS = ("policy", "instances", "rollout", "log_probs", "tokens", "enumerate")
+
+
+class CustomSettings(Settings):
+    """The settings of an environment of the user's own."""
+
+    env: str = setting("", "class package.module:Name with the six methods")
+    arguments: dict[str, int | float | str] = setting({}, "arguments of the class, as {size: 4}")
+    enumerable: bool = setting(False, "whether its method enumerate lists all trajectories")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CustomRow(EnvironmentRow):
+    """A class of the user's own, imported by the process that measures alone."""
+
+    def enumerable(self, parameters: Mapping[str, Any]) -> bool:
+        return bool(parameters["enumerable"])
+
+    def problems(self, parameters: Mapping[str, Any]) -> Iterator[str]:
+        if not parameters["env"]:
+            yield 'env is missing: a class with the six methods, as env: "mine:Env"'
+            return
+        try:
+            check_function(parameters["env"], None, "env")
+        except LabError as error:
+            yield str(error)
+
+
+def custom_environment(
+    row: EnvironmentRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]
+) -> Any:
+    """Return the user's environment.
+
+    Raises `LabError` for a class that lacks a method, and for whatever its constructor raises.
+    """
+    path = parameters["env"]
+    kind = load_function(path, None, "with the six methods", "env", classes=True)
+    try:
+        environment = kind(**parameters.get("arguments", {}))
+    except Exception as error:
+        raise LabError(f"{path} cannot be made: {type(error).__name__}: {error}") from error
+    if missing := [name for name in METHODS if not callable(getattr(environment, name, None))]:
+        raise LabError(f"{path} lacks {', '.join(missing)}; an environment needs six methods")
+    environment.enumerable = row.enumerable(parameters)
+    return environment
+
+
+CUSTOM = CustomRow(
+    name="custom",
+    meaning="an environment of your own: a class with six methods (maxk-lab check mine:Env)",
+    reward="of the class",
+    implementation="maxk_lab.environments.custom:custom_environment",
+    exact_when="enumerable: true",
+    settings=CustomSettings,
+    policies=("own",),
+)

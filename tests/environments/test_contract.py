@@ -1,0 +1,101 @@
+"""`maxk-lab check` of an environment: the example passes, mistakes are named."""
+
+import subprocess
+import sys
+
+import pytest
+import small_environments
+import torch
+from own_environment import Code
+from sweep_files import problems
+
+from maxk_lab.environments.contract import contract
+from maxk_lab.errors import LabError
+
+EXAMPLE = small_environments.ROOT / "examples/own_environment.py"
+
+
+def changed(**methods):
+    """A copy of the example with other methods."""
+    return type("Changed", (Code,), methods)
+
+
+class Reads(Code):
+    def rollout(self, policy, instances, n, *, seed):
+        return super().rollout(policy, instances, n, seed=int(torch.randint(9**9, ())))
+
+
+class Hot(Code):
+    def rollout(self, policy, instances, n, *, seed):
+        warm = Code().policy(0)
+        warm.logits.data /= 2
+        rollouts = super().rollout(warm, instances, n, seed=seed)
+        rollouts.log_probs[:] = self.log_probs(policy, instances, rollouts.actions).detach()
+        return rollouts
+
+
+class Short(Code):
+    def enumerate(self, instances):
+        return tuple(values[1:] for values in super().enumerate(instances))
+
+
+class Flat(Code):
+    def rollout(self, policy, instances, n, *, seed):
+        rollouts = super().rollout(policy, instances, n, seed=seed)
+        return type(rollouts)(**vars(rollouts) | {"rewards": rollouts.rewards.flatten()})
+
+
+WRONG = {
+    "policy(3) is in training mode": changed(policy=lambda self, seed: Code().policy(seed).train()),
+    "has the length 2": changed(
+        instances=lambda self, count, seed, *, held_out=False: Code().instances(2, seed)
+    ),
+    "rewards of its rollout must be a tensor [3, 5]": Flat,
+    "log_probs and the rollout differ": changed(log_probs=lambda *of: -Code.log_probs(*of)),
+    "log_probs have no gradient": changed(log_probs=lambda *of: Code.log_probs(*of).detach()),
+    "the global random state has changed": Reads,
+    "do not have the frequencies exp(log_probs)": Hot,
+    "the probabilities of all trajectories sum to 0.": Short,
+    "TypeError": changed(tokens=None),
+}
+
+
+def test_the_example_keeps_every_law():
+    assert [problem for _, problem in contract(Code)] == [""] * 7
+
+
+@pytest.mark.parametrize("problem", WRONG)
+def test_a_mistake_is_named(problem):
+    broken = [text for _, text in contract(WRONG[problem]) if text]
+    assert any(problem in text for text in broken), broken
+
+
+def test_check_is_a_command(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "maxk_lab", "check", f"{EXAMPLE}:Code"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "keeps the contract of an environment" in done.stdout
+    assert "7 of 7 laws hold" in done.stdout
+
+
+def test_what_is_no_environment_is_refused(write):
+    for path, message in (
+        ("own_environment:Table", "cannot be made: TypeError"),
+        ("own_environment:token_statistics", "must be a class with the six methods"),
+        ("collections:Counter", "lacks policy, instances, rollout, log_probs, tokens, enumerate"),
+    ):
+        with pytest.raises(LabError, match=message):
+            small_environments.make("custom", env=path)
+    text = """\
+name: own
+seeds: 1
+environment: {name: custom}
+gradient: {grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}
+"""
+    (problem,) = problems(write(text))
+    assert "env is missing: a class with the six methods" in problem
