@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from calibration import intervals, pools, trainings
+from calibration import hard, intervals, pools, trainings
 from calibration.populations import HEAVY, MILD
 from calibration.rows import LEVEL, Row
 from timing import options, print_or_put
@@ -46,6 +46,8 @@ PARTS: Mapping[str, tuple[Callable[[int], Iterator[Row]], int]] = {
     "tails": (pools.heavy_tails, 200),
     "pools": (pools.false_verdicts, 8),
     "pools-nearly-deterministic": (_PEAKED, 4),
+    "hard": (hard.verdicts, 40),
+    "training-collapse": (partial(trainings.of_winners, shapes=trainings.COLLAPSE), 1000),
     "pools-against-a-reference": (partial(pools.false_verdicts, tasks=pools.UNLISTED), 4),
 }
 

@@ -46,7 +46,7 @@ def counted(regime: str, statistic: str, nominal: float, hits: Sequence[bool], o
 def rated(regime: str, statistic: str, truth: float, found: Iterable[Interval]) -> Row:
     """The row of intervals of the same truth."""
     every = list(found)
-    shown = [each.low <= truth <= each.high for each in every if each.known]
+    shown = [each.low <= truth <= each.high for each in every if each.defined]
     return counted(regime, statistic, LEVEL, shown, len(every))
 
 
@@ -59,7 +59,7 @@ class Tally:
     def add(self, statistic: str, found: Interval, truth: float, *, about: str = "") -> None:
         """Count an interval that is shown, and `about` what was asked if that is given."""
         hits = self._hits.setdefault(statistic, [])
-        if found.known and about in ("", found.question):
+        if found.defined and about in ("", found.question):
             hits.append(found.low <= truth <= found.high)
 
     def rows(self, regime: str, repetitions: int) -> Iterator[Row]:

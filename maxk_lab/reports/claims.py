@@ -41,7 +41,7 @@ class ClaimVerdict:
         """The line of the table `claims`."""
         line = dict(vars(self))
         interval = line.pop("interval")
-        has_ends = interval is not None and interval.known
+        has_ends = interval is not None and interval.defined
         ends = ("value", "low", "high", "level")
         return line | {end: getattr(interval, end) if has_ends else None for end in ends}
 
@@ -95,7 +95,7 @@ def shown(interval: Interval) -> str:
     )
     about = interval.question if interval.reason or interval.question == FIXED else ""
     notes = ": ".join(filter(None, (about, interval.reason)))
-    if not interval.known:
+    if not interval.defined:
         return f"{UNDEFINED} ({notes})" if notes else UNDEFINED
     return f"{value} [{low}, {high}]" + (f" ({notes})" if notes else "")
 

@@ -119,6 +119,6 @@ def compact(interval: Interval) -> str:
     """
     if interval.reason == SAME_IN_ALL:
         return f"{number(interval.value)} {WITHOUT}"
-    if not interval.known:
+    if not interval.defined:
         return UNDEFINED
     return f"{number(interval.value)} [{number(interval.low)}, {number(interval.high)}]"

@@ -141,18 +141,18 @@ def _tested(units: Units) -> _Tested | BiasVerdict:
     if not norm_is_known(units):
         return BiasVerdict(
             "undefined",
-            reason="the norm of the gradient it is judged against cannot be told from zero",
+            reason="the norm of the gradient it is judged against is not significantly above zero",
         )
     norm, tested_norm = stratified_mean(np.stack([units.truth, tested * units.truth]), stratum)
     along, anywhere = deviations.along.spread(stratum), deviations.anywhere.spread(stratum)
-    squared = tangent(moment_function("squared_bias"), units.sample.these.means)
+    squared = tangent(moment_function("squared_bias"), units.sample.fixed.means)
     return _Tested(
         units,
         deviations.along,
         p_value=min(1.0, TESTS * min(along.p_apart(), anywhere.p_above())),
         p_beside=deviations.beside.spread(stratum).p_above(),
         along=along,
-        squared=replace(units.sample.these.spread(squared.slopes), mean=squared.value),
+        squared=replace(units.sample.fixed.spread(squared.slopes), mean=squared.value),
         norm=float(norm),
         tested_norm=float(tested_norm),
     )
@@ -180,7 +180,7 @@ def _detectable(test: _Tested, tail: float) -> tuple[float, str]:
     """The relative bias that is found with probability `POWER` where p-values up to `tail` are.
 
     NaN with the reason where there is none. The error and the skewness were estimated, and are
-    estimated again where the bias is looked for: from so many blocks of such tails, v is the
+    estimated again where the bias is looked for: from as many blocks of such tails, v is the
     relative variance of the squared error and w that of the skewness.
     """
     deviation = test.deviation

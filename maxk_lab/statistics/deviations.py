@@ -29,7 +29,7 @@ def rounded(values: Array) -> Array:
     return np.reshape(numbers, values.shape)
 
 
-def plain(values: Array) -> Numbers:
+def as_numbers(values: Array) -> Numbers:
     """Return the numbers for JSON, which has no NaN: None where undefined."""
     return [None if math.isnan(value) else value for value in values.tolist()]
 
@@ -52,10 +52,10 @@ class RecordedDeviations(Recorded):
     beside: RecordedDeviation
 
     def check_count(self, units: int) -> None:
-        """Raise `ValueError` where these are not of so many units."""
+        """Raise `ValueError` where these are not of this number of units."""
         columns = {
-            f"deviations.{part}.{name}": getattr(getattr(self, part), name)
-            for part in _PARTS
+            f"deviations.{which}.{name}": getattr(getattr(self, which), name)
+            for which in _PARTS
             for name in _COLUMNS
         }
         check_lengths(units, columns)
@@ -98,7 +98,7 @@ class Deviation:
         )
 
     @classmethod
-    def known(cls, mean: Array) -> Deviation:
+    def exact(cls, mean: Array) -> Deviation:
         """Return a deviation that is known exactly."""
         nothing = np.zeros(len(mean))
         return cls(mean, nothing, nothing, nothing, sys.maxsize)
@@ -143,9 +143,11 @@ class Deviations:
         """The instances of several seeds together."""
 
         def together(name: str) -> Deviation:
-            some = [getattr(part, name) for part in parts]
-            columns = {of: np.concatenate([getattr(one, of) for one in some]) for of in _COLUMNS}
-            return Deviation(**columns, freedom=min(one.freedom for one in some))
+            several = [getattr(deviations, name) for deviations in parts]
+            columns = {
+                of: np.concatenate([getattr(each, of) for each in several]) for of in _COLUMNS
+            }
+            return Deviation(**columns, freedom=min(each.freedom for each in several))
 
         return cls(**{name: together(name) for name in _PARTS})
 
@@ -153,28 +155,28 @@ class Deviations:
     def from_record(cls, recorded: RecordedDeviations) -> Deviations:
         """The deviations that a record holds."""
 
-        def read(one: RecordedDeviation) -> Deviation:
-            columns = {name: np.asarray(getattr(one, name), dtype=float) for name in _COLUMNS}
-            return Deviation(**columns, freedom=one.freedom)
+        def read(deviation: RecordedDeviation) -> Deviation:
+            columns = {name: np.asarray(getattr(deviation, name), dtype=float) for name in _COLUMNS}
+            return Deviation(**columns, freedom=deviation.freedom)
 
         return cls(**{name: read(getattr(recorded, name)) for name in _PARTS})
 
     def as_record(self) -> dict[str, Any]:
         """Return what `from_record` reads."""
         record: dict[str, Any] = {}
-        for part in _PARTS:
-            one: Deviation = getattr(self, part)
-            columns = {name: plain(rounded(getattr(one, name))) for name in _COLUMNS}
-            record[part] = columns | {"freedom": one.freedom}
+        for name in _PARTS:
+            deviation: Deviation = getattr(self, name)
+            columns = {of: as_numbers(rounded(getattr(deviation, of))) for of in _COLUMNS}
+            record[name] = columns | {"freedom": deviation.freedom}
         return record
 
 
 def instances_to_test(size: Array, carrying: Array) -> NDArray[np.bool_]:
-    """Return the instances [U] to test the mean over them with; none where too few draws carry it.
+    """Return which instances [U] are tested; none where too few draws carry their mean.
 
-    An instance adds `size` to the mean, and `carrying` draws are expected to carry its share. Of
-    the mean over some instances (Σ size)² / Σ (size² / carrying) draws do (Kish): the instances
-    are those of which this is most. Without `LEAST_CARRYING` such draws there is no test.
+    An instance adds `size` to the mean, and `carrying` draws are expected to carry it. The mean
+    over some instances is carried by (Σ size)² / Σ (size² / carrying) draws (Kish). The instances
+    with the largest number are tested, and none if that is below `LEAST_CARRYING`.
     """
     tested = np.zeros(len(size), dtype=bool)
     size = size / max(float(size.max(initial=0.0)), 1e-300)

@@ -28,8 +28,8 @@ from maxk_lab.statistics.measures import FIXED, NEW, Question
 Array = NDArray[np.float64]
 # The stratum of each unit: 0, 1, ..., without a gap.
 Stratum = NDArray[np.int64]
-# A few values that lack the tail of all others show too little skewness: where they are drawn anew,
-# by so much more it is corrected. At 1 the means of 16 log-normal(1.5) or Pareto(2.5) values are
+# A few values that lack the tail of all others show too little skewness: of new instances it is
+# corrected by this factor more. At 1 the means of 16 log-normal(1.5) or Pareto(2.5) values are
 # covered in 92 %, at 1.3 in 94 %, and those of 64 in 97 %.
 MORE_SKEWNESS = 1.3
 # Below this effective number of squared deviations, one or two tell all there is of the spread.
@@ -63,7 +63,7 @@ class Interval:
         return self.high - self.low
 
     @property
-    def known(self) -> bool:
+    def defined(self) -> bool:
         """Whether the value may be printed: it and its ends are there (an end may be infinite)."""
         return not any(map(math.isnan, (self.value, self.low, self.high)))
 
@@ -75,7 +75,7 @@ class Interval:
     @property
     def fallen_back(self) -> bool:
         """Whether it is about these instances though others were asked about; `reason` says why."""
-        return self.known and self.question == FIXED and bool(self.reason)
+        return self.defined and self.question == FIXED and bool(self.reason)
 
     def mapped(self, increasing: Callable[[float], float]) -> Interval:
         """The interval of an increasing function of the value."""
@@ -85,7 +85,7 @@ class Interval:
     def columns(self, name: str) -> dict[str, float | None]:
         """Return value and ends under `name`, `name_low`, `name_high`; all None unless `known`."""
         ends = {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
-        return {end: value if self.known else None for end, value in ends.items()}
+        return {end: value if self.defined else None for end, value in ends.items()}
 
 
 def undefined(level: float, reason: str, value: float = math.nan) -> Interval:
@@ -177,7 +177,7 @@ class Spread:
 class Estimate:
     """The means [F] of several numbers, and what each instance adds to their errors.
 
-    `parts` [F, U, B] are independent between instances and, but for their sum, between blocks: the
+    `parts` [F, U, B] are independent between instances and, up to their sum, between blocks: the
     covariance of the means is Σ parts partsᵀ. `thirds` [U] makes Σ parts³ the third cumulant to be
     corrected. `freedom` is that of an instance's own variance, or where instances are drawn that of
     all.
@@ -196,14 +196,14 @@ class Estimate:
         """
         n, d = combined(a, self.parts), combined(b, self.parts)
         w = self.thirds[:, None]
-        squares = [float(part.sum()) for part in (d * d, -2 * n * d, n * n)]
+        squares = [float(each.sum()) for each in (d * d, -2 * n * d, n * n)]
         cubes = (-w * d**3, 3 * w * n * d**2, -3 * w * n**2 * d, w * n**3)
-        return squares, [float(part.sum()) for part in cubes]
+        return squares, [float(each.sum()) for each in cubes]
 
     def spread(self, of: Array) -> Spread:
         """The spread of a linear combination `of` [F] of the means.
 
-        The freedom is Welch's and Satterthwaite's over instances that stay; over those drawn anew
+        The freedom is Welch's and Satterthwaite's over instances that stay; over new instances
         it is less where few carry the variance.
         """
         parts = combined(of, self.parts)
@@ -264,13 +264,13 @@ def stratum_weights(stratum: Stratum) -> Array:
 
 
 def instance_estimate(values: Array, stratum: Stratum) -> Estimate:
-    """The means of values [F, U] where the instances are drawn anew; no error where a stratum has
-    one.
-    """
+    """The means of values [F, U] over new instances; no error where a stratum has one instance."""
     counts = np.bincount(stratum)
     # The mean of equal values may differ from them in its last bit: from the first it doesn't.
-    far = values - values[:, [int(np.argmax(stratum == s)) for s in range(len(counts))]][:, stratum]
-    away = far - stratum_means(far, stratum)[stratum].T
+    distances = (
+        values - values[:, [int(np.argmax(stratum == s)) for s in range(len(counts))]][:, stratum]
+    )
+    away = distances - stratum_means(distances, stratum)[stratum].T
     count = counts[stratum].astype(float)
     with np.errstate(divide="ignore", invalid="ignore"):
         root = np.sqrt(count * (count - 1))
@@ -306,20 +306,20 @@ class Sample:
     stratum: Stratum
 
     @cached_property
-    def these(self) -> Estimate:
-        """The means over these instances."""
+    def fixed(self) -> Estimate:
+        """The means over the fixed instances."""
         return block_estimate(self.values, self.by_block, self.stratum)
 
     @cached_property
-    def others(self) -> Estimate:
-        """The means over instances like these."""
+    def new(self) -> Estimate:
+        """The means over new instances."""
         return instance_estimate(self.values, self.stratum)
 
     def combination(self, of: Array) -> tuple[Array, Array]:
         """A linear combination of the numbers, and the variance of its own error on each: [U]."""
-        far = combined(of, self.by_block)
-        blocks = far.shape[1]
-        noise = np.nan_to_num((far**2).sum(1) / (blocks * (blocks - 1)))
+        distances = combined(of, self.by_block)
+        blocks = distances.shape[1]
+        noise = np.nan_to_num((distances**2).sum(1) / (blocks * (blocks - 1)))
         return combined(of, self.values), noise
 
     def effective_instances(self, of: Array) -> float:

@@ -20,7 +20,7 @@ Correction = Literal["bonferroni", "holm"]
 
 @dataclass(frozen=True)
 class Family:
-    """So many comparisons, of which all hold together with probability 1 − `alpha`.
+    """The number of comparisons that all hold together with probability 1 − `alpha`.
 
     Bonferroni (1936) shares `alpha` evenly, as intervals need it. Holm (1979) steps down the
     p-values. The best of R rows is one of those that no other is better than, each comparison
@@ -61,7 +61,7 @@ class Comparison:
 
     family: str
     row: str
-    other: str
+    partner: str
     measure: str
     interval: Interval
     verdict: str = ""
@@ -77,7 +77,8 @@ class Comparison:
         """The columns of its line; without an interval no value."""
         line = dict(vars(self))
         interval = line.pop("interval")
-        place = {name: line.pop(name) for name in ("family", "row", "other", "measure")}
+        names = {"family": "family", "row": "row", "other": "partner", "measure": "measure"}
+        place = {name: line.pop(attribute) for name, attribute in names.items()}
         ends = ("value", "low", "high")
-        numbers = {end: getattr(interval, end) if interval.known else None for end in ends}
+        numbers = {end: getattr(interval, end) if interval.defined else None for end in ends}
         return place | numbers | {"about": interval.question} | line

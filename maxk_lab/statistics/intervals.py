@@ -38,25 +38,25 @@ from maxk_lab.statistics.measures import FIXED, MEASURES, NEW, MeasureRow, Quest
 from maxk_lab.statistics.moments import Function, quotient_of, tangent
 from maxk_lab.statistics.units import FIELDS, Units
 
-# A norm that is divided by must be told from zero at this level, whatever that of the interval.
+# A divisor must be significantly above zero at this level, whatever the level of the interval.
 DEFINED_LEVEL = 0.95
-# An interval about new instances needs so many: the means of 12 log-normal(1.5) values are
+# An interval about new instances needs as many: the means of 12 log-normal(1.5) values are
 # covered in 92 %, those of 16 in 94 %.
 LEAST_INSTANCES = 16
 # It needs this share of them carrying the mean: of what two of sixteen carry it would be about
 # these. A larger share would be worse: samples whose tail is missing look well carried.
 LEAST_SHARE = 1 / 5
-# And as many log-normal values that spread as these may, U exp(−variance of logarithms), of which
-# the upper end counts: without their tail they seem to spread less (`make calibrate`). Ratios
+# And U exp(−variance of logarithms) is the effective number of log-normal values; the upper end of
+# the variance counts: without their tail values seem to spread less (`make calibrate`). Ratios
 # whose logarithms vary less than `ALIKE` are those of other instances, too.
 LEAST_EXPECTED, CONFIDENCE, ALIKE = 2.5, 0.9, 0.1
 # The freedom of an instance's standard error where only that was kept is taken to be that of the
 # blocks of a record: no more than this.
 MOST_FREEDOM = 7
-# A norm that a measure divides by → why it is undefined where that cannot be told from zero.
+# A norm that a measure divides by → why it is undefined where the norm may be zero.
 _NORMS = {
-    "truth": "the norm of the gradient it is judged against cannot be told from zero",
-    "mean_square": "the norm of the mean estimate cannot be told from zero",
+    "truth": "the norm of the gradient it is judged against is not significantly above zero",
+    "mean_square": "the norm of the mean estimate is not significantly above zero",
 }
 
 
@@ -67,12 +67,12 @@ def interval(
 
     It answers the `question` of the measure's row unless another is asked for. Where that is about
     new instances and too few of them carry the mean, it is about these instances, and
-    `reason` says so. An upper end is infinite where what it is divided by cannot be told from zero.
+    `reason` says so. An upper end is infinite where the divisor is not significantly above zero.
     """
     row = MEASURES.get(measure)
-    wanted = question or row.question
-    if row.of_units:
-        return _of_units(units, row, wanted, level)
+    about = question or row.question
+    if row.per_unit:
+        return _mean_of_units(units, row, about, level)
     columns = units.columns()
     if np.isnan(columns[:2]).any():
         return undefined(level, "the second moments were not measured")
@@ -84,23 +84,23 @@ def interval(
         if name in _NORMS and not norm_is_known(units, name):
             return undefined(level, _NORMS[name])
     if row.inverse_of:
-        return _inverse(interval(units, row.inverse_of, level=level, question=wanted))
-    answer = quotient(units.sample, quotient_of(row), wanted, level)
-    return answer.mapped(row.range.clamped) if answer.known else answer
+        return _inverse(interval(units, row.inverse_of, level=level, question=about))
+    answer = quotient(units.sample, quotient_of(row), about, level)
+    return answer.mapped(row.range.clamped) if answer.defined else answer
 
 
 def quotient(
-    sample: Sample, functions: tuple[Function, Function], wanted: Question, level: float
+    sample: Sample, functions: tuple[Function, Function], about: Question, level: float
 ) -> Interval:
-    """The quotient of two functions of the means of a sample: an answer to what is `wanted`.
+    """The quotient of two functions of the means of a sample: an answer to what is `about`.
 
     Where these instances say nothing of others the interval is about these, with the reason.
     """
     means = stratified_mean(sample.values, sample.stratum)
     top, bottom = (tangent(function, means) for function in functions)
-    reason = too_few_for(sample, top, bottom) if wanted == NEW else ""
-    about_these = wanted == FIXED or bool(reason)
-    answer = ratio(sample.these if about_these else sample.others, top, bottom, level)
+    reason = too_few_for(sample, top, bottom) if about == NEW else ""
+    fixed = about == FIXED or bool(reason)
+    answer = ratio(sample.fixed if fixed else sample.new, top, bottom, level)
     if math.isnan(answer.value):
         return answer
     return replace(answer, reason=both_reasons(reason, answer.reason))
@@ -112,33 +112,35 @@ def both_reasons(*reasons: str) -> str:
 
 
 def norm_is_known(units: Units, name: str = "truth") -> bool:
-    """Whether a squared norm, a moment summed over these instances, can be told from zero."""
+    """Whether a squared norm, a moment summed over these instances, is significantly above zero."""
     at = np.eye(len(FIELDS))[FIELDS.index(name)]
-    spread = units.sample.these.spread(at)
+    spread = units.sample.fixed.spread(at)
     if spread.mean <= 0:
         return False
     if math.isnan(spread.error):
-        spread = units.sample.others.spread(at)
+        spread = units.sample.new.spread(at)
     return bool(spread.ends(DEFINED_LEVEL)[0] > 0)
 
 
 def _inverse(of: Interval) -> Interval:
     """1 over a number that is not negative: infinite at the upper end where that reaches 0."""
     if not of.value > 0:
-        return undefined(of.level, "the mean gradient cannot be told from zero")
+        return undefined(of.level, "the mean gradient is not significantly above zero")
     low, high = (1 / end if end > 0 else math.inf for end in (of.high, of.low))
     return replace(of, value=1 / of.value, low=low, high=high)
 
 
-def too_few_for(sample: Sample, *parts: Tangent) -> str:
+def too_few_for(sample: Sample, *functions: Tangent) -> str:
     """Why means of these instances say nothing of others; empty where they do.
 
-    `parts` are the functions of the means that are to be carried by enough instances.
+    `functions` are those of the means that are to be carried by enough instances.
     """
     stratum = sample.stratum
     if reason := _too_few(stratum):
         return reason
-    sides = [sample.combination(part.slopes) for part in parts if np.any(part.slopes)]
+    sides = [
+        sample.combination(function.slopes) for function in functions if np.any(function.slopes)
+    ]
     fewest = float(np.min([effective_number(*side) for side in sides]))
     reason = _not_carried(fewest, len(stratum))
     if reason or (len(sides) == 2 and _alike(sides[0][0], sides[1][0])):
@@ -171,14 +173,14 @@ def _tail_may_be_missing(values: Array, noise: Array, stratum: Stratum) -> str:
 
     `noise` [U] is the variance of their own errors, which spread the logarithms, too.
     """
-    far, positive = np.zeros(len(values)), values > 0
+    distances, positive = np.zeros(len(values)), values > 0
     for label in range(stratum.max() + 1):
-        logs = np.log(values[those := positive & (stratum == label)])
-        far[those] = logs - np.median(logs) if len(logs) else 0.0
+        logs = np.log(values[members := positive & (stratum == label)])
+        distances[members] = logs - np.median(logs) if len(logs) else 0.0
     # The upper half alone: values next to 0 say nothing of the largest.
-    above, half = far > 0, max(1, int(positive.sum()) // 2)
+    above, half = distances > 0, max(1, int(positive.sum()) // 2)
     noises = np.minimum(noise[above] / values[above] ** 2, 1.0)
-    variance = max(float((far[above] ** 2).sum() - noises.sum()) / half, 0.0)
+    variance = max(float((distances[above] ** 2).sum() - noises.sum()) / half, 0.0)
     most = variance * half / chdtri(half, CONFIDENCE)
     if len(values) * math.exp(-most) >= LEAST_EXPECTED:
         return ""
@@ -186,7 +188,7 @@ def _tail_may_be_missing(values: Array, noise: Array, stratum: Stratum) -> str:
     return f"the larger instances differ so much ({spread}) that still larger ones may be missing"
 
 
-def _of_units(units: Units, row: MeasureRow, wanted: Question, level: float) -> Interval:
+def _mean_of_units(units: Units, row: MeasureRow, about: Question, level: float) -> Interval:
     """The mean of a measure over the units that have it."""
     if row.name not in units.measures:
         return undefined(level, "not measured")
@@ -198,10 +200,10 @@ def _of_units(units: Units, row: MeasureRow, wanted: Question, level: float) -> 
     if row.rate and units.groups and valued.all() and np.ptp(values) == 0 and values[0] in (0, 1):
         low, high = clopper_pearson(values[0] * units.groups, units.groups, level)
         return Interval(float(values[0]), low, high, level, question=FIXED)
-    if units.tolerance is not None and wanted == FIXED:
+    if units.tolerance is not None and about == FIXED:
         return _exactly(values, stratum, level)
     reason = ""
-    if wanted == NEW:
+    if about == NEW:
         reason = _too_few(stratum)
         if not reason and row.range.low >= 0:
             reason = _not_carried(effective_number(values), len(values))
@@ -209,18 +211,18 @@ def _of_units(units: Units, row: MeasureRow, wanted: Question, level: float) -> 
                 reason = _tail_may_be_missing(values, np.zeros_like(values), stratum)
         if reason and units.tolerance is not None:
             return replace(_exactly(values, stratum, level), reason=reason)
-    if wanted == FIXED or reason:
+    if about == FIXED or reason:
         parts = (stratum_weights(stratum) * errors[valued])[np.newaxis, :, np.newaxis]
         freedom = MOST_FREEDOM if units.within is None else units.within.shape[2] - 1
         mean = stratified_mean(values[np.newaxis], stratum)
         estimate = Estimate(mean, parts, np.zeros(len(values)), freedom, FIXED)
     else:
         estimate = instance_estimate(values[np.newaxis], stratum)
-    answer = _of_spread(estimate.spread(np.ones(1)), row, level)
+    answer = _spread_interval(estimate.spread(np.ones(1)), row, level)
     return replace(answer, question=estimate.question, reason=both_reasons(reason, answer.reason))
 
 
-def _of_spread(spread: Spread, row: MeasureRow, level: float) -> Interval:
+def _spread_interval(spread: Spread, row: MeasureRow, level: float) -> Interval:
     """The interval of a mean; that of a rate on the logit scale, which keeps it in (0, 1)."""
     low, high = spread.ends(level)
     if math.isnan(low):

@@ -65,23 +65,23 @@ def log_ratio(
         logs = log_ratio(a, b, level=level, question=question)
         return _negative(logs) if measure == "snr" else logs
     row = MEASURES.get(measure)
-    wanted = question or row.question
-    if row.of_units or (measure == "squared_bias" and a.squared_bias is not None):
-        return _of_numbers(a, b, row, wanted, level)
+    about = question or row.question
+    if row.per_unit or (measure == "squared_bias" and a.squared_bias is not None):
+        return _ratio_of_numbers(a, b, row, about, level)
     columns = np.concatenate([a.columns(), b.columns()])
     if np.isnan(columns[[0, 1, 4, 5]]).any():
         return undefined(level, "the second moments were not measured")
     if row.judged and np.isnan(columns).any():
         return undefined(level, "no gradient to judge against")
     if row.inverse_of:
-        return _negative(log_ratio(a, b, measure=row.inverse_of, level=level, question=wanted))
+        return _negative(log_ratio(a, b, measure=row.inverse_of, level=level, question=about))
     blocks, why = [a.sample.by_block, b.sample.by_block], NO_ERROR
     if blocks[0].shape != blocks[1].shape:
         blocks = [np.full((4, len(a.m2), 2), math.nan)] * 2
         if a.within is not None and b.within is not None:
             why = "their groups are in different blocks: no pairs of these"
     both = Sample(np.nan_to_num(columns), np.concatenate(blocks), a.stratum)
-    ratio = quotient(both, _paired(row), wanted, level)
+    ratio = quotient(both, _paired(row), about, level)
     if not ratio.value > 0:
         return undefined(level, f"{measure} of one side is not positive")
     logs = replace(ratio, reason=ratio.reason.replace(NO_ERROR, why)).mapped(_log)
@@ -93,7 +93,7 @@ def _drawn(a: Units, b: Units, logs: Interval) -> Interval:
 
     Without the groups that each cell calls `rare`, the ratio would lie beyond its interval at 95 %.
     """
-    if a.rare is None or b.rare is None or not logs.known or logs.exact:
+    if a.rare is None or b.rare is None or not logs.defined or logs.exact:
         return logs
     missing = [
         np.log1p(
@@ -118,9 +118,11 @@ def _paired(row: MeasureRow) -> tuple[Function, Function]:
     )
 
 
-def _of_numbers(a: Units, b: Units, row: MeasureRow, wanted: Question, level: float) -> Interval:
+def _ratio_of_numbers(
+    a: Units, b: Units, row: MeasureRow, about: Question, level: float
+) -> Interval:
     """The log ratio of numbers that every instance has of its own, over those that have both."""
-    if row.of_units:
+    if row.per_unit:
         if row.name not in a.measures or row.name not in b.measures:
             return undefined(level, "not measured")
         columns = np.stack([a.measures[row.name], b.measures[row.name]])
@@ -137,7 +139,7 @@ def _of_numbers(a: Units, b: Units, row: MeasureRow, wanted: Question, level: fl
         return undefined(level, f"{row.name} of one side is not positive")
     exact = a.tolerance is not None
     sample = Sample(columns, np.full((*columns.shape, 2), 0.0 if exact else math.nan), stratum)
-    ratio = quotient(sample, (itemgetter(0), itemgetter(1)), wanted, level)
+    ratio = quotient(sample, (itemgetter(0), itemgetter(1)), about, level)
     if exact or ratio.question == NEW:
         return ratio.mapped(_log)
     reason = ratio.reason.removesuffix(NO_ERROR).removesuffix("; ")

@@ -55,7 +55,7 @@ class MeasureRow(Row):
     claims: tuple[str, ...] = ("equals", "order", "ratio")
     tracked: bool = True
     needs: Literal["", "behaviour"] = ""
-    # Measures of `moments`: the moments that must be told from zero, and whether it looks at ∇J.
+    # Measures of `moments`: their divisors, and whether they look at ∇J.
     divides_by: tuple[str, ...] = ()
     judged: bool = False
     inverse_of: str = ""
@@ -70,7 +70,7 @@ class MeasureRow(Row):
     pooled: Literal["mean", "least"] = "mean"
 
     @property
-    def of_units(self) -> bool:
+    def per_unit(self) -> bool:
         """Every resampling unit has a number of its own, and the measure is their mean."""
         return self.source in ("groups", "units")
 

@@ -100,13 +100,13 @@ def p_value(values: Sequence[float], within: Range = ANYWHERE) -> float:
 def instance_mean(values: Sequence[float], level: float, within: Range = ANYWHERE) -> Interval:
     """The interval over the instances of one seed, which says nothing of other training runs."""
     mean = skewed_mean(values, level, within=within, of="instances")
-    return replace(mean, question=NEW) if mean.known else mean
+    return replace(mean, question=NEW) if mean.defined else mean
 
 
 def instance_p_value(values: Sequence[float]) -> float:
     """The two-sided p-value of a mean of 0 over the instances of one seed."""
     array = np.asarray(values, dtype=float)
-    if not instance_mean(values, 0.5).known:
+    if not instance_mean(values, 0.5).defined:
         return math.nan
     return spread_of_mean(array, np.zeros(len(array), dtype=np.int64))[0].p_apart()
 
@@ -166,7 +166,7 @@ def _logit_ends(values: Array, point: float, within: Range) -> Array:
 def _log_normal_ends(values: Array, point: float) -> Array:
     """The ends of the means of values [S, ...] that are at least 0.
 
-    The spread of their logarithms is told by those that make the mean: one near 0 would otherwise
+    The values that make the mean give the spread of their logarithms: one near 0 would otherwise
     open the interval to the other side.
     """
     logs = np.log(np.maximum(values, _LEAST_SHARE * values.mean(axis=0)))
@@ -192,7 +192,7 @@ def enclosing_values(values: Array, q: float, level: float) -> tuple[float, floa
 
 @cache
 def _ranks(count: int, q: float, level: float) -> tuple[int, int]:
-    """The places of the ends among so many values, 0 and count + 1 where there is none."""
+    """The places of the ends among `count` values, 0 and count + 1 where there is none."""
     from scipy.stats import binom
 
     tail = (1 - level) / 2
@@ -276,7 +276,7 @@ def outlying(values: Sequence[float], noise: float = 0.0, alpha: float = FALSE_A
 
 @cache
 def sign_test(wins: int, losses: int) -> float:
-    """The exact two-sided p-value of so many wins and losses where both were as likely."""
+    """The exact two-sided p-value of these wins and losses where both were as likely."""
     from scipy import stats
 
     if wins + losses == 0:

@@ -16,8 +16,8 @@ from maxk_lab.statistics.deviations import (
     Deviation,
     Deviations,
     RecordedDeviations,
+    as_numbers,
     instances_to_test,
-    plain,
     rounded,
 )
 from maxk_lab.statistics.estimates import Array as Array
@@ -58,7 +58,7 @@ class RecordedUnits(Recorded):
     tolerance: Size | None = None
 
     @model_validator(mode="after")
-    def _of_as_many_units(self) -> Self:
+    def _check_lengths(self) -> Self:
         count = len(self.units.m2)
         columns = {name: getattr(self.units, name) for name in FIELDS}
         within = {f"within.{name}": blocks for name, blocks in self.within.items()}
@@ -151,25 +151,27 @@ class Units:
         """The units as a record holds them, for `of`; a number is None where undefined."""
         record: dict[str, Any] = {
             "units": {name: getattr(self, name).tolist() for name in FIELDS},
-            "measures": {name: plain(values) for name, values in self.measures.items()},
+            "measures": {name: as_numbers(values) for name, values in self.measures.items()},
         }
         if self.cross_products is not None:
-            record["cross_products"] = plain(self.cross_products)
+            record["cross_products"] = as_numbers(self.cross_products)
         if self.squared_bias is not None and self.off_direction is not None:
             bias = {"squared": self.squared_bias, "off_direction": self.off_direction}
             record["bias"] = {name: values.tolist() for name, values in bias.items()}
             return record | {"tolerance": self.tolerance}
-        record["errors"] = {name: plain(rounded(errors)) for name, errors in self.errors.items()}
+        record["errors"] = {
+            name: as_numbers(rounded(errors)) for name, errors in self.errors.items()
+        }
         if self.within is not None:
             record["within"] = {
-                name: [plain(blocks) for blocks in column]
+                name: [as_numbers(blocks) for blocks in column]
                 for name, column in zip(FIELDS, map(rounded, self.within), strict=True)
             }
         if self.deviations is not None:
             record["deviations"] = self.deviations.as_record()
         for name in ("carrying", "rare"):
             if (column := getattr(self, name)) is not None:
-                record[name] = plain(rounded(column))
+                record[name] = as_numbers(rounded(column))
         return record
 
     @staticmethod
@@ -178,33 +180,33 @@ class Units:
 
         Enumerated only if all parts are; a measure is there if all parts have it.
         """
-        exact = all(part.tolerance is not None for part in parts)
+        exact = all(units.tolerance is not None for units in parts)
         if not exact:
-            counts = [part.within.shape[2] for part in parts if part.within is not None]
+            counts = [units.within.shape[2] for units in parts if units.within is not None]
             most = max(counts, default=2)
-            parts = [part if part.tolerance is None else part.as_drawn(most) for part in parts]
-        offsets = np.cumsum([0, *(int(part.stratum.max()) + 1 for part in parts)])
-        columns = np.concatenate([part.columns() for part in parts], axis=1)
+            parts = [units if units.tolerance is None else units.as_drawn(most) for units in parts]
+        offsets = np.cumsum([0, *(int(units.stratum.max()) + 1 for units in parts)])
+        columns = np.concatenate([units.columns() for units in parts], axis=1)
         pooled = Units(
-            np.concatenate([part.stratum + of for part, of in zip(parts, offsets, strict=False)]),
+            np.concatenate([units.stratum + of for units, of in zip(parts, offsets, strict=False)]),
             **dict(zip(FIELDS, columns, strict=True)),
-            measures=_together([part.measures for part in parts]),
-            errors=_together([part.errors for part in parts]),
-            cross_products=np.concatenate([part.known_cross_products for part in parts]),
+            measures=_together([units.measures for units in parts]),
+            errors=_together([units.errors for units in parts]),
+            cross_products=np.concatenate([units.known_cross_products for units in parts]),
         )
         if exact:
             return replace(
                 pooled,
-                squared_bias=np.concatenate([part.squared_bias for part in parts]),
-                off_direction=np.concatenate([part.off_direction for part in parts]),
-                tolerance=max(part.tolerance for part in parts if part.tolerance is not None),
+                squared_bias=np.concatenate([units.squared_bias for units in parts]),
+                off_direction=np.concatenate([units.off_direction for units in parts]),
+                tolerance=max(units.tolerance for units in parts if units.tolerance is not None),
             )
-        drawn = [part.groups for part in parts if part.groups is not None]
-        within = [part.within for part in parts if part.within is not None]
-        deviations = [part.deviations for part in parts if part.deviations is not None]
+        drawn = [units.groups for units in parts if units.groups is not None]
+        within = [units.within for units in parts if units.within is not None]
+        deviations = [units.deviations for units in parts if units.deviations is not None]
         alike = len({blocks.shape[2] for blocks in within}) == 1
-        carrying = [part.carrying for part in parts if part.carrying is not None]
-        rare = [part.rare for part in parts if part.rare is not None]
+        carrying = [units.carrying for units in parts if units.carrying is not None]
+        rare = [units.rare for units in parts if units.rare is not None]
         return replace(
             pooled,
             groups=sum(drawn) if len(drawn) == len(parts) else None,
@@ -227,9 +229,9 @@ class Units:
             self,
             within=np.zeros((len(FIELDS), len(self.m2), blocks)),
             deviations=Deviations(
-                along=Deviation.known(self.inner - self.truth),
-                anywhere=Deviation.known(self.squared_bias),
-                beside=Deviation.known(self.off_direction + (s - scale) ** 2 * self.truth),
+                along=Deviation.exact(self.inner - self.truth),
+                anywhere=Deviation.exact(self.squared_bias),
+                beside=Deviation.exact(self.off_direction + (s - scale) ** 2 * self.truth),
             ),
             carrying=np.full(len(self.m2), np.inf),
             rare=np.zeros(len(self.m2)),
@@ -320,10 +322,10 @@ class Units:
 
 def defined(values: Array, stratum: Stratum) -> tuple[Array, Stratum]:
     """The columns of values [F, U] without a NaN, and their strata; none if a stratum has none."""
-    whole = np.flatnonzero(~np.isnan(values).any(0))
-    if len(whole) < len(stratum) and len(np.unique(stratum[whole])) < len(np.unique(stratum)):
-        whole = whole[:0]
-    return values[:, whole], stratum[whole]
+    complete = np.flatnonzero(~np.isnan(values).any(0))
+    if len(complete) < len(stratum) and len(np.unique(stratum[complete])) < len(np.unique(stratum)):
+        complete = complete[:0]
+    return values[:, complete], stratum[complete]
 
 
 def _array(values: Any) -> Array:
@@ -333,7 +335,7 @@ def _array(values: Any) -> Array:
 
 def _together(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     return {
-        name: np.concatenate([part[name] for part in parts])
+        name: np.concatenate([units[name] for units in parts])
         for name in parts[0]
-        if all(name in part for part in parts)
+        if all(name in units for units in parts)
     }

@@ -202,7 +202,7 @@ def _tables(records: Sequence[Record], rows: Rows) -> dict[str, pd.DataFrame]:
 def _values(study: str, row: PooledRow | None) -> dict[str, float | None]:
     estimates = {} if row is None else row_estimates(study, row)
     return {
-        name: one.value if one.known else None
+        name: one.value if one.defined else None
         for name, one in estimates.items()
         if name not in MEASURES.names() or MEASURES.get(name).tracked
     }

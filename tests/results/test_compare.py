@@ -323,7 +323,7 @@ def test_other_seeds_are_not_paired_and_their_intervals_are_wide(before, others)
     assert {number.effect.paired for number in compared} == {""}
     for number in compared:
         a, b = number.a.interval, number.b.interval
-        if number.effect.interval.known and not number.effect.ratio:
+        if number.effect.interval.defined and not number.effect.ratio:
             assert number.effect.interval.width >= max(a.width, b.width)
     assert found.counts["gone"] == found.counts["new"] == 5
 
@@ -476,7 +476,7 @@ def test_the_difference_of_two_intervals_or_their_ratio(a, b, ratio, ends):
 )
 def test_what_says_something_else_is_not_set_against_it(b, reason):
     found = set_against(TWO, b, 0.95).interval
-    assert (found.known, found.reason) == (False, reason)
+    assert (found.defined, found.reason) == (False, reason)
 
 
 @pytest.mark.parametrize(("count", "others", "level"), [(4, 4, 0.95), (6, 5, 0.95), (9, 7, 0.999)])
@@ -498,11 +498,11 @@ def test_other_seeds_have_the_interval_that_mann_and_whitney_s_test_does_not_rej
 def test_values_of_seeds_may_be_too_few_undefined_or_divided():
     three, four = np.arange(3.0), np.arange(4.0)
     found = between_seeds(three, three + 100, 0.95, ratio=False).interval
-    assert (found.value, found.known, found.reason) == (100, False, "3 and 3 seeds: too few")
-    assert between_seeds(four, four + 100, 0.95, ratio=False).interval.known
+    assert (found.value, found.defined, found.reason) == (100, False, "3 and 3 seeds: too few")
+    assert between_seeds(four, four + 100, 0.95, ratio=False).interval.defined
     holes = np.array([1.0, 2.0, 3.0, np.nan])
     found = between_seeds(holes, four, 0.95, ratio=False).interval
-    assert (found.known, found.reason) == (False, "not defined in every seed")
+    assert (found.defined, found.reason) == (False, "not defined in every seed")
     a, b = np.array([1.0, 2.0, 4.0, 8.0]), np.array([10.0, 20.0, 40.0, 80.0])
     found = between_seeds(a, b, 0.95, ratio=True)
     assert (found.ratio, found.interval.value) == (True, 10.0)

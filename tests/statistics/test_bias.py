@@ -162,7 +162,7 @@ def test_without_a_gradient_or_deviations_there_is_no_verdict(drawn):
     for found, reason in (
         (replace(units, truth=np.full(16, np.nan)), "no gradient to judge against"),
         (replace(units, deviations=None), "fewer than three groups an instance"),
-        (lost, "cannot be told from zero"),
+        (lost, "is not significantly above zero"),
     ):
         assert judged(found).verdict == "undefined"
         assert reason in judged(found).reason

@@ -46,7 +46,7 @@ def by_block(shape=(3, 12, 6), size=1.0):
 
 def estimate_of(values, far, question, stratum=STRATUM):
     sample = Sample(values, far, stratum)
-    return sample.these if question == FIXED else sample.others
+    return sample.fixed if question == FIXED else sample.new
 
 
 def test_strata_weigh_the_same_whatever_their_order_and_size():
@@ -199,7 +199,7 @@ def test_a_quotient_that_does_not_vary_is_a_point():
 def test_without_errors_or_a_positive_denominator_there_is_a_reason():
     estimate = block_estimate(np.ones((2, 20)), np.full((2, 20, 2), np.nan), np.zeros(20, np.int64))
     found = ratio(estimate, Tangent(1.0, FIRST), Tangent(1.0, SECOND), 0.95)
-    assert (found.value, found.reason, found.known) == (1.0, NO_ERROR, False)
+    assert (found.value, found.reason, found.defined) == (1.0, NO_ERROR, False)
     estimate, top, _ = drawn(0, NEW)
     for bottom in (0.0, -1.0, math.nan):
         found = ratio(estimate, top, Tangent(bottom, SECOND), 0.95)
@@ -242,7 +242,7 @@ def test_a_mean_over_strata_has_welch_s_freedom():
 )
 def test_a_mean_that_one_value_carries_has_a_reason_and_no_interval(values, value, reason):
     found = skewed_mean(values, 0.95, within=NOT_NEGATIVE, of="instances")
-    assert (found.known, found.reason) == (False, reason)
+    assert (found.defined, found.reason) == (False, reason)
     assert found.value == pytest.approx(value, nan_ok=True)
 
 
@@ -250,7 +250,7 @@ def test_no_interval_of_a_mean_leaves_the_range():
     draws = np.random.default_rng(0)
     for chance in (0.05, 0.5, 0.95) * 7:
         found = skewed_mean(draws.random(40) < chance, 0.95, within=SHARES)
-        assert found.known == (found.reason == "")
-        assert not found.known or 0 <= found.low <= found.value <= found.high <= 1
+        assert found.defined == (found.reason == "")
+        assert not found.defined or 0 <= found.low <= found.value <= found.high <= 1
         gaps = skewed_mean(draws.exponential(size=8) ** 3, 0.999, within=NOT_NEGATIVE)
-        assert not gaps.known or 0 <= gaps.low <= gaps.value <= gaps.high
+        assert not gaps.defined or 0 <= gaps.low <= gaps.value <= gaps.high

@@ -48,7 +48,7 @@ def test_points_follow_the_formulas():
     }
     expected["cosine"] = 1 / np.sqrt(1.5 * 2.25)
     assert {name: interval(u, name).value for name in expected} == pytest.approx(expected)
-    others = [row.name for row in measures_of("gradient") if row.of_units]
+    others = [row.name for row in measures_of("gradient") if row.per_unit]
     assert {interval(u, name).reason for name in others} == {"not measured"}
     assert all(
         interval(u, name).low < value < interval(u, name).high for name, value in expected.items()
@@ -78,7 +78,7 @@ def test_undefined_measures_say_why():
     blind = units([1.0, 2.0], [0.5, 0.5], [np.nan] * 2, [np.nan] * 2, blocks=8)
     assert interval(blind, "scale").reason == "no gradient to judge against"
     assert interval(blind, "variance").value == 1.0
-    assert interval(blind, "variance").known
+    assert interval(blind, "variance").defined
     unmeasured = interval(units([1.0, 2.0], [np.nan, 1.0]), "variance")
     assert np.isnan(unmeasured.value)
     assert "not measured" in unmeasured.reason
@@ -103,7 +103,7 @@ def test_fewer_instances_than_needed_speak_for_themselves_only(strata):
     assert (other.width == found.width) == fallen_back
     assert 0 < other.width <= found.width
     scale = interval(u, "scale")
-    assert (scale.known, scale.question, scale.fallen_back) == (True, FIXED, False)
+    assert (scale.defined, scale.question, scale.fallen_back) == (True, FIXED, False)
 
 
 @pytest.mark.parametrize("larger", [False, True])
@@ -145,7 +145,7 @@ def test_a_norm_that_is_known_exactly_needs_no_blocks_for_the_others():
     within[FIELDS.index("truth")] = 0.0
     two_groups = replace(u, within=within)
     assert norm_is_known(two_groups)
-    assert interval(two_groups, "scale").known
+    assert interval(two_groups, "scale").defined
     assert interval(two_groups, "variance").reason.endswith(NO_ERROR)
     assert np.isnan(interval(two_groups, "cosine").low)
 
@@ -203,7 +203,7 @@ def test_enumerated_units_have_no_error_among_sampled_ones(drawn):
         assert found.variance.tolist() == [0.0, 0.0, *own.variance]
         assert found.freedom == own.freedom
     assert (mixed.carrying, mixed.rare) == (None, None)
-    assert interval(mixed, "scale").known
+    assert interval(mixed, "scale").defined
 
 
 def test_a_record_gives_back_the_units(drawn):
@@ -258,7 +258,7 @@ def test_a_measure_of_few_units_has_the_error_of_each():
     reach = stats.t.isf(0.025, freedom) * np.sqrt(variances.sum())
     assert (found.low, found.high) == pytest.approx((3 - reach, 3 + reach))
     without = interval(with_measure(values), MEASURE)
-    assert (without.value, without.known) == (3.0, False)
+    assert (without.value, without.defined) == (3.0, False)
     assert without.reason == f"3 instances are too few to speak of others; {NO_ERROR}"
     blocks = np.zeros((4, 3, 4))
     fewer = interval(replace(with_measure(values, errors=errors), within=blocks), MEASURE)
@@ -315,7 +315,7 @@ def test_an_error_that_one_block_carries_gives_no_interval(alone):
     found = interval(u, "variance", question=FIXED)
     # One block that is 1 lies 7/8 from the mean, the other seven 1/8.
     reason = f"an effective {56**2 / (49**2 + 7):.1f} blocks of groups carry its error: no interval"
-    assert (found.known, found.reason) == (not alone, reason if alone else "")
+    assert (found.defined, found.reason) == (not alone, reason if alone else "")
 
 
 def test_a_mean_gradient_that_no_block_shows_is_not_known_to_be_0():
@@ -323,4 +323,4 @@ def test_a_mean_gradient_that_no_block_shows_is_not_known_to_be_0():
     far = np.zeros((4, 4, 8))
     far[0, 0] = np.linspace(-1, 1, 8)
     found = interval(replace(units([3.0] * 4, [0.0] * 4), within=far), "snr", question=FIXED)
-    assert (found.known, found.reason) == (False, NO_ERROR)
+    assert (found.defined, found.reason) == (False, NO_ERROR)

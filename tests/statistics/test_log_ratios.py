@@ -94,7 +94,7 @@ def test_one_mean_says_nothing_of_other_measures_and_has_a_ratio_where_the_signa
     assert log_ratio(a, b, same_mean=True) == log_ratio(a, b)
     lost = [replace(drawn(seed), mean_square=np.linspace(-1.2, 1.0, 16)) for seed in (0, 1)]
     assert np.isnan(log_ratio(*lost, measure="snr").value)
-    assert log_ratio(*lost, measure="snr", same_mean=True).known
+    assert log_ratio(*lost, measure="snr", same_mean=True).defined
 
 
 def test_where_there_are_no_pairs_the_ratio_is_undefined_and_says_why(drawn):
@@ -125,15 +125,15 @@ def test_where_there_are_no_pairs_the_ratio_is_undefined_and_says_why(drawn):
         ),
     ):
         found = log_ratio(a, b, measure=measure)
-        assert (found.known, reason in found.reason) == (False, True), found
+        assert (found.defined, reason in found.reason) == (False, True), found
 
 
 def test_blocks_that_were_cut_differently_make_no_pairs(drawn):
     found = log_ratio(drawn(0, FEW, blocks=8), drawn(1, FEW, blocks=6))
-    assert not found.known
+    assert not found.defined
     assert found.reason.endswith("their groups are in different blocks: no pairs of these")
     like = log_ratio(drawn(0, blocks=8), drawn(1, blocks=6))
-    assert (like.known, like.question) == (True, NEW)
+    assert (like.defined, like.question) == (True, NEW)
 
 
 def test_without_a_gradient_what_looks_at_it_has_no_ratio(drawn):
@@ -193,10 +193,10 @@ def test_with_too_few_values_it_says_how_many_would_do():
         found = median_interval(np.ones(2), level)
         needed = int(found.reason.split(": ")[1].split()[0])
         assert found.reason == f"a median of 2 has no such interval: {needed} are needed"
-        assert median_interval(np.arange(float(needed)), level).known
-        assert not median_interval(np.arange(needed - 1.0), level).known
+        assert median_interval(np.arange(float(needed)), level).defined
+        assert not median_interval(np.arange(needed - 1.0), level).defined
     found = median_interval(np.array([np.nan, *range(20)]), 0.95)
-    assert (found.known, found.reason) == (False, "not defined on every instance")
+    assert (found.defined, found.reason) == (False, "not defined on every instance")
 
 
 def test_the_relative_variance_of_the_typical_instance():

@@ -97,7 +97,7 @@ def test_an_interval_at_the_p_value_ends_at_no_difference(shift):
 )
 def test_where_nothing_differs_there_is_a_reason(values, value, reason):
     found = seed_mean(values, 0.95, SHARES)
-    assert (found.known, found.reason) == (False, reason)
+    assert (found.defined, found.reason) == (False, reason)
     assert found.value == pytest.approx(value, nan_ok=True)
     assert math.isnan(p_value(values))
     assert math.isnan(instance_p_value([0.0] * 9 + [values[-1]]))
@@ -114,7 +114,7 @@ def test_one_seed_is_over_its_instances():
     mean = [(1.0, 0.5, 2.0)]
     assert pool_means(mean, 0.95) == Interval(1.0, 0.5, 2.0, 0.95, question=NEW)
     other = pool_means(mean, 0.8)
-    assert (other.value, other.level, other.known) == (1.0, 0.8, False)
+    assert (other.value, other.level, other.defined) == (1.0, 0.8, False)
     assert "recorded at 95% alone" in other.reason
 
 

@@ -143,9 +143,9 @@ def _shown(interval: Interval | None, marks: dict[str, None]) -> str:
     """Return an interval, `best` without one, and note why it is not as the others."""
     if interval is None:
         return "best"
-    unpaired = interval.known and interval.reason.startswith("unpaired")
+    unpaired = interval.defined and interval.reason.startswith("unpaired")
     if interval.reason:
-        mark = "*" if unpaired else "†" if interval.known else "—"
+        mark = "*" if unpaired else "†" if interval.defined else "—"
         marks[f"{mark}: {interval.reason}"] = None
     return marked(interval) + "*" * unpaired
 

@@ -160,13 +160,13 @@ def _caption(found: Comparison) -> Iterator[str]:
 
 def _change(one: Number) -> str:
     effect = one.effect
-    known = effect.interval.known
+    known = effect.interval.defined
     return f"× {_value(effect)}" if known and effect.ratio else _value(effect)
 
 
 def _value(found: Estimate | Effect) -> str:
     one = found.interval
-    return number(one.value) if one.question == EXACT and one.known else compact(one)
+    return number(one.value) if one.question == EXACT and one.defined else compact(one)
 
 
 _COLUMNS: dict[str, Callable[[Number], str]] = {

@@ -174,7 +174,7 @@ class Differences:
                 if way is not ways[0] and said not in ("not significant", "tie"):
                     said = "differs for these seeds"
         effect = ways[0](self.level)
-        if not effect.interval.known:
+        if not effect.interval.defined:
             effect = held(self.level)
         return replace(one, effect=effect, verdict=said)
 
@@ -219,7 +219,7 @@ def set_against(a: Estimate, b: Estimate, level: float) -> Effect:
     """
     mine, theirs = a.interval, b.interval
     asked = [one.question for one in (mine, theirs) if one.question != EXACT]
-    reason = next((one.reason or "no interval" for one in (mine, theirs) if not one.known), "")
+    reason = next((one.reason or "no interval" for one in (mine, theirs) if not one.defined), "")
     if not reason and len(set(asked)) > 1:
         reason = f"A's interval is about {mine.question}, B's about {theirs.question}"
     ratio = a.as_ratio and mine.value > a.rounding and mine.low >= 0 and theirs.low >= 0
@@ -270,7 +270,7 @@ def verdict(effect: Effect, a: Estimate, b: Estimate, tie: float) -> Verdict:
     explains, whatever else it shows.
     """
     found = effect.interval
-    if not found.known:
+    if not found.defined:
         return "not significant"
     nothing = 1.0 if effect.ratio else 0.0
     size = abs(a.interval.value)
@@ -288,5 +288,5 @@ def verdict(effect: Effect, a: Estimate, b: Estimate, tie: float) -> Verdict:
 
 def _are_same(one: Number) -> bool:
     """Whether both numbers with their intervals are the same to the last digit."""
-    known = one.a.interval.known and one.a.interval == one.b.interval
+    known = one.a.interval.defined and one.a.interval == one.b.interval
     return one.pair.identical or known

@@ -180,7 +180,7 @@ def facts(pooled: Pooled[GradientRow], origin: Origin) -> GradientFacts:
         unbiased_methods=len({names[row.key] for row in rows if row.catalogued_unbiased}),
         uses=uses,
         estimators=_estimators(rows, families.get("best estimator", [])),
-        next_best=next((line for line in rest if line.ratio and line.ratio.known), None),
+        next_best=next((line for line in rest if line.ratio and line.ratio.defined), None),
         not_proved=[line for line in lines if line.state == NOT_PROVED and line.ratio],
         avoid=_avoid(rest),
         bias=_bias(measured, names),
@@ -268,7 +268,7 @@ def _table(
         row.key.path for contest in judged if not contest.all_equal for row in contest.rows
     }
     least = {contest.least.key for contest in judged if contest.least is not None}
-    reference = {row.over_least.line.other for row in rows if row.over_least is not None}
+    reference = {row.over_least.line.partner for row in rows if row.over_least is not None}
     lines = []
     for method, members in grouped(rows, lambda row: names[row.key]).items():
         state, oracle = _state(members), is_oracle(members[0])
@@ -278,7 +278,9 @@ def _table(
             measured = []
         middle = median_low([ratio.value for ratio in measured]) if measured else math.nan
         paths = [row.key.path for row in members if row.key.path in competing]
-        optimal = [row.over_best.value for row in members if row.over_best and row.over_best.known]
+        optimal = [
+            row.over_best.value for row in members if row.over_best and row.over_best.defined
+        ]
         counts = Counter(verdicts.get(row.key.path) for row in members)
         lines.append(
             Line(
@@ -381,7 +383,7 @@ def _bias(rows: Sequence[GradientRow], names: _Named) -> Bias:
 
 def _biased(name: str, rows: Sequence[GradientRow]) -> Biased:
     biased = [row for row in rows if _found_biased(row)]
-    scales = [row.intervals["scale"].value for row in biased if row.intervals["scale"].known]
+    scales = [row.intervals["scale"].value for row in biased if row.intervals["scale"].defined]
     kind: Literal["direction", "too short", "too long", "length"] = "length"
     if 2 * sum(row.bias.verdict == "biased" for row in biased) > len(biased):
         kind = "direction"
@@ -423,7 +425,7 @@ def _more(contest: Contest) -> int:
     factors = [1.0]
     for row in contest.undecided:
         over = row.over_least
-        if over is None or not over.mean.known:
+        if over is None or not over.mean.defined:
             continue
         size = math.log(over.mean.value)
         if size <= math.log(_NEAR) or over.mean.low <= 0:

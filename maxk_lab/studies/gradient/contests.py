@@ -169,7 +169,7 @@ def comparison_line(
     assert row.units is not None
     assert partner.units is not None
     mean = log_ratio(partner.units, row.units, level=family.level)
-    if not mean.known:
+    if not mean.defined:
         unpaired = "enumerated and sampled rows make no pairs"
         reasons = {UNPAIRED: unpaired, RARE_GROUPS: RARE_GROUPS}
         reason = reasons.get(mean.reason, "the ratio has no interval")

@@ -172,7 +172,7 @@ def estimates(row: GradientRow | ProxyRow) -> dict[str, Interval]:
 
 def _with_ends(value: Interval) -> Interval:
     """The interval; undefined if it has no ends, as in every table."""
-    return value if value.known else undefined(value.level, value.reason or "no interval")
+    return value if value.defined else undefined(value.level, value.reason or "no interval")
 
 
 def rounding(row: GradientRow, name: str) -> float:

@@ -107,10 +107,10 @@ def _unfit(row: GradientRow, budget: int) -> str:
     if row.units is None:
         return row.bias.reason or "not measured"
     snr = row.intervals["snr"]
-    if not snr.known:
+    if not snr.defined:
         return snr.reason or "its SNR has no interval"
     if not snr.value > 0:
-        return "its signal cannot be told from zero"
+        return "its signal is not significantly above zero"
     return ""
 
 
@@ -127,7 +127,7 @@ def _compared(one: Candidate, best: Candidate, level: float) -> Candidate:
     assert best.row.units is not None
     alike = same_mean(one.row, best.row)
     found = ratio(one.row, best.row, level, "snr", alike=alike)
-    if not found.known:
+    if not found.defined:
         pair, measure = (one.row.units, best.row.units), "snr"
         if alike:
             pair, measure = (best.row.units, one.row.units), "variance"
@@ -151,7 +151,7 @@ def _unpaired(one: Units, other: Units, measure: str, level: float, why: str) ->
         top, bottom = (
             interval(units, measure, level=each, question=FIXED) for units in (one, other)
         )
-    if not (top.known and bottom.known and bottom.low > 0):
+    if not (top.defined and bottom.defined and bottom.low > 0):
         return undefined(level, why)
     low, high = max(0.0, top.low) / bottom.high, top.high / bottom.low
     return Interval(top.value / bottom.value, low, high, level, f"unpaired: {why}", top.question)

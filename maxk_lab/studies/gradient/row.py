@@ -75,7 +75,7 @@ class OverLeast:
         """Neither the corrected test nor its own interval says that the row has more variance."""
         if self.mean.reason == RARE_GROUPS:
             return True
-        return bool(self.line.reason) and self.mean.known and self.mean.low <= 1 + ROUNDED
+        return bool(self.line.reason) and self.mean.defined and self.mean.low <= 1 + ROUNDED
 
 
 @dataclass(frozen=True, kw_only=True)

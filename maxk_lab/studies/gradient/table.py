@@ -226,7 +226,7 @@ def effect(row: GradientRow, partner: GradientRow, name: str, level: float) -> C
     quotient = ratio(row, partner, level, name)
     paths = row.key.path, partner.key.path
     paired = Comparison("run", *paths, name, quotient, ratio=True, paired="seed and instance")
-    return paired if quotient.known else None
+    return paired if quotient.defined else None
 
 
 def _paired(row: GradientRow, partner: GradientRow) -> bool:

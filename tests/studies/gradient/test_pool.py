@@ -120,7 +120,7 @@ def test_enumerated_and_sampled_seeds_are_pooled_as_sampled_ones(lab, scale, off
     (row,) = rows_of(lab, baselines=("centred",), **make).values()
     assert (row.against, row.enumerated, row.units.tolerance) == ("exact", False, None)
     assert row.bias.verdict == verdict
-    assert row.intervals["variance"].known
+    assert row.intervals["variance"].defined
 
 
 def test_a_row_without_all_its_seeds_is_not_averaged_and_leaves_no_winner(lab):
@@ -222,7 +222,7 @@ def test_a_ratio_that_groups_too_rare_to_be_drawn_decide_is_withheld(lab):
     assert (best(rare), over.line.verdict, over.ties) == ([], "open", True)
     for found in (over.mean, over.typical.median, over.line):
         assert found.reason == RARE_GROUPS
-    assert not over.mean.known
+    assert not over.mean.defined
     assert "lower_on" not in rare[other].ratios
 
 
@@ -253,7 +253,7 @@ def test_the_correlation_of_a_proxy_is_the_mean_over_the_instances_of_each_seed_
     assert (len(length.cells), length.instances, length.without) == (2, 8, 1)
     assert length.correlation.value == pytest.approx((0.25 + 0.6) / 2)
     assert length.correlation.low < length.correlation.value < length.correlation.high
-    assert (logit.correlation.value, logit.correlation.known) == (1.0, False)
+    assert (logit.correlation.value, logit.correlation.defined) == (1.0, False)
     assert logit.correlation.reason == "the same on all 8 instances: no interval"
     # Any cell of a seed tells them.
     _, part = proxies(lab, both, lambda cell: cell["baseline"] == "none")

@@ -71,7 +71,7 @@ def test_a_seed_that_is_missing_or_unlike_the_others_leaves_no_average(tsp):
     summary = make_report(cells, lost + rest, name="it")
     row, other = (tsp.row_of(summary, *point) for point in (POMO, BEST))
     assert (row.finished, row.curve, row.evaluations, row.log) == ((0, 1, 3, 4), (), (), {})
-    assert other.final(8).known
+    assert other.final(8).defined
     assert "4 of 5 seeds finished" in other.differences[8].reason
     ((failed, error),) = summary.origin.failed.items()
     assert failed.startswith(f"{row.key.path} seed 2 (cell ")
@@ -96,7 +96,7 @@ def test_what_one_seed_lacks_is_undefined_with_its_reason(tsp):
 
     row = tsp.row_of(tsp.report(tsp.cells(points=TWO), holes), *BEST)
     assert row.final(3).reason == "not defined in every seed"
-    assert row.final(4).known
+    assert row.final(4).defined
     (found,) = row.decoded["greedy"].curve
     assert (found.reason, row.decoded["greedy"].ks) == ("no coordinates to turn", ())
     assert estimates(row)["extra_greedy"] == found
@@ -120,7 +120,7 @@ def test_gaps_are_told_where_they_can_be_had(tsp, optima):
     elif optima == "zero":
         assert "the optimum of an instance is 0" in row.sampled.gaps[64].reason
     else:
-        assert (row.sampled.gaps[64].known, row.optimum.exact) == (True, False)
+        assert (row.sampled.gaps[64].defined, row.optimum.exact) == (True, False)
 
 
 def test_values_that_differ_by_rounding_are_the_same(tsp):
@@ -140,7 +140,7 @@ def test_one_seed_has_intervals_over_instances(tsp):
     assert {found.question for found in about} == {"new instances"}
     assert all(found.low < found.value < found.high for found in about)
     assert row.differences[64].width < 0.1 * row.final(64).width
-    assert not any(found.known for found in row.log["entropy"].values())
+    assert not any(found.defined for found in row.log["entropy"].values())
 
 
 def test_an_old_record_has_what_it_has(tsp):
@@ -151,7 +151,7 @@ def test_an_old_record_has_what_it_has(tsp):
     summary = tsp.report(tsp.cells(points=TWO, setting=False), change)
     row = tsp.row_of(summary, *BEST)
     assert (list(row.decoded), row.sampled.gaps, row.log) == (["T=1"], {}, {})
-    assert row.differences[64].known
+    assert row.differences[64].defined
     kinds = {name.partition("@")[0] for name in estimates(row)}
     assert kinds == {"max", "difference", "steps", "rollouts"}
 
