@@ -108,7 +108,7 @@ release: $(STAMP)
 
 # One process more than cores, since some tests wait for a cluster.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $$(( $(JOBS) + 1 )) --dist worksteal -m "not browser and not deep"
+	$(BIN)/python -m pytest -n $$(( $(JOBS) + 1 )) --dist loadgroup -m "not browser and not deep"
 
 # In one process: all share one browser.
 browser-test: $(STAMP)

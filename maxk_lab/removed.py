@@ -41,7 +41,7 @@ KEYS: Mapping[str, str] = {
     "tracking.entity": _WANDB.format("ENTITY"),
     "tracking.group": _WANDB.format("RUN_GROUP"),
     "tracking.tags": "leave it out; the tags are estimators, baselines and environments",
-    "execution.retries": "leave it out; a unit begins again once after its worker was lost",
+    "execution.retries": "leave it out; run with --retry-failed measures failed cells again",
     "execution.slots": "leave it out; Ray runs as many units as the cluster has cores for",
     "execution.cpus": "leave it out; each unit takes one core",
     "execution.reward_timeout": "use execution.timeout, which limits each cell",

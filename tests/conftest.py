@@ -22,6 +22,7 @@ pytest_plugins = [
     "chromium",
     "drawn_units",
     "own_code",
+    "ray_cluster",
     "sweep_files",
     "synthetic_records",
     "written_runs",
@@ -34,6 +35,12 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Group the tests of a file: one of pytest's workers runs them, and makes what they share."""
+    if item.get_closest_marker("xdist_group") is None:
+        item.add_marker(pytest.mark.xdist_group("/".join(item.path.parts[-2:])))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

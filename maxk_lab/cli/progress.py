@@ -213,9 +213,6 @@ def notes(name: str, event: Event) -> list[str]:
     match name:
         case "stale":
             return [stale_line(event["records"])]
-        case "worker_died":
-            ending, unit = event["ending"], event["unit"]
-            return [f"a worker process died or was ended ({ending}): {unit} begins again"]
         case "waiting":
             units, drivers = "; ".join(event["units"]), "; ".join(event["drivers"])
             count = "a unit" if len(event["units"]) == 1 else f"{len(event['units'])} units"

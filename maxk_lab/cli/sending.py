@@ -9,8 +9,7 @@ from pathlib import Path
 
 from maxk_lab.cli.console import estimate, say, warn
 from maxk_lab.errors import first_line
-from maxk_lab.execution.records import RunDirectory
-from maxk_lab.planning.plan import Plan
+from maxk_lab.execution.todo import Run
 from maxk_lab.tracking import wandb_tracker
 from maxk_lab.tracking.live import Live
 
@@ -47,16 +46,14 @@ def sync_command(places: Sequence[str]) -> str:
     return f"wandb sync {shlex.quote(str(Path(places[0]).parent))}/offline-run-*"
 
 
-def send_all(
-    plan: Plan, directory: RunDirectory, live: Live | None, *, news: bool, last: bool
-) -> tuple[list[str], str]:
+def send_all(run: Run, live: Live | None, *, news: bool, last: bool) -> tuple[list[str], str]:
     """Send the records to W&B as the sweep says. Nothing that goes wrong there fails the sweep.
 
     Return the places that were written, and what the last words on the run are to say was lost.
     Only what brings `news` is sent; where several processes work in a run, the last one does it.
     """
-    mode = plan.spec.tracking.wandb
-    again = f"maxk-lab track {shlex.quote(str(directory.root))}"
+    mode = run.plan.spec.tracking.wandb
+    again = f"maxk-lab track {shlex.quote(str(run.folder.root))}"
     if mode == "disabled":
         if news:
             why = "as the sweep does not ask for it"
@@ -76,7 +73,9 @@ def send_all(
     what = "the records, the report and the bundle"
     say(f"Sending {what} to W&B" if mode == "online" else f"Writing {what} for W&B")
     try:
-        places = wandb_tracker.track(directory, mode, plan=plan, sent=sent, progress=lines(mode))
+        places = wandb_tracker.track(
+            run.folder, mode, plan=run.plan, sent=sent, progress=lines(mode)
+        )
         if places and mode == "offline":
             say(f"Send them with: {sync_command(places)}")
         return places, ""

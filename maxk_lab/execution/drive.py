@@ -28,8 +28,6 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EVENT_SECONDS, READ_SECONDS = 0.1, 0.05
 # Seconds in which workers write a checkpoint after a signal: the run ends within 5 s.
 LEAVE_SECONDS = 3.0
-# A unit begins again so often in a row after its worker died.
-RETRIES = 1
 # Seconds between two looks at the units of other drivers.
 OTHERS_SECONDS = 1.0
 
@@ -58,15 +56,12 @@ def interruptions() -> Iterator[list[int]]:
 class _Open:
     """A task that has begun: its cells without a record, by their ids.
 
-    `losses` counts lost workers since the last record of a worker. `measured` says whether a worker
-    has written a record, `faults` holds the cells that the driver has failed.
+    `faults` counts the cells that the driver has failed.
     """
 
     task: Task
     cells: dict[str, dict[str, Any]]
-    losses: int = 0
-    measured: bool = False
-    faults: set[str] = field(default_factory=set)
+    faults: int = 0
 
 
 def drive(
@@ -78,9 +73,8 @@ def drive(
 ) -> None:
     """Have every task measured by `backend`; then each of their cells has a record.
 
-    A unit whose worker died begins again once, without the cells that have a record. If its worker
-    dies again, or took too long, the first cell without a record fails: cells are measured in
-    order. If that happens twice before any record, all cells of the unit fail.
+    If a unit loses its worker, its first cell without a record fails: cells are measured in order.
+    Another worker measures the rest. If that happens twice before any record, all cells fail.
 
     After a signal, units stop at a checkpoint, without records. Raises `KeyboardInterrupt` then,
     and what the backend raises.
@@ -208,8 +202,6 @@ class _Driving:
         if unit is None or head.id not in unit.cells or head.attempt < unit.task.attempt:
             return
         del unit.cells[head.id]
-        if head.id not in unit.faults:
-            unit.losses, unit.measured = 0, True
         if head.status == "done":
             self._send(unit.task, "cell_done", {"cell": head.id, "seconds": head.seconds})
         else:
@@ -217,21 +209,17 @@ class _Driving:
             error = error_line(record.error if record else "")
             self._send(unit.task, "cell_failed", {"cell": head.id, "error": error})
 
-    def _lose(self, unit: _Open, why: str, ending: str, transient: bool) -> None:
-        """Begin a unit again that lost its worker, or fail its first cell without a record."""
-        unit.losses += 1
-        if unit.cells and transient and unit.losses <= RETRIES:
-            self._send(unit.task, "worker_died", {"ending": ending})
-        elif unit.cells:
-            shared = bool(unit.faults) and not unit.measured
-            times = f", {unit.losses} times in a row" if transient and unit.losses > 1 else ""
-            all_fail = "No cell of the unit was measured: all of them fail. " * shared
-            error = f"{why}{times}. {all_fail}To try again: --retry-failed"
-            for cell in list(unit.cells.values())[: None if shared else 1]:
-                unit.faults.add(cell["id"])
-                record = Record(cell, "failed", None, error, unit.task.provenance)
-                self.run.write(record, unit.task.attempt)
-            self._read_records()
+    def _lose(self, unit: _Open, why: str) -> None:
+        """Fail the first cell without a record of a unit that lost its worker, or all cells."""
+        measured = len(unit.task.cells) - len(unit.cells) - unit.faults
+        shared = bool(unit.faults) and not measured
+        all_fail = "No cell of the unit was measured: all of them fail. " * shared
+        error = f"{why}. {all_fail}To try again: --retry-failed"
+        for cell in list(unit.cells.values())[: None if shared else 1]:
+            unit.faults += 1
+            record = Record(cell, "failed", None, error, unit.task.provenance)
+            self.run.write(record, unit.task.attempt)
+        self._read_records()
         self._finish(unit)
 
     def _finish(self, unit: _Open) -> None:

@@ -67,9 +67,9 @@ class Worker:
             end.close()
         self.line.setblocking(False)
         self.pid = self.process.pid
-        # None between two tasks.
+        # None between two tasks; the worker says when it has taken one.
         self.task: Task | None = None
-        self.ready = False
+        self.ready = self.taken = False
         # None before the modules of the lab are imported.
         self.lab_imported: float | None = None
         # When it started, and when its clock started: at its last record, or with its task.
@@ -88,7 +88,7 @@ class Worker:
 
     def begin(self, task: Task) -> None:
         """Send a task to the worker. Its clock starts when the function that measures is there."""
-        self.task, self.since = task, time.monotonic() + IMPORT_SECONDS
+        self.task, self.taken, self.since = task, False, time.monotonic() + IMPORT_SECONDS
         self.line.settimeout(TAKE_SECONDS)
         try:
             self.line.sendall(pickle.dumps(task))
@@ -232,9 +232,11 @@ class Pool:
         """Yield the events in the messages of a worker; kill it if a message is none."""
         try:
             for name, payload in worker.messages():
-                if name != "progress":
+                if name not in ("progress", "taken"):
                     worker.since = time.monotonic()
-                if name == "lab_imported":
+                if name == "taken":
+                    worker.taken = True
+                elif name == "lab_imported":
                     worker.lab_imported = worker.since
                 elif name == "ready":
                     worker.ready, self._starts = self._deadline is None, _STARTS
@@ -258,9 +260,11 @@ class Pool:
             idle = worker.task is None
             return ("left", {}) if ended or idle or now >= self._deadline else None
         if worker.process.poll() is not None:
+            if not worker.taken:
+                return "unit_finished", {}  # it died while it waited: no cell is at fault
             why = f"the worker process died while measuring ({worker.ending})"
             why += ": out of memory, killed, or ended by code that was called"
-            return "lost", {"why": why, "ending": worker.ending, "transient": True}
+            return "lost", {"why": why}
         limits = self._execution
         if not worker.ready:
             slow = now - (worker.lab_imported or worker.started) > self._patience(worker)
@@ -269,11 +273,11 @@ class Pool:
             return None
         if limits.memory is not None and self._memory.get(worker.pid, 0) > limits.memory:
             why = f"took more than execution.memory, {spelled_size(limits.memory)}"
-            return "lost", {"why": why, "ending": why, "transient": True}
+            return "lost", {"why": why}
         if limits.timeout is None or now - worker.since <= limits.timeout:
             return None
         why = f"took longer than execution.timeout, {spelled(limits.timeout)}, for a cell"
-        return "lost", {"why": why, "ending": why, "transient": False}
+        return "lost", {"why": why}
 
     def _patience(self, worker: Worker) -> float:
         """Return the seconds that a worker has to import the modules that it imports now."""

@@ -8,7 +8,6 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -58,7 +57,7 @@ def measure_on_node(task: Task, execution: Execution, modules: Modules, folder: 
 
 
 class RayBackend:
-    """Units as tasks of a Ray cluster. Ray never retries a task: the driver does."""
+    """Units as tasks of a Ray cluster."""
 
     def __init__(
         self, run: RunDirectory, execution: Execution, jobs: int, modules: Modules
@@ -67,58 +66,59 @@ class RayBackend:
         self._address = execution.address or os.environ.get("RAY_ADDRESS", "")
         # The tasks of the cluster, by Ray's handles.
         self._open: dict[Any, Task] = {}
-        self._leaving = False
+        self._leaving = self._joined = False
 
     def __enter__(self) -> Self:
         """Join the cluster, or start one. Raises `RefusedError` if there is none."""
-        with ExitStack() as stack:
-            self._ray = self._connect(stack)
+        for name, value in _ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        try:
+            self._ray = import_module("ray")
+        except ImportError as error:
+            install = "install it: pip install 'maxk-lab[ray]'"
+            raise RefusedError(f"backend ray needs Ray ({first_line(error)}); {install}") from error
+        try:
+            if not self._ray.is_initialized():
+                self._join()
             self._check_resources()
-            self._measure = self._ray.remote(max_retries=0, max_calls=0)(measure_on_node)
-            self._run.cache_path.mkdir(parents=True, exist_ok=True)
-            self._stack = stack.pop_all()
+        except RefusedError:
+            self.__exit__()
+            raise
+        self._measure = self._ray.remote(max_retries=0, max_calls=0)(measure_on_node)
+        self._run.cache_path.mkdir(parents=True, exist_ok=True)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._cancel_all()
-        self._stack.close()
+        if self._joined:
+            self._ray.shutdown()
 
-    def _connect(self, stack: ExitStack) -> Any:
-        """Return Ray, joined to the cluster or to a new one with `jobs` cores on this machine."""
-        for name, value in _ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
-        try:
-            ray = import_module("ray")
-        except ImportError as error:
-            install = "install it: pip install 'maxk-lab[ray]'"
-            raise RefusedError(f"backend ray needs Ray ({first_line(error)}); {install}") from error
-        if ray.is_initialized():
-            return ray
+    def _join(self) -> None:
+        """Join the cluster, or start one with `jobs` cores on this machine."""
         logging.getLogger("ray").setLevel(logging.ERROR)
         options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
         if not self._address:
             options |= {"num_cpus": self._jobs, "object_store_memory": _STORE_BYTES}
             options |= {"include_dashboard": False}
         # The user's modules travel with the job.
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="maxk-lab-")))
-        for name, path in source_files(self._modules.user).items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, folder / name)
-        try:
-            host, _, port = self._address.rpartition(":")
-            if port.isdigit():
-                place = host.strip("[]"), int(port)
-                socket.create_connection(place, _CONNECT_SECONDS).close()
-            options |= {"runtime_env": {"working_dir": str(folder)}}
-            ray.init(address=self._address or "local", **options)
-        except Exception as error:  # Ray raises many kinds
-            where = f"at {self._address}" if self._address else "can be started here"
-            raise RefusedError(
-                f"no Ray cluster {where}: {first_line(error)}; execution.address or RAY_ADDRESS "
-                "names another, and without both a run starts one on this machine"
-            ) from error
-        stack.callback(ray.shutdown)
-        return ray
+        with tempfile.TemporaryDirectory(prefix="maxk-lab-") as folder:
+            for name, path in source_files(self._modules.user).items():
+                (copy := Path(folder, name)).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, copy)
+            try:
+                host, _, port = self._address.rpartition(":")
+                if port.isdigit():
+                    place = host.strip("[]"), int(port)
+                    socket.create_connection(place, _CONNECT_SECONDS).close()
+                options |= {"runtime_env": {"working_dir": folder}}
+                self._ray.init(address=self._address or "local", **options)
+            except Exception as error:  # Ray raises many kinds
+                where = f"at {self._address}" if self._address else "can be started here"
+                raise RefusedError(
+                    f"no Ray cluster {where}: {first_line(error)}; execution.address or "
+                    "RAY_ADDRESS names another; without both a run starts one on this machine"
+                ) from error
+        self._joined = True
 
     def _nodes(self) -> list[dict[str, float]]:
         """Return the resources of the living nodes."""
@@ -126,16 +126,13 @@ class RayBackend:
 
     def _check_resources(self) -> None:
         """Warn if no node has what a unit needs. Raises `RefusedError` if none ever will."""
-        execution = self._execution
-        needs = {"CPU": 1, "GPU": execution.gpus or 0, "memory": execution.memory or 0}
-        if any(
-            all(node.get(name, 0) >= most for name, most in needs.items()) for node in self._nodes()
-        ):
+        gpus, memory = self._execution.gpus or 0, self._execution.memory or 0
+        needs = {"CPU": 1, "GPU": gpus, "memory": memory}
+        if any(all(node.get(name, 0) >= needs[name] for name in needs) for node in self._nodes()):
             return
-        words = "1 core, execution.gpus {GPU:g}, memory {memory:,} B".format(**needs)
+        words = f"1 core, execution.gpus {gpus:g}, memory {memory:,} B"
         if not self._address:
-            jobs = f"with --jobs {self._jobs}"
-            raise RefusedError(f"this machine lacks what a unit needs ({words}), {jobs}")
+            raise RefusedError(f"this machine lacks what a unit needs: {words}")
         warn(f"no node of the cluster has what a unit needs ({words}); waiting for one")
 
     @property
@@ -146,15 +143,11 @@ class RayBackend:
 
     def begin(self, task: Task) -> None:
         """Hand a task to the cluster."""
-        gpus = self._execution.gpus
+        gpus, memory = self._execution.gpus, self._execution.memory
         if gpus is None:
             gpus = float(task.on_device and any(node.get("GPU") for node in self._nodes()))
-        measure = self._measure.options(
-            name=f"maxk-lab {task.label}",
-            num_cpus=1,
-            num_gpus=gpus,
-            memory=self._execution.memory,
-        )
+        options = {"num_cpus": 1, "num_gpus": gpus, "memory": memory}
+        measure = self._measure.options(name=f"maxk-lab {task.label}", **options)
         handle = measure.remote(task, self._execution, self._modules, str(Path.cwd()))
         self._open[handle] = task
 
@@ -173,9 +166,8 @@ class RayBackend:
                 raise RefusedError(f"a node cannot measure anything: {reason}") from error
             except errors.RayError as error:
                 # Records hold no addresses of nodes.
-                ending = f"Ray: {type(error).__name__}"
-                why = f"the node or its worker is gone ({ending})"
-                yield Event(task.key, "lost", {"why": why, "ending": ending, "transient": True})
+                why = f"the node or its worker is gone (Ray: {type(error).__name__})"
+                yield Event(task.key, "lost", {"why": why})
         if self._leaving:
             keys = [task.key for task in self._open.values()]
             self._cancel_all()

@@ -57,8 +57,8 @@ class Event(NamedTuple):
     |-----------------|----------------------------------------------------------------------|
     | `unit_started`  | `cell_ids`, and `pid` or `host` of the worker                        |
     | `progress`      | `phase`, and `step`/`steps` or `done`/`of`                           |
-    | `unit_finished` | empty: every cell of the task has a record                           |
-    | `lost`          | `why`; `ending` of the worker; `transient`: whether a retry may pass |
+    | `unit_finished` | empty: every cell has a record, or no worker took the task           |
+    | `lost`          | `why`: the worker died, took too long or too much memory             |
     | `left`          | empty: the task stopped between two steps, after `leave`             |
 
     The last three end a task.

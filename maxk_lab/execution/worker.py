@@ -59,6 +59,7 @@ def main(number: int, argument: str) -> None:
     with line.makefile("rb") as file, suppress(EOFError, OSError):
         while True:
             task: Task = pickle.load(file)
+            _send(line, "taken")
             state.restore()
             segment = segments.setdefault(task.root, Segment(Path(task.root) / "records"))
             measure_unit(task, line, segment)

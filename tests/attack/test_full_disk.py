@@ -44,14 +44,14 @@ exit $code
 
 @pytest.mark.skipif(not has_mounts(), reason="no disk can be mounted here")
 def test_full_disk(
-    launch: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
+    attack: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
 ) -> None:
     problems = []
     for index in range(attack_scale):
-        folder = laid_out(tmp_path / str(index)).parents[1]
+        folder = laid_out(tmp_path / str(index), undisturbed).parents[1]
         (folder / "kept").mkdir()
         size = 4096 * dice.randint(1, 60)
-        launched = launch(
+        launched = attack(
             *["run", FILE, "--jobs", str(dice.choice([1, 2]))],
             folder=folder,
             env={"SIZE": str(size)},

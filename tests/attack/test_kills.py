@@ -28,7 +28,7 @@ from launched import HangError, Launch, Launched
 
 # A user waits for so long after Ctrl-C; a machine at work may take twice that.
 LIMIT = 2 * SECONDS_TO_END
-KILLS = 11  # of a test, at scale 1: each blow once; and pairs of runs
+KILLS = 12  # of a test, at scale 1: each blow once at least; and pairs of runs
 PAIRS = 1
 INTERRUPTED = 130
 
@@ -50,13 +50,14 @@ def working(launched: Launched, run: Path, dice: random.Random) -> bool:
 def recording(launched: Launched, run: Path, dice: random.Random) -> bool:
     before = metrics(run) if run.exists() else {}
     wanted = len(before) + dice.randint(1, 4)
-    there = launched.wait_for(lambda: run.exists() and len(metrics(run)) >= wanted, every=0.001)
+    there = launched.wait_for(lambda: run.exists() and len(metrics(run)) >= wanted)
     time.sleep(dice.choice([0, dice.uniform(0, 0.05)]))
     return there and launched.running()
 
 
 def writing(launched: Launched, run: Path, dice: random.Random) -> bool:
     """While a record, a checkpoint or a pool is on its way to the disk."""
+    launched.wait_for((run / "drivers").is_dir)
     time.sleep(dice.uniform(0, 1))
     return launched.wait_for(lambda: partials(run), every=0)
 
@@ -99,7 +100,7 @@ TERMINATED, HUNG_UP, STRUCK = (
 BLOWS: dict[str, tuple[Blow, set[int]]] = {
     "killed": (of_process(signal.SIGKILL), KILLED),
     "group killed": (of_group(signal.SIGKILL), KILLED),
-    "worker killed": (killed_worker, {0}),
+    "worker killed": (killed_worker, {0, 1}),
     "terminated": (of_process(signal.SIGTERM), TERMINATED),
     "group terminated": (of_group(signal.SIGTERM), TERMINATED),
     "interrupted": (of_group(signal.SIGINT), STRUCK),
@@ -117,13 +118,14 @@ ONE_OF_TWO = ["killed", "group killed", "terminated", "interrupted"]
 def strike(launch: Launch, run: Path, dice: random.Random, name: str) -> list[str]:
     """Start or resume the run, strike it once, and return what is wrong."""
     moment, (blow, codes) = dice.choice(MOMENTS), BLOWS[name]
-    launched = launch("run", FILE, "--jobs", dice.choice("12"), folder=run.parents[1])
+    words = ["run", FILE, "--retry-failed", "--jobs", dice.choice("12")]
+    launched = launch(*words, folder=run.parents[1])
     try:
         moment(launched, run, dice)
         before = metrics(run)
         blow(launched, dice)
         # A run whose worker was killed goes on.
-        launched.wait(None if codes == {0} else LIMIT)
+        launched.wait(None if blow is killed_worker else LIMIT)
         launched.gone_after(LIMIT)
         found = list(judged(launched, codes, before, metrics(run)))
     except HangError as error:
@@ -151,7 +153,7 @@ def judged(
 
 
 def test_runs(
-    launch: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
+    attack: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
 ) -> None:
     problems: list[str] = []
     # Each blow as often as any other, in any order.
@@ -160,27 +162,27 @@ def test_runs(
     blows = blows[: KILLS * attack_scale]
     while blows:
         # The same run is struck some times, and then goes on to its end.
-        run = laid_out(tmp_path / str(len(blows)))
+        run = laid_out(tmp_path / str(len(blows)), undisturbed)
         for _ in range(min(len(blows), dice.randint(3, 5))):
-            problems += strike(launch, run, dice, blows.pop())
-        problems += finishing(launch, run=run, undisturbed=undisturbed)
+            problems += strike(attack, run, dice, blows.pop())
+        problems += finishing(attack, run, undisturbed)
     assert not problems, "\n".join(problems)
 
 
 def test_one_of_two_is_struck(
-    launch: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
+    attack: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
 ) -> None:
     problems = []
     for index in range(PAIRS * attack_scale):
-        run = laid_out(tmp_path / str(index))
-        both = [launch("run", FILE, "--jobs", dice.choice("12"), folder=run.parents[1])]
+        run = laid_out(tmp_path / str(index), undisturbed)
+        both = [attack("run", FILE, "--jobs", dice.choice("12"), folder=run.parents[1])]
         time.sleep(dice.choice([0, dice.uniform(0, 1)]))
-        both.append(launch("run", FILE, "--jobs", dice.choice("12"), folder=run.parents[1]))
+        both.append(attack("run", FILE, "--jobs", dice.choice("12"), folder=run.parents[1]))
         dice.shuffle(both)
         name, cells = dice.choice(ONE_OF_TWO), dice.randint(0, 12)
         blow, codes = BLOWS[name]
         try:
-            both[1].wait_for(partial(has_measured, run, cells), every=0.001)
+            both[1].wait_for(partial(has_measured, run, cells))
             before = metrics(run)
             blow(both[0], dice)
             for one in both:
@@ -191,7 +193,7 @@ def test_one_of_two_is_struck(
             signs = (path for part in ("drivers", "leases") for path in (run / part).glob("*"))
             found += [f"leftover: {path}" for path in signs]
             found += [*differences(run, undisturbed)]
-            found += finishing(launch, run=run, undisturbed=undisturbed)
+            found += finishing(attack, run, undisturbed)
         except HangError as error:
             found = [f"hang: {error}"]
         problems += [f"{problem} ({name})" for problem in found]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from click.testing import Result
+from sweep_files import Write, problems
 
 from maxk_lab import removed
 from maxk_lab.catalogue import Catalogue, Row
@@ -17,35 +17,53 @@ Lab = Callable[..., Result]
 SWEEP = """\
 name: old
 seeds: 1
-environment: {name: bandit}
-gradient: {old_key: 3, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}
+environment: {name: toy_llm}
+training:
+  evaluate: {every: 1, instances: 4, samples: 4}
+  grid: {estimator: maxk, baseline: none, n: 4, k: 2, with: {steps: 2}}
+claims: [{name: c, kind: equals, metric: variance, value: 0, tolerance: 1}]
 """
+# Where a sweep file names a row of each kind.
+PLACES = {
+    "environment": "environment.name",
+    "estimator": "training.grid.estimator",
+    "baseline": "training.grid.baseline",
+    "measure": "claims.0.metric",
+    "task": "environment.task",
+    "reward function": "environment.rewards",
+    "Gaussian reward": "environment.reward",
+}
 
 
-def with_row(table: Mapping, key: object, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(removed, name, {**table, key: "use new"})
+@pytest.mark.parametrize("words", [*removed.VERBS, *removed.OPTIONS])
+def test_a_removed_verb_or_option_exits_with_2(lab: Lab, words: str) -> None:
+    result = lab(*words.split())
+    name, advice = words.split()[-1], {**removed.VERBS, **removed.OPTIONS}[words]
+    what = f"maxk-lab {words}" if words in removed.VERBS else name
+    assert (result.exit_code, result.stderr) == (2, f"error: {what} was removed: {advice}\n")
 
 
-def test_every_removed_thing_says_what_to_use_instead(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with_row(removed.VERBS, "old", monkeypatch, "VERBS")
-    with_row(removed.OPTIONS, "plan --old", monkeypatch, "OPTIONS")
-    with_row(removed.KEYS, "gradient.old_key", monkeypatch, "KEYS")
-    Path("old.yaml").write_text(SWEEP, encoding="utf-8")
-    for words, line in [
-        (["old"], "error: maxk-lab old was removed: use new"),
-        (["plan", "x.yaml", "--old"], "error: --old was removed: use new"),
-        (["plan", "old.yaml"], "old.yaml:4:12: gradient.old_key: was removed: use new"),
-    ]:
-        result = lab(*words)
-        assert result.exit_code == 2
-        assert line in result.stderr + result.stdout
+def test_a_removed_key_and_value_is_a_problem_of_its_place(write: Write) -> None:
+    path = write(SWEEP)
+    found = problems(path, *(f"{key}=1" for key in removed.KEYS))
+    for key, advice in removed.KEYS.items():
+        assert [line for line in found if line.endswith(f" {key}: was removed: {advice}")], key
+    for setting, advice in removed.VALUES.items():
+        key, value = setting.split("=")
+        found = problems(path, setting)
+        assert [line for line in found if line.endswith(f"{value} was removed: {advice}")], key
 
 
-def test_a_removed_row_says_what_to_use_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_row(removed.ROWS, ("gadget", "old"), monkeypatch, "ROWS")
+@pytest.mark.parametrize(("kind", "name"), removed.ROWS)
+def test_a_removed_row_is_a_problem_of_its_place(write: Write, kind: str, name: str) -> None:
+    other = ("environment={name: gaussian}",) if kind == "Gaussian reward" else ()
+    found = problems(write(SWEEP), *other, f"{PLACES[kind]}={name}")
+    advice = removed.ROWS[kind, name]
+    assert [line for line in found if f"{kind} {name!r} was removed: {advice}" in line], found
+
+
+def test_a_removed_row_of_any_catalogue_says_what_to_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removed, "ROWS", {("gadget", "old"): "use new"})
     row = Row(name="new", meaning="", implementation="")
     with pytest.raises(ValueError, match=r"gadget 'old\[3\]' was removed: use new"):
         Catalogue("gadget", [row], "maxk_lab.gadgets").get("old[3]")

@@ -11,12 +11,11 @@ from maxk_lab.cli import sending
 from maxk_lab.tracking import wandb_tracker
 from maxk_lab.tracking.wandb_tracker import TrackingError
 
-RUN: Any = SimpleNamespace(root="results/a b")
-
 
 def sent(mode: str, live: Any = None, *, last: bool = True) -> tuple[list[str], str]:
     plan: Any = SimpleNamespace(spec=SimpleNamespace(tracking=SimpleNamespace(wandb=mode)))
-    return sending.send_all(plan, RUN, live, news=True, last=last)
+    run: Any = SimpleNamespace(plan=plan, folder=SimpleNamespace(root="results/a b"))
+    return sending.send_all(run, live, news=True, last=last)
 
 
 def test_now_and_then_it_is_said_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:

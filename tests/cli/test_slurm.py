@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from launched import Launched
+from launched import STAND_INS, Launched, program
 from sweep_files import plan_of
 
 from maxk_lab.execution.leases import drivers
@@ -21,14 +21,10 @@ from maxk_lab.execution.run import Run, execute
 
 SCRIPT = Path(__file__).parents[2] / "experiments" / "slurm.sbatch"
 SWEEP = """\
-name: trained
+name: shared
 seeds: [0, 1, 2, 3]
 environment: {name: bandit, arms: 4}
-training:
-  steps: 600
-  batch: 16
-  evaluate: {every: 600, instances: 8, samples: 8}
-  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
+gradient: {instances: 2, pool: 16, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}
 tracking: {wandb: disabled}
 """
 Job = Callable[[str, int], Launched]
@@ -37,8 +33,10 @@ Job = Callable[[str, int], Launched]
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
     """Starts the script as Slurm does, in a folder of results, as a task of the array."""
+    (tmp_path / "program.py").write_text(program(stand_in=True))
+    program_file = shlex.quote(str(tmp_path / "program.py"))
     programs = {
-        "maxk-lab": f"{shlex.quote(sys.executable)} -c 'from maxk_lab.cli import main; main()'",
+        "maxk-lab": f"{shlex.quote(sys.executable)} {program_file}",
         "scontrol": "echo scontrol",
     }
     for name, command in programs.items():
@@ -53,6 +51,7 @@ def job(tmp_path: Path) -> Iterator[Job]:
         numbers = {"CPUS_PER_TASK": "1", "ARRAY_JOB_ID": "7", "ARRAY_TASK_ID": str(task)}
         variables = {f"SLURM_{name}": value for name, value in numbers.items()}
         variables["PATH"] = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+        variables["STEP_SECONDS"] = "0.25"
         command = ["bash", str(SCRIPT), "sweep.yaml", "--results", results]
         jobs.append(Launched(command, tmp_path, 200, variables, tmp_path / f"job{len(jobs)}"))
         return jobs[-1]
@@ -69,14 +68,16 @@ def values(run: RunDirectory) -> dict[str, object]:
 
 @pytest.mark.slow
 def test_a_driver_that_is_requeued_in_the_middle_goes_on_beside_the_other(
-    job: Job, tmp_path: Path
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quiet, shared = (RunDirectory(tmp_path / name / "trained") for name in ("quiet", "shared"))
-    execute(Run(plan_of(str(tmp_path / "sweep.yaml")), quiet))
+    quiet, shared = (RunDirectory(tmp_path / name / "shared") for name in ("quiet", "shared"))
+    monkeypatch.setattr(sys, "path", [*sys.path, *map(str, STAND_INS)])
+    plan = plan_of(str(tmp_path / "sweep.yaml"))
+    execute(Run(plan, quiet), measure="fake_measures:trains")
     first, second = job("shared", 1), job("shared", 2)
 
     def in_the_middle() -> bool:
-        """Whether each driver trains a policy."""
+        """Whether each driver measures a unit, step by step."""
         with suppress(FileNotFoundError):
             steps = [
                 task.get("step", 0) for info in drivers(shared.root) for task in info.tasks.values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -17,9 +18,12 @@ from typing import Any
 
 from hand_written import gradient_metrics
 
-from maxk_lab.leaving import Leaving
+from maxk_lab.files import write_atomically
+from maxk_lab.leaving import Leaving, leaving
 from maxk_lab.seeds import derive_seed
 
+# The steps of `trains`, and how long each takes.
+STEPS, STEP_SECONDS = 8, float(os.environ.get("STEP_SECONDS", "0.01"))
 Cells = list[dict[str, Any]]
 Results = Iterator[tuple[str, dict[str, Any] | Exception]]
 
@@ -134,20 +138,20 @@ def long_error(turn: Turn) -> None:
 
 
 @each
-def greedy_once(turn: Turn) -> None:
-    """Each unit takes much memory the first time that it is measured."""
-    if not (mark := turn.marks("greedy")).exists():
-        mark.touch()
-        _takes_memory()
-
-
-@each
-def dies(turn: Turn) -> None:
-    """The worker of seed 1 dies after its first cell, as one killed for its memory does."""
-    if turn.number == 1:
-        time.sleep(0.2)
-        if turn.cell["seed"] == 1:
-            os._exit(9)
+def trains(turn: Turn) -> dict[str, Any]:
+    """Takes steps that depend on each other, with a checkpoint of every second step."""
+    path = turn.cache / f"training-{turn.cell['id']}.pt"
+    begun, value = json.loads(path.read_bytes()) if path.exists() else (0, 0)
+    for step in range(begun + 1, STEPS + 1):
+        time.sleep(STEP_SECONDS)
+        value = derive_seed(turn.cell["id"], step, value)
+        turn.event("training", {"step": step, "steps": STEPS})
+        stops = leaving()
+        if stops or step % 2 == 0:
+            write_atomically(path, json.dumps([step, value]).encode())
+        if stops:
+            raise Leaving
+    return gradient_metrics(turn.cell, value=value / 3e17)
 
 
 @each

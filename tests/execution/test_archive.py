@@ -5,8 +5,8 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
+import torch
 from hand_written import gradient_metrics
 from stored import damage, forget, lines
 from sweep_files import Write
@@ -181,11 +181,12 @@ def test_what_lies_in_its_place_is_left_alone(run: RunDirectory, plan: Plan, fil
 TRAINED = """\
 name: trained
 seeds: [0]
-environment: {name: tsp, num_loc: 5}
+environment: {name: bandit, arms: 4}
+policy: {checkpoint: %s}
 training:
   steps: 1
   batch: 8
-  evaluate: {every: 1, instances: 4, samples: 4, data: %s}
+  evaluate: {every: 1, instances: 4, samples: 4}
   grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
 """
 
@@ -193,18 +194,18 @@ training:
 def test_cached_evaluations_go_along_and_named_files_and_code_do_not(
     write: Write, tmp_path: Path
 ) -> None:
-    data = tmp_path / "towns.npz"
-    np.savez(data, locs=np.random.default_rng(0).random((4, 5, 2), dtype="float32"))
+    torch.save({"policy": {"logits": torch.zeros(4)}}, tmp_path / "begun.pt")
     content = {"mine.rewards:short": {"sha256": "0" * 64}}
-    spec = load_spec(write(TRAINED % data)).model_copy(update={"content": content})
+    path = write(TRAINED % (tmp_path / "begun.pt"))
+    spec = load_spec(path).model_copy(update={"content": content})
     run = RunDirectory("results/trained")
     run.write_spec(spec)
     run.cache_path.mkdir()
-    (run.cache_path / "reference-tsp-exact-1.json").write_text("{}")
+    (run.cache_path / "reference-bandit-exact-1.json").write_text("{}")
     written = write_bundle(run, tmp_path / "trained.zip")
-    assert written.absent == ("towns.npz", "mine.rewards:short")
+    assert written.absent == ("begun.pt", "mine.rewards:short")
     copy = unpack(Bundle(written.path), ELSEWHERE)
     assert copy.spec_path.read_bytes() == run.spec_path.read_bytes()
-    assert (copy.cache_path / "reference-tsp-exact-1.json").is_file()
+    assert (copy.cache_path / "reference-bandit-exact-1.json").is_file()
     # Once more it changes nothing.
     assert unpack(Bundle(written.path), ELSEWHERE).root == copy.root

@@ -6,12 +6,11 @@ import importlib.util
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_cluster import Nodes, pool_workers, ray_nodes
+from ray_cluster import Nodes, pool_workers
 from run_processes import alive, logged, wait_until
 
 from maxk_lab.errors import RefusedError
@@ -20,22 +19,9 @@ from maxk_lab.execution.run import Outcome, Run, execute
 from maxk_lab.planning.plan import Plan, make_plan
 from maxk_lab.sweep_file.load import load_spec
 
-pytestmark = pytest.mark.slow
+# One cluster for all tests of a group.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 SCRIPT = Path(__file__).parent / "run_fake.py"
-REWARDED = """\
-name: small
-seeds: [0]
-environment: {name: gaussian, reward: "mine:reward"}
-weights: {groups: 2, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}
-tracking: {wandb: disabled}
-"""
-Write = Callable[[str], str]
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Nodes]:
-    with ray_nodes(2) as nodes:
-        yield nodes
 
 
 def plan_on(nodes: Nodes, path: str, *overrides: str) -> Plan:
@@ -49,15 +35,15 @@ def measured(plan: Plan, run: RunDirectory, measure: str | None = None, **option
 
 
 def test_functions_of_the_current_folder_travel_and_nothing_else_in_it_runs(
-    nodes: Nodes, write: Write, run: RunDirectory, tmp_path: Path
+    nodes: Nodes, small: str, run: RunDirectory, tmp_path: Path
 ) -> None:
-    path = write(REWARDED)
-    (tmp_path / "mine.py").write_text("import half\n\ndef reward(x):\n    return half.of(x)\n")
-    (tmp_path / "half.py").write_text("def of(x):\n    return x.sum(-1) / 2\n")
+    (tmp_path / "mine.py").write_text("from half import measure\n")
+    (tmp_path / "half.py").write_text("from fake_measures import quick as measure\n")
     for library in ("yaml", "psutil", "six"):
         (tmp_path / f"{library}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    outcome = measured(plan_on(nodes, path), run)
-    assert len(outcome.done) == 1, [r.error for r in run.failed()]
+    plan = plan_on(nodes, small)
+    outcome = execute(Run(plan, run), jobs=2, measure="mine:measure", only="seed=0")
+    assert len(outcome.done) == 4, [r.error for r in run.failed()]
     assert not (tmp_path / "ran").exists()
 
 
@@ -90,7 +76,10 @@ def test_a_run_that_is_killed_leaves_no_worker_and_goes_on_later(
         ("address=127.0.0.1:1", "", r"no Ray cluster at 127\.0\.0\.1:1: .*refused"),
         ("timeout=5", "127.0.0.1:1", r"no Ray cluster at 127\.0\.0\.1:1: .*refused"),
         ("address=10.255.255.1:6379", "", r"no Ray cluster at 10\.255\.255\.1:6379"),
-        ("gpus=9", "", r"lacks what a unit needs \(1 core, execution.gpus 9, .*with --jobs 2"),
+        pytest.param(
+            *("gpus=9", "", r"lacks what a unit needs: 1 core, execution.gpus 9, memory 0 B"),
+            marks=pytest.mark.deep,  # it starts a cluster
+        ),
     ],
 )
 def test_no_cluster_and_what_no_node_has_are_errors(

@@ -57,27 +57,27 @@ baseline=subloo,k=8[/bold]
     [bold]maxk-lab run experiments/tsp_sweep.yaml --execution cluster.yaml[/bold]
     """
     results, json = options.shared(context)
-    planned_run = planned(spec, overrides, results, shift_seeds, execution, unpacked=True)
-    plan, directory = planned_run.plan, planned_run.folder
-    chosen: dict[str, Any] = {"only": only, "force": force, "retry_failed": retry_failed}
+    measured = planned(spec, overrides, results, shift_seeds, execution, unpacked=True)
+    folder, tracking = measured.folder, measured.plan.spec.tracking
     # The command line of this run, without what must not be repeated. Of a bundle it names what was
     # unpacked, which may be changed since by `overrides`.
-    again = options.run_command(context, directory.spec_path if is_bundle(spec) else spec)
-    live = Live(directory, plan) if plan.spec.tracking.wandb == "online" else None
+    again = options.run_command(context, folder.spec_path if is_bundle(spec) else spec)
+    live = Live(folder, measured.plan) if tracking.wandb == "online" else None
     outcome = execute_plan(
-        planned_run,
+        measured,
         live=live,
         # With --force nothing is left out: it begins all over again.
         resume=again + " --retry-failed" * retry_failed + " --force" * force,
         jobs=jobs,
-        **chosen,
+        only=only,
+        force=force,
+        retry_failed=retry_failed,
     )
-    news, last = bool(outcome.done), outcome.last
-    tracked, lost = send_all(plan, directory, live, news=news, last=last)
+    tracked, lost = send_all(measured, live, news=bool(outcome.done), last=outcome.last)
     if json:
-        emit_json(_as_json(directory, outcome, tracked))
-    _say_summary(outcome, directory, lost)
-    _say_next(outcome, directory, again, results)
+        emit_json(_as_json(folder, outcome, tracked))
+    _say_summary(outcome, folder, lost)
+    _say_next(outcome, folder, again, results)
     if outcome.failed or outcome.missing:
         raise typer.Exit(1)
 
