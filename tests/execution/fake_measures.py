@@ -44,9 +44,6 @@ class Turn:
     def of(self, baseline: str, n: int) -> bool:
         return (self.cell["baseline"], self.cell["n"]) == (baseline, n)
 
-    def first_of_seed_1(self) -> bool:
-        return self.number == 0 and self.cell["seed"] == 1
-
     def marks(self, name: str) -> Path:
         self.cache.mkdir(exist_ok=True)
         return self.cache / f"{name}-{self.cell['seed']}"
@@ -100,8 +97,6 @@ stuck = each(lambda turn: turn.number and time.sleep(600))
 not_json = each(lambda turn: gradient_metrics(turn.cell, value=float("nan")))
 leaves_unasked = each(lambda turn: turn.number and _raises(Leaving()))
 closes_generators = each(lambda turn: turn.number and _raises(GeneratorExit("of the user's own")))
-bad_pool = each(lambda turn: turn.first_of_seed_1() and _raises(RuntimeError("no pool for seed 1")))
-deadly_pool = each(lambda turn: turn.first_of_seed_1() and os.kill(os.getpid(), signal.SIGKILL))
 # One cell ends every worker that measures it, or starts a process that takes much memory; it is the
 # last of its unit.
 deadly = each(lambda turn: turn.of("centred", 8) and os._exit(9), _last)
@@ -121,6 +116,24 @@ def forks(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
     os.fork()
     for cell in cells:
         yield cell["id"], _metrics(cell)
+
+
+# What fails in its own way at each seed.
+FAULTY = (
+    quick,
+    each(lambda turn: _raises(RuntimeError("no pool"))),
+    closes_generators,
+    forgets,
+    not_json,
+    leaves_unasked,
+    each(lambda turn: os.kill(os.getpid(), signal.SIGKILL)),
+    each(lambda turn: _in_c()),
+    forks,
+)
+
+
+def faulty(unit: dict[str, Any], cells: Cells, **options: Any) -> Results:
+    return FAULTY[unit["seed"]](unit, cells, **options)
 
 
 @each
@@ -168,13 +181,6 @@ def stuck_in_c(turn: Turn) -> None:
         beside = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         turn.marks("beside").write_text(str(beside.pid))
     else:
-        _in_c()
-
-
-@each
-def stuck_call(turn: Turn) -> None:
-    """The units of seed 1 are stuck in a call of a reward function."""
-    if turn.first_of_seed_1():
         _in_c()
 
 

@@ -36,41 +36,39 @@ def descendants(pid: int) -> set[int]:
     return found.union(*map(descendants, found))
 
 
-# What is measured, with what settings; the cells that fail, of eight of two seeds; their reason.
+# Which cells of each seed of `faulty` fail, and their reason.
 FAULTS = [
-    ("bad_pool", (), "seed=1", "RuntimeError: no pool for seed 1"),
-    ("closes_generators", (), "but the first", "GeneratorExit: of the user's own"),
-    ("forgets", (), "but the first", "fake_measures:forgets gave no result for this cell"),
-    ("not_json", (), None, "the metrics cannot be kept"),
-    ("absent", (), None, "cannot load 'fake_measures:absent'"),
-    ("leaves_unasked", (), "but the first", "Leaving"),
-    ("deadly_pool", (), "seed=1", "(signal SIGKILL)"),
-    ("stuck_call", ("execution.timeout=2",), "seed=1",
-     "took longer than execution.timeout, 2 s, for a cell. "),
-]  # fmt: skip
+    ("none", ""),
+    ("all", "RuntimeError: no pool"),
+    ("rest", "GeneratorExit: of the user's own"),
+    ("rest", "fake_measures:faulty gave no result for this cell"),
+    ("all", "the metrics cannot be kept"),
+    ("rest", "Leaving"),
+    ("all", "(signal SIGKILL)"),
+    ("all", "took longer than execution.timeout, 2 s, for a cell. "),
+    ("none", ""),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("measure", "settings", "which", "why"), FAULTS, ids=lambda one: str(one))
-def test_what_fails_takes_no_other_cell_with_it(
-    go: Go, run: RunDirectory, plan: Plan, measure: str, settings: Any, which: Any, why: str
-) -> None:
-    outcome = go(measure, *settings, jobs=2)
-    if which == "but the first":
-        expected = {cell.id for unit in plan.units for cell in unit.cells[1:]}
-    else:
-        expected = select(plan, which)
-    assert (set(outcome.failed), outcome.missing) == (expected, ())
-    assert set(outcome.done) == {cell.id for cell in plan.cells} - expected
-    errors = [record.error or "" for record in run.records(plan) if record.status == "failed"]
-    assert [error for error in errors if why not in error] == []
+def test_what_fails_takes_no_other_cell_with_it(go: Go, run: RunDirectory, small: str) -> None:
+    settings, names = ("seeds=9", "execution.timeout=2"), list[str]()
+    outcome = go("faulty", *settings, jobs=2, on_event=lambda name, _: names.append(name))
+    plan = make_plan(load_spec(small, settings))
+    for unit, (which, why) in zip(plan.units, FAULTS, strict=True):
+        ids = [cell.id for cell in unit.cells]
+        failed = {"none": [], "rest": ids[1:], "all": ids}[which]
+        assert [cell for cell in ids if cell in outcome.failed] == failed
+        assert all(why in str(record and record.error) for record in map(run.read, failed)), why
+    assert (len(outcome.done) + len(outcome.failed), outcome.missing) == (36, ())
+    # The copy of a forked worker measures nothing.
+    assert names.count("cell_done") == len(outcome.done)
+    assert names.count("unit_finished") == 9
 
 
-def test_a_copy_of_a_worker_measures_nothing(go: Go) -> None:
-    names: list[str] = []
-    outcome = go("forks", on_event=lambda name, _: names.append(name))
-    assert (len(outcome.done), outcome.failed) == (8, ())
-    assert (names.count("cell_done"), names.count("unit_finished")) == (8, 2)
+def test_a_function_that_is_not_there_fails_its_cells(go: Go, run: RunDirectory) -> None:
+    assert len(go("absent").failed) == 8
+    assert {"cannot load 'fake_measures:absent'" in str(r.error) for r in run.failed()} == {True}
 
 
 def test_an_endless_error_is_cut_and_stdout_is_not_for_what_is_measured(

@@ -60,7 +60,7 @@ def test_the_same_command_measures_what_is_missing_unreadable_or_forced(
     ids = tuple(cell.id for cell in plan.cells)
     assert go().done == ids
     before = lines(run.root)
-    again = go("bad_pool")
+    again = go("forgets")
     assert (again.done, again.failed, set(again.reused)) == ((), (), set(ids))
     assert lines(run.root) == before
     assert len(go(force=True, only="n=8").done) == 4
