@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from run_processes import logged
 from sites import SITES, Site
+from sweep_files import measured_here
 
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.run import Outcome, Run, execute
@@ -69,20 +70,21 @@ def go(site: Site, run: RunDirectory, tmp_path: Path) -> Go:
 
 
 def metrics(plan: Plan, run: RunDirectory) -> dict[str, str]:
-    return {record.cell["id"]: json.dumps(record.metrics) for record in run.records(plan)}
+    return {
+        record.cell["id"]: json.dumps(record.metrics, sort_keys=True)
+        for record in run.records(plan)
+    }
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The metrics of the sweep by one worker here."""
-    folder = tmp_path_factory.mktemp("alone")
-    run = RunDirectory(folder)
-    plan = plan_for(Site("local"), folder)
-    execute(Run(plan, run), jobs=1)
-    return metrics(plan, run)
+    """The metrics of the sweep, measured in this process in the order of the plan."""
+    plan = plan_for(Site("local"), tmp_path_factory.mktemp("alone"))
+    cells = [item for unit in plan.units for item in measured_here(unit).items()]
+    return {cell: json.dumps(metrics, sort_keys=True) for cell, metrics in cells}
 
 
-def test_metrics_are_those_of_one_worker_here_byte_for_byte_for_any_jobs_and_order_of_units(
+def test_metrics_are_those_of_one_process_byte_for_byte_for_any_jobs_and_order_of_units(
     site: Site, run: RunDirectory, tmp_path: Path, alone: dict[str, str]
 ) -> None:
     plan = plan_for(site, tmp_path)
