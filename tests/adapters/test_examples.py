@@ -13,7 +13,12 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "trainer", ["torchrl", "rl4co", pytest.param("verl", marks=pytest.mark.foreign)]
+    "trainer",
+    [
+        "torchrl",
+        pytest.param("rl4co", marks=pytest.mark.deep),
+        pytest.param("verl", marks=pytest.mark.foreign),
+    ],
 )
 def test_training_helps(trainer, tmp_path):
     if find_spec(trainer) is None:

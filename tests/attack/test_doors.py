@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from launched import Launch, Launched
+from launched import Launch, Launched, launching
 from stored import all_records
 
 SWEEP = """\
@@ -136,12 +136,13 @@ def test_a_run_opens_the_folder_for_what_its_sweep_names_and_takes_no_library_fr
     assert {record.status for record in all_records(tmp_path / "results" / "doors")} == {"done"}
 
 
-def test_records_tell_nothing_of_who_measured_and_where(tmp_path: Path, launch: Launch) -> None:
+def test_records_tell_nothing_of_who_measured_and_where(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "ada").mkdir(parents=True)
     env = {"HOME": str(home / "ada"), "USER": "ada-the-user", "WANDB_API_KEY": "k" * 40}
     secret = ["--set", f"description={SECRET}"]
-    assert "2 failed" in run_once(launch, home / "sweep", RAISING, *secret, **env)
+    with launching(tmp_path, stand_in="rewarded") as launch:
+        assert "2 failed" in run_once(launch, home / "sweep", RAISING, *secret, **env)
     run = home / "sweep" / "results" / "doors"
     private = [socket.gethostname(), "ada-the-user", str(home), sys.executable, "k" * 40]
     for path in (*run.glob("records/*"), run / "spec.yaml"):

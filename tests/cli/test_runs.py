@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import pytest
 from click.testing import Result
 from compared_runs import measured
-from launched import Launch
+from launched import launching
 
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.files import StorageError
 
-from .conftest import SWEEP, TAUGHT
+from .conftest import TAUGHT
 
 pytestmark = pytest.mark.slow
 Lab = Callable[..., Result]
@@ -135,22 +135,22 @@ def test_a_run_that_ends_early_names_the_command_that_goes_on(
     assert "Traceback" not in result.stderr
 
 
-def test_a_terminated_run_exits_with_130_and_can_be_resumed(tmp_path: Path, launch: Launch) -> None:
-    """A warm-up of many steps is interrupted; the last line is the command that goes on."""
-    spec = SWEEP.replace("  pool: 32\n", "  pool: 32\n  stages: [0, 200000]\n")
-    (tmp_path / "long.yaml").write_text(spec, encoding="utf-8")
-    process = launch("run", "long.yaml", "--set", "seeds=[0]")
+def test_a_terminated_run_exits_with_130_and_can_be_resumed(sweep: str, tmp_path: Path) -> None:
+    """It stops in the middle of a cell; the last line is the command that goes on."""
     run = RunDirectory(tmp_path / "results" / "tiny")
-    assert process.wait_for(lambda: len(run.ids()) == 10)
-    process.send(signal.SIGTERM)
-    assert process.wait(60) == 130
-    assert process.out == ""
-    assert process.err.splitlines()[-1] == "maxk-lab run long.yaml --set 'seeds=[0]'"
-    assert "Traceback" not in process.err
-    planned = launch("plan", "long.yaml", "--set", "seeds=[0]", "--json")
-    assert planned.wait() == 0
-    counts = json.loads(planned.out)["counts"]
-    assert counts == {"done": 10, "failed": 0, "missing": 10}
+    with launching(tmp_path, stand_in="trains") as launch:
+        process = launch("run", sweep, "--set", "seeds=[0]", env={"STEP_SECONDS": "0.1"})
+        assert process.wait_for(run.ids)
+        process.send(signal.SIGTERM)
+        assert process.wait(60) == 130
+        assert process.out == ""
+        assert process.err.splitlines()[-1] == "maxk-lab run tiny.yaml --set 'seeds=[0]'"
+        assert "Traceback" not in process.err
+        planned = launch("plan", sweep, "--set", "seeds=[0]", "--json")
+        assert planned.wait() == 0
+        counts = json.loads(planned.out)["counts"]
+    assert counts == {"done": len(run.ids()), "failed": 0, "missing": 10 - len(run.ids())}
+    assert 0 < counts["done"] < 10
 
 
 def test_online_tracking_without_a_key_is_a_mistake(

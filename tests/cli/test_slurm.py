@@ -33,7 +33,7 @@ Job = Callable[[str, int], Launched]
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
     """Starts the script as Slurm does, in a folder of results, as a task of the array."""
-    (tmp_path / "program.py").write_text(program(stand_in=True))
+    (tmp_path / "program.py").write_text(program("trains"))
     program_file = shlex.quote(str(tmp_path / "program.py"))
     programs = {
         "maxk-lab": f"{shlex.quote(sys.executable)} {program_file}",

@@ -18,6 +18,7 @@ from typing import Any
 
 from hand_written import gradient_metrics
 
+from maxk_lab.catalogue import load
 from maxk_lab.files import write_atomically
 from maxk_lab.leaving import Leaving, leaving
 from maxk_lab.seeds import derive_seed
@@ -182,6 +183,13 @@ def stuck_in_c(turn: Turn) -> None:
         turn.marks("beside").write_text(str(beside.pid))
     else:
         _in_c()
+
+
+@each
+def rewarded(turn: Turn) -> None:
+    """Calls the reward of the user."""
+    (path,) = turn.cell["environment"]["rewards"]
+    load(path)(prompts=["a"], completions=["b"])
 
 
 @each
