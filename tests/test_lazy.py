@@ -35,6 +35,7 @@ WRONG = {
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_mypy_reports_wrong_uses_and_knows_every_exported_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
