@@ -151,10 +151,10 @@ def test_a_node_that_is_killed_takes_no_record_with_it_and_fails_one_cell_a_unit
         for kill_node in kill_once if name == "cell_done" else ():
             kill_node()
 
-    outcome = go("slow", on_event=kill)
+    outcome = go("slower", on_event=kill)
     assert list(kill_once) == []
     assert len(outcome.done) + len(outcome.failed) == 12
     units = {record.cell["seed"] for record in run.failed()}
     assert 0 < len(outcome.failed) == len(units)
     assert all("the node or its worker is gone" in str(record.error) for record in run.failed())
-    assert set(go("slow", retry_failed=True).done) == set(outcome.failed)
+    assert set(go("quick", retry_failed=True).done) == set(outcome.failed)

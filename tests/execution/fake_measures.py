@@ -94,6 +94,7 @@ def _raises(error: BaseException) -> None:
 
 quick = each(lambda turn: turn.event("scores", {"done": 1, "of": 1}))
 slow = each(lambda turn: time.sleep(0.3))
+slower = each(lambda turn: time.sleep(1))
 stuck = each(lambda turn: turn.number and time.sleep(600))
 not_json = each(lambda turn: gradient_metrics(turn.cell, value=float("nan")))
 leaves_unasked = each(lambda turn: turn.number and _raises(Leaving()))
