@@ -27,7 +27,7 @@ ESTIMATOR_SPELLINGS = spellings(ESTIMATORS, choose_estimator)
 # only some cells have.
 OF_MOMENTS = [row.name for row in measures_of("gradient") if row.source == "moments"]
 ALWAYS, OF_RATIOS = (
-    {row.name for row in measures_of("gradient") if row.of_units and row.needs == needs}
+    {row.name for row in measures_of("gradient") if row.per_unit and row.needs == needs}
     for needs in ("", "behaviour")
 )
 STUDY = {"warmup": {}, "stage": 0, "seed": 0, "instances": 16, "pool": 4096}

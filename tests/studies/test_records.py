@@ -102,7 +102,7 @@ def test_a_record_has_the_measures_of_the_table(records):
         assert expected <= set(metrics)
         assert set(read.model_extra or ()) <= {*MEASURES.names()}
         if study == "gradient":
-            of_units = {row.name for row in measures_of(study) if row.of_units}
+            of_units = {row.name for row in measures_of(study) if row.per_unit}
             assert set(read.measures) == expected & of_units
 
 
