@@ -153,7 +153,7 @@ def facts(pooled: Pooled[TrainingRow], origin: Origin) -> Facts:
 
 def _answer(place: Place, at_own: Tested, *, alone: bool) -> Answer:
     where = "" if alone else place.where
-    if not place.defined:
+    if not place.finished:
         return Answer(where=where, state="nothing")
     top, best, among = place.top, place.best(place.top), place.tested
     # Far below 0, and not significant after correction.
@@ -171,7 +171,7 @@ def _answer(place: Place, at_own: Tested, *, alone: bool) -> Answer:
         highest=place.named(best),
         reference_is_highest=best[0] is reference,
         compared=len(place.compared),
-        apart=place.named(row for row in place.defined if row.sampled.apart),
+        apart=place.named(row for row in place.finished if row.sampled.apart),
         tied=place.named(row for row in tied if among.sign(row, top) >= 0),
     )
     if answer.state != "compared":
@@ -205,9 +205,9 @@ def _gaps(
 
 
 def _state(place: Place) -> Literal["alone", "equal", "unpaired", "compared"]:
-    if len(place.defined) == 1:
+    if len(place.finished) == 1:
         return "alone"
-    if len(place.best(place.top)) == len(place.defined):
+    if len(place.best(place.top)) == len(place.finished):
         return "equal"
     return "compared" if place.compared else "unpaired"
 
@@ -232,7 +232,7 @@ def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
     reference = place.reference
     if reference is None or use.compared_with != reference.key.path:
         return
-    others = [row for row in place.defined if POMO_WAY in row.decoded and row.decoded[POMO_WAY].ks]
+    others = [row for row in place.finished if POMO_WAY in row.decoded and row.decoded[POMO_WAY].ks]
     shipped = [row for row in others if row.is_pomo and row.settings.start == "multistart"]
     if use not in others or reference not in others:
         return
@@ -250,7 +250,7 @@ def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
 def _next(places: Sequence[Place], origin: Origin) -> Next | None:
     """The seeds that would make the lead of the highest method significant, if these are few."""
     (place,) = places
-    if not place.defined or place.significant(1, place.top) or _state(place) != "compared":
+    if not place.finished or place.significant(1, place.top) or _state(place) != "compared":
         return None
     best = place.best(place.top)[0]
     if best is place.reference or best not in place.compared or best.one_seed:
@@ -307,7 +307,7 @@ def _ends(values: Iterable[int]) -> list[int]:
 
 def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
     """A line for each method of each place, the highest at all samples first."""
-    shown = [place for place in places if place.defined]
+    shown = [place for place in places if place.finished]
     if not shown:
         return
     # The mean, and all samples.
@@ -327,7 +327,7 @@ def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
     }
     line = create_model("Line", __config__=ConfigDict(arbitrary_types_allowed=True), **fields)
     for place in shown:
-        ranked = sorted(place.defined, key=lambda row: -row.curve[-1].value)
+        ranked = sorted(place.finished, key=lambda row: -row.curve[-1].value)
         for row in ranked:
             values = row.differences if compared else dict(enumerate(row.curve, start=1))
             yield line(

@@ -62,7 +62,7 @@ def judged(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Pooled
         rows.append(row if other is row else with_differences_to(row, other, level))
     verdicts = {}
     for place in places_of(rows, level):
-        best = {k: place.may_be_best(k, len(place.ks)) for k in place.ks} if place.defined else {}
+        best = {k: place.may_be_best(k, len(place.ks)) for k in place.ks} if place.finished else {}
         for row in place.rows:
             verdicts[row.key] = {
                 "better_at": tuple(place.tested.at(row, 1)),
@@ -359,7 +359,7 @@ class Place:
         return [self.names[row.key.path] for row in rows]
 
     @cached_property
-    def known(self) -> tuple[TrainingRow, ...]:
+    def finished(self) -> tuple[TrainingRow, ...]:
         """The rows with a value at the largest K; no K without any row of them has one."""
         top = max((len(row.curve) for row in self.rows), default=0)
         return tuple(row for row in self.rows if has_value(row.final(top)))
@@ -367,7 +367,7 @@ class Place:
     @cached_property
     def ks(self) -> list[int]:
         """The K of interest: 1, those trained for, and all samples."""
-        return shown_ks(self.defined)
+        return shown_ks(self.finished)
 
     @property
     def top(self) -> int:
@@ -377,7 +377,7 @@ class Place:
     @property
     def objective(self) -> str:
         """`Max`; `pass`, as the field says, where every reward is 0 or 1."""
-        return "pass" if self.defined and all(row.passes for row in self.defined) else "Max"
+        return "pass" if self.finished and all(row.passes for row in self.finished) else "Max"
 
     @cached_property
     def reference(self) -> TrainingRow | None:
@@ -392,7 +392,7 @@ class Place:
     @cached_property
     def compared(self) -> tuple[TrainingRow, ...]:
         """The rows with a difference at the largest K."""
-        return tuple(row for row in self.defined if has_value(row.differences.get(self.top)))
+        return tuple(row for row in self.finished if has_value(row.differences.get(self.top)))
 
     def best(self, k: int) -> list[TrainingRow]:
         """The row that is highest at k, and those that are as high to the last digit.
@@ -400,7 +400,7 @@ class Place:
         The one that the others are compared with is the first of these.
         """
         values = [
-            (row, end.value) for row in self.defined if (end := row.final(k)) and has_value(end)
+            (row, end.value) for row in self.finished if (end := row.final(k)) and has_value(end)
         ]
         most = max((value for _, value in values), default=0.0)
         alike = [row for row, value in values if most - value <= _SAME * abs(most)]
@@ -411,7 +411,7 @@ class Place:
 
         All places of a study, and so many `lists` of each, share its level.
         """
-        rows = [row for row in self.defined if has_value(row.final(k))]
+        rows = [row for row in self.finished if has_value(row.final(k))]
         worse = beaten(rows, k, self.tested.alpha / self.places, lists)
         return [row for row in rows if row not in worse]
 
@@ -455,7 +455,7 @@ def compare(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Itera
                     comparisons=place.tested.comparisons,
                     alpha=place.tested.alpha,
                 )
-        for k in place.ks if place.defined else ():
+        for k in place.ks if place.finished else ():
             yield from _against_best(place, k, level)
 
 
@@ -463,7 +463,7 @@ def _against_best(place: Place, k: int, level: float) -> Iterator[Comparison]:
     """The rows of a place against the highest at k; none where no row has a value there."""
     tied = place.may_be_best(k, len(place.ks))
     for first in place.best(k)[:1]:
-        for row in place.defined:
+        for row in place.finished:
             if row is first or not has_value(row.final(k)):
                 continue
             found = difference(row, first, k, level)
@@ -476,10 +476,10 @@ def _against_best(place: Place, k: int, level: float) -> Iterator[Comparison]:
                 "worse" if row not in tied else "tied" if found.defined else "open",
                 paired=_paired_by(row),
                 reason=found.reason,
-                comparisons=max(1, len(place.defined) - 1) * len(place.ks) * place.places,
+                comparisons=max(1, len(place.finished) - 1) * len(place.ks) * place.places,
                 alpha=place.tested.alpha,
             )
-        if len(place.defined) > 1:
+        if len(place.finished) > 1:
             yield Comparison(
                 "best",
                 first.key.path,
@@ -487,6 +487,6 @@ def _against_best(place: Place, k: int, level: float) -> Iterator[Comparison]:
                 f"max@{k}",
                 Interval(0.0, 0.0, 0.0, level),
                 "highest" if tied == [first] else "tied",
-                comparisons=max(1, len(place.defined) - 1) * len(place.ks) * place.places,
+                comparisons=max(1, len(place.finished) - 1) * len(place.ks) * place.places,
                 alpha=place.tested.alpha,
             )
