@@ -59,7 +59,7 @@ def estimates(rows: Sequence[TrainingRow], level: float) -> Table:
     lines = []
     for place in places_of(rows, level):
         reference = place.reference
-        for row in place.defined:
+        for row in place.finished:
             paired = next((r for r in place.rows if r.key.path == row.compared_with), None)
             has_own_reference = paired not in (None, reference)
             about_row = {

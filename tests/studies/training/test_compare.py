@@ -120,7 +120,7 @@ def test_a_row_without_all_its_seeds_is_in_no_test():
     reference, lead = compared([row(POMO, [0, 1, 2, 3]), lead])
     lost = with_differences_to(unfinished(SUBLOO), reference, 0.95)
     (place,) = places_of((reference, lead, lost), 0.95)
-    assert (place.defined, place.compared) == ((reference, lead), (lead,))
+    assert (place.finished, place.compared) == ((reference, lead), (lead,))
     assert place.tested.comparisons == 3
     assert lost not in place.may_be_best(4)
     none = unfinished(POMO)
