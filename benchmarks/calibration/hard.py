@@ -91,7 +91,7 @@ def verdicts(repetitions: int) -> Iterator[Row]:
                 false.append(any(verdict in FOUND for verdict in judged))
             for ratio, truth in _ratios(shown, exact):
                 covered.append(ratio[0] <= truth <= ratio[1])
-                wrong.append(ratio[1] < min(0.0, truth) or ratio[0] > max(0.0, truth))
+                wrong.append(ratio[1] < 0 < truth or ratio[0] > 0 > truth)
         pairs = repetitions * len(SIZES) * (len(BASELINES) - 1)
         yield counted(str(regime), "any false verdict, hard", ALPHA, false, repetitions)
         yield counted(str(regime), "cells without a test", math.nan, undefined, len(undefined))

@@ -175,13 +175,13 @@ def test_the_verdicts_on_rows_and_the_lines_of_comparisons():
         ("best", "centred", "max@4"): "highest",
     }
     line = lines["reference", "centred", "max@4"]
-    assert (line.other, line.comparisons) == (rows[0].key.path, 3)
+    assert (line.partner, line.comparisons) == (rows[0].key.path, 3)
     assert line.interval == rows[1].differences[4]
     assert line.p_adjusted < line.alpha == pytest.approx(0.05)
     assert "the same in every seed" in lines["reference", "subloo", "max@4"].reason
     # Two rivals, at each of three K.
     line = lines["best", "group_mean", "max@4"]
-    assert (line.other, line.comparisons) == (rows[1].key.path, 6)
+    assert (line.partner, line.comparisons) == (rows[1].key.path, 6)
     wanted = seed_mean(less(rows[0], rows[1], 4), 0.95)
     assert (line.interval.value, line.interval.low) == pytest.approx((wanted.value, wanted.low))
 
