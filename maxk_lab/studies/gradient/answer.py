@@ -248,7 +248,7 @@ def _use(group: Sequence[Contest]) -> Use:
 def _estimators(rows: Sequence[GradientRow], lines: Sequence[Comparison]) -> list[Count]:
     """The estimators whose best method is significantly lower than those of all others."""
     by_path = {row.key.path: row.key.estimator for row in rows}
-    groups = grouped(lines, lambda line: line.other).items()
+    groups = grouped(lines, lambda line: line.partner).items()
     counts = Counter(
         by_path[lowest] for lowest, several in groups if all(x.verdict == "worse" for x in several)
     )
