@@ -55,6 +55,7 @@ def none(n: int, k: int, objective: Objective | None) -> Line:
     source="K = 1: the numerator of GRPO, Shao et al. 2024, arXiv 2402.03300",
     biased="biased in scale only: (1 - K/n) times the gradient",
     scale=lambda n, k: 1.0 - k / n,
+    factor="1 − K/n",
     shift_invariant=True,
     level=lambda at: at.group.mean(at.group.score()),
 )
@@ -232,6 +233,7 @@ def joint_optimum(rewards: Tensor, k: int, coefficients: Tensor) -> Tensor:
     source="Liu et al. 2025 (Dr. GRPO), arXiv 2503.20783",
     biased="biased in scale only: (n-1)/n times the gradient",
     scale=lambda n, k: (n - 1) / n,
+    factor="1 − 1/n",
     level=lambda at: at.share * at.group.mean(),
     **_FOR_ONE,
 )

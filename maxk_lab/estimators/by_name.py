@@ -53,7 +53,7 @@ def advantages(
     baselines` print, with a parameter in brackets where the row has one (`affine[0.5]`), or
     `module:name`; `baseline` may also be a function of (rewards, k) that gives weights. Without
     `baseline` it is `centred`, or `none` for an estimator that takes none, as `grpo`. `k` is the K
-    of J_K = E[max of K rewards], the number of samples of which the best will be kept. Only an
+    of J_K = E[max of K rewards], the number of samples whose best will be used. Only an
     estimator that has a K of its own, as `reinforce` has 1, goes without.
 
     A reward may be missing: None in a list, a masked entry of a NumPy array, or False in `usable`,
@@ -74,7 +74,7 @@ def advantages(
     method = Method.parse(estimator, baseline, 1 if k is None else k)
     if k is None and row.fixed_k is None:
         raise LabError(
-            f"estimator {estimator} needs k, the number of samples of which the best is kept: give "
+            f"estimator {estimator} needs k, the number of samples whose best is used: give "
             'k=8 or the like; k=1 is the plain policy gradient, and so is estimator="reinforce"'
         )
     values, present = _as_rewards(rewards)
@@ -150,8 +150,8 @@ def _as_rewards(numbers: Tensor | Numbers) -> tuple[Tensor, Tensor | None]:
         except ValueError:  # lists of unequal lengths, which are refused below
             return _as_tensor(numbers, "rewards"), None
         if table.dtype.hasobject:
-            present = np.array([one is not None for one in table.flat]).reshape(table.shape)
-            sizes = (abs(one) for one in table.flat if isinstance(one, int))
+            present = np.array([entry is not None for entry in table.flat]).reshape(table.shape)
+            sizes = (abs(entry) for entry in table.flat if isinstance(entry, int))
             if (largest := max(sizes, default=0)) > checks.LARGEST_WHOLE:
                 raise LabError(
                     f"rewards must be whole numbers of at most 2^53 in size, got {largest}: "
@@ -186,17 +186,17 @@ def usable_weights(
         return values.expand(*rewards.shape[:-1], size).reshape(-1, size)
 
     def weigh(rows: Tensor, columns: Tensor) -> Tensor:
-        def part(name: str, values: Any) -> Any:
+        def select(name: str, values: Any) -> Any:
             if isinstance(values, Mapping):
-                return {kind: part(name, g) for kind, g in values.items()}
+                return {kind: select(name, g) for kind, g in values.items()}
             if values is None:
                 return None
             return groups(values)[rows if name == "coefficients" else (rows.unsqueeze(1), columns)]
 
         return method.weights(
-            part("rewards", rewards),
+            select("rewards", rewards),
             weight_normalization=weight_normalization,
-            **{name: part(name, values) for name, values in numbers.items()},
+            **{name: select(name, values) for name, values in numbers.items()},
         )
 
     least, weights = 2 if weight_normalization == "zscore" else 1, groups(torch.zeros_like(rewards))

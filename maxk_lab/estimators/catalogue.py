@@ -168,13 +168,13 @@ def _declared(path: str) -> dict[str, str]:
     with suppress(NoModuleError, OSError, SyntaxError, ValueError):
         tree = ast.parse(Path(place_of(module).origin or "").read_bytes())
         return {
-            str(said.arg): said.value.value
+            str(keyword.arg): keyword.value.value
             for node in tree.body
             if isinstance(node, ast.FunctionDef) and node.name == name
             for call in node.decorator_list
-            for said in (call.keywords if isinstance(call, ast.Call) else ())
-            if said.arg in _FACTS
-            and isinstance(said.value, ast.Constant)
-            and isinstance(said.value.value, str)
+            for keyword in (call.keywords if isinstance(call, ast.Call) else ())
+            if keyword.arg in _FACTS
+            and isinstance(keyword.value, ast.Constant)
+            and isinstance(keyword.value.value, str)
         }
     return {}

@@ -103,13 +103,13 @@ def round_to(values: Tensor, dtype: torch.dtype) -> Tensor:
 def check_k(k: int, n: int, *, low: int = 1, below_n: bool = False) -> int:
     """`k` as an int. Raises `LabError` unless `low` <= k <= n (k < n if `below_n`)."""
     try:
-        whole = operator.index(k)
+        index = operator.index(k)
     except TypeError:
-        whole = -1
-    if isinstance(k, bool) or not low <= whole <= n - below_n:
+        index = -1
+    if isinstance(k, bool) or not low <= index <= n - below_n:
         sign = "<" if below_n else "<="
         raise LabError(f"k must be an integer with {low} <= k {sign} n = {n}, got {k!r}")
-    return whole
+    return index
 
 
 def check_values(

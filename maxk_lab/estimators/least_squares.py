@@ -23,11 +23,11 @@ class Equations(NamedTuple):
     c: Tensor
 
     @classmethod
-    def of_products(cls, products: Tensor) -> Equations:
+    def from_products(cls, products: Tensor) -> Equations:
         """The equations from the products `[..., D, D + 1]` of the directions with these and w0."""
         return cls(products[..., :-1], -products[..., -1])
 
-    def of_others(self) -> Equations:
+    def leave_one_out(self) -> Equations:
         """The sum over all other entries of the first dimension, for each of these."""
         return Equations(sum_of_others(self.a), sum_of_others(self.c))
 

@@ -149,7 +149,7 @@ def _base(n: int, alpha: Weights) -> int:
 
 def _levels(base: int, sums: list[Fraction], population: int, marked: range) -> Floats:
     """The level of every gap `[n-1]`: minus the partial sum, above the base the rest of it."""
-    below, above = _table(-part for part in sums), _table(sums[-1] - part for part in sums)
+    below, above = _table(-x for x in sums), _table(sums[-1] - x for x in sums)
     return np.concatenate(
         [
             hypergeometric_means(below, population, marked[:base]),
@@ -206,10 +206,10 @@ def hypergeometric_means(table: Floats, population: int, marked: range) -> Float
     size = max(1, _CHANCES // len(table))
     means = [np.empty(0)]
     for start in range(0, len(marked), size):
-        part = marked[start : start + size]
-        # No X outside has a chance, whatever the number of this part.
-        low, high = max(0, draws - population + part[0]), min(draws, part[-1])
-        chances = _chances(draws, population, np.arange(part.start, part.stop), low, high)
+        chunk = marked[start : start + size]
+        # No X outside has a chance, whatever the number of this chunk.
+        low, high = max(0, draws - population + chunk[0]), min(draws, chunk[-1])
+        chances = _chances(draws, population, np.arange(chunk.start, chunk.stop), low, high)
         means.append(chances @ table[low : high + 1])
     return np.concatenate(means)
 
@@ -224,8 +224,8 @@ def _chances(draws: int, population: int, marked: NDArray[Any], low: int, high: 
     rising = up >= down
     from_mode = np.where(rising, 1.0, up / np.where(rising, 1.0, down)).cumprod(1)
     to_mode = np.where(rising & (up > 0), down / np.where(up > 0, up, 1.0), 1.0)
-    one = np.ones_like(good)
-    lower = np.concatenate([to_mode[:, ::-1].cumprod(1)[:, ::-1], one], axis=1)
-    chances = _normal(lower * np.concatenate([one, from_mode], axis=1))
+    mode = np.ones_like(good)
+    lower = np.concatenate([to_mode[:, ::-1].cumprod(1)[:, ::-1], mode], axis=1)
+    chances = _normal(lower * np.concatenate([mode, from_mode], axis=1))
     chances /= chances.sum(1, keepdims=True)
     return chances

@@ -104,7 +104,7 @@ class Method:
         """The reason why the estimator cannot take the baseline at any n and K, or None."""
         row, base = self.estimator.row, self.baseline.row
         if self.needs_ratios and not base.off_policy:
-            names = ", ".join(one.name for one in BASELINES if one.off_policy)
+            names = ", ".join(row.name for row in BASELINES if row.off_policy)
             kinds = f"only baselines for importance ratios ({names})"
         elif not row.takes_baseline and base.name != "none":
             kinds = "no baseline"
@@ -237,8 +237,8 @@ class Method:
             weights = base.row.weights(values, self.k, **numbers)
         else:
             options["baseline_weights"] = partial(base.row.weights, **numbers)
-            taken = {name: option for name, option in options.items() if name in chosen.row.takes}
-            weights = chosen.row.function(values, self.k, **chosen.params, **taken)
+            options = {name: x for name, x in options.items() if name in chosen.row.takes}
+            weights = chosen.row.function(values, self.k, **chosen.params, **options)
         weights = checks.round_to(weights, checks.result_dtype(rewards))
         return _normalized(weights, weight_normalization)
 

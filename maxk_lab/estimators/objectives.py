@@ -169,7 +169,7 @@ class Objective:
         return FORMS[name][1](min(value, k - 1) if name == "top_m" else value, k - 1)
 
 
-# An objective is made anew wherever weights are computed: once per training step, say.
+# Every training step makes its objective again.
 @lru_cache(maxsize=256)
 def _weights(form: str, k: int) -> Weights:
     name, value = _parse(form)

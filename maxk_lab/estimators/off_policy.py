@@ -86,9 +86,9 @@ def _in_range(values: Tensor, k: int, dtype: torch.dtype) -> Tensor:
     """The values as `dtype`. Raises `LabError` on the CPU where products have left its range."""
     rounded = values.to(dtype)
     if rounded.device.type == "cpu" and not bool(torch.isfinite(rounded).all()):
-        left = "float64" if not bool(torch.isfinite(values).all()) else str(dtype).split(".")[1]
+        name = "float64" if not bool(torch.isfinite(values).all()) else str(dtype).split(".")[1]
         raise LabError(
-            f"the products of K = {k} ratios leave the range of {left}: the two policies are "
+            f"the products of K = {k} ratios leave the range of {name}: the two policies are "
             "too far apart"
         )
     return rounded

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from maxk_lab.catalogue import MOST
 from maxk_lab.estimators import lines
 from maxk_lab.estimators.objectives import FORMS, Objective
 from maxk_lab.estimators.rows import PKPO, EstimatorRow, estimator, spell
@@ -152,6 +153,7 @@ def grpo_passk(rewards: Tensor, k: int, norm: str) -> Tensor:
     objective="J_1",
     biased="biased for J_1: with success probability p, sum over j < n-1 of (1-p)^j times its "
     "gradient",
+    own_gradient="∇ Σ_{k<n} pass@k / k",
     binary_rewards=True,
     fixed_k=1,
 )
@@ -159,6 +161,29 @@ def maxrl(rewards: Tensor, k: int) -> Tensor:
     """Mean-centred rewards over their mean: hard instances weigh more."""
     mean = rewards.mean(-1, keepdim=True)
     return _ratio(rewards - mean, mean) / rewards.shape[-1]
+
+
+@estimator(
+    "w_i = [exp(beta R_i) / mean(exp(beta R)) - 1] / (beta n)",
+    where="n >= 2",
+    constraint="n >= 2, K counts as 1",
+    source="Jiang et al. 2025 (RS-GRPO), arXiv 2509.24261",
+    objective="J_1",
+    biased="biased for J_1: it aims at log E[exp(beta R)] / beta; biased by O(1/n) for that, too, "
+    "as the own sample is in the mean",
+    shift_invariant=True,
+    parameter=Setting(
+        "beta", Annotated[float, Field(gt=0, le=MOST)], 2.0, "near 0 it is mean, large the best"
+    ),
+    fixed_k=1,
+    examples=("rs_grpo[1e-06]", "rs_grpo[8.0]"),
+)
+def rs_grpo(rewards: Tensor, k: int, beta: float) -> Tensor:
+    """Entropic advantages: rewards weighted by the exponential of beta times the reward."""
+    # Differences to 1 keep their digits where beta times the rewards is small.
+    x = (beta * relative_to_best(rewards)).expm1()
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) / (1.0 + mean) / (beta * x.shape[-1])
 
 
 def _order_statistic(

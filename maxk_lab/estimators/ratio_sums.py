@@ -10,7 +10,7 @@ sum over the m-subsets of the first j samples (`before`), or of those from j on 
 `none`, `subloo` and `centred` are the score weights over r_i (K/n), less the baseline of the name,
 exact at any spread of the ratios: of rewards x and ratios r `[groups, n]` by rank, they give
 `[groups, n]` up to r_i (K/n) and `normalizer`, which `off_policy_maxk` puts in. Those of `centred`
-are two sums that are alike at ratios near one, a difference of which would lose all digits there. A
+are two sums that are alike at ratios near one, and their difference would lose all digits there. A
 reward taken off both would lose them where ratios are far apart. So the difference is taken pair by
 pair: with T a K-subset of the others and j in T, the own sample i takes the place of j,
 
@@ -40,7 +40,7 @@ def subloo(x: Tensor, r: Tensor, k: int) -> Tensor:
     """The sum over K-1 worse others of (product of ratios) (own x - max of theirs), by gaps."""
     n, p = x.shape[-1], k / x.shape[-1]
     before = products(r, k - 1, p)[1:-1, ..., k - 1].movedim(0, -1)
-    return _of_lower_ranks(x.diff(dim=-1) * before * _left(n - 1, p, x.device))
+    return _sum_lower_ranks(x.diff(dim=-1) * before * _left(n - 1, p, x.device))
 
 
 def centred(x: Tensor, r: Tensor, k: int) -> Tensor:
@@ -60,7 +60,7 @@ def centred(x: Tensor, r: Tensor, k: int) -> Tensor:
     maxima = _maxima(x, r, k, p)
     better_best = _meet(by_short - by_over, maxima, k)
     better_best = better_best + _meet(before, _marked_maxima(x, r, over, alone, maxima, p), k)
-    unequal = own_best + better_best - _of_lower_ranks(worse_best[..., :-1]) / (1 - p)
+    unequal = own_best + better_best - _sum_lower_ranks(worse_best[..., :-1]) / (1 - p)
     # The sum over T and j of min(r_j, 1) (max(x_i, T - j) - max(T)): a gap between rewards raises
     # it where i is above the gap and all of T below, and lowers it where j is the only one above.
     gaps = x.diff(dim=-1)
@@ -69,7 +69,7 @@ def centred(x: Tensor, r: Tensor, k: int) -> Tensor:
     source[1:, ..., 0] = (gaps * _one_behind(common, p)[..., :-1]).movedim(-1, 0)
     lowered = _meet(before, _from_behind(r, source, p), k - 1)
     # Every T was met K times, once for each j in it.
-    return (_of_lower_ranks(gaps * below_gap) - lowered + unequal) / k
+    return (_sum_lower_ranks(gaps * below_gap) - lowered + unequal) / k
 
 
 def _marked_maxima(
@@ -115,8 +115,8 @@ def _recurrence(r: Tensor, source: Tensor | None, k: int, p: float) -> Tensor:
     tables = r.new_zeros(n + 1, *r.shape[:-1], k + 1)
     if source is None:
         tables[0, ..., 0] = 1.0
-    taken = (p * r).movedim(-1, 0).unsqueeze(-1)
-    for j, factor in enumerate(taken):
+    factors = (p * r).movedim(-1, 0).unsqueeze(-1)
+    for j, factor in enumerate(factors):
         torch.mul(tables[j], 1 - p, out=tables[j + 1])
         tables[j + 1, ..., 1:].addcmul_(tables[j, ..., :-1], factor)
         if source is not None:
@@ -153,7 +153,7 @@ def _one_behind(marks: Tensor, p: float) -> Tensor:
     return p * torch.cat([behind, torch.zeros_like(marks[..., :1])], dim=-1)
 
 
-def _of_lower_ranks(values: Tensor) -> Tensor:
+def _sum_lower_ranks(values: Tensor) -> Tensor:
     """The sum of the `values` `[..., n-1]` of all lower ranks, for every rank `[..., n]`."""
     return torch.cat([torch.zeros_like(values[..., :1]), values.cumsum(-1)], dim=-1)
 

@@ -62,6 +62,9 @@ class MethodRow(Row):
     binary_rewards: bool = False
     # Of a biased row, where E[estimate] = scale(n, K) * gradient; None if its direction is biased.
     scale: Callable[[int, int], float] | None = None
+    # The scale as it is written, and the gradient that is the mean of a row biased for J.
+    factor: str = ""
+    own_gradient: str = ""
     # Values of the parameter at which bias or its absence is not as the row says in general.
     exceptions: tuple[Any, ...] = ()
     # Further spellings, with other values of the parameter, that `maxk-lab check` runs.
@@ -84,6 +87,19 @@ class MethodRow(Row):
         """Whether the bias of the row, or its absence, is derived."""
         return not self.biased.startswith(NOT_DERIVED)
 
+    @property
+    def estimand(self) -> str:
+        """What the estimate's mean is: a multiple of the gradient, where the bias is derived."""
+        mean, gradient = "E[Σ w ∇log π]", f"∇{self.objective}"
+        if not self.derived:
+            return f"{mean} is not derived"
+        if self.unbiased:
+            return f"{mean} = {gradient}"
+        if self.scale is not None or self.own_gradient:
+            return f"{mean} = {self.own_gradient or f'({self.factor}) {gradient}'}"
+        exact = "".join(f"; at {spell(value)} it is {gradient}" for value in self.exceptions)
+        return f"{mean} is no fixed multiple of {gradient}{exact}"
+
     @cached_property
     def takes(self) -> frozenset[str]:
         """The names of the function's arguments."""
@@ -95,8 +111,8 @@ class MethodRow(Row):
 
     def value(self, params: dict[str, Any]) -> Any:
         """The value of the parameter; None of a row without one."""
-        one = self.parameter
-        return None if one is None else params.get(one.name, one.default)
+        parameter = self.parameter
+        return None if parameter is None else params.get(parameter.name, parameter.default)
 
     def refusal(self, n: int, k: int, **params: Any) -> str | None:
         """Why this row cannot run with n samples and subsets of K, or None."""
@@ -278,10 +294,10 @@ def _maker(kind: type[RowType], *, name: str = "", **facts: Any) -> Callable[...
         # The first paragraph of the docstring in a line, without its capital and its full stop.
         paragraph = (inspect.getdoc(function) or "").partition("\n\n")[0]
         text = " ".join(paragraph.split()).removesuffix(".")
-        plain = re.match(r"[A-Z][a-z]*(?![\w@(])", text)
+        is_word = re.match(r"[A-Z][a-z]*(?![\w@(])", text)
         return kind(
             name=called,
-            meaning=text[:1].lower() + text[1:] if plain else text,
+            meaning=text[:1].lower() + text[1:] if is_word else text,
             implementation=f"{function.__module__}:{called}",
             function=lru_cache(64)(function) if is_line and kind is BaselineRow else function,
             **facts,

@@ -32,7 +32,7 @@ def oracle_coefficients(outcomes: Outcomes, n: int, k: int, baseline: str) -> Te
             classes.spread[rows]
         )
         total = total + ((terms.mT * chance.view(-1, 1, 1)) @ pairs @ terms).sum(0)
-    return Equations.of_products(total[:-1]).solution()
+    return Equations.from_products(total[:-1]).solution()
 
 
 def fit_on_others(equations: Equations) -> Tensor:
@@ -48,7 +48,7 @@ def fit_on_others(equations: Equations) -> Tensor:
         )
     a = equations.a.reshape(instances, -1, directions, directions).sum(1)
     c = equations.c.reshape(instances, -1, directions).sum(1)
-    return Equations(a, c).of_others().solution()
+    return Equations(a, c).leave_one_out().solution()
 
 
 def check_on_policy(outcomes: Outcomes) -> None:

@@ -16,7 +16,7 @@ def plain_method(objective: Objective, n: int, *, off_policy: bool = False) -> M
             f"{objective.name} under a behaviour policy needs the exact gradient to be judged "
             "against: only the expected maximum has an unbiased estimator with importance ratios"
         )
-    by_form = "maxk" if objective.is_max else objective.form
+    by_form = "maxk" if objective.form == "max" else objective.form
     estimator = "off_policy_maxk" if off_policy else by_form
     return Method.parse(estimator, plain_baseline(n, objective.k), objective.k)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -14,9 +16,12 @@ from maxk_lab.catalogue import Catalogue, load
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages, baseline, catalogue, estimator
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline, choose_estimator
+from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.check.brute_force import has_definition
 from maxk_lab.estimators.check.run import check_pair
 from maxk_lab.estimators.method import Method
+from maxk_lab.estimators.objectives import Objective
+from maxk_lab.estimators.rows import BaselineRow
 
 
 def test_every_row_says_what_it_is() -> None:
@@ -32,6 +37,44 @@ def test_every_row_says_what_it_is() -> None:
         for spelling in (row.name, *row.examples):
             method = Method.parse("maxk", spelling)
             assert has_definition(method) is not row.across_prompts
+
+
+EASY = TinyBandit((0.3, -0.8, 0.5), (0.0, 1.0, 0.4), (2.0, 5.0, 1.0))
+HARD = TinyBandit((1.2, -1.5, 0.1), (0.2, 1.0, 0.0), (4.0, 1.0, 2.0))
+
+
+def least_multiple(bandit: TinyBandit, method: Method, n: int) -> tuple[float, float]:
+    """The factor c of the multiple c ∇J next to the enumerated mean, and the relative distance."""
+    of = Objective("max", 1) if method.estimator.row.own_gradient else method.objective
+    mean, gradient = bandit.mean_estimate(n, method), bandit.gradient(of)
+    factor = float(mean @ gradient / gradient.square().sum())
+    return factor, float((mean - factor * gradient).norm() / gradient.norm())
+
+
+@pytest.mark.parametrize("row", [*ESTIMATORS, *BASELINES], ids=lambda row: row.name)
+@pytest.mark.parametrize("n", [4, 5])
+def test_the_estimand_is_the_enumerated_mean(row: Any, n: int) -> None:
+    spelling = row.examples[0] if row.name == "order" else row.name
+    pair = ("maxk", row.name) if isinstance(row, BaselineRow) else (spelling, "none")
+    methods = (Method.parse(*pair, k) for k in (2, 1, n))
+    method = next(method for method in methods if method.refusal(n) is None)
+    k = method.k
+    bandits = [EASY, HARD]
+    if row.binary_rewards:
+        bandits = [replace(b, rewards=tuple(map(round, b.rewards))) for b in bandits]
+    (c, off), (d, _) = (least_multiple(bandit, method, n) for bandit in bandits)
+    text = re.fullmatch(r"E\[Σ w ∇log π\] = (\((.*)\) )?∇(J_K|J_1|L_K)", row.estimand)
+    if row.own_gradient:
+        p = float(torch.softmax(torch.tensor(bandits[0].logits), 0)[1])
+        assert row.estimand == "E[Σ w ∇log π] = ∇ Σ_{k<n} pass@k / k"
+        assert c == pytest.approx(sum((1 - p) ** (k - 1) for k in range(1, n)), rel=1e-6)
+    elif text is None:
+        assert row.estimand.startswith("E[Σ w ∇log π] is no fixed multiple of ∇")
+        assert max(off, abs(c - d)) > 1e-3
+    else:
+        factor = eval((text[2] or "1").replace("−", "-"), {"K": k, "n": n})
+        assert c == pytest.approx(factor, rel=1e-12)
+        assert off < 1e-12
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,10 @@ TABLE = [
     ("maxrl", 1, [1, 0, 0, 1], [1, -1, -1, 1], 4),
     ("maxrl", 3, [1, 0, 0], [2, -1, -1], 3),
     ("maxrl", 1, [0, 0, 0], [0, 0, 0], 1),
+    ("rs_grpo[1]", 1, [0, math.log(3)], [-1, 1], 4),
+    ("rs_grpo", 3, [0, 0, math.log(2)], [-1, -1, 2], 12),
+    ("rs_grpo[1e-15]", 1, [0, 1, 5], [-2, -1, 3], 3),
+    ("rs_grpo[500]", 1, [-3, 7], [-1, 1], 1000),
 ]
 ALONE = [row.name for row in ESTIMATORS if not row.takes_baseline]
 BINARY = [row.name for row in ESTIMATORS if row.binary_rewards]
@@ -156,3 +160,16 @@ def test_mean_and_trace_variance_against_a_sum_over_outcomes(
     torch.testing.assert_close(bandit.mean_estimate(4, method), mean, rtol=1e-12, atol=1e-14)
     expected = second - float(mean.square().sum())
     assert bandit.trace_variance(4, method) == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_bias_of_rs_grpo_for_its_own_objective_falls_like_the_inverse_of_n() -> None:
+    bandit, beta = TinyBandit((0.2, -1.1, 0.7), (0.5, 1.0, -0.3)), 1.5
+    logits = torch.tensor(bandit.logits, dtype=torch.float64, requires_grad=True)
+    rewards = torch.tensor(bandit.rewards, dtype=torch.float64)
+    objective = (torch.softmax(logits, 0) @ (beta * rewards).exp()).log() / beta
+    (gradient,) = torch.autograd.grad(objective, logits)
+    method = Method.parse(f"rs_grpo[{beta}]")
+    errors = [float((bandit.mean_estimate(n, method) - gradient).norm()) for n in (2, 4, 8)]
+    assert errors[0] < 0.7 * float(gradient.norm())
+    assert 1.6 < errors[0] / errors[1] < 2.4
+    assert 1.6 < errors[1] / errors[2] < 2.4

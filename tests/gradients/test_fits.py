@@ -29,7 +29,7 @@ def equations(rewards, gram, k, family):
     """The normal equations of groups with rewards [..., n] and products [..., n, n]."""
     w0, directions = family_terms(rewards, k, family)
     terms = torch.cat([directions, w0.unsqueeze(-1)], -1)
-    return Equations.of_products(directions.mT @ gram @ terms)
+    return Equations.from_products(directions.mT @ gram @ terms)
 
 
 def cross_fit(*groups):

@@ -36,7 +36,7 @@ _CATALOGUES: dict[str, Catalogue[Any]] = {
     "gaussian_rewards": GAUSSIAN_REWARDS,
 }
 # The fields of rows that are listed, where not all are, and those with another name in the list.
-_METHOD = "name meaning formula objective unbiased condition shift_invariant constraint"
+_METHOD = "name meaning formula estimand objective unbiased condition shift_invariant constraint"
 _FIELDS = {
     "estimators": _METHOD,
     "baselines": _METHOD,

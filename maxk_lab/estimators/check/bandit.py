@@ -40,8 +40,8 @@ class TinyBandit:
     def gradient(self, of: int | Objective, n: int | None = None) -> Tensor:
         """The exact gradient of J with respect to the logits, `[arms]`.
 
-        J is of an objective, or of the maximum of so many rewards: the mean over all K-tuples; with
-        `starts`, the mean over the K-subsets of the n samples, by default K.
+        J is of an objective, or of the maximum of K = `of` rewards: the mean over all K-tuples;
+        with `starts`, the mean over the K-subsets of the n samples, by default K.
         """
         of = Objective("max", of) if isinstance(of, int) else of
         drawn = _outcomes(len(self.rewards), of.k)
@@ -99,7 +99,7 @@ class TinyBandit:
         if isinstance(weigh, Method) and weigh.uses_other_prompts:
             # Given any groups of other prompts the mean is the same: two groups show it.
             others = [0.5 * rewards[len(rewards) // 3] - 1.0, 2.0 * rewards[len(rewards) // 2]]
-            groups = torch.stack([rewards, *(one.expand_as(rewards) for one in others)])
+            groups = torch.stack([rewards, *(group.expand_as(rewards) for group in others)])
             w = weigh.weights(groups, **options)[0]
         elif isinstance(weigh, Method):
             w = weigh.weights(rewards, **options, **self._numbers(weigh, arms, rewards))
@@ -107,7 +107,7 @@ class TinyBandit:
             w = weigh(arms, rewards)
         p, drawn_by = self._policies(n)
         by_arm = w.new_zeros(len(arms), len(self.logits)).scatter_add_(1, arms, w)
-        return by_arm - w @ p.to(w), _of_arms(drawn_by, arms).prod(-1, keepdim=True)
+        return by_arm - w @ p.to(w), _by_sample(drawn_by, arms).prod(-1, keepdim=True)
 
     def _numbers(self, method: Method, arms: Tensor, rewards: Tensor) -> dict[str, Any]:
         """All that a method needs beside rewards, for arms `[outcomes, n]`.
@@ -117,19 +117,21 @@ class TinyBandit:
         kind, row, numbers = method.needed_weight, method.baseline.row, dict[str, Any]()
         n = arms.shape[-1]
         if kind is not None:
-            numbers["trajectory_weights"] = {kind: _of_arms(self.trajectory_weight(kind, n), arms)}
+            numbers["trajectory_weights"] = {
+                kind: _by_sample(self.trajectory_weight(kind, n), arms)
+            }
         if method.needs_ratios:
             p, drawn_by = self._policies(n)
-            numbers["ratios"] = _of_arms(p / drawn_by, arms)
+            numbers["ratios"] = _by_sample(p / drawn_by, arms)
         if row.name == "joint_optimum":
-            marks = _of_arms(self.trajectory_weight("length", n), arms)
+            marks = _by_sample(self.trajectory_weight("length", n), arms)
             numbers["coefficients"] = torch.sin(marks.sum(-1, keepdim=True) - marks)
         elif method.fit is not None:
             numbers["coefficients"] = some_coefficients(row.coefficients(n, method.k))
         return numbers
 
 
-def _of_arms(by_arm: Tensor, arms: Tensor) -> Tensor:
+def _by_sample(by_arm: Tensor, arms: Tensor) -> Tensor:
     """The numbers `[n, arms]` of the arms `[outcomes, n]` that were drawn."""
     return by_arm.gather(1, arms.T).T
 

@@ -70,7 +70,7 @@ class Group:
         """s_i: the sum of the statistics of the K-subsets that contain i, over C(n, K)."""
         every = self.statistics(self.k)
         return [
-            sum((one for subset, one in every.items() if i in subset), ZERO) / len(every)
+            sum((value for subset, value in every.items() if i in subset), ZERO) / len(every)
             for i in range(self.n)
         ]
 
@@ -131,14 +131,14 @@ def _weights(
         params["coefficients"] = coefficients
     else:
         params[row.parameter.name] = coefficients if row.dimension else coefficients[0]
-    plain = objective.is_max
+    is_max = objective.is_max
     group = Group(
         rewards,
         g,
         ratios or [ONE] * len(rewards),
         objective.k,
-        None if plain else objective.exact_weights,
-        None if plain or objective.k == 1 else objective.exact_reduced,
+        None if is_max else objective.exact_weights,
+        None if is_max or objective.k == 1 else objective.exact_reduced,
     )
     assert row.level is not None
     levels = [row.level(Sample(group, i), **params) for i in range(group.n)]

@@ -52,19 +52,19 @@ class CheckResult:
 
 def run_checks(estimator: str | None = None, baseline: str | None = None) -> list[CheckResult]:
     """Every check, or those of one estimator, baseline or pair."""
-    wanted = None if baseline is None else choose_baseline(baseline).name
+    chosen = None if baseline is None else choose_baseline(baseline).name
     if estimator is None:
-        estimators = [one for row in catalogue.ESTIMATORS for one in (row.name, *row.examples)]
+        estimators = [name for row in catalogue.ESTIMATORS for name in (row.name, *row.examples)]
     else:
         estimators = [estimator]
     results = []
-    for one in (choose_estimator(spelling).name for spelling in estimators):
-        for base in _baselines(one) if wanted is None else [wanted]:
-            pair = Method.parse(one, base)
+    for name in (choose_estimator(spelling).name for spelling in estimators):
+        for base in _baselines(name) if chosen is None else [chosen]:
+            pair = Method.parse(name, base)
             alone = not pair.takes_baseline and base != "none"
             # `reinforce / subloo`, K = 1 against K >= 2, gives weights at no (n, K).
-            if not alone and any(methods(one, base, range(1, 33))):
-                results += check_pair(one, base)
+            if not alone and any(methods(name, base, range(1, 33))):
+                results += check_pair(name, base)
     return results
 
 
@@ -121,9 +121,9 @@ def _differences(pair: Method) -> Iterator[tuple[str, float]]:
     """The weights against brute force, relative to the group's largest weight if that is not 0."""
     generator = torch.Generator().manual_seed(0)
     for n, method in methods(pair.estimator.name, pair.baseline.name, (1, 2, 3, 5)):
-        plain = torch.randn(n, generator=generator, dtype=torch.float64)
-        single = (plain == plain.max()).double()
-        groups = torch.stack([plain, single, plain.round(), 1e-3 * plain - 1e4, 1e200 * plain])
+        normal = torch.randn(n, generator=generator, dtype=torch.float64)
+        single = (normal == normal.max()).double()
+        groups = torch.stack([normal, single, normal.round(), 1e-3 * normal - 1e4, 1e200 * normal])
         numbers = inputs(method, groups)
         exact = brute_force(method, groups, **numbers)
         scale = exact.abs().amax(dim=-1, keepdim=True)

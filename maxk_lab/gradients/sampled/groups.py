@@ -175,7 +175,7 @@ class Groups:
     def _equations(self, k: int, baseline: str) -> Equations:
         w0, directions = family_terms(self.rewards, k, baseline)
         both = torch.cat([directions, w0.unsqueeze(-1)], -1)
-        return Equations.of_products(self.products(directions, both))
+        return Equations.from_products(self.products(directions, both))
 
     def _ladder_of(self, k: int) -> Equations:
         return self._equations(k, "ladder")
