@@ -107,7 +107,7 @@ class TinyBandit:
             w = weigh(arms, rewards)
         p, drawn_by = self._policies(n)
         by_arm = w.new_zeros(len(arms), len(self.logits)).scatter_add_(1, arms, w)
-        return by_arm - w @ p.to(w), _by_sample(drawn_by, arms).prod(-1, keepdim=True)
+        return by_arm - w @ p.to(w), _pick(drawn_by, arms).prod(-1, keepdim=True)
 
     def _numbers(self, method: Method, arms: Tensor, rewards: Tensor) -> dict[str, Any]:
         """All that a method needs beside rewards, for arms `[outcomes, n]`.
@@ -118,20 +118,20 @@ class TinyBandit:
         n = arms.shape[-1]
         if kind is not None:
             numbers["trajectory_weights"] = {
-                kind: _by_sample(self.trajectory_weight(kind, n), arms)
+                kind: _pick(self.trajectory_weight(kind, n), arms)
             }
         if method.needs_ratios:
             p, drawn_by = self._policies(n)
-            numbers["ratios"] = _by_sample(p / drawn_by, arms)
+            numbers["ratios"] = _pick(p / drawn_by, arms)
         if row.name == "joint_optimum":
-            marks = _by_sample(self.trajectory_weight("length", n), arms)
+            marks = _pick(self.trajectory_weight("length", n), arms)
             numbers["coefficients"] = torch.sin(marks.sum(-1, keepdim=True) - marks)
         elif method.fit is not None:
             numbers["coefficients"] = some_coefficients(row.coefficients(n, method.k))
         return numbers
 
 
-def _by_sample(by_arm: Tensor, arms: Tensor) -> Tensor:
+def _pick(by_arm: Tensor, arms: Tensor) -> Tensor:
     """The numbers `[n, arms]` of the arms `[outcomes, n]` that were drawn."""
     return by_arm.gather(1, arms.T).T
 
