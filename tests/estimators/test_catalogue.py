@@ -169,7 +169,7 @@ def test_rows_of_other_packages_run() -> None:
     )
     for pair in (("maxk", "halved"), ("doubled", "centred")):
         results = check_pair(*pair)
-        scaled = "unbiased but for scale"
+        scaled = "unbiased up to scale"
         wanted = {"bias seen", scaled, f"{scaled} with forced starts"}
         assert {result.name for result in results} == wanted
         assert all(result.ok for result in results)

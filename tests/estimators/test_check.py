@@ -56,7 +56,7 @@ def raises(*_: object, **__: object) -> None:
         (("maxk", "centred"), {"function": raises}, "unbiased"),
         (("maxk", "group_mean"), {"biased": ""}, "unbiased"),
         (("maxk", "centred"), {"biased": "not at all"}, "bias seen"),
-        (("maxk", "group_mean"), {"scale": lambda n, k: 1.0}, "unbiased but for scale"),
+        (("maxk", "group_mean"), {"scale": lambda n, k: 1.0}, "unbiased up to scale"),
         (
             ("maxk", "centred"),
             {"function": BASELINES.get("group_mean").function},
@@ -64,7 +64,7 @@ def raises(*_: object, **__: object) -> None:
         ),
         (("maxk", "opo"), {"biased": ""}, "unbiased"),
         (("maxk", "eob_loo"), {"function": BASELINES.get("eob").function}, "unbiased"),
-        (("grpo", "none"), {"scale": lambda n, k: 1.0}, "unbiased but for scale"),
+        (("grpo", "none"), {"scale": lambda n, k: 1.0}, "unbiased up to scale"),
         (("grpo", "none"), {"biased": ""}, "unbiased"),
         (("leader_reward", "none"), {"biased": ""}, "unbiased"),
     ],

@@ -93,7 +93,7 @@ def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
         checks.insert(0, ("brute force", _differences(method)))
     scale = Method.parse(estimator, baseline, 2).expected_scale(4)
     if not (method.is_unbiased or math.isnan(scale)):
-        name = "unbiased but for scale"
+        name = "unbiased up to scale"
         checks.append((name, _bias(method, scaled=True)))
         checks.append((f"{name} with forced starts", _bias(method, scaled=True, forced=True)))
     results = []
