@@ -117,9 +117,7 @@ class TinyBandit:
         kind, row, numbers = method.needed_weight, method.baseline.row, dict[str, Any]()
         n = arms.shape[-1]
         if kind is not None:
-            numbers["trajectory_weights"] = {
-                kind: _pick(self.trajectory_weight(kind, n), arms)
-            }
+            numbers["trajectory_weights"] = {kind: _pick(self.trajectory_weight(kind, n), arms)}
         if method.needs_ratios:
             p, drawn_by = self._policies(n)
             numbers["ratios"] = _pick(p / drawn_by, arms)
