@@ -4,6 +4,8 @@ A baseline's weights are w0 + D α with directions D, so ‖ĝ‖² of a group i
 its mean over groups has a least value: the estimate's variance, as no α moves its mean. Where α
 comes from *other* instances (cross_fit) or from the policy itself (oracle) it does not depend on
 the group, and the estimate stays unbiased.
+
+Index: I instances, D coefficients.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The measures and values of groups, and the record, that enumerated and sampled cells share.
 
 Measures of single groups say, for one, how many groups have no weight.
+
+Index: Groups are `...`, n samples.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def test_a_pool_is_the_same_through_its_file(make):
     file = io.BytesIO()
     torch.save(pool.state(), file)
     file.seek(0)
-    again = ScorePool.of_state(torch.load(file, weights_only=True))
+    again = ScorePool.from_state(torch.load(file, weights_only=True))
     assert again.tolerance == pool.tolerance == 1e-9
     assert (again.objectives, again.listed, again.off_policy) == (
         pool.objectives,

@@ -261,7 +261,7 @@ def test_scores_kept_as_they_are_give_the_numbers_of_their_gram_matrix(count, ex
     assert few.exact == exact
     kind = "grad_norm"
     torch.testing.assert_close(few.trajectory_weight(kind), many.trajectory_weight(kind))
-    again = ScorePool.of_state(few.state())
+    again = ScorePool.from_state(few.state())
     assert again.objectives == few.objectives
     kept, other = (measured(pool, *MANY_FORMS) for pool in (again, many))
     for name, metrics in kept.items():

@@ -1,4 +1,7 @@
-"""Exact J_K and ∇J_K of a policy whose trajectories are all listed: no sampling."""
+"""Exact J_K and ∇J_K of a policy whose trajectories are all listed: no sampling.
+
+Index: A trajectories.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ TOTAL_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
 
 def exact_value(probabilities: Tensor, rewards: Tensor, objective: Objective | int) -> Tensor:
     """Return J of an objective (int K: max@K) by probabilities [A], differentiable, and rewards."""
-    wanted = Objective("max", objective) if isinstance(objective, int) else objective
-    return distribution_value(probabilities, rewards, wanted)
+    parsed = Objective("max", objective) if isinstance(objective, int) else objective
+    return distribution_value(probabilities, rewards, parsed)
 
 
 def exact_gradient_weights(
     probabilities: Tensor, rewards: Tensor, objective: Objective | int
 ) -> Tensor:
-    """The weights c [A] with ∇J = Σ_a c_a ψ_a: c_a = p_a ∂J/∂p_a but for a multiple of p."""
+    """The weights c [A] with ∇J = Σ_a c_a ψ_a: c_a = p_a ∂J/∂p_a, up to a multiple of p."""
     leaf = probabilities.detach().double().requires_grad_()
     (slope,) = torch.autograd.grad(
         exact_value(leaf, rewards.double() - rewards.double().max(), objective), leaf

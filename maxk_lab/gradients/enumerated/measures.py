@@ -1,4 +1,7 @@
-"""The metrics of a cell whose groups are all enumerated: moments and bias, per instance."""
+"""The metrics of a cell whose groups are all enumerated: moments and bias, per instance.
+
+Index: I instances, A trajectories, S groups, n samples.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class Enumeration:
     """The cells of one pool by enumeration; what several share is worked out once."""
 
     def __init__(self, pool: ScorePool, groups: Callable[[int, int], Groups]) -> None:
-        """`groups` are the pool's groups of n under so many partitions, for a cross-fit."""
+        """`groups` are the pool's groups of (n, partitions), for a cross-fit."""
         self._pool, self._groups = pool, groups
         self._outcomes = cache(self._outcomes_of)
         self._value_variance = cache(self._value_variance_of)
@@ -91,27 +94,33 @@ class Enumeration:
         # matrix in place of a weight, each is a class of its own, and `_weigh_of` reads it.
         by_row = baseline == "joint_optimum"
         if by_row:
-            numbers = [torch.arange(len(one.rewards), dtype=torch.float64) for one in outcomes]
-            outcomes = [replace(one, g=g) for one, g in zip(outcomes, numbers, strict=True)]
-        if not all(one.enumerable(n) for one in outcomes):
+            numbers = [
+                torch.arange(len(instance.rewards), dtype=torch.float64) for instance in outcomes
+            ]
+            outcomes = [
+                replace(instance, g=g) for instance, g in zip(outcomes, numbers, strict=True)
+            ]
+        if not all(instance.enumerable(n) for instance in outcomes):
             return None
         alphas: list[Tensor | None] = [None] * len(outcomes)
         if fit == "cross_fit":
             alphas = list(self._groups(n, partitions).cross_fit(method.k, baseline))
         elif fit is not None and not by_row:
-            alphas = [oracle_coefficients(one, n, method.k, baseline) for one in outcomes]
+            alphas = [oracle_coefficients(instance, n, method.k, baseline) for instance in outcomes]
         return [
-            (one, _weigh_of(one, method, n, a), None if a is None else a.tolist())
-            for one, a in zip(outcomes, alphas, strict=True)
+            (instance, _weigh_of(instance, method, n, a), None if a is None else a.tolist())
+            for instance, a in zip(outcomes, alphas, strict=True)
         ]
 
     def _outcomes_of(self, i: int, kind: str | None) -> Outcomes:
-        part = self._pool.parts[i]
-        listed = part.listed
+        instance = self._pool.parts[i]
+        listed = instance.listed
         assert listed is not None
-        g = None if kind is None else part.trajectory_weight(kind, listed=True)
+        g = None if kind is None else instance.trajectory_weight(kind, listed=True)
         drawn = (listed.ratios, listed.behaviour) if self._pool.off_policy else (None, None)
-        return Outcomes(listed.probabilities, listed.rewards, g, part.products, *drawn).possible()
+        return Outcomes(
+            listed.probabilities, listed.rewards, g, instance.products, *drawn
+        ).possible()
 
     def _shared(self, method: Method, n: int) -> dict[str, Array]:
         """The measures [I] that do not depend on the baseline."""
@@ -124,16 +133,16 @@ class Enumeration:
             measures["effective_sample_size"] = np.array(sizes)
         return measures
 
-    def _value_variance_of(self, i: int, wanted: Objective, n: int, by_ratios: bool) -> float:
+    def _value_variance_of(self, i: int, objective: Objective, n: int, by_ratios: bool) -> float:
         """Return Var of the objective's estimate over groups of n; `by_ratios`: with ratios."""
         outcomes = self._outcomes(i, None)
         chances = outcomes.probabilities if by_ratios else outcomes.drawn
         if not by_ratios:  # the fewest classes that the estimate can tell apart
             outcomes = replace(outcomes, ratios=None)
-        mean = exact_value(chances, outcomes.rewards, wanted)
+        mean = exact_value(chances, outcomes.rewards, objective)
 
         def powers(rewards: Tensor, ratios: Tensor | None) -> Tensor:
-            distances = value_estimates(wanted, rewards, ratios) - mean
+            distances = value_estimates(objective, rewards, ratios) - mean
             return torch.stack([distances, distances.square()], 1)
 
         first, second = outcomes.classes.expectation(n, powers).tolist()
@@ -196,17 +205,17 @@ def _measured(
 
 
 def _exact(
-    outcomes: Outcomes, moments: MomentSums, wanted: Objective, selection: Selected
+    outcomes: Outcomes, moments: MomentSums, objective: Objective, selection: Selected
 ) -> dict[str, float]:
     """J, E‖ĝ‖², ‖E ĝ‖², ⟨E ĝ, ∇J⟩, ‖∇J‖², ‖E ĝ − ∇J‖² and the least ‖E ĝ − s∇J‖² over s."""
     mean = outcomes.centred(moments.coefficients / selection.divisor)
     mean_square = outcomes.inner(mean, mean)
-    weights = exact_gradient_weights(outcomes.probabilities, outcomes.rewards, wanted)
+    weights = exact_gradient_weights(outcomes.probabilities, outcomes.rewards, objective)
     gradient = outcomes.centred(weights)
     inner, truth = outcomes.inner(mean, gradient), outcomes.inner(gradient, gradient)
     off = mean - (inner / truth if truth > 0 else 0.0) * gradient
     return {
-        "objective": float(exact_value(outcomes.probabilities, outcomes.rewards, wanted)),
+        "objective": float(exact_value(outcomes.probabilities, outcomes.rewards, objective)),
         "m2": selection.second_moment(moments.second, mean_square),
         "mean_square": mean_square,
         "inner": inner,

@@ -3,6 +3,8 @@
 A group's weights depend on its rewards, trajectory weights and importance ratios only, and treat
 equal arguments alike. So trajectories that share all of them form a class, and a sum over all A^n
 groups becomes one over the multisets of n classes, with multinomial probabilities.
+
+Index: A trajectories, C classes, S groups, n samples.
 """
 
 from __future__ import annotations
@@ -148,7 +150,7 @@ class Classes:
             total = total + chance @ of(rewards, ratios)
         return total
 
-    def by_class(self, rows: Tensor, weights: Tensor) -> Tensor:
+    def sum_classes(self, rows: Tensor, weights: Tensor) -> Tensor:
         """The sum of the weights [S, n] of the members of each class: [S, C]."""
         return weights.new_zeros(len(weights), len(self)).scatter_add_(1, rows, weights)
 
@@ -162,7 +164,7 @@ class Classes:
             pairs = self.products[rows.unsqueeze(2), rows.unsqueeze(1)]
             means = ((pairs @ weights.unsqueeze(2)).squeeze(2) * weights).sum(1)
         else:
-            sums = self.by_class(rows, weights)
+            sums = self.sum_classes(rows, weights)
             means = ((sums @ self.products) * sums).sum(1)
         return means + ((weights * weights) * self.spread[rows]).sum(1)
 

@@ -35,12 +35,12 @@ class JointOptimum:
 
     def weights(self, rewards: Tensor, rows: Tensor) -> Tensor:
         """Return the weights [S, n] of groups by rewards and outcomes, [S, n] in any order."""
-        plain = advantages(rewards, baseline=plain_baseline(self.n, self.k), k=self.k)
+        uncorrected = advantages(rewards, baseline=plain_baseline(self.n, self.k), k=self.k)
         levels = [
             [self.values[tuple(sorted(group[:i] + group[i + 1 :]))] for i in range(self.n)]
             for group in rows.tolist()
         ]
-        return plain - torch.tensor(levels, dtype=torch.float64).reshape(plain.shape)
+        return uncorrected - torch.tensor(levels, dtype=torch.float64).reshape(uncorrected.shape)
 
 
 def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) -> JointOptimum:
@@ -63,16 +63,19 @@ def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) 
         raise ValueError(
             f"the joint optimum of {kinds} outcomes in groups of n = {n} has {unknowns} "
             f"unknowns, at most {limit} are solved for; "
-            + (f"n <= {fits} fits" if fits > 1 else "no n fits so many outcomes")
+            + (f"n <= {fits} fits" if fits > 1 else "no n fits")
         )
     members, _ = multisets(kinds, n - 1)
-    keys = [tuple(one) for one in members.tolist()]
+    keys = [tuple(multiset) for multiset in members.tolist()]
     position = {key: i for i, key in enumerate(keys)}
     # With `rest` = m − a, both m and m − a + c are rest and one outcome more: `grown` [V, A] says
     # at which position.
     rest, _ = multisets(kinds, n - 2)
     grown = torch.tensor(
-        [[position[tuple(sorted((*one, c)))] for c in range(kinds)] for one in rest.tolist()]
+        [
+            [position[tuple(sorted((*multiset, c)))] for c in range(kinds)]
+            for multiset in rest.tolist()
+        ]
     )
     counts = torch.stack([(rest == a).sum(1) + 1 for a in range(kinds)], 1).double()
     # m_a p_c ⟨ψ_a, ψ_c⟩ [V, a, c], in row m and column m − a + c.

@@ -1,4 +1,7 @@
-"""The estimates of independent blocks of an instance → its moments, their errors, its bias."""
+"""The estimates of independent blocks of an instance → its moments, their errors, its bias.
+
+Index: I instances, B blocks.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ ROUNDING = 1e-12
 
 
 def together(blocks: int) -> int:
-    """How many of so many blocks a record averages; `within` needs a multiple of it."""
+    """Return how many blocks a record averages; `within` needs a multiple of it."""
     return -(-blocks // KEPT)
 
 
@@ -35,14 +38,14 @@ class Blocks:
 
     def __init__(self, m2: Array, square: Array, cross: Array, other: Array, *, exact: bool):
         self._square, self._cross, self._other = square, cross + cross.swapaxes(1, 2), other
-        mean_square = _of_pairs(square)
+        mean_square = _pair_mean(square)
         if exact:
-            inner = _of_blocks(cross[:, :, 0])
+            inner = _block_mean(cross[:, :, 0])
             truth = other[:, 0, 0], np.zeros_like(m2)
         else:
-            inner, truth = _of_pairs(self._cross / 2), _of_pairs(other)
+            inner, truth = _pair_mean(self._cross / 2), _pair_mean(other)
         # The mean [I] of every instance, and its blocks' distances to that mean, [I, B].
-        self._estimates = (_of_blocks(m2), mean_square, inner, truth)
+        self._estimates = (_block_mean(m2), mean_square, inner, truth)
 
     def columns(self) -> Array:
         """Unbiased estimates of E‖ĝ‖², ‖E ĝ‖², ⟨E ĝ, ∇J⟩ and ‖∇J‖²: [4, I]."""
@@ -104,13 +107,13 @@ def _beyond_rounding(differences: Array, size: Array) -> Array:
     return np.where(np.abs(differences) > ROUNDING * size, differences, 0.0)
 
 
-def _of_blocks(values: Array) -> tuple[Array, Array]:
+def _block_mean(values: Array) -> tuple[Array, Array]:
     """The mean of values [I, B], and their distances to it."""
     mean = values.mean(1)
     return mean, values - mean[:, None]
 
 
-def _of_pairs(products: Array) -> tuple[Array, Array]:
+def _pair_mean(products: Array) -> tuple[Array, Array]:
     """The mean over pairs b ≠ c of products [I, B, B]: free of the noise of each with itself.
 
     The distances are those of the jackknife's pseudo-values, NaN for fewer than three blocks.
@@ -120,8 +123,8 @@ def _of_pairs(products: Array) -> tuple[Array, Array]:
     mean = with_others.sum(1) / (blocks * (blocks - 1))
     if blocks < 3:
         return mean, np.full_like(with_others, np.nan)
-    far = with_others - with_others.mean(1, keepdims=True)
-    return mean, 2 * far / (blocks - 2)
+    distances = with_others - with_others.mean(1, keepdims=True)
+    return mean, 2 * distances / (blocks - 2)
 
 
 def mean_of_blocks(values: Tensor) -> tuple[Array, Array]:

@@ -1,4 +1,7 @@
-"""A pool cut into blocks of groups of n, and quadratic forms of score weights on them."""
+"""A pool cut into blocks of groups of n, and quadratic forms of score weights on them.
+
+Index: I instances, S partitions, B blocks, Rep groups, n samples, M trajectories, P parameters.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,8 @@ def group_order(
     blocks, each = blocks_of(size // (turns * starts), partitions)
     if blocks < 2:
         forced = f", which takes {turns * starts} with {starts} forced starts" * (starts > 1)
-        wanted = f"group of n = {n}{forced}; at least 2 are needed"
-        raise ValueError(f"a pool of {size} holds {blocks} {wanted}")
+        needed = f"group of n = {n}{forced}; at least 2 are needed"
+        raise ValueError(f"a pool of {size} holds {blocks} {needed}")
     of_block = size // starts // blocks  # trajectories of each start
     generator = torch.Generator().manual_seed(derive_seed("partitions", seed, n))
     drawn = [
@@ -56,7 +59,7 @@ def group_order(
 
 
 def blocks_of(groups: int, partitions: int) -> tuple[int, int]:
-    """Into how many blocks of how many groups each so many groups are cut.
+    """Return the number of blocks, and of groups in each.
 
     A record can average any of the numbers of blocks, and the one that leaves the fewest groups
     over is taken: the largest such, but none below half of the most or that a record keeps.
@@ -87,7 +90,7 @@ class Groups:
         self.blocks, self.n = order.shape[2], order.shape[4]
         self.pool, self._positions = pool, order.flatten(1)
         self.rewards, self.ratios = self.gathered(pool.rewards), self.gathered(pool.ratios)
-        self.rows = self.gathered(torch.stack([part.rows for part in pool.parts]))
+        self.rows = self.gathered(torch.stack([instance.rows for instance in pool.parts]))
         self._inner, self._ladder = cache(self._inner_of), cache(self._ladder_of)
 
     @property
@@ -136,7 +139,7 @@ class Groups:
             a, c = a[..., -1:, -1:], c[..., -1:]
         return fit_on_others(Equations(a, c))
 
-    def toward(self, weights: Tensor, position: int) -> Tensor:
+    def dot_with_truth(self, weights: Tensor, position: int) -> Tensor:
         """The mean ⟨ĝ, ∇J⟩ of every block, for the objective at `position` of the pool: [I, B]."""
         return (weights * self._inner(position)).sum(4).mean((1, 3))
 
@@ -144,8 +147,10 @@ class Groups:
     def gram(self) -> Tensor:
         """ψ·ψ within every group, [I, S, B, Rep, n, n]."""
         grams = [
-            part.products.reshape(-1)[len(part.products) * rows.unsqueeze(-1) + rows.unsqueeze(-2)]
-            for part, rows in zip(self.pool.parts, self.rows, strict=True)
+            instance.products.reshape(-1)[
+                len(instance.products) * rows.unsqueeze(-1) + rows.unsqueeze(-2)
+            ]
+            for instance, rows in zip(self.pool.parts, self.rows, strict=True)
         ]
         return torch.stack(grams)
 
@@ -158,16 +163,16 @@ class Groups:
         return ((self.gram @ weights.unsqueeze(-1)).squeeze(-1) * weights).sum(-1)
 
     def means(self, weights: Tensor) -> Tensor:
-        """The mean ĝ of every block, in the form that `across` reads: [I, B, ...]."""
-        rows = max(len(part.products) for part in self.pool.parts)
+        """The mean ĝ of every block, in the form that `dots_between_blocks` reads: [I, B, ...]."""
+        rows = max(len(instance.products) for instance in self.pool.parts)
         sums = weights.new_zeros(len(weights), self.blocks, rows)
         rows_by_block = self.rows.transpose(1, 2).flatten(2)
         by_block = weights.transpose(1, 2).flatten(2)
         return sums.scatter_add_(2, rows_by_block, by_block) / (self.shape[1] * self.shape[3])
 
-    def across(self, a: Tensor, b: Tensor) -> Tensor:
+    def dots_between_blocks(self, a: Tensor, b: Tensor) -> Tensor:
         """⟨mean ĝ of block b, another mean ĝ of block c⟩ from these `means`: [I, B, B]."""
-        grams = [part.products for part in self.pool.parts]
+        grams = [instance.products for instance in self.pool.parts]
         return torch.stack(
             [x[:, : len(g)] @ g @ y[:, : len(g)].T for x, g, y in zip(a, grams, b, strict=True)]
         )
@@ -182,7 +187,9 @@ class Groups:
 
     def _inner_of(self, position: int) -> Tensor:
         parts = self.pool.parts
-        return self.gathered(torch.stack([part.inner[part.rows, position] for part in parts]))
+        return self.gathered(
+            torch.stack([instance.inner[instance.rows, position] for instance in parts])
+        )
 
 
 class ScoreGroups(Groups):
@@ -191,7 +198,7 @@ class ScoreGroups(Groups):
     @cached_property
     def scores(self) -> Tensor:
         """ψ of every member, [I, S, B, Rep, n, P]."""
-        scores = [part.scores for part in self.pool.parts if part.scores is not None]
+        scores = [instance.scores for instance in self.pool.parts if instance.scores is not None]
         return torch.stack([s[rows] for s, rows in zip(scores, self.rows, strict=True)])
 
     def products(self, a: Tensor, b: Tensor) -> Tensor:
@@ -203,7 +210,7 @@ class ScoreGroups(Groups):
     def means(self, weights: Tensor) -> Tensor:
         return (weights.unsqueeze(-2) @ self.scores).squeeze(-2).mean((1, 3))
 
-    def across(self, a: Tensor, b: Tensor) -> Tensor:
+    def dots_between_blocks(self, a: Tensor, b: Tensor) -> Tensor:
         return a @ b.mT
 
 

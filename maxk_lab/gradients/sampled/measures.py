@@ -1,4 +1,7 @@
-"""The measures of a gradient estimator, as quadratic forms of its score weights."""
+"""The measures of a gradient estimator, as quadratic forms of its score weights.
+
+Index: I instances, S partitions, B blocks, Rep groups, n samples.
+"""
 
 from __future__ import annotations
 
@@ -70,14 +73,14 @@ class CutPool:
     def measure(self, cell: Mapping[str, Any]) -> dict[str, Any]:
         """Return the metrics of a cell of this n."""
         pool, groups, method = self._pool, self.groups, Method.of(cell)
-        wanted = method.objective
+        objective = method.objective
         coefficients = groups.coefficients(method)
         weights = groups.weights(method, coefficients)
-        blocks = self._blocks(weights, wanted)
+        blocks = self._blocks(weights, objective)
         carrying, rare = self._groups(method, weights, coefficients)
         by_ratios = pool.off_policy and method.needs_ratios
-        values = value_estimates(wanted, groups.rewards, groups.ratios if by_ratios else None)
-        measured = self._measures(weights, values, wanted).items()
+        values = value_estimates(objective, groups.rewards, groups.ratios if by_ratios else None)
+        measured = self._measures(weights, values, objective).items()
         measures = {name: mean_of_blocks(column) for name, column in measured}
         units = Units(
             stratum=np.zeros(len(pool.parts), dtype=np.int64),
@@ -91,8 +94,8 @@ class CutPool:
             cross_products=pool.cross_products(method, groups.n),
         )
         units = replace(units, deviations=blocks.deviations(units.tested))
-        reference = self._reference(wanted)
-        exact = self._exact_values(wanted)
+        reference = self._reference(objective)
+        exact = self._exact_values(objective)
         return cell_record(
             units,
             against="exact" if reference is None else f"reference:{_name_of(reference)}",
@@ -102,19 +105,19 @@ class CutPool:
             coefficients=None if coefficients is None else coefficients.mean((1, 2, 3)).tolist(),
         )
 
-    def _measures(self, weights: Tensor, values: Tensor, wanted: Objective) -> dict[str, Tensor]:
+    def _measures(self, weights: Tensor, values: Tensor, objective: Objective) -> dict[str, Tensor]:
         """One number per block of every measure beside the moments, [I, B]; NaN where undefined.
 
         `values` [I, S, B, Rep] are the objective's unbiased estimates from every group.
         """
         groups, pool = self.groups, self._pool
-        far = values - values.mean((2, 3), keepdim=True)
+        distances = values - values.mean((2, 3), keepdim=True)
         count = groups.replicates
-        exact = self._exact_values(wanted)
+        exact = self._exact_values(objective)
         measures = {
-            "objective": values.mean((1, 3)) if exact is None else self._by_block(exact),
+            "objective": values.mean((1, 3)) if exact is None else self._repeat_by_block(exact),
             # Unbiased for the variance of an estimate.
-            "value_variance": far.square().mean((1, 3)) * count / (count - 1),
+            "value_variance": distances.square().mean((1, 3)) * count / (count - 1),
         }
         of_groups = WeightedGroups(weights, groups.rewards).measures()
         # NaN where no group of the block has a number.
@@ -143,58 +146,62 @@ class CutPool:
             drawn = np.minimum(expected, self._trajectories(method.objective))
         return drawn, self._rare.rare(by_multiset)
 
-    def _trajectories_of(self, wanted: Objective) -> Array:
+    def _trajectories_of(self, objective: Objective) -> Array:
         """The number of drawn trajectories that are expected to carry ∇J of each instance, [I].
 
         With s_a = |p_a (f_a − E f)| ‖ψ_a‖, the length that trajectory a adds to
         ∇J = Σ_a p_a (f_a − E f) ψ_a, and b_a the chance to draw it, M draws have effectively
         M (Σ s)² / Σ s²/b that carry it (Kish).
         """
-        listings = [(part.listed, part.squared_norms) for part in self._pool.parts]
-        shares = [carrying_share(one, norms, wanted) for one, norms in listings if one is not None]
+        listings = [(instance.listed, instance.squared_norms) for instance in self._pool.parts]
+        shares = [
+            carrying_share(listing, norms, objective)
+            for listing, norms in listings
+            if listing is not None
+        ]
         return self._pool.rewards.shape[1] * np.array(shares)
 
-    def _by_block(self, values: Tensor) -> Tensor:
+    def _repeat_by_block(self, values: Tensor) -> Tensor:
         """A number per instance [I] for each of its blocks [I, B]."""
         return values.unsqueeze(1).expand(-1, self.groups.blocks)
 
-    def _exact_values(self, wanted: Objective) -> Tensor | None:
+    def _exact_values(self, objective: Objective) -> Tensor | None:
         """J [I] where it is known."""
         if not self._pool.exact:
             return None
-        position = self._pool.objectives.index(wanted.name)
-        return torch.stack([part.value[position] for part in self._pool.parts])
+        position = self._pool.objectives.index(objective.name)
+        return torch.stack([instance.value[position] for instance in self._pool.parts])
 
-    def _reference(self, wanted: Objective) -> Method | None:
+    def _reference(self, objective: Objective) -> Method | None:
         """The method that is judged against, None where the exact gradient is known."""
         if self._pool.exact:
             return None
-        return plain_method(wanted, self.groups.n, off_policy=self._pool.off_policy)
+        return plain_method(objective, self.groups.n, off_policy=self._pool.off_policy)
 
-    def _blocks(self, weights: Tensor, wanted: Objective) -> Blocks:
+    def _blocks(self, weights: Tensor, objective: Objective) -> Blocks:
         """The estimates of every block, means over the partitions."""
         groups = self.groups
         m2 = groups.squares(weights).mean((1, 3))
         means = groups.means(weights)
-        square = groups.across(means, means)
+        square = groups.dots_between_blocks(means, means)
         if self._pool.exact:
-            position = self._pool.objectives.index(wanted.name)
+            position = self._pool.objectives.index(objective.name)
             # The exact gradient is the same for all pairs of blocks, [I, B, B].
-            cross = groups.toward(weights, position).unsqueeze(2).expand_as(square)
-            norms = torch.stack([part.norm[position] for part in self._pool.parts])
-            other = norms.view(-1, 1, 1).expand_as(square)
+            cross = groups.dot_with_truth(weights, position).unsqueeze(2).expand_as(square)
+            norms = torch.stack([instance.norm[position] for instance in self._pool.parts])
+            truth = norms.view(-1, 1, 1).expand_as(square)
         else:
-            against, other = self._reference_means(wanted)
-            cross = groups.across(means, against)
-        arrays = [part.double().numpy() for part in (m2, square, cross, other)]
+            against, truth = self._reference_means(objective)
+            cross = groups.dots_between_blocks(means, against)
+        arrays = [products.double().numpy() for products in (m2, square, cross, truth)]
         return Blocks(*arrays, exact=self._pool.exact)
 
-    def _reference_means_of(self, wanted: Objective) -> tuple[Tensor, Tensor]:
+    def _reference_means_of(self, objective: Objective) -> tuple[Tensor, Tensor]:
         """The mean estimates of the method that is judged against, and their products."""
-        reference = self._reference(wanted)
+        reference = self._reference(objective)
         assert reference is not None
         means = self.groups.means(self.groups.weights(reference))
-        return means, self.groups.across(means, means)
+        return means, self.groups.dots_between_blocks(means, means)
 
 
 def _name_of(method: Method) -> str:
@@ -203,11 +210,11 @@ def _name_of(method: Method) -> str:
     return f"{estimator} with {baseline}" if method.needs_ratios else baseline
 
 
-def carrying_share(listed: Listing, squared_norms: Tensor, wanted: Objective) -> float:
+def carrying_share(listed: Listing, squared_norms: Tensor, objective: Objective) -> float:
     """How many draws effectively carry the gradient, by draw: from 0 to 1."""
     possible = (listed.probabilities > 0) & (listed.behaviour > 0)
     p, chance = listed.probabilities[possible], listed.behaviour[possible]
-    weights = exact_gradient_weights(p, listed.rewards[possible], wanted)
+    weights = exact_gradient_weights(p, listed.rewards[possible], objective)
     lengths = squared_norms[possible].clamp(min=0).sqrt()
     size = (weights - p * weights.sum()).abs() * lengths
     squares = float((size.square() / chance).sum())

@@ -39,8 +39,8 @@ def drawn_number(squares: Tensor, replicates: int, most: int) -> Array:
     """Return the effective number of groups behind the mean length of an estimate, [I].
 
     squares [I, ...]: ‖ĝ‖² of every group, `replicates` of them independent. The number is that of
-    groups, of which each carries or not, whose mean has the same relative error; at its lower end
-    of 95 %, and below the number of trajectories.
+    groups that carry or not and whose mean has the same relative error; at its lower end of 95 %,
+    and below the number of trajectories.
     """
     lengths = squares.clamp(min=0.0).sqrt().flatten(1).double().numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -60,7 +60,7 @@ class RareGroups:
     def __init__(self, pool: ScorePool, n: int, replicates: int) -> None:
         self._n, self._replicates, self._size = n, replicates, pool.rewards.shape[1]
         most = max(count for count in range(2, 65) if comb(n + count - 1, n) <= MOST_MULTISETS)
-        self._levels = [_Levels.of(part, most) for part in pool.parts]
+        self._levels = [_Levels.of(instance, most) for instance in pool.parts]
         width = max(len(levels.chance) for levels in self._levels)
         multisets = list(combinations_with_replacement(range(width), n))
         # An ordered estimator sees the members in no particular order.
@@ -77,7 +77,7 @@ class RareGroups:
     def rare(self, squares: Array) -> Array:
         """Return what the rare groups of every instance add to E‖ĝ‖², [I].
 
-        Rare are the least likely groups, of which `RARE` are expected in the whole pool.
+        Rare are the least likely groups: `RARE` of them are expected in the whole pool.
         """
         return np.asarray((squares * self.chances * self._rare_share).sum(1))
 
@@ -87,23 +87,23 @@ class RareGroups:
         coefficients [I, D]: those of a method with a fit. A method that uses other prompts is
         taken to have none.
         """
-        rewards, ratios = self._of_members("reward"), self._of_members("ratio")
+        rewards, ratios = self._member_column("reward"), self._member_column("ratio")
         kind = method.needed_weight
-        by_kind = {kind: self._of_members(kind)} if kind else {}
+        by_kind = {kind: self._member_column(kind)} if kind else {}
         alone = [[i] for i in range(len(rewards))]
         weights = torch.cat(
             [
                 method.weights(
-                    rewards[part],
-                    trajectory_weights={kind: g[part] for kind, g in by_kind.items()},
-                    ratios=ratios[part] if method.needs_ratios else None,
-                    coefficients=None if coefficients is None else coefficients[part, None],
+                    rewards[rows],
+                    trajectory_weights={kind: g[rows] for kind, g in by_kind.items()},
+                    ratios=ratios[rows] if method.needs_ratios else None,
+                    coefficients=None if coefficients is None else coefficients[rows, None],
                 )
-                for part in (alone if method.uses_other_prompts else [list(range(len(rewards)))])
+                for rows in (alone if method.uses_other_prompts else [list(range(len(rewards)))])
             ]
         )
         w = beyond_rounding(weights.double(), rewards).numpy()[:, :, np.newaxis]
-        sums, squares = ((part @ self._of_level)[:, :, 0] for part in (w, w**2))
+        sums, squares = ((table @ self._of_level)[:, :, 0] for table in (w, w**2))
         inner = np.stack([levels.padded("inner", self._width) for levels in self._levels])
         spread = self._column("spread")[:, None]
         return np.asarray((sums @ inner * sums + squares * spread).sum(2).clip(min=0.0))
@@ -116,7 +116,7 @@ class RareGroups:
         """A number of every level, [I, L]; 0 for the levels that an instance lacks."""
         return np.stack([levels.padded(name, self._width) for levels in self._levels])
 
-    def _of_members(self, name: str) -> Tensor:
+    def _member_column(self, name: str) -> Tensor:
         """A number of every member of a multiset, [I, G, n]."""
         return torch.from_numpy(self._column(name)[:, self.multisets])
 
@@ -161,12 +161,12 @@ class _Levels:
     size: Array
 
     @classmethod
-    def of(cls, part: Part, most: int) -> _Levels:
-        """Return at most so many levels of an instance."""
-        listed = part.listed
-        source = part.drawn if listed is None else listed
+    def of(cls, instance: Part, most: int) -> _Levels:
+        """Return at most `most` levels of an instance."""
+        listed = instance.listed
+        source = instance.drawn if listed is None else listed
         chance = torch.full_like(source.rewards, 1 / len(source.rewards))
-        rows = part.rows
+        rows = instance.rows
         if listed is not None:
             chance, rows = listed.behaviour, torch.arange(len(chance))
         possible = torch.nonzero(chance > 0)[:, 0]
@@ -179,18 +179,18 @@ class _Levels:
             first = numbers[np.unique(label, return_index=True)[1]]
             return np.asarray(first + np.bincount(label, p * (numbers - first[label])) / totals)
 
-        norms = part.squared_norms[rows]
-        shares = torch.zeros(len(part.squared_norms), len(totals), dtype=torch.float64)
+        norms = instance.squared_norms[rows]
+        shares = torch.zeros(len(instance.squared_norms), len(totals), dtype=torch.float64)
         entries = rows[possible], torch.from_numpy(label)
         shares.index_put_(entries, torch.from_numpy(p / totals[label]), accumulate=True)
-        if part.scores is None:
-            inner = shares.T @ part.products @ shares
+        if instance.scores is None:
+            inner = shares.T @ instance.products @ shares
         else:
-            means = shares.T @ part.scores
+            means = shares.T @ instance.scores
             inner = means @ means.T
         reward, square = mean(source.rewards), mean(norms)
         weights = {
-            kind: mean(part.trajectory_weight(kind, listed=listed is not None))
+            kind: mean(instance.trajectory_weight(kind, listed=listed is not None))
             for kind in ("length", "logit_proxy", "grad_norm")
         }
         return cls(
@@ -212,7 +212,7 @@ class _Levels:
 
 
 def levels_of(rewards: Array, chance: Array, most: int) -> NDArray[np.int64]:
-    """Return the level of each reward [A], at most so many: the splits that explain most variance.
+    """Return the level of each reward [A], at most `most`: the splits that explain most variance.
 
     Every different reward is a level where there are no more.
     """
@@ -220,7 +220,7 @@ def levels_of(rewards: Array, chance: Array, most: int) -> NDArray[np.int64]:
     if len(values) <= most:
         return np.asarray(place)
     p = np.bincount(place, chance)
-    p_sums, sums = (np.concatenate([[0.0], part.cumsum()]) for part in (p, p * values))
+    p_sums, sums = (np.concatenate([[0.0], column.cumsum()]) for column in (p, p * values))
     pieces = [_best_split(p_sums, sums, 0, len(values))]
     while len(pieces) < most:
         best = max(pieces)
@@ -236,7 +236,7 @@ def _best_split(p_sums: Array, sums: Array, start: int, end: int) -> tuple[float
     if end - start < 2:
         return -1.0, start, end, end
     inside = slice(start + 1, end)
-    left, right = p_sums[inside] - p_sums[start], p_sums[end] - p_sums[inside]
-    means = (sums[inside] - sums[start]) / left, (sums[end] - sums[inside]) / right
-    explained = left * right / (left + right) * (means[0] - means[1]) ** 2
+    lower, upper = p_sums[inside] - p_sums[start], p_sums[end] - p_sums[inside]
+    means = (sums[inside] - sums[start]) / lower, (sums[end] - sums[inside]) / upper
+    explained = lower * upper / (lower + upper) * (means[0] - means[1]) ** 2
     return float(explained.max()), start, start + 1 + int(explained.argmax()), end

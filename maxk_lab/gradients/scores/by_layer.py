@@ -5,6 +5,8 @@ it read and the gradient of what it gave: no backward pass per trajectory is nee
 trajectories share an encoding, its layers read the same for all of them, at R places, say; the
 products of two such scores are those of the gradients times the root of the R × R matrix of what
 was read, R columns per output instead of one per input.
+
+Index: M trajectories, R places, P parameters.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ class Call:
         # Any other layer is called again, and differentiated, row by row.
         values = {name: value.detach() for name, value in self.parameters.items()}
 
-        def of_row(read: Tensor, gradient: Tensor) -> dict[str, Tensor]:
+        def score_row(read: Tensor, gradient: Tensor) -> dict[str, Tensor]:
             def again(values: dict[str, Tensor]) -> Tensor:
                 output: Tensor = functional_call(self.layer, values, (read.unsqueeze(0),))
                 return output
@@ -82,7 +84,7 @@ class Call:
             share: dict[str, Tensor] = vjp(again, values)[1](gradient.unsqueeze(0))[0]
             return share
 
-        shares: dict[str, Tensor] = vmap(of_row)(self.read, gradients)
+        shares: dict[str, Tensor] = vmap(score_row)(self.read, gradients)
         return {name: share.flatten(1) for name, share in shares.items()}
 
 
@@ -105,8 +107,8 @@ def joined(
         if rows:
             shapes = [(rows, step.places.shape[1], step.output.shape[-1]) for step, _ in steps]
             by_place = [
-                step.output.new_zeros(shape) if part is None else part.reshape(shape)
-                for (step, part), shape in zip(steps, shapes, strict=True)
+                step.output.new_zeros(shape) if piece is None else piece.reshape(shape)
+                for (step, piece), shape in zip(steps, shapes, strict=True)
             ]
             read = torch.cat([step.places for step, _ in steps], 1)
             yield replace(steps[0][0], read=read), torch.cat(by_place, 1)
@@ -139,7 +141,8 @@ class LayerScores(Scores):
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
         """Raises `NotByLayerError` where a parameter is used in another way than by its layer."""
         encoding = tuple(
-            part.detach().expand(j - i, *part.shape[1:]).requires_grad_() for part in self.encoding
+            piece.detach().expand(j - i, *piece.shape[1:]).requires_grad_()
+            for piece in self.encoding
         )
         rows = [values[i:j] for values in self.inputs]
         with torch.enable_grad(), recorded_calls(self.policy, j - i, block) as calls:
@@ -158,7 +161,7 @@ class LayerScores(Scores):
                 if id(call.parameters[name]) in self._roots:
                     raise NotByLayerError("weights of the encoding are used by trajectory, too")
                 add(call.parameters[name], share)
-        for parameter, share in self._of_encoder(block, gradients[: len(encoding)]):
+        for parameter, share in self._encoder_scores(block, gradients[: len(encoding)]):
             add(parameter, share)
         nothing = {id(p): p.new_zeros(1, 1).expand(j - i, self.width(p)) for p in block}
         return [scores.get(id(p), nothing[id(p)]) for p in block]
@@ -170,11 +173,11 @@ class LayerScores(Scores):
         """
         parts = []
         columns = torch.split(sums, [self.width(p) for p in parameters], 1)
-        for part, parameter in zip(columns, parameters, strict=True):
+        for piece, parameter in zip(columns, parameters, strict=True):
             rotation = self._rotations.get(id(parameter))
             if rotation is not None:
-                part = (part.view(len(part), len(rotation), -1).mT @ rotation).flatten(1)
-            parts.append(part)
+                piece = (piece.view(len(piece), len(rotation), -1).mT @ rotation).flatten(1)
+            parts.append(piece)
         return torch.cat(parts, 1)
 
     @cached_property
@@ -216,13 +219,13 @@ class LayerScores(Scores):
                 reads[weight] = values.clamp(min=0), vectors, read
         return reads
 
-    def _of_encoder(
+    def _encoder_scores(
         self, block: Sequence[Tensor], gradients: Sequence[Tensor | None]
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the encoder's parameters and scores from `gradients` [M, ...] by the encoding."""
-        wanted = {id(parameter) for parameter in block}
+        identities = {id(parameter) for parameter in block}
         calls = [
-            call for call in self.encoder if wanted & {id(p) for p in call.parameters.values()}
+            call for call in self.encoder if identities & {id(p) for p in call.parameters.values()}
         ]
         linear = [call for call in calls if isinstance(call.layer, nn.Linear)]
         # Other layers read and give the same for all trajectories: their parameters' own gradients.
@@ -234,9 +237,9 @@ class LayerScores(Scores):
         }
         sources = [*(call.output for call in linear), *others.values()]
         moving = [
-            (part, gradient.unsqueeze(1))
-            for part, gradient in zip(self.encoding, gradients, strict=True)
-            if part.requires_grad and gradient is not None
+            (piece, gradient.unsqueeze(1))
+            for piece, gradient in zip(self.encoding, gradients, strict=True)
+            if piece.requires_grad and gradient is not None
         ]
         if not sources or not moving:
             return
@@ -286,14 +289,14 @@ def recorded_calls(
     where a layer is called in another way.
     """
     calls: list[Call] = []
-    wanted = {id(parameter) for parameter in parameters}
+    identities = {id(parameter) for parameter in parameters}
     hooks = [
         layer.register_forward_hook(partial(_record, calls, rows), with_kwargs=True)
         for layer in policy.modules()
         if isinstance(layer, Repeated)
         or (
             not any(layer.children())
-            and any(id(parameter) in wanted for parameter in layer.parameters(recurse=False))
+            and any(id(parameter) in identities for parameter in layer.parameters(recurse=False))
         )
     ]
     try:

@@ -1,4 +1,7 @@
-"""Drawing a score pool: rollouts, scores and, where it can be worked out, the exact gradient."""
+"""Drawing a score pool: rollouts, scores and, where it can be worked out, the exact gradient.
+
+Index: I instances, M drawn and A distinct trajectories, T decisions, D objectives, P parameters.
+"""
 
 from __future__ import annotations
 
@@ -56,17 +59,17 @@ def draw_pool(
 
     `objectives` (an int K is max@K) are those whose exact gradient is worked out where the
     environment can be enumerated or integrated. The trajectories are drawn from `behaviour` where
-    that is given; scores and gradients are those of `policy`. An environment of forced starts has
-    so many `starts`, which trajectories have by turns. Where ∇J is not exact, it is estimated from
-    all trajectories of an instance, but for a behaviour policy and forced starts. The trajectories
-    of an instance depend on `seed` and on that instance's number only. Raises `LabError` where
-    log_probs has no gradient.
+    that is given; scores and gradients are those of `policy`. `starts` is the number of forced
+    starts of the environment, and trajectories have them by turns. Where ∇J is not exact, it is
+    estimated from all trajectories of an instance; not with a behaviour policy or forced starts.
+    The trajectories of an instance depend on `seed` and on that instance's number only. Raises
+    `LabError` where log_probs has no gradient.
     """
     every = {Objective("max", o) if isinstance(o, int) else o for o in objectives}
     integrable = supports(environment, "exact_objective", "has_exact") and environment.has_exact
     judged = environment.enumerable or integrable
-    wanted = tuple(sorted(every, key=lambda o: (o.form, o.k)))
-    exact = wanted if judged else ()
+    targets = tuple(sorted(every, key=lambda o: (o.form, o.k)))
+    exact = targets if judged else ()
     parts, gradients, scores_dtype = [], [], trained(policy)[0].dtype
     estimable = behaviour is None and starts == 1
     drawer = policy if behaviour is None else behaviour
@@ -82,20 +85,20 @@ def draw_pool(
             check_graph(environment, policy, instance, rollouts.actions[0])
         source = Source(environment, policy, behaviour, instance)
         if exact and environment.enumerable:
-            part, gradient = source.enumerated(rollouts, exact, i)
+            entry, gradient = source.enumerated(rollouts, exact, i)
         elif exact:
-            part, gradient = source.integrated(rollouts, exact)
+            entry, gradient = source.integrated(rollouts, exact)
         else:
-            coefficients = [gradient_coefficients(rollouts.rewards[0], o) for o in wanted]
-            sampled = torch.stack(coefficients) if estimable and wanted else None
-            part, gradient = source.sampled(rollouts, coefficients=sampled)
-        parts.append(part)
+            coefficients = [gradient_coefficients(rollouts.rewards[0], o) for o in targets]
+            sampled = torch.stack(coefficients) if estimable and targets else None
+            entry, gradient = source.sampled(rollouts, coefficients=sampled)
+        parts.append(entry)
         # With forced starts no estimate has the mean ∇J.
-        gradients.append(gradient[: len(wanted) if starts == 1 else 0].to(scores_dtype))
+        gradients.append(gradient[: len(targets) if starts == 1 else 0].to(scores_dtype))
         on_instance(i + 1, count)
     tolerance = max(TOLERANCE[parameter.dtype] for parameter in trained(policy))
     objective_names = tuple(objective.name for objective in exact)
-    products = products_between(gradients, wanted)
+    products = products_between(gradients, targets)
     return ScorePool(tuple(parts), objective_names, tolerance, starts, products)
 
 
@@ -181,8 +184,8 @@ class Source:
             gradients.append(self.gradient(value))
             values.append(value.detach().double().cpu())
         directions = torch.stack(gradients)
-        norm, (part, _) = directions.square().sum(1), self.sampled(rollouts, directions)
-        return replace(part, norm=norm, value=torch.stack(values)), directions
+        norm, (entry, _) = directions.square().sum(1), self.sampled(rollouts, directions)
+        return replace(entry, norm=norm, value=torch.stack(values)), directions
 
     def enumerated(
         self, rollouts: Rollouts, objectives: Sequence[Objective], index: int
@@ -199,8 +202,8 @@ class Source:
         value = torch.stack([exact_value(probabilities, rewards, o) for o in objectives])
         if len(listed) > TABLE_LIMIT:
             gradients = torch.stack([self.exact_gradient(listed, weight) for weight in weights])
-            norm, (part, _) = gradients.square().sum(1), self.sampled(rollouts, gradients)
-            return replace(part, norm=norm, value=value), gradients
+            norm, (entry, _) = gradients.square().sum(1), self.sampled(rollouts, gradients)
+            return replace(entry, norm=norm, value=value), gradients
         gram, _, gradients = self.gram(listed, coefficients=torch.stack(weights))
         # One product per objective: the numbers of one must not depend on which others are asked
         # for, down to the last bit.
@@ -211,7 +214,7 @@ class Source:
             behaviour = checked_probabilities(self.log_values(self.behaviour, listed))
         columns = (rewards, *self.token_weights(listed), self.ratios(listed))
         rows = _rows_in(listed, rollouts.actions[0])
-        part = Part(
+        entry = Part(
             Trajectories(*(column[rows] for column in columns)),
             rows,
             torch.stack(inner, 1),
@@ -220,14 +223,14 @@ class Source:
             gram,
             listed=Listing(*columns, probabilities, behaviour),
         )
-        return part, gradients
+        return entry, gradients
 
     @torch.no_grad()
     def log_values(self, policy: nn.Module, actions: Tensor) -> Tensor:
         """log π of actions [A, T] under `policy`, [A] in its own precision."""
         parts = [
-            self.environment.log_probs(policy, self.instance, part.unsqueeze(0))[0]
-            for part in torch.split(actions, LOG_PROBS)
+            self.environment.log_probs(policy, self.instance, chunk.unsqueeze(0))[0]
+            for chunk in torch.split(actions, LOG_PROBS)
         ]
         return torch.cat(parts)
 
@@ -287,7 +290,7 @@ class Source:
         parts = torch.autograd.grad(
             values, self.parameters, weights, allow_unused=True, materialize_grads=True
         )
-        return torch.cat([part.flatten() for part in parts]).double().cpu()
+        return torch.cat([piece.flatten() for piece in parts]).double().cpu()
 
     @torch.no_grad()
     def token_weights(self, actions: Tensor) -> tuple[Tensor, Tensor]:

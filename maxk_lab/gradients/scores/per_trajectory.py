@@ -1,4 +1,7 @@
-"""Per-trajectory scores ψ_i = ∇_θ log π_θ(τ_i): a batched backward pass."""
+"""Per-trajectory scores ψ_i = ∇_θ log π_θ(τ_i): a batched backward pass.
+
+Index: M trajectories, T decisions, P parameters.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,7 @@ from maxk_lab.errors import LabError
 
 # Trajectories of one batched backward pass.
 CHUNK = 16
-# Trajectories whose scores are made together where that costs no more than each alone, and the most
-# memory that these may take.
+# The most trajectories, and their memory, whose scores are made together by layers.
 TOGETHER = 64
 TOGETHER_BYTES = 64 * 2**20
 

@@ -1,4 +1,7 @@
-"""The score pool: rewards and score products of M trajectories per instance, for all cells."""
+"""The score pool: rewards and score products of M trajectories per instance, for all cells.
+
+Index: I instances, M drawn and A distinct trajectories, D objectives, P parameters.
+"""
 
 from __future__ import annotations
 
@@ -129,33 +132,34 @@ class ScorePool:
     @cached_property
     def rewards(self) -> Tensor:
         """The rewards of the drawn trajectories, [I, M]."""
-        return torch.stack([part.drawn.rewards for part in self.parts])
+        return torch.stack([instance.drawn.rewards for instance in self.parts])
 
     @cached_property
     def ratios(self) -> Tensor:
         """The importance ratios of the drawn trajectories, [I, M]."""
-        return torch.stack([part.drawn.ratios for part in self.parts])
+        return torch.stack([instance.drawn.ratios for instance in self.parts])
 
     def trajectory_weight(self, kind: str) -> Tensor:
         """g of the drawn trajectories, [I, M]; as `Part.trajectory_weight`."""
-        return torch.stack([part.trajectory_weight(kind) for part in self.parts])
+        return torch.stack([instance.trajectory_weight(kind) for instance in self.parts])
 
     def state(self) -> dict[str, Any]:
         """The pool as numbers, texts and tensors alone, for `torch.save`."""
-        parts = [dict(vars(part)) for part in self.parts]
-        for part in parts:
-            homes = {name: part[name] for name in ("drawn", "listed")}
-            part |= {name: None if of is None else dict(vars(of)) for name, of in homes.items()}
+        parts = [dict(vars(instance)) for instance in self.parts]
+        for instance in parts:
+            homes = {name: instance[name] for name in ("drawn", "listed")}
+            instance |= {name: None if of is None else dict(vars(of)) for name, of in homes.items()}
         rest = {"objectives": self.objectives, "tolerance": self.tolerance, "starts": self.starts}
         return {"parts": parts, "gradient_products": dict(self.gradient_products)} | rest
 
     @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> ScorePool:
+    def from_state(cls, state: Mapping[str, Any]) -> ScorePool:
         """The inverse of `state`."""
         parts = []
-        for part in state["parts"]:
-            listed = part["listed"] and Listing(**part["listed"])
-            parts.append(Part(**part | {"drawn": Trajectories(**part["drawn"]), "listed": listed}))
+        for instance in state["parts"]:
+            listed = instance["listed"] and Listing(**instance["listed"])
+            tables = {"drawn": Trajectories(**instance["drawn"]), "listed": listed}
+            parts.append(Part(**instance | tables))
         objectives, products = tuple(state["objectives"]), state.get("gradient_products", {})
         return cls(tuple(parts), objectives, state["tolerance"], state.get("starts", 1), products)
 
@@ -167,13 +171,14 @@ def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:
     probabilities, where the pool lists every trajectory; over the drawn trajectories elsewhere.
     """
 
-    def of(part: Part, name: str) -> float | None:
-        listed = part.listed is not None
-        norms, proxy = (part.trajectory_weight(g, listed=listed) for g in ("grad_norm", name))
-        chance = torch.ones_like(norms) if part.listed is None else part.listed.probabilities
+    def of(instance: Part, name: str) -> float | None:
+        table = instance.listed
+        listed = table is not None
+        norms, proxy = (instance.trajectory_weight(g, listed=listed) for g in ("grad_norm", name))
+        chance = torch.ones_like(norms) if table is None else table.probabilities
         return correlation(proxy, norms, chance)
 
-    return {name: [of(part, name) for part in pool.parts] for name in PROXIES}
+    return {name: [of(instance, name) for instance in pool.parts] for name in PROXIES}
 
 
 def correlation(x: Tensor, y: Tensor, chance: Tensor) -> float | None:

@@ -1,4 +1,7 @@
-"""Products of scores in float64, Gram matrices and norms, without holding all scores at once."""
+"""Products of scores in float64, Gram matrices and norms, without holding all scores at once.
+
+Index: M trajectories, P parameters, D directions, C sums.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +44,8 @@ def score_gram(
     together = max(1, WIDE_BYTES // (8 * max(count, 1)))
     start = 0
     for held in _columns(scores, range(count), parameters, memory_bytes):
-        for part in torch.split(held, together, 1):
-            wide, stop = part.double(), start + part.shape[1]
+        for piece in torch.split(held, together, 1):
+            wide, stop = piece.double(), start + piece.shape[1]
             if directions is not None:
                 # One product per direction: its digits must not depend on the others.
                 by_direction = [wide @ direction[start:stop].to(wide) for direction in directions]
@@ -64,7 +67,7 @@ def norms_of_scores(scores: Scores, count: int, parameters: Sequence[Tensor]) ->
     for i in range(0, count, scores.chunk):
         parts = scores(i, min(i + scores.chunk, count), parameters)
         # The vector norm accumulates in float64 without a copy of the scores.
-        each = [torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts]
+        each = [torch.linalg.vector_norm(piece, dim=1, dtype=torch.float64) for piece in parts]
         norms.append(torch.stack(each).square().sum(0).cpu())
     return torch.cat(norms)
 
@@ -82,11 +85,11 @@ def _columns(
         block = [(p, start) for p, start, stop in ends if start < last and stop > first]
         held = torch.empty(len(rows), last - first, dtype=dtype, device=parameters[0].device)
         for i in range(0, len(rows), scores.chunk):
-            part = rows[i : i + scores.chunk]
-            made = scores(part.start, part.stop, [p for p, _ in block])
+            piece = rows[i : i + scores.chunk]
+            made = scores(piece.start, piece.stop, [p for p, _ in block])
             inside = [
                 columns[:, max(first - start, 0) : last - start]
                 for columns, (_, start) in zip(made, block, strict=True)
             ]
-            torch.cat(inside, 1, out=held[i : i + len(part)])
+            torch.cat(inside, 1, out=held[i : i + len(piece)])
         yield held

@@ -3,6 +3,8 @@
 An environment with `trajectory_log_probs` calls every layer with a row per trajectory. Before the
 layers are used for a policy, a few trajectories are compared with a batched backward pass, which
 any policy takes.
+
+Index: B instances, n samples, M trajectories, T decisions.
 """
 
 from __future__ import annotations
@@ -67,8 +69,8 @@ def trajectory_squared_norms(
     norms = []
     for b, group in enumerate(actions):
         distinct, rows = torch.unique(group, dim=0, return_inverse=True)
-        one = instances[b : b + 1]
-        shared = instance_scores(environment, policy, one, distinct, compressed=True)
+        instance = instances[b : b + 1]
+        shared = instance_scores(environment, policy, instance, distinct, compressed=True)
         norms.append(norms_of_scores(shared, len(distinct), parameters)[rows.cpu()])
     return torch.stack(norms)
 

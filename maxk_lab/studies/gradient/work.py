@@ -68,7 +68,7 @@ def _pool(
     objectives = _objectives(cells)
     path = None if cache is None else cache / pool_file(unit)
     if path is not None and path.exists():
-        cached = ScorePool.of_state(torch.load(path, weights_only=True))
+        cached = ScorePool.from_state(torch.load(path, weights_only=True))
         if set(objectives) <= set(cached.gradient_products):
             return cached
     # Only now: an environment may take seconds to import.
