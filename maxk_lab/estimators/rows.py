@@ -89,7 +89,7 @@ class MethodRow(Row):
 
     @property
     def estimand(self) -> str:
-        """What the estimate's mean is: a multiple of the gradient, where the bias is derived."""
+        """Return the mean of the estimate: a multiple of the gradient, where its bias is derived."""
         mean, gradient = "E[Σ w ∇log π]", f"∇{self.objective}"
         if not self.derived:
             return f"{mean} is not derived"
