@@ -89,7 +89,7 @@ class MethodRow(Row):
 
     @property
     def estimand(self) -> str:
-        """Return the mean of the estimate: a multiple of the gradient, where its bias is derived."""
+        """Return the mean of the estimate, as a multiple of the gradient if that is derived."""
         mean, gradient = "E[Σ w ∇log π]", f"∇{self.objective}"
         if not self.derived:
             return f"{mean} is not derived"
