@@ -21,13 +21,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(?:<!-- file: (\S+) -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Durations and dates differ between runs.
-VARIES = re.compile(r"\d+(\.\d+)?(?= (s|seconds?|minutes?)\b)|\d{4}-\d\d-\d\d")
+VARIES = re.compile(r"(\d+ (h|min) )*\d+(\.\d+)? (s|seconds|minutes)\b|\d{4}-\d\d-\d\d")
 
 
 def run_page(text: str, folder: Path) -> str:
     """Return a page with the outputs of its commands, run in `folder`."""
     paths = [str(ROOT / ".venv/bin"), os.environ["PATH"]]
-    environment = os.environ | {"PATH": os.pathsep.join(paths), "COLUMNS": "100"}
+    environment = os.environ | {
+        "PATH": os.pathsep.join(paths),
+        "COLUMNS": "100",
+        "OMP_NUM_THREADS": "1",
+    }
 
     def run_block(block: re.Match[str]) -> str:
         name, language, body = block.groups()
