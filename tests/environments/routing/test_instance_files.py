@@ -216,9 +216,11 @@ LARGER = TSP.replace("DIMENSION : 5", "DIMENSION : 6").replace("EOF", "6 0 0\nEO
 NOT_FINITE = "locs has entries that are no finite numbers"
 
 
-def refused(environment, folder, message):
-    with pytest.raises(LabError, match=message):
+def refusal(environment, folder):
+    """The message of the error on reading these instances."""
+    with pytest.raises(LabError) as error:
         read_instances(environment.env, folder, torch.float32)
+    return str(error.value)
 
 
 def vrp(old, new):
@@ -270,20 +272,18 @@ def vrp(old, new):
     ],
 )
 def test_what_cannot_be_read_is_refused(name, file, content, message, tmp_path):
-    refused(make(name, num_loc=5), written(tmp_path, file, content), message)
+    path = written(tmp_path, file, content)
+    assert re.search(message, refusal(make(name, num_loc=5), path))
 
 
 def test_instances_of_another_size_are_refused(tsp5, tmp_path):
     for name, content in (("a.tsp", TSP), ("b.tsp", LARGER)):
         written(tmp_path, name, content)
-    refused(
-        tsp5,
-        tmp_path,
-        r"b\.tsp: instances must be of one size: 6 nodes, and 5 in the first file",
-    )
+    sizes = "b.tsp: instances must be of one size: 6 nodes, and 5 in the first file"
+    assert sizes in refusal(tsp5, tmp_path)
     write_instances(make("pdp", num_loc=6).instances(2, 0), tmp_path / "x.npz")
-    shapes = r"shape \[2, 8, 2\] for this pdp, got \[2, 6, 2\]"
-    refused(make("pdp", num_loc=8), tmp_path / "x.npz", shapes)
+    shapes = "shape [2, 8, 2] for this pdp, got [2, 6, 2]"
+    assert shapes in refusal(make("pdp", num_loc=8), tmp_path / "x.npz")
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_instances_of_another_size_are_refused(tsp5, tmp_path):
 def test_arrays_that_are_no_instances_are_refused(cvrp4, key, values, message, tmp_path):
     arrays = {name: found for name, found in (ARRAYS | {key: values}).items() if found is not None}
     np.savez(tmp_path / "x.npz", **arrays)
-    refused(cvrp4, tmp_path / "x.npz", message)
+    assert re.search(message, refusal(cvrp4, tmp_path / "x.npz"))
 
 
 class Trap:
@@ -326,7 +326,7 @@ def test_what_holds_no_numbers_is_refused_and_nothing_unpickled(tsp5, tmp_path):
         lambda: np.savez(path, locs=np.array([Trap()])),
     ):
         write()
-        refused(tsp5, path, r"x\.npz: no npz file of numbers")
+        assert "x.npz: no npz file of numbers" in refusal(tsp5, path)
     assert not Trap.sprung
 
 
