@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from maxk_lab.reports.document import exact
 from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled, grouped
+from maxk_lab.statistics.measures import measures_of
 from maxk_lab.studies.exact.table import Row
 
 # Sums of weights below this size are rounding errors.
@@ -28,13 +29,17 @@ class Zeros(BaseModel):
     shares: tuple[float, float]
 
 
-class Weight(BaseModel):
-    """A method at the largest n, and the largest K of this n."""
+class Line(BaseModel):
+    """A line of the short table: the weights of a method, or an objective with its optimum."""
 
-    method: str = Field(title="method")
-    zero_share: float = Field(title="zero share")
-    weight_sum: float = Field(title="sum")
-    weight_min: float = Field(title="min")
+    method: str = Field("", title="method")
+    zero_share: float | None = Field(None, title="zero share")
+    weight_sum: float | None = Field(None, title="sum")
+    weight_min: float | None = Field(None, title="min")
+    objective: str = Field("", title="objective")
+    k: int | None = Field(None, title="K")
+    optimum: str = Field("", title="optimum")
+    value: str = Field("", title="value there")
 
 
 class Family(BaseModel):
@@ -53,15 +58,6 @@ class Family(BaseModel):
     at_an_end: list[str]
 
 
-class Optimum(BaseModel):
-    """An objective with its optimum, as a range if the seeds differ."""
-
-    objective: str = Field(title="objective")
-    k: int = Field(title="K")
-    optimum: str = Field(title="optimum")
-    value: str = Field(title="value there")
-
-
 class Facts(BaseModel):
     """The methods with a property at every n and K; the families, and objectives without optimum.
 
@@ -70,7 +66,7 @@ class Facts(BaseModel):
 
     block: str
     title: str
-    table: list[Weight] | list[Optimum]
+    table: list[Line]
     never_negative: list[str] = []
     sum_to_zero: list[str] = []
     zeros: list[Zeros] = []
@@ -115,10 +111,10 @@ def _zeros(name: str, rows: Sequence[Row]) -> Zeros | None:
     return Zeros(method=name, ks=(ks[0], ks[-1]), shares=(shares[ks[0]], shares[ks[-1]]))
 
 
-def _weight(row: Row) -> Weight:
-    values = {name: row.number(name).value for name in Weight.model_fields if name != "method"}
+def _weight(row: Row) -> Line:
+    values = {measure.name: row.number(measure.name).value for measure in measures_of("weights")}
     rounded = {name: 0.0 if abs(value) <= _ZERO else value for name, value in values.items()}
-    return Weight(method=row.key.pair, **rounded)
+    return Line(method=row.key.pair, **rounded)
 
 
 def _about_optima(rows: Sequence[Row], finished: Sequence[Row]) -> Facts:
@@ -185,6 +181,6 @@ def _has_optimum_at_end(row: Row) -> bool:
     return bool(distance <= _NEAR * (curve.points[-1] - curve.points[0]))
 
 
-def _optimum(row: Row) -> Optimum:
+def _optimum(row: Row) -> Line:
     optimum, value = _range(row), _range(row, 1)
-    return Optimum(objective=row.key.objective, k=row.key.k, optimum=optimum, value=value)
+    return Line(objective=row.key.objective, k=row.key.k, optimum=optimum, value=value)

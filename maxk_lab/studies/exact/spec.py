@@ -41,17 +41,15 @@ from maxk_lab.sweep_file.vary import Variant
 
 
 class ExactRecord(Recorded):
-    """The numbers of a finished cell, each computed without samples of other cells."""
+    """The numbers of a finished cell, each computed without samples of other cells.
+
+    A record also has `details`: its lists as lines of one table, for trackers.
+    """
 
     @property
     def scale(self) -> float:
         """The size of the largest term of its numbers, for their rounding error."""
         return 0.0
-
-    @property
-    def details(self) -> list[dict[str, Any]]:
-        """The lists of the record as lines of one table, for trackers."""
-        raise NotImplementedError
 
     def number(self, measure: str) -> float:
         """Return the value of a measure; NaN if the record lacks it."""
