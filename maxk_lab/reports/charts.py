@@ -36,8 +36,10 @@ GREY = "#7f7f7f"
 STYLES = {UNBIASED: "solid", NOT_PROVED: "pale", BIASED: "hollow"}
 # Style → whether marks are filled, their opacity, and the dashes of a line.
 _STYLES = {"solid": (True, 1.0, []), "pale": (True, 0.45, [2, 2]), "hollow": (False, 1.0, [6, 3])}
-# Pixels of each column of a PNG, of a PNG with one panel, and of a paper's column and page.
-_PNG, _SINGLE, _COLUMN, _PAGE = 330, 480, 350, 730
+# Pixels of each column of a PNG, of a PNG with one panel, and of a paper's column.
+_PNG, _SINGLE, _COLUMN = 330, 480, 350
+# The most panels of a PDF below each other; more are in two columns.
+_STACKED = 3
 _PNG_SCALE = 1.5
 # Points of a PDF for a pixel: type of 12 pixels has 8 points, a column 3.25 inches.
 _POINTS = 2 / 3
@@ -143,15 +145,14 @@ class Figure:
     def write(self, folder: Path) -> list[Path]:
         """Write `<name>.png`, `.svg` and `.pdf`, and return their paths; nothing is fetched.
 
-        The PDF has no title. It is as wide as a column of a paper, or as its page with more than
-        three panels.
+        The PDF has no title and is as wide as a column of a paper.
         """
         import vl_convert
 
         columns = min(self.columns, len(self.panels))
         svg = self._svg(_PNG * columns if columns > 1 else _SINGLE, columns)
-        wide = len(self.panels) > 3
-        paper = self._svg(_PAGE if wide else _COLUMN, columns if wide else 1, titled=False)
+        side_by_side = 1 if len(self.panels) <= _STACKED else 2
+        paper = self._svg(_COLUMN, side_by_side, titled=False)
         head, rest = paper.split(">", 1)
         head = re.sub(
             r'( width| height)="([\d.]+)"',
