@@ -169,22 +169,35 @@ class Report:
 
         A part of a report has its tables unfolded, and no answer.
         """
+        if self.selection or self.columns:
+            return self.short_blocks
+        words = tuple(f"{claim.name}: {claim.text}." for claim in self.claims if self.origin.done)
+        folded = _filled(Block("What the claims say", items=words), *self._details())
+        provenance = Block(lines=tuple(self.origin.lines))
+        rest = (
+            Block("All tables", folded=tuple(folded)),
+            Block("Where these numbers come from", folded=(provenance,)),
+        )
+        return [*self.short_blocks, *_filled(*rest)]
+
+    def _details(self) -> list[Block]:
         from maxk_lab.reports.details import detail_blocks
 
+        return list(detail_blocks(self.tables, self._words)) if self.origin.done else []
+
+    @property
+    def short_blocks(self) -> list[Block]:
+        """The blocks without the folded tables, which take most of the time."""
         origin, measured = self.origin, bool(self.origin.done)
         first = Block(lines=(*filter(None, [origin.description]), *self.status, *self.undrawn))
         verdicts = [f"{c.verdict.upper()} {c.name}: {c.detail}." for c in self.claims]
         claims = Block("Claims", items=tuple(verdicts if measured else ()))
         absent = Block("Without a result", items=tuple(origin.without_result))
-        provenance = Block(lines=tuple(origin.lines))
         if self.columns:
             return _filled(Block(lines=(*first.lines, self.selection)), self.chosen)
-        details = list(detail_blocks(self.tables, self._words)) if measured else []
         if self.selection:
-            lines = Block(lines=(*first.lines, self.selection, *provenance.lines))
-            return _filled(lines, claims, absent, *details)
-        words = tuple(f"{claim.name}: {claim.text}." for claim in self.claims if measured)
-        folded = _filled(Block("What the claims say", items=words), *details)
+            lines = Block(lines=(*first.lines, self.selection, *origin.lines))
+            return _filled(lines, claims, absent, *self._details())
         return _filled(
             first,
             Block("Answer", tuple(self.answer), labelled=True),
@@ -192,8 +205,6 @@ class Report:
             *(answer.table for answer in self.answers if measured),
             Block("Figures", pictures=tuple(self.charts)),
             absent,
-            Block("All tables", folded=tuple(folded)),
-            Block("Where these numbers come from", folded=(provenance,)),
         )
 
     @property

@@ -39,7 +39,8 @@ def terminal(report: Report, *, width: int = 100, colour: bool = False, full: bo
 
     Folded blocks are left out unless `full`.
     """
-    return printed(report.title, report.blocks, width=width, colour=colour, full=full)
+    blocks = report.blocks if full else report.short_blocks
+    return printed(report.title, blocks, width=width, colour=colour, full=full)
 
 
 def printed(
