@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
+from pydantic import BaseModel, ConfigDict
 
-from maxk_lab.catalogue import imported
 from maxk_lab.errors import count
 from maxk_lab.reports.document import WITHOUT, Block, compact, exact, marked, number, sheet
 from maxk_lab.reports.naming import spelled
-from maxk_lab.reports.tables import Pooled, PooledRow
+from maxk_lab.reports.tables import Pooled, PooledRow, row_estimates
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.seeds import SAME
 from maxk_lab.sweep_file.studies import StudyRow
 from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from maxk_lab.reports.report import Origin
 
 # The most lines of a short table.
@@ -42,11 +40,23 @@ class Answer(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class Numbers(BaseModel):
+    """The facts of a kind without an `answer`: the numbers of each row by its name."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    estimates: dict[str, Mapping[str, Interval]]
+
+
 def answer_of_study(kind: StudyRow, pooled: Pooled[PooledRow], origin: Origin) -> Answer:
     """The answer from the facts of the rows; without rows, an empty one."""
     if not pooled.rows:
         return Answer()
-    facts = kind.load_module("answer").facts(pooled, origin)
+    if kind.has("answer"):
+        facts = kind.load_module("answer").facts(pooled, origin)
+    else:
+        done = (row for row in pooled.rows if row.all_finished)
+        facts = Numbers(estimates={row.key.path: row_estimates(kind.name, row) for row in done})
     sentences, notes = filled(kind, facts, pooled.rows)
     return Answer(sentences, _short_table(facts, notes), notes)
 
@@ -58,7 +68,7 @@ def filled(
 
     Beside the facts a template has the number of `rows`, and the names of `missing` ones.
     """
-    path = Path(str(imported(kind.implementation).__file__)).with_name("answer.md.j2")
+    path = Path(str(kind.load_module("table").__file__)).with_name("answer.md.j2")
     template = _environment().from_string(path.read_text(encoding="utf-8"))
     fields = {name: getattr(facts, name) for name in type(facts).model_fields}
     missing = [row.key.path for row in rows if not row.all_finished]
@@ -137,6 +147,6 @@ def duration(seconds: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """`2.4`: two significant digits, `26,000` of a large ratio."""
-    digits = 1 - math.floor(math.log10(ratio)) if ratio > 0 else 0
-    return f"{round(ratio, digits):,.0f}" if ratio >= 9.95 else f"{ratio:.2g}"
+    """`2.40`: three significant digits as in tables, `26,000` of a large ratio."""
+    digits = 2 - math.floor(math.log10(ratio)) if ratio > 0 else 0
+    return f"{round(ratio, digits):,.0f}" if ratio >= 999.5 else number(ratio)

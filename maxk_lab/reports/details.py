@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,7 +12,7 @@ from maxk_lab.reports.document import UNDEFINED, Block, exact, marked, sheet
 from maxk_lab.reports.naming import listed, short_names, spelled
 from maxk_lab.reports.tables import NAME, Tables, wide
 from maxk_lab.statistics.intervals import EXACT, Interval
-from maxk_lab.statistics.measures import described
+from maxk_lab.statistics.measures import Described, described
 from maxk_lab.sweep_file.studies import GRID_AXES
 
 # The most columns of numbers beside those that name a row, and the most rows that are named.
@@ -62,14 +62,22 @@ def detail_blocks(tables: Tables, words: Mapping[str, str]) -> Iterator[Block]:
     lines = texts_of(tables)
     place = [name for name in _PLACE if name in lines]
     for key, rows in lines.groupby(place, sort=False, dropna=False):
-        yield from _groups(rows, words.get(str(key[1]), str(key[1])))
+        measures = {*tables.estimates.measure.dropna()}
+        yield from _groups(rows, words.get(str(key[1]), str(key[1])), measures)
     yield from _undefined(tables.estimates)
 
 
-def _groups(rows: pd.DataFrame, environment: str) -> Iterator[Block]:
+def _column(name: str, measures: Collection[str]) -> Described | None:
+    """The description of a column; a measure without a row in the catalogue has its name only."""
+    if (column := described(name)) is None and name in measures:
+        return Described(name, "a number of its kind of study", "numbers")
+    return column
+
+
+def _groups(rows: pd.DataFrame, environment: str, measures: Collection[str]) -> Iterator[Block]:
     """Yield a table for each group of measures that these rows have."""
     groups: dict[str, list[Any]] = {}
-    for column in filter(None, map(described, map(str, rows.columns))):
+    for column in filter(None, (_column(name, measures) for name in map(str, rows.columns))):
         if column.group and rows[column.name].fillna("").str.strip(UNDEFINED).any():
             groups.setdefault(column.group, []).append(column)
     for group, columns in groups.items():

@@ -23,7 +23,7 @@ def figures(report: Report, *, failed: Callable[[str], None] | None = None) -> I
     `failed` gets a line for each that fails; without it the error is raised.
     """
     names: list[str] = []
-    for kind in in_reading_order():
+    for kind in filter(lambda kind: kind.has("charts"), in_reading_order()):
         with catching(failed, f"the figures of the {kind.name} study"):
             charts = kind.load_module("charts").charts
             for figure in charts(report.studies[kind.name], report.origin):

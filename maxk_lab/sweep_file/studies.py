@@ -1,31 +1,31 @@
 """The catalogue of study kinds: one row and one folder each. Imports none of the kinds.
 
-A kind is a package of five files under the same names, and what these import beside them. Nothing
-outside imports them: they are found through the row and loaded when they are used, so that planning
-imports no torch and reporting no trainer. What plans has its signatures in the protocol below.
+A kind is a package of these files and what they import beside them. Nothing outside imports them:
+they are found through the row and loaded when they are used, so that planning imports no torch and
+reporting no trainer. What plans has its signatures in the protocol below. A kind may lack `answer`,
+`charts` and `recommend`. examples/silent_groups is a kind of 100 lines.
 
 | file           | what the frame looks up in it                                                   |
 |----------------|---------------------------------------------------------------------------------|
-| `spec`         | what `Spec` has; where units keep files in the cache of a run, their patterns,  |
-|                | too: `SHAPES`, those of pools; for a unit and cells `kept`, all that it can     |
-|                | use, which goes along to a machine that does not see the cache; `evaluation`,   |
-|                | what its results are about, for bundles                                         |
+| `spec`         | what `Spec` has; `evaluation(unit, cells)`: the patterns of the files in the    |
+|                | cache of a run that bundles keep, if there are any                              |
 | `work`         | `measure(unit, cells, *, cache, event)`: the `Measured` of every cell, in a     |
 |                | worker; `cache` is a folder for what others can use                             |
 | `table`        | `key(cell)`: its row, whose name is the `path` of the key;                      |
 |                | `pool(cells, done, *, level, alpha)`: `Pooled` rows of the planned cells, whose |
 |                | finished records `done` has by their ids;                                       |
 |                | `estimates(row)`: its numbers by name, with a reason where one has no value;    |
-|                | `rounding(row, name)`: the rounding error of a number;                          |
 |                | `judge(claim, matching, alpha)`: the verdict on a claim about complete rows, or |
-|                | on pairs or lists of them. Optional:                                            |
+|                | on pairs or lists of them, if the row has `claims`. Optional:                   |
+|                | `rounding(row, name)`: the rounding error of a number;                          |
 |                | `sorted_rows(rows)`: the rows in the order of a report;                         |
 |                | `judged(pooled, *, level, alpha)`: the rows with verdicts;                      |
 |                | `compare` with the same arguments: lines of `comparisons`;                      |
 |                | `effect(row, other, measure, level)`: how far the number of another run is      |
 | `answer`       | `facts(pooled, origin)`: what the template says, with the `table` and `title`   |
 |                | of the short table                                                              |
-| `answer.md.j2` | the sentences; a line `---`, then the notes of the short table                  |
+| `answer.md.j2` | the sentences; a line `---`, then the notes of the short table. Without         |
+|                | `answer` it has the `estimates` of each row by its name                         |
 | `charts`       | `charts(pooled, origin)`: the figures                                           |
 | `recommend`    | `ask(plan, *, budget, objective, stage, biased)`: the question that a sweep can |
 |                | answer; `answers(pooled, question)`: a recommendation for each of its places    |
@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 from maxk_lab.catalogue import Catalogue, Row, load
@@ -79,6 +80,10 @@ class StudyRow(Row):
     def load_module(self, name: str) -> Any:
         """Load a module of the kind. Raises `ModuleNotFoundError` if the package lacks it."""
         return import_module(f"{self.implementation}.{name}")
+
+    def has(self, name: str) -> bool:
+        """Return whether the kind has a module of this name."""
+        return find_spec(f"{self.implementation}.{name}") is not None
 
     def model(self, name: str) -> Any:
         """Return the model that `block` or `record` names."""
