@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from calibration.rows import ALPHA, LEVEL, Row, counted, rated
@@ -24,8 +23,8 @@ from maxk_lab.statistics.seeds import (
     seed_mean,
     skewed_mean,
 )
-from maxk_lab.studies.training.row import SAMPLED, Decoding, TrainingRow
-from maxk_lab.studies.training.table import beaten, corrected, with_differences_to
+from maxk_lab.studies.training.row import SAMPLED, Decoding, TrainingKey, TrainingRow
+from maxk_lab.studies.training.table import beaten, reference_lines, with_differences_to
 from maxk_lab.training.settings import Settings
 
 Draw = Callable[[Generator, Sequence[int]], Array]
@@ -152,14 +151,7 @@ def seeds_apart(repetitions: int, counts: Sequence[int] = (3, 4, 5, 6, 8)) -> It
             yield counted(f"{count} seeds, {regime}", "named as apart", nominal, right, repetitions)
 
 
-class _Key(NamedTuple):
-    """The parts of a row's key that a list of trainings asks for."""
-
-    path: str
-    k: int = 1
-
-
-def _row(name: str, curves: Array) -> TrainingRow:
+def _row(number: int, curves: Array) -> TrainingRow:
     """A trained row of curves [S, K] and nothing else."""
     seeds = range(len(curves))
     ends = Decoding(
@@ -168,7 +160,14 @@ def _row(name: str, curves: Array) -> TrainingRow:
         curve=tuple(seed_mean(values, LEVEL) for values in curves.T),
     )
     return TrainingRow(
-        key=_Key(name),
+        key=TrainingKey(
+            environment="tsp",
+            estimator="maxk",
+            baseline="centred",
+            n=2,
+            k=1,
+            setting=(("learning_rate", float(number)),),
+        ),
         cells=dict.fromkeys(seeds, ""),
         finished=tuple(seeds),
         catalogued_unbiased=True,
@@ -194,11 +193,12 @@ def of_winners(
                 curves[:, 1:] -= 30 * ((draws.random((seeds, rows - 1, 1)) < 0.2) - 0.2)
             if shape:
                 curves[:, 0] = draw(draws, (seeds, 2))
-            study = [_row(str(number), curves[:, number]) for number in range(rows)]
+            study = [_row(number, curves[:, number]) for number in range(rows)]
             losers = [row for k in (1, 2) for row in beaten(study, k, ALPHA, ks=2)]
             ruled_out.append(any(row is study[0] for row in losers))
             against = [with_differences_to(row, study[0], LEVEL) for row in study[1:]]
-            told.append(min(corrected(against, ALPHA).p_adjusted.values(), default=1.0) < ALPHA)
+            lines = reference_lines(against, ALPHA).values()
+            told.append(any(line.verdict in ("better", "worse") for line in lines))
         where = f"{rows} equal rows, {seeds} seeds, 2 K{shape}"
         yield counted(where, "the best ruled out", ALPHA, ruled_out, repetitions)
         yield counted(where, "any better or worse", ALPHA, told, repetitions)

@@ -53,9 +53,9 @@ from maxk_lab.sweep_file.vary import Variant
 MOST_PARTITIONS = 10**5
 # Instances that are many enough.
 MANY_INSTANCES = 64
-# What a record holds: 2 since the groups of an instance are cut into independent blocks, of which
-# it keeps the spread; 3 since the layers of a policy tell its scores, with other last digits. Cells
-# measured before that are measured anew.
+# What a record holds: 2 since the groups of an instance are cut into independent blocks and
+# it keeps the spread; 3 since scores are computed by layers, with other last digits. Cells measured
+# before that are measured again.
 RECORD_VERSION = 3
 # Settings that came later than the first records, each with the value that stands for its absence.
 LATER: Mapping[str, Any] = {
@@ -65,8 +65,6 @@ LATER: Mapping[str, Any] = {
     "start": "iid",
     "selection": "none",
 }
-# Pools, which a node of Ray may remove once it needs them no more.
-SHAPES = tuple(f"pool-{'[0-9a-f]' * 16}.{end}" for end in ("pt", "npz"))
 
 
 class WarmUp(Model):
@@ -142,20 +140,20 @@ class Study(AnyStudy):
         5 of 32 on TSP20: more trajectories on each tell nothing of the ones that were not drawn.
         """
         largest = max(n for entry in self.grid for n in entry.n)
-        found = []
+        sentences = []
         if self.pool < LEAST_GROUPS * largest and not self.complete:
-            found.append(
+            sentences.append(
                 f"a pool of {self.pool} holds {self.pool // largest} groups of n = {largest}: "
                 f"a verdict on bias needs {LEAST_GROUPS}, so a pool of {LEAST_GROUPS * largest}"
             )
         pool = self.instances * self.pool // MANY_INSTANCES
         smaller = pool >= GROUPS_TO_SEE * largest and not self.complete
         if self.stages[-1] > 0 and 1 < self.instances < MANY_INSTANCES and smaller:
-            found.append(
+            sentences.append(
                 "after training a few instances carry most of the gradient; at equal rollouts "
                 f"instances: {MANY_INSTANCES}, pool: {pool} says more of instances like these"
             )
-        return tuple(found)
+        return tuple(sentences)
 
     def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
         """Return why the study does not measure this, or None."""
@@ -194,13 +192,13 @@ class GradientUnit(Unit):
 
     def as_dict(self) -> dict[str, Any]:
         """Return all that the pool depends on and how it is measured."""
-        own = {
+        settings = {
             "behaviour": {"distance": self.distance},
             "scores": {"parameters": self.parameters},
             "start": self.start,
             "selection": self.selection,
         }
-        return without_defaults(super().as_dict() | own, LATER)
+        return without_defaults(super().as_dict() | settings, LATER)
 
     @property
     def label(self) -> str:
@@ -356,14 +354,6 @@ def _exact_problems(study: Study, variant: Variant) -> Iterator[Problem]:
             f"{'needs' if len(others) == 1 else 'need'} the exact gradient to be judged against: "
             f"{exactly}",
         )
-
-
-def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the patterns of the files that the unit can use: its pool, and earlier stages."""
-    return [pool_file(unit), f"{policy_stem(unit)}-*.pt"]
-
-
-# They spare new cells the training and the samples, no more.
 
 
 def pool_file(unit: Mapping[str, Any]) -> str:

@@ -9,26 +9,29 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from maxk_lab.reports.naming import short_names, spelled
 from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.studies.training.pool import POMO_WAY
 from maxk_lab.studies.training.row import OWN_TEMPERATURE, SAMPLED, TrainingRow, biasing
 from maxk_lab.studies.training.table import (
+    Lines,
     Place,
-    Tested,
-    corrected,
     difference,
     has_value,
     places_of,
+    reference_lines,
+    same_method,
     shown_ks,
+    sign,
     with_differences_to,
 )
 
-# A difference that is not significant after correction is far from 0 where it is so many times the
-# half width of its own interval.
+# A difference that is not significant after correction is far from 0 if it is this many times the
+# half width of its interval.
 _FAR = 2.0
-# More seeds than so many times those that there are, or than so many, are not proposed.
+# The most seeds that are proposed: this many times the present seeds, and this many in all.
 _MOST_MORE, _MOST_SEEDS = 4, 20
 _OPTIMA = {
     "enumeration": "enumeration",
@@ -37,9 +40,9 @@ _OPTIMA = {
 
 
 class Difference(BaseModel):
-    """How far a method is from another, `than`; `sign` is 0 if that is not significant.
+    """The difference of a method to the method `than`; `sign` is 0 if it is not significant.
 
-    It is corrected for so many `comparisons`.
+    It is corrected for this number of `comparisons`.
     """
 
     name: str
@@ -52,16 +55,17 @@ class Difference(BaseModel):
 
 
 class Answer(BaseModel):
-    """The answer for one environment and n.
+    """The answer for one environment and policy.
 
-    `gaps` are the gaps to the optimum of the method to use and of the reference, `own_gaps` those
-    at the best temperature of each.
+    `gaps` are the gaps to the optimum of the method to use and of the reference, `tuned_gaps` the
+    gaps at the best temperature of each.
 
-    At all samples (`top`): methods significantly `better` or `worse` than the `reference`, best
-    first, each against what it is itself compared with; those `far` below that are not significant
-    after correction; the `highest` and those `tied` with it. Of the method to use, where it is not
-    the reference: its difference in the mean (`cost`), at its `own` best temperature and decoded as
-    POMO does, and its gap to the optimum beside the reference's.
+    At all samples (`top`): methods significantly `better` or `worse` than their own reference, best
+    first; methods far `below` it that are not significant after correction; the `highest` methods
+    and methods `tied` with them. `usual` is the highest reference, as each setting and n may have
+    its own. Of the method to use, unless it is a reference: its difference in the mean (`cost`), at
+    its best temperature (`tuned`) and decoded as POMO does, and its gap to the optimum beside the
+    gap of the reference. `apart` names rows with a seed that ended far from the others.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -73,18 +77,19 @@ class Answer(BaseModel):
     reference: str = ""
     value: float = math.nan
     highest: list[str] = []
-    reference_is_highest: bool = False
+    usual: str = ""
+    usual_is_highest: bool = False
     compared: int = 0
     use: Difference | None = None
     better: list[Difference] = []
     worse: list[Difference] = []
-    far: list[Difference] = []
+    below: list[Difference] = []
     tied: list[str] = []
     cost: Difference | None = None
-    own: Difference | None = None
+    tuned: Difference | None = None
     pomo: list[Difference] = []
     gaps: tuple[Interval, Interval] | None = None
-    own_gaps: tuple[Interval, Interval] | None = None
+    tuned_gaps: tuple[Interval, Interval] | None = None
     apart: list[str] = []
 
 
@@ -121,6 +126,9 @@ class Basis(BaseModel):
     sometimes_bent: list[str]
     optimum: list[str]
     proven: bool
+    matched: list[str]
+    first: str
+    apart: bool
 
 
 class Facts(BaseModel):
@@ -135,12 +143,12 @@ class Facts(BaseModel):
 
 
 def facts(pooled: Pooled[TrainingRow], origin: Origin) -> Facts:
-    """The facts of these rows, of which there are some."""
+    """The facts of these rows."""
     level = origin.level
     places = places_of(pooled.rows, level)
-    at_own = corrected(pooled.rows, 1 - level, OWN_TEMPERATURE)
-    answers = [_answer(place, at_own, alone=len(places) == 1) for place in places]
-    worse = Counter(one.name for answer in answers for one in answer.worse)
+    tuned = reference_lines(pooled.rows, 1 - level, OWN_TEMPERATURE)
+    answers = [_answer(place, tuned, alone=len(places) == 1) for place in places]
+    worse = Counter(method.name for answer in answers for method in answer.worse)
     return Facts(
         answers=answers,
         avoid=[Count(name=name, count=count) for name, count in worse.most_common()],
@@ -151,16 +159,18 @@ def facts(pooled: Pooled[TrainingRow], origin: Origin) -> Facts:
     )
 
 
-def _answer(place: Place, at_own: Tested, *, alone: bool) -> Answer:
+def _answer(place: Place, tuned: Lines, *, alone: bool) -> Answer:
     where = "" if alone else place.where
-    if not place.finished:
+    if not place.measured:
         return Answer(where=where, state="nothing")
-    top, best, among = place.top, place.best(place.top), place.tested
+    top, best, lines = place.top, place.best(place.top), place.lines
     # Far below 0, and not significant after correction.
-    ends = [(row, row.differences[top]) for row in place.compared if among.sign(row, top) == 0]
-    far = [row for row, one in ends if one.defined and one.value < -_FAR * one.width / 2]
-    tied = [row for row in place.may_be_best(top) if row not in best and row not in far]
+    ends = [(row, row.differences[top]) for row in place.compared if place.sign(row, top) == 0]
+    below = [row for row, end in ends if end.defined and end.value < -_FAR * end.width / 2]
+    tied = [row for row in place.may_be_best(top) if row not in best and row not in below]
     reference = place.reference
+    usual = max(place.references, key=lambda row: row.curve[top - 1].value, default=None)
+    usual = reference if reference in best else usual
     answer = Answer(
         where=where,
         state=_state(place),
@@ -169,58 +179,64 @@ def _answer(place: Place, at_own: Tested, *, alone: bool) -> Answer:
         reference="" if reference is None else place.names[reference.key.path],
         value=best[0].curve[top - 1].value,
         highest=place.named(best),
-        reference_is_highest=best[0] is reference,
+        usual="" if usual is None else place.names[usual.key.path],
+        usual_is_highest=usual in best,
         compared=len(place.compared),
-        apart=place.named(row for row in place.finished if row.sampled.apart),
-        tied=place.named(row for row in tied if among.sign(row, top) >= 0),
+        apart=place.named(row for row in place.measured if row.sampled.apart),
+        tied=place.named(row for row in tied if place.sign(row, top) >= 0),
     )
     if answer.state != "compared":
         return answer
     better = place.significant(1, top)
-    answer.better = [_of(place, row, top, among) for row in better]
-    answer.worse = [_of(place, row, top, among) for row in reversed(place.significant(-1, top))]
-    answer.far = [_of(place, row, top, among) for row in far]
-    highest = () if answer.reference_is_highest else best
+    answer.better = [_difference(place, row, top, lines) for row in better]
+    worse = reversed(place.significant(-1, top))
+    answer.worse = [_difference(place, row, top, lines) for row in worse]
+    answer.below = [_difference(place, row, top, lines) for row in below]
+    # A lead over a reference with other settings is none over a reference that is higher.
+    level = -math.inf if usual is None else usual.curve[top - 1].value
+    better = [row for row in better if row.curve[top - 1].value > level]
+    highest = () if answer.usual_is_highest else best
     use = next((row for row in (*better, *highest) if row in place.compared), None)
     if use is not None:
-        answer.use = _of(place, use, top, among)
+        answer.use = _difference(place, use, top, lines)
         if top > 1 and has_value(use.differences.get(1)):
-            answer.cost = _of(place, use, 1, among)
-        tuned = use.decoded.get(OWN_TEMPERATURE)
-        if tuned is not None and has_value(tuned.differences.get(top)):
-            answer.own = _of(place, use, top, at_own)
+            answer.cost = _difference(place, use, 1, lines)
+        decoding = use.decoded.get(OWN_TEMPERATURE)
+        if decoding is not None and has_value(decoding.differences.get(top)):
+            answer.tuned = _difference(place, use, top, tuned)
         answer.pomo = list(_as_pomo(place, use))
-        answer.gaps = _gaps(SAMPLED, use, reference, top)
-        answer.own_gaps = _gaps(OWN_TEMPERATURE, use, reference, top)
+        against = place.at(use.compared_with)
+        answer.gaps = _gaps(SAMPLED, use, against, top)
+        answer.tuned_gaps = _gaps(OWN_TEMPERATURE, use, against, top)
     return answer
 
 
 def _gaps(
-    decoding: str, use: TrainingRow, reference: TrainingRow | None, k: int
+    decoding: str, use: TrainingRow, against: TrainingRow, k: int
 ) -> tuple[Interval, Interval] | None:
-    """The gaps to the optimum of a method and of the reference in a decoding, if both have one."""
-    ends = [row.decoded.get(decoding) for row in (use, reference) if row is not None]
+    """The gaps to the optimum of two rows in a decoding, if both have one."""
+    ends = [row.decoded.get(decoding) for row in (use, against)]
     gaps = [end.gaps[k] for end in ends if end is not None and has_value(end.gaps.get(k))]
     return (gaps[0], gaps[1]) if len(gaps) == 2 else None
 
 
 def _state(place: Place) -> Literal["alone", "equal", "unpaired", "compared"]:
-    if len(place.finished) == 1:
+    if len(place.measured) == 1:
         return "alone"
-    if len(place.best(place.top)) == len(place.finished):
+    if len(place.best(place.top)) == len(place.measured):
         return "equal"
     return "compared" if place.compared else "unpaired"
 
 
-def _of(place: Place, row: TrainingRow, k: int, among: Tested) -> Difference:
-    """The difference of a row to the one that it is compared with, tested `among` others."""
-    found = row.decoded[among.decoding].differences[k]
+def _difference(place: Place, row: TrainingRow, k: int, lines: Lines) -> Difference:
+    """The difference of a row to its reference, from these comparisons."""
+    line = lines[row.key, k]
     return Difference(
-        name=place.names[row.key.path],
-        than=place.names[row.compared_with],
-        sign=among.sign(row, k),
-        comparisons=among.comparisons,
-        **{end: getattr(found, end) for end in ("value", "low", "high")},
+        name=place.names[line.row],
+        than=place.names[line.other],
+        sign=sign(line),
+        comparisons=line.comparisons,
+        **{end: getattr(line.interval, end) for end in ("value", "low", "high")},
     )
 
 
@@ -232,35 +248,33 @@ def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
     reference = place.reference
     if reference is None or use.compared_with != reference.key.path:
         return
-    others = [row for row in place.finished if POMO_WAY in row.decoded and row.decoded[POMO_WAY].ks]
-    shipped = [row for row in others if row.is_pomo and row.settings.start == "multistart"]
-    if use not in others or reference not in others:
+    rows = [row for row in place.measured if POMO_WAY in row.decoded and row.decoded[POMO_WAY].ks]
+    shipped = [row for row in rows if row.is_pomo and row.settings.start == "multistart"]
+    if use not in rows or reference not in rows:
         return
     rivals = [reference, *[row for row in shipped if row not in (reference, use)][:1]]
     for rival in rivals:
         pairs = [
-            with_differences_to(row, rival, 1 - place.tested.alpha)
-            for row in others
-            if row is not rival
+            with_differences_to(row, rival, 1 - place.alpha) for row in rows if row is not rival
         ]
-        of_rival = corrected(pairs, place.tested.alpha / len(rivals), POMO_WAY)
-        yield from (_of(place, row, 1, of_rival) for row in pairs if row.key == use.key)
+        lines = reference_lines(pairs, place.alpha / len(rivals), POMO_WAY)
+        yield _difference(place, use, 1, lines)
 
 
 def _next(places: Sequence[Place], origin: Origin) -> Next | None:
     """The seeds that would make the lead of the highest method significant, if these are few."""
     (place,) = places
-    if not place.finished or place.significant(1, place.top) or _state(place) != "compared":
+    if not place.measured or place.significant(1, place.top) or _state(place) != "compared":
         return None
     best = place.best(place.top)[0]
     if best is place.reference or best not in place.compared or best.one_seed:
         return None
-    level = 1 - place.tested.alpha / max(1, place.tested.comparisons)
-    found = difference(best, place.at(best.compared_with), place.top, level)
-    if not found.defined or found.value <= 0:
+    level = 1 - place.alpha / max(1, comparisons_of(places))
+    lead = difference(best, place.at(best.compared_with), place.top, level)
+    if not lead.defined or lead.value <= 0:
         return None
     seeds = sorted(best.cells)
-    more = math.ceil(len(seeds) * ((found.value - found.low) / found.value) ** 2)
+    more = math.ceil(len(seeds) * ((lead.value - lead.low) / lead.value) ** 2)
     if more > min(_MOST_SEEDS, _MOST_MORE * len(seeds)):
         return None
     new = seeds + [seeds[-1] + i for i in range(1, more - len(seeds) + 1)]
@@ -273,20 +287,20 @@ def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -
     evaluate = rows[0].settings.evaluate
     evaluated = [next(iter(row.sampled.values.values())) for row in done]
     bent = [[*biasing(row.settings).values()] for row in rows]
-    everywhere = [name for name in bent[0] if all(name in others for others in bent)]
+    everywhere = [name for name in bent[0] if all(name in names for names in bent)]
     optima = [row.optimum for row in rows if row.optimum.kind != "none"]
     kinds = sorted({kind for optimum in optima for kind in optimum.kind.split(", ")})
     return Basis(
         seeds=sorted({seed for row in rows for seed in row.cells}),
         steps=_ends(row.steps for row in done),
         rollouts=_ends(row.rollouts for row in done),
-        # Those of a file may be fewer than were asked for.
+        # A file may have fewer instances than the setting.
         instances=_ends(values.shape[1] for values in evaluated) or [evaluate.instances],
         samples=evaluate.samples,
         averaged=max((list(row.last) for row in done if len(row.last) > 1), default=[]),
         ks=shown_ks(done),
-        comparisons=places[0].tested.comparisons,
-        alpha=places[0].tested.alpha,
+        comparisons=comparisons_of(places),
+        alpha=places[0].alpha,
         level=level,
         costs=bool(done) and all(value.value < 0 for row in done for value in row.curve),
         multistart=any(row.settings.start != "iid" for row in rows),
@@ -296,54 +310,117 @@ def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -
         ),
         optimum=[_OPTIMA.get(kind, kind.replace("_", " ")) for kind in kinds],
         proven=all(optimum.exact for optimum in optima),
+        matched=_matched(places, _axes(rows)),
+        first=" or ".join(
+            dict.fromkeys(
+                place.names[row.compared_with]
+                for place in places
+                for row in place.references
+                if row.compared_with
+            )
+        ),
+        apart=any(row.sampled.apart for row in rows),
     )
 
 
+def comparisons_of(places: Sequence[Place]) -> int:
+    """The number of differences to references that are corrected together."""
+    return next((line.comparisons for line in places[0].lines.values()), 0)
+
+
 def _ends(values: Iterable[int]) -> list[int]:
-    """The smallest and the largest, or the one that there is."""
-    found = sorted(set(values))
-    return found if len(found) < 2 else [found[0], found[-1]]
+    """The smallest and the largest value, once if they are equal."""
+    ordered = sorted(set(values))
+    return ordered if len(ordered) < 2 else [ordered[0], ordered[-1]]
 
 
 def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
     """A line for each method of each place, the highest at all samples first."""
-    shown = [place for place in places if place.finished]
+    shown = [place for place in places if place.measured]
     if not shown:
         return
     # The mean, and all samples.
-    asked = {k for place in shown for k in place.ks}
-    ks = sorted({min(asked), max(asked)})
+    every = {k for place in shown for k in place.ks}
+    ks = sorted({min(every), max(every)})
     compared = any(place.compared for place in shown)
     objective = shown[0].objective
     names = {k: "mean" if k == 1 else f"{objective}@{k}" for k in ks}
     sign = "Δ " if compared else ""
+    axes = _axes(row for place in shown for row in place.rows)
+    titles = {axis: short.replace("_", " ") for axis, short in short_names(axes).items()}
     fields: dict[str, Any] = {
         "environment": (str, Field("", title="environment")),
         "method": (str, Field(title="method")),
+        **{f"axis_{i}": (str, Field("", title=titles[axis])) for i, axis in enumerate(axes)},
         **{f"at_{k}": (Interval | None, Field(None, title=sign + names[k])) for k in ks},
+        "apart": (str, Field("", title="seeds apart")),
         "better": (str, Field("", title="better at K")),
         "worse": (str, Field("", title="worse at K")),
         "gap": (Interval | None, Field(None, title=f"gap@{ks[-1]} in %")),
     }
     line = create_model("Line", __config__=ConfigDict(arbitrary_types_allowed=True), **fields)
     for place in shown:
-        ranked = sorted(place.finished, key=lambda row: -row.curve[-1].value)
-        for row in ranked:
+        ranked = sorted(place.measured, key=lambda row: -row.curve[-1].value)
+        for number, row in enumerate(ranked):
             values = row.differences if compared else dict(enumerate(row.curve, start=1))
             yield line(
-                environment=place.where if len(shown) > 1 else "",
-                method=place.names[row.key.path] + _beside(place, row),
-                better=", ".join(map(str, place.tested.at(row, 1))),
-                worse=", ".join(map(str, place.tested.at(row, -1))),
-                gap=one if has_value(one := row.sampled.gaps.get(place.top)) else None,
+                environment=place.where if len(shown) > 1 and not number else "",
+                method=place.name(row, axes) + _role(place, row, axes),
+                apart=", ".join(map(str, _seeds_apart(place, row))),
+                better=", ".join(str(k) for k in place.ks if place.sign(row, k) > 0),
+                worse=", ".join(str(k) for k in place.ks if place.sign(row, k) < 0),
+                gap=end if has_value(end := row.sampled.gaps.get(place.top)) else None,
                 **{f"at_{k}": values.get(k) for k in ks},
+                **{f"axis_{i}": spelled(row.axis(axis)) for i, axis in enumerate(axes)},
             )
 
 
-def _beside(place: Place, row: TrainingRow) -> str:
-    """The words for the row that others are compared with, and for one compared with another."""
-    if place.reference is None or row is place.reference:
-        return "" if place.reference is None else " (reference)"
-    if row.compared_with in ("", place.reference.key.path):
+def _seeds_apart(place: Place, row: TrainingRow) -> list[int]:
+    """Return the seeds of a row, or of the row it is compared with, that ended far from others."""
+    pair = [row, place.at(row.compared_with)] if row.compared_with else [row]
+    return sorted({seed for each in pair for seed in each.sampled.apart})
+
+
+def _role(place: Place, row: TrainingRow, axes: Sequence[str]) -> str:
+    """Return the words for a reference, and for a row with another reference than the table says.
+
+    The table says that a row is minus the reference with the same values of these axes.
+    """
+    usual = place.reference
+    if usual is None or row is usual:
+        return "" if usual is None else " (reference)"
+    if row in place.references and same_method(row, usual):
+        return " (reference)"
+    reference = place.at(row.compared_with) if row.compared_with else usual
+    matched = all(row.axis(axis) == reference.axis(axis) for axis in axes)
+    if reference is usual or (matched and same_method(reference, usual)):
         return ""
-    return f" (minus {place.names[row.compared_with]})"
+    return f" (minus {place.names[reference.key.path]})"
+
+
+def _axes(rows: Iterable[TrainingRow]) -> list[str]:
+    """Return n and the numeric settings of the training in which these rows differ."""
+    values = [dict(row.key.setting) | {"n": row.key.n} for row in rows]
+    return [
+        axis
+        for axis in dict.fromkeys(axis for each in values for axis in each)
+        if "." not in axis
+        and all(isinstance(each.get(axis, 0), int | float) for each in values)
+        and len({each.get(axis) for each in values}) > 1
+    ]
+
+
+def _matched(places: Sequence[Place], axes: Sequence[str]) -> list[str]:
+    """Return the axes in which every method has the value of its reference, in words."""
+    pairs = [
+        (row, place.at(row.compared_with))
+        for place in places
+        for row in place.compared
+        if row not in place.references
+    ]
+    words = short_names(list(axes))
+    return [
+        words[axis].replace("_", " ")
+        for axis in axes
+        if pairs and all(row.axis(axis) == against.axis(axis) for row, against in pairs)
+    ]

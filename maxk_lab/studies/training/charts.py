@@ -4,7 +4,7 @@ Columns of the table: `measure` (`max`; its `difference` to a reference, paired 
 the optimum in per cent), `value`, `low`, `high`, `level`; `at_k` (K at evaluation), `step`,
 `rollouts` (both NaN at the end of training); `row` (its path), `method`, `named` (with its K),
 `k_train`, `estimator`, `style` (from its bias), `passes` (rewards are 0 or 1), `seeds`; `place`
-(environment and n), `reference` (whether the row is one), `against` (the reference of its place),
+(environment and policy), `reference` (whether the row is one), `against` (that of its place),
 `minus` (its own reference, if another).
 """
 
@@ -59,7 +59,9 @@ def estimates(rows: Sequence[TrainingRow], level: float) -> Table:
     lines = []
     for place in places_of(rows, level):
         reference = place.reference
-        for row in place.finished:
+        several = len({row.key.n for row in place.rows}) > 1
+        for row in place.measured:
+            size = f" at n = {row.key.n}" if several else ""
             paired = next((r for r in place.rows if r.key.path == row.compared_with), None)
             has_own_reference = paired not in (None, reference)
             about_row = {
@@ -68,9 +70,9 @@ def estimates(rows: Sequence[TrainingRow], level: float) -> Table:
                 "reference": row is reference,
                 "against": "" if reference is None else place.names[reference.key.path],
                 "minus": place.names[row.compared_with] if has_own_reference else "",
-                "method": row.method,
+                "method": row.method + size,
                 "k_train": row.key.k,
-                "named": row.method_for_k,
+                "named": row.method_for_k + size,
                 "estimator": row.key.estimator,
                 "style": _style(row),
                 "passes": row.passes,
@@ -143,7 +145,11 @@ def _board(place: Table) -> Table:
 
 
 def difference(board: Table) -> Figure | None:
-    """The final Max@K minus Max@K of the reference."""
+    """The final Max@K minus Max@K of the reference.
+
+    Columns: measure (`difference`), step (NaN at the end), at_k, value, low, high, level, row,
+    series, style, panel, place, subject, seeds, passes, against, minus, named, reference.
+    """
     rows = board[(board.measure == "difference") & board.step.isna()]
     value, against = _objective(board), _against(board)
     formula = (
@@ -155,7 +161,11 @@ def difference(board: Table) -> Figure | None:
 
 
 def gap(board: Table) -> Figure | None:
-    """The gap of the best of K samples to the optimum."""
+    """The gap of the best of K samples to the optimum.
+
+    Columns: measure (`gap`), at_k, value, low, high, level, row, series, style, panel, place,
+    subject, seeds, reference.
+    """
     rows = board[board.measure == "gap"]
     title = "Gap of the best of K samples to the optimum"
     formula = "Mean gap to the optimum after training on held-out instances: lower is better."
@@ -164,7 +174,11 @@ def gap(board: Table) -> Figure | None:
 
 
 def max_at_k(board: Table) -> Figure | None:
-    """The final Max@K if no optimum is known; else `gap` shows the same."""
+    """The final Max@K if no optimum is known; else `gap` shows the same.
+
+    Columns: measure (`max`), step (NaN at the end), at_k, value, low, high, level, row, series,
+    style, panel, place, subject, seeds, passes, reference.
+    """
     if (board.measure == "gap").any():
         return None
     rows, value = board[(board.measure == "max") & board.step.isna()], _objective(board)
@@ -173,7 +187,11 @@ def max_at_k(board: Table) -> Figure | None:
 
 
 def during(board: Table) -> Figure | None:
-    """The difference to the reference during training, at the trained K and at the largest K."""
+    """The difference to the reference during training, at the trained K and at the largest K.
+
+    Columns: measure (`difference`), step, rollouts, at_k, k_train, value, low, high, level, row,
+    series, style, panel, place, subject, seeds, passes, against, minus, named, reference.
+    """
     rows = board[(board.measure == "difference") & board.step.notna()]
     if rows.empty:
         return None

@@ -42,18 +42,18 @@ LATER_EVALUATION = ("extras", "data", "reference", "temperatures", "tuning", "la
 
 
 class Overrides(StepSettings):
-    """Settings that hold for one entry of the grid only; what is not given is as everywhere."""
+    """Settings that hold for one entry of the grid only; other settings are as everywhere."""
 
-    def given(self) -> dict[str, Any]:
-        """Return what is given, as plain JSON."""
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the entry, as plain JSON."""
         return self.model_dump(mode="json", exclude_unset=True)
 
-    # A default that is given says more than one that is not.
+    # A default in the file counts as a setting of the entry.
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Overrides) and self.given() == other.given()
+        return isinstance(other, Overrides) and self.settings() == other.settings()
 
     def __hash__(self) -> int:
-        return hash(canonical_json(self.given()))
+        return hash(canonical_json(self.settings()))
 
 
 class TrainingGrid(Grid):
@@ -68,8 +68,8 @@ class TrainingGrid(Grid):
             for axis, value in serialize(self).items()
             if axis not in ("with", "overrides")
         }
-        given = self.overrides.given()
-        return axes | ({"with": given} if given else {})
+        settings = self.overrides.settings()
+        return axes | ({"with": settings} if settings else {})
 
 
 class Study(Settings, AnyStudy):
@@ -78,17 +78,17 @@ class Study(Settings, AnyStudy):
     grid: OneOrMore[TrainingGrid]
 
     def settings(self) -> dict[str, Any]:
-        """Return everything but the grid, as plain JSON: what a worker is told of the training."""
-        told = self.model_dump(mode="json", exclude={"grid"})
+        """Return everything but the grid, as plain JSON: the training for a worker."""
+        settings = self.model_dump(mode="json", exclude={"grid"})
         written = Settings().model_dump(mode="json")
         later = {name: written[name] for name in LATER}
-        of_evaluation = {name: written["evaluate"][name] for name in LATER_EVALUATION}
-        evaluate = without_defaults(told["evaluate"], of_evaluation)
-        return without_defaults(told, later) | {"evaluate": evaluate}
+        later_evaluation = {name: written["evaluate"][name] for name in LATER_EVALUATION}
+        evaluate = without_defaults(settings["evaluate"], later_evaluation)
+        return without_defaults(settings, later) | {"evaluate": evaluate}
 
-    def of_entry(self, entry: TrainingGrid) -> Study:
+    def with_entry(self, entry: TrainingGrid) -> Study:
         """Return the study whose grid is this entry alone, with the settings of its points."""
-        settings = merged(self.model_dump(exclude={"grid"}), entry.overrides.given())
+        settings = merged(self.model_dump(exclude={"grid"}), entry.overrides.settings())
         axes = {axis: getattr(entry, axis) for axis in Grid.model_fields}
         return Study.model_validate(settings | {"grid": axes})
 
@@ -98,16 +98,16 @@ class Study(Settings, AnyStudy):
         Or why a way of decoding is not measured.
         """
         if measure != "mean" and not measure.startswith("max@"):
-            ways = [way for extra in self.evaluate.extras for way in WAYS[extra]]
-            among = f"; or a way of decoding: {', '.join(ways)}" if ways else ""
-            if measure in ways:
+            decodings = [name for extra in self.evaluate.extras for name in WAYS[extra]]
+            among = f"; or a way of decoding: {', '.join(decodings)}" if decodings else ""
+            if measure in decodings:
                 return None
             unknown = f"must be mean or max@K{among}; got {measure}"
             return removed_row("measure", measure) or unknown
         at = 1 if measure == "mean" else int(measure.removeprefix("max@"))
         for pair in points:
-            known = [set(evaluated_ks(self.evaluate.samples, point["k"])) for point in pair]
-            if at not in (common := set.intersection(*known)):
+            ks = [set(evaluated_ks(self.evaluate.samples, point["k"])) for point in pair]
+            if at not in (common := set.intersection(*ks)):
                 among = ", ".join(map(str, sorted(common)))
                 return f"must be mean or max@K with K one of {among}, got {measure}"
         return None
@@ -126,13 +126,13 @@ class Study(Settings, AnyStudy):
         return None
 
 
-def merged(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `settings` with those of `given` in their place, block by block."""
+def merged(settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `settings` with the values of `overrides` in their place, block by block."""
     return dict(settings) | {
         name: merged(settings[name], value)
         if isinstance(value, Mapping) and isinstance(settings.get(name), Mapping)
         else value
-        for name, value in given.items()
+        for name, value in overrides.items()
     }
 
 
@@ -189,8 +189,8 @@ def conditions(study: Study, environment: str | None) -> TrainingConditions:
 
 def meaning_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a training that change what is measured."""
-    kept = {name: value for name, value in settings.items() if name not in WITHOUT_MEANING}
-    meaning: dict[str, Any] = without_paths(kept)
+    named = {name: value for name, value in settings.items() if name not in WITHOUT_MEANING}
+    meaning: dict[str, Any] = without_paths(named)
     return meaning
 
 
@@ -200,25 +200,25 @@ def training_points(
     study: Study, environment: str
 ) -> tuple[tuple[Training, ...], tuple[Skipped, ...]]:
     """Return the trainings of a study in this environment, and the points left out with why."""
-    found: dict[str, Training] = {}
+    trainings: dict[str, Training] = {}
     skipped: list[Skipped] = []
     # The settings that an entry of the grid has for itself, in the order of the file.
-    varied = (key for entry in study.grid for key in _leaves(entry.overrides.given()))
+    varied = (key for entry in study.grid for key in _leaves(entry.overrides.settings()))
     keys = tuple(dict.fromkeys(varied))
     for entry in study.grid:
-        own = study.of_entry(entry)
-        points, left_out = conditions(own, environment).points(own.grid[0])
-        told = _setting(own, tuple(_leaves(entry.overrides.given())))
-        skipped += [replace(one, point={**one.point, **told}) for one in left_out]
+        single = study.with_entry(entry)
+        points, left_out = conditions(single, environment).points(single.grid[0])
+        setting = _setting(single, tuple(_leaves(entry.overrides.settings())))
+        skipped += [replace(each, point={**each.point, **setting}) for each in left_out]
         for point in points:
-            trained = _as_trained(own, point)
+            trained = _as_trained(single, point)
             settings = trained.settings()
             meaning = canonical_json({"point": point, "training": meaning_of(settings)})
-            if meaning in found:
-                skipped.append(repeated({**point, **told}, "training"))
+            if meaning in trainings:
+                skipped.append(repeated({**point, **setting}, "training"))
                 continue
-            found[meaning] = Training(point, settings, _setting(trained, keys))
-    return tuple(found.values()), tuple(skipped)
+            trainings[meaning] = Training(point, settings, _setting(trained, keys))
+    return tuple(trainings.values()), tuple(skipped)
 
 
 def _as_trained(study: Study, point: Point) -> Study:
@@ -233,8 +233,8 @@ def _as_trained(study: Study, point: Point) -> Study:
     return study.model_copy(update={"k_schedule": KScheduleSettings()})
 
 
-def _leaves(given: Mapping[str, Any], inside: Sequence[str] = ()) -> Iterator[str]:
-    for name, value in given.items():
+def _leaves(settings: Mapping[str, Any], inside: Sequence[str] = ()) -> Iterator[str]:
+    for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, (*inside, name))
         else:
@@ -265,7 +265,7 @@ class TrainingUnit(Unit):
     training: Mapping[str, Any]
 
     def meaning(self) -> dict[str, Any]:
-        """Return the part of the unit that tells its cell from others."""
+        """Return the part of the unit that distinguishes its cell."""
         return super().meaning() | {"training": meaning_of(self.training)}
 
     @property

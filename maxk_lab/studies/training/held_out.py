@@ -88,35 +88,35 @@ def _kept(environment: FullEnvironment, count: int, seed: int, cache: Path | Non
     return instances
 
 
-# Optima are kept after every so many instances, so that an interrupted run goes on from there.
+# Optima are kept after this many instances, so that an interrupted run goes on from there.
 BLOCK = 16
 
 
 def optima_record(
     environment: Environment,
     instances: Instances,
-    asked: str,
+    reference: str,
     cache: Path | None,
     data: dict[str, Any],
 ) -> dict[str, Any]:
     """Return {"kind": method, "exact", "per_instance"}, or {"kind": "none", "reason"}.
 
-    `per_instance` holds the best rewards, None where undefined. `asked` is `evaluate.reference`,
+    `per_instance` has the best rewards, None if undefined. `reference` is `evaluate.reference`,
     `data` the second result of `evaluation_set`. Where no optimum is known in a moment, `auto` has
     a reason; `exact` raises a `LabError`. Optima are kept in `cache` by environment,
     method and hash of the instances.
     """
-    if asked == "none":
+    if reference == "none":
         return {"kind": "none", "reason": "none was asked for"}
     try:
-        method = method_for(environment, instances, asked)
+        method = method_for(environment, instances, reference)
         path = None
         if cache is not None and supports(environment, "instances_hash"):
             path = cache / reference_file(environment.name, method, data["instances"])
         return _known(environment, instances, method, path)
     except LabError as error:
-        if asked != "auto":
-            raise LabError(f"evaluate.reference: {asked}: {error}") from error
+        if reference != "auto":
+            raise LabError(f"evaluate.reference: {reference}: {error}") from error
         return {"kind": "none", "reason": str(error)}
 
 
@@ -124,11 +124,11 @@ def _known(
     environment: Environment, instances: Instances, method: str, path: Path | None
 ) -> dict[str, Any]:
     record: dict[str, Any] = _read(path, len(instances)) or {"per_instance": []}
-    known: list[float | None] = record["per_instance"]
-    while len(known) < len(instances):
-        found = optima(environment, instances[len(known) : len(known) + BLOCK], method)
-        known += [None if math.isnan(value) else value for value in found.values.tolist()]
-        record = {"kind": found.kind, "exact": found.exact, "per_instance": known}
+    values: list[float | None] = record["per_instance"]
+    while len(values) < len(instances):
+        block = optima(environment, instances[len(values) : len(values) + BLOCK], method)
+        values += [None if math.isnan(value) else value for value in block.values.tolist()]
+        record = {"kind": block.kind, "exact": block.exact, "per_instance": values}
         if path is not None:
             write_atomically(path, json.dumps(record).encode())
     return record

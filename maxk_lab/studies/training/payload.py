@@ -33,20 +33,20 @@ def history(records: Sequence[Record]) -> History:
         place = {"step": step, "rollouts": step * cell.rollouts // cell.steps}
         lines[step] = place | {name: values[i] for name, values in logged.items()}
     curves = {name: Curve(against="step") for name in logged}
-    found = cell.evaluations
-    seconds = record.timings.get("evaluations_seconds", [None] * len(found.step))
-    for i, at in enumerate(zip(found.step, found.rollouts, seconds, strict=True)):
-        line = lines.setdefault(found.step[i], {})
+    evaluations = cell.evaluations
+    seconds = record.timings.get("evaluations_seconds", [None] * len(evaluations.step))
+    for i, at in enumerate(zip(evaluations.step, evaluations.rollouts, seconds, strict=True)):
+        line = lines.setdefault(evaluations.step[i], {})
         line |= dict(zip(_AXES_OF_CURVES, at, strict=True))
-        for k, ends in found.means(i).items():
-            line |= {f"eval/max@{k}{end}": one for end, one in zip(_ENDS, ends, strict=True)}
-    for k in found.ks:
+        for k, ends in evaluations.means(i).items():
+            line |= {f"eval/max@{k}{end}": value for end, value in zip(_ENDS, ends, strict=True)}
+    for k in evaluations.ks:
         curves[f"eval/max@{k}"] = Curve(against="rollouts", summary="max,last")
         for end in _ENDS[1:]:
             beside = Curve(against="rollouts", summary="none", hidden=True)
             curves[f"eval/max@{k}{end}"] = beside
-    told = [
+    rows = [
         {name: value for name, value in lines[step].items() if value is not None}
         for step in sorted(lines)
     ]
-    return History(_AXES_OF_CURVES, curves, told)
+    return History(_AXES_OF_CURVES, curves, rows)

@@ -58,7 +58,7 @@ def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
 ) -> Pooled[TrainingRow]:
     """One row per key of the planned cells; `compare` sets them against each other."""
-    rows = [_pooled(*found, level) for found in members_by_key(cells, done, key)]
+    rows = [_pooled(*members, level) for members in members_by_key(cells, done, key)]
     settings = list(dict.fromkeys(row.key.setting for row in rows))
     return Pooled(tuple(sorted(rows, key=lambda row: _order(row, settings))))
 
@@ -169,32 +169,32 @@ class _End(NamedTuple):
 def _ends(metrics: Metrics, level: float, within: Range) -> dict[str, _End]:
     """The end of one seed in every decoding: at each temperature, the extras, and its own best."""
     final, tuning = metrics.final, metrics.tuning
-    finals = {1.0: final} | {float(t): other for t, other in metrics.tempered.items()}
+    finals = {1.0: final} | {float(t): end for t, end in metrics.tempered.items()}
     tuned = {float(t): floats(means) for t, means in tuning.tempered.items()}
-    found = {
+    ends = {
         sampled_at(t): _End(finals[t].means, finals[t].values, tuned.get(t, ()))
         for t in sorted(finals)
     }
-    sampled = list(found)
+    sampled = list(ends)
     for name in EXTRAS:
         extra, best = metrics.extras.get(name), tuning.extras.get(name)
         if extra is not None and extra.value is None:
-            found[name] = _End(reason=extra.reason or "not defined")
+            ends[name] = _End(reason=extra.reason or "not defined")
         elif extra is not None:
             value = {1: floats(extra.per_instance)}
-            found[name] = _End([extra.mean], value, [] if best is None else [best])
-    if len(sampled) > 1 and all(found[name].tuning for name in sampled):
+            ends[name] = _End([extra.mean], value, [] if best is None else [best])
+    if len(sampled) > 1 and all(ends[name].tuning for name in sampled):
         # Where K samples can be scored at no temperature, all are as good.
         chosen = {
-            k: best_on_tuning({name: found[name].tuning[k - 1] for name in sampled}) or SAMPLED
+            k: best_on_tuning({name: ends[name].tuning[k - 1] for name in sampled}) or SAMPLED
             for k in range(1, len(final.value) + 1)
         }
-        means = [found[name].means[k - 1] for k, name in chosen.items()]
-        kept = {k: found[chosen[k]].values[k] for k in final.ks}
-        found[OWN_TEMPERATURE] = _End(means, kept, chosen=chosen)
+        means = [ends[name].means[k - 1] for k, name in chosen.items()]
+        values = {k: ends[chosen[k]].values[k] for k in final.ks}
+        ends[OWN_TEMPERATURE] = _End(means, values, chosen=chosen)
     if metrics.forced is not None:
-        found[FORCED] = _End(metrics.forced.means, metrics.forced.values)
-    return found
+        ends[FORCED] = _End(metrics.forced.means, metrics.forced.values)
+    return ends
 
 
 def best_on_tuning(means: Mapping[str, float]) -> str | None:
@@ -208,11 +208,11 @@ def _decoding(row: TrainingRow, name: str, ends: Sequence[_End], level: float) -
     reason = next((end.reason for end in ends if end.reason), "")
     if reason:
         return Decoding(curve=(undefined(level, reason),))
-    whole = name in (SAMPLED, OWN_TEMPERATURE, FORCED)
-    ks = tuple(ends[0].values) if whole else (len(ends[0].means),)
+    curve = name in (SAMPLED, OWN_TEMPERATURE, FORCED)
+    ks = tuple(ends[0].values) if curve else (len(ends[0].means),)
     values = {k: np.array([end.values[k] for end in ends]) for k in ends[0].values}
     curves = [floats([value for value, *_ in end.means]) for end in ends]
-    found = Decoding(
+    decoding = Decoding(
         means=np.array(curves),
         values=values,
         chosen={k: [end.chosen[k] for end in ends] for k in ends[0].chosen},
@@ -223,7 +223,7 @@ def _decoding(row: TrainingRow, name: str, ends: Sequence[_End], level: float) -
         ),
         gaps={k: _gap(row, values[k], level) for k in ks if row.optimum.kind != "none"},
     )
-    return replace(found, apart=_apart(row, found))
+    return replace(decoding, apart=_apart(row, decoding))
 
 
 def gap(values: Array, optima: Sequence[Sequence[float]]) -> Array:
@@ -258,7 +258,7 @@ def _gap(row: TrainingRow, values: Array, level: float) -> Interval:
     return pooled_mean(gap(values, row.optima).tolist(), level, within)
 
 
-def _apart(row: TrainingRow, found: Decoding) -> tuple[int, ...]:
+def _apart(row: TrainingRow, decoding: Decoding) -> tuple[int, ...]:
     """The seeds that ended apart at K = 1 or at all samples, the two ends of a curve.
 
     Each end has half of the rate of false alarms. The spread that the instances of each seed
@@ -267,11 +267,11 @@ def _apart(row: TrainingRow, found: Decoding) -> tuple[int, ...]:
     from scipy import stats
 
     same = len(set(row.instances)) == 1 and row.instances[0] not in (None, "")
-    apart, tested = [], sorted({found.ks[0], found.ks[-1]})
+    apart, tested = [], sorted({decoding.ks[0], decoding.ks[-1]})
     for k in tested:
-        errors = np.zeros(1) if same else stats.sem(found.values[k], axis=1)
+        errors = np.zeros(1) if same else stats.sem(decoding.values[k], axis=1)
         noise = float(np.sqrt(np.mean(np.square(errors))))
-        which = outlying(found.means[:, k - 1].tolist(), noise, FALSE_ALARM / len(tested))
+        which = outlying(decoding.means[:, k - 1].tolist(), noise, FALSE_ALARM / len(tested))
         apart += [] if which is None else [row.finished[which]]
     return tuple(dict.fromkeys(apart))
 
@@ -295,23 +295,23 @@ def _log(metrics: Sequence[Metrics], level: float, within: Range) -> dict[str, d
     """
     logs = [m.log for m in metrics]
     steps = sorted(set.intersection(*(set(log.step) for log in logs)))
-    kept = [[log.step.index(step) for step in steps] for log in logs]
+    places = [[log.step.index(step) for step in steps] for log in logs]
     per_step = metrics[0].rollouts // max(1, metrics[0].steps)
-    found = {}
+    series = {}
     for name in logs[0].series:
         if not all(name in log.series for log in logs):
             continue
         values = np.stack(
-            [np.array(floats(log.series[name]))[at] for log, at in zip(logs, kept, strict=True)]
+            [np.array(floats(log.series[name]))[at] for log, at in zip(logs, places, strict=True)]
         )
         ends = np.full((2, len(steps)), np.nan)
         if len(values) > 1:
             ends = seed_mean_ends(values, level, _range_of_log(name, within))
         columns = zip(steps, values.mean(axis=0).tolist(), *ends.tolist(), strict=True)
-        found[name] = {
+        series[name] = {
             per_step * step: Interval(value, low, high, level) for step, value, low, high in columns
         }
-    return found
+    return series
 
 
 def _range_of_log(name: str, within: Range) -> Range:
@@ -333,43 +333,43 @@ def estimates(row: TrainingRow) -> dict[str, Interval]:
     """Every number of the end, and counts; none unless all seeds finished."""
     if not row.curve:
         return {}
-    found = _curve(row.sampled)
-    found |= {f"gap@{k}": one for k, one in row.sampled.gaps.items()}
-    found |= _of_ways(row)
+    numbers = _curve(row.sampled)
+    numbers |= {f"gap@{k}": gap for k, gap in row.sampled.gaps.items()}
+    numbers |= _decodings(row)
     for name in (OWN_TEMPERATURE, FORCED):
-        found |= _curve(row.decoded.get(name, Decoding()), f"{name}_")
+        numbers |= _curve(row.decoded.get(name, Decoding()), f"{name}_")
     if (tuned := row.decoded.get(OWN_TEMPERATURE)) is not None:
-        found |= {f"{OWN_TEMPERATURE}_gap@{k}": one for k, one in tuned.gaps.items()}
-    return found | {"steps": exactly(row.steps), "rollouts": exactly(row.rollouts)}
+        numbers |= {f"{OWN_TEMPERATURE}_gap@{k}": gap for k, gap in tuned.gaps.items()}
+    return numbers | {"steps": exactly(row.steps), "rollouts": exactly(row.rollouts)}
 
 
-def _of_ways(row: TrainingRow) -> dict[str, Interval]:
-    """The gap, the best reward and the difference in every way of decoding, if there are others."""
-    ways = {
-        name: one for name, one in row.decoded.items() if name in EXTRAS or name.startswith("T=")
+def _decodings(row: TrainingRow) -> dict[str, Interval]:
+    """The gap, the best reward and the difference in every decoding, if there are several."""
+    decodings = {
+        name: end for name, end in row.decoded.items() if name in EXTRAS or name.startswith("T=")
     }
-    if set(ways) <= {SAMPLED}:
+    if set(decodings) <= {SAMPLED}:
         return {}
     gaps: dict[str, Interval] = {}
     best: dict[str, Interval] = {}
     differences: dict[str, Interval] = {}
-    for name, one in ways.items():
+    for name, end in decodings.items():
         # An extra has no K.
         kind, at = ("extra", "") if name in EXTRAS else ("max", f"@{row.sampled.ks[-1]}")
-        best[f"{kind}{at}_{name}"] = one.curve[-1]
-        top = one.ks[-1] if one.ks else 0
-        if top in one.gaps and name != SAMPLED:
-            gaps[f"gap{at}_{name}"] = one.gaps[top]
-        if top in one.differences:
-            differences[f"difference_{name}"] = one.differences[top]
+        best[f"{kind}{at}_{name}"] = end.curve[-1]
+        top = end.ks[-1] if end.ks else 0
+        if top in end.gaps and name != SAMPLED:
+            gaps[f"gap{at}_{name}"] = end.gaps[top]
+        if top in end.differences:
+            differences[f"difference_{name}"] = end.differences[top]
     return gaps | best | differences
 
 
 def _curve(decoding: Decoding, of: str = "") -> dict[str, Interval]:
     """The final Max@K at every K that is kept, and its differences."""
-    found = {}
+    numbers = {}
     for k in decoding.ks:
-        found[f"{of}max@{k}"] = decoding.curve[k - 1]
+        numbers[f"{of}max@{k}"] = decoding.curve[k - 1]
         if k in decoding.differences:
-            found[f"{of}difference@{k}"] = decoding.differences[k]
-    return found
+            numbers[f"{of}difference@{k}"] = decoding.differences[k]
+    return numbers

@@ -37,7 +37,7 @@ class Log(Recorded):
     step: list[Count] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _of_one_length(self) -> Self:
+    def _equally_long(self) -> Self:
         check_lengths(len(self.step), self.series)
         return self
 
@@ -118,7 +118,9 @@ class Metrics(Recorded):
             raise ValueError("tuning has a temperature that nothing else has")
         each = {name: final.per_instance[0] for name, final in finals.items()}
         each |= {
-            name: one.per_instance for name, one in self.extras.items() if one.value is not None
+            name: extra.per_instance
+            for name, extra in self.extras.items()
+            if extra.value is not None
         }
         each |= {"reference": self.optima.per_instance} if self.optima.kind != "none" else {}
         check_lengths(instances, each)
@@ -172,7 +174,7 @@ class Final(Recorded):
     per_instance: list[Numbers]
 
     @model_validator(mode="after")
-    def _of_one_length(self) -> Self:
+    def _equally_long(self) -> Self:
         samples = len(self.value)
         check_lengths(samples, {"low": self.low, "high": self.high})
         check_lengths(len(self.ks), {"per_instance": self.per_instance})
@@ -209,12 +211,12 @@ class Evaluations(Recorded):
     high: list[Numbers]
 
     @model_validator(mode="after")
-    def _of_one_length(self) -> Self:
-        parts = {"value": self.value, "low": self.low, "high": self.high}
-        check_lengths(len(self.step), {"rollouts": self.rollouts, **parts})
-        for name, part in parts.items():
-            for of_one_step in part:
-                check_lengths(len(self.ks), {name: of_one_step})
+    def _equally_long(self) -> Self:
+        ends = {"value": self.value, "low": self.low, "high": self.high}
+        check_lengths(len(self.step), {"rollouts": self.rollouts, **ends})
+        for name, steps in ends.items():
+            for values in steps:
+                check_lengths(len(self.ks), {name: values})
         return self
 
     def means(self, number: int) -> dict[int, Mean]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,8 +86,8 @@ def biasing(settings: StepSettings) -> dict[str, str]:
         f"entropy_bonus {settings.entropy_bonus}": settings.entropy_bonus != 0,
         f"reward_scale {scale} (scale only)": scale != 1,
     }
-    found = (words for words, is_so in wrong.items() if is_so)
-    return {words.split()[0]: words.removeprefix("loss ") for words in found}
+    biases = (words for words, is_so in wrong.items() if is_so)
+    return {words.split()[0]: words.removeprefix("loss ") for words in biases}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +122,9 @@ class Decoding:
 
     An extra has one value, the best reward, whose K says nothing, or the reason why it has none. At
     the `ks` that are kept there are the `values` of instances (K → [S, I]), optimality `gaps` and
-    `differences` to the same decoding of another row, with their `p_values` and the seeds (`won`,
-    lost). `apart` are the seeds that no mean speaks for; `chosen` names by K the decoding that was
-    best on the tuning instances of each seed.
+    `differences` to the same decoding of another row, with their `p_values`. `apart` are the seeds
+    that no mean speaks for; `chosen` names by K the decoding that was best on the tuning instances
+    of each seed.
     """
 
     means: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False)
@@ -136,7 +136,6 @@ class Decoding:
     apart: tuple[int, ...] = ()
     differences: Mapping[int, Interval] = field(default_factory=dict)
     p_values: Mapping[int, float] = field(default_factory=dict)
-    won: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 _NOTHING = Decoding()
@@ -146,20 +145,19 @@ _NOTHING = Decoding()
 class TrainingRow(PooledRow):
     """One (environment, setting, estimator, baseline, n, K) trained, and evaluated by decoding.
 
-    What is told of the row itself is `decoded` as it was trained. Intervals are over seeds, or over
-    held-out instances where `one_seed`. Unless all seeds finished there are none: no average over a
-    part of the seeds; `reason` says so. The end is the mean over the evaluations after `last`
-    steps. `evaluations` and `log` (name → rollouts → interval) are of the training itself.
+    `decoded` has the row as it was trained, and its other decodings. Intervals are over seeds, or
+    over held-out instances where `one_seed`. Unless all seeds finished there are none, as `reason`
+    says. The end is the mean over the evaluations after `last` steps. `evaluations` and `log` (name
+    → rollouts → interval) are of the training itself.
     `compared_with` is the path of the row that the differences are to.
 
     Gaps are in percent, (best − value) / |best| of the `optima` [S, I], mean over instances;
     `optimum` says how these are known. `instances` are the hashes of those of each seed, None where
     they have none.
 
-    Rewards, and so all but the gaps and the log, lie `within` a range; where all are 0 or 1, Max@K
-    is the share of instances of which one of K samples `passes`. `environment_words` are its
-    environment in plain words. `verdicts` has the K at which the row is significantly better or
-    worse than the one it is compared with, and may be the best of its place.
+    Rewards, and numbers other than gaps and the log, lie `within` a range. If all are 0 or 1, Max@K
+    is the share of instances with a sample among K that `passes`. `environment_words` name the
+    environment in sentences.
     """
 
     key: TrainingKey
@@ -178,7 +176,6 @@ class TrainingRow(PooledRow):
     optima: Sequence[Sequence[float]] = field(default=(), repr=False)
     instances: tuple[str | None, ...] = ()
     last: tuple[int, ...] = ()
-    verdicts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     reason: str = ""
 
     @property
@@ -209,13 +206,22 @@ class TrainingRow(PooledRow):
     @property
     def method(self) -> str:
         """The name of the row in sentences, whatever the K that it is trained for."""
+        return self.words()
+
+    def words(self, without: Collection[str] = ()) -> str:
+        """The name of the row in sentences, without these settings."""
         setting, key = self.key.setting, self.key
+        setting = tuple(each for each in setting if each[0] not in without)
         if self.is_pomo and self.settings.start == "multistart":
             rest = training_words(tuple(each for each in setting if each[0] != "start"))
             return ", ".join(filter(None, ["POMO as shipped (start=multistart)", rest]))
         pair = f"{key.estimator} {key.baseline}" if key.method.takes_baseline else key.estimator
         name = "POMO's loss" if self.is_pomo else pair
         return ", ".join(filter(None, [name, training_words(setting)]))
+
+    def axis(self, name: str) -> Any:
+        """The n or a setting of the row; empty if it has none."""
+        return self.key.n if name == "n" else dict(self.key.setting).get(name, "")
 
     @property
     def method_for_k(self) -> str:
@@ -230,8 +236,8 @@ class TrainingRow(PooledRow):
     def derived(self) -> str:
         """The word for the gradient, known of the pair by the catalogue and of its own settings.
 
-        A setting that biases all rows of a study alike is not its own, but for a start or a K that
-        make another objective.
+        A setting that biases all rows of a study alike does not count, except a start or a K
+        schedule that makes another objective.
         """
         forced = self.settings.start != "iid"
         if self.settings.k_schedule.kind != "fixed":

@@ -37,10 +37,10 @@ def check(study: Study, variants: Sequence[Variant]) -> Iterator[Problem]:
     """Yield grids that cannot run, and settings that fit neither each other nor the environment."""
 
     def conditions_of(entry: TrainingGrid, environment: str) -> TrainingConditions:
-        return conditions(study.of_entry(entry), environment)
+        return conditions(study.with_entry(entry), environment)
 
     yield from grid_problems("training", study.grid, variants, conditions_of)
-    entries = [_Entry(grid, study.of_entry(grid), i) for i, grid in enumerate(study.grid)]
+    entries = [_Entry(grid, study.with_entry(grid), i) for i, grid in enumerate(study.grid)]
     yield from _problems(study, entries)
     yield from first_problems(variants, partial(_problems_in, study, entries))
 
@@ -55,7 +55,7 @@ class _Entry:
 
     def place(self, *setting: str) -> _Path:
         """Return the location of a setting, or of its block: in this entry, or in the study."""
-        inside = setting[0] in self.grid.overrides.given()
+        inside = setting[0] in self.grid.overrides.settings()
         return (
             ("training", "grid", self.number, "with", *setting)
             if inside
@@ -88,8 +88,8 @@ def _problems(study: Study, entries: Sequence[_Entry]) -> Iterator[Problem]:
 
 def _unread_schedule(entry: _Entry) -> Iterator[Problem]:
     """Yield ends of a schedule, which nothing reads, where the same place says that K is fixed."""
-    schedule, given = entry.study.k_schedule, entry.grid.overrides.given()
-    block = given.get("k_schedule", schedule.model_dump())
+    schedule, settings = entry.study.k_schedule, entry.grid.overrides.settings()
+    block = settings.get("k_schedule", schedule.model_dump())
     for name in ("first", "until") if schedule.kind == "fixed" else ():
         default = type(schedule).model_fields[name].default
         if block.get(name, default) != default:
@@ -137,23 +137,15 @@ def _problems_of_data(
         yield (*_EVALUATE, "data"), reason
         return
     try:
-        there = instances_in(environment, policy, path)
+        count = instances_in(environment, policy, path)
     except LabError as error:
         yield (*_EVALUATE, "data"), str(error)
         return
     # The default is the most that are read; a resolved sweep file has it written out.
     default = EvaluationSettings.model_fields["instances"].default
-    if there < evaluate.instances != default:
-        message = f"must be at most {there}, the instances in {path}, got {evaluate.instances}"
+    if count < evaluate.instances != default:
+        message = f"must be at most {count}, the instances in {path}, got {evaluate.instances}"
         yield (*_EVALUATE, "instances"), message
-
-
-def kept(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the patterns of the files that the unit can use, with those of these cells."""
-    files = evaluation(unit, cells)
-    for cell in cells:
-        files += [checkpoint_file(cell["id"]), snapshot_file(cell["id"], "*")]
-    return files
 
 
 def evaluation(unit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -52,7 +52,7 @@ def measure(
     held-out ones, always with i.i.d. samples. `cache` is a folder for checkpoints, from which an
     interrupted cell goes on; the last one, `training-<cell id>.pt`, holds the trained policy under
     `policy`, as do the snapshots, `policy-<cell id>-<step>.pt`. `event("training", {"step",
-    "steps"})` is told of every step.
+    "steps"})` is called at every step.
     """
     torch.set_num_threads(1)
     # A process in which RL4CO's own trainer was made multiplies in bfloat16.
@@ -83,9 +83,11 @@ def _measure(
 
     def evaluate(policy: nn.Module, step: int) -> tuple[Tensor, dict[str, Decoded]]:
         seed = derive_seed("rollouts", held_out_seed, step)
-        there, rollouts = sampled(environment, policy, held_out, settings.evaluate.samples, seed)
+        instances, rollouts = sampled(
+            environment, policy, held_out, settings.evaluate.samples, seed
+        )
         if step == 0:
-            check_graph(environment, policy, there[:1], rollouts.actions[0])
+            check_graph(environment, policy, instances[:1], rollouts.actions[0])
         ways = {
             name: decoded(
                 environment,
@@ -121,8 +123,8 @@ def _measure(
     starts = environment.start_count(held_out) if supports(environment, "forced_starts") else 1
     costs = trajectories_of_extras(starts, settings.evaluate.samples)
     within = ENVIRONMENTS.get(unit["environment"]["name"]).reward_range(unit["environment"])
-    found = training_metrics(trainer, cell["k"], costs, within)
-    return found | {"reference": optima, "data": data}
+    metrics = training_metrics(trainer, cell["k"], costs, within)
+    return metrics | {"reference": optima, "data": data}
 
 
 def _start(
@@ -175,7 +177,7 @@ def training_metrics(
     ks = list(evaluated_ks(samples, k))
     reasons: dict[str, str] = {}
     series = [
-        _columns([_of_curve(evaluation.curves, at, within, reasons) for at in ks])
+        _columns([_mean_at(evaluation.curves, at, within, reasons) for at in ks])
         for evaluation in trainer.evaluations
     ]
     last, steps = trainer.at_the_end, [evaluation.step for evaluation in trainer.evaluations]
@@ -188,7 +190,7 @@ def training_metrics(
         | {end: [row[end] for row in series] for end in ENDS},
         "last": [evaluation.step for evaluation in last],
         "final": final,
-        **_of_ways([each.ways for each in last], ks, costs, within, reasons),
+        **_decodings([each.ways for each in last], ks, costs, within, reasons),
         "log": _thinned(trainer.log, trainer.steps),
         "undefined": reasons,
         "timings": {"evaluations_seconds": [round(e.seconds, 6) for e in trainer.evaluations]},
@@ -204,59 +206,57 @@ def _final(
     curves: Tensor, ks: Sequence[int], within: Range, reasons: dict[str, str]
 ) -> dict[str, Any]:
     """Return the means of curves [I, samples] at every K, and their values per instance at `ks`."""
-    means = [_of_curve(curves, at, within, reasons) for at in range(1, curves.shape[1] + 1)]
+    means = [_mean_at(curves, at, within, reasons) for at in range(1, curves.shape[1] + 1)]
     per_instance = [_plain(curves[:, at - 1]) for at in ks]
     return _columns(means) | {"ks": list(ks), "per_instance": per_instance}
 
 
-def _of_ways(
+def _decodings(
     last: Sequence[Mapping[str, Decoded]],
     ks: Sequence[int],
     costs: Mapping[str, float],
     within: Range,
     reasons: dict[str, str],
 ) -> dict[str, Any]:
-    """Return the other ways of decoding, and the means of all ways on the tuning instances."""
-    found: dict[str, Any] = {"tempered": {}, "extras": {}}
-    for way, rewards in _averages([each["held_out"] for each in last]).items():
+    """Return the other decodings, and the means of all decodings on the tuning instances."""
+    ends: dict[str, Any] = {"tempered": {}, "extras": {}}
+    for name, rewards in _averages([each["held_out"] for each in last]).items():
         if isinstance(rewards, str):
-            found["extras"][way] = {"value": None, "reason": rewards}
-        elif isinstance(way, float):
-            found["tempered"][str(way)] = _final(rewards, ks, within, reasons)
-        elif way in costs:
-            per_instance = {"per_instance": _plain(rewards), "trajectories": int(costs[way])}
-            found["extras"][way] = _ends(_mean(rewards, within)) | per_instance
+            ends["extras"][name] = {"value": None, "reason": rewards}
+        elif isinstance(name, float):
+            ends["tempered"][str(name)] = _final(rewards, ks, within, reasons)
+        elif name in costs:
+            per_instance = {"per_instance": _plain(rewards), "trajectories": int(costs[name])}
+            ends["extras"][name] = _ends(_mean(rewards, within)) | per_instance
         else:
-            found[way] = _final(rewards, ks, within, reasons)
+            ends[name] = _final(rewards, ks, within, reasons)
     if "tuning" in last[0]:
         tuning: dict[str, dict[str, Any]] = {"tempered": {}, "extras": {}}
-        found["tuning"] = tuning
-        for way, rewards in _averages([each["tuning"] for each in last]).items():
+        ends["tuning"] = tuning
+        for name, rewards in _averages([each["tuning"] for each in last]).items():
             if isinstance(rewards, str):
                 continue
-            if isinstance(way, float):
-                tuning["tempered"][str(way)] = _plain(rewards.nanmean(0))
-            elif way in costs:
-                (tuning["extras"][way],) = _plain(rewards.nanmean(0, keepdim=True))
-    return found
+            if isinstance(name, float):
+                tuning["tempered"][str(name)] = _plain(rewards.nanmean(0))
+            elif name in costs:
+                (tuning["extras"][name],) = _plain(rewards.nanmean(0, keepdim=True))
+    return ends
 
 
-def _averages(found: Sequence[Decoded]) -> Decoded:
+def _averages(decodings: Sequence[Decoded]) -> Decoded:
     """Return Max@K [I, samples] of samples and the rewards [I] of the extras, or a reason."""
     averages: Decoded = {}
-    for way in found[0]:
-        parts = [each[way] for each in found if way in each]
+    for name in decodings[0]:
+        ends = [each[name] for each in decodings if name in each]
         curves = [
-            max_curves(part) if part.dim() == 2 else part
-            for part in parts
-            if not isinstance(part, str)
+            max_curves(end) if end.dim() == 2 else end for end in ends if not isinstance(end, str)
         ]
-        reasons = [part for part in parts if isinstance(part, str)]
-        averages[way] = reasons[0] if reasons else _average(curves)
+        reasons = [end for end in ends if isinstance(end, str)]
+        averages[name] = reasons[0] if reasons else _average(curves)
     return averages
 
 
-def _of_curve(curves: Tensor, k: int, within: Range, reasons: dict[str, str]) -> Interval:
+def _mean_at(curves: Tensor, k: int, within: Range, reasons: dict[str, str]) -> Interval:
     """Return the mean over instances of ρ̂(samples, k), curves [I, samples].
 
     `reasons` gets the reason of a missing value or end.
@@ -273,10 +273,10 @@ def _of_curve(curves: Tensor, k: int, within: Range, reasons: dict[str, str]) ->
             else "at the larger K, held-out instances with fewer than K scorable samples "
             "are left out",
         )
-    found = _mean(values, within)
-    if found.reason and not missing.all():
-        reasons["low"] = reasons["high"] = found.reason
-    return found
+    interval = _mean(values, within)
+    if interval.reason and not missing.all():
+        reasons["low"] = reasons["high"] = interval.reason
+    return interval
 
 
 def _mean(values: Tensor, within: Range) -> Interval:
@@ -308,8 +308,8 @@ def _thinned(log: Mapping[str, Sequence[float]], steps: int) -> dict[str, list[A
     Floats are rounded to `DIGITS` digits.
     """
     points = np.linspace(0, max(0, steps - 1), min(steps, LOG_POINTS))
-    kept = sorted({round(i) for i in points})
-    return {"step": kept} | {
-        name: _plain([float(f"{values[i]:.{DIGITS}g}") for i in kept])
+    places = sorted({round(i) for i in points})
+    return {"step": places} | {
+        name: _plain([float(f"{values[i]:.{DIGITS}g}") for i in places])
         for name, values in log.items()
     }

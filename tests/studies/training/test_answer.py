@@ -23,12 +23,13 @@ from trained_rows import (
 
 from maxk_lab.reports.answer import filled
 from maxk_lab.reports.document import label_of
-from maxk_lab.reports.report import make_report
+from maxk_lab.reports.report import Origin, make_report
+from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.answer import facts
 from maxk_lab.studies.training.record import Optima
 from maxk_lab.studies.training.row import OWN_TEMPERATURE
-from maxk_lab.studies.training.table import places_of, with_differences_to
+from maxk_lab.studies.training.table import judged, places_of, with_differences_to
 from maxk_lab.sweep_file.studies import STUDIES
 from maxk_lab.training.settings import Settings
 
@@ -63,13 +64,13 @@ def test_a_significant_lead_has_its_size_its_interval_and_its_cost():
     assert (found.use.name, found.use.than, found.use.sign) == (TOLD, LOSS, 1)
     assert numbers(found.use) == pytest.approx((1, 1 + ends[0], 1 + ends[1]))
     assert numbers(found.cost) == pytest.approx((-1, -1 + ends[0], -1 + ends[1]))
-    assert (found.cost.sign, found.tied, found.worse, found.far) == (-1, [], [], [])
-    assert (found.own, found.pomo, found.gaps) == (None, [], None)
+    assert (found.cost.sign, found.tied, found.worse, found.below) == (-1, [], [], [])
+    assert (found.tuned, found.pomo, found.gaps) == (None, [], None)
     # One that is not significant is the highest and no more.
     found = answer(row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 3], UNSURE))
     assert (found.better, found.highest, found.tied) == ([], [TOLD], [LOSS])
     assert (found.use.name, found.use.sign, found.cost.sign) == (TOLD, 0, 0)
-    assert not found.reference_is_highest
+    assert not found.usual_is_highest
 
 
 def test_better_and_worse_are_sorted_from_the_ends():
@@ -92,20 +93,20 @@ def test_far_below_is_not_significant_after_correction_and_not_tied():
     (place,) = places_of(rows, 0.95)
     assert far.key in {each.key for each in place.may_be_best(4)}
     found = answer(*rows)
-    assert [(one.name, one.sign) for one in found.far] == [(TOLD, 0)]
-    assert found.far[0].high < 0
+    assert [(one.name, one.sign) for one in found.below] == [(TOLD, 0)]
+    assert found.below[0].high < 0
     assert TOLD not in found.tied
     assert found.worse == []
 
 
 def test_the_reference_itself_may_be_the_highest():
     found = answer(row(POMO, [0, 1, 2, 3]), row(CENTRED, [-1, 0, 1, 2], SURE))
-    assert (found.reference_is_highest, found.highest, found.value) == (True, [LOSS], 3)
+    assert (found.usual_is_highest, found.highest, found.value) == (True, [LOSS], 3)
     assert (found.use, found.cost, [one.name for one in found.worse]) == (None, None, [TOLD])
     # As high as another: what that one costs is of no use.
     lower = row(SUBLOO, [0, 1, 2, 2], SURE)
     found = answer(row(POMO, [0, 1, 2, 3]), row(CENTRED, [-1, 0, 1, 3], SURE), lower)
-    assert (found.highest, found.reference_is_highest) == ([LOSS, TOLD], True)
+    assert (found.highest, found.usual_is_highest) == ([LOSS, TOLD], True)
     assert (found.use, found.cost) == (None, None)
 
 
@@ -184,6 +185,43 @@ def test_a_seed_that_ended_apart_is_named_with_its_row():
     found = facts_of(compared(rows))
     assert found.answers[0].apart == [LOSS]
     assert "Caveat" in labels(found)
+    assert [line.apart for line in found.table] == ["3", "3"], "beside the difference, too"
+
+
+def rated(point, values, rate, noise=NOISE):
+    each = row(point, values, noise)
+    return replace(each, key=replace(each.key, setting=(("learning_rate", rate),)))
+
+
+def test_a_tuning_has_the_rate_in_a_column_and_names_the_highest_reference():
+    """The reference of each rate; that of the first rate is not the one to use."""
+    slow, fast = (rated(POMO, [0, 1, 2, 3 + rate], rate, SURE) for rate in (0.1, 0.2))
+    lead, lag = (rated(CENTRED, [0, 1, 2, 3], rate, UNSURE) for rate in (0.1, 0.2))
+    rows = judged(Pooled((slow, lead, fast, lag)), level=0.95, alpha=0.05)
+    found = facts(rows, Origin())
+    (one,) = found.answers
+    assert (one.reference, one.usual) == (
+        f"{LOSS}, learning_rate=0.1",
+        f"{LOSS}, learning_rate=0.2",
+    )
+    assert found.basis.matched == ["learning rate"]
+    lines = {(line.method, line.axis_0) for line in found.table}
+    assert lines == {(f"{LOSS} (reference)", rate) for rate in ("0.1", "0.2")} | {
+        (TOLD, rate) for rate in ("0.1", "0.2")
+    }
+    words, notes = filled(STUDIES.get("training"), found, ())
+    assert words[0].startswith(f"Use: {LOSS}, learning_rate=0.2. ")
+    assert any(
+        note.startswith("Δ: minus the reference with the same learning rate") for note in notes
+    )
+
+
+def test_a_lead_over_a_low_reference_is_no_reason_to_use_it():
+    slow, fast = rated(POMO, [0, 1, 2, 3], 0.1), rated(POMO, [0, 1, 2, 5], 0.2, SURE)
+    lead = rated(CENTRED, [0, 1, 2, 4], 0.1, SURE)
+    (one,) = facts(judged(Pooled((slow, lead, fast)), level=0.95, alpha=0.05), Origin()).answers
+    assert [each.name for each in one.better] == ["maxk centred, learning_rate=0.1 for K = 2"]
+    assert (one.use, one.usual) == (None, f"{LOSS}, learning_rate=0.2")
 
 
 def test_a_lead_that_is_gone_at_the_own_best_temperature_is_not_significant():
@@ -205,10 +243,10 @@ def test_a_lead_that_is_gone_at_the_own_best_temperature_is_not_significant():
     assert caveat.endswith(", not significant after correction for 3 comparisons.")
     found = at_their_best(cool, hot)
     wanted = seed_mean(UNSURE - NOISE, 0.95)
-    assert (found.use.sign, found.own.sign) == (1, 0)
-    assert numbers(found.own) == pytest.approx((wanted.value, wanted.low, wanted.high))
+    assert (found.use.sign, found.tuned.sign) == (1, 0)
+    assert numbers(found.tuned) == pytest.approx((wanted.value, wanted.low, wanted.high))
     held = at_their_best(reference, lead)
-    assert held.own == held.use
+    assert held.tuned == held.use
 
 
 def test_in_pomos_way_its_loss_and_pomo_as_shipped_share_the_level():
@@ -242,9 +280,9 @@ def test_gaps_are_told_of_a_method_where_the_reference_has_one_too():
         for point, values, noise in ((POMO, [0, 1, 2, 3], NOISE), (CENTRED, [0, 1, 2, 4], SURE))
     ]
     assert answer(*rows).gaps == (gaps[4], gaps[4])
-    assert answer(*rows).own_gaps is None
+    assert answer(*rows).tuned_gaps is None
     own = [decoded(row, **{OWN_TEMPERATURE: row}) for row in rows]
-    assert answer(*own).own_gaps == (gaps[4], gaps[4])
+    assert answer(*own).tuned_gaps == (gaps[4], gaps[4])
     for lost in ({}, {4: seed_mean([math.nan] * 5, 0.95)}):
         found = facts_of(compared([with_ends(rows[0], gaps=lost), rows[1]]))
         assert found.answers[0].gaps is None

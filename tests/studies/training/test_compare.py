@@ -35,9 +35,10 @@ from maxk_lab.studies.training.table import (
     judge,
     judged,
     places_of,
+    reference_lines,
+    sign,
     with_differences_to,
 )
-from maxk_lab.studies.training.table import corrected as together
 from maxk_lab.sweep_file.claims import Claim
 
 RLOO = ("maxk", "rloo", 2)
@@ -47,6 +48,11 @@ def place_of(*rows):
     """The one place of these rows, the first of which the others are compared with."""
     (found,) = places_of(compared(rows), 0.95)
     return found
+
+
+def family(place):
+    """The numbers of comparisons that its lines state."""
+    return {line.comparisons for line in place.lines.values()}
 
 
 def names(rows):
@@ -69,26 +75,27 @@ def test_differences_are_corrected_together_by_holm(study):
         if each.compared_with
         for k in ks
     )
-    found = together(rows, 0.05)
-    assert found.comparisons == len(ordered) == 44
+    lines = reference_lines(rows, 0.05)
+    assert {line.comparisons for line in lines.values()} == {44}
+    assert len(ordered) == 44
     largest = 0.0
     for left, (p_value, path, k) in zip(range(len(ordered), 0, -1), ordered, strict=True):
         largest = min(1.0, max(largest, p_value * left))
         each = by_path[path]
-        assert found.p_adjusted[each.key, k] == pytest.approx(largest, rel=1e-6)
+        line = lines[each.key, k]
+        assert line.p_adjusted == pytest.approx(largest, rel=1e-6)
         side = 1 if each.differences[k].value > 0 else -1
-        assert found.sign(each, k) == (side if largest < 0.05 else 0)
-        assert (k in found.at(each, side)) == (largest < 0.05)
-    significant = sum(bool(found.sign(each, k)) for each in rows for k in ks)
+        assert sign(line) == (side if largest < 0.05 else 0)
+    significant = sum(bool(sign(line)) for line in lines.values())
     assert 0 < significant < len(ordered)
 
 
 def test_points_of_a_curve_between_those_asked_for_take_no_power():
     noise = noise_with(0, 0.1)
     place = place_of(row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 3.1], noise))
-    assert (place.ks, place.top, place.tested.comparisons) == ([1, 2, 4], 4, 3)
+    assert (place.ks, place.top, family(place)) == ([1, 2, 4], 4, {3})
     for_mean = row(("maxk", "centred", 1), [0, 1, 2, 3.1], noise)
-    assert place_of(row(POMO, [0, 1, 2, 3]), for_mean).tested.comparisons == 2
+    assert family(place_of(row(POMO, [0, 1, 2, 3]), for_mean)) == {2}
 
 
 def test_the_best_is_one_sided_against_every_rival_and_shared_by_places_and_lists():
@@ -106,8 +113,7 @@ def test_the_best_is_one_sided_against_every_rival_and_shared_by_places_and_list
     assert names(beaten(rows, 4, 1.98 * alpha, ks=2)) == ["group_mean"]
     place = replace(place_of(*rows), places=3)
     for share, tied in ((3.03, ["centred"]), (2.97, ["centred", "subloo"])):
-        at = replace(place, tested=replace(place.tested, alpha=share * alpha))
-        assert names(at.may_be_best(4)) == tied
+        assert names(replace(place, alpha=share * alpha).may_be_best(4)) == tied
 
 
 def test_equal_values_are_all_best_the_reference_first():
@@ -120,14 +126,14 @@ def test_a_row_without_all_its_seeds_is_in_no_test():
     reference, lead = compared([row(POMO, [0, 1, 2, 3]), lead])
     lost = with_differences_to(unfinished(SUBLOO), reference, 0.95)
     (place,) = places_of((reference, lead, lost), 0.95)
-    assert (place.finished, place.compared) == ((reference, lead), (lead,))
-    assert place.tested.comparisons == 3
+    assert (place.measured, place.compared) == ((reference, lead), (lead,))
+    assert family(place) == {3}
     assert lost not in place.may_be_best(4)
     none = unfinished(POMO)
     alone = with_differences_to(row(CENTRED, [0, 1, 2, 4]), none, 0.95)
     assert "1 of 2 seeds finished" in alone.differences[4].reason
     (place,) = places_of((none, alone), 0.95)
-    assert (place.reference, place.compared, place.tested.comparisons) == (none, (), 0)
+    assert (place.reference, place.compared, family(place)) == (none, (), {0})
 
 
 def test_one_seed_is_paired_by_instance():
@@ -140,6 +146,14 @@ def test_one_seed_is_paired_by_instance():
     assert "no values per instance" in difference(noisy, first, 2, 0.95).reason
 
 
+def test_a_line_names_the_seeds_that_ended_apart():
+    rows = compared([row(POMO, [0, 1, 2, 3], apart=(3,)), row(CENTRED, [0, 1, 2, 4], 2 * NOISE)])
+    lines = list(compare(Pooled(rows), level=0.95, alpha=0.05))
+    assert {line.reason for line in lines if line.other} == {
+        f"seed 3 of {rows[0].key.path} ended apart"
+    }
+
+
 def test_the_verdicts_on_rows_and_the_lines_of_comparisons():
     rows = compared(
         [
@@ -149,13 +163,9 @@ def test_the_verdicts_on_rows_and_the_lines_of_comparisons():
         ]
     )
     found = judged(Pooled((*rows, unfinished(RLOO))), level=0.95, alpha=0.5).rows
-    assert [tuple(each.verdicts.values()) for each in found] == [
-        ((), (), (1, 2)), ((4,), (1,), (2, 4)), ((), (), (1, 2)), ((), (), ()),
-    ]  # fmt: skip
-    assert [each.sampled.won[4] for each in rows[1:]] == [(5, 0), (0, 0)]
     lines = {
         (line.family, line.row.split("/")[2], line.measure): line
-        for line in compare(Pooled((*rows, unfinished(RLOO))), level=0.95, alpha=0.5)
+        for line in compare(Pooled(found), level=0.95, alpha=0.5)
     }
     verdicts = {key: line.verdict for key, line in lines.items()}
     assert verdicts == {
@@ -252,8 +262,10 @@ def test_the_reference_is_pomo_s_loss_with_the_same_start_of_the_same_place():
     assert references(plain, iid, forced) == ["", *2 * ["reinforce/centred/n4/k1"]]
     assert references(iid, row(SUBLOO, [0, 1, 2, 3])) == ["", "maxk/centred/n4/k2"]
     assert references(iid, forced) == ["", ""]
-    wider = replace(iid, key=replace(iid.key, n=8))
-    assert references(loss, wider) == ["", ""]
+    assert references(loss, at_n(iid, 8)) == ["", pomo]
+    wide = ["", pomo, pomo, "reinforce/group_mean/n8/k1"]
+    assert references(loss, at_n(loss, 8), iid, at_n(iid, 8)) == wide
+    assert references(iid, at_n(iid, 8)) == ["", "maxk/centred/n4/k2"]
 
     def rated(each, rate):
         setting = (("learning_rate", rate), *each.key.setting)
@@ -264,26 +276,53 @@ def test_the_reference_is_pomo_s_loss_with_the_same_start_of_the_same_place():
     )
 
 
+def at_n(each, n):
+    return replace(each, key=replace(each.key, n=n))
+
+
+def test_trainings_of_another_n_are_compared_at_equal_rollouts():
+    """One family: POMO's loss at n = 8 against n = 4, and both among the rivals of the best."""
+    loss, wide = row(POMO, [0, 1, 2, 3]), at_n(row(POMO, [0, 1, 2, 4], noise_with(0, 0.01)), 8)
+    rows = judged(Pooled((loss, wide)), level=0.95, alpha=0.05).rows
+    (place,) = places_of(rows, 0.95)
+    assert [*place.names.values()] == ["POMO's loss at n = 4", "POMO's loss at n = 8"]
+    lines = {
+        (line.family, line.row, line.other, line.verdict)
+        for line in compare(Pooled(rows), level=0.95, alpha=0.05)
+        if line.measure == "max@4"
+    }
+    small, large = (each.key.path for each in rows)
+    assert lines == {
+        ("reference", large, small, "better"),
+        ("best", small, large, "worse"),
+        ("best", large, "", "highest"),
+    }
+    found = difference(replace(wide, rollouts=7), loss, 4, 0.95)
+    assert found.reason.endswith("have different n and different rollouts")
+    same = replace(row(CENTRED, [0, 1, 2, 3]), rollouts=7)
+    assert "rollouts" not in difference(same, loss, 4, 0.95).reason
+
+
 def test_rows_of_other_instances_or_seeds_make_no_pairs():
     first, second = row(POMO, [0, 1, 2, 3]), row(CENTRED, [0, 1, 2, 4])
     found = difference(replace(second, instances=("other",)), first, 4, 0.95)
     assert "were evaluated on different instances" in found.reason
     fewer = row(CENTRED, [0, 1, 2, 4], NOISE[:3])
     assert "have different seeds" in difference(fewer, first, 4, 0.95).reason
-    assert place_of(first, fewer).tested.comparisons == 0
+    assert family(place_of(first, fewer)) == {0}
     assert "fewer than 5 samples per evaluation" in difference(second, first, 5, 0.95).reason
 
 
 def test_environments_share_one_correction():
     few = places_of(compared([*pair("tsp", 0.9), *pair("op", 0.0), *pair("pdp", -0.9)]), 0.95)
     assert [place.where for place in few] == ["TSP", "OP", "PDP"]
-    assert {place.tested.comparisons for place in few} == {9}
-    assert [place.tested.sign(place.rows[1], 4) for place in few] == [1, 0, -1]
+    assert [family(place) for place in few] == [{9}] * 3
+    assert [place.sign(place.rows[1], 4) for place in few] == [1, 0, -1]
     many = [*pair("tsp", 0.2), *(each for i in range(9) for each in pair(f"op{i}", 0.0))]
     alone = place_of(*many[:2])
-    assert alone.tested.sign(alone.rows[1], 4) == 1
+    assert alone.sign(alone.rows[1], 4) == 1
     first = places_of(compared(many), 0.95)[0]
-    assert (first.places, first.tested.sign(first.rows[1], 4)) == (10, 0)
+    assert (first.places, first.sign(first.rows[1], 4)) == (10, 0)
 
 
 @pytest.mark.parametrize(
