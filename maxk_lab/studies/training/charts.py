@@ -278,8 +278,12 @@ def _panels(
         for panel in group:
             title = ", ".join(filter(None, [panel.words.iloc[0], panel.panel.iloc[0]]))
             names = panel.series + (f", {title}" if title else "")
-            shown = draw.on_axis(panel, domain).assign(name=names)
-            shown["marked"] &= shown.value.between(*domain)
+            on_axis = panel.value.between(*domain)
+            # A band without its line would cover all others.
+            drawn = on_axis.groupby(panel.line).transform("any")
+            ends = {end: panel[end].where(drawn) for end in ("low", "high")}
+            shown = draw.on_axis(panel.assign(**ends), domain).assign(name=names)
+            shown["marked"] &= on_axis
             chart = alt.layer(*layers, data=shown[draw.CURVE_COLUMNS]).properties(height=_HEIGHT)
             panels.append(Panel(title, chart, _beyond(panel, domain)))
     return panels

@@ -44,6 +44,9 @@ def test_every_value_is_drawn_and_lines_beyond_the_axis_are_in_a_note(
     assert {row["value"] for row in rows(figure)} == {*values.value}
     notes = " ".join(panel.note for panel in figure.panels)
     assert "Beyond the axis: maxk sample_loo" in notes
+    banded = {row["series"] for row in rows(figure) if row["lo"] is not None}
+    assert "maxk subloo" in banded
+    assert "maxk sample_loo" not in banded
     marked = sum(row["marked"] for row in rows(figure))
     assert marks(figure)["symbol"] == marked > 20
 
