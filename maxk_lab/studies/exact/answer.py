@@ -32,14 +32,14 @@ class Zeros(BaseModel):
 class Line(BaseModel):
     """A line of the short table: the weights of a method, or an objective with its optimum."""
 
-    method: str = Field("", title="method")
-    zero_share: float | None = Field(None, title="zero share")
-    weight_sum: float | None = Field(None, title="sum")
-    weight_min: float | None = Field(None, title="min")
-    objective: str = Field("", title="objective")
-    k: int | None = Field(None, title="K")
-    optimum: str = Field("", title="optimum")
-    value: str = Field("", title="value there")
+    method: str = Field(default="", title="method")
+    zero_share: float | None = Field(default=None, title="zero share")
+    weight_sum: float | None = Field(default=None, title="sum")
+    weight_min: float | None = Field(default=None, title="min")
+    objective: str = Field(default="", title="objective")
+    k: int | None = Field(default=None, title="K")
+    optimum: str = Field(default="", title="optimum")
+    value: str = Field(default="", title="value there")
 
 
 class Family(BaseModel):
@@ -114,7 +114,7 @@ def _zeros(name: str, rows: Sequence[Row]) -> Zeros | None:
 def _weight(row: Row) -> Line:
     values = {measure.name: row.number(measure.name).value for measure in measures_of("weights")}
     rounded = {name: 0.0 if abs(value) <= _ZERO else value for name, value in values.items()}
-    return Line(method=row.key.pair, **rounded)
+    return Line.model_validate({"method": row.key.pair, **rounded})
 
 
 def _about_optima(rows: Sequence[Row], finished: Sequence[Row]) -> Facts:

@@ -472,23 +472,32 @@ def compare(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Itera
 def _against_best(place: Place, k: int, level: float) -> Iterator[Comparison]:
     """The rows of a place against the highest at k; none if no row has a value there."""
     tied = place.may_be_best(k, len(place.ks))
-    family = {
-        "comparisons": max(1, len(place.measured) - 1) * len(place.ks) * place.places,
-        "alpha": place.alpha,
-    }
+    count = max(1, len(place.measured) - 1) * len(place.ks) * place.places
     for first in place.best(k)[:1]:
-        names = (first.key.path, "", f"max@{k}")
         for row in place.measured:
             if row is first or not has_value(row.final(k)):
                 continue
             interval = difference(row, first, k, level)
-            verdict = "worse" if row not in tied else "tied" if interval.defined else "open"
             yield Comparison(
-                *(BEST, row.key.path, first.key.path, f"max@{k}", interval, verdict),
+                BEST,
+                row.key.path,
+                first.key.path,
+                f"max@{k}",
+                interval,
+                "worse" if row not in tied else "tied" if interval.defined else "open",
                 paired=_paired_by(row),
                 reason=_caveat(interval, row, first),
-                **family,
+                comparisons=count,
+                alpha=place.alpha,
             )
         if len(place.measured) > 1:
-            verdict = "highest" if tied == [first] else "tied"
-            yield Comparison(BEST, *names, Interval(0.0, 0.0, 0.0, level), verdict, **family)
+            yield Comparison(
+                BEST,
+                first.key.path,
+                "",
+                f"max@{k}",
+                Interval(0.0, 0.0, 0.0, level),
+                "highest" if tied == [first] else "tied",
+                comparisons=count,
+                alpha=place.alpha,
+            )
