@@ -233,7 +233,7 @@ def _difference(place: Place, row: TrainingRow, k: int, lines: Lines) -> Differe
     line = lines[row.key, k]
     return Difference(
         name=place.names[line.row],
-        than=place.names[line.other],
+        than=place.names[line.partner],
         sign=sign(line),
         comparisons=line.comparisons,
         **{end: getattr(line.interval, end) for end in ("value", "low", "high")},

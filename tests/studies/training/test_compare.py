@@ -149,7 +149,7 @@ def test_one_seed_is_paired_by_instance():
 def test_a_line_names_the_seeds_that_ended_apart():
     rows = compared([row(POMO, [0, 1, 2, 3], apart=(3,)), row(CENTRED, [0, 1, 2, 4], 2 * NOISE)])
     lines = list(compare(Pooled(rows), level=0.95, alpha=0.05))
-    assert {line.reason for line in lines if line.other} == {
+    assert {line.reason for line in lines if line.partner} == {
         f"seed 3 of {rows[0].key.path} ended apart"
     }
 
@@ -287,7 +287,7 @@ def test_trainings_of_another_n_are_compared_at_equal_rollouts():
     (place,) = places_of(rows, 0.95)
     assert [*place.names.values()] == ["POMO's loss at n = 4", "POMO's loss at n = 8"]
     lines = {
-        (line.family, line.row, line.other, line.verdict)
+        (line.family, line.row, line.partner, line.verdict)
         for line in compare(Pooled(rows), level=0.95, alpha=0.05)
         if line.measure == "max@4"
     }
