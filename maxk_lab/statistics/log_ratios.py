@@ -39,6 +39,8 @@ TAIL = 0.995
 _BY_VARIANCE = {"relative_variance": "variance", "snr": "variance"}
 # Two ways to write one estimator differ by rounding alone.
 _ROUNDING = 1e-9
+# Records hold what rare groups add to 6 digits: a ratio is moved by no less.
+_RARE_ROUNDING = 1e-5
 
 
 def log_ratio(
@@ -104,7 +106,7 @@ def _drawn(a: Units, b: Units, logs: Interval) -> Interval:
     shift = missing[0] - missing[1]
     end = logs.high if shift > 0 else logs.low
     narrower = scipy.special.ndtri(0.975) / scipy.special.ndtri((1 + logs.level) / 2)
-    if abs(shift) <= abs(end - logs.value) * narrower:
+    if abs(shift) <= abs(end - logs.value) * narrower + _RARE_ROUNDING:
         return logs
     return undefined(logs.level, RARE_GROUPS)
 

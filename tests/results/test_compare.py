@@ -105,6 +105,7 @@ def times(factor):
             return record
         metrics = json.loads(json.dumps(record.metrics))
         units, within = metrics["units"], metrics["within"]
+        metrics["rare"] = [factor * added for added in metrics["rare"]]
         for i, (m2, mean_square) in enumerate(zip(units["m2"], units["mean_square"], strict=True)):
             units["m2"][i] = mean_square + factor * (m2 - mean_square)
             within["m2"][i] = [
