@@ -137,7 +137,7 @@ class RareGroups:
         ordered = np.take_along_axis(self.chances, order, 1)
         rare = RARE / (self._replicates * effective) - (ordered.cumsum(1) - ordered)
         shares = np.clip(rare / np.maximum(ordered, 1e-300), 0.0, 1.0)
-        by_multiset = np.empty_like(shares)
+        by_multiset: Array = np.empty(shares.shape)
         np.put_along_axis(by_multiset, order, shares, 1)
         return by_multiset
 
@@ -194,7 +194,7 @@ class _Levels:
             for kind in ("length", "logit_proxy", "grad_norm")
         }
         return cls(
-            totals,
+            np.asarray(totals, dtype=float),
             reward,
             mean(source.ratios),
             **weights,
