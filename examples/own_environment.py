@@ -40,7 +40,7 @@ class Code:
         actions = drawn.T.view(len(instances), n, LENGTH)
         rewards = (actions == instances.unsqueeze(1)).double().mean(-1)
         tokens = self.tokens(policy, instances, actions)
-        return Rollouts.of_tokens(tokens, actions=actions, rewards=rewards)
+        return Rollouts.from_tokens(tokens, actions=actions, rewards=rewards)
 
     def log_probs(self, policy, instances, actions):
         return self.tokens(policy, instances, actions).log_probs.sum(-1)

@@ -69,7 +69,7 @@ def optimum_refusal(name: str, parameters: Mapping[str, Any], reference: str) ->
 def formats_of(environment: str) -> Formats:
     """The formats of an environment's files; of one that has none, those of all environments."""
     formats = ENVIRONMENTS.get(environment).files if environment in ENVIRONMENTS else ()
-    return formats or tuple(dict.fromkeys(one for row in ENVIRONMENTS for one in row.files))
+    return formats or tuple(dict.fromkeys(file for row in ENVIRONMENTS for file in row.files))
 
 
 def data_files(path: str | Path, formats: Formats) -> list[Path]:
@@ -79,7 +79,7 @@ def data_files(path: str | Path, formats: Formats) -> list[Path]:
     there is nothing to read.
     """
     path = Path(path)
-    suffixes = {one.suffix for one in formats}
+    suffixes = {entry.suffix for entry in formats}
     with named_in_sweep(path):
         inside = sorted(path.iterdir()) if path.is_dir() else [path]
         files = [file for file in inside if file.suffix.lower() in suffixes and file.is_file()]
@@ -112,13 +112,13 @@ def data_refusal(environment: str, path: str | Path) -> str | None:
     The names of the files say so, not their content.
     """
     formats = formats_of(environment)
-    by_suffix = {one.suffix: one for one in formats}
+    by_suffix = {entry.suffix: entry for entry in formats}
     try:
         for file in data_files(path, formats):
-            one = by_suffix[file.suffix.lower()]
-            if one.only not in ("", environment):
+            entry = by_suffix[file.suffix.lower()]
+            if entry.only not in ("", environment):
                 raise LabError(
-                    f"{file} is {one.holds}, for {one.only} only, not for {environment}; "
+                    f"{file} is {entry.holds}, for {entry.only} only, not for {environment}; "
                     f"allowed: {_allowed(formats)}"
                 )
     except LabError as error:
@@ -139,4 +139,4 @@ def instances_in(
 
 
 def _allowed(formats: Formats) -> str:
-    return f"{', '.join(one.name for one in formats)} or a folder of them"
+    return f"{', '.join(entry.name for entry in formats)} or a folder of them"

@@ -19,7 +19,7 @@ from maxk_lab.estimators.objectives import Objective
 # A batch of problem instances, which can be counted with `len` and sliced; only the environment
 # that made it looks inside.
 Instances = Any
-# Where an optimum is not asked for by name, at most so many trajectories are listed.
+# `evaluate.reference: auto` lists at most this number of trajectories.
 AUTO_TRAJECTORIES = 250_000
 ENUMERATION = "enumeration"
 
@@ -193,7 +193,7 @@ def supports(environment: Environment, *methods: str) -> TypeGuard[FullEnvironme
 def make_environment(parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> Environment:
     """The environment `parameters["name"]`, with its own and its policy's parameters.
 
-    Both hold all parameters of their catalogue rows but optional ones; the environment is told the
+    Both hold all parameters of their catalogue rows but optional ones; the environment gets the
     name of the policy where `policy` has none. `policy["checkpoint"]`, where a policy's weights
     come from, is no matter of the environment, whose policies are fresh. Raises `LabError` for a
     policy that cannot act there.

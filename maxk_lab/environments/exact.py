@@ -63,7 +63,7 @@ class Bandit:
             arms = torch.multinomial(probabilities, n, replacement=True)
         actions = arms.unsqueeze(-1)
         tokens = self.tokens(policy, instances, actions)
-        return Rollouts.of_tokens(tokens, actions=actions, rewards=instances.gather(1, arms))
+        return Rollouts.from_tokens(tokens, actions=actions, rewards=instances.gather(1, arms))
 
     def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:
         log_policy: Tensor = policy()
@@ -131,7 +131,7 @@ class Gaussian:
             noise = torch.randn(len(instances), n, self.dim, dtype=torch.float64)
         actions = mean + log_scale.exp() * noise
         tokens = self.tokens(policy, instances, actions)
-        return Rollouts.of_tokens(tokens, actions=actions, rewards=self.rewards(actions))
+        return Rollouts.from_tokens(tokens, actions=actions, rewards=self.rewards(actions))
 
     def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:
         return _log_density(policy(), actions[..., : self.dim])

@@ -73,7 +73,7 @@ BANDIT = BanditRow(
     exact_when=f"arms ≤ {BANDIT_LIMIT}",
     small={"arms": 6},
     size_parameter="arms",
-    plain=("bandit", "with {arms} arms", "({rewards} rewards)"),
+    label=("bandit", "with {arms} arms", "({rewards} rewards)"),
     enumerable_up_to=BANDIT_LIMIT,
     graded=True,
 )
@@ -169,7 +169,7 @@ GAUSSIAN = GaussianRow(
     settings=GaussianSettings,
     functions=GAUSSIAN_REWARDS,
     policies=("gaussian",),
-    plain=("Gaussian draws", "({reward})"),
+    label=("Gaussian draws", "({reward})"),
     exact_when="dim = 1, by quadrature",
     listable=False,
     small={"dim": 1},

@@ -48,11 +48,11 @@ def listed(
 ) -> Callable[..., Callable[[Function], Function]]:
     """Make a decorator that adds a row of this kind for a function, under the function's name."""
 
-    def decorator(meaning: str, **said: Any) -> Callable[[Function], Function]:
+    def decorator(meaning: str, **facts: Any) -> Callable[[Function], Function]:
         def add(function: Function) -> Function:
             name = function.__name__
             path = f"{function.__module__}:{name}"
-            rows.append(kind(name=name, meaning=meaning, implementation=path, **common | said))
+            rows.append(kind(name=name, meaning=meaning, implementation=path, **common | facts))
             return function
 
         return add

@@ -127,7 +127,7 @@ class Pronounce:
             return torch.multinomial(log_policy.exp(), 1, generator=generator).squeeze(1)
 
         actions, tokens = self._decode(policy, instances, n, draw)
-        rollouts = Rollouts.of_tokens(
+        rollouts = Rollouts.from_tokens(
             mapped(torch.detach, tokens),
             actions=actions,
             rewards=self._rewards(instances, actions),

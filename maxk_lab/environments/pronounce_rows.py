@@ -79,5 +79,5 @@ PRONOUNCE = PronounceRow(
     exact_when="no settings: pronunciations are too many",
     settings=PronounceSettings,
     policies=("g2p",),
-    plain=("pronunciation", "({reward} reward)"),
+    label=("pronunciation", "({reward} reward)"),
 )

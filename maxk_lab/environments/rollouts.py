@@ -57,7 +57,7 @@ class Rollouts:
     reward_parts: Tensor | None = None
 
     @classmethod
-    def of_tokens(
+    def from_tokens(
         cls, tokens: TokenStatistics, *, actions: Tensor, rewards: Tensor, **others: Tensor
     ) -> Rollouts:
         """Rollouts whose sums are those of their tokens.
@@ -122,7 +122,7 @@ def token_statistics(
 
 
 def checked(rollouts: Rollouts, n: int, instances: int | None = None) -> Rollouts:
-    """Return rollouts of `n` trajectories of each of so many instances, None for any number.
+    """Return rollouts of `n` trajectories of each of `instances`; None: of any number.
 
     Raises `LabError` for a part of another shape, which would be taken for other trajectories.
     """

@@ -37,7 +37,7 @@ class EnvironmentRow(Row):
 
     `exact_when` says in words when every trajectory can be listed, or J_K integrated; by default
     the former is when parameter `size_parameter` is at most `enumerable_up_to`. `small` are
-    parameters of such a setting that runs in a moment. `plain` are the parts of its name for
+    parameters of such a setting that runs in a moment. `label` are the parts of its name for
     readers, such as "TSP" and "with {num_loc} cities".
     """
 
@@ -48,7 +48,7 @@ class EnvironmentRow(Row):
     exact_when: str
     small: Mapping[str, Any] = field(default_factory=dict)
     size_parameter: str = ""
-    plain: tuple[str, ...] = ()
+    label: tuple[str, ...] = ()
     enumerable_up_to: int = 0
     # Whether trajectories can be listed under any parameters.
     listable: bool = True
@@ -66,11 +66,11 @@ class EnvironmentRow(Row):
     files: tuple[FileFormat, ...] = ()
     # Whether `optima` solves instances of any size, not only those that can be enumerated.
     solves_any_size: bool = False
-    # Raised whenever the same policy and seed give other digits: all cells are then measured anew.
+    # Raised whenever the same policy and seed give other digits: all cells are then measured again.
     version: int = 1
 
     def in_words(self, parameters: Mapping[str, Any]) -> str:
-        """`TSP with 20 cities`: its plain name, empty where it has none.
+        """`TSP with 20 cities`: its label, empty without one.
 
         Parts that name a parameter that is not among these are left out.
         """
@@ -78,9 +78,9 @@ class EnvironmentRow(Row):
         texts = {name: str(value) for name, value in parameters.items()}
         words = {name: x if ":" in x else x.replace("_", " ") for name, x in texts.items()}
         return " ".join(
-            part.format(**words)
-            for part in self.plain
-            if all(name in words for _, name, *_ in Formatter().parse(part) if name)
+            text.format(**words)
+            for text in self.label
+            if all(name in words for _, name, *_ in Formatter().parse(text) if name)
         )
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:

@@ -34,7 +34,7 @@ def attention_model(*, environment: str, dtype: str, **sizes: int) -> nn.Module:
 
 
 class RepeatedTSPContext(TSPContext):
-    """RL4CO's, but for a placeholder whose gradient can be seen by trajectory."""
+    """RL4CO's, with a placeholder whose gradient can be seen by trajectory."""
 
     def __init__(self, embed_dim: int) -> None:
         super().__init__(embed_dim)

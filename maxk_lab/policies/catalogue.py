@@ -87,9 +87,9 @@ def folder_hash(folder: str | Path) -> str:
     `LabError` where there is no such folder, or a file cannot be read.
     """
     with named_in_sweep(folder):
-        inside = sorted(one for one in Path(folder).iterdir() if one.is_file())
-        files = [one for one in inside if not one.name.startswith(".") and one.suffix != ".md"]
-        lines = [f"{one.name} {hash_of(one)}\n" for one in files]
+        inside = sorted(file for file in Path(folder).iterdir() if file.is_file())
+        files = [file for file in inside if file.name[0] != "." and file.suffix != ".md"]
+        lines = [f"{file.name} {hash_of(file)}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

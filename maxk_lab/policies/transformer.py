@@ -33,7 +33,7 @@ class Block(nn.Module):
         `blocked` [L, positions] is True where a position must not look.
         """
         heads = self.read(self.attention_norm(x)).unflatten(-1, (3, self.num_heads, -1))
-        query, key, value = (heads[..., part, :, :].transpose(-2, -3) for part in range(3))
+        query, key, value = (heads[..., i, :, :].transpose(-2, -3) for i in range(3))
         if past is not None:
             key, value = torch.cat([past[0], key], -2), torch.cat([past[1], value], -2)
         scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-1, -2)
@@ -101,7 +101,7 @@ class CausalTransformer(nn.Module):
         for number, block in enumerate(self.blocks):
             x, (keys, values) = block(x, blocked, None if memory is None else memory[number])
             if copies > 1:
-                keys, values = (one.repeat_interleave(copies, 0) for one in (keys, values))
+                keys, values = (each.repeat_interleave(copies, 0) for each in (keys, values))
             extended.append((keys, values))
         return self.head(self.norm(x)), extended
 

@@ -6,6 +6,7 @@ And the device that this, and a training, runs on: the CPU, or a CUDA device whe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -119,17 +120,18 @@ def decoded(
             drawn_from = environment.tempered(temperature)
         decoded[temperature] = sample_rewards(drawn_from, policy, instances, evaluate.samples, seed)
     instances = placed(environment, instances, device_of(policy))
-    for way in (way for extra, ways in WAYS.items() if extra in evaluate.extras for way in ways):
+    extras = (WAYS[extra] for extra in WAYS if extra in evaluate.extras)
+    for name in chain.from_iterable(extras):
         try:
-            if way == "multistart_sampling":
+            if name == "multistart_sampling":
                 assert supports(environment, "forced_starts")
                 where = environment.forced_starts(), policy, instances
                 decoded["forced"] = forced = sample_rewards(*where, evaluate.samples, extras_seed)
-                decoded[way] = forced.amax(1)
+                decoded[name] = forced.amax(1)
             else:
                 assert supports(environment, "greedy")
-                options = {name: name in way for name in ("augmented", "multistart")}
-                decoded[way] = environment.greedy(policy, instances, **options).cpu().double()
+                options = {option: option in name for option in ("augmented", "multistart")}
+                decoded[name] = environment.greedy(policy, instances, **options).cpu().double()
         except LabError as error:
-            decoded[way] = str(error)
+            decoded[name] = str(error)
     return decoded

@@ -64,7 +64,7 @@ WAYS: dict[str, tuple[str, ...]] = {
     "multistart": ("greedy_multistart", "multistart_sampling"),
     "multistart_augmentation": ("greedy_multistart_augmented",),
 }
-EXTRAS = tuple(way for ways in WAYS.values() for way in ways)
+EXTRAS = tuple(decoding for decodings in WAYS.values() for decoding in decodings)
 
 
 def trajectories_of_extras(starts: float, samples: int) -> dict[str, float]:
@@ -140,8 +140,8 @@ class EvaluationSettings(Model):
     The instances are drawn, or read from the file `data`. `reference` is the source of their
     optima, for the optimality gap. At the end samples are drawn at all `temperatures`, which divide
     the policy's log-probabilities, and the `extras` measured, which estimate no Max@K. On `tuning`
-    other instances the best of these ways is chosen for each policy; 0: none is. All that is told
-    of the end is the mean over the `last` evaluations.
+    other instances the best way of decoding is chosen for each policy; 0: none is. Final numbers
+    are means over the `last` evaluations.
     """
 
     every: AtLeastOne = 50
@@ -158,7 +158,7 @@ class EvaluationSettings(Model):
         """Return the numbers of steps after which a training of `steps` is evaluated."""
         return (*range(0, steps, self.every), steps)
 
-    def at_the_end(self, steps: int) -> tuple[int, ...]:
+    def final_steps(self, steps: int) -> tuple[int, ...]:
         """Return those of the last evaluations; that of the untrained policy is none of them."""
         return self.after(steps)[1:][-self.last :]
 
@@ -250,10 +250,10 @@ def schedule_refusal(weighting: Weighting, schedule: KScheduleSettings) -> str |
     k = weighting.k
     if weighting.method.estimator.row.fixed_k is not None:
         return None
-    for other in schedule.all(k):
-        reason = replace(weighting, k=other).refusal(weighting.n)
+    for scheduled in schedule.all(k):
+        reason = replace(weighting, k=scheduled).refusal(weighting.n)
         if reason is not None:
-            return f"k_schedule comes by K = {other}: {reason}"
+            return f"k_schedule comes by K = {scheduled}: {reason}"
     return None
 
 
@@ -310,8 +310,8 @@ def step_problems(
         message = f"is read by the aggregation fixed only, got aggregation {loss.aggregation}"
         yield ("loss", "divisor"), message
     if how != "none" and least_n < 2:
-        one = "has no standard deviation" if how == "zscore" else "is left with the weight 0"
-        message = f"{how} needs every n of the grid to be at least 2: a group of one {one}"
+        fault = "has no standard deviation" if how == "zscore" else "is left with the weight 0"
+        message = f"{how} needs every n of the grid to be at least 2: a group of one {fault}"
         yield ("weight_normalization",), message
     rows = {name: choose_baseline(name).row for name in baselines}
     chosen = {name: choose_estimator(name).row for name in estimators}

@@ -126,10 +126,10 @@ class Trainer:
         self.evaluations = [HeldOutRewards(**evaluation) for evaluation in state["evaluations"]]
 
     @property
-    def at_the_end(self) -> list[HeldOutRewards]:
+    def final_evaluations(self) -> list[HeldOutRewards]:
         """The evaluations over which the values of the end are averaged."""
         settings = self.one_step.settings
-        steps = settings.evaluate.at_the_end(settings.steps)
+        steps = settings.evaluate.final_steps(settings.steps)
         return [evaluation for evaluation in self.evaluations if evaluation.step in steps]
 
     def save(self, path: Path) -> None:

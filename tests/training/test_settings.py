@@ -91,7 +91,7 @@ def test_the_end_is_the_last_evaluations_without_the_untrained_one(
 ):
     evaluate = EvaluationSettings(every=every, last=last)
     assert evaluate.after(steps) == after
-    assert evaluate.at_the_end(steps) == at_the_end
+    assert evaluate.final_steps(steps) == at_the_end
 
 
 @pytest.mark.parametrize(

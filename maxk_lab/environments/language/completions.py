@@ -21,7 +21,7 @@ class Completions(ABC):
 
     The policy maps tokens [N, L] to logits [N, L, V] of the next token. Rows of unequal length are
     padded on the right, behind prompt and completion: a causal model never looks there. Completions
-    end with one of the tokens `ends`, of which the first pads. The distribution everywhere is the
+    end with one of the tokens `ends`; the first of them pads. The distribution everywhere is the
     one sampled from, temperature included.
     """
 
@@ -62,7 +62,7 @@ class Completions(ABC):
             drawn = self._draw(policy, prompts[rows, :length], n, generator)
             actions[rows] = drawn.view(len(rows), n, -1)
         rewards, parts, truncated = self._score(instances, actions)
-        return Rollouts.of_tokens(
+        return Rollouts.from_tokens(
             self.tokens(policy, instances, actions),
             actions=actions,
             rewards=rewards,
@@ -112,17 +112,17 @@ class Completions(ABC):
     def _statistics(self, policy: nn.Module, *rows: Tensor) -> TokenStatistics:
         """The statistics of every token of N completions, [N, max_length] each."""
         if torch.is_grad_enabled():
-            return self._of_rows(policy, *rows)
+            return self._row_statistics(policy, *rows)
         size = max(1, self.at_once // rows[0].shape[1])
-        parts = [
-            self._of_rows(policy, *part)
-            for part in zip(*(torch.split(row, size) for row in rows), strict=True)
+        chunks = [
+            self._row_statistics(policy, *chunk)
+            for chunk in zip(*(torch.split(row, size) for row in rows), strict=True)
         ]
         return TokenStatistics(
-            *(torch.cat([getattr(part, name) for part in parts]) for name in vars(parts[0]))
+            *(torch.cat([getattr(chunk, name) for chunk in chunks]) for name in vars(chunks[0]))
         )
 
-    def _of_rows(
+    def _row_statistics(
         self, policy: nn.Module, inputs: Tensor, places: Tensor, completions: Tensor, mask: Tensor
     ) -> TokenStatistics:
         logits = policy(inputs)

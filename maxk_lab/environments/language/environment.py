@@ -22,7 +22,7 @@ from maxk_lab.environments.language.tasks import END, TASKS, Columns, is_held_ou
 from maxk_lab.errors import LabError, shown
 from maxk_lab.policies.catalogue import fresh_policy
 
-# A prompt in so many is held out.
+# The share of held-out prompts is one in this number.
 HELD_OUT = 5
 _LOGITS = 2**26
 

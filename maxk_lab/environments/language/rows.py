@@ -147,7 +147,7 @@ TOY_LLM = LanguageRow(
     settings=LanguageSettings,
     functions=REWARDS,
     policies=("transformer", "pretrained"),
-    plain=("language model", "({task} task)"),
+    label=("language model", "({task} task)"),
 )
 
 

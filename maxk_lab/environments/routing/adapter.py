@@ -90,7 +90,7 @@ class RL4COEnvironment:
         decoded, tokens = decoding.step_by_step(start, decoding.Race(seed))
         with torch.no_grad():
             rewards = self.env.get_reward(decoded.state, decoded.actions)
-            flat = Rollouts.of_tokens(tokens, actions=decoded.actions, rewards=rewards)
+            flat = Rollouts.from_tokens(tokens, actions=decoded.actions, rewards=rewards)
             rollouts = mapped(lambda values: unbatchify(values.detach(), n), flat)
         return rollouts, mapped(lambda values: unbatchify(values, n), tokens)
 

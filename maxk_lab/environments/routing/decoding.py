@@ -29,7 +29,7 @@ Choice = Callable[[Tensor], Tensor]
 # RL4CO's tensor dictionary, or a plain one whose entries have the same names.
 State = Any
 
-# The entries of the state that a context embedding reads, but for the mask; those left out cannot
+# The entries of the state that a context embedding reads, except the mask; those left out cannot
 # take several steps at once.
 READ: dict[type[nn.Module], tuple[str, ...]] = {
     context.TSPContext: ("i", "first_node", "current_node"),
@@ -63,8 +63,8 @@ class Start:
     def decode(self, act: Callable[[State], Tensor]) -> Decoded:
         """Take the forced actions and then those of `act`; changes `state`."""
         # Other decoders may read a state in ways that a plain dictionary does not know.
-        plain = self.pointer is not None and self.pointer.plain
-        return decode(self.env, self.state, act, self.instances, self.first, plain=plain)
+        on_dictionaries = self.pointer is not None and self.pointer.on_dictionaries
+        return decode(self.env, self.state, act, self.instances, self.first, on_dictionaries)
 
     def decide(self, state: State) -> Decision:
         """The decision of RL4CO's own decoder, with gradient, or that of `pointer` in its place.
@@ -118,17 +118,16 @@ def decode(
     act: Callable[[State], Tensor],
     instances: int,
     first: Tensor | None = None,
-    *,
-    plain: bool = True,
+    on_dictionaries: bool = True,
 ) -> Decoded:
     """Take the actions `act(state)` [N] until every trajectory is done; changes `start`.
 
     Raises `LabError` with the number of an instance whose trajectories do not end.
 
-    The forced ones `first` [N], if any, come before. `plain` says whether `act` can read states
-    that are plain dictionaries, which are faster; one and the same object is handed to it then.
+    The forced ones `first` [N], if any, come before. With `on_dictionaries` `act` reads states
+    that are plain dictionaries, which are faster; `act` then gets the same object at every step.
     """
-    lean = LEAN.get(type(env)) if plain else None
+    lean = LEAN.get(type(env)) if on_dictionaries else None
     state: State = start if lean is None else dict(start.items())
 
     def after(action: Tensor) -> State:
@@ -206,8 +205,8 @@ def all_steps_together(start: Start, actions: Tensor) -> Tensor:
         mask = walked.mask[:, -len(states) :]
     # tsp's embedding reads from one state whether all of them have a first city.
     alone = isinstance(start.policy.decoder.context_embedding, context.TSPContext)
-    parts = [states[:1], states[1:]] if alone else [states]
-    log_policy = torch.cat([_together(start, part) for part in parts if part], 1)
+    runs = [states[:1], states[1:]] if alone else [states]
+    log_policy = torch.cat([_together(start, run) for run in runs if run], 1)
     chosen = log_policy.gather(-1, actions[:, : len(states)].unsqueeze(-1)).squeeze(-1)
     return chosen.masked_fill(~mask, 0.0).sum(1)
 
@@ -296,7 +295,7 @@ def _together(start: Start, states: list[Entries]) -> Tensor:
     if groups > 1:  # RL4CO's embeddings drop a dimension of length one
         together = unbatchify(together, groups)
     decoder, cache, mask = start.policy.decoder, start.cache, together["action_mask"]
-    # RL4CO's decoder, but for copies of keys and values that stay the same.
+    # RL4CO's decoder without copies of keys and values that stay the same.
     logits = decoder.pointer(
         *(decoder._compute_q(cache, together), cache.glimpse_key, cache.glimpse_val),
         *(cache.logit_key, mask),

@@ -50,7 +50,7 @@ def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> T
     for file in data_files(path, FILES):
         try:
             state = check_feasible(_first_states(env, _read(env, file, expected), dtype))
-            size, first = (part["action_mask"].shape[-1] for part in (state, (*states, state)[0]))
+            size, first = (each["action_mask"].shape[-1] for each in (state, (*states, state)[0]))
             rule = f"instances must be of one size: {size} nodes"
             check(size == first, f"{rule}, and {first} in the first file")
         except LabError as error:

@@ -20,7 +20,7 @@ from maxk_lab.errors import LabError
 
 Floats = NDArray[np.float64]
 METHOD = "milp"
-# Tours through at most so many cities take a moment.
+# Tours through at most this number of cities take a moment.
 FEW_CITIES = 12
 # HiGHS proves a cost to 1e-6: scaled lengths are proved to 1e-9.
 COST_SCALE = 1e3

@@ -52,16 +52,16 @@ class Decision(NamedTuple):
 class Pointer:
     """The decoder of an attention model, made ready for B instances.
 
-    keys and values by heads: [B·heads, A, d]; logit_keys: [B, A, E]. `plain` says whether `queries`
-    read states that are plain dictionaries. `clipping` is the policy's bound of the logits, 0 for
-    none; `scale` the factor of the clipped ones.
+    keys and values by heads: [B·heads, A, d]; logit_keys: [B, A, E]. `on_dictionaries` says whether
+    `queries` read states that are dictionaries. `clipping` is the policy's bound of the logits, 0
+    for none; `scale` the factor of the clipped logits.
     """
 
     keys: Tensor
     values: Tensor
     logit_keys: Tensor
     queries: Queries
-    plain: bool
+    on_dictionaries: bool
     clipping: float
     scale: float
 
@@ -75,7 +75,7 @@ class Pointer:
         count, n, _ = query.shape
         nodes = mask.shape[-1]
         # [A, n] keeps the heads of a glimpse side by side, without a copy.
-        products = torch.bmm(self.keys, _by_heads(query, self.heads).transpose(1, 2))
+        products = torch.bmm(self.keys, _split_heads(query, self.heads).transpose(1, 2))
         # 0 where an action is allowed, else −∞: several times as fast as filling by a mask.
         barred = mask.to(products.dtype).reciprocal_().neg_().add_(1)
         every_head = barred.view(n, count, nodes).permute(1, 2, 0).unsqueeze(1).contiguous()
@@ -150,7 +150,7 @@ class _Decisions(torch.autograd.Function):
             by_values = by_values.baddbmm(attention, by_glimpse.transpose(1, 2))
             by_products = torch.bmm(pointer.values, by_glimpse).mul_(attention)
             by_products.addcmul_(attention, by_products.sum(1, keepdim=True), value=-1)
-            by_keys = by_keys.baddbmm(by_products, _by_heads(query, pointer.heads))
+            by_keys = by_keys.baddbmm(by_products, _split_heads(query, pointer.heads))
             by_query = torch.bmm(by_products.transpose(1, 2), pointer.keys)
             by_query = by_query.view(count, pointer.heads, n, -1).transpose(1, 2)
             by_queries.append(by_query.reshape(count, n, -1))
@@ -169,7 +169,7 @@ def pointer_of(
     if not is_plain(decoder):
         return None
     heads, clipping = decoder.pointer.num_heads, max(policy.tanh_clipping, 0)
-    keys = _by_heads(cache.glimpse_key, heads)
+    keys = _split_heads(cache.glimpse_key, heads)
     projected = projected_queries(
         decoder.context_embedding, cache.node_embeddings, cache.graph_context
     )
@@ -182,7 +182,7 @@ def pointer_of(
 
     return Pointer(
         keys * keys.shape[-1] ** -0.5,
-        _by_heads(cache.glimpse_val, heads),
+        _split_heads(cache.glimpse_val, heads),
         cache.logit_key @ (decoder.pointer.project_out.weight * cache.logit_key.shape[-1] ** -0.5),
         projected or queries,
         projected is not None,
@@ -216,27 +216,27 @@ def projected_queries(embedding: Any, nodes: Tensor, graph: Tensor | float) -> Q
     if type(embedding.project_context) is not nn.Linear:
         return None
     weight, bias = embedding.project_context.weight, embedding.project_context.bias
-    left, right = weight[:, : nodes.shape[2]], weight[:, nodes.shape[2] :]
+    of_nodes, of_rest = weight[:, : nodes.shape[2]], weight[:, nodes.shape[2] :]
     added = graph.unsqueeze(1) if isinstance(graph, Tensor) else 0.0
-    first = _Nodes(linear(nodes, left, bias) + added)
+    first = _Nodes(linear(nodes, of_nodes, bias) + added)
     if type(embedding) in FIRST_AND_CURRENT:
         placeholder = linear(embedding.W_placeholder, weight, bias) + added
         start = placeholder.expand(len(nodes), 1, -1)
-        current = _Nodes(linear(nodes, right))
+        current = _Nodes(linear(nodes, of_rest))
 
-        def of_two_nodes(state: Mapping[str, Tensor]) -> Tensor:
+        def two_nodes(state: Mapping[str, Tensor]) -> Tensor:
             if state["i"].view(-1)[0].item() < 1:
                 return start.expand(-1, len(state["i"]) // len(nodes), -1)
             return first[state["first_node"]] + current[state["current_node"]]
 
-        return of_two_nodes
+        return two_nodes
 
-    def of_node_and_numbers(state: Mapping[str, Tensor]) -> Tensor:
+    def node_and_numbers(state: Mapping[str, Tensor]) -> Tensor:
         numbers = embedding._state_embedding(None, state)
         numbers = numbers.view(-1, len(nodes), numbers.shape[-1]).transpose(0, 1)
-        return first[state["current_node"]] + linear(numbers, right)
+        return first[state["current_node"]] + linear(numbers, of_rest)
 
-    return of_node_and_numbers
+    return node_and_numbers
 
 
 class _Nodes:
@@ -253,7 +253,7 @@ class _Nodes:
         return self.flat.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)
 
 
-def _by_heads(vectors: Tensor, heads: int) -> Tensor:
+def _split_heads(vectors: Tensor, heads: int) -> Tensor:
     """Vectors [B, m, E] as [B·heads, m, d]."""
     count, m, _ = vectors.shape
     return vectors.view(count, m, heads, -1).transpose(1, 2).reshape(count * heads, m, -1)

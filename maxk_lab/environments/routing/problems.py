@@ -81,7 +81,7 @@ def draw_instances(env: RL4COEnvBase, count: int, seed: int, dtype: torch.dtype)
 
 
 def check_feasible(instances: TensorDict) -> TensorDict:
-    """Return first states, each of which has a tour.
+    """Return first states after a check that each has a tour.
 
     Raises `LabError` with the number of the first other instance and what is wrong with it.
     """

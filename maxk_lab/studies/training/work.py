@@ -75,7 +75,7 @@ def _measure(
     # Before the training, which would be in vain where there are none.
     optima = optima_record(environment, held_out, settings.evaluate.reference, cache, data)
 
-    ending = settings.evaluate.at_the_end(settings.steps)
+    ending = settings.evaluate.final_steps(settings.steps)
     sets = {"held_out": (held_out, held_out_seed)}
     if settings.evaluate.tuning:
         tuning_seed = derive_seed("tuning", environment_key(unit["environment"]), unit["seed"])
@@ -169,7 +169,7 @@ def training_metrics(
 ) -> dict[str, Any]:
     """Return the measures of a finished training for K = k; `costs` are trajectories by extra.
 
-    All of the end are means over the evaluations `at_the_end`, instance by instance. Intervals are
+    All of the end are means over the `final_evaluations`, instance by instance. Intervals are
     over the held-out instances, whose rewards lie `within` a range. JSON has no NaN: what is
     undefined is None, with its reason under `undefined`.
     """
@@ -180,7 +180,7 @@ def training_metrics(
         _columns([_mean_at(evaluation.curves, at, within, reasons) for at in ks])
         for evaluation in trainer.evaluations
     ]
-    last, steps = trainer.at_the_end, [evaluation.step for evaluation in trainer.evaluations]
+    last, steps = trainer.final_evaluations, [evaluation.step for evaluation in trainer.evaluations]
     batch = trainer.one_step.settings.batch
     final = _final(_average([each.curves for each in last]), ks, within, reasons)
     return {

@@ -227,7 +227,7 @@ def with_a_bias(policy):
 def test_other_decoders_are_called_themselves(change):
     environment = make("tsp", "float32")
     policy = environment.policy(0)
-    assert begun(environment, policy).pointer.plain
+    assert begun(environment, policy).pointer.on_dictionaries
     change(policy)
     assert begun(environment, policy).pointer is None
     called = []
@@ -253,7 +253,7 @@ def test_what_is_another_is_asked_itself():
     embedding = policy.decoder.context_embedding
     embedding.__class__ = type("Other", (type(embedding),), {})
     assert_agrees(environment, policy, "float64")
-    assert not begun(environment, policy).pointer.plain
+    assert not begun(environment, policy).pointer.on_dictionaries
     policy = environment.policy(0)
     for kind, states in ((TSPEnv, dict), (type("Detour", (TSPEnv,), {}), TensorDict)):
         environment.env = kind(generator_params={"num_loc": 6}, check_solution=False)
