@@ -50,6 +50,7 @@ FIRST = (
     "pkpo_figure1",
     "pkpo_figure5",
     "quick",
+    "selection",
 )
 # These read the policies that other sweeps have made.
 READERS = ("tsp_along_training", "tsp50_explained", "tsp50_weights")

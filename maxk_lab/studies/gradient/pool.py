@@ -75,7 +75,7 @@ def _unbiased(key: GradientKey) -> bool:
     method = key.method
     # Samples of another policy need importance ratios.
     on_policy = dict(key.setting).get(DISTANCE, 0) <= 0 or method.needs_ratios
-    return method.is_unbiased and on_policy
+    return method.is_unbiased and on_policy and not key.selected
 
 
 def _pooled(

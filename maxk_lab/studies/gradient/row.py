@@ -48,6 +48,16 @@ class GradientKey(GridKey):
         return bool(dict(self.setting).get("start", "iid") != "iid")
 
     @property
+    def selected(self) -> bool:
+        """Whether groups are selected by their rewards, a bias of every method."""
+        return bool(dict(self.setting).get("selection", "none") != "none")
+
+    @property
+    def bias_state(self) -> str:
+        """As by the formula of the method; biased if groups are selected."""
+        return BIASED if self.selected else super().bias_state
+
+    @property
     def group(self) -> tuple[str, Setting, int, str, int, int]:
         """All but the baseline: the rows of one group compete for `best`."""
         return self.environment, self.setting, self.stage, self.estimator, self.n, self.k
