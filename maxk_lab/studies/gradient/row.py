@@ -54,7 +54,7 @@ class GradientKey(GridKey):
 
     @property
     def bias_state(self) -> str:
-        """As by the formula of the method; biased if groups are selected."""
+        """The state by the formula of the method; biased if groups are selected."""
         return BIASED if self.selected else super().bias_state
 
     @property
