@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
 from maxk_lab.execution.record import Record, content_of
 from maxk_lab.gradients.sampled.measures import measure_cells
 from maxk_lab.gradients.scores.pool import Part, ScorePool, Trajectories
+from maxk_lab.own.arrays import numbers_of, read_arrays, score_products
 from maxk_lab.own.audit import Audit, audit_rewards
 from maxk_lab.reports.report import Report, make_report
 
 BASELINES = ("none", "sample_loo", "pkpo_sloo", "centred", "subloo")
 # Random partitions of the samples of a prompt into groups.
 _PARTITIONS = 8
-# Relative errors of products of long gradients in single precision.
-_ROUNDING = 1e-3
-_NAMES = ("rewards", "scores", "gram")
-_LARGEST = 1e15  # fourth powers of variances are finite
 
 
 def measured(
@@ -54,7 +49,7 @@ def measured(
     gradients it returns an `Audit`: what rewards alone say. Raises `LabError` for wrong shapes,
     numbers that are not finite, and samples too few for two groups.
     """
-    values = _numbers(rewards, "rewards", 2)
+    values = numbers_of(rewards, "rewards", 2)
     sources = [x is not None for x in (scores, gram, log_probs)]
     if sum(sources) > 1:
         raise LabError("pass one of scores, gram and log_probs")
@@ -91,30 +86,8 @@ def measured_file(path: Path, **options: Any) -> Report | Audit:
     It is an .npz file, a .pt file with a dict of tensors, or an .npy file of rewards alone. No code
     in it runs. Raises `LabError` for any other file.
     """
-    if not path.is_file():
-        raise LabError(f"{path.absolute()} is no file")
-    try:
-        content = _content(path)
-        arrays = {name: content[name] for name in _NAMES if name in content}
-    except Exception:  # NumPy and PyTorch raise many kinds, and advise to load pickles
-        raise LabError(
-            f"{path} holds no arrays of numbers: write an .npz file with numpy.savez, an .npy file "
-            "with numpy.save, or a .pt file with torch.save of a dict of tensors"
-        ) from None
-    if "rewards" not in arrays:
-        names = [str(name) for name in content]
-        also, listed = did_you_mean("rewards", names), ", ".join(names) or "none"
-        raise LabError(f"{path} has no array `rewards` [prompts, samples]{also}; it has {listed}")
+    arrays = read_arrays(path)
     return measured(arrays.pop("rewards"), **arrays, **({"name": path.stem} | options))
-
-
-def _content(path: Path) -> Mapping[str, Any]:
-    """Return the arrays of a file by their names; a lone array is the rewards."""
-    if path.suffix.lower() in (".pt", ".pth"):
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    else:
-        content = np.load(path, allow_pickle=False)
-    return content if isinstance(content, Mapping) else {"rewards": content}
 
 
 def _points(
@@ -137,14 +110,7 @@ def _points(
 def _pool(rewards: Tensor, scores: Any, gram: Any) -> ScorePool:
     """Return the pool of the samples."""
     prompts, samples = rewards.shape
-    name = "scores" if gram is None else "gram"
-    numbers = _numbers(scores if gram is None else gram, name, 3)
-    shape = [prompts, samples, numbers.shape[2] if gram is None else samples]
-    if list(numbers.shape) != shape:
-        raise LabError(f"{name} must have the shape {shape}, got {list(numbers.shape)}")
-    products = numbers @ numbers.mT if gram is None else numbers
-    if gram is not None:
-        _check_gram(products, torch.as_tensor(gram).dtype)
+    products = score_products(rewards, scores, gram)
     nothing, nan = torch.zeros(samples, 0).double(), torch.full((samples,), torch.nan).double()
     parts = [
         Part(
@@ -160,22 +126,6 @@ def _pool(rewards: Tensor, scores: Any, gram: Any) -> ScorePool:
     return ScorePool(tuple(parts), (), 0.0)
 
 
-def _check_gram(gram: Tensor, dtype: torch.dtype) -> None:
-    """Raise `LabError` for matrices [P, M, M], stored in `dtype`, that are no products ψ·ψ."""
-    rounding = max(_ROUNDING, 16 * torch.finfo(dtype).eps if dtype.is_floating_point else 0)
-    size = torch.linalg.matrix_norm(gram)[:, None, None]
-    lowered = gram + rounding * size * torch.eye(gram.shape[1])
-    wrong = {
-        "is not symmetric": ((gram - gram.mT).abs() > rounding * size).flatten(1).any(1),
-        "has a negative squared norm on its diagonal": (gram.diagonal(0, 1, 2) < 0).any(1),
-        "is not positive semidefinite": torch.linalg.cholesky_ex(lowered).info * size.flatten() > 0,
-    }
-    for problem, prompts in wrong.items():
-        if bool(prompts.any()):
-            first = int(prompts.nonzero()[0])
-            raise LabError(f"gram {problem} at prompt {first}: it must hold the products ψ·ψ")
-
-
 def _gradients(log_probs: Tensor, parameters: Sequence[nn.Parameter]) -> Tensor:
     """Return the gradients of every sample, [P, M, D]."""
     if not parameters:
@@ -186,24 +136,6 @@ def _gradients(log_probs: Tensor, parameters: Sequence[nn.Parameter]) -> Tensor:
         for log_prob in log_probs.flatten()
     ]
     return torch.stack(rows).view(*log_probs.shape, -1)
-
-
-def _numbers(numbers: Any, name: str, dimensions: int) -> Tensor:
-    """Return numbers as a tensor in double precision. Raises `LabError` for any other values."""
-    try:
-        tensor = torch.as_tensor(numbers).detach().cpu()
-        if tensor.is_complex():
-            raise TypeError
-        is_small = bool((tensor.double().abs() <= _LARGEST).all())
-    except (TypeError, ValueError, RuntimeError):
-        raise LabError(f"{name} must be numbers in {dimensions} dimensions") from None
-    if tensor.dim() != dimensions or not tensor.numel():
-        raise LabError(f"{name} must have {dimensions} dimensions, got {list(tensor.shape)}")
-    if not is_small:
-        raise LabError(
-            f"{name} must be finite, at most {_LARGEST:g}; leave prompts with missing rewards out"
-        )
-    return tensor.double()
 
 
 def _several(numbers: int | Sequence[int]) -> tuple[int, ...]:

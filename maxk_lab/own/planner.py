@@ -1,0 +1,260 @@
+"""The variance of a training step at every n, baseline and K, predicted from rewards.
+
+A step of B rollouts has B/n groups of different prompts: Var = (n/B)(V_n + V_between). Scores have
+one squared norm, 1, and E[ψ|R] explains the share κ, the coherence, of what it can explain at most:
+‖∇J_K‖² = κ Var h_K(R) with h_K(r) = K E[max(r, best of K − 1)]. V_between is the share β of
+E‖∇J_K‖² over prompts. Both come from measured scores, or are assumed.
+
+X are prompts, or chances p of a success on a grid; R are bootstrap draws of prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import beta as beta_distribution
+from scipy.stats import binom
+from torch import Tensor
+
+from maxk_lab.estimators.method import Method
+from maxk_lab.statistics.bands import resampled
+from maxk_lab.statistics.estimates import Array
+
+BASELINES = ("none", "sample_loo", "centred", "subloo")
+LARGEST_N = 256
+DRAWS = 400
+_EQUAL = 1e-12  # weights of equal samples differ by rounding
+_PARTITIONS = 8
+# Chances of a success, closer to each other near 0 and 1.
+_GRID = np.sin(np.pi / 2 * (np.arange(400) + 0.5) / 400) ** 2
+_ENDS = (2.5, 97.5)
+
+
+@dataclass(frozen=True)
+class Coherence:
+    """κ and β, each with the ends of a range, and how they are known.
+
+    `coherence` κ: ‖∇J_K‖² over the most that scores of this norm allow. `between` β: the share of
+    E‖∇J_K‖² that differs between prompts.
+    """
+
+    coherence: tuple[float, float, float] = (0.05, 0.005, 0.5)
+    between: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    source: str = "assumed"
+
+    def __str__(self) -> str:
+        """Return one line."""
+        words = {"coherence": self.coherence, "share between prompts": self.between}
+        ranges = {
+            name: f"{value:.2g}" + (f" ({low:.2g} to {high:.2g})" if low < high else "")
+            for name, (value, low, high) in words.items()
+        }
+        listed = ", ".join(f"{name} {text}" for name, text in ranges.items())
+        return f"{self.source}: scores of equal norm, {listed}"
+
+
+ASSUMED = Coherence()
+
+
+class _Cell(NamedTuple):
+    """One K, n and baseline over X: E Σ w², what κ adds to it, ‖∇J_K‖²/κ, and dead groups."""
+
+    k: int
+    n: int
+    baseline: str
+    squares: Array
+    cross: Array
+    signal: Array
+    dead: Array
+
+
+def group_sizes(budget: int) -> list[int]:
+    """Return the n that divide a budget."""
+    return [n for n in range(2, min(budget, LARGEST_N) + 1) if budget % n == 0]
+
+
+def plan(
+    rewards: Sequence[Tensor],
+    prompts: Sequence[Array],
+    budget: int,
+    ks: Sequence[int],
+    coherence: Mapping[int, Coherence] | Coherence = ASSUMED,
+) -> pd.DataFrame:
+    """Return the relative variance of a step for every K, n and unbiased baseline.
+
+    rewards: groups [G, n] by their size; prompts: the number of the prompt of each group [G].
+    Returns columns k, n, prompts, baseline, relative_variance, low, high, dead, loss, loss_low,
+    loss_high, loss_least, loss_most: `dead` is the share of groups with equal weights, `loss` the
+    variance over the lowest at this K, all intervals 95 % over prompts. `loss_least` and
+    `loss_most` are its ends over the ranges of κ and β. Rewards other than 0 and 1 say nothing of
+    larger groups than they have.
+    """
+    binary = all(bool(((each == 0) | (each == 1)).all()) for each in rewards)
+    count = 1 + max(int(each.max()) for each in prompts)
+    drawn = resampled(count, DRAWS, np.random.default_rng(0))
+    weights = np.concatenate([np.ones((1, count), dtype=drawn.dtype), drawn])
+    if binary:
+        cells, weights = [*_binary_cells(budget, ks)], _beta_weights(rewards, prompts, weights)
+    else:
+        cells, weights = [*_log_cells(rewards, prompts, budget, ks)], weights / count
+    lines = [
+        line
+        for k in dict.fromkeys(cell.k for cell in cells)
+        for line in _lines(
+            [cell for cell in cells if cell.k == k],
+            weights,
+            budget,
+            coherence if isinstance(coherence, Coherence) else coherence.get(k, ASSUMED),
+        )
+    ]
+    return pd.DataFrame(lines, columns=COLUMNS)
+
+
+COLUMNS = (
+    *("k", "n", "prompts", "baseline", "relative_variance", "low", "high", "dead"),
+    *("loss", "loss_low", "loss_high", "loss_least", "loss_most"),
+)
+
+
+def _lines(
+    cells: Sequence[_Cell], weights: Array, budget: int, coherence: Coherence
+) -> Iterator[tuple[object, ...]]:
+    """Yield the lines of one K; the first row of `weights` [1 + R, X] is the log itself."""
+    squares, cross, signal, dead = (
+        weights @ np.stack([getattr(cell, name) for cell in cells], axis=1)
+        for name in ("squares", "cross", "signal", "dead")
+    )
+    sizes = np.array([cell.n for cell in cells])
+
+    def variances(kappa: float, between: float) -> Array:
+        """Return Var of a step [1 + R, cells]."""
+        numbers: Array = sizes / budget * (squares + kappa * (cross + between * signal))
+        return numbers
+
+    (kappa, *kappas), (between, *shares) = coherence.coherence, coherence.between
+    step = variances(kappa, between)
+    norm = (1 - between) * kappa * signal
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(norm > 0, step / norm, np.nan)
+        best = int(np.argmin(step[0]))
+        loss = np.where(step[:, [best]] > 0, step / step[:, [best]], np.nan)
+        ends = [variances(*each)[0] for each in product(kappas, shares)]
+        losses = np.stack([each / each.min() if each.min() > 0 else each + np.nan for each in ends])
+    for i, cell in enumerate(cells):
+        yield (
+            *(cell.k, cell.n, budget // cell.n, cell.baseline, relative[0, i]),
+            *_interval(relative[1:, i]),
+            *(dead[0, i], loss[0, i], *_interval(loss[1:, i])),
+            *(losses[:, i].min(), losses[:, i].max()),
+        )
+
+
+def _interval(draws: Array) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of bootstrap draws; NaN if some draw is undefined."""
+    if np.isnan(draws).any():
+        return np.nan, np.nan
+    low, high = np.percentile(draws, _ENDS)
+    return float(low), float(high)
+
+
+def _methods(ks: Iterable[int], sizes: Iterable[int]) -> Iterator[tuple[int, int, str, Method]]:
+    """Yield K, n, baseline and method of every cell that is defined."""
+    for k, n, baseline in product(ks, sizes, sorted(BASELINES)):
+        method = Method.parse("maxk", baseline, k)
+        if method.refusal(n) is None:
+            yield k, n, baseline, method
+
+
+def _binary_cells(budget: int, ks: Sequence[int]) -> Iterator[_Cell]:
+    """Yield the cells over chances p of a success: sums over the successes s of n samples."""
+    p, q = _GRID[:, None], 1 - _GRID[:, None]
+    for k, n, baseline, method in _methods(ks, group_sizes(budget)):
+        s = np.arange(n + 1)
+        w = method.weights(torch.from_numpy((np.arange(n) >= n - s[:, None]).astype(float))).numpy()
+        ones, zeros = np.where(s > 0, w[:, -1], 0.0), np.where(s < n, w[:, 0], 0.0)
+        chance = binom.pmf(s, n, p)
+        total = s * ones * q - (n - s) * zeros * p
+        alone = s * (ones * q) ** 2 + (n - s) * (zeros * p) ** 2
+        signal = k**2 * q ** (2 * k - 1) * p
+        is_dead = np.abs(ones - zeros)[1:-1] <= _EQUAL
+        yield _Cell(
+            *(k, n, baseline),
+            squares=chance @ (s * ones**2 + (n - s) * zeros**2),
+            cross=(chance * (total**2 - alone) / (p * q)).sum(1) - signal[:, 0],
+            signal=signal[:, 0],
+            dead=chance @ np.array([True, *is_dead, True], dtype=float),
+        )
+
+
+def _log_cells(
+    rewards: Sequence[Tensor], prompts: Sequence[Array], budget: int, ks: Sequence[int]
+) -> Iterator[_Cell]:
+    """Yield the cells over prompts: means over groups of n that are cut out of the log's groups."""
+    count = 1 + max(int(each.max()) for each in prompts)
+    largest = max(each.shape[1] for each in rewards)
+    sizes = [n for n in group_sizes(budget) if n <= largest]
+    generator = torch.Generator().manual_seed(0)
+    unit = max(float(each.abs().max()) for each in rewards) or 1.0
+    cuts = {n: [*_cut(rewards, prompts, n, generator)] for n in sizes}
+    for k, n, baseline, method in _methods(ks, sizes):
+        columns = []
+        for groups, numbers in cuts[n]:
+            w = method.weights(groups / unit)
+            spread = (w - w.mean(1, keepdim=True)).abs().amax(1)
+            squares = w.square().sum(1)
+            reference = Method.parse("maxk", "centred" if k < n else "subloo", k)
+            signal = (n - 1) * reference.weights(groups / unit).square().sum(1)
+            columns.append((squares, signal, (spread <= _EQUAL).double(), numbers))
+        squares, signal, dead = (
+            _by_prompt([(each[i].numpy(), each[3]) for each in columns], count) for i in range(3)
+        )
+        yield _Cell(k, n, baseline, squares * unit**2, 0 * squares, signal * unit**2, dead)
+
+
+def _cut(
+    rewards: Sequence[Tensor], prompts: Sequence[Array], n: int, generator: torch.Generator
+) -> Iterator[tuple[Tensor, Array]]:
+    """Yield groups [G, n], drawn without replacement from larger groups, and their prompts [G]."""
+    for groups, numbers in zip(rewards, prompts, strict=True):
+        size = groups.shape[1]
+        each = size // n
+        for _ in range(_PARTITIONS if size > n else min(each, 1)):
+            order = torch.rand(groups.shape, generator=generator).argsort(1)[:, : each * n]
+            yield groups.gather(1, order).view(-1, n), np.repeat(numbers, each)
+
+
+def _by_prompt(columns: Sequence[tuple[Array, Array]], count: int) -> Array:
+    """Return the mean over the groups of each prompt [X], as a share of the mean over prompts."""
+    values, numbers = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    sums, groups = np.bincount(numbers, values, count), np.bincount(numbers, minlength=count)
+    means: Array = np.where(groups > 0, sums / np.maximum(groups, 1), np.nan)
+    return np.where(groups > 0, means, np.nanmean(means))
+
+
+def _beta_weights(rewards: Sequence[Tensor], prompts: Sequence[Array], counts: Array) -> Array:
+    """Return the weights of the grid [1 + R, X]: the Beta distribution of p over prompts.
+
+    Its first two moments are those of the log: P(a sample succeeds), and P(both of a pair do).
+    """
+    moments = np.zeros((3, counts.shape[1]))
+    for groups, numbers in zip(rewards, prompts, strict=True):
+        n, s = groups.shape[1], groups.sum(1).numpy()
+        for row, values in zip(
+            moments, (s / n, s * (s - 1) / (n * (n - 1)), 1 + 0 * s), strict=True
+        ):
+            np.add.at(row, numbers, values)
+    mean, both, number = (counts @ moments.T).T
+    mean, both = mean / number, both / number
+    least = 1e-6
+    precision = np.maximum(mean - both, least) / np.maximum(both - mean**2, least)
+    mean = np.clip(mean, least, 1 - least)
+    ends = np.sin(np.pi / 2 * np.linspace(0, 1, len(_GRID) + 1)) ** 2
+    shares = (mean * precision, (1 - mean) * precision)
+    below = beta_distribution.cdf(ends, *(share[:, None] for share in shares))
+    return np.diff(below, axis=1)
