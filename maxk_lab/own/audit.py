@@ -6,8 +6,8 @@ have equal norms.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,15 @@ from torch import Tensor
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import maxk_curve
 from maxk_lab.estimators.method import Method
+from maxk_lab.own.arrays import SUFFIXES, numbers_of, read_arrays, score_products
+from maxk_lab.own.coherence import ASSUMED, Coherence, coherences
 from maxk_lab.own.log import Log, read_log, step_order
+from maxk_lab.own.planner import BASELINES, plan, recommendations
 from maxk_lab.own.rows import factor_name, row_of
 from maxk_lab.ranges import ANYWHERE, SHARES
 from maxk_lab.statistics.seeds import skewed_mean
 
 LEVEL = 0.95
-BASELINES = ("none", "sample_loo", "centred", "subloo")
 # Groups whose advantages are compared with the rows of the catalogue, up to this K.
 _COMPARED, _LARGEST_K = 200, 64
 # A K keeps the signal if this share of the groups with a signal at K = 1 has one.
@@ -42,6 +44,8 @@ class Audit:
     reading: how the log was read. notes: what could not be measured.
     curve [step, k, value, low, high, groups, reason]: the unbiased Max@K, with intervals over
     prompts, or the reason why there is none; the step None is all steps together.
+    plan [source, ...]: the steps of a budget with the columns of `planner.plan`; `use` has a line
+    for each source and K, and `assumption` says which coherence they rest on.
     rows [baseline, k, signal, noise, relative]: the share of the groups with a signal, the mean of
     Σ w², and that over the lowest at this K.
     trained: the row of the catalogue that the logged advantages are, its K and the factor; None if
@@ -61,6 +65,18 @@ class Audit:
     constant: float
     binary: bool
     advice: str
+    plan: pd.DataFrame = field(default_factory=pd.DataFrame)
+    use: tuple[str, ...] = ()
+    assumption: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rewards [P, M] of a file, products of their scores [P, M, M], and scores if it has them."""
+
+    rewards: Tensor
+    products: Tensor
+    scores: Tensor | None
 
 
 def audit(
@@ -70,27 +86,61 @@ def audit(
     step: str | None = None,
     advantage: str | None = None,
     ks: Sequence[int] = (),
+    budget: int | None = None,
+    by: str | None = None,
 ) -> Audit:
     """Audit a log of rewards: JSON, CSV or Parquet files, or folders of them.
+
+    With a `budget` of rollouts a step, `plan` compares every n and baseline, for each value of the
+    column `by`. A file of `rewards` with `scores` or `gram`, as for `measure`, gives the coherence
+    of the scores; alone it is the log, too.
 
     The other arguments name its columns where they are not as in `log.FORMATS`: the reward of a
     sample (`a+b` adds two), its group (samples of one prompt in one step), its step, the advantage
     that it was trained with. Rows may be in any order. `ks` are the K of the curve, by default the
     powers of 2. Raises `LabError` where nothing can be read or measured.
     """
-    columns = {"reward": reward, "group": group, "step": step, "advantage": advantage}
-    return audit_log(read_log([Path(path) for path in paths], columns), ks)
+    files = [Path(path) for path in paths]
+    arrays = [path for path in files if path.suffix.lower() in SUFFIXES]
+    logs = [path for path in files if path not in arrays]
+    measured = _measured(arrays) if arrays else None
+    if not logs and measured is not None:
+        return audit_log(_log_of(measured.rewards), ks, budget, measured)
+    columns = {"reward": reward, "group": group, "step": step, "advantage": advantage, "by": by}
+    return audit_log(read_log(logs, columns), ks, budget, measured)
+
+
+def _measured(paths: Sequence[Path]) -> Measured:
+    """Return the measured scores of a file. Raises `LabError` for several files, or no scores."""
+    if len(paths) > 1:
+        raise LabError(f"one file of scores at most: {', '.join(map(str, paths))}")
+    arrays = read_arrays(paths[0])
+    rewards = numbers_of(arrays["rewards"], "rewards", 2)
+    if len(arrays) < 2:
+        raise LabError(f"{paths[0]} has no scores and no gram: maxk-lab measure audits its rewards")
+    scores = numbers_of(arrays["scores"], "scores", 3) if "scores" in arrays else None
+    return Measured(rewards, score_products(rewards, scores, arrays.get("gram")), scores)
+
+
+def _log_of(rewards: Tensor) -> Log:
+    """Return the log of the rewards of samples of prompts, [P, M]."""
+    prompts, samples = rewards.shape
+    table = {"group": np.repeat(np.arange(prompts), samples), "reward": rewards.flatten().numpy()}
+    return Log(pd.DataFrame(table), "reward = rewards, group = prompt")
 
 
 def audit_rewards(rewards: Tensor, *, ks: Sequence[int] = ()) -> Audit:
     """Audit the rewards of samples of prompts, [P, M]."""
-    prompts, samples = rewards.shape
-    table = {"group": np.repeat(np.arange(prompts), samples), "reward": rewards.flatten().numpy()}
-    return audit_log(Log(pd.DataFrame(table), "reward = rewards, group = prompt"), ks)
+    return audit_log(_log_of(rewards), ks)
 
 
-def audit_log(log: Log, ks: Sequence[int] = ()) -> Audit:
-    """Audit a log that was read."""
+def audit_log(
+    log: Log,
+    ks: Sequence[int] = (),
+    budget: int | None = None,
+    measured: Measured | None = None,
+) -> Audit:
+    """Audit a log that was read, and plan its steps if there is a budget."""
     if min(ks, default=1) < 1:
         raise LabError(f"K must be at least 1, got {min(ks)}")
     by = [name for name in ("step", "group") if name in log.table]
@@ -124,6 +174,10 @@ def audit_log(log: Log, ks: Sequence[int] = ()) -> Audit:
     advantages = [_matrix(rows.advantage, n) for n, rows in blocks if "advantage" in rows]
     rows = _baselines(rewards, ks)
     equal = torch.cat([(each == each[:, :1]).all(1) for each in rewards])
+    planned, assumption = pd.DataFrame(), ""
+    if budget is not None and not bool(equal.all()):
+        planned, coherence = _planned(table, ks, budget, measured)
+        assumption = "; ".join(dict.fromkeys(f"{each}" for each in coherence.values()))
     return Audit(
         reading,
         tuple(notes),
@@ -137,7 +191,36 @@ def audit_log(log: Log, ks: Sequence[int] = ()) -> Audit:
         float(equal.double().mean()),
         binary,
         _advice(rows, bool(equal.all())),
+        planned,
+        tuple(recommendations(planned)) if len(planned) else (),
+        assumption,
     )
+
+
+def _planned(
+    table: pd.DataFrame, ks: Sequence[int], budget: int, measured: Measured | None
+) -> tuple[pd.DataFrame, Mapping[int, Coherence]]:
+    """Return the plan of every source, and the coherence of each K."""
+    coherence, products = dict[int, Coherence](), None
+    if measured is not None:
+        coherence = coherences(measured.rewards, measured.products, measured.scores, ks)
+        same = table.reward.to_numpy().shape == (measured.rewards.numel(),)
+        alone = same and "step" not in table and "by" not in table
+        if alone and np.array_equal(table.reward, measured.rewards.flatten().numpy()):
+            products = measured.products
+    sources = {"all": table}
+    if "by" in table:
+        sources |= {f"{name}": rows for name, rows in table.groupby("by", sort=True)}
+    plans = []
+    for name, rows in sources.items():
+        blocks = [(int(str(n)), block) for n, block in rows.groupby("n") if int(str(n)) > 1]
+        prompts = pd.Series(pd.factorize(rows.group)[0], rows.index)
+        groups = [_matrix(block.reward, n) for n, block in blocks]
+        numbers = [prompts[block.index].to_numpy()[::n] for n, block in blocks]
+        frame = plan(groups, numbers, budget, ks, coherence, products)
+        frame.insert(0, "source", name)
+        plans.append(frame)
+    return pd.concat(plans, ignore_index=True), {k: coherence.get(k, ASSUMED) for k in ks}
 
 
 def range_of(sizes: tuple[int, int]) -> str:

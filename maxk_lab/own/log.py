@@ -80,7 +80,7 @@ _LONG = 80  # letters of a text that stay in memory
 
 @dataclass(frozen=True)
 class Log:
-    """The samples of a log: `table` [group, reward] and [step, advantage] where a log has them.
+    """The samples of a log: `table` [group, reward], and [step, by, advantage] where it has them.
 
     `reading` says how the columns were understood, `left_out` which rows do not count.
     """
@@ -93,7 +93,7 @@ class Log:
 def read_log(paths: Sequence[Path], named: Mapping[str, str | None]) -> Log:
     """Read files, or folders of them, as one log.
 
-    `named` names the column of a role: reward (or a sum, `a+b`), group, step, advantage. Raises
+    `named` names the column of a role: reward (or a sum, `a+b`), group, step, by, advantage. Raises
     `LabError` for a file that cannot be read, a role without a column, a reward that is no number.
     """
     columns = {role: name for role, name in named.items() if name is not None}
@@ -165,6 +165,8 @@ class _Reader:
         shared = (x for x in groups if table.assign(x=self._keys(x)).dropna().duplicated().any())
         roles["group"] = next(shared, (groups or self._refuse("group"))[0])
         table["group"] = self._keys(roles["group"])
+        for name in self._named("by"):
+            roles["by"], table["by"] = name, self._keys(name).fillna("(missing)")
         advantages = [x for x in ADVANTAGES if x in self.columns and self.columns[x].numeric]
         for name in (self._named("advantage") or advantages)[:1]:
             roles["advantage"], table["advantage"] = name, self._numbers([name])
@@ -183,7 +185,7 @@ class _Reader:
             notes.append("a missing value counts as 0")
         understood = {"reward": " + ".join(rewards) + (f" ({'; '.join(notes)})" if notes else "")}
         understood |= {
-            role: roles[role] for role in ("group", "step", "advantage") if role in roles
+            role: roles[role] for role in ("group", "step", "by", "advantage") if role in roles
         }
         reading = ", ".join(f"{role} = {columns}" for role, columns in understood.items())
         return self._counted(table, reading, roles | {"reward": "reward"})

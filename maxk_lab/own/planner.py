@@ -11,7 +11,7 @@ X are prompts, or chances p of a success on a grid; R are bootstrap draws of pro
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
@@ -23,43 +23,17 @@ from scipy.stats import binom
 from torch import Tensor
 
 from maxk_lab.estimators.method import Method
+from maxk_lab.own.coherence import ASSUMED, DRAWS, Coherence, squared_gradients
 from maxk_lab.statistics.bands import resampled
 from maxk_lab.statistics.estimates import Array
 
 BASELINES = ("none", "sample_loo", "centred", "subloo")
 LARGEST_N = 256
-DRAWS = 400
 _EQUAL = 1e-12  # weights of equal samples differ by rounding
 _PARTITIONS = 8
 # Chances of a success, closer to each other near 0 and 1.
 _GRID = np.sin(np.pi / 2 * (np.arange(400) + 0.5) / 400) ** 2
 _ENDS = (2.5, 97.5)
-
-
-@dataclass(frozen=True)
-class Coherence:
-    """κ and β, each with the ends of a range, and how they are known.
-
-    `coherence` κ: ‖∇J_K‖² over the most that scores of this norm allow. `between` β: the share of
-    E‖∇J_K‖² that differs between prompts.
-    """
-
-    coherence: tuple[float, float, float] = (0.05, 0.005, 0.5)
-    between: tuple[float, float, float] = (0.5, 0.5, 0.5)
-    source: str = "assumed"
-
-    def __str__(self) -> str:
-        """Return one line."""
-        words = {"coherence": self.coherence, "share between prompts": self.between}
-        ranges = {
-            name: f"{value:.2g}" + (f" ({low:.2g} to {high:.2g})" if low < high else "")
-            for name, (value, low, high) in words.items()
-        }
-        listed = ", ".join(f"{name} {text}" for name, text in ranges.items())
-        return f"{self.source}: scores of equal norm, {listed}"
-
-
-ASSUMED = Coherence()
 
 
 class _Cell(NamedTuple):
@@ -84,7 +58,8 @@ def plan(
     prompts: Sequence[Array],
     budget: int,
     ks: Sequence[int],
-    coherence: Mapping[int, Coherence] | Coherence = ASSUMED,
+    coherence: Mapping[int, Coherence] | None = None,
+    products: Tensor | None = None,
 ) -> pd.DataFrame:
     """Return the relative variance of a step for every K, n and unbiased baseline.
 
@@ -92,17 +67,19 @@ def plan(
     Returns columns k, n, prompts, baseline, relative_variance, low, high, dead, loss, loss_low,
     loss_high, loss_least, loss_most: `dead` is the share of groups with equal weights, `loss` the
     variance over the lowest at this K, all intervals 95 % over prompts. `loss_least` and
-    `loss_most` are its ends over the ranges of κ and β. Rewards other than 0 and 1 say nothing of
-    larger groups than they have.
+    `loss_most` are its ends over the ranges of κ and β, which are assumed without `coherence`.
+    With `products` ψ·ψ [G, n, n] of one block of groups, V_n is that of the scores. Then, and for
+    rewards other than 0 and 1, n is at most the size of the groups.
     """
     binary = all(bool(((each == 0) | (each == 1)).all()) for each in rewards)
     count = 1 + max(int(each.max()) for each in prompts)
-    drawn = resampled(count, DRAWS, np.random.default_rng(0))
+    drawn = resampled(count, DRAWS)
     weights = np.concatenate([np.ones((1, count), dtype=drawn.dtype), drawn])
-    if binary:
+    if binary and products is None:
         cells, weights = [*_binary_cells(budget, ks)], _beta_weights(rewards, prompts, weights)
     else:
-        cells, weights = [*_log_cells(rewards, prompts, budget, ks)], weights / count
+        cells = [*_log_cells(rewards, prompts, budget, ks, products)]
+        weights = weights / count
     lines = [
         line
         for k in dict.fromkeys(cell.k for cell in cells)
@@ -110,7 +87,7 @@ def plan(
             [cell for cell in cells if cell.k == k],
             weights,
             budget,
-            coherence if isinstance(coherence, Coherence) else coherence.get(k, ASSUMED),
+            _coherence(coherence, k, products is not None),
         )
     ]
     return pd.DataFrame(lines, columns=COLUMNS)
@@ -120,6 +97,12 @@ COLUMNS = (
     *("k", "n", "prompts", "baseline", "relative_variance", "low", "high", "dead"),
     *("loss", "loss_low", "loss_high", "loss_least", "loss_most"),
 )
+
+
+def _coherence(coherence: Mapping[int, Coherence] | None, k: int, measured: bool) -> Coherence:
+    """Return the coherence of a K; `measured` gradients have no κ but their own norm."""
+    one = (coherence or {}).get(k, ASSUMED)
+    return replace(one, coherence=(1.0, 1.0, 1.0)) if measured else one
 
 
 def _lines(
@@ -156,10 +139,9 @@ def _lines(
 
 
 def _interval(draws: Array) -> tuple[float, float]:
-    """Return the ends of the 95 % interval of bootstrap draws; NaN if some draw is undefined."""
-    if np.isnan(draws).any():
-        return np.nan, np.nan
-    low, high = np.percentile(draws, _ENDS)
+    """Return the ends of the 95 % interval of bootstrap draws; an undefined draw is infinite."""
+    numbers = np.where(np.isnan(draws), np.inf, draws)
+    low, high = np.percentile(numbers, _ENDS, method="nearest")
     return float(low), float(high)
 
 
@@ -193,40 +175,57 @@ def _binary_cells(budget: int, ks: Sequence[int]) -> Iterator[_Cell]:
 
 
 def _log_cells(
-    rewards: Sequence[Tensor], prompts: Sequence[Array], budget: int, ks: Sequence[int]
+    rewards: Sequence[Tensor],
+    prompts: Sequence[Array],
+    budget: int,
+    ks: Sequence[int],
+    products: Tensor | None,
 ) -> Iterator[_Cell]:
     """Yield the cells over prompts: means over groups of n that are cut out of the log's groups."""
     count = 1 + max(int(each.max()) for each in prompts)
+    # Weights are in units of the largest reward, so that their squares are finite and not 0.
+    unit = max(float(each.abs().max()) for each in rewards) or 1.0
     largest = max(each.shape[1] for each in rewards)
     sizes = [n for n in group_sizes(budget) if n <= largest]
     generator = torch.Generator().manual_seed(0)
-    unit = max(float(each.abs().max()) for each in rewards) or 1.0
-    cuts = {n: [*_cut(rewards, prompts, n, generator)] for n in sizes}
+    cuts = {n: [*_cut([each / unit for each in rewards], prompts, n, generator)] for n in sizes}
+    norms = {}
+    if products is not None:
+        (whole,) = rewards
+        norms = {k: squared_gradients(whole / unit, products, k) for k in ks if k < largest // 2}
     for k, n, baseline, method in _methods(ks, sizes):
+        if products is not None and k not in norms:
+            continue
+        reference = Method.parse("maxk", "centred" if k < n else "subloo", k)
         columns = []
-        for groups, numbers in cuts[n]:
-            w = method.weights(groups / unit)
+        for groups, numbers, order in cuts[n]:
+            w = method.weights(groups)
             spread = (w - w.mean(1, keepdim=True)).abs().amax(1)
             squares = w.square().sum(1)
-            reference = Method.parse("maxk", "centred" if k < n else "subloo", k)
-            signal = (n - 1) * reference.weights(groups / unit).square().sum(1)
+            if products is not None:
+                rows = torch.arange(len(products)).repeat_interleave(len(groups) // len(products))
+                within = products[rows[:, None, None], order[:, :, None], order[:, None, :]]
+                squares = ((w[:, None] @ within)[:, 0] * w).sum(1)
+            signal = (n - 1) * reference.weights(groups).square().sum(1)
             columns.append((squares, signal, (spread <= _EQUAL).double(), numbers))
-        squares, signal, dead = (
+        m2, norm, dead = (
             _by_prompt([(each[i].numpy(), each[3]) for each in columns], count) for i in range(3)
         )
-        yield _Cell(k, n, baseline, squares * unit**2, 0 * squares, signal * unit**2, dead)
+        norm = norms.get(k, norm)
+        m2 = m2 if products is None else m2 - norm
+        yield _Cell(k, n, baseline, m2 * unit**2, 0 * m2, norm * unit**2, dead)
 
 
 def _cut(
     rewards: Sequence[Tensor], prompts: Sequence[Array], n: int, generator: torch.Generator
-) -> Iterator[tuple[Tensor, Array]]:
-    """Yield groups [G, n], drawn without replacement from larger groups, and their prompts [G]."""
+) -> Iterator[tuple[Tensor, Array, Tensor]]:
+    """Yield groups [G, n], cut out of larger groups, with their prompts [G] and places [G, n]."""
     for groups, numbers in zip(rewards, prompts, strict=True):
-        size = groups.shape[1]
-        each = size // n
-        for _ in range(_PARTITIONS if size > n else min(each, 1)):
+        each = groups.shape[1] // n
+        for _ in range(min(each, 1) * (_PARTITIONS if groups.shape[1] > n else 1)):
             order = torch.rand(groups.shape, generator=generator).argsort(1)[:, : each * n]
-            yield groups.gather(1, order).view(-1, n), np.repeat(numbers, each)
+            places = order.view(-1, n)
+            yield groups.gather(1, order).view(-1, n), np.repeat(numbers, each), places
 
 
 def _by_prompt(columns: Sequence[tuple[Array, Array]], count: int) -> Array:
@@ -242,13 +241,11 @@ def _beta_weights(rewards: Sequence[Tensor], prompts: Sequence[Array], counts: A
 
     Its first two moments are those of the log: P(a sample succeeds), and P(both of a pair do).
     """
-    moments = np.zeros((3, counts.shape[1]))
+    count, moments = counts.shape[1], np.zeros((3, counts.shape[1]))
     for groups, numbers in zip(rewards, prompts, strict=True):
         n, s = groups.shape[1], groups.sum(1).numpy()
-        for row, values in zip(
-            moments, (s / n, s * (s - 1) / (n * (n - 1)), 1 + 0 * s), strict=True
-        ):
-            np.add.at(row, numbers, values)
+        columns = (s / n, s * (s - 1) / (n * (n - 1)), np.ones(len(s)))
+        moments += np.stack([np.bincount(numbers, column, count) for column in columns])
     mean, both, number = (counts @ moments.T).T
     mean, both = mean / number, both / number
     least = 1e-6
@@ -258,3 +255,21 @@ def _beta_weights(rewards: Sequence[Tensor], prompts: Sequence[Array], counts: A
     shares = (mean * precision, (1 - mean) * precision)
     below = beta_distribution.cdf(ends, *(share[:, None] for share in shares))
     return np.diff(below, axis=1)
+
+
+def recommendations(plan: pd.DataFrame) -> Iterator[str]:
+    """Yield a line for each source and K of plans: what to use, ties, and how sure it is."""
+    for (source, k), rows in plan.groupby(["source", "k"], sort=False):
+        ranked = rows.sort_values("loss", kind="stable")
+        best, *others = ranked.itertuples()
+        if best.loss != best.loss:
+            yield f"{source}, K = {k}: no signal"
+            continue
+        ties = [f"{row.baseline} n = {row.n}" for row in others if not row.loss_low > 1]
+        sizes = sorted({row.n for row in ranked.itertuples() if row.loss_least <= 1 + 1e-9})
+        place = "" if plan.source.nunique() == 1 else f"{source}, "
+        line = f"Use at {place}K = {k}: {best.baseline} with n = {best.n}, "
+        line += f"{best.prompts} prompt{'s' * (best.prompts != 1)} a step"
+        line += f"; ties: {', '.join(ties[:3])}" if ties else ""
+        span = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
+        yield f"{line}. Over the range of the coherence the best n is {span}."

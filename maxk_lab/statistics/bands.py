@@ -65,14 +65,15 @@ def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0
     critical = float(np.quantile(t, level))
     half = np.where(varies, critical * error, 0.0)
     prompts = sum(map(len, samples)) / len(samples)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         needed = np.ceil(prompts * (half / np.abs(mean)) ** 2)
     return Band(mean, mean - half, mean + half, needed, critical)
 
 
-def resampled(count: int, draws: int, rng: np.random.Generator) -> Array:
+def resampled(count: int, draws: int, rng: np.random.Generator | None = None) -> Array:
     """Return how often each of `count` units is in each bootstrap draw, [R, P]."""
-    counts = np.empty((draws, count), dtype=np.float32)
+    rng = np.random.default_rng(0) if rng is None else rng
+    counts: Array = np.empty((draws, count))
     for row in counts:
         row[:] = np.bincount(rng.integers(count, size=count), minlength=count)
     return counts

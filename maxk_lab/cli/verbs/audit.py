@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, print_line, print_table
+from maxk_lab.cli.console import emit_json, print_line, print_table, say
+from maxk_lab.errors import LabError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from maxk_lab.own.audit import Audit
+    from maxk_lab.own.log_difference import LogDifference
 
-# Steps that are shown of a long training.
-_STEPS = 6
+# Steps that are shown of a long training, and the first K of a difference.
+_STEPS, _SHOWN = 6, 16
 
 
 def main(
@@ -39,6 +41,18 @@ def main(
     k: Annotated[
         list[int] | None, typer.Option("--k", "-k", min=1, help="A K of the curve. Repeatable.")
     ] = None,
+    budget: Annotated[
+        int | None, typer.Option(min=2, metavar="B", help="Rollouts a step: compare every n.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Plan each of its values, too.")
+    ] = None,
+    compare: Annotated[
+        list[Path] | None, typer.Option(metavar="LOG2", help="Does Max@K differ from this log's?")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write table and chart into this folder.")
+    ] = None,
 ) -> None:
     """Audit the rewards that a training has logged: which K and baseline they call for.
 
@@ -50,19 +64,41 @@ def main(
     share of groups with a signal and the noise of each baseline and K, and which method the logged
     advantages are.
 
+    With --budget it predicts the variance of a step of B rollouts for every n that divides B, and
+    recommends n and a baseline. Scores of samples have equal norms and an assumed coherence, unless
+    a file for `maxk-lab measure`, with scores, is among the logs. With --compare it gives the
+    difference in Max@K to another log, with a 95 % band over all K.
+
     \b
     [bold]maxk-lab audit completions.jsonl[/bold]
-    [bold]maxk-lab audit rollouts/ --reward acc --json[/bold]
+    [bold]maxk-lab audit completions.jsonl --budget 256 --by source --out plan/[/bold]
+    [bold]maxk-lab audit trained.jsonl --compare base.jsonl[/bold]
     """
     json = options.shared(context).json
     from maxk_lab.own.audit import audit
+    from maxk_lab.own.log_difference import compare_logs
+    from maxk_lab.own.plan_chart import write_plan
 
-    result = audit(*log, reward=reward, group=group, step=step, advantage=advantage, ks=k or ())
-    if json:
-        tables = {name: getattr(result, name).to_dict("records") for name in ("curve", "rows")}
-        emit_json(asdict(result) | tables)
+    columns = {"reward": reward, "group": group, "step": step, "advantage": advantage}
+    if compare:
+        difference = compare_logs(log, compare, columns)
+        if json:
+            emit_json(asdict(difference) | {"curve": difference.curve.to_dict("records")})
+        else:
+            show_difference(difference)
         return
-    show(result)
+    if (by or out) and budget is None:
+        raise LabError("--by and --out need --budget: how many rollouts a step takes")
+    result = audit(*log, **columns, ks=k or (), budget=budget, by=by)
+    if json:
+        names = ("curve", "rows", "plan")
+        emit_json(
+            asdict(result) | {name: getattr(result, name).to_dict("records") for name in names}
+        )
+    else:
+        show(result)
+    if out is not None:
+        say(f"Wrote {', '.join(map(str, write_plan(result, out)))}")
 
 
 def show(audit: Audit) -> None:
@@ -98,6 +134,55 @@ def show(audit: Audit) -> None:
         times = "" if factor == "1" else f", times {factor}"
         print_line(f"Trained with: {row} at K = {k}{times}")
     print_line(f"Take: {audit.advice}")
+    if audit.use:
+        _show_plan(audit)
+
+
+def _show_plan(audit: Audit) -> None:
+    """Print the lowest variance of a step at each n, for every source and K, and what to use."""
+    plan = audit.plan
+    for (source, k), rows in plan.groupby(["source", "k"], sort=False):
+        place = f", {source}" if plan.source.nunique() > 1 else ""
+        lowest = rows.loc[rows.groupby("n").loss.idxmin().dropna()]
+        print_line("")
+        print_line(f"A step at K = {k}{place}, with 95 % intervals over prompts", bold=True)
+        headings = ["n", "prompts", "equal groups", "lowest", "relative variance"]
+        lines = [
+            (
+                *(row.n, row.prompts, f"{row.dead:.0%}", row.baseline),
+                _interval(row.relative_variance, row.low, row.high, ".3g"),
+                _interval(row.loss, row.loss_low, row.loss_high, ".3g"),
+                f"{row.loss_least:.3g} to {row.loss_most:.3g}",
+            )
+            for row in lowest.itertuples()
+        ]
+        print_table([*headings, "over the best", "over the range"], lines)
+    print_line("")
+    print_line(f"Coherence, {audit.assumption}. Relative variance: Var of the step over ‖∇J‖².")
+    for line in audit.use:
+        print_line(line)
+
+
+def show_difference(difference: LogDifference) -> None:
+    """Print the difference of two logs at each K."""
+    for line in (*difference.readings, *difference.notes):
+        print_line(line)
+    print_line("")
+    value = "pass@K" if difference.binary else "Max@K"
+    print_line(f"{value} of the first log less the second, 95 % band over all K", bold=True)
+    curve, digits = difference.curve, ".3f" if difference.binary else ".4g"
+    shown = sorted({*range(_SHOWN), *(2**i - 1 for i in range(20)), len(curve) - 1})
+    rows = [
+        (
+            *(row.k, f"{row.first:{digits}}", f"{row.second:{digits}}"),
+            _interval(row.difference, row.low, row.high, digits),
+            {1: "higher", -1: "lower", 0: "open"}[row.sign],
+            "" if row.sign else f"{row.prompts:,.0f}",
+        )
+        for row in curve.iloc[[i for i in shown if i < len(curve)]].itertuples()
+    ]
+    print_table(["K", "first", "second", "difference", "sign", "prompts to settle it"], rows)
+    print_line(difference.verdict)
 
 
 def _print_by_k(frame: pd.DataFrame, by: str, texts: list[str]) -> None:

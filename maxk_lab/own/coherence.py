@@ -1,0 +1,111 @@
+"""The coherence of measured scores: how large mean gradients are, and how far prompts differ.
+
+P prompts, M samples, D numbers of a score, R bootstrap draws of prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maxk_lab.estimators.method import Method
+from maxk_lab.statistics.bands import resampled
+from maxk_lab.statistics.estimates import Array
+
+Range = tuple[float, float, float]
+# Bootstrap draws of prompts, and random halves of the samples of a prompt.
+DRAWS, _HALVES = 400, 8
+_ENDS = (2.5, 97.5)
+# κ and β lie in this range, or no gradient would be left.
+_LEAST, _MOST = 1e-6, 0.999
+
+
+@dataclass(frozen=True)
+class Coherence:
+    """κ and β, each a value with the ends of a range, and how they are known.
+
+    `coherence` κ is E‖∇J_K‖² over prompts as a share of the most that scores of this norm allow,
+    E‖ψ‖² Var h_K(R). `between` β is the share of E‖∇J_K‖² that differs between prompts.
+    """
+
+    coherence: Range = (0.05, 0.005, 0.5)
+    between: Range = (0.5, 0.5, 0.5)
+    source: str = "assumed"
+
+    def __str__(self) -> str:
+        """Return one line."""
+        words = {"coherence": self.coherence, "share between prompts": self.between}
+        texts = [
+            f"{name} {value:.2g}" + (f" ({low:.2g} to {high:.2g})" if low < high else "")
+            for name, (value, low, high) in words.items()
+        ]
+        return f"{self.source}: {', '.join(texts)}"
+
+
+ASSUMED = Coherence()
+_UNKNOWN: Range = (0.5, 0.1, 0.9)
+
+
+def coherences(
+    rewards: Tensor, products: Tensor, scores: Tensor | None, ks: Iterable[int]
+) -> dict[int, Coherence]:
+    """Return the coherence of rewards [P, M] with products ψ·ψ [P, M, M] for each K that it has.
+
+    Without `scores` [P, M, D] the share between prompts is assumed. The ranges are 95 % bootstrap
+    intervals over prompts. A K is left out if half of the samples are too few for it, or if its
+    mean gradient cannot be told from zero.
+    """
+    prompts, samples = rewards.shape
+    counts = np.concatenate([np.ones((1, prompts)), resampled(prompts, DRAWS)])
+    norms = products.diagonal(0, 1, 2).mean(1)
+    result = {}
+    for k in ks:
+        method = Method.parse("maxk", "centred", k)
+        if method.refusal(samples // 2) is not None or prompts < 2:
+            continue
+        squared = squared_gradients(rewards, products, k)
+        weights = method.weights(rewards)
+        most = (norms * (samples - 1) * weights.square().sum(1)).numpy()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kappa = (counts @ squared) / (counts @ most)
+        if not kappa[0] > 0:
+            continue
+        between = _UNKNOWN
+        if scores is not None:
+            means = (weights[:, None, :] @ scores)[:, 0]
+            across = (means @ means.T).fill_diagonal_(0).numpy()
+            pairs = counts.sum(1) ** 2 - (counts**2).sum(1)
+            across = np.einsum("rp,pq,rq->r", counts, across, counts) / pairs
+            share = 1 - across / (counts @ squared / prompts)
+            between = _range(share)
+        result[k] = Coherence(_range(kappa), between, "measured")
+    return result
+
+
+def squared_gradients(rewards: Tensor, products: Tensor, k: int) -> Array:
+    """Return unbiased estimates of ‖∇J_K‖² of each prompt, [P].
+
+    They are products of the estimates of two halves of the samples.
+    """
+    prompts, samples = rewards.shape
+    half, generator = samples // 2, torch.Generator().manual_seed(0)
+    method, total = Method.parse("maxk", "centred", k), np.zeros(prompts)
+    for _ in range(_HALVES):
+        order = torch.rand(prompts, samples, generator=generator).argsort(1)
+        first, second = (
+            torch.zeros_like(rewards).scatter(1, part, method.weights(rewards.gather(1, part)))
+            for part in (order[:, :half], order[:, half : 2 * half])
+        )
+        total += ((first[:, None] @ products)[:, 0] * second).sum(1).numpy() / _HALVES
+    return total
+
+
+def _range(values: Array) -> Range:
+    """Return the first value with the 95 % interval of the others, inside their bounds."""
+    bounded = np.clip(np.nan_to_num(values, nan=_MOST), _LEAST, _MOST)
+    low, high = np.percentile(bounded[1:], _ENDS)
+    return float(bounded[0]), float(min(low, bounded[0])), float(max(high, bounded[0]))
