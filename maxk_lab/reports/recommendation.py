@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 class Question:
     """The gradient of `objective` (as `max@8`) at a stage, for a budget of rollouts a step.
 
-    `only` selects the cells that it takes to answer.
+    `only` selects the cells that it takes to answer; `n` is None where n is ranked, too.
     """
 
     objective: str
     budget: int
     stage: int
     only: str
+    n: int | None = None
 
 
 @dataclass(frozen=True)
@@ -28,22 +29,22 @@ class Candidate:
     """One (estimator, baseline, n, K) at a budget of B rollouts a step.
 
     `row` is one of a kind of study that recommends: its key has these, an environment, a setting
-    and a stage. `step_snr` is the SNR of the mean of `groups` = B/n independent estimates: B/n
-    times that of one. `against_best` is the candidate's SNR per rollout over that of the best,
-    paired over instances; None for the best itself. `tied`: a report says that it does not differ
-    significantly from the best.
+    and a stage. A step has `groups` = B/n groups, each of another instance. `step_snr` is
+    ‖∇J‖² over the variance of its mean estimate, (n/B)(V_n + V_between). `over_best` is this
+    variance over that of the best, paired over instances; None for the best itself. `tied`: a
+    report says that its V_n does not differ significantly from the best at the same n.
     """
 
     row: Any
     groups: int
     step_snr: Interval
-    against_best: Interval | None = None
+    over_best: Interval | None = None
     tied: bool = False
 
     @property
     def worse(self) -> bool:
         """It is significantly worse than the best, by its interval and by the report."""
-        return self.against_best is not None and self.against_best.high < 1 and not self.tied
+        return self.over_best is not None and self.over_best.low > 1 and not self.tied
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Recommendation:
     """The candidates of one environment and stage, best first, and the rows left out, with why.
 
     `use` is the candidate to use: of those that tie with the best at its n the simplest.
+    `no_between` says why the candidates are of one n, without V_between; empty where they have it.
     """
 
     objective: str
@@ -58,10 +60,11 @@ class Recommendation:
     candidates: tuple[Candidate, ...]
     left_out: tuple[tuple[PooledRow, str], ...]
     use: Candidate | None = None
+    no_between: str = ""
 
     @property
     def best(self) -> Candidate:
-        """The candidate of the highest SNR per rollout."""
+        """The candidate of the lowest variance of a step."""
         return self.candidates[0]
 
     @property

@@ -1,4 +1,4 @@
-"""`maxk-lab recommend`: the method of the highest signal-to-noise ratio per rollout."""
+"""`maxk-lab recommend`: the n and the baseline whose steps have the lowest variance."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ from maxk_lab.statistics.measures import FIXED
 from maxk_lab.sweep_file.studies import STUDIES
 
 _SHOWN = 12
-_HEADINGS = ("estimator", "baseline", "n", "groups a step", "SNR of a step", "against the best")
+_HEADINGS = ("estimator", "baseline", "n", "groups", "SNR of a step", "variance over the best")
 _CAVEAT = (
-    "Ranked by SNR per rollout, over every n; a report ranks the variance of a group, at one n and "
-    "K at a time: what is not significant there is not so here. How much instances differ from "
-    "each other does not enter it, although fewer, larger groups see fewer of them."
+    "The variance of a step is (n/B)(V_n + V_between): B/n groups, each of another instance. A "
+    "report compares V_n, the variance of a group, at one n and K."
 )
 _RATIO = "probability under the policy over that under the one that drew it"
 
@@ -44,6 +43,9 @@ def main(
     objective: Annotated[
         str | None, typer.Option(metavar="NAME@K", help="E.g. max@8; needed if there are several.")
     ] = None,
+    n: Annotated[
+        int | None, typer.Option("--n", "-n", min=1, help="Compare baselines at this n alone.")
+    ] = None,
     stage: Annotated[
         int | None, typer.Option(min=0, metavar="STEPS", help="Of the policy; the latest if none.")
     ] = None,
@@ -54,11 +56,10 @@ def main(
     line to paste.
 
     The candidates are the points of the sweep's gradient grid that estimate the gradient of the
-    objective and whose n divides the budget. Those that the sweep's run has not measured yet are
-    measured first. Ranked is the SNR per rollout: of B rollouts a step makes B/n estimates, whose
-    mean has B/n times the SNR of one. How much instances differ from each other does not enter,
-    although fewer, larger groups see fewer of them. The budget is by default the batch of the
-    sweep's training study.
+    objective and whose n divides the budget. Points without a record are measured first. They are
+    ranked by the variance of a step, (n/B)(V_n + V_between): a step of B rollouts has B/n groups,
+    each of another instance. Records without V_between cannot rank n: name it with --n. The budget
+    is by default the batch of the sweep's training study.
 
     \b
     [bold]maxk-lab recommend experiments/tsp_sweep.yaml --budget 64 --objective max@8[/bold]
@@ -77,7 +78,7 @@ def main(
     budget = budget or next(filter(None, batches), None)
     if budget is None:
         raise LabError("--budget is missing: how many rollouts a step may take, e.g. --budget 64")
-    question = module.ask(plan, budget=budget, objective=objective, stage=stage)
+    question = module.ask(plan, budget=budget, objective=objective, stage=stage, n=n)
     resume = "The same command goes on from there."
     outcome = execute_plan(planned_run, resume=resume, jobs=jobs, only=question.only)
     if outcome.failed:  # the best may be among them
@@ -121,18 +122,18 @@ def _print_ranking(answer: Recommendation) -> None:
     key, marks, rows = answer.best.row.key, dict[str, None](), []
     for candidate in answer.candidates:
         name = candidate.row.key
-        numbers = [_shown(each, marks) for each in (candidate.step_snr, candidate.against_best)]
+        numbers = [_shown(each, marks) for each in (candidate.step_snr, candidate.over_best)]
         rows.append((name.estimator, name.baseline, name.n, candidate.groups, *numbers))
     where = ", ".join([key.environment, *(f"{name} = {value}" for name, value in key.setting)])
     print_line(f"{answer.objective}, {answer.budget} rollouts a step: {where}, stage {key.stage}")
     print_table(_HEADINGS, rows[:_SHOWN])
     print_line(
-        "SNR of a step: of the mean of budget/n estimates, "
-        f"{answer.best.step_snr.level:.0%} intervals about new instances, with † about fixed ones. "
-        "Against the best: paired, by the variance: all have one mean, "
-        f"Bonferroni over {len(answer.candidates) - 1} comparisons. The interval of the best is "
-        "not corrected for its having been picked."
+        "SNR of a step: ‖∇J‖² over its variance, 95 % intervals about new instances. Variance over "
+        f"the best: paired, Bonferroni over {len(answer.candidates) - 1} comparisons. The interval "
+        "of the best is not corrected for its having been picked."
     )
+    if answer.no_between:
+        print_line(f"n is not ranked: {answer.no_between}. Ranked is the variance of a group, V_n.")
     if len(rows) > _SHOWN:
         say(f"and {len(rows) - _SHOWN} more (--json lists all)")
     for line in marks:
@@ -164,14 +165,13 @@ def _verdict(answer: Recommendation, use: Candidate) -> str:
     what = f"Recommended: {key.estimator} with {key.baseline}, n = {key.n}"
     if use is not answer.best:
         return (
-            f"{what}. It ties with {_named(answer.best.row.key)}, which has the highest SNR per "
-            "rollout, and is the simplest that needs rewards alone."
+            f"{what}. It ties with {_named(answer.best.row.key)}, which has the lowest variance, "
+            "and is the simplest that needs rewards alone."
         )
     if not answer.ties:
-        pairs = filter(None, [candidate.against_best for candidate in answer.candidates[1:]])
-        questions = [pair.question for pair in pairs]
-        here = ", on the instances measured alone" if FIXED in questions else ""
-        return f"{what}; its SNR per rollout is significantly above all others{here}."
+        pairs = filter(None, [candidate.over_best for candidate in answer.candidates[1:]])
+        here = ", on the fixed instances only" if FIXED in {x.question for x in pairs} else ""
+        return f"{what}; its variance is significantly below all others{here}."
     ties = _some([_named(tie.row.key) for tie in answer.ties], 4)
     return f"{what}; not significantly different from it: {ties}."
 
@@ -203,9 +203,7 @@ def as_json(answer: Recommendation) -> dict[str, Any]:
             **{name: getattr(key, name) for name in ("estimator", "baseline", "n", "k")},
             "groups": candidate.groups,
             "step_snr": asdict(candidate.step_snr),
-            "against_best": None
-            if candidate.against_best is None
-            else asdict(candidate.against_best),
+            "over_best": candidate.over_best and asdict(candidate.over_best),
             "significantly_worse": candidate.worse,
             "cells": dict(candidate.row.cells),
         }
@@ -218,6 +216,7 @@ def as_json(answer: Recommendation) -> dict[str, Any]:
         "setting": dict(place.setting) if place else {},
         "stage": place and place.stage,
         "candidates": [candidate_as_json(candidate) for candidate in answer.candidates],
+        "no_between": answer.no_between,
         "left_out": [{"row": row.key.path, "reason": reason} for row, reason in answer.left_out],
         "use": candidate_as_json(answer.use) if answer.use else None,
         "paste": _paste(answer.use) if answer.use else None,

@@ -1,14 +1,16 @@
 """The recommendation of a gradient study: rows ranked for a budget of rollouts.
 
-They are ranked by their SNR per rollout. Unbiased rows of one objective have one mean, so the one
-of less variance per rollout has the higher SNR: they are compared by that, and no weak signal is
-divided by.
+A step of B rollouts has B/n groups of different instances. So the variance of its mean estimate is
+(n/B)(V_n + V_between) = (n/B)(E‖ĝ‖² − ‖∇J‖²), with ∇J the mean gradient over instances. Unbiased
+rows of one objective have one ∇J: they are ranked by this variance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.method import Method
@@ -17,8 +19,10 @@ from maxk_lab.planning.cells import Cell
 from maxk_lab.planning.plan import Plan
 from maxk_lab.reports.recommendation import Candidate, Question, Recommendation
 from maxk_lab.reports.tables import Pooled, grouped
+from maxk_lab.statistics.estimates import Sample, Tangent, stratified_mean
+from maxk_lab.statistics.estimates import ratio as step_ratio
 from maxk_lab.statistics.families import Family
-from maxk_lab.statistics.intervals import Interval, interval, undefined
+from maxk_lab.statistics.intervals import Interval, interval, too_few_for, undefined
 from maxk_lab.statistics.measures import FIXED
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.contests import contests, ratio, simplest
@@ -26,19 +30,24 @@ from maxk_lab.studies.gradient.row import FOUND_BIASED, GradientRow, same_mean
 
 # The axes by which the cells of a question are selected.
 _AXES = ("estimator", "n", "k", "stage")
+_LEVEL = 0.95
 
 
-def ask(plan: Plan, *, budget: int, objective: str | None, stage: int | None) -> Question:
+def ask(
+    plan: Plan, *, budget: int, objective: str | None, stage: int | None, n: int | None = None
+) -> Question:
     """The question as the sweep can answer it, about its one objective and last stage by default.
 
-    Raises `LabError` where it cannot.
+    With `n` only baselines are ranked. Raises `LabError` where it cannot.
     """
     cells = [cell for cell in plan.cells if cell.study == "gradient"]
     name, at = _objective(cells, objective), _stage(plan, stage)
     met = [cell for cell in cells if cell.stage == at and _objective_of(cell) == name]
-    fitting = [cell for cell in met if budget % cell.n == 0]
+    sizes = ", ".join(map(str, sorted({cell.n for cell in met})))
+    if n is not None and all(cell.n != n for cell in met):
+        raise LabError(f"--n {n} is not in the sweep's gradient grid: it has {sizes}")
+    fitting = [cell for cell in met if budget % cell.n == 0 and n in (None, cell.n)]
     if not fitting:
-        sizes = ", ".join(map(str, sorted({cell.n for cell in met})))
         raise LabError(
             f"--budget {budget} is divided by no n of the grid ({sizes}); "
             "for others: --set gradient.grid.n=[...]"
@@ -48,7 +57,7 @@ def ask(plan: Plan, *, budget: int, objective: str | None, stage: int | None) ->
         for axis in _AXES
         for value in dict.fromkeys(getattr(cell, axis) for cell in fitting)
     ]
-    return Question(name, budget, at, ",".join(["study=gradient", *values]))
+    return Question(name, budget, at, ",".join(["study=gradient", *values]), n)
 
 
 def answers(found: Pooled[GradientRow], question: Question) -> list[Recommendation]:
@@ -59,29 +68,36 @@ def answers(found: Pooled[GradientRow], question: Question) -> list[Recommendati
         if row.key.stage == question.stage and row.key.method.objective.name == question.objective
     ]
     places = grouped(rows, lambda row: row.key.gradient)
-    return [ranked(members, question.budget) for members in places.values()]
+    return [ranked(members, question.budget, question.n) for members in places.values()]
 
 
-def ranked(rows: Sequence[GradientRow], budget: int) -> Recommendation:
+def ranked(rows: Sequence[GradientRow], budget: int, n: int | None = None) -> Recommendation:
     """The ranking of rows of one environment, setting and stage that estimate one gradient.
 
-    With B rollouts a step, n of each of B/n groups, the step's estimate has B/n times the SNR of
-    one group: the SNR divided by n is compared. Only unbiased rows are candidates, and no fitted
-    baselines, which no training can use. The comparisons with the best are
-    corrected together (Bonferroni).
+    Only unbiased rows are candidates, and no fitted baselines, which no training can use. The
+    comparisons with the best are corrected together (Bonferroni). Without V_between in the records
+    rows of one `n` are ranked by V_n. Raises `LabError` if such records hold several n.
     """
+    rows = [row for row in rows if n in (None, row.key.n)]
     left_out = [(row, reason) for row in rows if (reason := _unfit(row, budget))]
     refused = {row.key for row, _ in left_out}
     chosen = [row for row in rows if row.key not in refused]
+    no_between = next((row.units.no_between for row in chosen if row.units), "")
+    if no_between and len(sizes := sorted({row.key.n for row in chosen})) > 1:
+        listed = " or ".join(map(str, sizes))
+        raise LabError(
+            f"which n is best needs V_between, and the records lack it ({no_between}). "
+            f"Name one with --n, {listed}, to rank its baselines, or measure the sweep again"
+        )
     # Equal rows have no order of their own.
     chosen.sort(key=lambda row: (row.key.method.catalogue_order, row.key.n))
-    chosen.sort(key=lambda row: row.key.n * row.intervals["variance"].value)
-    found = [_candidate(row, budget) for row in chosen]
-    corrected = Family("recommend", len(found) - 1).level
-    found[1:] = [_compared(one, found[0], corrected) for one in found[1:]]
-    use = _to_use(found, rows) if found else None
+    chosen.sort(key=lambda row: _step_variance(row, no_between))
+    candidates = [_candidate(row, budget, no_between) for row in chosen]
+    level = Family("recommend", len(candidates) - 1).level
+    candidates[1:] = [_compared(one, candidates[0], level, no_between) for one in candidates[1:]]
+    use = _to_use(candidates, rows) if candidates else None
     name = rows[0].key.method.objective.name
-    return Recommendation(name, budget, tuple(found), tuple(left_out), use)
+    return Recommendation(name, budget, tuple(candidates), tuple(left_out), use, no_between)
 
 
 def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidate:
@@ -106,55 +122,83 @@ def _unfit(row: GradientRow, budget: int) -> str:
         return f"n = {row.key.n} does not divide {budget}"
     if row.units is None:
         return row.bias.reason or "not measured"
-    snr = row.intervals["snr"]
-    if not snr.defined:
-        return snr.reason or "its SNR has no interval"
-    if not snr.value > 0:
-        return "its signal is not significantly above zero"
-    return ""
+    variance = row.intervals["variance"]
+    return "" if variance.defined else variance.reason or "its variance has no interval"
 
 
-def _candidate(row: GradientRow, budget: int) -> Candidate:
+def _moments(*rows: GradientRow) -> Sample:
+    """E‖ĝ‖² of each row, then pseudo-values of ‖∇J‖²: a sample of new instances."""
+    units = [row.units for row in rows if row.units is not None]
+    squares, _ = units[0].between_instances()
+    values = np.stack([*(one.m2 for one in units), squares])
+    return Sample(values, np.full((*values.shape, 2), np.nan), units[0].stratum)
+
+
+def _step_variance(row: GradientRow, no_between: str) -> float:
+    """B times the variance of a step."""
+    if no_between:
+        return float(row.intervals["variance"].value)
+    m2, square = stratified_mean(_moments(row).values, _moments(row).stratum)
+    return float(row.key.n * (m2 - square))
+
+
+def _quotient(
+    sample: Sample, top: Sequence[float], bottom: Sequence[float], level: float
+) -> Interval:
+    """The quotient of two combinations of moments, about new instances."""
+    means = stratified_mean(sample.values, sample.stratum)
+    slopes = [np.array(each) for each in (top, bottom)]
+    parts = [Tangent(float(each @ means), each) for each in slopes]
+    if reason := too_few_for(sample, parts[1]):
+        return undefined(level, reason, parts[0].value / parts[1].value)
+    return step_ratio(sample.new, *parts, level)
+
+
+def _candidate(row: GradientRow, budget: int, no_between: str) -> Candidate:
     assert row.units is not None
     groups = budget // row.key.n
-    one = interval(row.units, "snr", level=0.95)
-    return Candidate(row, groups, one.mapped(lambda snr: groups * snr))
+    if no_between:
+        snr = undefined(_LEVEL, no_between)
+    else:
+        snr = _quotient(_moments(row), (0.0, groups), (1.0, -1.0), _LEVEL)
+    return Candidate(row, groups, snr.mapped(lambda value: max(value, 0.0)))
 
 
-def _compared(one: Candidate, best: Candidate, level: float) -> Candidate:
-    """The candidate with its ratio to the best: paired, or from both intervals where it is not."""
-    assert one.row.units is not None
-    assert best.row.units is not None
-    alike = same_mean(one.row, best.row)
-    found = ratio(one.row, best.row, level, "snr", alike=alike)
-    if not found.defined:
-        pair, measure = (one.row.units, best.row.units), "snr"
-        if alike:
-            pair, measure = (best.row.units, one.row.units), "variance"
-        found = _unpaired(*pair, measure, level, found.reason)
-    share = one.groups / best.groups
+def _compared(one: Candidate, best: Candidate, level: float, no_between: str) -> Candidate:
+    """The candidate with the variance of its step over that of the best."""
+    first, second = one.row, best.row
+    if no_between:
+        over = ratio(first, second, level, alike=same_mean(first, second))
+        assert first.units is not None
+        assert second.units is not None
+        if not over.defined:
+            over = _unpaired(first.units, second.units, level, over.reason)
+    else:
+        sizes = first.key.n, second.key.n
+        sample = _moments(first, second)
+        over = _quotient(sample, (sizes[0], 0.0, -sizes[0]), (0.0, sizes[1], -sizes[1]), level)
     # At one n a report compares them, too, more strictly, and corrected for all of its settings.
-    over = one.row.over_least if one.row.key.group == best.row.key.group else None
-    tied = over is not None and over.line.verdict == "tied" and not over.line.fixed
-    return replace(one, against_best=found.mapped(lambda value: share * value), tied=tied)
+    least = first.over_least if first.key.group == second.key.group else None
+    tied = least is not None and least.line.verdict == "tied" and not least.line.fixed
+    return replace(one, over_best=over, tied=tied)
 
 
-def _unpaired(one: Units, other: Units, measure: str, level: float, why: str) -> Interval:
-    """The ratio from two intervals that hold together at `level`: wide, and never wrong.
+def _unpaired(first: Units, second: Units, level: float, reason: str) -> Interval:
+    """The ratio of two variances from two intervals that hold together at `level`.
 
-    Bonferroni, so whatever their dependence. Both are about the same: instances like these, or
-    these where for either too few carry the mean.
+    By Bonferroni it holds whatever their dependence. Both are about new instances, or about fixed
+    ones where for either too few carry the mean.
     """
     each = 1 - (1 - level) / 2
-    top, bottom = (interval(units, measure, level=each) for units in (one, other))
+    top, bottom = (interval(units, "variance", level=each) for units in (first, second))
     if top.question != bottom.question:
         top, bottom = (
-            interval(units, measure, level=each, question=FIXED) for units in (one, other)
+            interval(units, "variance", level=each, question=FIXED) for units in (first, second)
         )
     if not (top.defined and bottom.defined and bottom.low > 0):
-        return undefined(level, why)
+        return undefined(level, reason)
     low, high = max(0.0, top.low) / bottom.high, top.high / bottom.low
-    return Interval(top.value / bottom.value, low, high, level, f"unpaired: {why}", top.question)
+    return Interval(top.value / bottom.value, low, high, level, f"unpaired: {reason}", top.question)
 
 
 def _objective_of(cell: Cell) -> str:
