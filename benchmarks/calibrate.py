@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from calibration import hard, intervals, pools, trainings
+from calibration import bands, hard, intervals, pools, trainings
 from calibration.populations import HEAVY, MILD
 from calibration.rows import LEVEL, Row
 from timing import options, print_or_put
@@ -43,6 +43,7 @@ PARTS: Mapping[str, tuple[Callable[[int], Iterator[Row]], int]] = {
     "family-against-a-reference": (_REFERENCES, 300),
     "power": (intervals.power, 100),
     "intervals": (intervals.coverage, 200),
+    "bands": (bands.coverage, 600),
     "tails": (pools.heavy_tails, 200),
     "pools": (pools.false_verdicts, 8),
     "pools-nearly-deterministic": (_PEAKED, 4),

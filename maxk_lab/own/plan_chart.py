@@ -33,7 +33,9 @@ def plan_chart(audit: Audit) -> Any:
     )
     bars = base.mark_rule().encode(x=x, y=alt.Y("loss_low:Q", title=title), y2="loss_high:Q")
     layered = alt.layer(bars.encode(color=color), lines).properties(width=260, height=200)
-    return layered.facet("panel:N", columns=2, title=[CAPTION, f"Coherence, {audit.assumption}"])
+    return layered.facet(
+        alt.Facet("panel:N", title=None), columns=2, title=[CAPTION, audit.assumption]
+    )
 
 
 def write_plan(audit: Audit, folder: Path) -> list[Path]:

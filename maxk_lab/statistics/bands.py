@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from maxk_lab.statistics.estimates import Array
+from maxk_lab.statistics.estimates import FEWEST_EFFECTIVE, Array
 
 # Draws of a bootstrap, and numbers that it holds at a time.
 DRAWS, _HELD = 2000, 2**24
@@ -43,31 +43,40 @@ def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0
 
     Rows are independent. The band is ± c standard errors, where c is the quantile of the largest
     |t| over K of bootstrap draws, each with its own errors (Romano and Wolf 2005). A mean whose
-    values are all equal has no error: its band is the mean itself.
+    values are all equal has no error: its band is the mean itself. A mean whose spread fewer than
+    two effective rows carry has no band: NaN.
     """
     rng = np.random.default_rng(seed)
     signs = (1.0, -1.0)[: len(samples)]
-    centres = [values.mean(0) for values in samples]
-    mean = sum(sign * centre for sign, centre in zip(signs, centres, strict=True))
-    error = np.sqrt(sum(values.var(0, ddof=1) / len(values) for values in samples))
+    centred = [values - values.mean(0) for values in samples]
+    mean = sum(sign * values.mean(0) for sign, values in zip(signs, samples, strict=True))
+    error = np.sqrt(sum((far**2).sum(0) / len(far) / (len(far) - 1) for far in centred))
     varies = error > 1e-12 * np.abs(mean)
-    parts = [
-        _draws(values[:, varies] - centre[varies], rng)
-        for values, centre in zip(samples, centres, strict=True)
-    ]
-    largest = []
-    for chunk in zip(*parts, strict=True):
-        away = sum(sign * means for sign, (means, _) in zip(signs, chunk, strict=True))
-        errors = np.sqrt(sum(variances for _, variances in chunk))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            largest.append(np.abs(np.where(errors > 0, away / errors, np.inf * away)).max(1))
-    t = np.nan_to_num(np.concatenate(largest), nan=0.0) if varies.any() else np.zeros(1)
-    critical = float(np.quantile(t, level))
-    half = np.where(varies, critical * error, 0.0)
+    carried = varies & np.all([_effective(far) >= FEWEST_EFFECTIVE - 1e-9 for far in centred], 0)
+    critical = 0.0
+    if carried.any():
+        parts = [_draws(far[:, carried], rng) for far in centred]
+        largest = []
+        for chunk in zip(*parts, strict=True):
+            away = sum(sign * means for sign, (means, _) in zip(signs, chunk, strict=True))
+            errors = np.sqrt(sum(variances for _, variances in chunk))
+            # A draw without a spread has the error of the sample.
+            errors = np.where(errors > 0, errors, error[carried])
+            largest.append(np.abs(away / errors).max(1))
+        critical = float(np.quantile(np.concatenate(largest), level))
+    half = np.where(carried, critical * error, np.where(varies, np.nan, 0.0))
     prompts = sum(map(len, samples)) / len(samples)
     with np.errstate(all="ignore"):
         needed = np.ceil(prompts * (half / np.abs(mean)) ** 2)
     return Band(mean, mean - half, mean + half, needed, critical)
+
+
+def _effective(far: Array) -> Array:
+    """Return how many rows effectively carry the spread of each column; infinite without any."""
+    squares = far**2
+    with np.errstate(all="ignore"):
+        number = squares.sum(0) ** 2 / (squares**2).sum(0)
+    return np.where(np.isnan(number), np.inf, number)
 
 
 def resampled(count: int, draws: int, rng: np.random.Generator | None = None) -> Array:

@@ -158,7 +158,7 @@ def _show_plan(audit: Audit) -> None:
         ]
         print_table([*headings, "over the best", "over the range"], lines)
     print_line("")
-    print_line(f"Coherence, {audit.assumption}. Relative variance: Var of the step over ‖∇J‖².")
+    print_line(f"{audit.assumption}. Relative variance: Var of the step over ‖∇J‖².")
     for line in audit.use:
         print_line(line)
 

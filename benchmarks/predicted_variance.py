@@ -1,0 +1,110 @@
+"""Predict variances of golden gradient studies from rewards alone, and compare with the records.
+
+    python benchmarks/predicted_variance.py            the default sweeps
+    python benchmarks/predicted_variance.py quick      these sweeps only
+
+Records hold no rewards, so the pools are drawn again from their seeds. A cell is the
+variance of a group, V_n, over the lowest measured V_n at the same K. Prints the share of the cells
+that are predicted within 20 %, and counts undefined cells apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import golden
+import numpy as np
+import torch
+from remeasure import records_in
+from torch import Tensor
+
+from maxk_lab.environments.environment import make_environment
+from maxk_lab.own.coherence import Coherence
+from maxk_lab.own.planner import BASELINES, plan
+from maxk_lab.planning.identity import environment_key
+from maxk_lab.seeds import derive_seed
+from maxk_lab.studies.gradient.work import _policy_at_stage
+
+SWEEPS = ("quick", "cross_fit_bandit", "cross_fit_llm", "tsp_sweep")
+WITHIN = 0.2
+# V_n alone: nothing of the variance is between prompts.
+ALONE = Coherence((0.05,) * 3, (1e-9,) * 3)
+Key = tuple[int, int, str]
+
+
+def units_of(name: str) -> Iterator[tuple[dict[str, Any], dict[Key, float]]]:
+    """Yield every unit of a sweep with the measured V_n by K, n and baseline."""
+    axes = ("id", "estimator", "baseline", "n", "k")
+    units: dict[str, dict[Key, float]] = defaultdict(dict)
+    for record in records_in(golden.bundle_of(name)).values():
+        cell, metrics = record["cell"], record["metrics"]
+        if cell.get("estimator") == "maxk" and cell["baseline"] in BASELINES and metrics:
+            unit = {key: value for key, value in cell.items() if key not in axes}
+            value = metrics["variance"]
+            key = cell["k"], cell["n"], cell["baseline"]
+            units[json.dumps(unit, sort_keys=True)][key] = math.nan if value is None else value
+    for unit, variances in units.items():
+        yield json.loads(unit), variances
+
+
+def rewards_of(unit: Mapping[str, Any]) -> Tensor:
+    """Return the rewards of the pool of a unit, [instances, pool], drawn again."""
+    environment = make_environment(unit["environment"], unit["policy"])
+    policy = _policy_at_stage(unit, environment, None, lambda *event: None)
+    data = derive_seed("study", environment_key(unit["environment"]), unit["seed"])
+    instances = environment.instances(unit["instances"], derive_seed("instances", data))
+    seed, rows = derive_seed("pool", data), []
+    for i in range(unit["instances"]):
+        drawn = derive_seed("rollouts", seed, i)
+        rollouts = environment.rollout(policy, instances[i : i + 1], unit["pool"], seed=drawn)
+        rows.append(rollouts.rewards[0].double())
+    return torch.stack(rows)
+
+
+def predicted(rewards: Tensor, keys: Sequence[Key]) -> dict[Key, float]:
+    """Return the predicted V_n, up to a factor of each K, by K, n and baseline."""
+    ks, budget = sorted({k for k, *_ in keys}), math.lcm(*(n for _, n, _ in keys))
+    coherence = dict.fromkeys(ks, ALONE)
+    frame = plan([rewards], [np.arange(len(rewards))], budget, ks, coherence)
+    return {(row.k, row.n, row.baseline): row.loss / row.n for row in frame.itertuples()}
+
+
+def ratios(name: str) -> Iterator[tuple[float, float]]:
+    """Yield predicted over measured ratio to the lowest at the same K, and the measured ratio."""
+    for unit, variances in units_of(name):
+        values = predicted(rewards_of(unit), [*variances])
+        for k in sorted({k for k, *_ in variances}):
+            known = {key: value for key, value in variances.items() if key[0] == k and value > 0}
+            if not known:
+                continue
+            lowest = min(known, key=lambda key: known[key])
+            for key in (key for key in variances if key[0] == k and key != lowest):
+                measured = variances[key] / variances[lowest]
+                yield values.get(key, math.nan) / values[lowest] / measured, measured
+
+
+def main() -> None:
+    """Print a line for each sweep."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", default=SWEEPS, help="golden sweeps")
+    torch.set_num_threads(1)
+    print("sweep  cells  within 20 %  median error  undefined")
+    for name in parser.parse_args().names:
+        every = np.array([error for error, _ in ratios(name)])
+        known = every[np.isfinite(every)]
+        near = np.mean(np.abs(known - 1) <= WITHIN) if len(known) else math.nan
+        error = np.median(np.abs(known - 1)) if len(known) else math.nan
+        print(
+            f"{name}  {len(known)}  {near:.0%}  {error:.0%}  {len(every) - len(known)}", flush=True
+        )
+
+
+if __name__ == "__main__":
+    main()

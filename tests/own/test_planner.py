@@ -1,0 +1,133 @@
+"""Plans of steps from rewards, against enumerated variances, brute force and measured scores."""
+
+import json
+import re
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from maxk_lab import advantages
+from maxk_lab.errors import LabError
+from maxk_lab.estimators.check.bandit import TinyBandit
+from maxk_lab.estimators.method import Method
+from maxk_lab.own.audit import audit
+from maxk_lab.own.coherence import Coherence, coherences
+from maxk_lab.own.planner import group_sizes, plan
+
+BUDGET = 24
+
+
+@pytest.mark.parametrize("wins", [1, 2])
+def test_a_binary_plan_is_the_enumerated_variance_where_scores_have_equal_norms(wins):
+    """Arms of equal chance: ‖ψ‖² = 1 − 1/A of each, and κ = 1/(A − 1). All prompts are alike."""
+    arms = 4
+    bandit = TinyBandit((0.0,) * arms, (1.0,) * wins + (0.0,) * (arms - wins))
+    kappa, share = 1 / (arms - 1), 0.3
+    known = Coherence((kappa,) * 3, (share,) * 3)
+    with_p = _binomial_groups(wins / arms)
+    frame = plan([with_p], [np.zeros(len(with_p), dtype=int)], BUDGET, (1, 2), {1: known, 2: known})
+    for row in frame[frame.n <= 6].itertuples():
+        method = Method.parse("maxk", row.baseline, row.k)
+        variance = bandit.trace_variance(row.n, method)
+        square = float(bandit.gradient(row.k).square().sum())
+        step = row.n / BUDGET * (variance + share * square)
+        expected = step / ((1 - share) * square)
+        assert row.relative_variance == pytest.approx(expected, rel=1e-3)
+    assert set(frame.n) == {*group_sizes(BUDGET)} == {2, 3, 4, 6, 8, 12, 24}
+
+
+def _binomial_groups(p):
+    """Groups of 2 whose two moments are those of a single p = 1/4 or 1/2: 16 groups."""
+    counts = {0: round(16 * (1 - p) ** 2), 1: round(32 * p * (1 - p)), 2: round(16 * p**2)}
+    rows = [[float(s > 0), float(s > 1)] for s, count in counts.items() for _ in range(count)]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def test_other_rewards_are_averaged_over_all_groups_of_n(tmp_path):
+    """E Σ w² of groups cut out of larger ones, and none larger than the log's."""
+    rewards = torch.tensor([[0.5, 1.5, -1.0, 3.0], [0.0, 0.25, 0.5, 2.0]], dtype=torch.float64)
+    small = Coherence((1e-9,) * 3, (0.5,) * 3)
+    frame = plan([rewards], [np.arange(2)], 4, (1, 2), {1: small, 2: small})
+    assert set(frame.n) == {2, 4}
+    for k, n, baseline in ((1, 4, "centred"), (2, 4, "subloo")):
+        row = frame[(frame.k == k) & (frame.n == n) & (frame.baseline == baseline)].iloc[0]
+        best = frame[(frame.k == k)].sort_values("loss").iloc[0]
+
+        def squares(name, size, k=k):
+            groups = [r[list(c)] for r in rewards for c in combinations(range(4), size)]
+            weights = [advantages(group, k=k, baseline=name) for group in groups]
+            return size * np.mean([float(w.square().sum()) for w in weights])
+
+        expected = squares(baseline, n) / squares(best.baseline, int(best.n))
+        assert row.loss == pytest.approx(expected, rel=0.15)
+
+
+def gaussian_scores(prompts=24, samples=32, width=40, seed=1):
+    rng = np.random.default_rng(seed)
+    scores = rng.standard_normal((prompts, samples, width))
+    rewards = (scores[..., 0] + 0.5 * rng.standard_normal((prompts, samples)) > 0.4).astype(float)
+    return torch.from_numpy(rewards), torch.from_numpy(scores)
+
+
+def test_measured_coherence_is_that_of_the_scores():
+    """R has the correlation ρ with one of D coordinates of ψ: κ = ρ²/D, alike in all prompts."""
+    rewards, scores = gaussian_scores(prompts=200)
+    found = coherences(rewards, scores @ scores.mT, scores, (1,))[1]
+    correlation = np.corrcoef(rewards.flatten(), scores[..., 0].flatten())[0, 1]
+    value, low, high = found.coherence
+    assert low < correlation**2 / 40 < high < 2 * value
+    assert found.between[0] < 0.2
+    assert coherences(rewards, scores @ scores.mT, None, (1,))[1].between == (0.5, 0.1, 0.9)
+
+
+def test_an_audit_of_scores_ranks_as_their_measured_variance(tmp_path):
+    """The audit and the report on the same samples name one baseline."""
+    import maxk_lab
+
+    rewards, scores = gaussian_scores()
+    np.savez(tmp_path / "s.npz", rewards=rewards, scores=scores)
+    found = audit(tmp_path / "s.npz", budget=64, ks=(4,)).plan
+    report = maxk_lab.measure(rewards, scores=scores, n=8, k=4)
+    lowest = found[(found.n == 8)].sort_values("loss").baseline.iloc[0]
+    assert re.search(rf"^Use +{lowest}\.", str(report), re.MULTILINE)
+
+
+def log_of(path, groups, **columns):
+    lines = [
+        {"prompt": prompt, "reward": reward, **{name: f(prompt) for name, f in columns.items()}}
+        for prompt, rewards in groups.items()
+        for reward in rewards
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_sources_are_planned_apart_and_scores_replace_the_assumption(tmp_path):
+    rng = np.random.default_rng(0)
+    groups = {f"p{i}": (rng.random(8) < 0.1 + 0.8 * (i % 2)).astype(float) for i in range(40)}
+    groups = {prompt: list(map(float, rewards)) for prompt, rewards in groups.items()}
+    path = log_of(tmp_path / "log.jsonl", groups, source=lambda prompt: int(prompt[1:]) % 2)
+    found = audit(path, budget=16, by="source", ks=(1,))
+    assert [*dict.fromkeys(found.plan.source)] == ["all", "0", "1"]
+    assert found.assumption == "assumed: coherence 0.05 (0.005 to 0.5), share between prompts 0.5"
+    assert found.use[0].startswith("Use at all, K = 1: ")
+    # Without a baseline, prompts that are nearly always solved have most variance.
+    plain = found.plan[(found.plan.n == 4) & (found.plan.baseline == "none")].set_index("source")
+    assert plain.loss["1"] > 3 * plain.loss["0"]
+    rewards, scores = gaussian_scores()
+    np.savez(tmp_path / "s.npz", rewards=rewards, scores=scores)
+    measured = audit(path, tmp_path / "s.npz", budget=16, ks=(1,))
+    assert measured.assumption.startswith("measured: coherence ")
+    with pytest.raises(LabError, match="one file of scores"):
+        audit(path, tmp_path / "s.npz", tmp_path / "s.npz", budget=16)
+
+
+def test_a_log_without_a_signal_has_no_plan(tmp_path):
+    path = log_of(tmp_path / "log.jsonl", {"a": [1.0] * 4, "b": [0.0] * 4})
+    found = audit(path, budget=16)
+    assert found.plan.empty
+    assert found.use == ()
+    assert isinstance(found.plan, pd.DataFrame)

@@ -1,0 +1,43 @@
+"""Simultaneous bands: coverage of all means together, and means without an error."""
+
+import numpy as np
+import pytest
+
+from maxk_lab.statistics.bands import difference_band, ranges
+
+
+def test_a_band_covers_all_means_together():
+    """Its critical value is above Student's for one mean, and below Bonferroni's for 16."""
+    rng = np.random.default_rng(0)
+    mixing = np.tril(np.ones((16, 16)))
+    covered, critical = 0, []
+    for seed in range(60):
+        band = difference_band([rng.standard_normal((60, 16)) @ mixing], seed=seed)
+        covered += bool(((band.low <= 0) & (band.high >= 0)).all())
+        critical.append(band.critical)
+    assert covered >= 52
+    assert 2.0 < np.median(critical) < 3.1
+
+
+def test_a_mean_without_an_error_is_exact_and_has_no_part_in_the_band():
+    rng = np.random.default_rng(1)
+    values = np.concatenate([rng.standard_normal((40, 2)), np.full((40, 1), 0.25)], axis=1)
+    band = difference_band([values])
+    assert band.low[2] == band.high[2] == 0.25
+    assert band.settled[2] == 1
+    assert band.critical == difference_band([values[:, :2]]).critical
+    nothing = difference_band([np.zeros((40, 2))])
+    assert nothing.low.tolist() == nothing.high.tolist() == [0.0, 0.0]
+
+
+def test_two_samples_are_independent():
+    rng = np.random.default_rng(2)
+    first, second = rng.standard_normal((50, 1)) + 1, rng.standard_normal((80, 1))
+    band = difference_band([first, second])
+    error = np.sqrt(first.var(ddof=1) / 50 + second.var(ddof=1) / 80)
+    assert band.mean[0] == pytest.approx(first.mean() - second.mean())
+    assert (band.high - band.low)[0] / 2 / error == pytest.approx(2.0, abs=0.25)
+
+
+def test_ranges_of_numbers():
+    assert ranges([1, 2, 3, 8, 10, 11]) == "1 to 3, 8, 10 to 11"
