@@ -24,8 +24,8 @@ from remeasure import records_in
 from torch import Tensor
 
 from maxk_lab.environments.environment import make_environment
-from maxk_lab.own.coherence import Coherence
-from maxk_lab.own.planner import BASELINES, plan
+from maxk_lab.own.plans.coherence import Coherence
+from maxk_lab.own.plans.steps import BASELINES, plan
 from maxk_lab.planning.identity import environment_key
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.gradient.work import _policy_at_stage

@@ -21,9 +21,9 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators import maxk_curve
 from maxk_lab.estimators.method import Method
 from maxk_lab.own.arrays import SUFFIXES, numbers_of, read_arrays, score_products
-from maxk_lab.own.coherence import ASSUMED, Coherence, coherences
 from maxk_lab.own.log import Log, read_log, step_order
-from maxk_lab.own.planner import BASELINES, plan, recommendations
+from maxk_lab.own.plans.coherence import ASSUMED, Coherence, coherences
+from maxk_lab.own.plans.steps import BASELINES, plan, recommendations
 from maxk_lab.own.rows import factor_name, row_of
 from maxk_lab.ranges import ANYWHERE, SHARES
 from maxk_lab.statistics.seeds import skewed_mean
@@ -44,8 +44,8 @@ class Audit:
     reading: how the log was read. notes: what could not be measured.
     curve [step, k, value, low, high, groups, reason]: the unbiased Max@K, with intervals over
     prompts, or the reason why there is none; the step None is all steps together.
-    plan [source, ...]: the steps of a budget with the columns of `planner.plan`; `use` has a line
-    for each source and K, and `assumption` says which coherence they rest on.
+    plan [source, ...]: the steps of a budget, with the columns of `plans.steps.plan`. `use` has a
+    line for each source and K, and `assumption` says which coherence they rest on.
     rows [baseline, k, signal, noise, relative]: the share of the groups with a signal, the mean of
     Σ w², and that over the lowest at this K.
     trained: the row of the catalogue that the logged advantages are, its K and the factor; None if

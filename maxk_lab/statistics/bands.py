@@ -50,19 +50,23 @@ def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0
     signs = (1.0, -1.0)[: len(samples)]
     centred = [values - values.mean(0) for values in samples]
     mean = sum(sign * values.mean(0) for sign, values in zip(signs, samples, strict=True))
-    error = np.sqrt(sum((far**2).sum(0) / len(far) / (len(far) - 1) for far in centred))
+    error = np.sqrt(
+        sum((deviation**2).sum(0) / len(deviation) / (len(deviation) - 1) for deviation in centred)
+    )
     varies = error > 1e-12 * np.abs(mean)
-    carried = varies & np.all([_effective(far) >= FEWEST_EFFECTIVE - 1e-9 for far in centred], 0)
+    carried = varies & np.all(
+        [_effective(deviation) >= FEWEST_EFFECTIVE - 1e-9 for deviation in centred], 0
+    )
     critical = 0.0
     if carried.any():
-        parts = [_draws(far[:, carried], rng) for far in centred]
+        parts = [_draws(deviation[:, carried], rng) for deviation in centred]
         largest = []
         for chunk in zip(*parts, strict=True):
-            away = sum(sign * means for sign, (means, _) in zip(signs, chunk, strict=True))
+            shift = sum(sign * means for sign, (means, _) in zip(signs, chunk, strict=True))
             errors = np.sqrt(sum(variances for _, variances in chunk))
             # A draw without a spread has the error of the sample.
             errors = np.where(errors > 0, errors, error[carried])
-            largest.append(np.abs(away / errors).max(1))
+            largest.append(np.abs(shift / errors).max(1))
         critical = float(np.quantile(np.concatenate(largest), level))
     half = np.where(carried, critical * error, np.where(varies, np.nan, 0.0))
     prompts = sum(map(len, samples)) / len(samples)
@@ -71,9 +75,9 @@ def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0
     return Band(mean, mean - half, mean + half, needed, critical)
 
 
-def _effective(far: Array) -> Array:
+def _effective(deviation: Array) -> Array:
     """Return how many rows effectively carry the spread of each column; infinite without any."""
-    squares = far**2
+    squares = deviation**2
     with np.errstate(all="ignore"):
         number = squares.sum(0) ** 2 / (squares**2).sum(0)
     return np.where(np.isnan(number), np.inf, number)

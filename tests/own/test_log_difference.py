@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from maxk_lab.errors import LabError
-from maxk_lab.own.log_difference import compare_logs
+from maxk_lab.own.plans.difference import compare_logs
 
 
 def written(path, groups, first=0):

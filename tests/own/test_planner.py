@@ -14,8 +14,8 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.method import Method
 from maxk_lab.own.audit import audit
-from maxk_lab.own.coherence import Coherence, coherences
-from maxk_lab.own.planner import group_sizes, plan
+from maxk_lab.own.plans.coherence import Coherence, coherences
+from maxk_lab.own.plans.steps import group_sizes, plan
 
 BUDGET = 24
 

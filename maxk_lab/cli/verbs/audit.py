@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from maxk_lab.own.audit import Audit
-    from maxk_lab.own.log_difference import LogDifference
+    from maxk_lab.own.plans.difference import LogDifference
 
 # Steps that are shown of a long training, and the first K of a difference.
 _STEPS, _SHOWN = 6, 16
@@ -76,8 +76,8 @@ def main(
     """
     json = options.shared(context).json
     from maxk_lab.own.audit import audit
-    from maxk_lab.own.log_difference import compare_logs
-    from maxk_lab.own.plan_chart import write_plan
+    from maxk_lab.own.plans.chart import write_plan
+    from maxk_lab.own.plans.difference import compare_logs
 
     columns = {"reward": reward, "group": group, "step": step, "advantage": advantage}
     if compare:

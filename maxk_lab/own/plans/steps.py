@@ -23,7 +23,7 @@ from scipy.stats import binom
 from torch import Tensor
 
 from maxk_lab.estimators.method import Method
-from maxk_lab.own.coherence import ASSUMED, DRAWS, Coherence, squared_gradients
+from maxk_lab.own.plans.coherence import ASSUMED, DRAWS, Coherence, squared_gradients
 from maxk_lab.statistics.bands import resampled
 from maxk_lab.statistics.estimates import Array
 
@@ -101,8 +101,8 @@ COLUMNS = (
 
 def _coherence(coherence: Mapping[int, Coherence] | None, k: int, measured: bool) -> Coherence:
     """Return the coherence of a K; `measured` gradients have no κ but their own norm."""
-    one = (coherence or {}).get(k, ASSUMED)
-    return replace(one, coherence=(1.0, 1.0, 1.0)) if measured else one
+    values = (coherence or {}).get(k, ASSUMED)
+    return replace(values, coherence=(1.0, 1.0, 1.0)) if measured else values
 
 
 def _lines(
@@ -209,7 +209,7 @@ def _log_cells(
             signal = (n - 1) * reference.weights(groups).square().sum(1)
             columns.append((squares, signal, (spread <= _EQUAL).double(), numbers))
         m2, norm, dead = (
-            _by_prompt([(each[i].numpy(), each[3]) for each in columns], count) for i in range(3)
+            _prompt_means([(each[i].numpy(), each[3]) for each in columns], count) for i in range(3)
         )
         norm = norms.get(k, norm)
         m2 = m2 if products is None else m2 - norm
@@ -228,7 +228,7 @@ def _cut(
             yield groups.gather(1, order).view(-1, n), np.repeat(numbers, each), places
 
 
-def _by_prompt(columns: Sequence[tuple[Array, Array]], count: int) -> Array:
+def _prompt_means(columns: Sequence[tuple[Array, Array]], count: int) -> Array:
     """Return the mean over the groups of each prompt [X], as a share of the mean over prompts."""
     values, numbers = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     sums, groups = np.bincount(numbers, values, count), np.bincount(numbers, minlength=count)

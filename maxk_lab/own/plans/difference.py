@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -67,7 +68,7 @@ def compare_logs(
     """
     logs = [read_log([*map(Path, each)], columns) for each in (paths, others)]
     size = min(_groups(log).size().min() for log in logs)
-    values = [_by_prompt(log, int(size)) for log in logs]
+    values = [_prompt_values(log, int(size)) for log in logs]
     common = values[0].index.intersection(values[1].index)
     paired = len(common) > 0
     counts = [len(each) for each in values]
@@ -98,13 +99,13 @@ def compare_logs(
     return LogDifference(readings, pd.DataFrame(columns_of), paired, tuple(notes), binary)
 
 
-def _groups(log: Log) -> pd.core.groupby.DataFrameGroupBy:
+def _groups(log: Log) -> Any:
     """Return the groups of a log: the samples of a prompt in a step."""
     by = [name for name in ("step", "group") if name in log.table]
     return log.table.groupby(by, sort=False)
 
 
-def _by_prompt(log: Log, largest: int) -> pd.DataFrame:
+def _prompt_values(log: Log, largest: int) -> pd.DataFrame:
     """Return Max@K for K up to `largest` of each prompt, the mean over its groups."""
     number, sizes = _groups(log).ngroup(), _groups(log).reward.transform("size")
     table = log.table.assign(number=number).sort_values("number", kind="stable")

@@ -57,7 +57,7 @@ def coherences(
 
     Without `scores` [P, M, D] the share between prompts is assumed. The ranges are 95 % bootstrap
     intervals over prompts. A K is left out if half of the samples are too few for it, or if its
-    mean gradient cannot be told from zero.
+    mean gradient is not above zero.
     """
     prompts, samples = rewards.shape
     counts = np.concatenate([np.ones((1, prompts)), resampled(prompts, DRAWS)])
@@ -97,8 +97,8 @@ def squared_gradients(rewards: Tensor, products: Tensor, k: int) -> Array:
     for _ in range(_HALVES):
         order = torch.rand(prompts, samples, generator=generator).argsort(1)
         first, second = (
-            torch.zeros_like(rewards).scatter(1, part, method.weights(rewards.gather(1, part)))
-            for part in (order[:, :half], order[:, half : 2 * half])
+            torch.zeros_like(rewards).scatter(1, places, method.weights(rewards.gather(1, places)))
+            for places in (order[:, :half], order[:, half : 2 * half])
         )
         total += ((first[:, None] @ products)[:, 0] * second).sum(1).numpy() / _HALVES
     return total

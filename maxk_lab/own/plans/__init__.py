@@ -1,0 +1,1 @@
+"""Plans of training steps from a log, and the difference of two logs."""
