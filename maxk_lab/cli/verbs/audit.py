@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -143,7 +143,7 @@ def _show_plan(audit: Audit) -> None:
     plan = audit.plan
     for (source, k), rows in plan.groupby(["source", "k"], sort=False):
         place = f", {source}" if plan.source.nunique() > 1 else ""
-        lowest = rows.loc[rows.groupby("n").loss.idxmin().dropna()]
+        lowest: Any = rows.loc[rows.groupby("n").loss.idxmin().dropna()]
         print_line("")
         print_line(f"A step at K = {k}{place}, with 95 % intervals over prompts", bold=True)
         headings = ["n", "prompts", "equal groups", "lowest", "relative variance"]
@@ -170,7 +170,8 @@ def show_difference(difference: LogDifference) -> None:
     print_line("")
     value = "pass@K" if difference.binary else "Max@K"
     print_line(f"{value} of the first log less the second, 95 % band over all K", bold=True)
-    curve, digits = difference.curve, ".3f" if difference.binary else ".4g"
+    curve: Any = difference.curve
+    digits = ".3f" if difference.binary else ".4g"
     shown = sorted({*range(_SHOWN), *(2**i - 1 for i in range(20)), len(curve) - 1})
     rows = [
         (

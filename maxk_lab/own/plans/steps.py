@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -197,7 +197,7 @@ def _log_cells(
         if products is not None and k not in norms:
             continue
         reference = Method.parse("maxk", "centred" if k < n else "subloo", k)
-        columns = []
+        columns: list[tuple[Tensor, Tensor, Tensor, Array]] = []
         for groups, numbers, order in cuts[n]:
             w = method.weights(groups)
             spread = (w - w.mean(1, keepdim=True)).abs().amax(1)
@@ -209,7 +209,8 @@ def _log_cells(
             signal = (n - 1) * reference.weights(groups).square().sum(1)
             columns.append((squares, signal, (spread <= _EQUAL).double(), numbers))
         m2, norm, dead = (
-            _prompt_means([(each[i].numpy(), each[3]) for each in columns], count) for i in range(3)
+            _prompt_means([(np.asarray(each[i]), each[3]) for each in columns], count)
+            for i in range(3)
         )
         norm = norms.get(k, norm)
         m2 = m2 if products is None else m2 - norm
@@ -260,7 +261,7 @@ def _beta_weights(rewards: Sequence[Tensor], prompts: Sequence[Array], counts: A
 def recommendations(plan: pd.DataFrame) -> Iterator[str]:
     """Yield a line for each source and K of plans: what to use, ties, and how sure it is."""
     for (source, k), rows in plan.groupby(["source", "k"], sort=False):
-        ranked = rows.sort_values("loss", kind="stable")
+        ranked: Any = rows.sort_values("loss", kind="stable")
         best, *others = ranked.itertuples()
         if best.loss != best.loss:
             yield f"{source}, K = {k}: no signal"

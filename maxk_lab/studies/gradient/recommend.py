@@ -148,10 +148,10 @@ def _quotient(
     """The quotient of two combinations of moments, about new instances."""
     means = stratified_mean(sample.values, sample.stratum)
     slopes = [np.array(each) for each in (top, bottom)]
-    parts = [Tangent(float(each @ means), each) for each in slopes]
-    if reason := too_few_for(sample, parts[1]):
-        return undefined(level, reason, parts[0].value / parts[1].value)
-    return step_ratio(sample.new, *parts, level)
+    over, under = (Tangent(float(each @ means), each) for each in slopes)
+    if reason := too_few_for(sample, under):
+        return undefined(level, reason, over.value / under.value)
+    return step_ratio(sample.new, over, under, level)
 
 
 def _candidate(row: GradientRow, budget: int, no_between: str) -> Candidate:
