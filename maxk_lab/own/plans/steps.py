@@ -191,8 +191,8 @@ def _log_cells(
     cuts = {n: [*_cut([each / unit for each in rewards], prompts, n, generator)] for n in sizes}
     norms = {}
     if products is not None:
-        (whole,) = rewards
-        norms = {k: squared_gradients(whole / unit, products, k) for k in ks if k < largest // 2}
+        (block,) = rewards
+        norms = {k: squared_gradients(block / unit, products, k) for k in ks if k < largest // 2}
     for k, n, baseline, method in _methods(ks, sizes):
         if products is not None and k not in norms:
             continue
