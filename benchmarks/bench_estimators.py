@@ -7,9 +7,10 @@ from functools import partial
 import torch
 from timing import medians
 
-from maxk_lab.estimators import TRAJECTORY_WEIGHTS, advantages
+from maxk_lab.estimators import advantages
 from maxk_lab.estimators.catalogue import BASELINES, choose_baseline
 from maxk_lab.estimators.method import Method
+from maxk_lab.estimators.rows import TRAJECTORY_WEIGHTS
 
 # Shape of the float32 rewards, K, rounds, and the largest allowed ratio to torch.sort. The first is
 # a batch of a training step: so many times a sort are about a fiftieth of the step.

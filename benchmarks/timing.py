@@ -86,7 +86,8 @@ def cost(code: str, *arguments: str) -> Cost:
 
 def made(name: str, own: Mapping[str, Any], policy: Mapping[str, Any]) -> Any:
     """Return an environment with its defaults, but for parameters of its own and of its policy."""
-    from maxk_lab.environments import ENVIRONMENTS, make_environment
+    from maxk_lab.environments import make_environment
+    from maxk_lab.environments.catalogue import ENVIRONMENTS
 
     row = ENVIRONMENTS.get(name)
     return make_environment(

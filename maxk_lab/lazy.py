@@ -1,34 +1,24 @@
-"""Public names that import their module on first use, and are typed: a fast command line."""
+"""Public names that import their module on first use: a fast command line."""
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 
-def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package (PEP 562) that exports what type checkers see.
+def lazy_exports(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """The `__getattr__`, `__dir__` and `__all__` of a package, from names joined by their module.
 
-    These are the imports under its `if TYPE_CHECKING:`, each written `from module import name as
-    name`, which is how a typed package says that it exports a name.
+    Type checkers and editors see the imports under `if TYPE_CHECKING:` in the package.
     """
-
-    @cache
-    def homes() -> dict[str, str]:
-        source = Path(str(sys.modules[package].__file__)).read_text(encoding="utf-8")
-        found = re.findall(r"    from (\S+) import (?:\(\s+)?(\w+) as \2\b", source)
-        return {name: module for module, name in found}
+    homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
-        if name == "__all__":
-            return sorted(homes())
-        if name not in homes():
+        if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(homes()[name]), name)
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
 
-    return get, lambda: sorted(homes())
+    return get, lambda: sorted(homes), sorted(homes)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import maxk_lab
+from maxk_lab.execution.archive import find_run
+from maxk_lab.reports.report import read_report
 from maxk_lab.studies.training.row import TrainingRow
 from maxk_lab.sweep_file.load import load_spec
 
@@ -31,7 +32,9 @@ def rates(name: str) -> dict[Method, float]:
 @cache
 def tuned() -> Sequence[TrainingRow]:
     """The rows of the tuning."""
-    report = maxk_lab.report(ROOT / "results/golden/tsp_tuning/tsp_tuning.zip")
+    report = read_report(
+        find_run(str(ROOT / "results/golden/tsp_tuning/tsp_tuning.zip"), "results")
+    )
     rows: Sequence[TrainingRow] = report.studies["training"].rows
     return rows
 
@@ -56,7 +59,8 @@ def test_each_method_has_the_rate_that_was_best_on_seeds_of_its_own(name: str, s
 
 def test_each_training_on_pronounce_has_the_rate_with_the_best_pass_at_its_k() -> None:
     """By the mean over the seeds after 120 steps, at the K that the method trains for."""
-    report = maxk_lab.report(ROOT / "results/golden/pronounce_tuning/pronounce_tuning.zip")
+    bundle = ROOT / "results/golden/pronounce_tuning/pronounce_tuning.zip"
+    report = read_report(find_run(str(bundle), "results"))
     rows = report.studies["training"].rows
     values: dict[Method, dict[float, float]] = {}
     for row in rows:

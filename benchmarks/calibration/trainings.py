@@ -14,7 +14,7 @@ from calibration.rows import ALPHA, LEVEL, Row, counted, rated
 from numpy.random import Generator
 
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
-from maxk_lab.results.compare.numbers import between_seeds
+from maxk_lab.results.compare import rank_p_value
 from maxk_lab.statistics.estimates import Array
 from maxk_lab.statistics.intervals import undefined
 from maxk_lab.statistics.seeds import (
@@ -207,15 +207,11 @@ def of_winners(
 def of_other_seeds(repetitions: int) -> Iterator[Row]:
     """Two runs that differ in their seeds alone: how often some number is better or worse."""
 
-    def differs(a: Array, b: Array, alpha: float) -> bool:
-        found = between_seeds(a, b, 1 - alpha, ratio=False).interval
-        return found.defined and not found.low <= 0 <= found.high
-
     for regime, draw in _ALIKE.items():
         for seeds, numbers in ((3, 1), (5, 6), (6, 6), (10, 1), (10, 40)):
             draws = np.random.default_rng([0, seeds, numbers])
             runs = draw(draws, (repetitions, numbers, 2, seeds))
-            told = [any(differs(*both, ALPHA / numbers) for both in run) for run in runs]
+            told = [any(rank_p_value(a, b, 0.0) < ALPHA / numbers for a, b in run) for run in runs]
             where = f"two runs of {seeds} seeds, {numbers} compared, {regime}"
             yield counted(where, "any better or worse, other seeds", ALPHA, told, repetitions)
 

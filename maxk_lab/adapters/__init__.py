@@ -9,4 +9,9 @@ if TYPE_CHECKING:
     from maxk_lab.adapters.groups import grouped_advantages as grouped_advantages
     from maxk_lab.adapters.groups import grouped_curve as grouped_curve
 else:
-    __getattr__, __dir__ = lazy_exports(__name__)
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "groups": "Weighting grouped_advantages grouped_curve",
+        },
+    )

@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maxk_lab.api.measuring import measure
-from maxk_lab.api.reporting import RunReport
+from maxk_lab.api import RunReport, measure
 from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.estimators.method import Method
 from maxk_lab.own.audit import Audit
@@ -190,29 +189,30 @@ class Measuring:
                 baselines=self.baselines,
             )
             assert isinstance(self.report, RunReport)
-            logged.update(_of_pairs(self.report))
+            logged.update(_pair_measures(self.report))
         now = time.perf_counter()
         logged |= {"seconds": now - begun, "share_of_time": (now - begun) / (now - self._ended)}
         self._ended = now
         return {f"maxk/{name}": float(one) for name, one in logged.items() if math.isfinite(one)}
 
 
-def _of_pairs(report: RunReport) -> Iterator[tuple[str, float]]:
-    """The measures of every pair by their names in a log."""
-    rows: Any = report.studies["gradient"].rows
-    lowest: dict[int, float] = {}
-    unbiased = [row for row in rows if row.catalogued_unbiased]
-    for row in unbiased:
-        variance = row.intervals["variance"].value
-        lowest[row.key.k] = min(variance, lowest.get(row.key.k, math.inf))
-    for row in rows:
-        key = row.key
-        pair = key.baseline if key.estimator == "maxk" else f"{key.estimator} {key.baseline}"
-        # Where the gradient cannot be told from 0 neither is a number.
-        if math.isfinite(row.intervals["relative_variance"].value):
+def _pair_measures(report: RunReport) -> Iterator[tuple[str, float]]:
+    """Yield the measures of every pair by their names in a log."""
+    estimates = report.tables.estimates
+    places = estimates.drop_duplicates("row").set_index("row")[
+        ["estimator", "baseline", "k", "bias"]
+    ]
+    rows = places.join(estimates.pivot(index="row", columns="measure", values="value"))
+    rows["proved"] = rows.bias.str.startswith("unbiased")
+    lowest = rows[rows.proved].groupby("k").variance.min()
+    for row in rows.to_dict("records"):
+        pair, k = row["baseline"], row["k"]
+        if row["estimator"] != "maxk":
+            pair = f"{row['estimator']} {pair}"
+        # Both numbers are undefined where the gradient is not significantly above 0.
+        if math.isfinite(row["relative_variance"]):
             for name in _MEASURES:
-                yield f"{name}/{pair}@{key.k}", row.intervals[name].value
+                yield f"{name}/{pair}@{k}", row[name]
         # A biased estimate can have less variance by being shorter.
-        if row in unbiased and lowest[key.k] > 0:
-            ratio = row.intervals["variance"].value / lowest[key.k]
-            yield f"variance_over_lowest/{pair}@{key.k}", ratio
+        if row["proved"] and lowest[k] > 0:
+            yield f"variance_over_lowest/{pair}@{k}", row["variance"] / lowest[k]

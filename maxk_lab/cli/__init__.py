@@ -8,4 +8,10 @@ if TYPE_CHECKING:
     from maxk_lab.cli.application import app as app
     from maxk_lab.cli.program import main as main
 else:
-    __getattr__, __dir__ = lazy_exports(__name__)
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "application": "app",
+            "program": "main",
+        },
+    )

@@ -25,7 +25,7 @@ from maxk_lab.cli.program import INTERRUPTED
 from maxk_lab.errors import RefusedError
 from maxk_lab.execution.run import Outcome, Run, execute
 from maxk_lab.planning.plan import stale_line
-from maxk_lab.tracking.live import Live
+from maxk_lab.tracking.wandb_tracker import Live
 
 # Plain lines: at most one about a unit's phase in this many seconds.
 QUIET_SECONDS = 5.0

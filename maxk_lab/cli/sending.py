@@ -11,7 +11,7 @@ from maxk_lab.cli.console import estimate, say, warn
 from maxk_lab.errors import first_line
 from maxk_lab.execution.todo import Run
 from maxk_lab.tracking import wandb_tracker
-from maxk_lab.tracking.live import Live
+from maxk_lab.tracking.wandb_tracker import Live, chosen_mode
 
 NOTHING_TRACKED = "nothing was tracked (the warning says why)"
 # Seconds between two lines about how far the sending is.
@@ -29,7 +29,7 @@ def lines(mode: str, clock: Callable[[], float] = time.monotonic) -> Callable[[i
         nonlocal printed
         now, words = clock(), f"{done} of {of} {what}"
         if done == of - 1:
-            words += "; the last has the report and the bundle"
+            words += "; the last has the tables and the report"
         elif now - printed >= _QUIET and done < of:
             words += f", {estimate((now - start) / done * (of - done))} left"
         else:
@@ -46,22 +46,33 @@ def sync_command(places: Sequence[str]) -> str:
     return f"wandb sync {shlex.quote(str(Path(places[0]).parent))}/offline-run-*"
 
 
-def send_all(run: Run, live: Live | None, *, news: bool, last: bool) -> tuple[list[str], str]:
-    """Send the records to W&B as the sweep says. Nothing that goes wrong there fails the sweep.
+def live_sending(run: Run) -> tuple[str, Live | None]:
+    """Return the mode of W&B, and what sends each training that is measured, if anything is sent.
 
-    Return the places that were written, and what the last words on the run are to say was lost.
-    Only what brings `news` is sent; where several processes work in a run, the last one does it.
+    Prints the environment variable that decides about the mode.
     """
-    mode = run.plan.spec.tracking.wandb
+    mode, line = chosen_mode(None, run.plan.spec.tracking.wandb)
+    if line:
+        say(line)
+    return mode, None if mode == "disabled" else Live(run.folder, run.plan, mode)
+
+
+def send_all(
+    run: Run, mode: str, live: Live | None, *, news: bool, last: bool
+) -> tuple[list[str], str]:
+    """Send the records to W&B. A failure of W&B does not fail the sweep.
+
+    Return the places that were written, and what the summary of the run says was lost. Nothing is
+    sent without `news`; of several processes in a run the `last` sends.
+    """
     again = f"maxk-lab track {shlex.quote(str(run.folder.root))}"
     if mode == "disabled":
         if news:
-            why = "as the sweep does not ask for it"
-            say(f"Nothing was sent to W&B, {why}; to send it: {again}")
+            say(f"Nothing was sent to W&B; to send it: {again}")
         return [], ""
     again += f" --mode {mode}"
     if not news:
-        say(f"Nothing new to send to W&B; to send what is there: {again}")
+        say(f"Nothing new to send to W&B; to send all records: {again}")
         return [], ""
     sent = live.end(_LAST_RUN if last else 0.0) if live else {}
     if not last:
@@ -70,8 +81,7 @@ def send_all(run: Run, live: Live | None, *, news: bool, last: bool) -> tuple[li
             f"or do so with: {again}"
         )
         return list(sent.values()), ""
-    what = "the records, the report and the bundle"
-    say(f"Sending {what} to W&B" if mode == "online" else f"Writing {what} for W&B")
+    say("Sending to W&B" if mode == "online" else "Writing files for W&B")
     try:
         places = wandb_tracker.track(
             run.folder, mode, plan=run.plan, sent=sent, progress=lines(mode)

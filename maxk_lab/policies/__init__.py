@@ -5,8 +5,12 @@ from typing import TYPE_CHECKING
 from maxk_lab.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from maxk_lab.policies.catalogue import POLICIES as POLICIES
     from maxk_lab.policies.catalogue import PolicyRow as PolicyRow
     from maxk_lab.policies.catalogue import fresh_policy as fresh_policy
 else:
-    __getattr__, __dir__ = lazy_exports(__name__)
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "catalogue": "PolicyRow fresh_policy",
+        },
+    )

@@ -27,7 +27,7 @@ ROUNDING = 1e-12
 NUMBER = ("measure", "value", "low", "high", "level", "about", "unit", "reason")
 # The columns that say whose number it is: of rows, and of cells.
 ROWS = ("row", "seeds", "seeds_finished", "status", "bias")
-CELLS = ("seed", "cell", "status", "bias")
+CELLS = ("row", "seed", "cell", "status", "bias")
 _ENDS = ("value", "low", "high")
 _PAIR = ("family", "row", "other", "measure", *_ENDS, "about", "verdict", "ratio", "paired")
 COMPARISON = (*_PAIR, "p_adjusted", "comparisons", "alpha", "fixed", "reason")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +12,6 @@ from maxk_lab.errors import MistakeError, error_line, shown, warn
 from maxk_lab.execution.archive import find_run
 from maxk_lab.execution.record import Record
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.planning.cells import Cell
 from maxk_lab.planning.plan import Plan, make_plan
 from maxk_lab.reports.report import Report, changed_line, read_report
 from maxk_lab.reports.tables import (
@@ -21,11 +20,12 @@ from maxk_lab.reports.tables import (
     axes,
     estimate_lines,
     frame,
+    grouped,
     number_lines,
+    pooled_study,
     row_estimates,
     rows_of_cells,
 )
-from maxk_lab.statistics.intervals import Interval
 from maxk_lab.sweep_file.content import changed_since
 from maxk_lab.sweep_file.studies import STUDIES
 from maxk_lab.visible import visible_line
@@ -56,7 +56,7 @@ def load(
     `over="cells"` has the numbers of every cell, and so of one seed: their intervals are not about
     other seeds. `over="seeds"` is the table `estimates` of the report, pooled over the seeds. Its
     columns are those of `maxk_lab.reports.tables.Tables`; over cells `seed` and `cell` take the
-    place of `row`, `seeds` and `seeds_finished`.
+    place of `seeds` and `seeds_finished`.
 
     A cell without a result is one line with its `status` (failed or missing) and no measure; over
     seeds it is a row that is incomplete. With `failed=False` these lines are left out. Warns of
@@ -78,28 +78,10 @@ def load(
         read = ReadRun(directory)
         if changed := changed_since(read.plan.spec):
             warn(f"{name}: {changed_line(changed)}")
-        estimates = (
-            _cell_lines(read, level)
-            if over == "cells"
-            else estimate_lines(read.report(level).studies)
-        )
+        estimates = read.cell_lines(level) if over == "cells" else read.estimate_lines(level)
         first = {"run": name} if several else {}
         lines += (first | line for line in estimates if failed or "measure" in line)
     return frame(lines, _WHOSE[over], ("run",) if several else ())
-
-
-def _cell_lines(read: ReadRun, level: float) -> Iterator[dict[str, Any]]:
-    """Yield the lines of every cell, in the order of the plan."""
-    rows = rows_of_cells(read.records.values(), level)
-    for cell in read.plan.cells:
-        row = rows.get(cell.id)
-        key = STUDIES.get(cell.study).load_module("table").key(cell.as_dict())
-        status, reason = read.absent.get(cell.id, ("done", ""))
-        bias = "" if row is None else row.bias_state
-        place = {"seed": cell.seed, "cell": cell.id, "status": status, "bias": bias}
-        estimates = row_estimates(cell.study, row) if row is not None else {}
-        if row is None or estimates:
-            yield from number_lines(axes(cell.study, key) | place, estimates, visible_line(reason))
 
 
 @dataclass(frozen=True)
@@ -107,19 +89,11 @@ class ReadRun:
     """A run with its plan and its records."""
 
     directory: RunDirectory
-    _numbers: dict[float, Mapping[tuple[str, Any], Mapping[str, Interval]]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
 
     @cached_property
     def plan(self) -> Plan:
         """The plan of its spec. Raises `LabError` where there is no sound one."""
         return make_plan(self.directory.spec())
-
-    @cached_property
-    def cells(self) -> Mapping[str, Cell]:
-        """The planned cells by their ids."""
-        return {cell.id: cell for cell in self.plan.cells}
 
     @cached_property
     def records(self) -> Mapping[str, Record]:
@@ -130,16 +104,37 @@ class ReadRun:
         """The report of the run, with intervals at `level`."""
         return read_report(self.directory, self.plan, level=level)
 
-    def numbers_at(self, level: float) -> Mapping[tuple[str, Any], Mapping[str, Interval]]:
-        """The numbers of each row, by its kind of study and its key."""
-        if level not in self._numbers:
-            studies = self.report(level).studies
-            self._numbers[level] = {
-                (kind, row.key): row_estimates(kind, row)
-                for kind, pooled in studies.items()
-                for row in pooled.rows
-            }
-        return self._numbers[level]
+    def estimates(self, level: float) -> pd.DataFrame:
+        """The table `estimates` of the report, with intervals at `level`."""
+        return frame([*self.estimate_lines(level)], ROWS)
+
+    def estimate_lines(self, level: float) -> Iterator[dict[str, Any]]:
+        """The lines of `estimates`."""
+        done = {cell: record for cell, record in self.records.items() if record.status == "done"}
+        cells = [cell.as_dict() for cell in self.plan.cells]
+        studies = {
+            kind: pooled_study(kind, members, done, level=level, alpha=1 - level)
+            for kind, members in grouped(cells, lambda cell: str(cell["study"])).items()
+        }
+        yield from estimate_lines(studies)
+
+    def cells(self, level: float) -> pd.DataFrame:
+        """The numbers of each cell, with intervals at `level`."""
+        return frame([*self.cell_lines(level)], CELLS)
+
+    def cell_lines(self, level: float) -> Iterator[dict[str, Any]]:
+        """Yield the lines of every cell, in the order of the plan."""
+        rows = rows_of_cells(self.records.values(), level)
+        for cell in self.plan.cells:
+            row = rows.get(cell.id)
+            key = STUDIES.get(cell.study).load_module("table").key(cell.as_dict())
+            status, reason = self.absent.get(cell.id, ("done", ""))
+            bias = "" if row is None else row.bias_state
+            place = {"row": key.path, "seed": cell.seed, "cell": cell.id, "status": status}
+            estimates = row_estimates(cell.study, row) if row is not None else {}
+            if row is None or estimates:
+                place = axes(cell.study, key) | place | {"bias": bias}
+                yield from number_lines(place, estimates, visible_line(reason))
 
     @cached_property
     def absent(self) -> dict[str, tuple[str, str]]:

@@ -1,14 +1,12 @@
-"""Payloads: what every run at W&B is called and has. Imports no wandb.
+"""Payloads: the names and contents of runs at W&B. Imports no wandb.
 
-The numbers are the estimates of a report on one seed alone. A kind of study may have a module
-`payload` that tells more: `ONE_RUN_PER`, the keys of a cell of which every value gets a run of its
-own, besides the seed (`("id",)` for a run per cell); and `history(records)`, the curves of a run.
-`ONE_RUN_PER` alone may stand in its module `table`.
+A kind of study whose cells have curves has a module `payload` with a function `history`. Each of
+its cells is a run; the sweep is one more run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from typing import TYPE_CHECKING, Any
@@ -17,29 +15,25 @@ from maxk_lab.errors import error_line
 from maxk_lab.execution.provenance import SHARED
 from maxk_lab.planning.identity import canonical_json, content_hash
 from maxk_lab.reports.naming import setting_of, setting_words
-from maxk_lab.reports.tables import PooledRow, axes, grouped, row_estimates, rows_of_cells
-from maxk_lab.statistics.measures import MEASURES
+from maxk_lab.reports.tables import row_estimates, rows_of_cells
 from maxk_lab.sweep_file.studies import STUDIES
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from maxk_lab.execution.records import Record
+    from maxk_lab.reports.report import Report
 
-Metrics = dict[str, float | int | str]
-Rows = Mapping[str, PooledRow]
-# Parts of a cell that are told otherwise, or say nothing to whoever looks at a run.
-_NOT_TOLD = ("id", "setting", "content")
-_VERSION = "_version"
-_ONE_CELL = ("id",)
+Summary = dict[str, float | int | str]
+# Keys of a cell that the config leaves out or has in other words.
+_LEFT_OUT = ("id", "setting", "content")
+JOB_TYPE = "report"
 
 
 @dataclass(frozen=True)
 class Curve:
     """A quantity that changes during a run.
 
-    `against` is the axis that it is drawn against; `summary` what the table of runs has of it, as
-    W&B spells it: `last`, or `max,last` for both. One that is `hidden` gets no chart of its own.
+    `against` is its axis; `summary` what the table of runs has, as W&B spells it: `last`, or
+    `max,last` for both. A `hidden` curve has no chart.
     """
 
     against: str
@@ -51,7 +45,7 @@ class Curve:
 class History:
     """The lines of a run in their order: the values of axes and curves by name, where defined.
 
-    The first axis counts whole steps. Each curve is drawn against its own, and can be against any.
+    The first axis counts steps.
     """
 
     axes: tuple[str, ...] = ()
@@ -61,10 +55,7 @@ class History:
 
 @dataclass(frozen=True)
 class Payload:
-    """One W&B run. Its id depends on what was studied, not on when: sending again replaces it.
-
-    `failed` says that it has no cell but a failed one.
-    """
+    """One run at W&B. Its id depends on the sweep and cell: sending again replaces the run."""
 
     run_id: str
     name: str
@@ -72,177 +63,91 @@ class Payload:
     tags: tuple[str, ...]
     notes: str
     config: Mapping[str, Any]
-    metrics: Metrics
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    summary: Summary
     history: History = field(default_factory=History)
     failed: bool = False
 
 
-def group_key(cell: Mapping[str, Any]) -> str:
-    """Return what tells the run of a cell from the others of its sweep: equal for its cells."""
-    return canonical_json({key: cell.get(key) for key in ("study", "seed", *_one_run_per(cell))})
+def has_curves(study: str) -> bool:
+    """Whether each cell of this kind of study is a run at W&B."""
+    try:
+        return hasattr(STUDIES.get(study).load_module("payload"), "history")
+    except ModuleNotFoundError:
+        return False
 
 
-def payloads(sweep: str, spec: Mapping[str, Any], records: Iterable[Record]) -> list[Payload]:
-    """Return a payload for each run that the records make, by kind, seed and their own order."""
-    runs = grouped(records, lambda record: group_key(record.cell)).values()
-    order = sorted(runs, key=lambda run: (run[0].cell["study"], run[0].cell["seed"]))
-    return [_payload(sweep, spec, run) for run in order]
-
-
-def _payload(sweep: str, spec: Mapping[str, Any], records: Sequence[Record]) -> Payload:
-    cell, part = records[0].cell, _part(records[0].cell["study"])
-    per, rows = _one_run_per(cell), rows_of_cells(records, 0.95)
-    # Not of the records themselves: more of them come as a sweep goes on.
+def cell_payload(sweep: str, spec: Mapping[str, Any], record: Record) -> Payload:
+    """The run of a cell with curves."""
+    cell, study = record.cell, record.cell["study"]
+    key = canonical_json({name: cell[name] for name in ("study", "seed", "id")})
     meaning = {block: spec.get(block) for block in ("environment", "policy")}
-    failed = sum(record.status == "failed" for record in records)
-    metrics: Metrics = {"cells_done": len(records) - failed, "cells_failed": failed}
-    if per == _ONE_CELL:
-        metrics = dict(_of_cell(records[0], rows))
-    elif not per:
-        metrics |= dict(_of_cells(records, rows))
+    words = setting_words(setting_of(cell))
+    settings = {
+        name: value
+        for name, value in cell.items()
+        if name not in _LEFT_OUT and not name.endswith("_version")
+    }
+    name = f"{cell['estimator']}/{cell['baseline']} n={cell['n']} k={cell['k']} {words}"
+    tags = (cell["estimator"], cell["baseline"], cell["environment"]["name"])
     return Payload(
-        run_id=content_hash({"sweep": sweep, "run": group_key(cell), **meaning}),
-        name=_name(cell, per),
-        job_type=cell["study"],
-        tags=_tags(records),
+        run_id=content_hash({"sweep": sweep, "run": key, **meaning}),
+        name=f"{name.strip()} seed {cell['seed']}",
+        job_type=study,
+        tags=tuple(dict.fromkeys(tag[:64] for tag in tags)),  # W&B refuses longer tags
         notes=str(spec.get("description") or ""),
-        config=_config(sweep, spec, records, per),
-        metrics=metrics,
-        tables={} if per == _ONE_CELL else _tables(records, rows),
-        history=part.history(records) if hasattr(part, "history") else History(),
-        failed=per == _ONE_CELL and bool(failed),
+        config={"sweep": sweep, **settings, "cell": cell["id"]}
+        | ({"setting": words} if words else {})
+        | {"spec": {study: spec.get(study)}, **_provenance(record)},
+        summary=dict(_summary(record)),
+        history=STUDIES.get(study).load_module("payload").history([record]),
+        failed=record.status == "failed",
     )
 
 
-def tables_of_single_cells(records: Iterable[Record]) -> dict[str, pd.DataFrame]:
-    """Return the tables of kinds whose cells have a run each, of all their cells together."""
-    kinds = grouped(records, lambda record: str(record.cell["study"]))
-    return {
-        f"{study}/{name}": table
-        for study, several in sorted(kinds.items())
-        if _one_run_per(several[0].cell) == _ONE_CELL
-        for name, table in _tables(several, rows_of_cells(several, 0.95)).items()
-    }
+def sweep_payload(sweep: str, spec: Mapping[str, Any], report: Report, record: Record) -> Payload:
+    """The run of the sweep, with counts, verdicts and the lowest baselines; `record` is any."""
+    origin, tables = report.origin, report.tables
+    counts = {"planned": origin.planned, "done": origin.done, "failed": len(origin.failed)}
+    summary: Summary = {f"cells_{state}": number for state, number in counts.items()}
+    summary |= {f"claims/{claim.name}": claim.verdict for claim in report.claims}
+    baselines = tables.estimates.drop_duplicates("row").set_index("row").baseline
+    lines = tables.comparisons
+    for row in lines.row[(lines.family == "best") & (lines.verdict == "lowest")]:
+        summary[f"best/{row.replace(f'/{baselines[row]}/', '/')}"] = baselines[row]
+    return Payload(
+        run_id=content_hash({"sweep": sweep, "run": JOB_TYPE}),
+        name=f"{sweep} {JOB_TYPE}",
+        job_type=JOB_TYPE,
+        tags=(),
+        notes=str(spec.get("description") or ""),
+        config={"sweep": sweep, "spec": dict(spec), **_provenance(record)},
+        summary=summary,
+    )
 
 
-def provenance(record: Record) -> dict[str, Any]:
-    """Return what is told of where a record is from: the commit, and what reproduces it."""
-    # Records of earlier versions hold more: the command line and the name of the machine.
-    told = {key: value for key, value in record.provenance.items() if key in SHARED}
-    return {"commit": (told.get("git") or {}).get("commit"), "provenance": told}
+def _provenance(record: Record) -> dict[str, Any]:
+    """The commit, and what reproduces the record: no command line and no name of a machine."""
+    shared = {key: value for key, value in record.provenance.items() if key in SHARED}
+    return {"commit": (shared.get("git") or {}).get("commit"), "provenance": shared}
 
 
-def _part(study: str) -> Any:
-    try:
-        return STUDIES.get(study).load_module("payload")
-    except ModuleNotFoundError:
-        return STUDIES.get(study).load_module("table")
-
-
-def _one_run_per(cell: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(getattr(_part(cell["study"]), "ONE_RUN_PER", ()))
-
-
-def _of_cell(record: Record, rows: Rows) -> Iterator[tuple[str, float | int | str]]:
+def _summary(record: Record) -> Iterator[tuple[str, float | int | str]]:
     """The status of a cell, its counts and `final/max@8` with its ends, `final/max@8/low`."""
     yield "status", record.status
     if (seconds := record.timings.get("seconds")) is not None:
         yield "seconds", seconds
     if record.status == "failed":
         yield "error", error_line(record.error)
-    row = rows.get(record.cell["id"])
-    if row is None:
         return
-    for name, found in row_estimates(record.cell["study"], row).items():
-        if found.exact:
-            yield name, found.value
-            continue
-        for end, value in (("", found.value), ("/low", found.low), ("/high", found.high)):
-            if not isnan(value):
-                yield f"final/{name}{end}", value
-
-
-def _of_cells(records: Sequence[Record], rows: Rows) -> Iterator[tuple[str, float | int | str]]:
-    """`weights/maxk/centred/n16/k8/zero_share` and the like; every cell has its status."""
-    for record in records:
-        study = record.cell["study"]
-        path = STUDIES.get(study).load_module("table").key(record.cell).path
-        yield f"{path}/status", record.status
-        for name, value in _values(study, rows.get(record.cell["id"])).items():
-            if value is not None:
-                yield f"{path}/{name}", value
-
-
-def _tables(records: Sequence[Record], rows: Rows) -> dict[str, pd.DataFrame]:
-    """A table with a line for each cell, and those of a row's details."""
-    import pandas as pd
-
-    study = records[0].cell["study"]
-    row_key = STUDIES.get(study).load_module("table").key
-    lines: dict[str, list[dict[str, Any]]] = {"cells": []}
-    for record in records:
-        row = rows.get(record.cell["id"])
-        place = axes(study, row_key(record.cell))
-        del place["study"]
-        place |= {"cell": record.cell["id"], "seed": record.cell["seed"]}
-        bias = {"bias": "" if row is None else row.bias_state}
-        lines["cells"].append(place | {"status": record.status} | bias | _values(study, row))
-        for name, several in ({} if row is None else row.details).items():
-            if isinstance(several, list):
-                lines.setdefault(name, []).extend(place | dict(one) for one in several)
-    found = {}
-    for name, several in lines.items():
-        frame = pd.DataFrame(several, dtype=object)
-        lists = [key for key in several[0] if isinstance(several[0][key], list | tuple)]
-        found[name] = frame.explode(lists) if lists else frame
-    return found
-
-
-def _values(study: str, row: PooledRow | None) -> dict[str, float | None]:
-    estimates = {} if row is None else row_estimates(study, row)
-    return {
-        name: one.value if one.defined else None
-        for name, one in estimates.items()
-        if name not in MEASURES.names() or MEASURES.get(name).tracked
-    }
-
-
-def _name(cell: Mapping[str, Any], per: Sequence[str]) -> str:
-    """Return `maxk/centred n=8 k=2 seed 0` or `gradient stage 200 seed 0`, with what varies."""
-    words = [cell["study"], *(f"{axis} {cell[axis]}" for axis in per if axis != "setting")]
-    if per == _ONE_CELL:
-        words = [f"{cell['estimator']}/{cell['baseline']} n={cell['n']} k={cell['k']}"]
-    if per == _ONE_CELL or "setting" in per:
-        words.append(setting_words(setting_of(cell)))
-    return " ".join(filter(None, [*words, f"seed {cell['seed']}"]))
-
-
-def _tags(records: Sequence[Record]) -> tuple[str, ...]:
-    """Return the estimators, baselines and environments of the records."""
-    cells = [record.cell for record in records]
-    own = [str(cell[axis]) for axis in ("estimator", "baseline") for cell in cells]
-    own += [str(cell["environment"]["name"]) for cell in cells]
-    # W&B takes no longer tags.
-    return tuple(dict.fromkeys(tag[:64] for tag in own))
-
-
-def _config(
-    sweep: str, spec: Mapping[str, Any], records: Sequence[Record], per: Sequence[str]
-) -> dict[str, Any]:
-    """Return what all cells of the run have in common, with the part of the sweep file on them."""
-    cells = [record.cell for record in records]
-    first = cells[0]
-    shared = {
-        key: value
-        for key, value in first.items()
-        if key not in _NOT_TOLD
-        and not key.endswith(_VERSION)
-        and all(cell.get(key) == value for cell in cells)
-    }
-    settings = {setting_words(setting_of(cell)) for cell in cells}
-    if len(settings) == 1 and any(settings):
-        shared["setting"] = settings.pop()
-    which = {"cell": first["id"]} if per == _ONE_CELL else {"cells": len(cells)}
-    part = {"spec": {first["study"]: spec.get(first["study"])}}
-    return {"sweep": sweep, **shared, **which, **part, **provenance(records[-1])}
+    for row in rows_of_cells([record], 0.95).values():
+        for name, interval in row_estimates(record.cell["study"], row).items():
+            if interval.exact:
+                yield name, interval.value
+                continue
+            for end, value in (
+                ("", interval.value),
+                ("/low", interval.low),
+                ("/high", interval.high),
+            ):
+                if not isnan(value):
+                    yield f"final/{name}{end}", value

@@ -1,15 +1,16 @@
-"""Finished records sent to Weights & Biases, at any time: what was sent before is replaced."""
+"""Send records to Weights & Biases: each training when it ends, then the sweep."""
 
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import chdir, contextmanager, nullcontext
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import chdir
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Any
 
 from maxk_lab.catalogue import did_you_mean
@@ -17,20 +18,19 @@ from maxk_lab.errors import LabError, first_line, shown
 from maxk_lab.sweep_file.model import WANDB_MODES
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from maxk_lab.execution.records import Record, RunDirectory
     from maxk_lab.planning.plan import Plan
     from maxk_lab.tracking.payload import History, Payload
 
-# Seconds: to reach the server at all, and to upload what was logged.
-INIT_TIMEOUT = 30.0
-FINISH_TIMEOUT = 300.0
-# Where W&B copies to what is to be uploaded, unless told otherwise: below the home of the user.
-_DATA_FOLDER = "WANDB_DATA_DIR"
-# The folder of an offline run with an id of the lab's.
-_OURS = re.compile(r"offline-run-\d{8}_\d{6}-[0-9a-f]{16}")
-# Fills a run with more than its payload has; of the folder, what lies there goes with the run.
-Fill = Callable[[Any, Path], None]
-# Told after each run that is sent: how many are, and of how many.
+# Seconds to reach the server, and to upload what was logged.
+INIT_TIMEOUT, FINISH_TIMEOUT = 30.0, 300.0
+# W&B would ignore the ids of runs where these are set.
+_IGNORED = ("WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH", "WANDB_RUN_ID")
+_SPELLINGS = {"dryrun": "offline", "run": "online"}
+_FORMATS = ("markdown", "csv", "json")
+# Called after each run that is sent: how many are sent, and of how many.
 Progress = Callable[[int, int], None]
 
 
@@ -46,93 +46,23 @@ class TrackingError(LabError):
         super().__init__(message)
 
 
-class Sender:
-    """Sends what the records of a run say to the place that its sweep file names."""
+def chosen_mode(option: str | None, default: str) -> tuple[str, str]:
+    """The mode of W&B, and a line on the environment variable that decides, else empty.
 
-    def __init__(
-        self,
-        run: RunDirectory,
-        plan: Plan,
-        mode: str,
-    ) -> None:
-        self.run, self.plan, self.mode = run, plan, mode
-        self.title = run.title(plan.spec)
-        written = plan.spec.model_dump(mode="json")
-        # With a key for every kind of study.
-        self.spec: dict[str, Any] = {key: written.get(key) for key in plan.spec.in_order()}
-
-    def payloads(self, records: Iterable[Record]) -> list[Payload]:
-        """Return the runs at W&B that these records make."""
-        from maxk_lab.tracking.payload import payloads
-
-        return payloads(self.title, self.spec, records)
-
-    def send_key(self, key: str) -> dict[str, str]:
-        """Send the run with the `group_key`, from its records; return its address by its id."""
-        from maxk_lab.tracking.payload import group_key
-
-        cells = (cell for cell in self.plan.cells if group_key(cell.as_dict()) == key)
-        records = (self.run.read(cell.id, cell) for cell in cells)
-        payloads = self.payloads(record for record in records if record is not None)
-        return {payload.run_id: self.send(payload) for payload in payloads}
-
-    def send(self, payload: Payload, fill: Fill | None = None) -> str:
-        """Send one run; what is there under its id is replaced.
-
-        Return its folder or, of one that is online, its address.
-        """
-        import wandb
-
-        run = self._begin(payload)
-        written = Path(run.settings.sync_dir)
-        try:
-            # Online W&B removes them; nor is the environment changed where others may read it.
-            with _copies_in(written) if self.mode == "offline" else nullcontext():
-                _log_curves(run, payload.history)
-                run.summary.update(dict(payload.metrics))
-                for name, table in payload.tables.items():
-                    plain = table.astype(object).where(table.notna(), None)
-                    run.log({name: wandb.Table(dataframe=plain, allow_mixed_types=True)})
-                if fill is not None:
-                    fill(run, written / "sent")
-        finally:
-            run.finish(exit_code=int(payload.failed))
-        if self.mode == "online":
-            return str(run.url)
-        below = self.run.root / "wandb" / written.name
-        return str(below if below.exists() else written)
-
-    def _begin(self, payload: Payload) -> Any:
-        import wandb
-
-        return wandb.init(
-            entity=os.environ.get("WANDB_ENTITY"),
-            project=os.environ.get("WANDB_PROJECT") or "maxk-lab",
-            group=os.environ.get("WANDB_RUN_GROUP") or self.title,
-            id=payload.run_id,
-            name=payload.name,
-            job_type=payload.job_type,
-            tags=list(payload.tags),
-            notes=payload.notes,
-            config=dict(payload.config),
-            dir=str(self.run.root.absolute()),  # its service has a current folder of its own
-            mode=self.mode,  # type: ignore[arg-type]
-            reinit="create_new",
-            settings=wandb.Settings(
-                silent=True,
-                console="off",
-                disable_code=True,
-                # The records carry their own provenance; that of the sending process would mislead.
-                disable_git=True,
-                # Nor does anybody need to know on whose machine, and by what path.
-                x_disable_meta=True,
-                host="",
-                x_disable_stats=True,
-                x_save_requirements=False,
-                init_timeout=INIT_TIMEOUT,
-                finish_timeout=FINISH_TIMEOUT,
-            ),
-        )
+    An option wins over WANDB_DISABLED and WANDB_MODE, and these over the default. Raises `LabError`
+    for an unknown mode.
+    """
+    mode, line = option or default, ""
+    if option is None and default != "disabled":
+        disabled = os.environ.get("WANDB_DISABLED", "").lower() in ("1", "true", "yes", "on")
+        name = "WANDB_DISABLED" if disabled else "WANDB_MODE"
+        value = "disabled" if disabled else os.environ.get(name, "")
+        mode = _SPELLINGS.get(value, value) or default
+        line = f"W&B mode: {mode} ({name} is set)" if value else ""
+    if mode not in WANDB_MODES:
+        also = did_you_mean(mode, WANDB_MODES)
+        raise LabError(f"unknown W&B mode {shown(mode)}{also}; known: {', '.join(WANDB_MODES)}")
+    return mode, line
 
 
 def track(
@@ -145,41 +75,33 @@ def track(
 ) -> list[str]:
     """Send the finished records of `run` to W&B; return the folders or addresses written.
 
-    One run of W&B for what each kind of study says, then one of the sweep as a whole with its
-    report. `offline` writes below the run's own folder and needs no network and no key; what was
-    written there before is replaced. `disabled` does nothing. `plan` is made unless given; `sent`
-    has the addresses of runs, by their ids, that are not sent again. Raises `LabError` for an
-    unknown mode and for `online` without a key, and `TrackingError` if W&B fails; the records are
-    only read.
+    One run for each cell with curves, then one for the sweep with its tables and report. `offline`
+    writes below the folder of the run, WANDB_DIR, or the first folder that can be written, and
+    replaces earlier runs of the same cells. `disabled` does nothing. `sent` has the places of cells
+    that are already sent. Raises `NoKeyError` for `online` without a key, and `TrackingError` if
+    W&B fails; records are only read.
     """
-    if mode not in WANDB_MODES:
-        also = did_you_mean(mode, WANDB_MODES)
-        raise LabError(f"unknown W&B mode {shown(mode)}{also}; known: {', '.join(WANDB_MODES)}")
+    mode, _ = chosen_mode(mode, mode)
     if mode == "disabled":
         return []
     from maxk_lab.planning.plan import make_plan
-    from maxk_lab.tracking.of_sweep import of_sweep
+    from maxk_lab.tracking.payload import has_curves
 
     plan = plan or make_plan(run.spec())
-    records, sender = run.records(plan), Sender(run, plan, mode)
-    places: dict[str, str] = {}
-    number = 0
+    records = run.records(plan)
+    cells = [record for record in records if has_curves(record.cell["study"])]
+    number, places = len(cells) + bool(records), dict(sent or {})
     try:
-        payloads = sender.payloads(records)
-        number = len(payloads) + bool(payloads)
         if records or mode == "online":
-            set_up()
-        if mode == "online":
-            log_in()
-        for one in payloads:
-            places[one.run_id] = (sent or {}).get(one.run_id) or sender.send(one)
+            set_up(mode)
+        sender = Sender(run, plan, mode)
+        for record in cells:
+            if record.cell["id"] not in places:
+                places[record.cell["id"]] = sender.send_cell(record)
             progress(len(places), number)
         if records:
-            whole, files = of_sweep(run, plan, sender.spec, records)
-            places[whole.run_id] = sender.send(whole, files)
+            places[""] = sender.send_sweep(records[-1])
             progress(len(places), number)
-            if mode == "offline":
-                _remove_earlier(run.root / "wandb", {Path(place).name for place in places.values()})
     except NoKeyError:
         raise
     # SystemExit too: some of wandb's errors end the process.
@@ -194,23 +116,166 @@ def track(
     return [*places.values()]
 
 
-def set_up() -> None:
-    """Start wandb with the settings of the user, not of a folder that somebody else has filled.
+class Sender:
+    """Sends the records of a run to W&B."""
 
-    It reads `wandb/settings` of the current folder, which may name another server for the key. For
-    the main thread: the current folder is another one meanwhile.
+    def __init__(self, run: RunDirectory, plan: Plan, mode: str) -> None:
+        self.run, self.plan, self.mode = run, plan, mode
+        self.title = run.title(plan.spec)
+        written = plan.spec.model_dump(mode="json")
+        # With a key for every kind of study.
+        self.spec: dict[str, Any] = {key: written.get(key) for key in plan.spec.in_order()}
+        self.folder = writable_folder(run.root)
+
+    def send_cell(self, record: Record) -> str:
+        """Send the run of a cell; return its folder or, if online, its address."""
+        from maxk_lab.tracking.payload import cell_payload
+
+        return self.send(cell_payload(self.title, self.spec, record))
+
+    def send_sweep(self, record: Record) -> str:
+        """Send the run of the sweep with its three tables and the report; see `send_cell`."""
+        from maxk_lab.reports.report import read_report
+        from maxk_lab.reports.write import report_files
+        from maxk_lab.tracking.payload import sweep_payload
+
+        report = read_report(self.run, self.plan)
+        tables = {name: each for name, each in report.tables._asdict().items() if len(each)}
+        files = report_files(report, _FORMATS)
+        return self.send(sweep_payload(self.title, self.spec, report, record), tables, files)
+
+    def send(
+        self,
+        payload: Payload,
+        tables: Mapping[str, pd.DataFrame] = {},
+        files: Mapping[str, bytes] = {},
+    ) -> str:
+        """Send one run, in place of an earlier run with its id; return its folder or address."""
+        import wandb
+
+        run = self._begin(payload)
+        folder = Path(run.settings.sync_dir)
+        if self.mode == "offline":
+            # What is to be uploaded lies in the folder of the run, and is removed with the run.
+            os.environ["WANDB_DATA_DIR"] = str(folder.absolute())
+        try:
+            _log_curves(run, payload.history)
+            run.summary.update(dict(payload.summary))
+            for name, table in tables.items():
+                values = table.astype(object).where(table.notna(), None)
+                run.log({name: wandb.Table(dataframe=values, allow_mixed_types=True)})
+            if files:
+                artifact = wandb.Artifact("report", "report")
+                for name, content in files.items():
+                    with artifact.new_file(name, "wb") as file:
+                        file.write(content)
+                run.log_artifact(artifact)
+        finally:
+            run.finish(exit_code=int(payload.failed))
+        if self.mode == "online":
+            return str(run.url)
+        for earlier in folder.parent.glob(f"offline-run-*-{payload.run_id}"):
+            if earlier.name != folder.name:
+                shutil.rmtree(earlier, ignore_errors=True)  # `wandb sync` would send both
+        return str(folder)
+
+    def _begin(self, payload: Payload) -> Any:
+        import wandb
+
+        return wandb.init(
+            entity=os.environ.get("WANDB_ENTITY"),
+            project=os.environ.get("WANDB_PROJECT") or "maxk-lab",
+            group=os.environ.get("WANDB_RUN_GROUP") or self.title,
+            id=payload.run_id,
+            name=payload.name,
+            job_type=payload.job_type,
+            tags=list(payload.tags),
+            notes=payload.notes,
+            config=dict(payload.config),
+            dir=str(self.folder),
+            mode=self.mode,  # type: ignore[arg-type]
+            reinit="create_new",
+            settings=wandb.Settings(
+                silent=True,
+                console="off",
+                # Records have the provenance; that of the sending process would mislead.
+                disable_code=True,
+                disable_git=True,
+                # No name of a machine, and no path.
+                x_disable_meta=True,
+                host="",
+                x_disable_stats=True,
+                x_save_requirements=False,
+                init_timeout=INIT_TIMEOUT,
+                finish_timeout=FINISH_TIMEOUT,
+            ),
+        )
+
+
+class Live:
+    """Sends each cell with curves when its record appears, in a thread: no network is waited for.
+
+    `sent` has the places of the cells that are sent.
+    """
+
+    def __init__(self, run: RunDirectory, plan: Plan, mode: str) -> None:
+        self.sent: dict[str, str] = {}
+        self.notes: list[str] = []
+        # Absolute: the current folder is another one while W&B starts.
+        self._root, self._plan, self._mode = run.root.absolute(), plan, mode
+        self._cells: SimpleQueue[str | None] = SimpleQueue()
+        # A daemon: neither an exit nor a signal waits for W&B.
+        self._thread = threading.Thread(target=self._work, name="wandb", daemon=True)
+        self._ended = False
+
+    def event(self, name: str, payload: Mapping[str, Any]) -> list[str]:
+        """Take in an event of the sweep; return new lines about W&B for the user."""
+        if name == "run_started" and payload["cell_ids"]:
+            self._thread.start()
+        if name in ("cell_done", "cell_failed"):
+            self._cells.put(payload["cell"])
+        return [self.notes.pop(0) for _ in list(self.notes)]
+
+    def end(self, seconds: float) -> dict[str, str]:
+        """Send no more runs, and return `sent`; wait at most `seconds` for the current run."""
+        self._ended = True
+        self._cells.put(None)
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+        return dict(self.sent)
+
+    def _work(self) -> None:
+        from maxk_lab.execution.records import RunDirectory
+        from maxk_lab.tracking.payload import has_curves
+
+        run = RunDirectory(self._root)  # the reader of the driver is not made for two threads
+        planned = {c.id: c for c in self._plan.cells if has_curves(c.study)}
+        sender: Sender | None = None
+        try:
+            for cell in iter(self._cells.get, None):
+                record = run.read(cell, planned[cell]) if cell in planned else None
+                if record is not None and not self._ended:
+                    if sender is None:
+                        set_up(self._mode)
+                        sender = Sender(run, self._plan, self._mode)
+                    self.sent[cell] = sender.send_cell(record)
+        except (Exception, SystemExit) as error:
+            kind = "" if isinstance(error, NoKeyError) else f"{type(error).__name__}: "
+            self.notes.append(f"W&B failed, and the sweep goes on: {kind}{first_line(error)}")
+
+
+def set_up(mode: str) -> None:
+    """Start wandb with the settings of the user; raise `NoKeyError` if `online` lacks a key.
+
+    The current folder is empty meanwhile: its `wandb/settings` may name another server for the key.
     """
     import wandb
 
+    for name in _IGNORED:
+        os.environ.pop(name, None)
     with TemporaryDirectory() as empty, chdir(empty):
         wandb.setup(settings=wandb.Settings(silent=True))
-
-
-def log_in() -> None:
-    """Find the API key and try it once. Raises, asking nobody, without one that works."""
-    import wandb
-
-    if not wandb.login(prompt=False, verify=True):
+    if mode == "online" and not wandb.login(prompt=False, verify=True):
         raise NoKeyError(
             "online tracking needs an API key of W&B, and there is none: set WANDB_API_KEY or run: "
             "wandb login; or track offline (--mode offline, or tracking: {wandb: offline} in a "
@@ -218,18 +283,11 @@ def log_in() -> None:
         )
 
 
-@contextmanager
-def _copies_in(folder: Path) -> Iterator[None]:
-    """Have W&B copy to `folder` what is to be uploaded, so that it goes when the run goes."""
-    before = os.environ.get(_DATA_FOLDER)
-    os.environ[_DATA_FOLDER] = str(folder.absolute())
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_DATA_FOLDER]
-        else:
-            os.environ[_DATA_FOLDER] = before
+def writable_folder(root: Path) -> Path:
+    """WANDB_DIR, else the folder of the run, else the first folder that can be written."""
+    choices = [Path(os.environ["WANDB_DIR"])] if os.environ.get("WANDB_DIR") else []
+    choices += [root, Path.cwd(), Path(gettempdir())]
+    return next(path.absolute() for path in choices if os.access(path, os.W_OK))
 
 
 def _log_curves(run: Any, history: History) -> None:
@@ -240,13 +298,3 @@ def _log_curves(run: Any, history: History) -> None:
         run.define_metric(name, step_metric=curve.against, summary=curve.summary, hidden=hidden)
     for line in history.lines:
         run.log(dict(line), step=int(line[history.axes[0]]))
-
-
-def _remove_earlier(folder: Path, current: Collection[str]) -> None:
-    """Remove offline runs of the lab but the current ones: of the same cells, or of none any more.
-
-    `wandb sync` would send them, too. A folder that W&B or somebody else has named stays.
-    """
-    for path in folder.glob("offline-run-*"):
-        if _OURS.fullmatch(path.name) and path.name not in current:
-            shutil.rmtree(path, ignore_errors=True)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from maxk_lab.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from maxk_lab.training.batch import METRICS as METRICS
     from maxk_lab.training.pomo import LeaderRewardPOMO as LeaderRewardPOMO
     from maxk_lab.training.pomo import MaxKPOMO as MaxKPOMO
     from maxk_lab.training.settings import Settings as Settings
@@ -13,6 +12,13 @@ if TYPE_CHECKING:
     from maxk_lab.training.step import Step as Step
     from maxk_lab.training.trainer import Trainer as Trainer
     from maxk_lab.training.trainer import train as train
-    from maxk_lab.training.trainer import warm_up as warm_up
 else:
-    __getattr__, __dir__ = lazy_exports(__name__)
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "pomo": "LeaderRewardPOMO MaxKPOMO",
+            "settings": "Settings Weighting",
+            "step": "Step",
+            "trainer": "Trainer train",
+        },
+    )

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from maxk_lab import advantages
 from maxk_lab.adapters import Weighting, grouped_advantages, grouped_curve
 from maxk_lab.errors import LabError, LabWarning
-from maxk_lab.estimators import BASELINES, ESTIMATORS, maxk_reward_estimate
+from maxk_lab.estimators import maxk_reward_estimate
+from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.estimators.method import Method
 
 PAIRS = [

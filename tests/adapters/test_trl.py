@@ -16,7 +16,7 @@ from maxk_lab import audit
 from maxk_lab.adapters import grouped_advantages, grouped_curve
 from maxk_lab.adapters.measuring import Measuring
 from maxk_lab.errors import LabError, LabWarning
-from maxk_lab.estimators import BASELINES
+from maxk_lab.estimators.catalogue import BASELINES
 
 trl = pytest.importorskip("trl", reason="TRL is not installed: pip install 'maxk-lab[adapters]'")
 pytestmark = pytest.mark.slow

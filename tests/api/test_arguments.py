@@ -11,8 +11,7 @@ import pytest
 from sweep_files import SMALL
 
 import maxk_lab
-from maxk_lab.api.arguments import translate_refusals
-from maxk_lab.api.reporting import RunReport
+from maxk_lab.api import RunReport, translate_refusals
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.reports.report import make_report
 
@@ -69,7 +68,7 @@ def test_a_file_in_the_place_of_a_folder_is_refused(lab: Any) -> None:
     with pytest.raises(maxk_lab.RefusedError, match=r"a_file/small.*: Not a directory"):
         maxk_lab.run("small.yaml", results="a_file", progress=False)
     cells = lab.cells(baselines=("none",), ns=(8,))
-    report = RunReport.of(make_report(cells, [lab.record(cell) for cell in cells], name="it"))
+    report = RunReport(make_report(cells, [lab.record(cell) for cell in cells], name="it"))
     with pytest.raises(maxk_lab.RefusedError, match=r"a_file/.* cannot be written: File exists"):
         report.write("a_file")
     with pytest.raises(maxk_lab.MistakeError, match=r"^folder must be .*, got 3"):

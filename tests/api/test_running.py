@@ -30,7 +30,7 @@ def executed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Called:
         outcome: Outcome = called["outcome"]
         return outcome
 
-    monkeypatch.setattr("maxk_lab.api.running.execute", execute)
+    monkeypatch.setattr("maxk_lab.api.execute", execute)
     return called
 
 

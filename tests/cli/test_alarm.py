@@ -15,10 +15,10 @@ from synthetic_records import make_metrics
 
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.plan import make_plan
+from maxk_lab.reports.report import read_report
 from maxk_lab.studies.gradient.record import Metrics
 from maxk_lab.studies.gradient.table import ALARM
-from maxk_lab.tracking.of_sweep import of_sweep
-from maxk_lab.tracking.payload import payloads
+from maxk_lab.tracking.payload import sweep_payload
 from maxk_lab.visible import plain
 
 Lab = Callable[..., Result]
@@ -72,13 +72,13 @@ def test_reports_and_comparisons_say_it_and_no_report_of_a_sound_run_does(
         assert re.search(r"Alarm\W+the test of bias rejects centred in 1 row, although", report)
         assert "alarm" not in told(lab, "report", sound, "--format", form).lower()
     compared = told(lab, "compare", sound, alarmed)
-    change = f"centring is unbiased: supported -> undecided. In B: {ROW}: alarm ({ALARM})"
-    assert change in compared
-    assert f"Alarms - B: {ROW}: {ALARM}" in compared
-    found = json.loads(told(lab, "compare", sound, alarmed, "--format", "json"))
-    assert found["alarms"] == [f"B: {ROW}: {ALARM}"]
-    (claim,) = found["claims"]
-    assert (claim["a"], claim["b"], claim["missing"]) == ("supported", "undecided", False)
+    assert "claim centring is unbiased: supported -> undecided (worse)" in compared
+    assert f"bias {ROW} relative_bias: no bias seen -> alarm" in compared
+    content = json.loads(told(lab, "compare", sound, alarmed, "--format", "json"))
+    states = {(line["kind"], line["b"]): line["state"] for line in content["findings"]}
+    assert states["claim", "undecided"] == "worse"
+    assert states["bias", "alarm"] == "changed"
+    assert not content["missing"]
 
 
 def test_what_is_sent_to_wandb_has_the_reason_and_leaves_the_row_among_the_methods(
@@ -87,9 +87,7 @@ def test_what_is_sent_to_wandb_has_the_reason_and_leaves_the_row_among_the_metho
     _, alarmed = runs
     plan = make_plan(alarmed.spec())
     records = alarmed.records(plan)
-    whole, _ = of_sweep(alarmed, plan, {}, records)
-    assert whole.metrics["claims/centring is unbiased"] == "undecided"
-    assert whole.tables["claims"].detail.tolist() == [f"{ROW}: alarm ({ALARM})"]
-    for payload in payloads("rejected", {}, records):
-        snr = payload.tables["cells"].set_index("baseline").snr.astype(float)
-        assert snr.idxmax() == "centred"
+    report = read_report(alarmed, plan)
+    payload = sweep_payload("rejected", {}, report, records[0])
+    assert payload.summary["claims/centring is unbiased"] == "undecided"
+    assert report.tables.claims.detail.tolist() == [f"{ROW}: alarm ({ALARM})"]

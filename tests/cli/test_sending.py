@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +14,8 @@ from maxk_lab.tracking.wandb_tracker import TrackingError
 
 
 def sent(mode: str, live: Any = None, *, last: bool = True) -> tuple[list[str], str]:
-    plan: Any = SimpleNamespace(spec=SimpleNamespace(tracking=SimpleNamespace(wandb=mode)))
-    run: Any = SimpleNamespace(plan=plan, folder=SimpleNamespace(root="results/a b"))
-    return sending.send_all(run, live, news=True, last=last)
+    run: Any = SimpleNamespace(folder=SimpleNamespace(root="results/a b"), plan=None)
+    return sending.send_all(run, mode, live, news=True, last=last)
 
 
 def test_now_and_then_it_is_said_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,7 +25,7 @@ def test_now_and_then_it_is_said_how_long_it_takes(capsys: pytest.CaptureFixture
         print_progress(done, 121)
     assert capsys.readouterr().err.splitlines() == [
         "60 of 121 runs sent to W&B, about 10 s left",
-        "120 of 121 runs sent to W&B; the last has the report and the bundle",
+        "120 of 121 runs sent to W&B; the last has the tables and the report",
     ]
 
 
@@ -44,14 +44,46 @@ def test_what_is_sent_and_what_failed_is_told(
     monkeypatch.setattr(wandb_tracker, "track", track)
     assert sent("online", live) == (["https://there"], "tracked in part only")
     assert sent("online", live, last=False) == (["https://there"], "")
-    what = "the records, the report and the bundle"
     assert capsys.readouterr().err.splitlines() == [
-        "Nothing was sent to W&B, as the sweep does not ask for it; to send it: "
-        "maxk-lab track 'results/a b'",
-        f"Writing {what} for W&B",
+        "Nothing was sent to W&B; to send it: maxk-lab track 'results/a b'",
+        "Writing files for W&B",
         "Send them with: wandb sync 'results/a b/wandb'/offline-run-*",
-        f"Sending {what} to W&B",
+        "Sending to W&B",
         "warning: not tracked: no network",
         "Not sent to W&B: another process still works in this run, and sends all when it ends; "
         "or do so with: maxk-lab track 'results/a b' --mode online",
     ]
+
+
+@pytest.mark.parametrize(
+    ("variables", "tracking", "mode", "line"),
+    [
+        ({}, "online", "online", ""),
+        ({"WANDB_MODE": "offline"}, "online", "offline", "W&B mode: offline (WANDB_MODE is set)"),
+        ({"WANDB_MODE": "dryrun"}, "online", "offline", "W&B mode: offline (WANDB_MODE is set)"),
+        (
+            {"WANDB_MODE": "online", "WANDB_DISABLED": "true"},
+            *("offline", "disabled", "W&B mode: disabled (WANDB_DISABLED is set)"),
+        ),
+        ({"WANDB_MODE": "online"}, "disabled", "disabled", ""),  # the sweep does not ask for W&B
+        ({"WANDB_DISABLED": "false"}, "offline", "offline", ""),
+    ],
+)
+def test_variables_of_wandb_overrule_the_sweep_and_a_line_says_so(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    tracking: str,
+    mode: str,
+    line: str,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    spec = SimpleNamespace(tracking=SimpleNamespace(wandb=tracking))
+    folder = SimpleNamespace(root=Path("results"))
+    run: Any = SimpleNamespace(plan=SimpleNamespace(spec=spec), folder=folder)
+    chosen, live = sending.live_sending(run)
+    assert (chosen, live is None) == (mode, mode == "disabled")
+    assert capsys.readouterr().err.strip() == line
+    # An option wins.
+    assert wandb_tracker.chosen_mode("online", tracking) == ("online", "")

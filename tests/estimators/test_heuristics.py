@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from maxk_lab.estimators import Method, advantages
+from maxk_lab.estimators import advantages
 from maxk_lab.estimators.catalogue import ESTIMATORS
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.check.brute_force import brute_force
+from maxk_lab.estimators.method import Method
 
 # Estimator, K, rewards, and the weights times the divisor after them.
 TABLE = [

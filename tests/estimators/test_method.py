@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import WEIGHT_NORMALIZATIONS, advantages
+from maxk_lab.estimators import advantages
 from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.check.run import inputs
-from maxk_lab.estimators.method import Method
+from maxk_lab.estimators.method import WEIGHT_NORMALIZATIONS, Method
 
 SPELLINGS = [spelling for row in BASELINES for spelling in (row.name, *row.examples)]
 

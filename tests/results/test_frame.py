@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from compared_runs import measured
 from stored import damage, forget
 
 import maxk_lab
@@ -21,6 +22,12 @@ from maxk_lab.planning.plan import make_plan
 from maxk_lab.reports.formats.render import rendered
 from maxk_lab.reports.report import make_report, read_report
 from maxk_lab.sweep_file.studies import STUDIES
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The folder of a run that no test changes."""
+    return measured(tmp_path_factory.mktemp("loaded") / "sweep").root
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +135,7 @@ def test_several_runs_are_told_apart_by_a_column(undisturbed, torn):
     root, _ = torn
     frame = maxk_lab.load([undisturbed, root], over="seeds")
     assert list(frame.columns[:2]) == ["run", "study"]
-    assert set(frame.run) == {"attacked", "torn"}
+    assert set(frame.run) == {"run", "torn"}
     again = maxk_lab.load([str(undisturbed), undisturbed])
     assert set(again.run) == {str(undisturbed)}
 

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import WEIGHT_NORMALIZATIONS
+from maxk_lab.estimators.method import WEIGHT_NORMALIZATIONS
 from maxk_lab.studies.training.row import biasing
 from maxk_lab.training.settings import (
     EvaluationSettings,

@@ -1,4 +1,4 @@
-"""`maxk-lab compare`: what is the same, better, worse, new or gone in another run."""
+"""`maxk-lab compare`: compare the numbers of two runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import typer
 
 from maxk_lab.cli import options
 from maxk_lab.cli.console import console, emit, say
-from maxk_lab.results.compare import comparison
-from maxk_lab.results.compare.document import FORMATS, Document, format_of
+from maxk_lab.results.compare import compare
+from maxk_lab.results.text import FORMATS, comparison_text
 
 FailOn = StrEnum("FailOn", ["worse", "changed", "missing"])
 
@@ -35,15 +35,14 @@ def main(
         typer.Option("--fail-on", help="Exit with 1 where anything of B is that. Repeatable."),
     ] = None,
 ) -> None:
-    """Compare run B with run A: what is the same, better, worse, new or gone, and what was changed.
+    """Compare run B with run A: what is identical, tied, better, worse, new or gone.
 
-    Rows stand for each other by their axes. A row whose cells have the same ids and numbers to the
-    last digit is identical. Else its numbers are set against each other: paired by seed and
-    instance where both runs have the same ones, and with verdicts that are corrected for all that
-    are compared. The fewer (--where, --measure), the smaller the differences that are significant.
+    Rows are matched by name, numbers by measure. The first line says what differs between the \
+runs, then come the significant differences. Verdicts are corrected for all numbers that differ; \
+with --where or --measure smaller differences are significant.
 
-    --fail-on worse: a number, or the verdict on a claim; changed: anything; missing: results or
-    supported claims of A. Of --where all axes must hold, values of one axis are alternatives.
+    --fail-on worse: a number, or the verdict on a claim; changed: anything; missing: results or \
+supported claims of A.
 
     \b
     [bold]maxk-lab compare tsp_sweep before/tsp_sweep[/bold]
@@ -51,14 +50,13 @@ def main(
     [bold]maxk-lab compare A B --measure variance --where k=8 --format markdown[/bold]
     """
     results = options.shared(context).results
-    make = format_of(format)
-    compared = comparison.compare(a, b, where=where, measures=measures or (), results=results)
+    comparison = compare(a, b, where=where, measures=measures or (), results=results)
     terminal = sys.stdout.isatty()
-    document = Document(compared, colour=terminal, width=console().width if terminal else 120)
-    emit(make(document))
-    failed = [change for change in fail_on or () if getattr(compared, change)]
-    if fail_on and not compared.numbers:
-        say("No row has all of its results in both runs: nothing could be compared, or be worse")
+    width = console().width if terminal else 120
+    emit(comparison_text(comparison, format, width=width, colour=terminal))
+    failed = [change for change in fail_on or () if getattr(comparison, change)]
+    if fail_on and comparison.numbers.empty:
+        say("No row has all of its results in both runs: nothing could be compared")
     if failed:
-        say(f"B is not as A: {', '.join(failed)}")
+        say(f"B differs from A: {', '.join(failed)}")
         raise typer.Exit(1)

@@ -13,8 +13,8 @@ from maxk_lab.cli.console import emit_json, print_line, print_table, say
 from maxk_lab.cli.progress import execute_plan
 from maxk_lab.cli.runs import planned
 from maxk_lab.errors import LabError
-from maxk_lab.estimators import TRAJECTORY_WEIGHTS
 from maxk_lab.estimators.method import Method
+from maxk_lab.estimators.rows import TRAJECTORY_WEIGHTS
 from maxk_lab.execution.archive import find_run
 from maxk_lab.reports.document import marked
 from maxk_lab.reports.recommendation import Candidate, Recommendation

@@ -11,12 +11,11 @@ from maxk_lab.cli import options
 from maxk_lab.cli.console import duration, emit_json, say, warn
 from maxk_lab.cli.progress import execute_plan
 from maxk_lab.cli.runs import planned, skipped_as_json
-from maxk_lab.cli.sending import send_all
+from maxk_lab.cli.sending import live_sending, send_all
 from maxk_lab.errors import count
 from maxk_lab.execution.archive import is_bundle
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.run import Outcome
-from maxk_lab.tracking.live import Live
 
 
 def main(
@@ -45,7 +44,7 @@ missing.
 --shift-seeds is kept apart by --results.
 
     Nothing is sent to Weights & Biases unless the sweep has a block [bold]tracking[/bold]; \
-maxk-lab track sends a run later.
+maxk-lab track sends a run later. WANDB_MODE and WANDB_DISABLED overrule the block.
 
     Exits with 1 when cells failed or lack a record, with 130 when interrupted; finished cells are \
 kept either way.
@@ -58,11 +57,11 @@ baseline=subloo,k=8[/bold]
     """
     results, json = options.shared(context)
     measured = planned(spec, overrides, results, shift_seeds, execution, unpacked=True)
-    folder, tracking = measured.folder, measured.plan.spec.tracking
+    folder = measured.folder
     # The command line of this run, without what must not be repeated. Of a bundle it names what was
     # unpacked, which may be changed since by `overrides`.
     again = options.run_command(context, folder.spec_path if is_bundle(spec) else spec)
-    live = Live(folder, measured.plan) if tracking.wandb == "online" else None
+    mode, live = live_sending(measured)
     outcome = execute_plan(
         measured,
         live=live,
@@ -73,7 +72,7 @@ baseline=subloo,k=8[/bold]
         force=force,
         retry_failed=retry_failed,
     )
-    tracked, lost = send_all(measured, live, news=bool(outcome.done), last=outcome.last)
+    tracked, lost = send_all(measured, mode, live, news=bool(outcome.done), last=outcome.last)
     if json:
         emit_json(_as_json(folder, outcome, tracked))
     _say_summary(outcome, folder, lost)

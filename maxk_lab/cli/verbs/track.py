@@ -20,16 +20,15 @@ def main(
         str | None, typer.Argument(metavar="[RUN]", help="Name or folder; the latest if left out.")
     ] = None,
     mode: Annotated[
-        Literal["offline", "online"],
+        Literal["offline", "online"] | None,
         typer.Option(help="offline writes files to sync later; online sends now."),
-    ] = "offline",
+    ] = None,
 ) -> None:
     """Send a run's finished records to Weights & Biases (again).
 
-    Trainings become a run each, with their curves; gradient studies one for every policy, with a \
-table; the report, its figures and the records as a bundle one more. What was sent before is \
-replaced. It needs no block [bold]tracking[/bold] in the sweep file; WANDB_PROJECT and \
-WANDB_ENTITY choose another place.
+    Each training is a run with its curves; one more run has the tables of the report. What was \
+sent before is replaced. It needs no block [bold]tracking[/bold] in the sweep file. Without \
+--mode, WANDB_MODE or offline holds. WANDB_PROJECT, WANDB_ENTITY and WANDB_DIR choose another place.
 
     Exits with 1 when that fails, and with 2 where online tracking lacks an API key; the records
     are only read.
@@ -39,18 +38,22 @@ WANDB_ENTITY choose another place.
     """
     results = options.shared(context).results
     directory = find_run(run, results).for_writing("tracking")
-    plan, progress = make_plan(directory.spec()), lines(mode)
+    chosen, line = wandb_tracker.chosen_mode(mode, "offline")
+    if line:
+        say(line)
+    plan, progress = make_plan(directory.spec()), lines(chosen)
     failed = False
     try:
-        places = wandb_tracker.track(directory, mode, plan=plan, progress=progress)
+        places = wandb_tracker.track(directory, chosen, plan=plan, progress=progress)
     except wandb_tracker.TrackingError as error:
         complain(error)
         places, failed = error.sent, True
     for place in places:
         print_line(place)
-    if places and mode == "offline":
+    if places and chosen == "offline":
         say(f"send them later with: {sync_command(places)}")
     if failed:
         raise typer.Exit(1)
     if not places:
-        say("nothing was tracked: no cell has a record yet")
+        why = "W&B is disabled" if chosen == "disabled" else "no cell has a record yet"
+        say(f"nothing was tracked: {why}")

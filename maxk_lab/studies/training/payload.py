@@ -11,8 +11,6 @@ from maxk_lab.tracking.payload import Curve, History
 if TYPE_CHECKING:
     from maxk_lab.execution.records import Record
 
-# One run per cell: its curves are those of the training.
-ONE_RUN_PER = ("id",)
 _AXES_OF_CURVES = ("step", "rollouts", "seconds")
 # Of a mean and its interval, below the name of the mean.
 _ENDS = ("", "/low", "/high")

@@ -1,1 +1,0 @@
-"""Two runs compared: what is the same, better or worse, new or gone, and what was changed."""
