@@ -34,6 +34,7 @@ FIRST = (
     "tsp_training_tuned",
     "tsp_training_tuned_800",
     "tsp_training",
+    "pronounce_training",
     "pronounce_tuning",
     "co_training",
     "llm_training",

@@ -47,6 +47,7 @@ ROWS: Sequence[Row] = (
     ("llm_training", "maxk", "subloo", 16, 8, LOSS_KL),
     ("llm_passk", "passk_analytic", "none", 16, 8, {}),
     ("pronounce_tuning", "maxk", "subloo", 16, 8, {"learning_rate": 3e-5}),
+    ("pronounce_training", "reinforce", "eob_loo", 16, 1, {"learning_rate": 1e-4}),
 )
 TRAININGS = tuple(dict.fromkeys(row[0] for row in ROWS))
 SWEEPS = tuple(name for name in golden.SWEEPS if name not in {*TRAININGS, "tsp50_explained"})

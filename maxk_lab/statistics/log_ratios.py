@@ -99,9 +99,9 @@ def _drawn(a: Units, b: Units, logs: Interval) -> Interval:
         return logs
     missing = [
         np.log1p(
-            np.divide(*stratified_mean(np.stack([of.rare, of.m2 - of.mean_square]), of.stratum))
+            np.divide(*stratified_mean(np.stack([rare, cell.m2 - cell.mean_square]), cell.stratum))
         )
-        for of in (a, b)
+        for cell, rare in ((a, a.rare), (b, b.rare))
     ]
     shift = missing[0] - missing[1]
     end = logs.high if shift > 0 else logs.low
