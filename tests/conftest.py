@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -54,3 +56,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _no_sweep_folder() -> None:
     """Functions of the user's own are not looked for beside the sweep of an earlier test."""
     os.environ.pop("MAXK_LAB_SWEEP_FOLDER", None)
+
+
+@pytest.fixture(autouse=True)
+def _exact_products() -> Iterator[None]:
+    """RL4CO's trainer rounds the products of matrices to bfloat16 for all tests that follow."""
+    yield
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_float32_matmul_precision("highest")

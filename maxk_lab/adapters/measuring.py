@@ -197,22 +197,21 @@ class Measuring:
 
 
 def _pair_measures(report: RunReport) -> Iterator[tuple[str, float]]:
-    """Yield the measures of every pair by their names in a log."""
-    estimates = report.tables.estimates
-    places = estimates.drop_duplicates("row").set_index("row")[
-        ["estimator", "baseline", "k", "bias"]
-    ]
-    rows = places.join(estimates.pivot(index="row", columns="measure", values="value"))
-    rows["proved"] = rows.bias.str.startswith("unbiased")
-    lowest = rows[rows.proved].groupby("k").variance.min()
-    for row in rows.to_dict("records"):
-        pair, k = row["baseline"], row["k"]
-        if row["estimator"] != "maxk":
-            pair = f"{row['estimator']} {pair}"
+    """Yield the measures of every pair by their names in a log, also those without an interval."""
+    rows: Any = report._report.studies["gradient"].rows
+    lowest: dict[int, float] = {}
+    unbiased = [row for row in rows if row.catalogued_unbiased]
+    for row in unbiased:
+        variance = row.intervals["variance"].value
+        lowest[row.key.k] = min(variance, lowest.get(row.key.k, math.inf))
+    for row in rows:
+        key = row.key
+        pair = key.baseline if key.estimator == "maxk" else f"{key.estimator} {key.baseline}"
         # Both numbers are undefined where the gradient is not significantly above 0.
-        if math.isfinite(row["relative_variance"]):
+        if math.isfinite(row.intervals["relative_variance"].value):
             for name in _MEASURES:
-                yield f"{name}/{pair}@{k}", row[name]
+                yield f"{name}/{pair}@{key.k}", row.intervals[name].value
         # A biased estimate can have less variance by being shorter.
-        if row["proved"] and lowest[k] > 0:
-            yield f"variance_over_lowest/{pair}@{k}", row["variance"] / lowest[k]
+        if row in unbiased and lowest[key.k] > 0:
+            ratio = row.intervals["variance"].value / lowest[key.k]
+            yield f"variance_over_lowest/{pair}@{key.k}", ratio

@@ -107,6 +107,11 @@ class RunReport:
         return self._report.tables
 
     @property
+    def answer(self) -> list[str]:
+        """The lines of the answer."""
+        return self._report.answer
+
+    @property
     def text(self) -> str:
         """The report as `maxk-lab report --full` prints it."""
         return rendered(self._report, "terminal", full=True)

@@ -79,4 +79,4 @@ def test_the_examples_of_the_page_on_python_run(
     assert names["run"].ok
     assert names["run"].outcome.done == ()
     assert (folder / "quick-report/report.md").is_file()
-    assert names["page"].startswith("# maxk-lab: again against notebook")
+    assert names["page"].startswith("# maxk-lab: again compared with notebook")
