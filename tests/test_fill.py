@@ -61,8 +61,9 @@ def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(fill, "read_gallery", dict)
     templates = tmp_path / "docs/templates"
     templates.mkdir(parents=True)
-    (tmp_path / "docs/gallery").mkdir()
-    for name in ("files.md", "gallery_index.md"):
+    for folder in ("gallery", "explanation"):
+        (tmp_path / "docs" / folder).mkdir()
+    for name in ("files.md", "gallery_index.md", "selection.md"):
         (templates / name).write_text("")
     return tmp_path
 

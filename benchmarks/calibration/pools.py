@@ -189,7 +189,10 @@ def redrawn(pool: ScorePool, instances: Tensor, size: int, seed: int) -> ScorePo
         columns = (one.rewards, one.length, one.logit_proxy, one.ratios)
         trajectories = Trajectories(*(column[rows] for column in columns))
         parts.append(replace(part, rows=rows, drawn=trajectories))
-    return replace(pool, parts=tuple(parts))
+    chosen = {
+        name: products[instances][:, instances] for name, products in pool.gradient_products.items()
+    }
+    return replace(pool, parts=tuple(parts), gradient_products=chosen)
 
 
 def false_verdicts(policies: int, tasks: Sequence[Task] = TASKS, seed: int = 0) -> Iterator[Row]:

@@ -125,14 +125,14 @@ def test_a_study_of_both_starts_tells_them_apart(
         progress=False,
     )
     recommended = recommend.answers(
-        run.report().studies["gradient"],
+        run.report()._report.studies["gradient"],
         recommend.Question("max@2", 8, 0, only=""),
     )
     assert {answer.use.row.key.path.split("/")[1] for answer in recommended if answer.use} == {
         "start=iid",
         "start=multistart",
     }
-    rows = run.report().studies["gradient"].rows
+    rows = run.report()._report.studies["gradient"].rows
     found = {(dict(row.key.setting)["start"], row.key.baseline): row for row in rows}
     assert len(found) == 4
     assert found["iid", "none"].against == "exact"

@@ -75,7 +75,9 @@ def check_products(environment, policy, instance, actions, way=None, tolerance=1
 @every_row
 def test_the_scores_of_every_environment_are_those_of_a_batched_backward_pass(row):
     environment = make(row)
-    check_products(environment, *drawn(environment), LayerScores)
+    # The layers of a user's own policy are not known.
+    way = None if row.name == "custom" else LayerScores
+    check_products(environment, *drawn(environment), way)
 
 
 @every_row

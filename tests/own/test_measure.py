@@ -27,7 +27,7 @@ def samples(prompts=4, count=512, seed=0):
 
 def variances(report):
     """The variance by baseline."""
-    rows = report.studies["gradient"].rows
+    rows = report._report.studies["gradient"].rows
     return {row.key.baseline: row.intervals["variance"].value for row in rows}
 
 

@@ -70,8 +70,9 @@ def trajectory_squared_norms(
     for b, group in enumerate(actions):
         distinct, rows = torch.unique(group, dim=0, return_inverse=True)
         instance = instances[b : b + 1]
-        shared = instance_scores(environment, policy, instance, distinct, compressed=True)
-        norms.append(norms_of_scores(shared, len(distinct), parameters)[rows.cpu()])
+        with torch.enable_grad():
+            shared = instance_scores(environment, policy, instance, distinct, compressed=True)
+            norms.append(norms_of_scores(shared, len(distinct), parameters)[rows.cpu()])
     return torch.stack(norms)
 
 

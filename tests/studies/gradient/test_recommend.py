@@ -197,7 +197,7 @@ def test_the_answer_is_about_these_instances_where_few_carry_it(lab: Any, alike:
 def test_a_recommendation_and_the_report_name_the_same_of_a_tie() -> None:
     """At one n, where both ask the same, they cannot disagree: golden records, every contest."""
     rows = read_report(find_run(golden.bundle_of("tsp_sweep"))).studies["gradient"].rows
-    compared = [one for one in contests(rows) if one.least is not None and not one.one]
+    compared = [each for each in contests(rows) if each.least and not each.all_equal]
     assert len(compared) > 5
     plainer = 0
     for contest in compared:
