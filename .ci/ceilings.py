@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[1]
 # The ceiling of each room in lines with blanks and docstrings, and its target.
 CEILINGS = {
     "cli": (2_467, 1_500),
-    "api": (285, 200),
-    "adapters": (1_086, 850),
+    "api": (290, 200),
+    "adapters": (1_085, 850),
     "own": (3_070, 1_300),
     "tracking + results": (1_079, 850),
     "studies": (6_801, 5_000),
@@ -31,20 +31,20 @@ CEILINGS = {
     "planning": (585, 500),
     "execution": (2_538, 1_650),
     "training": (1_504, 1_350),
-    "gradients": (2_818, 1_900),
+    "gradients": (2_819, 1_900),
     "environments + policies": (5_301, 3_550),
     "statistics": (2_682, 1_800),
     "estimators": (3_536, 2_300),
     "top level": (1_603, 600),
-    "package": (40_257, 27_000),
+    "package": (40_262, 27_000),
     "files": (264, 200),
-    "AST nodes": (294_486, 200_000),
+    "AST nodes": (294_535, 200_000),
     "templates": (371, 450),
-    "tests": (29_915, 19_500),
-    "benchmarks + docs + .ci": (4_143, 2_000),
+    "tests": (29_928, 19_500),
+    "benchmarks + docs + .ci": (4_146, 2_000),
     "YAML keys": (125, 150),
     "options": (49, 45),
-    "public names": (132, 120),
+    "public names": (133, 120),
 }
 TOGETHER = {room: shared for shared in CEILINGS for room in shared.split(" + ") if room != shared}
 
