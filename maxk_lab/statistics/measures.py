@@ -53,7 +53,6 @@ class MeasureRow(Row):
     group: str = ""
     # The kinds of claims that may name it; figures take what a ratio may compare.
     claims: tuple[str, ...] = ("equals", "order", "ratio")
-    tracked: bool = True
     needs: Literal["", "behaviour"] = ""
     # Measures of `moments`: their divisors, and whether they look at ∇J.
     divides_by: tuple[str, ...] = ()
@@ -120,7 +119,6 @@ _ROWS = [
         unit="reward",
         source="units",
         claims=(),
-        tracked=False,
     ),
     _row(
         "value",

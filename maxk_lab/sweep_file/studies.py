@@ -17,11 +17,9 @@ reporting no trainer. What plans has its signatures in the protocol below. A kin
 |                | `estimates(row)`: its numbers by name, with a reason where one has no value;    |
 |                | `judge(claim, matching, alpha)`: the verdict on a claim about complete rows, or |
 |                | on pairs or lists of them, if the row has `claims`. Optional:                   |
-|                | `rounding(row, name)`: the rounding error of a number;                          |
 |                | `sorted_rows(rows)`: the rows in the order of a report;                         |
 |                | `judged(pooled, *, level, alpha)`: the rows with verdicts;                      |
-|                | `compare` with the same arguments: lines of `comparisons`;                      |
-|                | `effect(row, other, measure, level)`: how far the number of another run is      |
+|                | `compare` with the same arguments: lines of `comparisons`                       |
 | `answer`       | `facts(pooled, origin)`: what the template says, with the `table` and `title`   |
 |                | of the short table                                                              |
 | `answer.md.j2` | the sentences; a line `---`, then the notes of the short table. Without         |

@@ -16,7 +16,7 @@ import numpy as np
 from maxk_lab.reports.claims import ClaimVerdict, Verdict, combined
 from maxk_lab.reports.document import exact
 from maxk_lab.reports.naming import GridKey, environment_label, environment_words
-from maxk_lab.reports.tables import ROUNDING, Pooled, PooledRow, members_by_key
+from maxk_lab.reports.tables import Pooled, PooledRow, members_by_key
 from maxk_lab.statistics.intervals import Interval, exactly, undefined
 from maxk_lab.statistics.measures import MEASURES, measures_of
 from maxk_lab.studies.exact.spec import ObjectiveRecord, WeightsRecord
@@ -136,11 +136,6 @@ def estimates(row: Row) -> dict[str, Interval]:
     """The value of every measure; undefined where a seed is missing."""
     kind = "objective" if row.key.parameter else "weights"
     return {measure.name: row.number(measure.name) for measure in measures_of(kind)}
-
-
-def rounding(row: Row, name: str) -> float:
-    """The largest rounding error of a measure."""
-    return ROUNDING * max((record.scale for record in row.by_seed.values()), default=0.0)
 
 
 def judge(claim: Claim, matching: Sequence[tuple[Row, ...]], alpha: float) -> ClaimVerdict:

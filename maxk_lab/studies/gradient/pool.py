@@ -11,15 +11,14 @@ import numpy as np
 
 from maxk_lab.ranges import Range
 from maxk_lab.reports.naming import Setting, environment_label, setting_of
-from maxk_lab.reports.tables import ROUNDING, Pooled, grouped, members_by_key
-from maxk_lab.statistics.bias import LEAST_SIGNAL, BiasVerdict
+from maxk_lab.reports.tables import Pooled, grouped, members_by_key
+from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.statistics.deviations import LEAST_CARRYING
-from maxk_lab.statistics.estimates import stratified_mean
 from maxk_lab.statistics.intervals import Interval, exactly, interval, undefined
 from maxk_lab.statistics.log_ratios import (
     typical_relative_variance,
 )
-from maxk_lab.statistics.measures import MEASURES, group_names, measures_of
+from maxk_lab.statistics.measures import group_names, measures_of
 from maxk_lab.statistics.seeds import skewed_mean
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.record import Metrics
@@ -44,7 +43,6 @@ ALWAYS = tuple(
 )
 # Measures of some studies only.
 SOMETIMES = (*group_names("gradient", "weights", "value"), *group_names("gradient", "ratios"))
-_SQUARED_NORM = MEASURES.get("variance").unit
 
 
 def key(cell: Mapping[str, Any]) -> GradientKey:
@@ -173,21 +171,6 @@ def estimates(row: GradientRow | ProxyRow) -> dict[str, Interval]:
 def _with_ends(value: Interval) -> Interval:
     """The interval; undefined if it has no ends, as in every table."""
     return value if value.defined else undefined(value.level, value.reason or "no interval")
-
-
-def rounding(row: GradientRow, name: str) -> float:
-    """The rounding error of a squared norm, a small difference of large numbers.
-
-    For an enumerated bias it is the precision of the policy, as in the verdict on bias.
-    """
-    units = row.units
-    if units is None or name not in MEASURES or MEASURES.get(name).unit != _SQUARED_NORM:
-        return 0.0
-    share, size = ROUNDING, units.m2
-    if units.tolerance is not None and name == "squared_bias":
-        share = units.tolerance**2
-        size = np.maximum(units.truth, LEAST_SIGNAL**2 * units.m2)
-    return float(share * np.nan_to_num(stratified_mean(size[np.newaxis], units.stratum)[0]))
 
 
 def _proxy_rows(

@@ -32,7 +32,6 @@ from maxk_lab.studies.gradient.contests import (
 from maxk_lab.studies.gradient.pool import estimates as estimates
 from maxk_lab.studies.gradient.pool import key as key
 from maxk_lab.studies.gradient.pool import pool as pool
-from maxk_lab.studies.gradient.pool import rounding as rounding
 from maxk_lab.studies.gradient.pool import sorted_rows as sorted_rows
 from maxk_lab.studies.gradient.row import (
     FOUND_BIASED,
@@ -43,7 +42,6 @@ from maxk_lab.studies.gradient.row import (
 )
 
 # A tracker has one run for the policy of a stage and seed, in each setting.
-ONE_RUN_PER = ("stage", "setting")
 # The baseline that is the best possible.
 _OPTIMUM = "joint_optimum"
 # More pairs than these are not compared with the reference: they take too long.
@@ -217,27 +215,3 @@ def compare(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Itera
             comparisons=tested,
             alpha=alpha,
         )
-
-
-def effect(row: GradientRow, partner: GradientRow, name: str, level: float) -> Comparison | None:
-    """The ratio of a measure, paired by seed and instance where both rows have the same."""
-    if name not in row.intervals or name not in partner.intervals or not _paired(row, partner):
-        return None
-    quotient = ratio(row, partner, level, name)
-    paths = row.key.path, partner.key.path
-    paired = Comparison("run", *paths, name, quotient, ratio=True, paired="seed and instance")
-    return paired if quotient.defined else None
-
-
-def _paired(row: GradientRow, partner: GradientRow) -> bool:
-    """Whether the instances are the same: they are drawn by environment and seed."""
-    measured = row.units is not None and partner.units is not None
-    alike = all(
-        getattr(row.key, axis) == getattr(partner.key, axis) for axis in ("environment", "setting")
-    )
-    return (
-        measured
-        and alike
-        and row.finished == partner.finished
-        and row.instances == partner.instances
-    )

@@ -14,7 +14,7 @@ from maxk_lab.environments.words import describe_environment
 from maxk_lab.errors import LabError
 from maxk_lab.ranges import ANYWHERE, NOT_NEGATIVE, SHARES, Range
 from maxk_lab.reports.naming import Setting
-from maxk_lab.reports.tables import ROUNDING, Pooled, members_by_key
+from maxk_lab.reports.tables import Pooled, members_by_key
 from maxk_lab.statistics.intervals import Interval, exactly, undefined
 from maxk_lab.statistics.seeds import (
     FALSE_ALARM,
@@ -322,11 +322,6 @@ def _range_of_log(name: str, within: Range) -> Range:
         return SHARES
     never_negative = name.startswith("length/") or name in ("grad_norm", "entropy", "reward/std")
     return NOT_NEGATIVE if never_negative else ANYWHERE
-
-
-def rounding(row: TrainingRow, name: str) -> float:
-    """How far rounding may move a number: a gap is the distance from 100 %."""
-    return 100 * ROUNDING if "gap" in name else 0.0
 
 
 def estimates(row: TrainingRow) -> dict[str, Interval]:

@@ -24,14 +24,11 @@ from maxk_lab.statistics.seeds import (
     instance_mean,
     instance_p_value,
     p_value,
-    pooled_mean,
     seed_mean,
 )
 from maxk_lab.studies.training.pool import estimates as estimates
-from maxk_lab.studies.training.pool import gap, gap_range
 from maxk_lab.studies.training.pool import key as key
 from maxk_lab.studies.training.pool import pool as pool
-from maxk_lab.studies.training.pool import rounding as rounding
 from maxk_lab.studies.training.row import (
     FORCED,
     OWN_TEMPERATURE,
@@ -180,28 +177,6 @@ def why_not_paired(row: TrainingRow, rival: TrainingRow, k: int, decoding: str =
     if row.key.n != rival.key.n and row.rollouts != rival.rollouts:
         return f"{paths} have different n and different rollouts"
     return ""
-
-
-def gap_difference(row: TrainingRow, rival: TrainingRow, k: int, level: float) -> Interval:
-    """The gap of `row` at K = k minus the gap of `rival` with the same seeds and instances."""
-    pair = (row, rival)
-    if not all(k in each.sampled.values and all(each.optima) for each in pair):
-        return undefined(level, f"no optima, or no values per instance, at K = {k}")
-    mine, theirs = (gap(each.sampled.values[k], each.optima) for each in pair)
-    optimum = min(row.optimum, rival.optimum, key=lambda each: each.exact)
-    # Gaps of rewards with a range have the scale of differences: for 0 or 1 both are equal.
-    within = gap_range(optimum, row.within).of_differences
-    return pooled_mean((mine - theirs).tolist(), level, within)
-
-
-def effect(row: TrainingRow, rival: TrainingRow, name: str, level: float) -> Comparison | None:
-    """The difference of Max@K, or of its gap, paired by seed; with one seed by instance."""
-    kind, _, k = name.partition("@")
-    if kind not in ("max", "gap") or not k.isdigit() or why_not_paired(row, rival, int(k)):
-        return None
-    differ = difference if kind == "max" else gap_difference
-    paired, paths = _paired_by(row), (row.key.path, rival.key.path)
-    return Comparison("run", *paths, name, differ(row, rival, int(k), level), paired=paired)
 
 
 def _paired_by(row: TrainingRow) -> str:
