@@ -150,8 +150,9 @@ def test_a_node_that_is_killed_takes_no_record_with_it_and_fails_one_cell_a_unit
         log(name, payload)
         for kill_node in kill_once if name == "cell_done" else ():
             kill_node()
+            (run.cache_path / "killed").touch()
 
-    outcome = go("slower", on_event=kill)
+    outcome = go("waits_for_a_kill", on_event=kill)
     assert list(kill_once) == []
     assert len(outcome.done) + len(outcome.failed) == 12
     units = {record.cell["seed"] for record in run.failed()}

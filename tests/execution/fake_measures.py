@@ -94,7 +94,6 @@ def _raises(error: BaseException) -> None:
 
 quick = each(lambda turn: turn.event("scores", {"done": 1, "of": 1}))
 slow = each(lambda turn: time.sleep(0.3))
-slower = each(lambda turn: time.sleep(1))
 stuck = each(lambda turn: turn.number and time.sleep(600))
 not_json = each(lambda turn: gradient_metrics(turn.cell, value=float("nan")))
 leaves_unasked = each(lambda turn: turn.number and _raises(Leaving()))
@@ -174,6 +173,13 @@ def bad_cell(turn: Turn) -> Exception | None:
     """Cells of baseline none fail, one by one; with the file `mended` in the cache they do not."""
     failing = turn.cell["baseline"] == "none" and not (turn.cache / "mended").exists()
     return ZeroDivisionError("no variance here") if failing else None
+
+
+@each
+def waits_for_a_kill(turn: Turn) -> None:
+    """Measures seed 0 at once, and the other seeds when the cache holds the file `killed`."""
+    while turn.cell["seed"] != 0 and not (turn.cache / "killed").exists():
+        time.sleep(0.05)
 
 
 @each
