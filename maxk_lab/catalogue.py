@@ -156,10 +156,10 @@ def did_you_mean(word: object, words: Iterable[str]) -> str:
     a value that is no text, or a very long one.
     """
     text = word.lower() if isinstance(word, str) and len(word) <= LONGEST else ""
-    known = {each.lower(): each for each in words}
-    begun = [each for each in known if len(text) >= SHORTEST_BEGINNING and each.startswith(text)]
-    if text in known or len(begun) == 1:
-        found = [text] if text in known else begun
+    spellings = {each.lower(): each for each in words}
+    begun = [s for s in spellings if len(text) >= SHORTEST_BEGINNING and s.startswith(text)]
+    if text in spellings or len(begun) == 1:
+        nearest = [text] if text in spellings else begun
     else:
-        found = difflib.get_close_matches(text, known, n=1, cutoff=0.6)
-    return f" (did you mean {known[found[0]]}?)" if found else ""
+        nearest = difflib.get_close_matches(text, spellings, n=1, cutoff=0.6)
+    return f" (did you mean {spellings[nearest[0]]}?)" if nearest else ""

@@ -9,7 +9,7 @@ from typing import Self
 
 # The letters of a value that a message quotes.
 LONGEST = 120
-# The problems of a sweep file that are told at once.
+# The most problems of a sweep file in one message.
 MOST_PROBLEMS = 20
 
 
@@ -40,9 +40,9 @@ class LabError(Exception):
 
     def __new__(cls, *args: object) -> Self:
         """Return the error, of the class that tells whose mistake it is."""
-        found = super().__new__(MistakeError if cls is LabError else cls, *args)
-        assert isinstance(found, cls)
-        return found
+        error = super().__new__(MistakeError if cls is LabError else cls, *args)
+        assert isinstance(error, cls)
+        return error
 
 
 class MistakeError(LabError, ValueError):
@@ -109,15 +109,14 @@ def count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def error_line(told: str | None) -> str:
-    """Return the line of a traceback, as a record keeps it, that names the error and says what.
+def error_line(traceback: str | None) -> str:
+    """Return the line of a traceback that names the error and says what is wrong.
 
-    It is the first below the last frame: a message may have lines of advice below its first. Of a
-    text that is no traceback it is the first line. Of an error of ours it is the text alone.
+    It is the first line below the last frame: a message may go on with lines of advice. Without a
+    frame it is the first line. Of a `LabError` it is the message alone.
     """
-    lines = (told or "").strip().split("\n")
+    lines = (traceback or "").strip().split("\n")
     frames = [number for number, line in enumerate(lines) if _FRAME.match(line)]
     below = lines[frames[-1] + 1 :] if frames else lines
     words = (line for line in below if line.strip() and not line.startswith((" ", "Traceback")))
-    found = next(words, "")
-    return _OURS.sub("", found.strip()) or lines[-1].strip() or "no error text"
+    return _OURS.sub("", next(words, "").strip()) or lines[-1].strip() or "no error text"

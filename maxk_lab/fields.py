@@ -88,9 +88,9 @@ Selection = Literal["none", "drop_equal", "resample_equal"]
 
 def check_lengths(length: int, parts: Mapping[str, Sequence[Any]]) -> None:
     """Raise `ValueError` for the first of the parts of a record that is not of this length."""
-    for name, part in parts.items():
-        if len(part) != length:
-            raise ValueError(f"{name} has {len(part)} entries where there must be {length}")
+    for name, entries in parts.items():
+        if len(entries) != length:
+            raise ValueError(f"{name} has {len(entries)} entries where there must be {length}")
 
 
 class Model(BaseModel):
@@ -128,18 +128,18 @@ class Recorded(BaseModel):
     @classmethod
     def of(cls, record: Any) -> Self:
         """Return the content of a finished record. Raises `LabError` that says what is missing."""
-        known = getattr(record, "content", None)
-        if isinstance(known, cls):
-            return known
+        content = getattr(record, "content", None)
+        if isinstance(content, cls):
+            return content
         try:
             return cls.model_validate(record.metrics)
         except ValidationError as error:
-            found = list(findings(error, cls))
-            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+            problems = list(findings(error, cls))
+            more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
             raise LabError(
                 f"the record of cell {record.cell['id']} "
                 f"does not hold what a {record.cell['study']} "
-                f"study measures: {'; '.join(found[:3])}{more}; run it again with --force"
+                f"study measures: {'; '.join(problems[:3])}{more}; run it again with --force"
             ) from None
 
 
@@ -161,7 +161,7 @@ _WORDS = {
     "model_attributes_type": "must be a mapping of keys to values",
 }
 # Keys by which other programs call what has another name here.
-MEANT = {"type": "name", "class": "name"}
+SYNONYMS = {"type": "name", "class": "name"}
 _BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
     "greater_than": ("greater than", "gt"),
@@ -185,38 +185,38 @@ def findings(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
 
 def message(finding: Mapping[str, Any]) -> str:
     """Return what is wrong with the value of one finding, other than of an unknown key."""
-    kind, given, context = finding["type"], finding["input"], finding.get("ctx", {})
+    kind, value, context = finding["type"], finding["input"], finding.get("ctx", {})
     if kind == "missing":
         return "is missing"
     if kind == "value_error":
         return str(context["error"])
     if kind == "too_short":
         least = context["min_length"]
-        many = f"must have at least {least} entries, got {len(given)}"
+        many = f"must have at least {least} entries, got {len(value)}"
         return "must not be empty" if least == 1 else many
     if kind == "literal_error":
         words = context["expected"].replace(" or ", ",").split(",")
-        return one_of(given, [word.strip("' ") for word in words])
+        return one_of(value, [word.strip("' ") for word in words])
     if kind in _WORDS:
-        return f"{_WORDS[kind]}, got {_shown(given)}"
+        return f"{_WORDS[kind]}, got {_shown(value)}"
     if kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
-        return f"must be {words} {context[bound]:g}, got {_shown(given)}"
-    return f"{finding['msg'].replace('String should', 'must')}, got {_shown(given)}"
+        return f"must be {words} {context[bound]:g}, got {_shown(value)}"
+    return f"{finding['msg'].replace('String should', 'must')}, got {_shown(value)}"
 
 
-def one_of(given: Any, words: Iterable[str]) -> str:
+def one_of(value: Any, words: Iterable[str]) -> str:
     """Return the sentence for a value that is none of `words`, with the nearest of them."""
     words = list(words)
-    also = did_you_mean(str(given), words)
-    return f"must be one of {', '.join(words)}, got {_shown(given)}{also}"
+    also = did_you_mean(str(value), words)
+    return f"must be one of {', '.join(words)}, got {_shown(value)}{also}"
 
 
-def unknown_key(key: str, known: Iterable[str]) -> str:
-    """Return the sentence for a key that nothing reads."""
-    known = list(known)
-    meant = MEANT.get(key)
-    also = did_you_mean(meant if meant in known else key, known) or f"; known: {', '.join(known)}"
+def unknown_key(key: str, keys: Iterable[str]) -> str:
+    """Return the sentence for a key that nothing reads, with the nearest of `keys`."""
+    keys = list(keys)
+    synonym = SYNONYMS.get(key)
+    also = did_you_mean(synonym if synonym in keys else key, keys) or f"; known: {', '.join(keys)}"
     return f"unknown key {shown(key)}{also}"
 
 
@@ -234,12 +234,12 @@ def trace(
             continue
         written.append(step)
         if isinstance(step, str):
-            fields = {key: field for member in members for key, field in _by_key(member).items()}
+            fields = {key: field for member in members for key, field in _fields(member).items()}
             members = [*models_in(fields[step].annotation)] if step in fields else []
-    return written, [key for member in members for key in _by_key(member)]
+    return written, [key for member in members for key in _fields(member)]
 
 
-def _by_key(model: type[BaseModel]) -> dict[str, Any]:
+def _fields(model: type[BaseModel]) -> dict[str, Any]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
@@ -247,8 +247,8 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     """Yield the models in an annotation such as `tuple[Model, ...]` or `Model | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
-    for part in get_args(annotation):
-        yield from models_in(part)
+    for argument in get_args(annotation):
+        yield from models_in(argument)
 
 
 def _shown(value: Any) -> str:

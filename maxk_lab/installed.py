@@ -49,8 +49,8 @@ def close_current_folder() -> None:
         return
     os.environ[_PATH] = os.pathsep.join(named)
     # Where this package lies, its own code runs anyway.
-    kept = {os.path.abspath(entry) for entry in named} | {str(Path(__file__).parents[1])}
-    sys.path[:] = [entry for entry in sys.path if entry in kept or entry not in current_folder()]
+    allowed = {os.path.abspath(entry) for entry in named} | {str(Path(__file__).parents[1])}
+    sys.path[:] = [entry for entry in sys.path if entry in allowed or entry not in current_folder()]
 
 
 def open_project_folders() -> None:
@@ -115,18 +115,18 @@ def _entry_points(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 
     Of each package one small file is read: the metadata of them all would take 0.1 s.
     """
-    found: dict[str, tuple[EntryPoint, ...]] = {}
+    by_package: dict[str, tuple[EntryPoint, ...]] = {}
     for number, package in enumerate(distributions(path=list(path))):
         if OUR_GROUPS in (package.read_text("entry_points.txt") or ""):
             points = tuple(p for p in package.entry_points if p.group.startswith(OUR_GROUPS))
-            found.setdefault(package.metadata["Name"] or str(number), points)
-    return tuple(point for points in found.values() for point in points)
+            by_package.setdefault(package.metadata["Name"] or str(number), points)
+    return tuple(point for points in by_package.values() for point in points)
 
 
 def is_function_path(text: str) -> bool:
     """Whether a text has the form of the path of a function, `package.module:name`."""
     module, _, name = text.partition(":")
-    return all(part.isidentifier() for part in (*module.split("."), name))
+    return all(word.isidentifier() for word in (*module.split("."), name))
 
 
 def place_of(module: str) -> ModuleSpec:
@@ -144,13 +144,13 @@ def place_of(module: str) -> ModuleSpec:
             spec = finder.find_spec(first, None)
         if spec is not None:
             break
-    for number, part in enumerate(others, start=1):
+    for number, submodule in enumerate(others, start=1):
         if spec is None:
             break
         if spec.submodule_search_locations is None:
             package = ".".join(module.split(".")[:number])
             raise NoModuleError(f"No module named {module!r}; {package!r} is not a package")
-        spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
+        spec = PathFinder.find_spec(submodule, list(spec.submodule_search_locations))
     if spec is None:
         raise NoModuleError(f"No module named {module!r}")
     return spec

@@ -24,7 +24,7 @@ class Range:
         return all(self.low <= value <= self.high for value in values)
 
     @property
-    def of_differences(self) -> Range:
+    def differences(self) -> Range:
         """The range of the difference of two such values."""
         return Range(self.low - self.high, self.high - self.low) if self.bounded else ANYWHERE
 

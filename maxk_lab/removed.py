@@ -97,7 +97,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("baseline", "affine[same_batch]"): "use affine[cross_fit], which is unbiased",
     ("baseline", "ladder[same_batch]"): "use ladder[cross_fit], which is unbiased",
     ("baseline", "otb_token"): "use otb_loo, one unbiased baseline per trajectory",
-    **{("measure", f"variance_{part}"): _ANATOMY for part in _PARTS_OF_VARIANCE},
+    **{("measure", f"variance_{term}"): _ANATOMY for term in _PARTS_OF_VARIANCE},
     ("measure", "kl"): "use effective_sample_size",
     ("measure", "ratio_std"): "use effective_sample_size",
     ("measure", "weight_concentration"): "use dead_gradient_rate",

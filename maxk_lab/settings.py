@@ -41,10 +41,10 @@ def setting(
 
 
 def number(
-    default: float, meaning: str = "", *, low: float = -MOST, high: float = MOST, **said: Any
+    default: float, meaning: str = "", *, low: float = -MOST, high: float = MOST, **field: Any
 ) -> Any:
-    """Return a field that is a number from `low` to `high`; `said` is as in `setting`."""
-    return setting(default, meaning, ge=low, le=high, **said)
+    """Return a field that is a number from `low` to `high`; `field` is as in `setting`."""
+    return setting(default, meaning, ge=low, le=high, **field)
 
 
 def _a_list(value: Any) -> Any:
@@ -167,9 +167,9 @@ class Settings(Model):
         for name, field in cls.model_fields.items():
             extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
             kind: Any = field.annotation
-            for part in field.metadata:
-                kind = Annotated[kind, part]
-            one = Setting(
+            for constraint in field.metadata:
+                kind = Annotated[kind, constraint]
+            each = Setting(
                 name,
                 kind,
                 field.get_default(),
@@ -178,18 +178,18 @@ class Settings(Model):
                 spelling=str(extra.get("spelling", "")),
                 strict=True,
             )
-            settings.append(one)
+            settings.append(each)
         return tuple(settings)
 
     @classmethod
     def defaults(cls, *, later: bool = True) -> dict[str, Any]:
         """Return every setting at its default; without those that came `later`, if so wanted."""
-        plain = cls().model_dump()
-        return {one.name: plain[one.name] for one in cls.each() if later or not one.later}
+        values = cls().model_dump()
+        return {each.name: values[each.name] for each in cls.each() if later or not each.later}
 
     @classmethod
     def without_later(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Return `settings` without those that came later than the first records, at defaults."""
         return without_defaults(
-            settings, {one.name: one.default for one in cls.each() if one.later}
+            settings, {each.name: each.default for each in cls.each() if each.later}
         )

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-# Controls but for the end of a line and a tab, marks of direction, separators, the byte order mark,
+# Controls except the end of a line and a tab, marks of direction, separators, the byte order mark,
 # surrogates, and letters of language tags, which are not shown.
 _ACTING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
@@ -31,16 +31,16 @@ def visible_line(text: str) -> str:
     return visible(" ".join(text.splitlines()).replace("\t", " "))
 
 
-def plain(value: Any, spelled: Callable[[str], str] | None = None) -> Any:
+def json_value(value: Any, spelled: Callable[[str], str] | None = None) -> Any:
     """The value with NaN as None, and infinities as the texts "inf" and "-inf".
 
     With `spelled` all its texts are so, and what JSON does not know is a text.
     """
     if isinstance(value, dict):
         spell = spelled or str
-        return {spell(str(name)): plain(inner, spelled) for name, inner in value.items()}
+        return {spell(str(name)): json_value(inner, spelled) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner, spelled) for inner in value]
+        return [json_value(inner, spelled) for inner in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     if spelled is None or value is None or isinstance(value, int | float):
@@ -49,11 +49,13 @@ def plain(value: Any, spelled: Callable[[str], str] | None = None) -> Any:
 
 
 def harmless(value: Any) -> Any:
-    """The value as JSON holds it, with all that acts in its texts spelled out; see `plain`."""
-    return plain(value, visible)
+    """The value as JSON holds it, with all that acts in its texts spelled out; see `json_value`."""
+    return json_value(value, visible)
 
 
 def visible_json(value: Any, *, indent: int) -> str:
-    """`value` as JSON, in whose texts all that acts is escaped as JSON does; see `plain`."""
-    text = json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str)
+    """`value` as JSON, in whose texts all that acts is escaped as JSON does; see `json_value`."""
+    text = json.dumps(
+        json_value(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str
+    )
     return _ACTING.sub(lambda match: json.dumps(match[0])[1:-1], text)

@@ -121,4 +121,8 @@ def compact(interval: Interval) -> str:
         return f"{number(interval.value)} {WITHOUT}"
     if not interval.defined:
         return UNDEFINED
-    return f"{number(interval.value)} [{number(interval.low)}, {number(interval.high)}]"
+    ends = [interval.value, interval.low, interval.high]
+    # What is far below the ends of the interval is the rounding of a sum that is 0.
+    least = 1e-12 * max(map(abs, ends))
+    value, low, high = (number(0.0 if abs(end) < least else end) for end in ends)
+    return f"{value} [{low}, {high}]"

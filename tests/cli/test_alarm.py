@@ -19,7 +19,7 @@ from maxk_lab.reports.report import read_report
 from maxk_lab.studies.gradient.record import Metrics
 from maxk_lab.studies.gradient.table import ALARM
 from maxk_lab.tracking.payload import sweep_payload
-from maxk_lab.visible import plain
+from maxk_lab.visible import json_value
 
 Lab = Callable[..., Result]
 SWEEP = """\
@@ -44,7 +44,7 @@ def made(folder: Path, *, off: float) -> RunDirectory:
         record = run.read(cell)
         assert record is not None
         across = off if record.cell["baseline"] == "centred" else 0.0
-        metrics = plain(make_metrics(record.cell, bias_off_gradient=across))
+        metrics = json_value(make_metrics(record.cell, bias_off_gradient=across))
         points = Metrics.model_validate(metrics).shown
         run.write(replace(record, metrics=metrics | dict(points), content=None))
     return run

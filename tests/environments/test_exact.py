@@ -284,7 +284,7 @@ def test_declared_ranges():
 
 
 def test_differences_of_bounded_values_are_bounded():
-    assert Range(2, 5).of_differences == Range(-3, 3)
-    assert NOT_NEGATIVE.of_differences == ANYWHERE
+    assert Range(2, 5).differences == Range(-3, 3)
+    assert NOT_NEGATIVE.differences == ANYWHERE
     assert (SHARES.clamped(1.5), SHARES.clamped(-1), SHARES.share(2)) == (1, 0, 1)
     assert math.isnan(SHARES.clamped(math.nan))

@@ -79,7 +79,7 @@ def test_a_range_that_the_values_do_not_keep_is_none():
 @pytest.mark.parametrize("shift", [0.01, 0.1, 0.4])
 def test_an_interval_at_the_p_value_ends_at_no_difference(shift):
     values = 0.1 * (NORMAL - 3) + shift
-    for within in (ANYWHERE, SHARES.of_differences):
+    for within in (ANYWHERE, SHARES.differences):
         found = seed_mean(values, 1 - p_value(values, within), within)
         assert min(abs(found.low), abs(found.high)) < 1e-9
     shifted = np.random.default_rng(1).exponential(size=40) - 1 + shift

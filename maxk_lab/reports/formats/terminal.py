@@ -29,9 +29,10 @@ _STYLES = {
     "alarm": "yellow",
 }
 _LABEL = 10
-# Stands for the space in an interval, at which no line breaks.
+# Stands for a space at which no line breaks: in an interval, and before a unit.
 _TIE = "\ue000"
 _INTERVAL = re.compile(r"(?<=\d,) (?=[^][]*\])|(?<=\]) (?=†)")
+_UNIT = re.compile(r"(?<=\d) (?=[%†])")
 
 
 def terminal(report: Report, *, width: int = 100, colour: bool = False, full: bool = False) -> str:
@@ -99,7 +100,7 @@ def _indented(label: Text, text: str, width: int = _LABEL) -> Table:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=width)
     grid.add_column(overflow="fold")
-    grid.add_row(label, _styled(text))
+    grid.add_row(label, _styled(_UNIT.sub(_TIE, text)))
     return grid
 
 

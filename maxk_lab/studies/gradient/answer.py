@@ -48,7 +48,7 @@ class Use(Facts):
     It has the lowest variance, or its interval includes the lowest, in `lowest` of `of` settings;
     it ties in `tied` of these, and is significantly lowest in `significant`. `fixed` counts the
     settings in which that holds on the fixed instances only. `ties` are as good there, and
-    `alternatives` are for the rest.
+    `alternatives` are for the other settings.
     """
 
     estimator: str
@@ -216,7 +216,7 @@ def _name(row: GradientRow, *, several: bool) -> str:
 
 
 def _in_words(baseline: str) -> str:
-    return "no baseline" if baseline == "none" else baseline
+    return "none (no baseline)" if baseline == "none" else baseline
 
 
 def _use(group: Sequence[Contest]) -> Use:
@@ -226,6 +226,9 @@ def _use(group: Sequence[Contest]) -> Use:
     lowest = [contest for contest in group if best in [row.key.baseline for row in contest.tied]]
     ties = Counter(row.key.baseline for contest in lowest for row in contest.tied)
     del ties[best]
+    rest = Counter(
+        simplest(contest.tied).key.baseline for contest in group if contest not in lowest
+    )
     candidates = {row.key.baseline for contest in group for row in contest.candidates}
     return Use(
         estimator=group[0].rows[0].key.estimator,
@@ -238,9 +241,7 @@ def _use(group: Sequence[Contest]) -> Use:
         of=len(group),
         ties=[Count(name=_in_words(name), count=count) for name, count in ties.most_common()],
         alternatives=[
-            Count(name=_in_words(name), count=count)
-            for name, count in chosen.most_common()
-            if name != best
+            Count(name=_in_words(name), count=count) for name, count in rest.most_common()
         ],
     )
 

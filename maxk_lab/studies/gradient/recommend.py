@@ -42,15 +42,15 @@ def ask(
     """
     cells = [cell for cell in plan.cells if cell.study == "gradient"]
     name, at = _objective(cells, objective), _stage(plan, stage)
-    met = [cell for cell in cells if cell.stage == at and _objective_of(cell) == name]
-    sizes = ", ".join(map(str, sorted({cell.n for cell in met})))
-    if n is not None and all(cell.n != n for cell in met):
+    cells = [cell for cell in cells if cell.stage == at and _objective_of(cell) == name]
+    sizes = ", ".join(map(str, sorted({cell.n for cell in cells})))
+    if n is not None and all(cell.n != n for cell in cells):
         raise LabError(f"--n {n} is not in the sweep's gradient grid: it has {sizes}")
-    fitting = [cell for cell in met if budget % cell.n == 0 and n in (None, cell.n)]
+    fitting = [cell for cell in cells if budget % cell.n == 0 and n in (None, cell.n)]
     if not fitting:
         raise LabError(
-            f"--budget {budget} is divided by no n of the grid ({sizes}); "
-            "for others: --set gradient.grid.n=[...]"
+            f"no n of the grid ({sizes}) divides --budget {budget}; "
+            "name other n with --set gradient.grid.n=[...]"
         )
     values = [
         f"{axis}={value}"
@@ -60,11 +60,11 @@ def ask(
     return Question(name, budget, at, ",".join(["study=gradient", *values]), n)
 
 
-def answers(found: Pooled[GradientRow], question: Question) -> list[Recommendation]:
+def answers(pooled: Pooled[GradientRow], question: Question) -> list[Recommendation]:
     """A recommendation for each environment and setting; with forced starts for each n, too."""
     rows = [
         row
-        for row in found.rows
+        for row in pooled.rows
         if row.key.stage == question.stage and row.key.method.objective.name == question.objective
     ]
     places = grouped(rows, lambda row: row.key.gradient)
@@ -94,20 +94,20 @@ def ranked(rows: Sequence[GradientRow], budget: int, n: int | None = None) -> Re
     chosen.sort(key=lambda row: _step_variance(row, no_between))
     candidates = [_candidate(row, budget, no_between) for row in chosen]
     level = Family("recommend", len(candidates) - 1).level
-    candidates[1:] = [_compared(one, candidates[0], level, no_between) for one in candidates[1:]]
+    candidates[1:] = [_compared(each, candidates[0], level, no_between) for each in candidates[1:]]
     use = _to_use(candidates, rows) if candidates else None
     name = rows[0].key.method.objective.name
     return Recommendation(name, budget, tuple(candidates), tuple(left_out), use, no_between)
 
 
-def _to_use(found: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidate:
-    """The simplest of those that tie with the best at its n, as a report has it."""
-    best = found[0]
-    contest = [one for one in contests(rows) if one.rows[0].key.group == best.row.key.group]
-    ties = {row.key for one in contest for row in one.tied}
-    able = [one for one in found if one.row.key in ties]
-    chosen = simplest([one.row for one in able]) if best in able else best.row
-    return next(one for one in found if one.row is chosen)
+def _to_use(candidates: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidate:
+    """The simplest of the candidates that tie with the best at its n, as a report has it."""
+    best = candidates[0]
+    same_size = [each for each in contests(rows) if each.rows[0].key.group == best.row.key.group]
+    ties = {row.key for contest in same_size for row in contest.tied}
+    tied = [candidate for candidate in candidates if candidate.row.key in ties]
+    chosen = simplest([candidate.row for candidate in tied]) if best in tied else best.row
+    return next(candidate for candidate in candidates if candidate.row is chosen)
 
 
 def _unfit(row: GradientRow, budget: int) -> str:
@@ -130,7 +130,7 @@ def _moments(*rows: GradientRow) -> Sample:
     """E‖ĝ‖² of each row, then pseudo-values of ‖∇J‖²: a sample of new instances."""
     units = [row.units for row in rows if row.units is not None]
     squares, _ = units[0].between_instances()
-    values = np.stack([*(one.m2 for one in units), squares])
+    values = np.stack([*(each.m2 for each in units), squares])
     return Sample(values, np.full((*values.shape, 2), np.nan), units[0].stratum)
 
 
@@ -164,9 +164,9 @@ def _candidate(row: GradientRow, budget: int, no_between: str) -> Candidate:
     return Candidate(row, groups, snr.mapped(lambda value: max(value, 0.0)))
 
 
-def _compared(one: Candidate, best: Candidate, level: float, no_between: str) -> Candidate:
+def _compared(candidate: Candidate, best: Candidate, level: float, no_between: str) -> Candidate:
     """The candidate with the variance of its step over that of the best."""
-    first, second = one.row, best.row
+    first, second = candidate.row, best.row
     if no_between:
         over = ratio(first, second, level, alike=same_mean(first, second))
         assert first.units is not None
@@ -180,7 +180,7 @@ def _compared(one: Candidate, best: Candidate, level: float, no_between: str) ->
     # At one n a report compares them, too, more strictly, and corrected for all of its settings.
     least = first.over_least if first.key.group == second.key.group else None
     tied = least is not None and least.line.verdict == "tied" and not least.line.fixed
-    return replace(one, over_best=over, tied=tied)
+    return replace(candidate, over_best=over, tied=tied)
 
 
 def _unpaired(first: Units, second: Units, level: float, reason: str) -> Interval:
@@ -205,21 +205,21 @@ def _objective_of(cell: Cell) -> str:
     return Method.parse(cell.estimator, k=cell.k).objective.name
 
 
-def _objective(cells: list[Cell], given: str | None) -> str:
+def _objective(cells: list[Cell], objective: str | None) -> str:
     names = list(dict.fromkeys(map(_objective_of, cells)))
     listed = ", ".join(names)
     if not names:
         raise LabError("a recommendation needs a gradient study, and this sweep has none")
-    if given is None and len(names) > 1:
+    if objective is None and len(names) > 1:
         raise LabError(f"--objective is missing: the sweep estimates the gradients of {listed}")
-    name = names[0] if given is None else Objective.parse(given).name
+    name = names[0] if objective is None else Objective.parse(objective).name
     if name not in names:
         raise LabError(f"--objective {name} is not in the sweep's gradient grid: it has {listed}")
     return name
 
 
-def _stage(plan: Plan, given: int | None) -> int:
+def _stage(plan: Plan, stage: int | None) -> int:
     stages: tuple[int, ...] = plan.spec.studies["gradient"].stages
-    if given is not None and given not in stages:
-        raise LabError(f"--stage {given} is not in the sweep: it has {', '.join(map(str, stages))}")
-    return stages[-1] if given is None else given
+    if stage is not None and stage not in stages:
+        raise LabError(f"--stage {stage} is not in the sweep: it has {', '.join(map(str, stages))}")
+    return stages[-1] if stage is None else stage

@@ -33,7 +33,7 @@ def measure(
     """Yield (cell id, metrics or exception) of every cell of a unit.
 
     `cache` is a folder for trained policies and pools: adding a baseline to a sweep later costs no
-    rollout. `event` is told of the steps "warmup", "scores" and "cells".
+    rollout. `event` gets the steps "warmup", "scores" and "cells".
     """
     torch.set_num_threads(1)
     pool = _pool(unit, cells, cache, event)
@@ -49,14 +49,14 @@ def _objectives(cells: Sequence[Mapping[str, Any]]) -> dict[str, Objective]:
 
     A cell without one fails when it is measured, and takes no other with it.
     """
-    found = {}
+    objectives = {}
     for cell in cells:
         try:
-            one = Method.parse(cell["estimator"], k=cell["k"]).objective
+            objective = Method.parse(cell["estimator"], k=cell["k"]).objective
         except LabError:
             continue
-        found[one.name] = one
-    return found
+        objectives[objective.name] = objective
+    return objectives
 
 
 def _pool(
@@ -142,17 +142,17 @@ def _policy_at_stage(
     earlier = [path for path in files if stage_of(path) <= stage]
     if earlier:
         trainer.load(torch.load(max(earlier, key=stage_of), weights_only=True))
-    left: Leaving | None = None
+    interruption: Leaving | None = None
     try:
         train(
             trainer,
             on_step=lambda step, steps: event("warmup", {"step": step, "steps": steps}),
             leaving=leaving,
         )
-    except Leaving as asked:
-        left = asked  # it goes on from here, as from an earlier stage
+    except Leaving as error:
+        interruption = error  # a later unit goes on from the saved policy
     if cache is not None:
         trainer.save(cache / policy_file(unit, trainer.steps))
-    if left is not None:
-        raise left
+    if interruption is not None:
+        raise interruption
     return trainer.policy

@@ -45,11 +45,11 @@ class Difference(BaseModel):
     It is corrected for this number of `comparisons`.
     """
 
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
     name: str
     than: str
-    value: float
-    low: float
-    high: float
+    interval: Interval
     sign: int = 0
     comparisons: int = 1
 
@@ -235,8 +235,8 @@ def _difference(place: Place, row: TrainingRow, k: int, lines: Lines) -> Differe
         name=place.names[line.row],
         than=place.names[line.partner],
         sign=sign(line),
+        interval=line.interval,
         comparisons=line.comparisons,
-        **{end: getattr(line.interval, end) for end in ("value", "low", "high")},
     )
 
 

@@ -11,7 +11,7 @@ the optimum in per cent), `value`, `low`, `high`, `level`; `at_k` (K at evaluati
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -127,7 +127,7 @@ def _difference(
     values = np.subtract(*means).tolist()
     if len(values) == 1:
         return Interval(values[0], math.nan, math.nan, level)
-    return seed_mean(values, level, row.within.of_differences)
+    return seed_mean(values, level, row.within.differences)
 
 
 def _board(place: Table) -> Table:
@@ -207,12 +207,12 @@ def during(board: Table) -> Figure | None:
         last = level.rollouts == level.groupby("row").rollouts.transform("max")
         level = level.assign(x=level.rollouts / 1000, marked=last)
         level["words"] = value.removesuffix("K") + level.at_k.astype(int).astype(str)
-        panels += _panels(level, x, "difference", zero=True)
+        panels += _panels(level, x, "difference", _legend(rows), zero=True)
     formula = (
         f"{value} on held-out instances minus {value} of {against} at the same step, paired by "
         f"seed: above 0 is better.{_minus(rows)}"
     )
-    return _figure(board, "during", f"{value} during training, minus {against}", formula, panels)
+    return _figure(rows, "during", f"{value} during training, minus {against}", formula, panels)
 
 
 def _plot_by_k(
@@ -225,7 +225,7 @@ def _plot_by_k(
     rows = rows.assign(x=rows.at_k, marked=rows.at_k.isin(powers), words="")
     x = alt.X("x:Q", title="K at evaluation").scale(alt.Scale(type="log", base=2, nice=False))
     x = x.axis(values=powers[:: 1 if len(powers) <= 5 else 2], grid=False, labelFlush=False)
-    return _figure(rows, name, title, formula, _panels(rows, x, axis, **settings))
+    return _figure(rows, name, title, formula, _panels(rows, x, axis, _legend(rows), **settings))
 
 
 def _figure(board: Table, name: str, title: str, formula: str, panels: Sequence[Panel]) -> Figure:
@@ -255,7 +255,14 @@ def _legend(board: Table) -> dict[str, tuple[str, str]]:
 
 
 def _panels(
-    rows: Table, x: Any, axis: str, *, zero: bool = False, better: int = 1, log: bool = False
+    rows: Table,
+    x: Any,
+    axis: str,
+    legend: Mapping[str, tuple[str, str]],
+    *,
+    zero: bool = False,
+    better: int = 1,
+    log: bool = False,
 ) -> list[Panel]:
     """Return a panel for each `panel`, all with one y axis; of several places each has its own.
 
@@ -264,7 +271,7 @@ def _panels(
     rows = draw.drawable(rows.assign(line=rows.row + rows.panel), log=log)
     every = [panel for _, panel in rows.groupby("panel", sort=False)]
     groups = [[panel] for panel in every] if rows.place.nunique() > 1 else [every]
-    color, shape = draw.series(_legend(rows))
+    color, shape = draw.series(legend)
     panels = []
     for group in groups:
         data = pd.concat(group)

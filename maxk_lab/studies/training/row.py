@@ -210,14 +210,15 @@ class TrainingRow(PooledRow):
 
     def words(self, without: Collection[str] = ()) -> str:
         """The name of the row in sentences, without these settings."""
-        setting, key = self.key.setting, self.key
-        setting = tuple(each for each in setting if each[0] not in without)
-        if self.is_pomo and self.settings.start == "multistart":
-            rest = training_words(tuple(each for each in setting if each[0] != "start"))
-            return ", ".join(filter(None, ["POMO as shipped (start=multistart)", rest]))
-        pair = f"{key.estimator} {key.baseline}" if key.method.takes_baseline else key.estimator
-        name = "POMO's loss" if self.is_pomo else pair
-        return ", ".join(filter(None, [name, training_words(setting)]))
+        key = self.key
+        setting = tuple(each for each in key.setting if each[0] not in without)
+        name = f"{key.estimator} {key.baseline}" if key.method.takes_baseline else key.estimator
+        if self.is_pomo:
+            shipped = self.settings.start == "multistart"
+            name = "POMO as shipped" if shipped else "POMO's loss"
+        # A sweep file calls the start of the records `forced`.
+        words = training_words(setting).replace("start=multistart", "start=forced")
+        return f"{name} ({words})" if words else name
 
     def axis(self, name: str) -> Any:
         """The n or a setting of the row; empty if it has none."""

@@ -136,7 +136,7 @@ def difference(
     if reason:
         return undefined(level, reason)
     over = instance_mean if row.one_seed else seed_mean
-    return over(values, level, row.within.of_differences)
+    return over(values, level, row.within.differences)
 
 
 def difference_p_value(
@@ -147,7 +147,7 @@ def difference_p_value(
     if reason:
         return math.nan
     single = row.one_seed
-    return instance_p_value(values) if single else p_value(values, row.within.of_differences)
+    return instance_p_value(values) if single else p_value(values, row.within.differences)
 
 
 def _pairs(row: TrainingRow, rival: TrainingRow, k: int, decoding: str) -> tuple[list[float], str]:

@@ -43,11 +43,11 @@ def test_the_lowest_is_used_where_it_is_significant(lab):
     one = found(lab, noise=APART, stages=(0, 200))
     (use,) = one.uses
     assert (use.name, use.lowest, use.significant, use.of, use.ties) == ("subloo", 4, 4, 4, [])
-    assert [line.method for line in one.table] == ["subloo", "centred", "no baseline"]
+    assert [line.method for line in one.table] == ["subloo", "centred", "none (no baseline)"]
     assert (lines(one)["subloo"].lowest, lines(one)["centred"].worse) == (4, 4)
     assert one.table[0].ratio.value == one.table[0].largest == 1.0
     assert one.next_best.method == "centred"
-    assert [line.method for line in one.avoid] == ["no baseline", "centred"]
+    assert [line.method for line in one.avoid] == ["none (no baseline)", "centred"]
     assert one.avoid[0].worse == 4
     assert (one.next, one.open, one.settled) == (None, 0, 4)
 
@@ -65,7 +65,9 @@ def test_a_ratio_above_no_baseline_is_said_with_its_significance(lab):
     axes = {"baselines": ("none", "centred", "sample_loo"), "ns": (16, 32)}
     _, answer = of(lab, **axes)
     (line,) = (line for line in answer if line.startswith("Avoid: sample_loo"))
-    assert line.endswith("It is significantly above no baseline in 2 of 2.")
+    assert line.endswith(
+        "Its variance is significantly higher than without a baseline in 2 of 2 settings."
+    )
 
 
 def test_of_those_that_tie_the_simplest_is_used(lab):
@@ -149,7 +151,8 @@ def test_far_above_without_significance_is_said_and_what_would_settle_it(lab):
     assert (one.next.instances > 4, one.next.open, one.open) == (True, 2, 2)
     assert not any(line == "Next: nothing open." for line in answer)
     assert any(
-        line.startswith("Avoid: no baseline has ") and "after correction" in line for line in answer
+        line.startswith("Avoid: none (no baseline) has ") and "after correction" in line
+        for line in answer
     )
 
 
@@ -158,7 +161,7 @@ def test_harm_is_counted(lab):
         lab, baselines=("none", "centred", "sample_loo"), ns=(16, 32), ks=(2,), stages=(0, 200)
     )
     harm = {avoid.method: avoid.worse_than_none for avoid in one.avoid}
-    assert (harm["sample_loo"], harm["no baseline"]) == (4, 0)
+    assert (harm["sample_loo"], harm["none (no baseline)"]) == (4, 0)
     assert all(avoid.worse_than_none == 0 for avoid in found(lab, noise=ALIKE).avoid)
 
 

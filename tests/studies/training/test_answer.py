@@ -52,7 +52,7 @@ def labels(found, rows=()):
 
 
 def numbers(difference):
-    return difference.value, difference.low, difference.high
+    return difference.interval.value, difference.interval.low, difference.interval.high
 
 
 def test_a_significant_lead_has_its_size_its_interval_and_its_cost():
@@ -77,8 +77,8 @@ def test_better_and_worse_are_sorted_from_the_ends():
     points = [("maxk", name, 2) for name in ("centred", "subloo", "rloo", "none")]
     rows = [row(p, [0, 1, 2, 3 + by], SURE) for p, by in zip(points, (1, 2, -2, -1), strict=True)]
     found = answer(row(POMO, [0, 1, 2, 3]), *rows)
-    assert [(round(one.value), one.sign) for one in found.better] == [(2, 1), (1, 1)]
-    assert [(round(one.value), one.sign) for one in found.worse] == [(-2, -1), (-1, -1)]
+    assert [(round(one.interval.value), one.sign) for one in found.better] == [(2, 1), (1, 1)]
+    assert [(round(one.interval.value), one.sign) for one in found.worse] == [(-2, -1), (-1, -1)]
 
 
 def test_far_below_is_not_significant_after_correction_and_not_tied():
@@ -94,7 +94,7 @@ def test_far_below_is_not_significant_after_correction_and_not_tied():
     assert far.key in {each.key for each in place.may_be_best(4)}
     found = answer(*rows)
     assert [(one.name, one.sign) for one in found.below] == [(TOLD, 0)]
-    assert found.below[0].high < 0
+    assert found.below[0].interval.high < 0
     assert TOLD not in found.tied
     assert found.worse == []
 
@@ -133,11 +133,11 @@ def test_a_method_with_another_reference_is_not_said_to_beat_the_usual_one():
     shipped = with_differences_to(shipped, loss, 0.95)
     found = facts_of([loss, usual, third, shipped, lead])
     (one,) = found.answers
-    assert (one.reference, one.use.than) == (LOSS, "POMO as shipped (start=multistart)")
-    assert one.use.value == pytest.approx(4)
+    assert (one.reference, one.use.than) == (LOSS, "POMO as shipped (start=forced)")
+    assert one.use.interval.value == pytest.approx(4)
     assert {line.method.partition(" (minus ")[2] for line in found.table} == {
         "",
-        "POMO as shipped (start=multistart))",
+        "POMO as shipped (start=forced))",
     }
 
 
@@ -201,8 +201,8 @@ def test_a_tuning_has_the_rate_in_a_column_and_names_the_highest_reference():
     found = facts(rows, Origin())
     (one,) = found.answers
     assert (one.reference, one.usual) == (
-        f"{LOSS}, learning_rate=0.1",
-        f"{LOSS}, learning_rate=0.2",
+        f"{LOSS} (learning_rate=0.1)",
+        f"{LOSS} (learning_rate=0.2)",
     )
     assert found.basis.matched == ["learning rate"]
     lines = {(line.method, line.axis_0) for line in found.table}
@@ -210,7 +210,7 @@ def test_a_tuning_has_the_rate_in_a_column_and_names_the_highest_reference():
         (TOLD, rate) for rate in ("0.1", "0.2")
     }
     words, notes = filled(STUDIES.get("training"), found, ())
-    assert words[0].startswith(f"Use: {LOSS}, learning_rate=0.2. ")
+    assert words[0].startswith(f"Use: {LOSS} (learning_rate=0.2). ")
     assert any(
         note.startswith("Δ: minus the reference with the same learning rate") for note in notes
     )
@@ -220,8 +220,8 @@ def test_a_lead_over_a_low_reference_is_no_reason_to_use_it():
     slow, fast = rated(POMO, [0, 1, 2, 3], 0.1), rated(POMO, [0, 1, 2, 5], 0.2, SURE)
     lead = rated(CENTRED, [0, 1, 2, 4], 0.1, SURE)
     (one,) = facts(judged(Pooled((slow, lead, fast)), level=0.95, alpha=0.05), Origin()).answers
-    assert [each.name for each in one.better] == ["maxk centred, learning_rate=0.1 for K = 2"]
-    assert (one.use, one.usual) == (None, f"{LOSS}, learning_rate=0.2")
+    assert [each.name for each in one.better] == ["maxk centred (learning_rate=0.1) for K = 2"]
+    assert (one.use, one.usual) == (None, f"{LOSS} (learning_rate=0.2)")
 
 
 def test_a_lead_that_is_gone_at_the_own_best_temperature_is_not_significant():
@@ -256,7 +256,7 @@ def test_in_pomos_way_its_loss_and_pomo_as_shipped_share_the_level():
     found = answer(reference, shipped, lead).pomo
     assert [(one.than, one.sign) for one in found] == [
         (LOSS, 1),
-        ("POMO as shipped (start=multistart)", 0),
+        ("POMO as shipped (start=forced)", 0),
     ]
     wanted = seed_mean(1 + SURE - NOISE, 0.95)
     assert numbers(found[0]) == pytest.approx((wanted.value, wanted.low, wanted.high))
