@@ -7,6 +7,16 @@ from importlib import import_module
 from typing import Any
 
 
+class LazyModule:
+    """A module of ours that is imported at the first use of one of its names."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)
+
+
 def lazy_exports(
     package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
@@ -18,9 +19,12 @@ from maxk_lab import __version__
 from maxk_lab.cli.console import complain, print_line, refusal, say
 from maxk_lab.cli.options import RESULTS, WITH_JSON, WITH_RESULTS, Shared
 from maxk_lab.errors import LabError
+from maxk_lab.installed import current_folder
 from maxk_lab.removed import removed_option, removed_verb
 
 MISTAKE = 2
+# 128 + SIGPIPE, as shells say it of `yes | head`.
+PIPE_CLOSED = 141
 # The verbs by the panels of the help. Each is the function `main` of the module of its name.
 PANELS = {
     "Measure": {
@@ -92,12 +96,12 @@ class LabGroup(TyperGroup):
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
         """Read the command line, for which Typer imports much."""
-        with _interrupted():
+        with _early_end():
             return super().make_context(*arguments, **settings)
 
     def invoke(self, ctx: Any) -> Any:
         """Import and run the verb."""
-        with _interrupted():
+        with _early_end():
             try:
                 return super().invoke(ctx)
             except Exception as error:
@@ -121,13 +125,17 @@ class LabGroup(TyperGroup):
 
 
 @contextmanager
-def _interrupted() -> Iterator[None]:
-    """Say at Ctrl-C that it came: Typer ends then without a word."""
+def _early_end() -> Iterator[None]:
+    """Say at Ctrl-C that it came: Typer ends then without a word. A closed pipe has its code."""
     try:
         yield
     except KeyboardInterrupt:
         say("Interrupted")
         raise
+    except BrokenPipeError:
+        with suppress(OSError), open(os.devnull, "w") as nowhere:  # takes the rest of the output
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        raise typer.Exit(PIPE_CLOSED) from None
 
 
 def load(name: str) -> Any:
@@ -179,12 +187,14 @@ def callback(
 budget.
 
     \b
-    [bold]maxk-lab run experiments/tsp_sweep.yaml[/bold]      measure; resumable
-    [bold]maxk-lab run experiments/llm_training.yaml[/bold]   train with each of them
-    [bold]maxk-lab report[/bold]                              tables and verdicts on the claims
-    [bold]maxk-lab recommend SPEC --budget 64[/bold]          the n and baseline for it
-    [bold]maxk-lab list baselines[/bold]                      formulas and conditions
+    [bold]maxk-lab init[/bold]                         write quick.yaml, a sweep file
+    [bold]maxk-lab run quick.yaml[/bold]               measure; the same again continues
+    [bold]maxk-lab report[/bold]                       tables and verdicts on the claims
+    [bold]maxk-lab recommend SPEC --budget 64[/bold]   the n and baseline for it
+    [bold]maxk-lab list baselines[/bold]               formulas and conditions
     """
+    if not current_folder():
+        raise LabError("the current folder was deleted; change to another one")
     if results.is_symlink() and not results.exists():
         raise LabError(f"{results} is a link to {results.readlink()}, which does not exist")
     context.obj = Shared(results, json)

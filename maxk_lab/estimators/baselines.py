@@ -12,8 +12,6 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from maxk_lab.estimators import lines
-from maxk_lab.estimators.lines import Line
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.rows import (
     PKPO,
@@ -22,10 +20,16 @@ from maxk_lab.estimators.rows import (
     baseline,
     number_or_word,
 )
+from maxk_lab.lazy import LazyModule
 from maxk_lab.settings import Setting
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from maxk_lab.estimators import lines
+    from maxk_lab.estimators.lines import Line
+else:  # they import numpy, which `list` and `plan` do without
+    lines = LazyModule("maxk_lab.estimators.lines")
 
 RLOO = "Kool, van Hoof and Welling 2019 (RLOO), Buy 4 REINFORCE samples"
 _FITS = ("cross_fit", "oracle")

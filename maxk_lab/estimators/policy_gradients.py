@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from maxk_lab.catalogue import MOST
-from maxk_lab.estimators import lines
 from maxk_lab.estimators.objectives import FORMS, Objective
 from maxk_lab.estimators.rows import PKPO, EstimatorRow, estimator, spell
 from maxk_lab.fields import NotNegative
+from maxk_lab.lazy import LazyModule
 from maxk_lab.settings import Setting
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from maxk_lab.estimators import lines
+else:  # they import numpy, which `list` and `plan` do without
+    lines = LazyModule("maxk_lab.estimators.lines")
 
 # What verl adds to the deviation.
 _VERL_EPS = 1e-6

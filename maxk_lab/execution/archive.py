@@ -237,9 +237,7 @@ def find_run(
     if name_or_path is None and runs:
         return runs[0]
     if not runs:
-        raise LabError(
-            f"no runs under {results}; start one with: maxk-lab run experiments/tsp_sweep.yaml"
-        )
+        raise LabError(f"no runs under {results}; write a sweep file: maxk-lab init")
     names = [run.name for run in runs]
     also = did_you_mean(str(name_or_path), names)
     raise LabError(f"no run {str(name_or_path)!r}{also}; known: {', '.join(names)}")

@@ -39,7 +39,8 @@ def main(
         str | None, typer.Option(metavar="COLUMN", help="What a sample was trained with.")
     ] = None,
     k: Annotated[
-        list[int] | None, typer.Option("--k", "-k", min=1, help="A K of the curve. Repeatable.")
+        list[int] | None,
+        typer.Option("--k", "-k", metavar="K", min=1, help="A K of the curve. Repeatable."),
     ] = None,
     budget: Annotated[
         int | None, typer.Option(min=2, metavar="B", help="Rollouts a step: compare every n.")

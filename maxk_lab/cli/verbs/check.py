@@ -32,7 +32,9 @@ def main(
     baseline: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only this baseline.")
     ] = None,
-    k: Annotated[int, typer.Option("--k", "-k", min=1, max=32, help="The K of FUNCTION.")] = 4,
+    k: Annotated[
+        int, typer.Option("--k", "-k", metavar="K", min=1, max=32, help="The K of FUNCTION.")
+    ] = 4,
     signature: Annotated[
         str, typer.Option(metavar="NAME", help="What FUNCTION takes: rewards, flat, verl.")
     ] = "rewards",

@@ -21,7 +21,7 @@ def main(
     a: Annotated[str, typer.Argument(metavar="A", help="A run: its name, folder or bundle.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The run that is judged by A.")],
     format: Annotated[
-        str, typer.Option(metavar="|".join(FORMATS), help="How it is printed.")
+        str, typer.Option(metavar="NAME", help=f"How it is printed: {', '.join(FORMATS)}.")
     ] = "terminal",
     where: options.Where = None,
     measures: Annotated[
@@ -32,7 +32,11 @@ def main(
     ] = None,
     fail_on: Annotated[
         list[FailOn] | None,
-        typer.Option("--fail-on", help="Exit with 1 where anything of B is that. Repeatable."),
+        typer.Option(
+            "--fail-on",
+            metavar="WORD",
+            help="Exit with 1 if anything is worse, changed or missing. Repeatable.",
+        ),
     ] = None,
 ) -> None:
     """Compare run B with run A: what is identical, tied, better, worse, new or gone.
@@ -46,7 +50,7 @@ supported claims of A.
 
     \b
     [bold]maxk-lab compare tsp_sweep before/tsp_sweep[/bold]
-    [bold]maxk-lab compare golden.zip tsp_sweep --fail-on worse --fail-on missing[/bold]   in CI
+    [bold]maxk-lab compare golden.zip tsp_sweep --fail-on worse[/bold]   in CI
     [bold]maxk-lab compare A B --measure variance --where k=8 --format markdown[/bold]
     """
     results = options.shared(context).results

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from maxk_lab.catalogue import Catalogue
+from maxk_lab.catalogue import Catalogue, did_you_mean
 from maxk_lab.cli import options
 from maxk_lab.cli.console import emit_json, print_fields, print_line, say
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.exact_rows import GAUSSIAN_REWARDS
 from maxk_lab.environments.language.tasks import REWARDS, TASKS
+from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.estimators.rows import BaselineRow
 from maxk_lab.installed import package_of
@@ -22,10 +23,6 @@ from maxk_lab.policies.catalogue import POLICIES
 from maxk_lab.settings import Setting, Settings
 from maxk_lab.visible import visible_line
 
-What = Literal[
-    "estimators", "baselines", "environments", "policies", "tasks", "rewards", "gaussian_rewards",
-    "schema",
-]  # fmt: skip
 _CATALOGUES: dict[str, Catalogue[Any]] = {
     "estimators": ESTIMATORS,
     "baselines": BASELINES,
@@ -35,6 +32,7 @@ _CATALOGUES: dict[str, Catalogue[Any]] = {
     "rewards": REWARDS,
     "gaussian_rewards": GAUSSIAN_REWARDS,
 }
+_LISTS = (*_CATALOGUES, "schema")
 # The fields of rows that are listed, where not all are, and those with another name in the list.
 _METHOD = "name meaning formula estimand objective unbiased condition shift_invariant constraint"
 _FIELDS = {
@@ -48,9 +46,13 @@ _RENAMED = {"settings": "parameters", "policy_settings": "policy", "exact_when":
 
 def main(
     context: typer.Context,
-    what: Annotated[What, typer.Argument(help="What to list.")],
+    what: Annotated[
+        str,
+        typer.Argument(metavar="WHAT", help=", ".join(_LISTS), autocompletion=lambda: [*_LISTS]),
+    ] = "",
     pattern: Annotated[
-        str | None, typer.Argument(help="Only those of such a name, e.g. 'tsp_*'.")
+        str | None,
+        typer.Argument(metavar="PATTERN", help="Only those of such a name, e.g. 'tsp_*'."),
     ] = None,
 ) -> None:
     """List what can be named in a sweep, with formulas and conditions; or its JSON schema.
@@ -61,6 +63,9 @@ def main(
     [bold]maxk-lab list schema > schema.json[/bold]   for editors
     """
     json = options.shared(context).json
+    if what not in _LISTS:
+        unknown = f"no list {what!r}{did_you_mean(what, _LISTS)}; " if what else ""
+        raise LabError(f"{unknown}name a list: {', '.join(_LISTS)}")
     if what == "schema":
         from maxk_lab.sweep_file.model import json_schema
 

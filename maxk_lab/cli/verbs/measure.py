@@ -16,14 +16,15 @@ def main(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Arrays in an .npz or .pt file: rewards [prompts, samples], scores or gram.",
+            help="Arrays in an .npz or .pt file: rewards, scores or gram.",
         ),
     ],
     n: Annotated[
-        list[int] | None, typer.Option("--n", "-n", min=1, help="Samples of a group. Repeatable.")
+        list[int] | None,
+        typer.Option("--n", "-n", metavar="N", min=1, help="Samples of a group. Repeatable."),
     ] = None,
     k: Annotated[
-        list[int] | None, typer.Option("--k", "-k", min=1, help="A K. Repeatable.")
+        list[int] | None, typer.Option("--k", "-k", metavar="K", min=1, help="A K. Repeatable.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write report and figures into this folder.")

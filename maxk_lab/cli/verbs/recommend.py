@@ -44,7 +44,8 @@ def main(
         str | None, typer.Option(metavar="NAME@K", help="E.g. max@8; needed if there are several.")
     ] = None,
     n: Annotated[
-        int | None, typer.Option("--n", "-n", min=1, help="Compare baselines at this n alone.")
+        int | None,
+        typer.Option("--n", "-n", metavar="N", min=1, help="Compare baselines at this n alone."),
     ] = None,
     stage: Annotated[
         int | None, typer.Option(min=0, metavar="STEPS", help="Of the policy; the latest if none.")
@@ -63,7 +64,7 @@ def main(
 
     \b
     [bold]maxk-lab recommend experiments/tsp_sweep.yaml --budget 64 --objective max@8[/bold]
-    [bold]maxk-lab recommend experiments/tsp_sweep.yaml --objective max@8 --stage 0 --json[/bold]
+    [bold]maxk-lab recommend tsp_sweep --objective max@8 --stage 0 --json[/bold]
     """
     results, json = options.shared(context)
     if not spec.suffix:

@@ -26,10 +26,10 @@ def main(
     context: typer.Context,
     runs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN...]", help="Names or folders; the latest run if left out."),
+        typer.Argument(metavar="RUN...", help="Names or folders; the latest run if left out."),
     ] = None,
     format: Annotated[
-        str, typer.Option(metavar="|".join(FORMATS), help="How the report is printed.")
+        str, typer.Option(metavar="NAME", help=f"How the report is printed: {', '.join(FORMATS)}.")
     ] = "terminal",
     out: Annotated[
         str | None,
@@ -53,9 +53,9 @@ runs --out has a folder each.
     Exits with 1 when a claim is refuted or cannot be judged, or cells failed.
 
     \b
-    [bold]maxk-lab report[/bold]                                         the latest run
-    [bold]maxk-lab report tsp_sweep --format html > tsp_sweep.html[/bold]    for a browser
-    [bold]maxk-lab report tsp_sweep --out DIR[/bold]                       every format and figure
+    [bold]maxk-lab report[/bold]                                    the latest run
+    [bold]maxk-lab report tsp_sweep --format html > page.html[/bold]   for a browser
+    [bold]maxk-lab report tsp_sweep --out DIR[/bold]                every format and figure
     [bold]maxk-lab report tsp_sweep --columns baseline,variance --format latex[/bold]
     """
     results = options.shared(context).results

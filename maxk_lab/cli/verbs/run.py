@@ -51,8 +51,7 @@ kept either way.
 
     \b
     [bold]maxk-lab run experiments/tsp_sweep.yaml --jobs 2[/bold]
-    [bold]maxk-lab run experiments/tsp_sweep.yaml --set gradient.pool=64 --only \
-baseline=subloo,k=8[/bold]
+    [bold]maxk-lab run experiments/tsp_sweep.yaml --only baseline=subloo,k=8[/bold]
     [bold]maxk-lab run experiments/tsp_sweep.yaml --execution cluster.yaml[/bold]
     """
     results, json = options.shared(context)

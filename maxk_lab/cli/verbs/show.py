@@ -29,7 +29,7 @@ def main(
     context: typer.Context,
     target: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN|CELL]", help="A run, or a cell id or its beginning."),
+        typer.Argument(metavar="RUN|CELL", help="A run, or a cell id or its beginning."),
     ] = None,
 ) -> None:
     """Show all runs, one run, or one cell: settings, numbers, formula, seed, versions, commit.
@@ -48,7 +48,7 @@ def main(
         _show_runs(runs, results, json=json)
         return
     named = {target, f"{target}{BUNDLE}"} & {run.name for run in runs} or is_bundle(target)
-    if named or os.path.lexists(Path(target) / "spec.yaml"):
+    if named or os.path.exists(target):
         view = _run_view(find_run(target, results))
     else:
         view = _cell_view(*_find_cell(runs, target, results), json=json)
@@ -67,7 +67,7 @@ def _show_runs(runs: list[RunDirectory], results: Path, *, json: bool) -> None:
         rows = [["?" if row[key] is None else row[key] for key in columns] for row in overviews]
         print_table(columns, rows)
     else:
-        say(f"no runs under {results}; start one with: maxk-lab run experiments/tsp_sweep.yaml")
+        say(f"no runs under {results}; write a sweep file: maxk-lab init")
 
 
 def _overview(run: RunDirectory) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from maxk_lab.tracking import wandb_tracker
 def main(
     context: typer.Context,
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Name or folder; the latest if left out.")
+        str | None, typer.Argument(metavar="RUN", help="Name or folder; the latest if left out.")
     ] = None,
     mode: Annotated[
         Literal["offline", "online"] | None,
