@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+import findings
 import jinja2
 import records
 from studies import read_gallery
@@ -34,7 +35,7 @@ def environment(templates: Path) -> jinja2.Environment:
         autoescape=False,
         extensions=["jinja2.ext.do"],
     )
-    made.globals |= vars(records)
+    made.globals |= vars(records) | vars(findings)
     made.globals |= {"formats": FORMATS, "texts": TEXTS, "steps": STEPS, "advantages": ADVANTAGES}
     return made
 

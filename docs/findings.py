@@ -1,0 +1,74 @@
+"""Numbers of the golden trainings that reports lack: changes and differences at every K at once.
+
+S seeds, W words of each seed, K the list of K of an evaluation.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from records import GOLDEN, given, number
+from scipy import stats
+
+from maxk_lab.execution.archive import find_run
+from maxk_lab.statistics.bands import Band, difference_band
+
+
+@cache
+def metrics(name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the cell and the metrics of each record of a golden run, by seed."""
+    run = find_run(GOLDEN / name / f"{name}.zip")
+    read = [record for record in map(run.read, run.ids()) if record and record.metrics]
+    return sorted(((r.cell, r.metrics) for r in read), key=lambda pair: pair[0]["seed"])
+
+
+def trained(name: str, method: str) -> list[dict[str, Any]]:
+    """Return the metrics of a method such as `maxk subloo 8`, one for each seed."""
+    estimator, baseline, k = method.split()
+    axes = {"estimator": estimator, "baseline": baseline, "k": int(k)}
+    rows = [values for cell, values in metrics(name) if axes.items() <= cell.items()]
+    given(rows, f"{name} trains {method}")
+    return rows
+
+
+def curve(name: str, method: str, evaluation: int) -> np.ndarray:
+    """Return the Max@K of an evaluation, 0 before training and -1 after it, [S, K]."""
+    return np.array([row["evaluations"]["value"][evaluation] for row in trained(name, method)])
+
+
+def change(name: str, method: str) -> Band:
+    """Return Max@K after less before training, with a band over seeds for all K together.
+
+    Student's t at the level of one of K intervals (Bonferroni).
+    """
+    changes = curve(name, method, -1) - curve(name, method, 0)
+    seeds, ks = changes.shape
+    mean, error = changes.mean(0), changes.std(0, ddof=1) / np.sqrt(seeds)
+    critical = float(stats.t.isf(0.025 / ks, seeds - 1))
+    half = critical * error
+    return Band(mean, mean - half, mean + half, np.full(ks, np.nan), critical)
+
+
+def difference(name: str, method: str, reference: str) -> Band:
+    """Return Max@K of a method less that of a reference, with a band over words for all K together.
+
+    Both are evaluated on the same words of each seed. The trained policies are fixed.
+    """
+    first, second = (
+        np.concatenate([np.transpose(row["final"]["per_instance"]) for row in trained(name, each)])
+        for each in (method, reference)
+    )
+    return difference_band([first - second])
+
+
+def with_band(band: Band, i: int) -> str:
+    """Return the mean at the i-th K with its band, in percentage points."""
+    mean, low, high = (number(100 * end[i]) for end in (band.mean, band.low, band.high))
+    return f"{mean} [{low}, {high}]"
+
+
+def logged(name: str, method: str, key: str, last: int = 20) -> float:
+    """Return the mean of a logged number over the last steps and the seeds."""
+    return float(np.mean([row["log"][key][-last:] for row in trained(name, method)]))
