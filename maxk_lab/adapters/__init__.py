@@ -1,4 +1,4 @@
-"""Adapters: Max@K advantages inside other trainers, on public functions of theirs and ours."""
+"""Adapters: Max@K advantages inside other trainers."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,8 @@
 """Advantages of a flat batch: rewards in any order, in groups of any size, some of them missing.
 
-Trainers average their loss over sequences, while the weights w of a group carry the factor 1/n: an
-advantage is n w, or m w in a group of which m samples have a reward. Imports nothing but NumPy,
-torch and `maxk_lab.estimators`.
+Trainers average their loss over sequences, and the weights w of a group carry the factor 1/n. So an
+advantage is m w, where m of the n samples of the group have a reward. Imports only NumPy, torch and
+`maxk_lab.estimators`.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ def grouped_advantages(
     lengths: Any = None,
     small_groups: SmallGroups = "raise",
 ) -> Any:
-    """The advantages of a flat batch, on the scale of a loss that is averaged over sequences.
+    """Return the advantages of a flat batch, for a loss that is averaged over sequences.
 
-    rewards `[N]`: a tensor, an array or a list; None and NaN are missing rewards. groups `[N]`: the
-    name of each sample's group (samples of one prompt under one policy), whatever can be a key; the
-    order is free and groups may differ in size. `estimator`, `baseline` and `k` are those of
-    `maxk_lab.advantages`; `lengths` `[N]` are for baselines that weigh by length.
+    rewards `[N]`: a tensor, an array or a list; None and NaN are missing rewards. groups `[N]`: a
+    key for each sample, the same for samples of one prompt under one policy. The order is free, and
+    groups may differ in size. `estimator`, `baseline` and `k` are as in `maxk_lab.advantages`;
+    `lengths` `[N]` are for baselines that weigh by length.
 
-    Returns `[N]`, m w of the m samples of a group that have a reward and 0 for the others: a tensor
-    on the device and in the floating type of `rewards`, or an array. A group whose m the pair does
-    not take raises `LabError`; with `small_groups="zero"` its advantages are 0. Raises `LabError`,
-    too, for a pair that needs more than rewards, and for infinite rewards.
+    Returns `[N]`: m w for the m samples of a group with a reward, and 0 for samples without. The
+    result is a tensor with the device and floating type of `rewards`, or an array. Raises
+    `LabError` for infinite rewards, for a pair that needs more than rewards, and for a group that
+    is too small for the pair; with `small_groups="zero"` such a group has advantages of 0.
     """
     weighting = Weighting.chosen(k=k, estimator=estimator, baseline=baseline, lengths=lengths)
     return weighting.advantages(rewards, groups, lengths=lengths, small_groups=small_groups)
 
 
 def grouped_curve(rewards: Any, groups: Any, ks: Sequence[int]) -> Tensor:
-    """The unbiased estimates of J_K of every group, [groups, ks], in order of appearance.
+    """Return the unbiased estimates of J_K of every group, [groups, ks], in order of appearance.
 
-    rewards and groups are those of `grouped_advantages`. NaN where fewer than K samples of a group
+    rewards and groups are as in `grouped_advantages`. NaN where fewer than K samples of a group
     have a reward. Raises `LabError` for a K below 1.
     """
     if min(ks, default=1) < 1:
@@ -62,16 +62,16 @@ def grouped_curve(rewards: Any, groups: Any, ks: Sequence[int]) -> Tensor:
     batch = _Batch.of(rewards, groups)
     curve = torch.full((len(batch.values), len(ks)), torch.nan, dtype=torch.float64)
     for rows, columns in groups_by_size(batch.usable, lambda size: None):
-        whole = maxk_curve(batch.values[rows.unsqueeze(1), columns])
+        values = maxk_curve(batch.values[rows.unsqueeze(1), columns])
         for at, k in enumerate(ks):
-            if k <= whole.shape[1]:
-                curve[rows, at] = whole[:, k - 1]
+            if k <= values.shape[1]:
+                curve[rows, at] = values[:, k - 1]
     return curve
 
 
 @dataclass(frozen=True)
 class Weighting:
-    """A pair of the catalogue that an adapter weighs groups with."""
+    """An estimator with its baseline and K, as an adapter applies it to groups."""
 
     method: Method
 
@@ -86,11 +86,12 @@ class Weighting:
         lengths: Any = None,
         centred_by: str = "",
     ) -> Weighting:
-        """The weighting of these names, or `LabError` for what can't be right.
+        """Return the weighting of these names.
 
-        `n` is the size of the trainer's groups, if it is known. `lengths` is None where there are
-        none. `centred_by` names who has subtracted the mean of the rewards, if somebody has: only
-        rows that a shift of the rewards does not change are right then.
+        n: the size of the trainer's groups, None if it is unknown. lengths: None if samples have no
+        lengths. centred_by: what has subtracted the mean of the rewards, empty for nothing; then
+        only shift-invariant rows are right. Raises `LabError` for names and numbers that cannot be
+        right.
         """
         row = choose_estimator(estimator).row
         if k is None and row.fixed_k is None:
@@ -98,19 +99,19 @@ class Weighting:
         if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
             raise LabError(f"k must be a whole number of at least 1, got {k!r}")
         if row.fixed_k is not None and k not in (None, row.fixed_k):
-            said = f"{row.name} is of K = {row.fixed_k}: k = {k} changes nothing"
-            warnings.warn(said, LabWarning, stacklevel=3)
+            message = f"{row.name} has K = {row.fixed_k}: k = {k} changes nothing"
+            warnings.warn(message, LabWarning, stacklevel=3)
         method = Method.parse(estimator, baseline or row.default_baseline, 1 if k is None else k)
         name = f"{method.estimator.name} with {method.baseline.name}"
         lacking = method.needed_beside_rewards
         if method.needed_weight == "length" and lengths is not None:
             lacking = ""
         if lacking:
-            raise LabError(f"{name} needs {lacking}; a batch of rewards does not have that")
+            raise LabError(f"{name} needs {lacking}, and a batch of rewards has none")
         if centred_by and not method.is_shift_invariant:
             raise LabError(
                 f"{name} depends on the level of the rewards, but {centred_by} has subtracted "
-                "their mean: take a row that a shift does not change, as centred or subloo"
+                "their mean: use a shift-invariant baseline, such as centred or subloo"
             )
         problem = method.pair_refusal if n is None else method.refusal(n)
         if problem is not None:
@@ -118,23 +119,23 @@ class Weighting:
         return cls(method)
 
     def curve_ks(self, most: int) -> list[int]:
-        """The Ks of a log: its own and the powers of 2, up to so many samples of a group."""
+        """Return the values of K to log: the trained K and the powers of 2, up to `most`."""
         powers = (2**i for i in range(most.bit_length()))
         return sorted({*powers, min(most, self.method.k)})
 
     def metrics(self, rewards: Any, groups: Any, ks: Sequence[int]) -> dict[str, float]:
-        """The numbers to log of a batch, for Ks in their order.
+        """Return the numbers of a batch to log, for increasing `ks`.
 
-        `max@K` is the mean of `grouped_curve` over the same groups at every K, those with the most
-        rewards; `maxk/too_few_rewards` the share of groups whose advantages are therefore 0.
+        `max@K`: the mean of `grouped_curve` over the groups with the most rewards, the same groups
+        at every K. `maxk/too_few_rewards`: the share of groups too small for the pair.
         """
         curve, sizes = grouped_curve(rewards, groups, ks), _Batch.of(rewards, groups).usable.sum(1)
-        known = curve.isfinite().sum(1)
-        most = int(known.max()) if len(known) else 0
-        whole = curve[known == most, :most].mean(0).tolist()
+        lengths = curve.isfinite().sum(1)
+        most = int(lengths.max()) if len(lengths) else 0
+        means = curve[lengths == most, :most].mean(0).tolist()
         refused = sum(self.method.refusal(m) is not None for m in sizes.tolist())
-        found = {f"max@{k}": value for k, value in zip(ks, whole, strict=False)}
-        return found | {"maxk/too_few_rewards": refused / max(1, len(sizes))}
+        numbers = {f"max@{k}": value for k, value in zip(ks, means, strict=False)}
+        return numbers | {"maxk/too_few_rewards": refused / max(1, len(sizes))}
 
     def advantages(
         self,
@@ -144,7 +145,7 @@ class Weighting:
         lengths: Any = None,
         small_groups: SmallGroups = "raise",
     ) -> Any:
-        """The advantages of a flat batch; see `grouped_advantages`."""
+        """Return the advantages of a flat batch; see `grouped_advantages`."""
         if small_groups not in get_args(SmallGroups):
             raise LabError(f"small_groups must be raise or zero, got {small_groups!r}")
         batch, method = _Batch.of(rewards, groups), self.method
@@ -161,11 +162,11 @@ class Weighting:
             m = int(sizes[refused].max())
             raise LabError(
                 f"{int(refused.sum())} of {len(refused)} groups have {m} samples with a reward or "
-                f'fewer: {method.refusal(m)}; with small_groups="zero" they have advantages of 0'
+                f'fewer: {method.refusal(m)}; small_groups="zero" gives them advantages of 0'
             )
         if bool(refused.all()) and len(refused):
-            said = f"all advantages are 0: {method.refusal(int(sizes.max()))} in every group"
-            warnings.warn(said, LabWarning, stacklevel=3)
+            message = f"all advantages are 0: {method.refusal(int(sizes.max()))} in every group"
+            warnings.warn(message, LabWarning, stacklevel=3)
         weights = sizes * weights
         return _like(weights[batch.rows, batch.columns], rewards)
 
@@ -181,10 +182,10 @@ class _Batch:
 
     @classmethod
     def of(cls, rewards: Any, groups: Any) -> _Batch:
-        """The table of a flat batch, on the CPU in float64."""
+        """Return the table of a flat batch, on the CPU in float64."""
         flat = _flat(rewards, "rewards")
         if bool(flat.isinf().any()):
-            raise LabError("rewards must be finite; NaN or None says that there is none")
+            raise LabError("rewards must be finite; NaN or None is a missing reward")
         names = _names(groups)
         if len(names) != len(flat):
             raise LabError(f"{len(flat)} rewards need as many groups, got {len(names)}")
@@ -200,7 +201,7 @@ class _Batch:
         return cls(values.nan_to_num(0.0), ~values.isnan(), rows, columns)
 
     def table(self, flat: Tensor) -> Tensor:
-        """More numbers of the samples `[N]`, placed as the rewards are."""
+        """Return numbers of the samples `[N]` at the places of their rewards."""
         if flat.shape != self.rows.shape:
             raise LabError(f"{len(self.rows)} samples need as many lengths, got {len(flat)}")
         table = torch.zeros_like(self.values)
@@ -209,7 +210,7 @@ class _Batch:
 
 
 def _names(groups: Any) -> list[Any]:
-    """The names of the groups `[N]`; a row of numbers, as the tokens of a prompt, is one, too."""
+    """Return the keys of the groups `[N]`; a row of numbers, as of tokens, becomes a tuple."""
     try:
         names = groups.tolist() if hasattr(groups, "tolist") else list(groups)
         names = [name.tolist() if isinstance(name, Tensor) else name for name in names]
@@ -221,7 +222,7 @@ def _names(groups: Any) -> list[Any]:
 
 
 def _flat(numbers: Any, name: str) -> Tensor:
-    """Numbers `[N]` as float64 on the CPU, None as NaN."""
+    """Return numbers `[N]` as float64 on the CPU, None as NaN."""
     try:
         if isinstance(numbers, Tensor):
             flat = numbers.detach().cpu().double()
@@ -235,7 +236,7 @@ def _flat(numbers: Any, name: str) -> Tensor:
 
 
 def _like(advantages: Tensor, rewards: Any) -> Any:
-    """Advantages as the rewards are: a tensor on their device, or an array."""
+    """Return advantages as a tensor on the device of the rewards, or as an array."""
     if isinstance(rewards, Tensor):
         dtype = rewards.dtype if rewards.is_floating_point() else advantages.dtype
         return advantages.to(rewards.device, dtype)

@@ -27,16 +27,16 @@ _MEASURES = ("relative_variance", "snr")
 
 @dataclass
 class Measuring:
-    """Measures groups that a trainer has just trained on, every `every` steps.
+    """Measures the groups of a training step, every `every` steps.
 
-    Of the parameters whose names match `parameters` (a regular expression; few layers are enough)
-    gradients are sketched, in `dimension` numbers per sample, and each pair of `estimators` and
-    `baselines` is measured at the Ks `k` (by default 1 and the trainer's own) in groups of `n`: two
-    of them must fit into the trainer's groups, of whose size n is half by default. Without
-    `parameters` only rewards are measured. A trainer begins it anew: each needs one of its own.
+    parameters: a regular expression for the names of the measured parameters; few layers are
+    enough. Without it only rewards are measured. k: the values of K, by default 1 and the trained
+    K. n: the size of the measured groups, by default half of the trainer's; two must fit into a
+    group of the trainer. dimension: numbers of a gradient sketch per sample. Each trainer needs its
+    own `Measuring`.
 
-    `report` is the last report, an `Audit` without gradients. Raises `LabError` at construction for
-    numbers below 1, unknown names and what is no regular expression.
+    `report` is the last report: an `Audit` without gradients, None before the first. Raises
+    `LabError` at construction for numbers below 1, unknown names and an invalid expression.
     """
 
     every: int = 50
@@ -65,13 +65,13 @@ class Measuring:
         try:
             re.compile(self.parameters or "")
         except re.error as error:
-            raise LabError(f"parameters is no regular expression: {error}") from None
+            raise LabError(f"parameters is not a regular expression: {error}") from None
 
     def begin(self, size: int, k: int) -> None:
-        """Begin anew with a trainer whose groups have `size` samples and that trains for K.
+        """Start with a trainer that has groups of `size` samples and trains for K.
 
-        Raises `LabError` where two groups of n do not fit into one of the trainer's or nothing can
-        be measured, and warns of what of the Ks cannot.
+        Raises `LabError` if two groups of n do not fit into a group of the trainer, or no pair can
+        be measured. Warns of pairs that cannot be measured.
         """
         self._sketch, self._last, self._ended, self.report = None, -1, math.nan, None
         ks = (self.k,) if isinstance(self.k, int) else tuple(self.k)
@@ -83,47 +83,47 @@ class Measuring:
             raise LabError(
                 f"two groups of n = {n} must fit into the trainer's groups of {size} samples"
             )
-        lacking, there = [], False
+        lacking, measurable = [], False
         for estimator, baseline, at in product(self.estimators, self.baselines, self._ks):
             method = Method.parse(estimator, baseline, at)
-            # What a pair refuses at any size is no matter of this one.
+            # A pair that no group size suits needs no warning about this size.
             if method.needs_rewards_alone and method.refusal(n) is None:
-                there = True
+                measurable = True
             elif method.needs_rewards_alone and method.refusal(4 * n + at) is None:
                 lacking.append(f"{baseline} at K = {at}")
-        if not there:
+        if not measurable:
             raise LabError(f"no pair can be measured in groups of n = {n} at K = {self._ks}")
         if lacking:
             warnings.warn(
-                f"in groups of n = {n}, two of which fit into the trainer's, cannot be measured: "
-                f"{', '.join(lacking)}; larger groups of the trainer, or a smaller K, can",
+                f"groups of n = {n} are too small to measure {', '.join(lacking)}; "
+                "use larger groups in the trainer, or a smaller K",
                 LabWarning,
                 stacklevel=3,
             )
 
     def due(self, step: int) -> bool:
-        """Whether the groups of this step are to be measured; True once for a step."""
-        if step < self._last:  # trained again from the beginning
+        """Return whether to measure the groups of this step; True once for a step."""
+        if step < self._last:  # a new training
             self._last = -1
-        begun = step // self.every > self._last // self.every
+        measures = step // self.every > self._last // self.every
         self._last = step
-        return begun
+        return measures
 
     def sketch(self, model: nn.Module) -> GradientSketch | None:
-        """The sketch of the chosen layers, the same at every step; None without `parameters`."""
+        """Return the sketch of the chosen layers, the same at every step; None without layers."""
         if self._sketch is None and self.parameters is not None:
             self._sketch = GradientSketch(
                 model, parameters=self.parameters, dimension=self.dimension
             )
         return self._sketch
 
-    def of_trainer(
+    def measure_trainer(
         self, accelerator: Any, model: nn.Module, rewards: Tensor, chunks: Iterator[Tensor] | None
     ) -> dict[str, float]:
-        """The numbers to log of the groups `[P, M]` of all processes, on the main one.
+        """Return the numbers of the groups `[P, M]` of all processes to log, on the main process.
 
-        `chunks` are the log-probabilities of the own samples, `[n]` a pass, or None. The model is
-        as in an evaluation meanwhile: without dropout, log π is a function.
+        chunks: the log-probabilities of this process's samples, `[n]` a pass, or None. The model is
+        in evaluation mode meanwhile, because dropout makes log π random.
         """
         begun, scores = time.perf_counter(), None
         model = accelerator.unwrap_model(model)
@@ -132,10 +132,10 @@ class Measuring:
             model.eval()
             try:
                 with torch.enable_grad(), sketch:
-                    own = [sketch.scores(chunk, keep_graph=False) for chunk in chunks]
+                    sketched = [sketch.scores(chunk, keep_graph=False) for chunk in chunks]
             finally:
                 model.train(was_training)
-            scores = accelerator.gather(torch.cat(own)).view(*rewards.shape, -1)
+            scores = accelerator.gather(torch.cat(sketched)).view(*rewards.shape, -1)
         return (
             self.metrics(rewards, begun=begun, scores=scores) if accelerator.is_main_process else {}
         )
@@ -149,39 +149,40 @@ class Measuring:
         log_probs: Tensor | None = None,
         model: nn.Module | None = None,
     ) -> dict[str, float]:
-        """The numbers to log of groups `[P, M]` with their scores `[P, M, D]`, if there are any.
+        """Return the numbers of groups `[P, M]` to log.
 
-        In place of scores: `log_probs` `[P, M]` with a graph, and the `model` of the parameters; a
-        backward pass for each sample of the first `prompts` groups.
+        scores `[P, M, D]` or None. Instead of scores: `log_probs` `[P, M]` with a graph, and the
+        `model` of the parameters; this takes a backward pass for each sample of the first `prompts`
+        groups. begun: the start, of `time.perf_counter`. Groups with a missing reward (NaN) and
+        undefined numbers are left out.
 
         `no_signal/BASELINE@K`: the share of groups with equal weights. With scores, for each pair:
-        `relative_variance`, tr Cov ĝ / ‖E ĝ‖², `snr`, its inverse, and `variance_over_lowest`,
-        relative to the lowest variance of the unbiased pairs at this K. What is undefined is left
-        out. `seconds` since `begun` (of `time.perf_counter`), and `share_of_time`, theirs in the
-        time since the last measurement ended. Groups with a missing reward (NaN) are left out.
+        `relative_variance`, tr Cov ĝ / ‖E ĝ‖²; `snr`, its inverse; `variance_over_lowest`, the
+        ratio to the lowest variance of the unbiased pairs at this K. `seconds`: the duration.
+        `share_of_time`: its share in the time since the last measurement ended.
         """
-        whole = rewards.isfinite().all(1).nonzero().flatten()
-        if not len(whole):
+        complete = rewards.isfinite().all(1).nonzero().flatten()
+        if not len(complete):
             return {}
         rewards = rewards.detach().double().cpu()
         ks = [k for k in self._ks if k <= rewards.shape[1]]
-        found = self.report = measure(rewards[whole.cpu()], k=ks)
-        assert isinstance(found, Audit)
+        audit = self.report = measure(rewards[complete.cpu()], k=ks)
+        assert isinstance(audit, Audit)
         logged: dict[str, float] = {}
         for baseline, at, signal in zip(
-            found.rows.baseline, found.rows.k, found.rows.signal, strict=True
+            audit.rows.baseline, audit.rows.k, audit.rows.signal, strict=True
         ):
             logged[f"no_signal/{baseline}@{at}"] = 1.0 - signal
         gradients: dict[str, Any] = {}
         if scores is not None:
-            gradients = {"scores": scores[whole.to(scores.device)]}
+            gradients = {"scores": scores[complete.to(scores.device)]}
         elif log_probs is not None and model is not None and self.parameters is not None:
-            whole = whole[: self.prompts]
+            complete = complete[: self.prompts]
             chosen = matching(model, self.parameters)
-            gradients = {"log_probs": log_probs[whole], "parameters": [*chosen.values()]}
+            gradients = {"log_probs": log_probs[complete], "parameters": [*chosen.values()]}
         if gradients:
             self.report = measure(
-                rewards[whole.cpu()],
+                rewards[complete.cpu()],
                 **gradients,
                 n=rewards.shape[1] // 2 if self.n is None else self.n,
                 k=list(self._ks),
@@ -193,11 +194,11 @@ class Measuring:
         now = time.perf_counter()
         logged |= {"seconds": now - begun, "share_of_time": (now - begun) / (now - self._ended)}
         self._ended = now
-        return {f"maxk/{name}": float(one) for name, one in logged.items() if math.isfinite(one)}
+        return {f"maxk/{name}": float(x) for name, x in logged.items() if math.isfinite(x)}
 
 
 def _pair_measures(report: RunReport) -> Iterator[tuple[str, float]]:
-    """Yield the measures of every pair by their names in a log, also those without an interval."""
+    """Yield the names in a log and the measures of every pair."""
     rows: Any = report._report.studies["gradient"].rows
     lowest: dict[int, float] = {}
     unbiased = [row for row in rows if row.catalogued_unbiased]

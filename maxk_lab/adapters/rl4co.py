@@ -23,25 +23,24 @@ from maxk_lab.own.sketch import matching
 
 
 def with_maxk(model: type[REINFORCE]) -> type[MaxKSampling]:
-    """A model of RL4CO whose step is that of Max@K, as a class.
+    """Return the class of an RL4CO model that trains for Max@K.
 
         model = with_maxk(AttentionModel)(env, num_samples=16, k=8, baseline="subloo")
 
-    num_samples is n, the i.i.d. samples of each instance; `k`, `estimator`, `baseline` (a name of
-    the catalogue) and the other options are those of `MaxKPOMO`, and so are what is logged and the
-    validation; `measuring` says what is measured while it trains. All further arguments are the
-    model's. SymNCO keeps its augmentations and its invariance loss: the samples of one augmentation
-    are a group. Every sample of a model outside of maxk-lab's catalogue has an encoding of its own,
-    so that MatNet's are i.i.d., too.
+    num_samples: n, the i.i.d. samples of each instance. `k`, `estimator`, `baseline`, the other
+    options, the log and the validation are as in `MaxKPOMO`. measuring: what to measure during the
+    training. All further arguments go to the model. SymNCO keeps its augmentations and its
+    invariance loss; a group is the samples of one augmentation. A model outside of maxk-lab's
+    catalogue encodes each sample separately, so that samples of MatNet are i.i.d., too.
 
-    Raises `LabError` for a model with a training step of its own, and what `MaxKPOMO` does.
+    Raises `LabError` for a model with its own training step, and whatever `MaxKPOMO` raises.
     """
     if not issubclass(model, SymNCO | POMO):
         for method in ("shared_step", "calculate_loss"):
             if getattr(model, method, None) is not getattr(REINFORCE, method):
                 raise LabError(
-                    f"{model.__name__} has a {method} of its own, which i.i.d. samples would have "
-                    "to replace: with_maxk takes models whose step is REINFORCE's, POMO or SymNCO"
+                    f"{model.__name__} has its own {method}, which i.i.d. samples would replace: "
+                    "with_maxk takes POMO, SymNCO and models with the step of REINFORCE"
                 )
     return _made(model)  # type: ignore[arg-type]  # RL4CO has no types
 
@@ -65,7 +64,7 @@ class _WithMaxK(MaxKSampling):
     _base: Any
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Its class is found by that of RL4CO."""
+        """Pickle the class by its RL4CO class."""
         return _empty, (self._base,), self.__dict__
 
     def __init__(
@@ -77,21 +76,19 @@ class _WithMaxK(MaxKSampling):
         measuring: Measuring | None = None,
         **kwargs: Any,
     ) -> None:
-        settings, others = PomoSettings.split(kwargs, baseline)
+        settings, options = PomoSettings.split(kwargs, baseline)
         if settings.start != "iid":
-            raise LabError(
-                f"start must be iid: only MaxKPOMO has forced ones, got {settings.start}"
-            )
+            raise LabError(f"start must be iid, got {settings.start}")
         settings.check_size(num_samples)
         if measuring is not None:
             measuring.begin(num_samples, settings.k)
-        super().__init__(env, *args, **others)
+        super().__init__(env, *args, **options)
         if not hasattr(self.policy, "train_decode_type"):
-            raise LabError(f"a {type(self.policy).__name__} cannot be told to sample i.i.d.")
+            raise LabError(f"a {type(self.policy).__name__} cannot sample i.i.d.")
         self.measuring = measuring
         if measuring is not None and measuring.parameters is not None:
-            matching(self.policy, measuring.parameters)  # a wrong name is told before the training
-        # What it would learn or roll out is not used.
+            matching(self.policy, measuring.parameters)  # a wrong name is an error before training
+        # The weights contain the baseline already.
         self.baseline = get_reinforce_baseline("no")
         self.prepare(settings, num_samples)
 
@@ -103,7 +100,7 @@ class _WithMaxK(MaxKSampling):
         reward: Tensor | None = None,
         log_likelihood: Tensor | None = None,
     ) -> dict[str, Any]:
-        """Add `loss` and the rest as `MaxKPOMO` does, and log what is measured of the groups."""
+        """Add `loss` and the rest as `MaxKPOMO` does, and log the measures of the groups."""
         out = super().calculate_loss(td, batch, policy_out, reward, log_likelihood)
         if reward is not None and self.measuring and self.measuring.due(self.global_step):
             begun = time.perf_counter()
@@ -134,7 +131,7 @@ class _WithMaxKSymNCO(_WithMaxK):
         """Add `loss` and the rest as `MaxKPOMO` does, the invariance loss added."""
         out = super().calculate_loss(td, batch, policy_out, *sampled, **named)
         if self.num_augment > 1:
-            # One encoding is enough where every sample has its own.
+            # If every sample has an encoding, one of them is enough.
             projected = out["proj_embeddings"][: len(td) * self.num_augment]
             out["loss_inv"] = invariance_loss(projected, self.num_augment)
             out["loss"] = out["loss"] + self.alpha * out["loss_inv"]

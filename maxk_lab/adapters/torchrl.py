@@ -14,15 +14,15 @@ from maxk_lab.errors import LabError, LabWarning
 
 
 class MaxKAdvantage(MCAdvantage):  # type: ignore[misc]  # TorchRL has no types
-    """`MCAdvantage` that writes the advantages of any pair of the catalogue, without a deviation.
+    """`MCAdvantage` with the advantages of the catalogue, not divided by a deviation.
 
-    grpo_size is n, the trajectories of a group; `k`, `estimator` and `baseline` are those of
+    grpo_size: n, the trajectories of a group. `k`, `estimator` and `baseline` are as in
     `maxk_lab.advantages`; the length of a trajectory is the number of its steps. All other
-    arguments are TorchRL's, of which `trajectory_return` is "sum" by default. A return that is NaN
-    is missing: its trajectory has advantages of 0, and the others are weighed without it.
+    arguments go to TorchRL; the default of `trajectory_return` is "sum". A return of NaN is
+    missing: its trajectory has advantages of 0 and does not enter the weights of the group.
 
     Raises `LabError` for returns per step, for candidates chosen by their returns, and for a pair
-    that is not right for rewards alone or n of them.
+    that needs more than rewards or does not take n samples.
     """
 
     def __init__(
@@ -37,18 +37,18 @@ class MaxKAdvantage(MCAdvantage):  # type: ignore[misc]  # TorchRL has no types
     ) -> None:
         if trajectory_return is None:
             raise LabError(
-                "trajectory_return must be sum, max or mean: Max@K is of whole trajectories"
+                "trajectory_return must be sum, max or mean: Max@K needs one return a trajectory"
             )
         super().__init__(grpo_size, *args, trajectory_return=trajectory_return, **options)
         if self.candidate_group_size > grpo_size:
             raise LabError(
-                f"candidate_group_size must be grpo_size, {grpo_size}: of trajectories that are "
-                "chosen by their returns no estimate is unbiased"
+                f"candidate_group_size must be grpo_size, {grpo_size}: a choice by returns biases "
+                "every estimate"
             )
         if self.keep_return_bounds is not None:
             warnings.warn(
-                "keep_return_bounds drops groups by their returns, which is biased but where all "
-                "advantages of these are 0 anyway, as with (0, 1) for returns of 0 and 1",
+                "keep_return_bounds drops groups by their returns: a bias, unless all advantages "
+                "of a dropped group are 0, as with (0, 1) for returns of 0 and 1",
                 LabWarning,
                 stacklevel=2,
             )
@@ -57,7 +57,7 @@ class MaxKAdvantage(MCAdvantage):  # type: ignore[misc]  # TorchRL has no types
         )
 
     def _trajectory_advantage(self, trajs: list[TensorDictBase]) -> TensorDictBase | None:
-        """A group with its advantages, or None where TorchRL drops it."""
+        """Return a group with its advantages, or None if TorchRL drops it."""
         if super()._trajectory_advantage(trajs) is None:
             return None
         rewards = [trajectory.get(self.rewards_key) for trajectory in trajs]

@@ -1,7 +1,7 @@
 """TRL's RLOO and GRPO trainers with the advantages of any pair of the catalogue.
 
 TRL has no hook for advantages. Both trainers compute them in `_generate_and_score_completions`, the
-last place where groups are whole, and shuffle afterwards: there they are replaced. Verified with
+last place before groups are shuffled. The adapter replaces them there. Verified with
 TRL 1.16.0, 1.13.0 and 1.10.0.
 """
 
@@ -24,7 +24,7 @@ class _MaxKTrainer:
     """The two steps of TRL that both trainers replace, and the checks before them."""
 
     _default: type[Any]
-    # What of a trainer is refused: the argument, what it may be, and what else it does.
+    # Refused arguments: name, allowed values, and what any other value does.
     _refused: tuple[tuple[str, tuple[Any, ...], str], ...]
     _kl_in_reward = False
 
@@ -57,8 +57,8 @@ class _MaxKTrainer:
         )
         if self._centred_by_trl:
             warnings.warn(
-                f"beta={args.beta} puts the KL penalty into the reward: what is maximised is "
-                "E[max of K (R − beta KL)]; beta=0, or GRPO's KL in the loss, leaves E[max of K R]",
+                f"beta={args.beta} puts the KL penalty into the reward: the objective is "
+                "E[max of K (R − beta KL)]; with beta=0, or GRPO's KL in the loss, E[max of K R]",
                 LabWarning,
                 stacklevel=3,
             )
@@ -71,31 +71,33 @@ class _MaxKTrainer:
         super().__init__(model, reward_funcs, args, *more, **options)  # type: ignore[call-arg]
         if measuring is not None:
             trainer: Any = self
-            measuring.sketch(trainer.model)  # a wrong name of a layer is told before the training
+            measuring.sketch(trainer.model)  # a wrong name is an error before training
 
     def _calculate_rewards(self, *args: Any, **options: Any) -> Tensor:
-        """TRL's rewards [N, functions] of all processes, which are kept for the advantages."""
-        found: Tensor = super()._calculate_rewards(*args, **options)  # type: ignore[misc]
-        self._by_function = found
-        return found
+        """Return TRL's rewards [N, functions] of all processes, and keep them."""
+        rewards: Tensor = super()._calculate_rewards(*args, **options)  # type: ignore[misc]
+        self._by_function = rewards
+        return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
-        """TRL's batch with other advantages, in its log of completions, too."""
+        """Return TRL's batch with Max@K advantages, also in the log of completions."""
         batch = super()._generate_and_score_completions(inputs)  # type: ignore[misc]
         trainer: Any = self
         training = trainer.model.training
         n = trainer.num_generations if training else trainer.num_generations_eval
         local = batch["advantages"]
-        own, rewards = self._own_rewards(), self._rewards(trainer.accelerator.gather(local), n)
+        scored, rewards = self._own_rewards(), self._rewards(trainer.accelerator.gather(local), n)
         groups = torch.arange(len(rewards)) // n
         lengths = trainer.accelerator.gather(batch["completion_mask"].sum(1))
-        found = self.weighting.advantages(rewards, groups, lengths=lengths, small_groups="zero")
+        advantages = self.weighting.advantages(
+            rewards, groups, lengths=lengths, small_groups="zero"
+        )
         begin = trainer.accelerator.process_index * len(local)
-        batch["advantages"] = found[begin : begin + len(local)].to(local)
-        numbers = self._log(found, own, groups)
+        batch["advantages"] = advantages[begin : begin + len(local)].to(local)
+        numbers = self._log(advantages, scored, groups)
         if training and self.measuring and self.measuring.due(trainer.state.global_step):
             chunks = None if "pixel_values" in batch else self._log_probs(batch)
-            numbers |= self.measuring.of_trainer(
+            numbers |= self.measuring.measure_trainer(
                 trainer.accelerator, trainer.model, rewards.view(-1, n), chunks
             )
         for name, value in numbers.items():
@@ -103,7 +105,7 @@ class _MaxKTrainer:
         return batch
 
     def _own_rewards(self) -> Tensor:
-        """The rewards of all processes [N], NaN where every function gave None; without KL."""
+        """Return the rewards [N] of all processes without KL, NaN if every function gave None."""
         trainer: Any = self
         by_function = self._by_function
         assert by_function is not None
@@ -115,26 +117,27 @@ class _MaxKTrainer:
         return torch.where(missing, torch.nan, rewards)
 
     def _rewards(self, advantages: Tensor, n: int) -> Tensor:
-        """The rewards that are trained for, [N], NaN where there is none.
+        """Return the trained rewards [N], NaN for a missing reward.
 
-        With a KL penalty inside they are less the mean of their group, which is in TRL's advantages
-        alone: R_i minus the mean of the m − 1 others is m/(m − 1) times R_i minus that of all.
+        With a KL penalty TRL has only its advantages, R_i minus the mean of the m − 1 other rewards
+        of the group. This is m/(m − 1) times R_i minus the mean of the group.
         """
-        own = self._own_rewards()
+        rewards = self._own_rewards()
         if not self._centred_by_trl:
-            return own
-        scored = (~own.isnan()).view(-1, n).sum(1, keepdim=True).double()
+            return rewards
+        missing = rewards.isnan()
+        scored = (~missing).view(-1, n).sum(1, keepdim=True).double()
         rewards = (advantages.view(-1, n).double() * (scored - 1) / scored).flatten()
-        return rewards.masked_fill(own.isnan(), torch.nan)
+        return rewards.masked_fill(missing, torch.nan)
 
     def _log(self, advantages: Tensor, rewards: Tensor, groups: Tensor) -> dict[str, float]:
-        """Put advantages and the unbiased Max@K of groups into TRL's log; return what else to."""
+        """Write advantages and the unbiased Max@K of groups into TRL's log; return its numbers."""
         trainer: Any = self
         logged = trainer._logs["advantages"]
         for _ in range(min(len(advantages), len(logged))):
             logged.pop()
         logged.extend(advantages.tolist())
-        # The same columns for every batch, training and evaluation: TRL makes a table of them.
+        # TRL makes one table of all batches, so each needs the same columns.
         ks = self.weighting.curve_ks(max(trainer.num_generations, trainer.num_generations_eval))
         curve = grouped_curve(rewards, groups, ks)
         for k, values in zip(ks, curve.T, strict=True):
@@ -142,33 +145,33 @@ class _MaxKTrainer:
         return self.weighting.metrics(rewards, groups, ks)
 
     def _log_probs(self, batch: Any) -> Iterator[Tensor]:
-        """The log-probabilities of completions with a graph, a batch of the device at a time."""
+        """Yield the log-probabilities of completions with a graph, a batch of the device each."""
         trainer: Any = self
         completions, mask = batch["completion_ids"], batch["completion_mask"]
-        whole = torch.cat([batch["prompt_ids"], completions], 1)
+        tokens = torch.cat([batch["prompt_ids"], completions], 1)
         attention = torch.cat([batch["prompt_mask"], mask], 1)
         mask = mask * batch.get("tool_mask", 1)
-        for at in torch.split(torch.arange(len(whole)), trainer.args.per_device_train_batch_size):
-            tokens = trainer._get_per_token_logps_and_entropies(
+        for at in torch.split(torch.arange(len(tokens)), trainer.args.per_device_train_batch_size):
+            log_probs = trainer._get_per_token_logps_and_entropies(
                 trainer.accelerator.unwrap_model(trainer.model),
-                whole[at],
+                tokens[at],
                 attention[at],
                 completions.shape[1],
             )[0]
-            yield (tokens * mask[at]).sum(1)
+            yield (log_probs * mask[at]).sum(1)
 
 
 class MaxKRLOOTrainer(_MaxKTrainer, RLOOTrainer):  # type: ignore[misc]
-    """`RLOOTrainer` for the best of `k`: `MaxKRLOOTrainer(…, k=8)` in its place.
+    """`RLOOTrainer` for the best of `k`: use `MaxKRLOOTrainer(…, k=8)` instead.
 
-    Its loss is that of sequences, with clipping where a batch takes several steps. `estimator` and
-    `baseline` are names of the catalogue that need rewards alone, or lengths; `reinforce` with
-    `centred` is TRL's own step. `measuring` says what is measured while it trains. The logs have
-    `max@K`, the unbiased estimates, and the advantages really used.
+    The loss is about sequences, with clipping if a batch takes several steps. `estimator` and
+    `baseline` are names of the catalogue that need only rewards, or lengths; `reinforce` with
+    `centred` is TRL's own step. measuring: what to measure during the training. The logs have
+    `max@K`, the unbiased estimates, and the Max@K advantages.
 
-    Raises `LabError` for what cannot be right: K too large for `num_generations`, normalised
-    advantages, and with `beta` > 0 a row that depends on the level of the rewards; there it warns,
-    too: the penalty is inside the maximum then.
+    Raises `LabError` for K too large for `num_generations` and for normalised advantages. With
+    `beta` > 0 the penalty is inside the maximum: it warns, and raises `LabError` for a row that is
+    not shift-invariant.
     """
 
     _default = RLOOConfig
@@ -179,11 +182,11 @@ class MaxKRLOOTrainer(_MaxKTrainer, RLOOTrainer):  # type: ignore[misc]
 
 
 class MaxKGRPOTrainer(_MaxKTrainer, GRPOTrainer):  # type: ignore[misc]
-    """`GRPOTrainer` for the best of `k`: `MaxKGRPOTrainer(…, k=8)` in its place.
+    """`GRPOTrainer` for the best of `k`: use `MaxKGRPOTrainer(…, k=8)` instead.
 
     As `MaxKRLOOTrainer`, with GRPO's losses and its KL outside the reward. `scale_rewards="none"`
-    must be set; estimator `grpo` is the scaled one. Of its losses `luspo` with token ratios has the
-    gradient of sequences; docs/adapters.md says what the others multiply it with.
+    is required; estimator `grpo` scales. The loss `luspo` with token ratios has the gradient of
+    sequences; docs/adapters.md has the factors of the other losses.
     """
 
     _default = GRPOConfig

@@ -2,7 +2,7 @@
 
     algorithm.adv_estimator=maxk +algorithm.maxk_k=8 +algorithm.maxk_baseline=subloo
 
-verl hides the error of a plug-in that fails. So nothing but verl is imported before the first call.
+verl hides errors of plug-ins. So only verl is imported before the first call.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def maxk_advantages(
     response_mask: Tensor,
     index: Any = None,
     config: Mapping[str, Any] = MappingProxyType({}),
-    **others: Any,
+    **unused: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Max@K advantages and returns, both [rows, T], of verl's arguments.
+    """Return Max@K advantages and returns, both [rows, T], from verl's arguments.
 
-    A reward is the sum of a row of `token_level_rewards` [rows, T]; rows with the same `index` (the
-    uid of a prompt) are a group, in any order and of any size. `config` is verl's node `algorithm`:
-    `maxk_k`, `maxk_estimator` and `maxk_baseline` are those of `maxk_lab.advantages`, and
-    `maxk_small_groups=zero` gives 0 to groups that are too small for the pair. Raises `LabError`
-    for what `grouped_advantages` refuses, and without uids.
+    A reward is the sum of a row of `token_level_rewards` [rows, T]. Rows with the same `index` (the
+    uid of a prompt) are a group, in any order and of any size. config: verl's node `algorithm`.
+    `maxk_k`, `maxk_estimator` and `maxk_baseline` are as in `maxk_lab.advantages`;
+    `maxk_small_groups=zero` gives advantages of 0 to groups too small for the pair. Raises
+    `LabError` without uids, and whatever `grouped_advantages` raises.
     """
     from maxk_lab.adapters.groups import grouped_advantages
 

@@ -143,7 +143,7 @@ def test_the_mean_curve_is_of_the_same_groups_at_every_k():
 
 
 def test_what_changes_nothing_or_trains_nothing_is_warned_of():
-    with pytest.warns(LabWarning, match="reinforce is of K = 1: k = 8 changes nothing"):
+    with pytest.warns(LabWarning, match="reinforce has K = 1: k = 8 changes nothing"):
         found = grouped_advantages([1.0, 2.0], [0, 0], estimator="reinforce", k=8)
     assert found.tolist() == [-1, 1]
     with pytest.warns(LabWarning, match="all advantages are 0: maxk needs 1 <= K <= n"):

@@ -78,7 +78,7 @@ def test_rewards_alone_give_the_groups_without_signal():
         ({"n": 0}, "n must be"),
         ({"k": [4, 0]}, "k must be"),
         ({"baselines": ["sublo"]}, "did you mean subloo"),
-        ({"parameters": "("}, "no regular expression"),
+        ({"parameters": "("}, "not a regular expression"),
     ],
 )
 def test_what_makes_no_sense_is_refused_when_it_is_made(options, words):
@@ -91,7 +91,9 @@ def test_what_a_trainer_cannot_give_is_said_when_it_begins():
         Measuring(parameters="w", n=5).begin(8, 2)
     with pytest.raises(LabError, match="no pair can be measured in groups of n = 2"):
         Measuring(parameters="w", k=8).begin(4, 2)
-    with pytest.warns(LabWarning, match="cannot be measured: sample_loo at K = 4, .*larger groups"):
+    with pytest.warns(
+        LabWarning, match="measure sample_loo at K = 4, .*larger groups"
+    ):
         Measuring(parameters="w").begin(8, 4)
 
 

@@ -106,7 +106,7 @@ def test_what_cannot_be_right_is_refused_by_name():
         make("am", k=5, baseline="sample_loo")
     with pytest.raises(LabError, match="start must be iid"):
         make("matnet", start="multistart")
-    with pytest.raises(LabError, match="PointerNetworkPolicy cannot be told to sample"):
+    with pytest.raises(LabError, match="PointerNetworkPolicy cannot sample"):
         with_maxk(PointerNetwork)(make("am").env, num_samples=5, k=3, val_samples=8)
     assert with_maxk(AttentionModel) is with_maxk(AttentionModel)
     assert not issubclass(with_maxk(AttentionModel), MaxKPOMO)

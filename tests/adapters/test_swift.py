@@ -132,7 +132,7 @@ def test_a_request_of_several_outputs_counts_once(make, rewards):
     [
         ({"scale_rewards": "group"}, "--scale_rewards must be none"),
         ({"advantage_estimator": "rloo"}, "--advantage_estimator must be grpo"),
-        ({"loss_type": "real"}, "no more than the sign"),
+        ({"loss_type": "real"}, "only the sign"),
         ({"k": None}, "needs k"),
         ({"k": "many"}, "MAXK_K must be a whole number, got many"),
         ({"k": "4"}, "K = 4 and n = 4"),

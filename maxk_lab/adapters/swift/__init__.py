@@ -1,1 +1,1 @@
-"""ms-swift: its plug-in lies alone, since ms-swift searches the folder of a plug-in for modules."""
+"""ms-swift: its plug-in has its own folder, because ms-swift searches the folder for modules."""

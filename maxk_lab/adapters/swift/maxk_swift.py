@@ -27,11 +27,10 @@ from maxk_lab.errors import LabError, LabWarning
 
 
 class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no types
-    """ms-swift's GRPO with the Max@K advantages of the environment.
+    """ms-swift's GRPO with Max@K advantages, configured by environment variables.
 
-    Groups that have too few rewards for the pair have advantages of 0. `max@1`, `max@2`, … in its
-    logs are means of unbiased estimates of J_K. Raises `LabError` at construction for what can't be
-    right.
+    Groups with too few rewards for the pair have advantages of 0. `max@1`, `max@2`, … in the logs
+    are means of unbiased estimates of J_K. Raises `LabError` at construction for invalid settings.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -39,11 +38,11 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
         for name, value in {"scale_rewards": "none", "advantage_estimator": "grpo"}.items():
             if getattr(self, name) != value:
                 raise LabError(
-                    f"--{name} must be {value}, since Max@K advantages take the place of what it "
-                    f"does, got {getattr(self, name)}"
+                    f"--{name} must be {value}, because Max@K advantages replace ms-swift's; "
+                    f"got {getattr(self, name)}"
                 )
         if self.loss_type == "real":
-            raise LabError("--loss_type real reads no more than the sign of an advantage")
+            raise LabError("--loss_type real uses only the sign of an advantage")
         k, inside = os.environ.get("MAXK_K"), self.kl_in_reward and self.beta != 0
         if k is not None and not k.isdecimal():
             raise LabError(f"MAXK_K must be a whole number, got {k}")
@@ -64,11 +63,11 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
             )
 
     def _measuring(self) -> Any:
-        """The measurements that the environment asks for; None for none."""
+        """Return the measurements of the environment variables; None without any."""
         every = os.environ.get("MAXK_MEASURE_EVERY")
         if every is None:
             return None
-        # Beside a trainer maxk-lab may be without all that this needs.
+        # maxk-lab may be installed without the packages of measurements.
         from maxk_lab.adapters.measuring import Measuring
 
         if not every.isdecimal():
@@ -85,26 +84,26 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
         return measuring
 
     def _log_probs(self, batches: Any) -> Iterator[Tensor]:
-        """The log-probabilities of the own samples with a graph, a batch at a time."""
+        """Yield the log-probabilities of this process's samples with a graph, by batch."""
         model = self.accelerator.unwrap_model(self.model)
-        for one in batches:
-            batch = one["grpo_batch"]
-            tokens = self._get_per_token_logps_and_entropies(model, one["model_inputs"], batch)[0]
+        for inputs in batches:
+            batch, texts = inputs["grpo_batch"], inputs["model_inputs"]
+            tokens = self._get_per_token_logps_and_entropies(model, texts, batch)[0]
             yield (tokens * batch.completion_mask).sum(1)
 
     def _compute_advantages(
         self, samples: Any, rewards_per_func: Tensor, batch_encoded_inputs: Any
     ) -> Tensor:
-        """The advantages of the samples of all processes, [N]; ms-swift's own logs are kept."""
+        """Return the advantages [N] of the samples of all processes, after ms-swift's logging."""
         rewards = super()._compute_advantages(samples, rewards_per_func, batch_encoded_inputs)
-        if not (self.kl_in_reward and self.beta != 0):  # where only centred ones can be had
+        if not (self.kl_in_reward and self.beta != 0):  # then only centred rewards exist
             rewards = (rewards_per_func * self.reward_weights).nansum(1)
         missing = rewards_per_func.isnan().all(1)
         rewards = torch.where(missing, torch.nan, rewards)
         mode = "train" if self.model.training else "eval"
-        if self.dynamic_num_samples:  # a request may have several samples, which count once
-            prompts = gather_object([one.prompt_id for one in samples])
-            requests = gather_object([one.request_id for one in samples])
+        if self.dynamic_num_samples:  # samples of one request count once
+            prompts = gather_object([sample.prompt_id for sample in samples])
+            requests = gather_object([sample.request_id for sample in samples])
         else:
             n = self.num_generations if mode == "train" else self.num_generations_eval
             prompts = [i // n for i in range(len(rewards))]
@@ -115,16 +114,18 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
         places = {request: place for place, request in enumerate(last)}
         ks = self.weighting.curve_ks(max(Counter(groups).values()))
         numbers = self.weighting.metrics(rewards[rows], groups, ks)
-        whole = mode == "train" and not self.dynamic_num_samples  # which rollouts may turn on
-        if whole and self.measuring and self.measuring.due(self.state.global_step):
-            whole_groups = rewards.view(-1, self.num_generations)
+        equal = mode == "train" and not self.dynamic_num_samples  # rollouts may set it
+        if equal and self.measuring and self.measuring.due(self.state.global_step):
+            by_group = rewards.view(-1, self.num_generations)
             chunks = self._log_probs(batch_encoded_inputs)
-            numbers |= self.measuring.of_trainer(self.accelerator, self.model, whole_groups, chunks)
+            numbers |= self.measuring.measure_trainer(
+                self.accelerator, self.model, by_group, chunks
+            )
         for name, value in numbers.items():
             self._metrics[mode][name].append(value)
         spread: Tensor = advantages[[places[request] for request in requests]]
         return spread
 
 
-# The file is imported under a name that ms-swift makes of its path.
+# ms-swift imports the file under a name made from its path.
 TrainerFactory.TRAINER_MAPPING["grpo"] = f"{__name__}.MaxKGRPOTrainer"
