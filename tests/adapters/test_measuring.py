@@ -91,9 +91,7 @@ def test_what_a_trainer_cannot_give_is_said_when_it_begins():
         Measuring(parameters="w", n=5).begin(8, 2)
     with pytest.raises(LabError, match="no pair can be measured in groups of n = 2"):
         Measuring(parameters="w", k=8).begin(4, 2)
-    with pytest.warns(
-        LabWarning, match="measure sample_loo at K = 4, .*larger groups"
-    ):
+    with pytest.warns(LabWarning, match="measure sample_loo at K = 4, .*larger groups"):
         Measuring(parameters="w").begin(8, 4)
 
 

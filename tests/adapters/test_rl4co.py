@@ -98,7 +98,7 @@ def test_lightning_trains_validates_and_loads(name, tmp_path):
 
 
 def test_what_cannot_be_right_is_refused_by_name():
-    with pytest.raises(LabError, match="PolyNet has a shared_step of its own"):
+    with pytest.raises(LabError, match="PolyNet has its own shared_step"):
         with_maxk(PolyNet)
     with pytest.raises(LabError, match="rollout"):
         make("am", baseline="rollout")
