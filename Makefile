@@ -37,7 +37,7 @@ help:
 	@echo "make reproduce   run the sweeps of experiments/ci and quick, write results/<sweep>/report, fail if a claim is refuted"
 	@echo "make docs        build the documentation site into docs/_build; a warning is an error"
 	@echo "make docs-outputs   run the commands of the tutorials again and write their output into the pages"
-	@echo "make release     build the wheel and the source package into dist/, and check them"
+	@echo "make release     build the wheel and the source package into dist/, check them, and install the wheel in an empty environment"
 	@echo "make lint        ruff, format check, the imports and the size of each room, the numbers in docs, mypy"
 	@echo "make bench       time the weights, scores, steps, sweeps and the command line"
 	@echo "make board       check the advantage functions of public packages (downloads 110 MB), into docs/board.md (5 minutes)"
@@ -58,6 +58,8 @@ COMMA := ,
 UV = $(if $(PIP_FIND_LINKS),UV_FIND_LINKS='$(subst $() ,$(COMMA),$(strip $(PIP_FIND_LINKS)))') \
   $(if $(PIP_INDEX_URL),UV_DEFAULT_INDEX='$(PIP_INDEX_URL)') $(BIN)/uv
 TORCH := https://download.pytorch.org/whl/cpu/torch/
+BACKEND = $$($(BIN)/python -c 'from urllib.request import urlopen; urlopen("$(TORCH)", timeout=5)' 2>/dev/null \
+  && echo --torch-backend=auto)
 
 # What a Python must be: new enough, and able to make an environment.
 ENOUGH := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
@@ -79,10 +81,7 @@ $(STAMP): pyproject.toml constraints.txt
 	fi
 	@echo "installing the pinned packages into .venv (a minute the first time)"
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt uv
-	@if $(BIN)/python -c 'from urllib.request import urlopen; urlopen("$(TORCH)", timeout=5)' 2>/dev/null; then \
-	  backend=--torch-backend=auto; \
-	fi; \
-	$(UV) pip install --quiet --python .venv $$backend -c constraints.txt -e '.[dev]'
+	@$(UV) pip install --quiet --python .venv $(BACKEND) -c constraints.txt -e '.[dev]'
 	@touch $@
 
 lint: $(STAMP)
@@ -105,6 +104,11 @@ release: $(STAMP)
 	$(BIN)/python -m build --no-isolation >/dev/null
 	$(BIN)/twine check --strict dist/*
 	@$(BIN)/python -m zipfile -l dist/*.whl | grep -oE 'sweeps/.*yaml|keys.yaml|licenses/LICENSE|py.typed' | wc -l | grep -qx 6
+	@echo "installing the wheel into an empty environment, .venvs/wheel, and measuring with it (a minute)"
+	@rm -rf .venvs/wheel
+	@$(BIN)/uv venv --quiet --python $(BIN)/python .venvs/wheel
+	@$(UV) pip install --quiet --python .venvs/wheel $(BACKEND) -c constraints.txt dist/*.whl
+	@cd .venvs/wheel && bin/maxk-lab init quick && bin/maxk-lab run quick.yaml --jobs $(JOBS) && bin/maxk-lab report
 
 # One process more than cores, since some tests wait for a cluster.
 test: $(STAMP)
