@@ -108,7 +108,7 @@ class Line(Facts):
     It competes in `of` settings: significantly lowest, tied or significantly worse. Its variance is
     the least, whether significant or not, in `least`. `ratio` is its variance over the lowest in
     the setting of the median, `largest` the largest ratio. In `worse_than_none` settings it has
-    significantly more variance than no baseline. Nothing is derived of a `custom` method of the user.
+    significantly more variance than no baseline. A `custom` method is the user's own.
     """
 
     method: str = Field(title="method")
