@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -90,7 +89,7 @@ def check_function(
 def call_problems(names: Sequence[str], arguments: Sequence[str]) -> Iterator[str]:
     """Yield why functions of the user's own cannot be called by name with these arguments.
 
-    The source is read and not run, so only a function that a module defines by `def` is checked.
+    The source is read and not run: imports and decorators that change no signature are followed.
     """
     called_with = f"it is called by name, with {', '.join(arguments)}"
     for name in names:
@@ -110,17 +109,80 @@ def call_problems(names: Sequence[str], arguments: Sequence[str]) -> Iterator[st
             yield f"{name!r} does not take {', '.join(surplus)}: add **kwargs; {called_with}"
 
 
-def _signature(path: str) -> ast.arguments | None:
-    """Return the arguments of the function at `module:name`, from the source of the module."""
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+# Decorators of the standard library and of torch that leave the arguments as they are.
+_TRANSPARENT = {"cache", "lru_cache", "no_grad", "inference_mode"}
+# Imports from module to module that are followed.
+_STEPS = 8
+
+
+def _signature(path: str, steps: int = _STEPS) -> ast.arguments | None:
+    """Return the arguments of the function at `module:name`, from the source of its module.
+
+    None where the source does not decide them.
+    """
     module, _, name = path.partition(":")
-    if not name:
+    if not name or not steps:
         return None
-    with suppress(NoModuleError, OSError, SyntaxError, ValueError):
-        tree = ast.parse(Path(place_of(module).origin or "").read_bytes())
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
-                return None if node.decorator_list else node.args
+    try:
+        spec = place_of(module)
+        tree = ast.parse(Path(spec.origin or "").read_bytes())
+    except (NoModuleError, OSError, SyntaxError, ValueError):
+        return None
+    functions = {node.name: node for node in tree.body if isinstance(node, _FUNCTIONS)}
+    for node in reversed(tree.body):
+        if isinstance(node, _FUNCTIONS) and node.name == name:
+            passed = (_passes_all(decorator, functions) for decorator in node.decorator_list)
+            return node.args if all(passed) else None
+        if isinstance(node, ast.Assign) and name in map(_word, node.targets):
+            alias = node.value.id if isinstance(node.value, ast.Name) else ""
+            return _signature(f"{module}:{alias}", steps - 1) if alias else None
+        if isinstance(node, ast.ImportFrom):
+            for each in node.names:
+                if (each.asname or each.name) == name:
+                    package = module if spec.submodule_search_locations else _parent(module)
+                    for _ in range(node.level - 1):
+                        package = _parent(package)
+                    origin = ".".join(filter(None, [package * bool(node.level), node.module]))
+                    return _signature(f"{origin}:{each.name}", steps - 1)
     return None
+
+
+def _parent(module: str) -> str:
+    return module.rpartition(".")[0]
+
+
+def _word(node: ast.AST) -> str:
+    """Return the last name of `a`, `a.b` or `a.b(...)`; "" for anything else."""
+    node = node.func if isinstance(node, ast.Call) else node
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
+def _passes_all(decorator: ast.expr, functions: Mapping[str, Any]) -> bool:
+    """Whether a decorator changes no signature: known ones, and those that pass all arguments on.
+
+    A decorator of the module passes all on if its inner function takes `*a, **k` and only calls
+    with `*a, **k`.
+    """
+    if _word(decorator) in _TRANSPARENT:
+        return True
+    if not isinstance(decorator, ast.Name) or decorator.id not in functions:
+        return False
+    inner = [node for node in functions[decorator.id].body if isinstance(node, _FUNCTIONS)]
+    if len(inner) != 1:
+        return False
+    takes, nodes = inner[0].args, [*ast.walk(ast.Module(inner[0].body, []))]
+    if takes.args or takes.kwonlyargs or not (takes.vararg and takes.kwarg):
+        return False
+    names = {takes.vararg.arg, takes.kwarg.arg}
+    uses = sum(isinstance(node, ast.Name) and node.id in names for node in nodes)
+    calls = [
+        [ast.unparse(each) for each in (*node.args, *node.keywords)]
+        for node in nodes
+        if isinstance(node, ast.Call)
+    ]
+    passed = calls.count([f"*{takes.vararg.arg}", f"**{takes.kwarg.arg}"])
+    return passed > 0 and uses == 2 * passed
 
 
 def load_function(

@@ -248,18 +248,16 @@ class PromptRow(ScoredRow):
 
 def _too_long(parameters: Mapping[str, Any], folder: str) -> str | None:
     """Return why the model of a folder cannot read a prompt; None where the run must tell."""
-    config, tokenizer = Path(folder, "config.json"), Path(folder, "tokenizer.json")
-    if not (config.is_file() and tokenizer.is_file() and find_spec("tokenizers")):
+    config = Path(folder, "config.json")
+    if not (config.is_file() and find_spec("tokenizers")):
         return None
     sizes = json.loads(config.read_text(encoding="utf-8"))
     limit = sizes.get("max_position_embeddings", sizes.get("n_positions"))
-    encoder = import_module("tokenizers").Tokenizer.from_file(str(tokenizer))
-    encoder.no_truncation()
     path, field = parameters["prompts"]["path"], parameters["prompt"]
     texts = [line[field] for line in read_prompts(path, field)]
     # A chat template only adds tokens.
-    codes = encoder.encode_batch(texts, add_special_tokens=not parameters["chat_template"])
-    length, number = max((len(code.ids), -i) for i, code in enumerate(codes))
+    lengths = _lengths(folder, texts, special=not parameters["chat_template"])
+    length, number = max((length, -i) for i, length in enumerate(lengths or [0]))
     if not isinstance(limit, int) or length + parameters["max_new_tokens"] - 1 <= limit:
         return None
     return (
@@ -267,6 +265,24 @@ def _too_long(parameters: Mapping[str, Any], folder: str) -> str | None:
         f"{parameters['max_new_tokens']} that is more than the {limit} that the model of "
         f"{folder!r} reads"
     )
+
+
+def _lengths(folder: str, texts: list[str], *, special: bool) -> list[int]:
+    """Return the numbers of tokens of texts; none where the folder has no tokenizer.
+
+    Only older folders, without tokenizer.json, make it import transformers.
+    """
+    file = Path(folder, "tokenizer.json")
+    if not file.is_file():
+        try:
+            loaded = import_module("maxk_lab.policies.pretrained").loaded
+            encode = loaded("AutoTokenizer", folder).encode
+        except (ImportError, LabError):
+            return []
+        return [len(encode(text, add_special_tokens=special)) for text in texts]
+    encoder = import_module("tokenizers").Tokenizer.from_file(str(file))
+    encoder.no_truncation()
+    return [len(code.ids) for code in encoder.encode_batch(texts, add_special_tokens=special)]
 
 
 LANGUAGE = PromptRow(

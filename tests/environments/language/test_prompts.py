@@ -174,7 +174,30 @@ def exact(prompts, completions, completion_ids, truncated, answer): ...
 def narrow(prompts, completions, answer): ...
 def hungry(completions, solution, **kwargs): ...
 def places(prompts, completions, /, **kwargs): ...
+
+from functools import cache
+from others_of_mine import strict as imported
+again = narrow
+
+def timed(function):
+    def call(*a, **k):
+        print(function.__name__)
+        return function(*a, **k)
+    return call
+
+def chosen(function):
+    def call(*a, **k):
+        return function(*a, answer=k["answer"])
+    return call
+
+@cache
+@timed
+def decorated(completions, answer): ...
+@chosen
+def free(prompts, completions, answer): ...
+made = chosen(narrow)
 """
+OTHERS = "from functions_of_mine import narrow as strict"
 
 
 @pytest.mark.parametrize(
@@ -193,6 +216,11 @@ def places(prompts, completions, /, **kwargs): ...
             "environment.rewards.0: .*hungry' needs solution: it is called by name, with prompts, ",
         ),
         ("places", 4, "places' takes prompts by its position"),
+        ("decorated", 4, "does not take prompts, completion_ids, truncated: add ..kwargs"),
+        ("imported", 4, "'functions_of_mine:imported' does not take completion_ids, truncated"),
+        ("again", 4, "'functions_of_mine:again' does not take completion_ids, truncated"),
+        ("free", 4, None),
+        ("made", 4, None),
         ("good", 59, "prompt 2 of .*prompts.jsonl has 7 tokens; with max_new_tokens = 59 that is"),
     ],
 )
@@ -201,6 +229,7 @@ def test_a_plan_refuses_what_a_run_cannot_do(reward, tokens, message, tmp_path, 
     monkeypatch.chdir(tmp_path)
     write("model", "gpt2", 16)
     Path("functions_of_mine.py").write_text(FUNCTIONS)
+    Path("others_of_mine.py").write_text(OTHERS)
     Path("prompts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
     names = {"reward": f"functions_of_mine:{reward}", "tokens": tokens, "folder": "model"}
     Path("a.yaml").write_text(SWEEP.format(**names))
