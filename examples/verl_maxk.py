@@ -1,6 +1,6 @@
 """Train for the best of 8 answers with verl's own functions, without its GPUs, in seconds on a CPU.
 
-`import verl` has loaded the plug-in of maxk-lab: there is no code for it, only the three settings
+`import verl` has loaded the plug-in of maxk-lab: there is no code for it, only the four settings
 below, which are those of a training with verl. The policy draws three digits; the reward is their
 product.
 """
@@ -17,6 +17,7 @@ from maxk_lab.adapters import grouped_curve
 SETTINGS = [
     "algorithm.adv_estimator=maxk",
     "+algorithm.maxk_k=8",
+    "algorithm.norm_adv_by_std_in_grpo=False",
     "actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-sum",
 ]
 PROMPTS, SAMPLES, STEPS = 8, 16, 3

@@ -8,7 +8,7 @@ advantage is m w, where m of the n samples of the group have a reward. Imports o
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -69,6 +69,28 @@ def grouped_curve(rewards: Any, groups: Any, ks: Sequence[int]) -> Tensor:
     return curve
 
 
+# Options of generation that change the distribution of samples → the values that do not.
+_TRUNCATES = {"top_p": (None, 1.0), "top_k": (None, 0, -1), "min_p": (None, 0.0)}
+_TRUNCATES["repetition_penalty"] = (None, 1.0)
+
+
+def warn_of_truncation(options: Mapping[str, Any]) -> None:
+    """Warn of options of generation that log-probabilities do not follow."""
+    changed = [
+        f"{name}={options[name]!r}"
+        for name, allowed in _TRUNCATES.items()
+        if name in options and options[name] not in allowed
+    ]
+    if changed:
+        warnings.warn(
+            f"{', '.join(changed)}: samples come from another distribution than the "
+            "log-probabilities, so the step is not the gradient of the sampled Max@K; use "
+            "top_p=1, no top_k, no min_p and repetition_penalty=1",
+            LabWarning,
+            stacklevel=4,
+        )
+
+
 @dataclass(frozen=True)
 class Weighting:
     """An estimator with its baseline and K, as an adapter applies it to groups."""
@@ -117,6 +139,11 @@ class Weighting:
         if problem is not None:
             raise LabError(problem + ("" if n is None else ", the samples of a group"))
         return cls(method)
+
+    def keeps_equal_groups(self, n: int) -> bool:
+        """Whether a group of n equal rewards has weights other than 0."""
+        weights = usable_weights(self.method, torch.ones(1, n).double(), torch.ones(1, n).bool())[0]
+        return bool((weights.abs() > 1e-12).any())
 
     def curve_ks(self, most: int) -> list[int]:
         """Return the values of K to log: the trained K and the powers of 2, up to `most`."""

@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.modules.dropout import _DropoutNd
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
-from maxk_lab.adapters.groups import Weighting, grouped_curve
+from maxk_lab.adapters.groups import Weighting, grouped_curve, warn_of_truncation
 from maxk_lab.adapters.measuring import Measuring
 from maxk_lab.errors import LabError, LabWarning
 
@@ -62,12 +63,15 @@ class _MaxKTrainer:
                 LabWarning,
                 stacklevel=3,
             )
+        more_options = args.generation_kwargs
+        warn_of_truncation(vars(args) | (more_options if isinstance(more_options, dict) else {}))
         if measuring is not None:
             measuring.begin(args.num_generations, self.weighting.method.k)
             if by:
                 raise LabError(f"measuring needs the level of the rewards, which {by} takes away")
         self.measuring = measuring
         self._by_function: Tensor | None = None
+        self._dropout_checked = False
         super().__init__(model, reward_funcs, args, *more, **options)  # type: ignore[call-arg]
         if measuring is not None:
             trainer: Any = self
@@ -84,6 +88,9 @@ class _MaxKTrainer:
         batch = super()._generate_and_score_completions(inputs)  # type: ignore[misc]
         trainer: Any = self
         training = trainer.model.training
+        if training and not self._dropout_checked:
+            self._dropout_checked = True
+            _warn_of_dropout(trainer.model)
         n = trainer.num_generations if training else trainer.num_generations_eval
         local = batch["advantages"]
         scored, rewards = self._own_rewards(), self._rewards(trainer.accelerator.gather(local), n)
@@ -161,6 +168,24 @@ class _MaxKTrainer:
             yield (log_probs * mask[at]).sum(1)
 
 
+def _warn_of_dropout(model: torch.nn.Module) -> None:
+    """Warn of modules of a model in training mode that drop values."""
+    for name, module in model.named_modules():
+        # Many attention layers hold their rate as a number.
+        share = (
+            module.p if isinstance(module, _DropoutNd) else vars(module).get("attention_dropout")
+        )
+        if module.training and isinstance(share, float) and share > 0:
+            warnings.warn(
+                f"{name} drops {share:g} of its inputs while training: two passes over a "
+                "completion differ, so ratios are not 1 at the first step and TRL clips them; set "
+                "disable_dropout=True in the configuration",
+                LabWarning,
+                stacklevel=4,
+            )
+            return
+
+
 class MaxKRLOOTrainer(_MaxKTrainer, RLOOTrainer):  # type: ignore[misc]
     """`RLOOTrainer` for the best of `k`: use `MaxKRLOOTrainer(…, k=8)` instead.
 
@@ -171,7 +196,7 @@ class MaxKRLOOTrainer(_MaxKTrainer, RLOOTrainer):  # type: ignore[misc]
 
     Raises `LabError` for K too large for `num_generations` and for normalised advantages. With
     `beta` > 0 the penalty is inside the maximum: it warns, and raises `LabError` for a row that is
-    not shift-invariant.
+    not shift-invariant. Warns of dropout and of truncated samples (`top_p` < 1), too.
     """
 
     _default = RLOOConfig

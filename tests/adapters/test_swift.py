@@ -30,6 +30,8 @@ SETTINGS = {
     "num_generations": 4,
     "num_generations_eval": 4,
     "dynamic_num_samples": False,
+    "dynamic_sample": False,
+    "args": SimpleNamespace(),
 }
 
 

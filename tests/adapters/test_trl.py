@@ -246,6 +246,25 @@ def test_a_penalty_inside_the_maximum_is_said(setting):
     assert "E[max of K (R − beta KL)]" in said
 
 
+@pytest.mark.parametrize(
+    ("config", "warned"),
+    [
+        ({"top_p": 0.8}, ["top_p=0.8: samples come from another distribution"]),
+        ({"generation_kwargs": {"min_p": 0.1}}, ["min_p=0.1: samples come from another"]),
+        ({"disable_dropout": False}, ["drops 0.1 of its inputs while training"]),
+        ({"disable_dropout": False, "max_steps": 2}, ["drops 0.1 of its inputs while training"]),
+        ({}, []),
+    ],
+)
+def test_truncated_samples_and_dropout_are_warned_of_once(setting, config, warned):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        setting.train("rloo", config={"max_steps": 1, "disable_dropout": True} | config, k=2)
+    messages = [str(one.message) for one in caught if one.category is LabWarning]
+    assert len(messages) == len(warned)
+    assert all(words in message for words, message in zip(warned, messages, strict=True))
+
+
 def test_measuring_logs_what_the_run_should_have_used_and_changes_nothing(setting):
     measuring = Measuring(every=2, parameters=r"lm_head|h\.1\.mlp", k=[1, 2])
     watched = setting.train("rloo", k=2, measuring=measuring)

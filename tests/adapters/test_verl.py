@@ -92,6 +92,7 @@ def test_groups_are_those_of_uids_through_the_trainers_configuration_and_functio
         non_tensors={"uid": uids},
     )
     written = "algorithm.adv_estimator=maxk +algorithm.maxk_k=3 +algorithm.maxk_small_groups=zero"
+    written += " algorithm.norm_adv_by_std_in_grpo=False"
     with initialize_config_module("verl.trainer.config", version_base=None):
         config = compose("ppo_trainer", written.split()).algorithm
     found = ray_trainer.compute_advantage(data, config.adv_estimator, config=config)

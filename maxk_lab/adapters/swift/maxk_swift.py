@@ -22,7 +22,7 @@ from swift.rlhf_trainers import GRPOTrainer
 from swift.trainers import TrainerFactory
 from torch import Tensor
 
-from maxk_lab.adapters.groups import Weighting
+from maxk_lab.adapters.groups import Weighting, warn_of_truncation
 from maxk_lab.errors import LabError, LabWarning
 
 
@@ -53,6 +53,13 @@ class MaxKGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # ms-swift has no typ
             n=self.num_generations,
             centred_by="--kl_in_reward" if inside else "",
         )
+        if self.dynamic_sample and self.weighting.keeps_equal_groups(self.num_generations):
+            raise LabError(
+                "--dynamic_sample true drops groups of equal rewards, but "
+                f"{self.weighting.method.baseline.name} has weights other than 0 there: take "
+                "centred or subloo, or --dynamic_sample false"
+            )
+        warn_of_truncation(vars(self.args))
         self.measuring = self._measuring()
         if inside:
             warnings.warn(
