@@ -92,7 +92,7 @@ def verdicts(repetitions: int) -> Iterator[Row]:
             for ratio, truth in _ratios(shown, exact):
                 covered.append(ratio[0] <= truth <= ratio[1])
                 wrong.append(ratio[1] < 0 < truth or ratio[0] > 0 > truth)
-        pairs = repetitions * len(SIZES) * (len(BASELINES) - 1)
+        pairs = repetitions * sum(f"{b}-{n}-{k}" in exact for n, k in SIZES for b in BASELINES[:-1])
         yield counted(str(regime), "any false verdict, hard", ALPHA, false, repetitions)
         yield counted(str(regime), "cells without a test", math.nan, undefined, len(undefined))
         yield counted(str(regime), "enumerated ratio, hard", LEVEL, covered, pairs)

@@ -130,19 +130,22 @@ def stars(
                 regime = f"{population.name}; {design}; log-sd of ratios {spread:g}"
                 for name, nominal, variance in (("wrong", WRONG, 1.0), ("right", 1.0, 0.5)):
                     cells = {"a": Cell(), "b": Cell(differs=spread, variance=variance)}
-                    given = [
-                        _starred(draw(population, design, cells, [seed, repetition]))
+                    reports = (
+                        draw(population, design, cells, [seed, repetition])
                         for repetition in range(repetitions)
-                    ]
+                    )
+                    given = [star for report in reports if (star := _starred(report)) is not None]
                     yield counted(regime, f"{name} star", nominal, given, repetitions)
 
 
-def _starred(report: Report) -> bool:
-    """Whether `b` has less variance by all that a star asks for."""
+def _starred(report: Report) -> bool | None:
+    """Whether `b` has less variance by all that a star asks for; None without an interval."""
     b, a = report.units["b"], report.units["a"]
     mean = log_ratio(b, a, level=LEVEL)
+    if mean.question != NEW:
+        return None
     median = typical_ratio(b, a, level=LEVEL).median
-    return mean.question == NEW and mean.high < 0 and median.high < 1 and stays_less(b, a)
+    return mean.high < 0 and median.high < 1 and stays_less(b, a)
 
 
 def family_wise_error(

@@ -112,7 +112,8 @@ TASKS = (
     TOY_LLM,
     TOY_LLM.after(100, "toy LLM"),
 )
-_SMALL: dict[str, Any] = {"n": (8,), "k": (1, 2, 4), "sizes": (512, 2048, 8192)}
+# n = K, n = 2K and n > 2K; K = 8 among them.
+_SMALL: dict[str, Any] = {"n": (8, 16), "k": (1, 4, 8), "sizes": (512, 2048)}
 _TSP4 = replace(TSP5, environment={"name": "tsp", "num_loc": 4}, **_SMALL)
 _LLM = replace(TOY_LLM, **_SMALL)
 _DECEPTIVE = replace(_LLM, environment={**TOY_LLM.environment, "task": "deceptive"})
@@ -196,7 +197,10 @@ def redrawn(pool: ScorePool, instances: Tensor, size: int, seed: int) -> ScorePo
 
 
 def false_verdicts(policies: int, tasks: Sequence[Task] = TASKS, seed: int = 0) -> Iterator[Row]:
-    """How often a report of one seed, or of two, calls any cell biased."""
+    """How often a report of one seed, or of two, calls any cell biased.
+
+    Of reports with a test; the share of cells without one is a row of its own.
+    """
     for task in tasks:
         sources = [Source(task, seed + policy) for policy in range(policies)]
         for size in task.sizes:
@@ -212,11 +216,21 @@ def false_verdicts(policies: int, tasks: Sequence[Task] = TASKS, seed: int = 0) 
             ]
             regime = f"{task.name}, pool of {size}"
             for seeds, judged in (("one seed", alone), ("two seeds", pairs)):
-                wrong = [
-                    any(one.verdict in FOUND for one in bias_verdicts(report, alpha=ALPHA).values())
+                verdicts = [
+                    [one.verdict for one in bias_verdicts(report, alpha=ALPHA).values()]
                     for report in judged
                 ]
+                wrong = [
+                    any(verdict in FOUND for verdict in of_report)
+                    for of_report in verdicts
+                    if set(of_report) != {"undefined"}
+                ]
                 yield counted(regime, f"any false verdict, {seeds}", ALPHA, wrong, len(judged))
+                undefined = [
+                    verdict == "undefined" for of_report in verdicts for verdict in of_report
+                ]
+                statistic = f"cells without a test, {seeds}"
+                yield counted(regime, statistic, math.nan, undefined, len(undefined))
             if task.listed:
                 # A report says of cells without a signal that they have none.
                 scaled = [report[_SCALED] for report in alone if not report[_SCALED].no_signal]

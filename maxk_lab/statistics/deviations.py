@@ -16,8 +16,8 @@ from maxk_lab.statistics.estimates import Array, Spread, Stratum, stratum_weight
 
 # Digits of errors, and of what is recorded with one.
 DIGITS = 6
-# A mean and its error are small together where fewer draws carry them: with 16, 5 of 12 reports on
-# a trained toy LLM called an unbiased estimator biased, with 64 none.
+# Tuned: where fewer draws carry a mean, it and its error are small together. With 16, 5 of 12
+# reports on a trained toy LLM called an unbiased estimator biased, with 64 none.
 LEAST_CARRYING = 64.0
 _COLUMNS = ("mean", "variance", "third", "carrying")
 _PARTS = ("along", "anywhere", "beside")

@@ -28,11 +28,12 @@ from maxk_lab.statistics.measures import FIXED, NEW, Question
 Array = NDArray[np.float64]
 # The stratum of each unit: 0, 1, ..., without a gap.
 Stratum = NDArray[np.int64]
-# A few values that lack the tail of all others show too little skewness: of new instances it is
-# corrected by this factor more. At 1 the means of 16 log-normal(1.5) or Pareto(2.5) values are
+# Tuned: a few values that lack the tail of all others show too little skewness, so that of new
+# instances is multiplied by this. At 1 the means of 16 log-normal(1.5) or Pareto(2.5) values are
 # covered in 92 %, at 1.3 in 94 %, and those of 64 in 97 %.
 MORE_SKEWNESS = 1.3
-# Below this effective number of squared deviations, one or two tell all there is of the spread.
+# A spread needs two deviations. Below this effective number an SNR on a trained toy LLM was covered
+# in 18 % of the reports.
 FEWEST_EFFECTIVE = 2.0
 # An end farther than 1.5 to this power times the error counts as infinite.
 FARTHEST = 60

@@ -27,18 +27,16 @@ from maxk_lab.statistics.intervals import quotient
 from maxk_lab.statistics.measures import MEASURES, NEW, MeasureRow, Question
 from maxk_lab.statistics.moments import Function, quotient_of
 from maxk_lab.statistics.seeds import enclosing_values, sign_test
-from maxk_lab.statistics.units import Units, defined
+from maxk_lab.statistics.units import EQUAL, Units, defined
 
 RARE_GROUPS = (
     "the groups that decide it are too rare to be drawn: fewer than three are expected in the pool"
 )
 UNPAIRED = "one was enumerated and one sampled: no paired comparison"
-# With it a star is wrong in at most 3 % up to a log-sd of 2; of 2 × 16 instances 10 % without.
+# Tuned: with it a star was wrong in at most 1.4 % of 1,000 reports, without it in up to 7.4 %.
 TAIL = 0.995
 # Measures of estimators with one mean whose ratio is that of their variances, or its inverse.
 _BY_VARIANCE = {"relative_variance": "variance", "snr": "variance"}
-# Two ways to write one estimator differ by rounding alone.
-_ROUNDING = 1e-9
 # Records hold what rare groups add to 6 digits: a ratio is moved by no less.
 _RARE_ROUNDING = 1e-5
 
@@ -229,8 +227,8 @@ def typical_ratio(a: Units, b: Units, *, level: float) -> TypicalRatio:
     if not np.array_equal(a.stratum, b.stratum):
         raise ValueError("the two rest on different instances: no paired comparison")
     ratios = _quotients(a.m2 - a.mean_square, b.m2 - b.mean_square)
-    ties = int((np.abs(ratios - 1) <= _ROUNDING).sum())
-    below = int((ratios < 1 - _ROUNDING).sum())
+    ties = int((np.abs(ratios - 1) <= EQUAL).sum())
+    below = int((ratios < 1 - EQUAL).sum())
     above = len(ratios) - ties - below
     median = median_interval(ratios, level)
     return TypicalRatio(median, below, ties, len(ratios), sign_test(below, above))

@@ -22,10 +22,11 @@ NEW: Question = "new instances"
 Source = Literal["moments", "groups", "units", "cell"]
 # The side on which a number is better; some have none.
 Better = Literal["", "lower", "higher"]
-# Groups of an instance without which a bias on it cannot be tested.
+# Groups of an instance that a test of bias needs: two in each half.
 LEAST_GROUPS = 4
-# Groups of an instance without which there is no minimum detectable bias.
-GROUPS_TO_SEE = 16
+# Tuned: instances, or groups of one, that show their spread. Means of 12 log-normal(1.5) values
+# are covered in 91 %, of 16 in 94 %; a detectable bias of 16 groups is found in 69 % to 86 %.
+LEAST_SAMPLE = 16
 _LACKING = "is measured with a behaviour policy only: give gradient.behaviour a distance above 0"
 
 

@@ -26,6 +26,8 @@ from maxk_lab.statistics.estimates import Sample, Stratum
 FIELDS = ("m2", "mean_square", "inner", "truth")
 # A variance that is this share of E‖ĝ‖² or less is rounding.
 ROUNDING = 1e-12
+# Two ways to write one estimator differ by this share or less.
+EQUAL = 1e-9
 
 
 class _Columns(Recorded):

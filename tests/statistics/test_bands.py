@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from maxk_lab.statistics.bands import difference_band, ranges
 
@@ -17,6 +18,16 @@ def test_a_band_covers_all_means_together():
         critical.append(band.critical)
     assert covered >= 52
     assert 2.0 < np.median(critical) < 3.1
+
+
+def test_the_band_of_one_mean_is_the_studentized_bootstrap_of_scipy():
+    values = np.random.default_rng(3).gamma(4.0, size=40)
+    band = difference_band([values[:, None]])
+    draws = np.random.default_rng(4).choice(values, (20_000, 40))
+    t = (draws.mean(1) - values.mean()) / stats.sem(draws, axis=1)
+    assert band.critical == pytest.approx(np.quantile(np.abs(t), 0.95), rel=0.05)
+    half = (band.high - band.low)[0] / 2
+    assert half == pytest.approx(band.critical * stats.sem(values))
 
 
 def test_a_mean_without_an_error_is_exact_and_has_no_part_in_the_band():

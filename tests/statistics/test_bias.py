@@ -12,7 +12,7 @@ from scipy import stats
 from maxk_lab.statistics.bias import LEAST_P, TOO_FEW_DRAWS, bias_verdicts
 from maxk_lab.statistics.deviations import LEAST_CARRYING, Deviation, instances_to_test
 from maxk_lab.statistics.intervals import interval
-from maxk_lab.statistics.measures import GROUPS_TO_SEE
+from maxk_lab.statistics.measures import LEAST_SAMPLE
 
 COLUMNS = ("mean", "variance", "third", "carrying")
 
@@ -142,9 +142,9 @@ def test_the_reference_is_named_and_small_numbers_are_not_taken_for_it(drawn):
     ("blocks", "verdict", "reason"),
     [
         (2, "undefined", "fewer than three groups an instance: no test"),
-        (3, "no bias seen", f"fewer than {GROUPS_TO_SEE} groups an instance"),
-        (GROUPS_TO_SEE - 2, "no bias seen", f"fewer than {GROUPS_TO_SEE} groups an instance"),
-        (GROUPS_TO_SEE, "no bias seen", ""),
+        (3, "no bias seen", f"fewer than {LEAST_SAMPLE} groups an instance"),
+        (LEAST_SAMPLE - 2, "no bias seen", f"fewer than {LEAST_SAMPLE} groups an instance"),
+        (LEAST_SAMPLE, "no bias seen", ""),
     ],
 )
 def test_few_groups_promise_nothing_and_two_are_not_judged(drawn, blocks, verdict, reason):

@@ -7,12 +7,12 @@ import pytest
 from drawn_units import enumerated, with_measure
 from scipy import stats
 
-from maxk_lab.statistics.estimates import NO_ERROR
-from maxk_lab.statistics.intervals import LEAST_INSTANCES, LEAST_SHARE, interval, norm_is_known
+from maxk_lab.statistics.estimates import NO_ERROR, clopper_pearson
+from maxk_lab.statistics.intervals import LEAST_SAMPLE, LEAST_SHARE, interval, norm_is_known
 from maxk_lab.statistics.measures import FIXED, NEW, measures_of
 from maxk_lab.statistics.units import FIELDS, Units
 
-MANY, MEASURE = LEAST_INSTANCES, "value_variance"
+MANY, MEASURE = LEAST_SAMPLE, "value_variance"
 
 
 def units(m2, mean_square=None, inner=None, truth=None, stratum=None, blocks=0):
@@ -282,13 +282,16 @@ def test_a_rate_that_no_group_showed_is_bounded_by_how_many_groups_there_were():
     never, always = (
         replace(with_measure(np.full(4, rate), name=name), groups=64) for rate in (0.0, 1.0)
     )
-    found = interval(Units.pool([never, never]), name)
-    assert (found.value, found.low) == (0.0, 0.0)
-    # P(no dead group among 128 | rate) = (1 - rate)^128 falls to 2.5 % at the upper end.
-    assert (1 - found.high) ** 128 == pytest.approx(0.025)
-    found = interval(always, name)
-    assert (found.value, found.high) == (1.0, 1.0)
-    assert found.low**64 == pytest.approx(0.025)
+    for units, ones, groups in ((Units.pool([never, never]), 0, 128), (always, 64, 64)):
+        found, exact = interval(units, name), stats.binomtest(ones, groups)
+        assert (found.low, found.high) == pytest.approx(tuple(exact.proportion_ci(0.95)))
+        assert found.value == ones / groups
+
+
+@pytest.mark.parametrize("ones", [0, 1, 30, 64])
+def test_a_share_has_the_interval_of_clopper_and_pearson(ones):
+    exact = stats.binomtest(ones, 64).proportion_ci(0.9, method="exact")
+    assert clopper_pearson(ones, 64, 0.9) == pytest.approx(tuple(exact))
 
 
 @pytest.mark.parametrize(("sd", "about"), [(0.5, NEW), (2.5, FIXED)])

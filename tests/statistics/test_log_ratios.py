@@ -7,7 +7,7 @@ import pytest
 from drawn_units import enumerated, with_measure
 from scipy import stats
 
-from maxk_lab.statistics.intervals import LEAST_INSTANCES
+from maxk_lab.statistics.intervals import LEAST_SAMPLE
 from maxk_lab.statistics.log_ratios import (
     TAIL,
     log_ratio,
@@ -66,7 +66,7 @@ def test_of_few_instances_it_is_about_these_by_their_blocks(drawn):
     asked = log_ratio(drawn(0, FEW), drawn(1, FEW), question=FIXED)
     assert (asked.low, asked.high, asked.reason) == (found.low, found.high, "")
     # So it is where few carry one of both.
-    norms = (30.0, *[1.0] * (LEAST_INSTANCES - 1))
+    norms = (30.0, *[1.0] * (LEAST_SAMPLE - 1))
     found = log_ratio(drawn(0, norms), drawn(1, norms))
     assert found.fallen_back
     assert "instances carry the mean" in found.reason

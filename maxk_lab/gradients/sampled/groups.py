@@ -17,13 +17,13 @@ from maxk_lab.gradients.fitting import fit_on_others
 from maxk_lab.gradients.sampled.blocks import KEPT, together
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.seeds import derive_seed
-from maxk_lab.statistics.measures import GROUPS_TO_SEE
+from maxk_lab.statistics.measures import LEAST_SAMPLE
 
 # Blocks of an instance: their spread tells how well these very instances are measured.
 MOST_BLOCKS = 32
 # With fewer groups than this every group is a block; else a block has at least two, so that several
 # partitions differ, and there are as many blocks as a minimum detectable bias needs.
-FEW_GROUPS = 2 * GROUPS_TO_SEE
+FEW_GROUPS = 2 * LEAST_SAMPLE
 
 
 def group_order(

@@ -43,7 +43,7 @@ from maxk_lab.planning.identity import (
     without_paths,
 )
 from maxk_lab.settings import without_defaults
-from maxk_lab.statistics.measures import GROUPS_TO_SEE, LEAST_GROUPS, MEASURES
+from maxk_lab.statistics.measures import LEAST_GROUPS, LEAST_SAMPLE, MEASURES
 from maxk_lab.sweep_file.fields import AnyStudy, Distances, DistinctAscending, Grid
 from maxk_lab.sweep_file.grids import first_problems, grid_problems, is_exact
 from maxk_lab.sweep_file.studies import Problem
@@ -147,7 +147,7 @@ class Study(AnyStudy):
                 f"a verdict on bias needs {LEAST_GROUPS}, so a pool of {LEAST_GROUPS * largest}"
             )
         pool = self.instances * self.pool // MANY_INSTANCES
-        smaller = pool >= GROUPS_TO_SEE * largest and not self.complete
+        smaller = pool >= LEAST_SAMPLE * largest and not self.complete
         if self.stages[-1] > 0 and 1 < self.instances < MANY_INSTANCES and smaller:
             sentences.append(
                 "after training a few instances carry most of the gradient; at equal rollouts "
