@@ -33,11 +33,13 @@ REGIMES: dict[str, tuple[Chances, int, int, bool]] = {
     "300 prompts, few ever solved": (_betas((0.1, 2), (0.2, 2)), 300, 32, True),
     "100 and 100 other prompts": (_betas((1, 2), (1, 1.5)), 100, 16, False),
     "50 prompts, moderate chances": (_betas((2, 3), (3, 3)), 50, 8, True),
+    "30 prompts, rare successes": (_betas((0.05, 2), (0.1, 2)), 30, 16, True),
+    "30 prompts, very rare successes": (_betas((0.02, 1), (0.04, 1)), 30, 16, True),
 }
 
 
 def coverage(repetitions: int) -> Iterator[Row]:
-    """Yield how often the band covers the difference at every K."""
+    """Yield how often the band covers the difference at every K that has one."""
     for regime, (chances, prompts, samples, paired) in REGIMES.items():
         truths = [_curve(1 - each) for each in chances((np.arange(_ALL) + 0.5) / _ALL)]
         truth = np.subtract(*(each[:samples] for each in truths))
@@ -45,7 +47,9 @@ def coverage(repetitions: int) -> Iterator[Row]:
         for seed in range(repetitions):
             values = _drawn(chances, prompts, samples, paired, table, rng)
             band = difference_band(values, seed=seed)
-            hits.append(bool(((band.low <= truth) & (truth <= band.high)).all()))
+            known = ~np.isnan(band.low)
+            if known.any():
+                hits.append(bool(((band.low <= truth) & (truth <= band.high))[known].all()))
         statistic = "difference in pass@K, all K together"
         yield counted(regime, statistic, LEVEL, hits, repetitions)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
@@ -19,7 +20,8 @@ from maxk_lab.environments.environment import make_environment
 from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.statistics.bias import bias_verdicts
-from maxk_lab.statistics.log_ratios import log_ratio
+from maxk_lab.statistics.intervals import Interval, interval
+from maxk_lab.statistics.log_ratios import log_ratio, typical_ratio
 from maxk_lab.statistics.measures import FIXED
 from maxk_lab.statistics.units import Units
 
@@ -74,11 +76,12 @@ def verdicts(repetitions: int) -> Iterator[Row]:
     """How often a report errs, and how often it says nothing.
 
     The rows of a regime: any false verdict among cells with a test; the share of cells without one;
-    paired intervals of the ratio to `subloo` that hold the enumerated ratio; and ratios that are
-    significant on the wrong side.
+    paired intervals of the ratio to `subloo` and of its median that hold the enumerated ratio;
+    ratios that are significant on the wrong side; and intervals of the variance and SNR of a cell.
     """
     for regime in REGIMES:
-        false, undefined, covered, wrong = [], [], [], []
+        false, undefined, covered, wrong, medians = [], [], [], [], []
+        alone: dict[str, list[bool]] = {"variance": [], "snr": []}
         pool = regime.pool()
         exact = measured(pool, BASELINES, SIZES, 0, complete=True)
         for repetition in range(repetitions):
@@ -89,20 +92,31 @@ def verdicts(repetitions: int) -> Iterator[Row]:
             undefined += [True] * (len(units) - len(shown)) + [v == "undefined" for v in judged]
             if any(verdict != "undefined" for verdict in judged):
                 false.append(any(verdict in FOUND for verdict in judged))
-            for ratio, truth in _ratios(shown, exact):
-                covered.append(ratio[0] <= truth <= ratio[1])
-                wrong.append(ratio[1] < 0 < truth or ratio[0] > 0 > truth)
+            for ratio, median, truth in _ratios(shown, exact):
+                covered.append(ratio.low <= truth <= ratio.high)
+                wrong.append(ratio.high < 0 < truth or ratio.low > 0 > truth)
+                if median.defined:
+                    medians.append(median.low <= math.exp(truth) <= median.high)
+            for name, measure in product(shown, alone):
+                known = interval(shown[name], measure, question=FIXED)
+                truth = interval(exact[name], measure, question=FIXED).value
+                if known.defined and not math.isnan(truth):
+                    alone[measure].append(known.low <= truth <= known.high)
         pairs = repetitions * sum(f"{b}-{n}-{k}" in exact for n, k in SIZES for b in BASELINES[:-1])
         yield counted(str(regime), "any false verdict, hard", ALPHA, false, repetitions)
         yield counted(str(regime), "cells without a test", math.nan, undefined, len(undefined))
         yield counted(str(regime), "enumerated ratio, hard", LEVEL, covered, pairs)
         yield counted(str(regime), "ratio on the wrong side", (1 - LEVEL) / 2, wrong, pairs)
+        yield counted(str(regime), "median ratio, hard", LEVEL, medians, pairs)
+        for measure, hits in alone.items():
+            count = repetitions * len(exact)
+            yield counted(str(regime), f"{measure} of a cell, hard", LEVEL, hits, count)
 
 
 def _ratios(
     shown: Mapping[str, Units], exact: Mapping[str, Units]
-) -> Iterator[tuple[tuple[float, float], float]]:
-    """Yield the interval of every log ratio to `subloo` that is shown, and the enumerated one."""
+) -> Iterator[tuple[Interval, Interval, float]]:
+    """Yield the interval of every log ratio to `subloo` that is shown, its median and the truth."""
     for n, k in SIZES:
         last = f"{BASELINES[-1]}-{n}-{k}"
         for name in (f"{baseline}-{n}-{k}" for baseline in BASELINES[:-1]):
@@ -111,4 +125,5 @@ def _ratios(
             ratio = log_ratio(shown[name], shown[last], question=FIXED)
             truth = log_ratio(exact[name], exact[last], question=FIXED).value
             if ratio.defined and math.isfinite(truth):
-                yield (ratio.low, ratio.high), truth
+                median = typical_ratio(shown[name], shown[last], level=LEVEL).median
+                yield ratio, median, truth

@@ -22,7 +22,7 @@ class Band:
 
     `critical` is how many standard errors wide it is on each side. `needed` are the prompts at
     which the band would leave 0 if the mean were as measured: infinite for a mean of 0, and NaN
-    where a mean has no error.
+    where a mean has no band.
     """
 
     mean: Array
@@ -42,9 +42,9 @@ def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0
     """Return the band of the means of one sample [P, K], or of the first less those of the second.
 
     Rows are independent. The band is ± c standard errors, where c is the quantile of the largest
-    |t| over K of bootstrap draws, each with its own errors (Romano and Wolf 2005). A mean whose
-    values are all equal has no error: its band is the mean itself. A mean whose spread fewer than
-    two effective rows carry has no band: NaN.
+    |t| over K of bootstrap draws, each with its own errors (Romano and Wolf 2005). A mean has no
+    band (NaN) if all values are equal, or if fewer than two effective rows carry its spread: equal
+    values of few prompts may differ on others.
     """
     rng = np.random.default_rng(seed)
     signs = (1.0, -1.0)[: len(samples)]
@@ -53,8 +53,7 @@ def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0
     error = np.sqrt(
         sum((deviation**2).sum(0) / len(deviation) / (len(deviation) - 1) for deviation in centred)
     )
-    varies = error > 1e-12 * np.abs(mean)
-    carried = varies & np.all(
+    carried = (error > 1e-12 * np.abs(mean)) & np.all(
         [_effective(deviation) >= FEWEST_EFFECTIVE - 1e-9 for deviation in centred], 0
     )
     critical = 0.0
@@ -68,7 +67,7 @@ def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0
             errors = np.where(errors > 0, errors, error[carried])
             largest.append(np.abs(shift / errors).max(1))
         critical = float(np.quantile(np.concatenate(largest), level))
-    half = np.where(carried, critical * error, np.where(varies, np.nan, 0.0))
+    half = np.where(carried, critical * error, np.nan)
     prompts = sum(map(len, samples)) / len(samples)
     with np.errstate(all="ignore"):
         needed = np.ceil(prompts * (half / np.abs(mean)) ** 2)
