@@ -1,4 +1,4 @@
-"""docs/your_own.md does what it says: Python, commands, sweep; docs/files.md is current."""
+"""The examples of docs/your_own.md and howto/own_environment.md run; docs/files.md is current."""
 
 import re
 import shutil
@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from maxk_lab.cli import app
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/your_own.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "docs" / name for name in ("your_own.md", "howto/own_environment.md")]
+PAGE = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
