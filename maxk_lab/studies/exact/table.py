@@ -61,14 +61,6 @@ class Row(PooledRow):
     key: ExactKey
     by_seed: Mapping[int, Any] = field(repr=False)
 
-    @property
-    def details(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """The `groups` of all seeds, or the `curves`."""
-        lines = [(seed, line) for seed, record in self.by_seed.items() for line in record.details]
-        if self.key.parameter:
-            return {"curves": [{"seed": seed, **line} for seed, line in lines]}
-        return {"groups": [{"group": number, **line} for number, (_, line) in enumerate(lines)]}
-
     @cached_property
     def distinct(self) -> tuple[Any, ...]:
         """The records without repeats: one for an objective that is equal in all seeds."""

@@ -251,25 +251,3 @@ class TrainingRow(PooledRow):
     def bias_state(self) -> str:
         """The column `bias`: what the formula and the settings say of the gradient."""
         return self.derived
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """The evaluations during training by step and K, and the temperatures chosen by seed."""
-        lists: dict[str, Any] = {
-            "evaluations": [
-                {
-                    "step": each.step,
-                    "rollouts": each.rollouts,
-                    "seconds": each.seconds,
-                    "k": k,
-                    **interval.columns("value"),
-                }
-                for each in self.evaluations
-                for k, interval in each.values.items()
-            ]
-        }
-        chosen = self.decoded.get(OWN_TEMPERATURE, _NOTHING)
-        for k in chosen.ks:
-            by_seed = zip(self.finished, chosen.chosen[k], strict=True)
-            lists[f"{OWN_TEMPERATURE}@{k}"] = dict(by_seed)
-        return lists
