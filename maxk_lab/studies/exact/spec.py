@@ -171,8 +171,11 @@ class ObjectiveConditions(Conditions):
 
     def refusal(self, point: Point) -> Refusal | None:
         """Return why no objective is estimated at this K, or None."""
+        name, k = point["estimator"], point["k"]
+        method = Method.parse(name, k=k)
         try:
-            _ = Method.parse(point["estimator"], k=point["k"]).objective
+            if method.objective_at(k) != method.objective_at(k + 1):
+                return "estimator", f"the objective of {name} depends on n: take tail_rl"
         except LabError as error:
             return "k", str(error)
         return None
@@ -186,7 +189,7 @@ class ObjectiveConditions(Conditions):
         """Return the point at the K of the objective, or why there is no such objective."""
         if (refused := self.refusal(point)) is not None:
             return point, refused
-        k = Method.parse(point["estimator"], k=point["k"]).objective.k
+        k = Method.parse(point["estimator"], k=point["k"]).objective_at(point["k"]).k
         return point | {"baseline": "none", "n": k, "k": k}, None
 
 

@@ -51,7 +51,7 @@ class ExactKey(GridKey):
     @property
     def objective(self) -> str:
         """The objective of the estimator: `max@8`."""
-        return self.method.objective.name
+        return self.method.objective_at(self.n).name
 
 
 @dataclass(frozen=True, kw_only=True)
