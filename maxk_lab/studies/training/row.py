@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ def biasing(settings: StepSettings) -> dict[str, str]:
 class TrainingKey(GridKey):
     """The point of a grid that is trained."""
 
-    @property
+    @cached_property
     def path(self) -> str:
         """`training/maxk/centred/n16/k8`."""
         words = (setting_words(place_setting(self.setting)), training_words(self.setting))
