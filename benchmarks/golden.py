@@ -36,6 +36,7 @@ FIRST = (
     "tsp_training",
     "pronounce_training",
     "pronounce_tuning",
+    "pronounce",
     "co_training",
     "llm_training",
     "llm_passk",

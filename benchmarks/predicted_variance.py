@@ -4,8 +4,8 @@
     python benchmarks/predicted_variance.py quick      these sweeps only
 
 Records hold no rewards, so the pools are drawn again from their seeds. A cell is the
-variance of a group, V_n, over the lowest measured V_n at the same K. Prints the share of the cells
-that are predicted within 20 %, and counts undefined cells apart.
+variance of a group, V_n, over the lowest measured V_n at the same K. Writes the predicted and the
+measured ratio of each cell into docs/figures/predicted/<sweep>.csv, and draws those of `DRAWN`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import altair as alt
 import golden
 import numpy as np
+import pandas as pd
 import torch
 from remeasure import records_in
 from torch import Tensor
@@ -30,8 +32,10 @@ from maxk_lab.planning.identity import environment_key
 from maxk_lab.seeds import derive_seed
 from maxk_lab.studies.gradient.work import _policy_at_stage
 
-SWEEPS = ("quick", "cross_fit_bandit", "cross_fit_llm", "tsp_sweep")
-WITHIN = 0.2
+SWEEPS = ("quick", "cross_fit_bandit", "cross_fit_llm", "tsp_sweep", "pronounce")
+FIGURES = golden.ROOT / "docs/figures/predicted"
+# The charts that pages show.
+DRAWN = ("pronounce",)
 # V_n alone: nothing of the variance is between prompts.
 ALONE = Coherence((0.05,) * 3, (1e-9,) * 3)
 Key = tuple[int, int, str]
@@ -74,36 +78,55 @@ def predicted(rewards: Tensor, keys: Sequence[Key]) -> dict[Key, float]:
     return {(row.k, row.n, row.baseline): row.loss / row.n for row in frame.itertuples()}
 
 
-def ratios(name: str) -> Iterator[tuple[float, float]]:
-    """Yield predicted over measured ratio to the lowest at the same K, and the measured ratio."""
+def ratios(name: str) -> pd.DataFrame:
+    """Return the predicted and the measured ratio of each cell to the lowest at the same K.
+
+    `predicted` is NaN for a cell that cannot be predicted from the pool.
+    """
+    rows = []
     for unit, variances in units_of(name):
         values = predicted(rewards_of(unit), [*variances])
         for k in sorted({k for k, *_ in variances}):
-            known = {key: value for key, value in variances.items() if key[0] == k and value > 0}
-            if not known:
+            defined = {key: value for key, value in variances.items() if key[0] == k and value > 0}
+            if not defined:
                 continue
-            lowest = min(known, key=lambda key: known[key])
+            lowest = min(defined, key=lambda key: defined[key])
             for key in (key for key in variances if key[0] == k and key != lowest):
-                measured = variances[key] / variances[lowest]
-                yield values.get(key, math.nan) / values[lowest] / measured, measured
+                ratio = values.get(key, math.nan) / values[lowest]
+                rows.append((unit["stage"], *key, ratio, variances[key] / variances[lowest]))
+    columns = ["stage", "k", "n", "baseline", "predicted", "measured"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def draw(frame: pd.DataFrame) -> alt.LayerChart:
+    """Return predicted against measured ratios, with a line where they are equal."""
+    ends = [1.0, float(frame.measured.max())]
+    scale = alt.Scale(type="log")
+    line = alt.Chart(pd.DataFrame({"measured": ends, "predicted": ends})).mark_line(color="grey")
+    points = alt.Chart(frame.dropna()).mark_point(filled=True, opacity=0.6)
+    axes = {
+        "x": alt.X("measured:Q", title="measured variance over the lowest", scale=scale),
+        "y": alt.Y("predicted:Q", title="predicted from rewards alone", scale=scale),
+    }
+    return alt.layer(line.encode(**axes), points.encode(color="baseline:N", **axes))
 
 
 def main() -> None:
-    """Print a line for each sweep."""
+    """Write the table and the chart of each sweep."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", default=SWEEPS, help="golden sweeps")
     torch.set_num_threads(1)
-    print("sweep  cells  within 20 %  median error  undefined")
+    FIGURES.mkdir(exist_ok=True)
     for name in parser.parse_args().names:
-        every = np.array([error for error, _ in ratios(name)])
-        known = every[np.isfinite(every)]
-        near = np.mean(np.abs(known - 1) <= WITHIN) if len(known) else math.nan
-        error = np.median(np.abs(known - 1)) if len(known) else math.nan
-        print(
-            f"{name}  {len(known)}  {near:.0%}  {error:.0%}  {len(every) - len(known)}", flush=True
-        )
+        frame = ratios(name)
+        frame.to_csv(FIGURES / f"{name}.csv", index=False, float_format="%.6g")
+        if name in DRAWN:
+            path = FIGURES / f"{name}.png"
+            draw(frame).save(path, ppi=110)
+            path.write_bytes(golden.with_fewer_colours(path))
+        print(f"{name}: {len(frame)} cells", flush=True)
 
 
 if __name__ == "__main__":

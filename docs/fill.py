@@ -46,7 +46,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     groups = read_gallery()
     wanted = [("README.md", ROOT / "README.md", {}), ("files.md", ROOT / "docs/files.md", {})]
     wanted.append(("gallery_index.md", ROOT / "docs/gallery/index.md", {"groups": groups}))
-    wanted.append(("selection.md", ROOT / "docs/explanation/selection.md", {}))
+    for name in ("selection.md", "more_samples_or_prompts.md"):
+        wanted.append((name, ROOT / "docs/explanation" / name, {}))
     for study in (study for studies in groups.values() for study in studies):
         page = ROOT / "docs/gallery" / f"{study.name}.md"
         wanted.append(("gallery.md", page, {"study": study}))

@@ -1,19 +1,26 @@
-"""Numbers of the golden trainings that reports lack: changes and differences at every K at once.
+"""Numbers of golden runs that reports lack: changes and differences at every K at once.
 
 S seeds, W words of each seed, K the list of K of an evaluation.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from records import GOLDEN, given, number
+import pandas as pd
+from records import GOLDEN, given, number, report, select
 from scipy import stats
 
 from maxk_lab.execution.archive import find_run
+from maxk_lab.reports.tables import grouped
 from maxk_lab.statistics.bands import Band, difference_band
+from maxk_lab.studies.gradient.recommend import ranked
+
+PREDICTED = Path(__file__).parent / "figures/predicted"
 
 
 @cache
@@ -67,6 +74,63 @@ def with_band(band: Band, i: int) -> str:
     """Return the mean at the i-th K with its band, in percentage points."""
     mean, low, high = (number(100 * end[i]) for end in (band.mean, band.low, band.high))
     return f"{mean} [{low}, {high}]"
+
+
+def over_lowest(name: str, baseline: str, **axes: Any) -> float:
+    """Return the variance of a Max@K baseline over the lowest of the unbiased ones at a setting."""
+    rows = select(report(name).tables.estimates, measure="variance", estimator="maxk", **axes)
+    rows = rows[rows.bias == "unbiased (proved)"]
+    given(rows.value.notna().all(), f"{name} has all variances where {axes}")
+    (value,) = rows[rows.baseline == baseline].value
+    return float(value / rows.value.min())
+
+
+def only(name: str, measure: str, **axes: Any) -> float:
+    """Return the only number of a golden run with these axes, with or without an interval."""
+    (value,) = select(report(name).tables.estimates, measure=measure, **axes).value
+    return float(value)
+
+
+@cache
+def recommendations(name: str) -> pd.DataFrame:
+    """Return what `recommend` chooses at each measured n: setting, stage, k, n, use, over_lowest.
+
+    over_lowest: the variance of the choice over the lowest of the candidates.
+    """
+    made = []
+    rows: Any = report(name)._report.studies["gradient"].rows
+    for members in grouped(rows, lambda row: row.key.gradient).values():
+        key = members[0].key
+        for n in sorted({row.key.n for row in members}):
+            recommended = ranked(members, n, n)
+            if recommended.use is not None:
+                values = [c.row.intervals["variance"].value for c in recommended.candidates]
+                use = recommended.use.row
+                ratio = use.intervals["variance"].value / min(values)
+                made.append((dict(key.setting), key.stage, key.k, n, use.key.baseline, ratio))
+    return pd.DataFrame(made, columns=["setting", "stage", "k", "n", "use", "over_lowest"])
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How well rewards alone predict the variances of a golden run.
+
+    within: the share of cells within 20 %; error: the median relative error. below: the cells
+    predicted below the measured lowest, so that the plan names a wrong baseline.
+    """
+
+    cells: int
+    within: float
+    error: float
+    below: int
+
+
+def prediction(name: str) -> Prediction:
+    """Return how well rewards alone predict a golden run (`benchmarks/predicted_variance.py`)."""
+    frame = pd.read_csv(PREDICTED / f"{name}.csv").dropna()
+    error = (frame.predicted / frame.measured - 1).abs()
+    below = int((frame.predicted < 1).sum())
+    return Prediction(len(frame), float((error <= 0.2).mean()), float(error.median()), below)
 
 
 def logged(name: str, method: str, key: str, last: int = 20) -> float:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import fill
+import findings
 import pandas as pd
 import pytest
 import records
@@ -63,7 +64,7 @@ def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     templates.mkdir(parents=True)
     for folder in ("gallery", "explanation"):
         (tmp_path / "docs" / folder).mkdir()
-    for name in ("files.md", "gallery_index.md", "selection.md"):
+    for name in ("files.md", "gallery_index.md", "selection.md", "more_samples_or_prompts.md"):
         (templates / name).write_text("")
     return tmp_path
 
@@ -114,3 +115,17 @@ def test_the_gallery_has_every_golden_study_and_quotes_its_report() -> None:
         assert 3 <= len(study.table) <= 10
         assert all(line in report for line in [study.question, *study.table, *study.answer])
         assert (Path(fill.__file__).parent / "gallery" / study.chart).is_file()
+
+
+def test_a_change_has_a_band_over_seeds_for_all_k(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: the mean ± t(4 − 1; 0.025 / 2) s / √4 for K = 1, and no change at K = 2."""
+    cell = {"estimator": "maxk", "baseline": "subloo", "k": 8}
+    ends = [1.0, 2.0, 3.0, 4.0]
+    runs = [(cell, {"evaluations": {"value": [[0.0, 0.5], [end, 0.5]]}}) for end in ends]
+    monkeypatch.setattr(findings, "metrics", lambda name: runs)
+    band = findings.change("tiny", "maxk subloo 8")
+    half = 4.176535 * (5 / 3) ** 0.5 / 2
+    assert band.mean.tolist() == [2.5, 0.0]
+    assert band.high.tolist() == pytest.approx([2.5 + half, 0.0], rel=1e-6)
+    with pytest.raises(WrongReferenceError, match="trains maxk subloo 4"):
+        findings.change("tiny", "maxk subloo 4")
