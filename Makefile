@@ -138,7 +138,7 @@ attack: $(STAMP)
 
 # Every sweep is run and reported even when an earlier one failed; the summary and the exit code come at the end.
 # Several sweeps at a time, each in a worker of its own, use the cores better than several workers of one: no core waits
-# for the last unit of a sweep, nor for its report.
+# for the last unit of a sweep. One process then writes all reports: its imports take longer than a report.
 reproduce: $(STAMP)
 	@[[ "$(JOBS)" =~ ^[1-9][0-9]{0,3}$$ ]] || { echo "JOBS is how many processes work, from 1; got $(JOBS)" >&2; exit 2; }; \
 	for shift in $(SEEDS); do \
@@ -147,12 +147,14 @@ reproduce: $(STAMP)
 	done; \
 	[ -n "$(SWEEPS)" ] || { echo "no sweep found under experiments/ci" >&2; exit 1; }; \
 	FAILED=$$(mktemp) || exit 1; export FAILED; \
-	trap 'rm -f "$$FAILED"' EXIT; \
+	trap 'rm -f "$$FAILED" "$$FAILED.runs"' EXIT; \
 	trap 'echo "interrupted; the same command continues" >&2; exit 130' INT; \
 	echo "== maxk-lab check"; \
 	$(BIN)/maxk-lab check || { [ $$? -ne 130 ] || kill -INT $$$$; echo "check: a formula failed its check" >> "$$FAILED"; }; \
 	$(RECURSE) --no-print-directory --keep-going --jobs=$(JOBS) $(NUMBERED) \
 	  || [ -s "$$FAILED" ] || echo "the sweeps did not run to their end; see above" >> "$$FAILED"; \
+	[ ! -s "$$FAILED.runs" ] || $(BIN)/python .ci/reports.py "$$FAILED" $$(sort -u "$$FAILED.runs") \
+	  || { [ $$? -ne 130 ] || kill -INT $$$$; echo "the reports did not run to their end" >> "$$FAILED"; }; \
 	echo; \
 	if [ -s "$$FAILED" ]; then \
 	  echo "make reproduce: $$(wc -l < "$$FAILED") failed"; sed 's/^/  /' "$$FAILED"; exit 1; \
@@ -176,9 +178,7 @@ $(NUMBERED):
 	  run="maxk-lab run $(sweep) --jobs $(WORKERS) --retry-failed$(shifted)"; \
 	  echo "== $$run"; \
 	  $(BIN)/$$run --results "$(folder)" || failed $$? "the run did not finish well"; \
-	  echo "== maxk-lab report $(folder)/$(name)"; \
-	  $(BIN)/maxk-lab report "$(name)" --results "$(folder)" --out "$(folder)/$(name)/report" \
-	    || failed $$? "a claim was refuted, or cells failed"; \
+	  echo "$(folder)/$(name)" >> "$$FAILED.runs"; \
 	  exit $$good; \
 	} 2>&1 | while IFS= read -r line; do printf '%s: %s\n' '$(name)' "$$line"; done
 

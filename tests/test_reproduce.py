@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -18,6 +19,13 @@ ROOT = Path(__file__).parents[1]
 RUN = "run ci/a.yaml --jobs 1 --retry-failed"
 
 
+NOTING = """
+import subprocess, sys
+import maxk_lab.cli
+maxk_lab.cli.main = lambda: sys.exit(subprocess.call([{program!r}, *sys.argv[1:]]))
+"""
+
+
 def make(folder: Path, *words: str, refused: str = "") -> subprocess.CompletedProcess[str]:
     """`make reproduce` of one sweep, with a program that only notes how it is called."""
     program = folder / "bin" / "maxk-lab"
@@ -25,6 +33,12 @@ def make(folder: Path, *words: str, refused: str = "") -> subprocess.CompletedPr
     fail = f'case "$*" in {refused}) exit 1;; esac\n' if refused else ""
     program.write_text(f'#!/bin/bash\necho "$*" >> {folder}/calls\n{fail}')
     program.chmod(0o755)
+    # The reports are those of this interpreter, with the noting program as `maxk_lab.cli.main`.
+    (folder / "bin" / "python").write_text(
+        f'#!/bin/bash\nPYTHONPATH={folder}/bin exec {sys.executable} "$@"\n'
+    )
+    (folder / "bin" / "python").chmod(0o755)
+    (folder / "bin" / "sitecustomize.py").write_text(NOTING.format(program=str(program)))
     command = ["make", "-o", ".venv/.installed", f"BIN={program.parent}", "reproduce"]
     return subprocess.run(
         [*command, "SWEEPS=ci/a.yaml", "RESULTS=there", *words],
@@ -49,8 +63,8 @@ def test_each_of_several_seeds_has_results_of_its_own(tmp_path: Path) -> None:
     assert calls(tmp_path) == [
         "check",
         f"{RUN} --shift-seeds 100 --results there/seeds-100",
-        "report a --results there/seeds-100 --out there/seeds-100/a/report",
         f"{RUN} --shift-seeds 200 --results there/seeds-200",
+        "report a --results there/seeds-100 --out there/seeds-100/a/report",
         "report a --results there/seeds-200 --out there/seeds-200/a/report",
     ]
     assert done.returncode == 2
@@ -89,7 +103,7 @@ def test_sweeps_run_side_by_side_each_with_a_worker_and_a_name_before_its_lines(
         "run ci/a.yaml --jobs 1 --retry-failed --results there",
         "run ci/b.yaml --jobs 1 --retry-failed --results there",
     ]
-    assert "a: == maxk-lab report there/a\n" in done.stdout
+    assert "\n== maxk-lab report there/a\n" in done.stdout
     assert "make reproduce: 1 failed\n  there/b: the run did not finish well\n" in done.stdout
     assert done.returncode == 2
 

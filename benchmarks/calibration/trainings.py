@@ -23,8 +23,9 @@ from maxk_lab.statistics.seeds import (
     seed_mean,
     skewed_mean,
 )
+from maxk_lab.studies.training.differences import reference_lines, with_differences_to
 from maxk_lab.studies.training.row import SAMPLED, Decoding, TrainingKey, TrainingRow
-from maxk_lab.studies.training.table import beaten, reference_lines, with_differences_to
+from maxk_lab.studies.training.table import beaten
 from maxk_lab.training.settings import Settings
 
 Draw = Callable[[Generator, Sequence[int]], Array]

@@ -5,6 +5,7 @@ Samples that are not usable touch no sibling's baseline.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
@@ -69,15 +70,9 @@ def advantages(
         raise LabError(
             f"trajectory_weights must be a mapping from names, got {shown(trajectory_weights)}"
         )
-    row = choose_estimator(estimator).row
-    baseline = row.default_baseline if baseline is None else baseline
-    method = Method.parse(estimator, baseline, 1 if k is None else k)
-    if k is None and row.fixed_k is None:
-        raise LabError(
-            f"estimator {estimator} needs k, the number of samples whose best is used: give "
-            'k=8 or the like; k=1 is the plain policy gradient, and so is estimator="reinforce"'
-        )
+    method = _method_of(estimator, baseline, k)
     values, present = _as_rewards(rewards)
+    checks.check_real(values, "rewards", "of shape [..., n]")
     if usable is not None:
         present = _mask(usable, values) & (present if present is not None else True)
 
@@ -108,6 +103,18 @@ def advantages(
         ) from None
 
 
+def _method_of(estimator: str, baseline: str | Callable[..., Any] | None, k: int | None) -> Method:
+    """The method with its default baseline. Raises `LabError` where K is missing."""
+    row = choose_estimator(estimator).row
+    if k is None and row.fixed_k is None:
+        raise LabError(
+            f"estimator {estimator} needs k, the number of samples whose best is used: give "
+            'k=8 or the like; k=1 is the plain policy gradient, and so is estimator="reinforce"'
+        )
+    baseline = row.default_baseline if baseline is None else baseline
+    return Method.parse(estimator, baseline, 1 if k is None else k)
+
+
 def _mask(usable: Tensor | Numbers, rewards: Tensor) -> Tensor:
     """Which rewards `[..., n]` are usable, as booleans on their device."""
     values = _as_tensor(usable, "usable")
@@ -122,10 +129,18 @@ def _mask(usable: Tensor | Numbers, rewards: Tensor) -> Tensor:
     return values.bool().to(rewards.device)
 
 
+def _joined(numbers: Any) -> Any:
+    """A list of masked arrays as one masked array, whose mask counts; all else as it is."""
+    if isinstance(numbers, list | tuple) and any(map(np.ma.isMaskedArray, numbers)):
+        return np.ma.array(numbers)
+    return numbers
+
+
 def _as_tensor(numbers: Tensor | Numbers, name: str) -> Tensor:
     """Numbers as a tensor: tensors as they are, arrays in their own type, lists as float64."""
     if isinstance(numbers, torch.Tensor):
         return numbers
+    numbers = _joined(numbers)
     if np.ma.is_masked(numbers):
         raise LabError(f"{name} must have no masked entries")
     try:
@@ -141,6 +156,7 @@ def _as_tensor(numbers: Tensor | Numbers, name: str) -> Tensor:
 
 def _as_rewards(numbers: Tensor | Numbers) -> tuple[Tensor, Tensor | None]:
     """Rewards, and which are there; None where no list has a None in place of a number."""
+    numbers = _joined(numbers)
     if np.ma.is_masked(numbers):
         masked = cast("np.ma.MaskedArray[Any, Any]", numbers)
         return _as_tensor(masked.filled(0), "rewards"), torch.from_numpy(~masked.mask)
@@ -151,15 +167,18 @@ def _as_rewards(numbers: Tensor | Numbers) -> tuple[Tensor, Tensor | None]:
             return _as_tensor(numbers, "rewards"), None
         if table.dtype.hasobject:
             present = np.array([entry is not None for entry in table.flat]).reshape(table.shape)
-            sizes = (abs(entry) for entry in table.flat if isinstance(entry, int))
-            if (largest := max(sizes, default=0)) > checks.LARGEST_WHOLE:
-                raise LabError(
-                    f"rewards must be whole numbers of at most 2^53 in size, got {largest}: "
-                    "float64 would round it; subtract a constant first"
-                )
+            checks.check_largest(max(map(_whole_size, table.flat), default=0), "rewards")
             filled = _as_tensor(np.where(present, table, 0.0).tolist(), "rewards")
             return filled, None if present.all() else torch.from_numpy(present)
     return _as_tensor(numbers, "rewards"), None
+
+
+def _whole_size(entry: Any) -> int:
+    """The size of an entry that is a whole number, as of Python, NumPy or torch; else 0."""
+    try:
+        return abs(operator.index(entry))
+    except TypeError:
+        return 0
 
 
 def usable_weights(

@@ -38,20 +38,18 @@ _ALIASES = {
     "sloo_minus_one": "subloo",
     "loo": "rloo",
     "leave_one_out": "rloo",
+    "grpo": "group_mean",
     "centered": "centred",
 }
 ESTIMATORS: Catalogue[EstimatorRow] = Catalogue(
-    "estimator",
-    rows_of(EstimatorRow, policy_gradients),
-    "maxk_lab.estimators",
-    {"pass@k": "maxk", "max@k": "maxk"},
+    "estimator", rows_of(EstimatorRow, policy_gradients), "maxk_lab.estimators"
 )
 BASELINES: Catalogue[BaselineRow] = Catalogue(
     "baseline", rows_of(BaselineRow, baselines), "maxk_lab.baselines", _ALIASES
 )
 
 MethodType = TypeVar("MethodType", bound=MethodRow)
-_SPELLING = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<value>[^\[\]]*)\])?")
+_SPELLING = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<value>.*)\])?")
 # What the decorator of a user's function may say of it in literal texts.
 _FACTS = ("where", "formula", "biased", "condition")
 
@@ -68,18 +66,12 @@ class Choice(Generic[MethodType]):
 def choose_baseline(spelling: str | Callable[..., Any]) -> Choice[BaselineRow]:
     """The baseline that `name` or `name[value]` means, or `module:name`, or a function itself.
 
-    Raises `LabError` with what is allowed. Of an estimator it says that it is one.
+    Raises `LabError` with what is allowed.
     """
     if callable(spelling):
         function, name = spelling, getattr(spelling, "__name__", "function")
         return Choice(_row_of(BaselineRow, name, lambda: function, biased="not known"), name)
-    try:
-        return _choose(BASELINES, spelling)
-    except LabError as error:
-        name = ESTIMATORS.resolved(str(spelling).partition("[")[0].strip().lower())
-        if name not in ESTIMATORS:
-            raise error from None
-        raise LabError(f"unknown baseline {shown(spelling)}: {name} is an estimator") from None
+    return _choose(BASELINES, spelling)
 
 
 def choose_estimator(spelling: str) -> Choice[EstimatorRow]:
@@ -90,12 +82,11 @@ def choose_estimator(spelling: str) -> Choice[EstimatorRow]:
     try:
         return _choose(ESTIMATORS, spelling)
     except LabError as error:
-        name = BASELINES.resolved(str(spelling).strip())
         try:
-            row = choose_baseline(name).row
+            row = choose_baseline(spelling).row
         except LabError:
             raise error from None
-        estimator = "reinforce" if row.objective == "J_1" else "maxk"
+        estimator, name = "reinforce" if row.objective == "J_1" else "maxk", spelling.strip()
         raise LabError(
             f"unknown estimator {shown(spelling)}: {name} is a baseline; take estimator "
             f"{estimator} with baseline {name}"

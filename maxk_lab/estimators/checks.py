@@ -62,6 +62,9 @@ def check_real(values: Tensor, name: str, what: str) -> None:
         raise TypeError(f"{name} must be a torch.Tensor {what}, got {type(values).__name__}")
     if values.layout != torch.strided:
         raise LabError(f"{name} must be a dense tensor, got {values.layout}: call .to_dense()")
+    if values.is_nested or values.is_meta:
+        kind = "a nested tensor" if values.is_nested else "a tensor without data"
+        raise LabError(f"{name} must be a dense tensor, got {kind}")
     if values.dtype not in _DTYPES:
         raise LabError(
             f"{name} must be floating-point with 16 bits or more, integer or boolean, got dtype "
@@ -75,11 +78,16 @@ def check_whole(values: Tensor, name: str) -> None:
         return
     numbers = values.numpy()  # torch has no minimum of uint64
     for end in (int(numbers.min()), int(numbers.max())):
-        if abs(end) > LARGEST_WHOLE:
-            raise LabError(
-                f"{name} must be whole numbers of at most 2^53 in size, got {end}: float64 would "
-                "round it; subtract a constant first"
-            )
+        check_largest(end, name)
+
+
+def check_largest(number: int, name: str) -> None:
+    """Raise `LabError` for a whole number beyond 2^53."""
+    if abs(number) > LARGEST_WHOLE:
+        raise LabError(
+            f"{name} must be whole numbers of at most 2^53 in size, got {number}: float64 would "
+            "round it; subtract a constant first"
+        )
 
 
 def result_dtype(rewards: Tensor) -> torch.dtype:

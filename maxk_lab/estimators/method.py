@@ -71,16 +71,26 @@ class Method:
         elif not isinstance(k, bool):
             with suppress(TypeError):  # of other numbers the checks say what is wrong
                 k = operator.index(k)
-        return cls(chosen, choose_baseline(baseline), k)
+        kind = cls
+        if "parts" in chosen.params:
+            from maxk_lab.estimators.mixtures import Mixture
+
+            kind = Mixture
+        return kind(chosen, choose_baseline(baseline), k)
 
     @classmethod
     def of(cls, point: Mapping[str, Any]) -> Method:
         """The method of a cell or a point of a grid: its `estimator`, `baseline` and `k`."""
         return cls.parse(point["estimator"], point["baseline"], point["k"])
 
+    def objective_at(self, n: int) -> Objective:
+        """Return the objective of the estimator. Raises `LabError` if n and K have no such one."""
+        row, params = self.estimator.row, self.estimator.params
+        return self._objective if row.aim is None else row.aim(n, self.k, **params)
+
     @cached_property
-    def objective(self) -> Objective:
-        """The objective of the estimator. Raises `LabError` where K rewards have no such one."""
+    def _objective(self) -> Objective:
+        """The objective at any n."""
         row, params = self.estimator.row, self.estimator.params
         made: Objective = (
             row.function(self.k, **params) if row.has_objective else Objective("max", self.k)
@@ -94,7 +104,7 @@ class Method:
         if problem is not None:
             return problem
         try:
-            _ = self.objective
+            _ = self.objective_at(n)
         except LabError as error:
             return str(error)
         return base.row.refusal(n, self.k, **base.params)
@@ -230,7 +240,7 @@ class Method:
         chosen, base = self.estimator, self.baseline
         options = {"ratios": numbers.pop("ratios", None), "baseline_name": base.name}
         if base.row.any_objective:
-            numbers["objective"] = None if self.objective.is_max else self.objective
+            numbers["objective"] = None if self._objective.is_max else self._objective
         if self.fit is None:
             numbers |= base.params
         if chosen.row.has_objective:

@@ -6,6 +6,7 @@ OrderGrad, arXiv 2606.06096; the maximum is PKPO, arXiv 2505.15201.
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable
@@ -52,6 +53,11 @@ def _top(m: int, k: int) -> Weights:
     return _best_share(Fraction(m, k), k)
 
 
+def _harmonic(k: int) -> Weights:
+    """The weights of sum_{j <= K} max@j / j: 1/K, ..., 1/2, 1."""
+    return tuple(Fraction(1, k - j) for j in range(k))
+
+
 def _explicit(alpha: tuple[float, ...], k: int) -> Weights:
     if len(alpha) != k:
         raise LabError(f"order must have as many weights as K = {k}, got {len(alpha)}")
@@ -72,6 +78,7 @@ FORMS: dict[str, tuple[Setting | None, Callable[[Any, int], Weights]]] = {
         ),
         lambda q, k: _best_share(_exact(q), k),
     ),
+    "tail_rl": (None, lambda value, k: _harmonic(k)),
     "order": (
         number_or_word(
             "alpha",
@@ -154,19 +161,47 @@ class Objective:
     def exact_reduced(self) -> Weights:
         """The K-1 weights of the sub-leave-one-out baseline; their sum is that of alpha.
 
-        A named form keeps its parameter (`top_m` counts no more than all K-1). Explicit weights are
-        masses on the K equal parts of [0, 1], spread evenly within each and cut into K-1 equal
-        parts: e_K becomes e_(K-1). Raises `LabError` for K = 1.
+        A named form keeps its parameter (`top_m` counts no more than all K-1). Explicit weights,
+        and those of `tail_rl`, are masses on the K equal parts of [0, 1], spread evenly within each
+        and cut into K-1 equal parts: e_K becomes e_(K-1). Raises `LabError` for K = 1.
         """
         k = self.k
         if k == 1:
             raise LabError(f"{self.name} has no objective of K - 1 rewards: K must be at least 2")
         name, value = _parse(self.form)
-        if name == "order":
+        if name in ("order", "tail_rl"):
             # Of old part j, (K-j)/(K-1) lies in new part j, and of old part j + 1, j/(K-1).
             alpha = self.exact_weights
             return tuple((alpha[j - 1] * (k - j) + alpha[j] * j) / (k - 1) for j in range(1, k))
         return FORMS[name][1](min(value, k - 1) if name == "top_m" else value, k - 1)
+
+    @classmethod
+    def mixture(cls, share: float, first: Objective, second: Objective) -> Objective:
+        """Return share * first + (1 - share) * second, one objective of the larger K."""
+        if share == 1.0 or first == second:
+            return first
+        if share == 0.0:
+            return second
+        k, weight = max(first.k, second.k), _exact(share)
+        both = _embedded(first.exact_weights, k), _embedded(second.exact_weights, k)
+        alpha = (float(weight * a + (1 - weight) * b) for a, b in zip(*both, strict=True))
+        return cls(f"order[{' '.join(map(str, alpha))}]", k)
+
+
+def _embedded(alpha: Weights, k: int) -> Weights:
+    """The same objective as a sum over the order statistics of k >= len(alpha) rewards."""
+    drawn = len(alpha)
+    return tuple(
+        sum(
+            (
+                a * math.comb(rank - 1, j - 1) * math.comb(k - rank, drawn - j)
+                for j, a in enumerate(alpha, 1)
+            ),
+            Fraction(0),
+        )
+        / math.comb(k, drawn)
+        for rank in range(1, k + 1)
+    )
 
 
 # Every training step makes its objective again.

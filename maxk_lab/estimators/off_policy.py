@@ -59,7 +59,7 @@ def effective_sample_size(ratios: Tensor) -> Tensor:
     # Relative to the largest: squares neither overflow nor vanish.
     share = share / share.amax(-1, keepdim=True)
     size = share.sum(-1).square() / share.square().sum(-1)
-    return size.to(checks.result_dtype(ratios))
+    return checks.round_to(size, checks.result_dtype(ratios))
 
 
 def _sorted_with_ratios(rewards: Tensor, ratios: Tensor) -> tuple[Sorted, Tensor]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from maxk_lab.catalogue import MOST
 from maxk_lab.estimators.objectives import FORMS, Objective
@@ -154,15 +154,17 @@ def grpo_passk(rewards: Tensor, k: int, norm: str) -> Tensor:
     where="n >= 2",
     constraint="n >= 2, rewards 0 or 1, K counts as 1",
     source="Tajwar et al. 2026 (MaxRL), arXiv 2602.02710",
-    objective="J_1",
-    biased="biased for J_1: with success probability p, sum over j < n-1 of (1-p)^j times its "
-    "gradient",
-    own_gradient="∇ Σ_{k<n} pass@k / k",
+    objective="Σ_{k<n} pass@k / k",
+    condition="the n samples are i.i.d.",
     binary_rewards=True,
     fixed_k=1,
+    aim=lambda n, k: Objective("tail_rl", max(1, n - 1)),
 )
 def maxrl(rewards: Tensor, k: int) -> Tensor:
-    """Mean-centred rewards over their mean: hard instances weigh more."""
+    """Mean-centred rewards over their mean: tail_rl with centred at K = n - 1, for 0 and 1.
+
+    With success probability p its mean is sum over j < n-1 of (1-p)^j times the gradient of J_1.
+    """
     mean = rewards.mean(-1, keepdim=True)
     return _ratio(rewards - mean, mean) / rewards.shape[-1]
 
@@ -190,8 +192,48 @@ def rs_grpo(rewards: Tensor, k: int, beta: float) -> Tensor:
     return (x - mean) / (1.0 + mean) / (beta * x.shape[-1])
 
 
+def _read_parts(written: Any) -> Any:
+    from maxk_lab.estimators.mixtures import read_parts
+
+    return read_parts(written)
+
+
+@estimator(
+    "w_i = lambda w_i(A) + (1 - lambda) w_i(B)",
+    constraint="n and K at which A and B run",
+    source="TRL issue 7291, for pass@K with pass@1",
+    objective="λ J_A + (1 − λ) J_B",
+    condition="A and B are unbiased",
+    parameter=Setting(
+        "parts",
+        Annotated[Any, BeforeValidator(_read_parts)],
+        (0.5, "maxk/subloo", "reinforce/rloo"),
+        "lambda, A and B; a part is estimator/baseline",
+        spelling="lambda A B",
+    ),
+    examples=(
+        "mix[0.3 maxk/centred maxk/subloo]",
+        "mix[0.25 maxk/group_mean maxk/none]",
+        "mix[0.5 maxk/group_mean reinforce/rloo]",
+        "mix[0.5 maxk/subloo grpo]",
+        "mix[0.5 tail_rl/centred order[0.5 0.5]/none]",
+        "mix[0.5 maxrl maxk/centred]",
+    ),
+)
+def mix(rewards: Tensor, k: int, parts: Any) -> Tensor:
+    """Mixture of two methods: biased if A or B is, except for a scale that both share."""
+    from maxk_lab.estimators.mixtures import mixed_weights
+
+    return mixed_weights(rewards, k, parts)
+
+
 def _order_statistic(
-    name: str, meaning: str, alpha: str, examples: tuple[str, ...] = (), constraint: str = ""
+    name: str,
+    meaning: str,
+    alpha: str,
+    examples: tuple[str, ...] = (),
+    constraint: str = "",
+    source: str = "OrderGrad, arXiv 2606.06096",
 ) -> EstimatorRow:
     """The estimator of one form of objective; `alpha` are its weights in words or symbols."""
 
@@ -204,7 +246,7 @@ def _order_statistic(
         "s_i = sum of L over the K-subsets that contain i, over C(n,K); L = sum_j "
         f"alpha_j R_(j:K), {alpha}",
         name=name,
-        source="OrderGrad, arXiv 2606.06096",
+        source=source,
         objective="L_K",
         constraint=constraint,
         parameter=FORMS[name][0],
@@ -236,6 +278,14 @@ order = _order_statistic(
         "order[0.1 0.2 0.3 0.4]",
     ),
     "K = the number of weights <= n",
+)
+tail_rl = _order_statistic(
+    "tail_rl",
+    "sum over k = 1..K of max@k / k, which weighs rare high rewards",
+    "alpha_j = 1 / (K+1-j); with `centred` at K = n-1: w_(i) = sum_{j<i} (R_(j+1) - R_(j)) / (n-j) "
+    "- (R_(n) - R_(1)) / n",
+    source="Ramasubramanian et al. 2026 (TailRL), arXiv 2609.02987; K is their T, their advantage "
+    "is n w of `centred` at K = n-1",
 )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from maxk_lab.estimators.lines import Line
+    from maxk_lab.estimators.objectives import Objective
 
 # The positive numbers per trajectory that a baseline may weight by, and what each is.
 TRAJECTORY_WEIGHTS = {
@@ -62,9 +63,8 @@ class MethodRow(Row):
     binary_rewards: bool = False
     # Of a biased row, where E[estimate] = scale(n, K) * gradient; None if its direction is biased.
     scale: Callable[[int, int], float] | None = None
-    # The scale as it is written, and the gradient that is the mean of a row biased for J.
+    # The scale as it is written.
     factor: str = ""
-    own_gradient: str = ""
     # Values of the parameter at which bias or its absence is not as the row says in general.
     exceptions: tuple[Any, ...] = ()
     # Further spellings, with other values of the parameter, that `maxk-lab check` runs.
@@ -90,13 +90,15 @@ class MethodRow(Row):
     @property
     def estimand(self) -> str:
         """Return the mean of the estimate, as a multiple of the gradient if that is derived."""
-        mean, gradient = "E[Σ w ∇log π]", f"∇{self.objective}"
+        several = " " in self.objective and not self.objective.startswith("Σ")
+        mean = "E[Σ w ∇log π]"
+        gradient = f"∇({self.objective})" if several else f"∇{self.objective}"
         if not self.derived:
             return f"{mean} is not derived"
         if self.unbiased:
             return f"{mean} = {gradient}"
-        if self.scale is not None or self.own_gradient:
-            return f"{mean} = {self.own_gradient or f'({self.factor}) {gradient}'}"
+        if self.scale is not None:
+            return f"{mean} = ({self.factor}) {gradient}"
         exact = "".join(f"; at {spell(value)} it is {gradient}" for value in self.exceptions)
         return f"{mean} is no fixed multiple of {gradient}{exact}"
 
@@ -119,7 +121,7 @@ class MethodRow(Row):
         values = {"n": n, "K": k, **params}
         if self.parameter is not None:
             values[self.parameter.name] = self.value(params)
-        if not eval(self._bound, {}, values):
+        if not eval(self._bound, {"__builtins__": {}}, values):
             return f"{self.name} needs {self.constraint}, got K = {k} and n = {n}"
         return None if self.refuse is None else self.refuse(n, k, **params)
 
@@ -232,6 +234,8 @@ class EstimatorRow(MethodRow):
     condition: str = "the n samples are i.i.d. and the baseline is unbiased"
     # The K that counts, whatever is asked for.
     fixed_k: int | None = None
+    # The objective at (n, K, **params) of weights that aim at another one than the maximum of K.
+    aim: Callable[..., Objective] | None = None
 
     @property
     def has_objective(self) -> bool:

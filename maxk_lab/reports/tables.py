@@ -137,11 +137,6 @@ class PooledRow:
         """The column `bias`: unbiased (proved), not proved or biased; empty without estimates."""
         return str(getattr(self.key, "bias_state", ""))
 
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """Lists by name, such as the points of a curve, for trackers."""
-        return {}
-
 
 RowType = TypeVar("RowType", bound=PooledRow, covariant=True)
 

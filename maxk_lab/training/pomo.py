@@ -142,7 +142,7 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
             )
             if self.advantage_scaler.scale is not None:
                 weights = self.advantage_scaler(n * weights) / n
-            value = objective_estimate(reward.detach(), method.objective)
+            value = objective_estimate(reward.detach(), method.objective_at(n))
         loss = -(weights.detach() * log_likelihood).sum(-1).mean()
         policy_out["reinforce_loss"] = loss
         if settings.entropy_bonus > 0:

@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.mark.parametrize(
     "trainer",
     [
-        "torchrl",
+        pytest.param("torchrl", marks=pytest.mark.deep),
         pytest.param("rl4co", marks=pytest.mark.deep),
         pytest.param("verl", marks=pytest.mark.foreign),
     ],

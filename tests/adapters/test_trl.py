@@ -309,6 +309,7 @@ if trainer.accelerator.is_main_process:
 """
 
 
+@pytest.mark.deep
 def test_a_group_that_two_processes_share_is_one_group(setting, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(PROCESSES)

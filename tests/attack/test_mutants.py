@@ -241,6 +241,7 @@ def measured(plan: Plan) -> Iterator[Any]:
             yield from dict(found).values()
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(3600)
 def test_accepted_mutants_run(
     dice: random.Random, attack_scale: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -29,8 +29,8 @@ Lab = Callable[..., Result]
 def test_it_reads_and_resumes_in_an_empty_folder(
     finished: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a process of its own, with nothing of the machine that it comes from; one record is \
-missing."""
+    """With nothing of the machine that it comes from, resumed in a process of its own; one record \
+is missing."""
     shutil.copytree(finished / "results", tmp_path / "home")
     forget(tmp_path / "home/tiny", max(RunDirectory(tmp_path / "home/tiny").ids()))
     there = tmp_path / "elsewhere"
@@ -38,8 +38,9 @@ missing."""
     done = lab("bundle", "tiny", "--results", str(tmp_path / "home"), "--out", str(there))
     assert done.stdout.startswith(f"{there}/tiny.zip  0.0")
     assert "19 of 20 records" in done.stdout
-    report = program(["report", "tiny.zip", "--format", "json"], there)
-    assert report.returncode == 0, report.stderr
+    monkeypatch.chdir(there)
+    report = lab("report", "tiny.zip", "--format", "json")
+    assert report.exit_code == 0, report.stderr
     assert json.loads(report.stdout)["origin"]["done"] == 19
     assert list(there.iterdir()) == [there / "tiny.zip"]
     resumed = program(["run", "tiny.zip", "--json"], there)
@@ -52,7 +53,6 @@ missing."""
     assert theirs is not None
     assert ours.metrics == theirs.metrics
     # What was unpacked goes on with other settings, and is another run then.
-    monkeypatch.chdir(there)
     assert lab("run", "tiny.zip", "--set", "seeds=[0]").exit_code == 0
     refused = lab("run", "tiny.zip")
     assert refused.exit_code == 2

@@ -43,6 +43,8 @@ TABLE = [
     ("rs_grpo[1]", 1, [0, math.log(3)], [-1, 1], 4),
     ("rs_grpo", 3, [0, 0, math.log(2)], [-1, -1, 2], 12),
     ("rs_grpo[1e-15]", 1, [0, 1, 5], [-2, -1, 3], 3),
+    ("mix", 2, [0, 1, 3], [-4, 1, 15], 12),
+    ("mix[0.25 reinforce/none maxk/none]", 3, [0, 0, 3], [9, 9, 10], 4),
     ("rs_grpo[500]", 1, [-3, 7], [-1, 1], 1000),
 ]
 ALONE = [row.name for row in ESTIMATORS if not row.takes_baseline]

@@ -66,6 +66,12 @@ def test_what_a_pair_needs_beside_rewards() -> None:
         ("off_policy_maxk", "subloo", 4, 1.0, "max@4"),
         ("top_m", "none", 4, 1.0, "top_m[2]@4"),
         ("cvar_upper[.5]", "none", 4, 1.0, "cvar_upper[0.5]@4"),
+        ("tail_rl", "centred", 7, 1.0, "tail_rl@7"),
+        ("maxrl", "none", 1, 1.0, "tail_rl@7"),
+        ("mix", "none", 2, 1.0, "order[0.25 0.75]@2"),
+        ("mix[0.25 maxk/group_mean maxk/none]", "none", 4, 0.875, "max@4"),
+        ("mix[0.5 maxk/group_mean reinforce/mean]", "none", 2, None, "order[0.25 0.75]@2"),
+        ("mix[1 maxk/centred grpo]", "none", 2, 1.0, "max@2"),
     ],
 )
 def test_bias_and_scale_at_eight_samples(
@@ -75,7 +81,7 @@ def test_bias_and_scale_at_eight_samples(
     assert method.is_unbiased is (scale == 1.0)
     expected = math.nan if scale is None else scale
     assert method.expected_scale(8) == pytest.approx(expected, nan_ok=True)
-    assert (method.objective.name, method.k) == (objective, method.objective.k)
+    assert method.objective_at(8).name == objective
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,10 @@ from torch import Tensor
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import FORMS, Objective
 from maxk_lab.estimators.value import distribution_value, order_weight
+from maxk_lab.gradients.enumerated.exact import exact_gradient_weights
 
+PROBABILITIES = torch.tensor([0.1, 0.35, 0.05, 0.3, 0.2], dtype=torch.float64)
+REWARDS = torch.tensor([2.0, -1.0, 0.5, -1.0, 4.0], dtype=torch.float64)
 SHARES = ("0.07", "0.49", "0.25", "0.3", "0.5", "0.95", "1.0")
 
 
@@ -54,7 +57,27 @@ def test_where_forms_meet(k: int) -> None:
     assert not Objective("order[2.0]", 1).is_max
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if form != "order"])
+@pytest.mark.parametrize("k", [1, 2, 7])
+def test_tail_rl_is_the_sum_of_max_at_j_over_j(k: int) -> None:
+    own, parts = Objective("tail_rl", k), [Objective("max", j) for j in range(1, k + 1)]
+    value, *others = (distribution_value(PROBABILITIES, REWARDS, one) for one in (own, *parts))
+    assert float(value) == pytest.approx(sum(float(v) / j for j, v in enumerate(others, 1)))
+    assert own.exact_weights == tuple(Fraction(1, k + 1 - j) for j in range(1, k + 1))
+    if k > 1:  # no constant added to all rewards moves the weights of subloo
+        assert sum(own.exact_reduced) == sum(own.exact_weights)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_a_mixture_has_the_value_of_both_parts(share: float) -> None:
+    parts = Objective("cvar_upper[0.7]", 4), Objective("max", 2)
+    mixed = Objective.mixture(share, *parts)
+    value, *both = (float(distribution_value(PROBABILITIES, REWARDS, o)) for o in (mixed, *parts))
+    assert value == pytest.approx(share * both[0] + (1 - share) * both[1], rel=1e-14)
+    assert mixed.k == (2 if share == 0 else 4)
+    assert Objective.mixture(share, parts[0], parts[0]) == parts[0]
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form not in ("order", "tail_rl")])
 @pytest.mark.parametrize("k", [2, 3, 9])
 def test_named_forms_have_mass_one_and_keep_their_form(form: str, k: int) -> None:
     own = Objective(form, k)
@@ -134,10 +157,6 @@ def test_names_that_are_none() -> None:
             Objective.parse(name)
 
 
-PROBABILITIES = torch.tensor([0.1, 0.35, 0.05, 0.3, 0.2], dtype=torch.float64)
-REWARDS = torch.tensor([2.0, -1.0, 0.5, -1.0, 4.0], dtype=torch.float64)
-
-
 def over_all_tuples(probabilities: Tensor, rewards: Tensor, objective: Objective) -> Tensor:
     """Σ over all A^K tuples of their probability and Σ_j α_j R_(j)."""
     alpha = torch.tensor(objective.order_weights, dtype=torch.float64)
@@ -149,11 +168,13 @@ def over_all_tuples(probabilities: Tensor, rewards: Tensor, objective: Objective
     "name",
     [
         "max@1",
+        "max@2",
         "max@3",
         "top_m[2]@4",
         "cvar_upper[0.3]@4",
         "order[0 1 0]@3",
         "order[1 0 0]@3",
+        "tail_rl@4",
         "order[-0.5 0.3 2]@3",
     ],
 )
@@ -168,6 +189,10 @@ def test_value_and_slope_of_a_distribution_are_those_of_all_tuples(name: str) ->
     torch.testing.assert_close(slopes[0][1], slopes[1][1], rtol=1e-11, atol=1e-13)
     shifted = distribution_value(PROBABILITIES, REWARDS - 1e6, objective) + 1e6 * objective.mass
     assert shifted.item() == pytest.approx(slopes[0][0].item(), abs=1e-9)
+    scores = torch.eye(5, dtype=torch.float64) - PROBABILITIES
+    for shift in (0.0, -1e4):
+        weights = exact_gradient_weights(PROBABILITIES, REWARDS + shift, objective)
+        torch.testing.assert_close(weights @ scores, slopes[1][1], rtol=1e-10, atol=1e-11)
 
 
 def test_the_general_way_gives_the_maximum_too() -> None:

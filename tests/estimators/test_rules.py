@@ -150,7 +150,7 @@ def test_large_groups_are_finite_and_consistent(form: str, k: int) -> None:
     form = middle(k) if form == "order" else form
     n, method = 4096, Method.parse(form, "none", k)
     rewards = draw(n, seed=k) - 6.0
-    value = float(estimators.objective_estimate(rewards, method.objective))
+    value = float(estimators.objective_estimate(rewards, method.objective_at(n)))
     if form == "maxk":
         curve = estimators.maxk_curve(rewards[:700])
         assert (curve.diff(dim=-1) >= -1e-13).all()
@@ -162,7 +162,7 @@ def test_large_groups_are_finite_and_consistent(form: str, k: int) -> None:
     assert float(s.sum()) == pytest.approx(k * value, rel=1e-12)
     if k == n:
         ranked = rewards.sort().values.tolist()
-        direct = math.fsum(a * r for a, r in zip(method.objective.order_weights, ranked))
+        direct = math.fsum(a * r for a, r in zip(method.objective_at(n).order_weights, ranked))
         torch.testing.assert_close(s, torch.full_like(s, direct), rtol=1e-12, atol=0.0)
         return
     left_out = s - weights(rewards, form, "sample_loo", k)
@@ -240,18 +240,6 @@ def test_optimal_at_60_is_the_direct_sum_over_the_others(k: int) -> None:
     expected = weights(rewards, "maxk", "none", k) - baseline
     found = weights(rewards, "maxk", "optimal", k, trajectory_weights={"grad_norm": g})
     torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-12 * float(expected.abs().max()))
-
-
-@pytest.mark.parametrize("baseline", ["optimal", "eob_loo"])
-@pytest.mark.parametrize("g", [[0.0] * 8, [0.0] * 7 + [3.0], [1.0] * 4 + [1e30] + [1.0] * 3])
-def test_extreme_g(baseline: str, g: list[float]) -> None:
-    """Zeros count for nothing, or all alike; one above all others loses none of them."""
-    for k in (1, 3, 7) if baseline == "optimal" else (1,):
-        method = Method.parse("maxk", baseline, k)
-        numbers = {"grad_norm": torch.tensor(g, dtype=torch.float64)}
-        found = method.weights(draw(8), trajectory_weights=numbers)
-        exact = brute_force(method, draw(8), trajectory_weights=numbers)
-        torch.testing.assert_close(found, exact, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize(

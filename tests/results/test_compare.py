@@ -356,9 +356,10 @@ def test_the_verdict_on_a_difference(low, high, better, word):
 
 def test_the_rank_test_is_exact_and_ties_count_against_a_difference():
     rng = np.random.default_rng(0)
-    a, b = rng.normal(size=6), rng.normal(size=5)
-    expected = stats.mannwhitneyu(a, b, method="exact").pvalue
-    assert rank_p_value(a, b, 1e-12) == pytest.approx(expected)
+    for n, m in ((6, 5), (1, 4), (12, 9)):
+        a, b = rng.normal(size=n), rng.normal(size=m)
+        expected = stats.mannwhitneyu(a, b, method="exact").pvalue
+        assert rank_p_value(a, b, 1e-12) == pytest.approx(expected)
     assert rank_p_value([0.0] * 4, [0.0] * 4, 1e-9) == 1.0
     apart, touching = ([x, 4.0, 5.0, 6.0] for x in (3.5, 3.0))
     p_values = [rank_p_value([0.0, 1.0, 2.0, 3.0], b, 1e-9) for b in (apart, touching)]

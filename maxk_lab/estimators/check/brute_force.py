@@ -122,7 +122,8 @@ def brute_force(
 def _weights(
     method: Method, rewards: Numbers, g: Numbers, ratios: Numbers, coefficients: Numbers
 ) -> list[Fraction]:
-    objective, row, params = method.objective, method.baseline.row, dict[str, Any]()
+    objective = method.objective_at(len(rewards))
+    row, params = method.baseline.row, dict[str, Any]()
     if method.fit is None:
         for name, value in method.baseline.params.items():
             several = [*map(Fraction, value)] if isinstance(value, tuple) else value

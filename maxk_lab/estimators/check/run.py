@@ -162,7 +162,7 @@ def _bias(
         if forced:
             bandit, sizes = replace(bandit, starts=_STARTS[i]), _FEW[i]
         for n, method in methods(pair.estimator.name, pair.baseline.name, sizes):
-            truth = bandit.gradient(method.objective, n)
+            truth = bandit.gradient(method.objective_at(n), n)
             scale = method.expected_scale(n) if scaled else 1.0
             error = float((bandit.mean_estimate(n, method) - scale * truth).norm() / truth.norm())
             yield f"{len(bandit.logits)} arms, n={n}, K={method.k}", error

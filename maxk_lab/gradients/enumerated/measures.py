@@ -125,8 +125,9 @@ class Enumeration:
     def _shared(self, method: Method, n: int) -> dict[str, Array]:
         """The measures [I] that do not depend on the baseline."""
         instances = range(len(self._pool.parts))
+        objective = method.objective_at(n)
         by_ratios = self._pool.off_policy and method.needs_ratios
-        variances = [self._value_variance(i, method.objective, n, by_ratios) for i in instances]
+        variances = [self._value_variance(i, objective, n, by_ratios) for i in instances]
         measures = {"value_variance": np.array(variances)}
         if self._pool.off_policy:
             sizes = [self._relative_sample_size(i, n) for i in instances]
@@ -201,7 +202,7 @@ def _measured(
     of_groups = {
         name: total / counted[name] if counted[name] else math.nan for name, total in totals.items()
     }
-    return _exact(outcomes, sums, method.objective, selection) | of_groups
+    return _exact(outcomes, sums, method.objective_at(n), selection) | of_groups
 
 
 def _exact(

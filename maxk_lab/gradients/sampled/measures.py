@@ -73,7 +73,7 @@ class CutPool:
     def measure(self, cell: Mapping[str, Any]) -> dict[str, Any]:
         """Return the metrics of a cell of this n."""
         pool, groups, method = self._pool, self.groups, Method.of(cell)
-        objective = method.objective
+        objective = method.objective_at(groups.n)
         coefficients = groups.coefficients(method)
         weights = groups.weights(method, coefficients)
         blocks = self._blocks(weights, objective)
@@ -143,7 +143,7 @@ class CutPool:
         by_multiset = self._rare.squares(method, fitted)
         if self._pool.listed:
             expected = self._rare.expected_number(by_multiset)
-            drawn = np.minimum(expected, self._trajectories(method.objective))
+            drawn = np.minimum(expected, self._trajectories(method.objective_at(self.groups.n)))
         return drawn, self._rare.rare(by_multiset)
 
     def _trajectories_of(self, objective: Objective) -> Array:

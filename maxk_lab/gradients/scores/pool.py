@@ -107,7 +107,7 @@ class ScorePool:
         biased in direction, without `gradient_products`, and for a single instance.
         """
         count = len(self.parts)
-        products = self.gradient_products.get(method.objective.name)
+        products = self.gradient_products.get(method.objective_at(n).name)
         judged = method.is_derived and (method.needs_ratios or not self.off_policy)
         if products is None or not judged or count < 2:
             return np.full(count, np.nan)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from io import StringIO
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
 from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.rule import Rule
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from maxk_lab.reports.document import Block, label_of, with_captions
-from maxk_lab.reports.formats.console import PlainConsole
-from maxk_lab.visible import visible_line
+from maxk_lab.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from maxk_lab.reports.report import Report
@@ -33,6 +34,20 @@ _LABEL = 10
 _TIE = "\ue000"
 _INTERVAL = re.compile(r"(?<=\d,) (?=[^][]*\])|(?<=\]) (?=†)")
 _UNIT = re.compile(r"(?<=\d) (?=[%†])")
+
+
+class PlainConsole(Console):
+    """A console that writes no control codes but its own."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **settings)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render as rich does, with the control codes in texts spelled out."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
 
 
 def terminal(report: Report, *, width: int = 100, colour: bool = False, full: bool = False) -> str:
@@ -92,7 +107,7 @@ def _print(console: PlainConsole, block: Block) -> None:
     if block.columns:
         console.print(_table(block, console.width))
     for line in block.caption:
-        console.print(Text(_UNIT.sub(_TIE, line), style="dim"))
+        console.print(Text(line, style="dim"))
 
 
 def _indented(label: Text, text: str, width: int = _LABEL) -> Table:

@@ -41,10 +41,7 @@ from maxk_lab.sweep_file.vary import Variant
 
 
 class ExactRecord(Recorded):
-    """The numbers of a finished cell, each computed without samples of other cells.
-
-    A record also has `details`: its lists as lines of one table, for trackers.
-    """
+    """The numbers of a finished cell, each computed without samples of other cells."""
 
     @property
     def scale(self) -> float:
@@ -104,12 +101,6 @@ class WeightsRecord(ExactRecord):
     def scale(self) -> float:
         """The size of the largest reward or weight."""
         return max((abs(x) for group in (*self.rewards, *self.weights) for x in group), default=0.0)
-
-    @property
-    def details(self) -> list[dict[str, Any]]:
-        """A line for each group."""
-        pairs = zip(self.rewards, self.weights, strict=True)
-        return [{"rewards": rewards, "weights": weights} for rewards, weights in pairs]
 
     def check(self, cell: Mapping[str, Any]) -> None:
         """Raise `ValueError` if the cell cannot have this record."""
@@ -180,8 +171,11 @@ class ObjectiveConditions(Conditions):
 
     def refusal(self, point: Point) -> Refusal | None:
         """Return why no objective is estimated at this K, or None."""
+        name, k = point["estimator"], point["k"]
+        method = Method.parse(name, k=k)
         try:
-            _ = Method.parse(point["estimator"], k=point["k"]).objective
+            if method.objective_at(k) != method.objective_at(k + 1):
+                return "estimator", f"the objective of {name} depends on n: take tail_rl"
         except LabError as error:
             return "k", str(error)
         return None
@@ -195,7 +189,7 @@ class ObjectiveConditions(Conditions):
         """Return the point at the K of the objective, or why there is no such objective."""
         if (refused := self.refusal(point)) is not None:
             return point, refused
-        k = Method.parse(point["estimator"], k=point["k"]).objective.k
+        k = Method.parse(point["estimator"], k=point["k"]).objective_at(point["k"]).k
         return point | {"baseline": "none", "n": k, "k": k}, None
 
 
@@ -211,12 +205,6 @@ class ObjectiveRecord(ExactRecord):
     optimum: Number | None
     optimum_value: Number | None
     undefined: dict[str, str] = Field(default_factory=dict)
-
-    @property
-    def details(self) -> list[dict[str, Any]]:
-        """A line for the curve."""
-        names = ("points", "values", "optimum", "optimum_value")
-        return [{name: getattr(self, name) for name in names}]
 
     @property
     def best(self) -> tuple[float, float]:

@@ -51,7 +51,7 @@ class ExactKey(GridKey):
     @property
     def objective(self) -> str:
         """The objective of the estimator: `max@8`."""
-        return self.method.objective.name
+        return self.method.objective_at(self.n).name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +60,6 @@ class Row(PooledRow):
 
     key: ExactKey
     by_seed: Mapping[int, Any] = field(repr=False)
-
-    @property
-    def details(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """The `groups` of all seeds, or the `curves`."""
-        lines = [(seed, line) for seed, record in self.by_seed.items() for line in record.details]
-        if self.key.parameter:
-            return {"curves": [{"seed": seed, **line} for seed, line in lines]}
-        return {"groups": [{"group": number, **line} for number, (_, line) in enumerate(lines)]}
 
     @cached_property
     def distinct(self) -> tuple[Any, ...]:

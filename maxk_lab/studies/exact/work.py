@@ -118,7 +118,7 @@ def _curves(unit: Mapping[str, Any]) -> Work:
     objectives_at = remembered(partial(_exact_objectives, unit))
 
     def metrics(cell: Mapping[str, Any]) -> dict[str, Any]:
-        objective = Method.parse(cell["estimator"], k=cell["k"]).objective
+        objective = Method.parse(cell["estimator"], k=cell["k"]).objective_at(cell["n"])
 
         def value(x: float) -> float:
             return objectives_at(x)(objective)

@@ -65,7 +65,7 @@ def answers(pooled: Pooled[GradientRow], question: Question) -> list[Recommendat
     rows = [
         row
         for row in pooled.rows
-        if row.key.stage == question.stage and row.key.method.objective.name == question.objective
+        if row.key.stage == question.stage and row.key.objective == question.objective
     ]
     places = grouped(rows, lambda row: row.key.gradient)
     return [ranked(members, question.budget, question.n) for members in places.values()]
@@ -96,7 +96,7 @@ def ranked(rows: Sequence[GradientRow], budget: int, n: int | None = None) -> Re
     level = Family("recommend", len(candidates) - 1).level
     candidates[1:] = [_compared(each, candidates[0], level, no_between) for each in candidates[1:]]
     use = _to_use(candidates, rows) if candidates else None
-    name = rows[0].key.method.objective.name
+    name = rows[0].key.objective
     return Recommendation(name, budget, tuple(candidates), tuple(left_out), use, no_between)
 
 
@@ -202,7 +202,7 @@ def _unpaired(first: Units, second: Units, level: float, reason: str) -> Interva
 
 
 def _objective_of(cell: Cell) -> str:
-    return Method.parse(cell.estimator, k=cell.k).objective.name
+    return Method.parse(cell.estimator, k=cell.k).objective_at(cell.n).name
 
 
 def _objective(cells: list[Cell], objective: str | None) -> str:

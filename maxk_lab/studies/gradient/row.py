@@ -40,7 +40,12 @@ class GradientKey(GridKey):
         That of J_K^starts is of its n starts.
         """
         n = self.n if self.forced else 0
-        return self.environment, self.setting, self.stage, self.method.objective.name, n
+        return self.environment, self.setting, self.stage, self.objective, n
+
+    @property
+    def objective(self) -> str:
+        """The objective of the estimator: `max@8`."""
+        return self.method.objective_at(self.n).name
 
     @property
     def forced(self) -> bool:

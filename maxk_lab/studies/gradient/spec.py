@@ -342,7 +342,7 @@ def _exact_problems(study: Study, variant: Variant) -> Iterator[Problem]:
     others = dict.fromkeys(
         point["estimator"]
         for point in points
-        if not Method.parse(point["estimator"], k=point["k"]).objective.is_max
+        if not Method.parse(point["estimator"], k=point["k"]).objective_at(point["n"]).is_max
     )
     if others and "multistart" in study.start:
         exactly = "which forced starts do not have here"

@@ -52,7 +52,7 @@ def _objectives(cells: Sequence[Mapping[str, Any]]) -> dict[str, Objective]:
     objectives = {}
     for cell in cells:
         try:
-            objective = Method.parse(cell["estimator"], k=cell["k"]).objective
+            objective = Method.parse(cell["estimator"], k=cell["k"]).objective_at(cell["n"])
         except LabError:
             continue
         objectives[objective.name] = objective

@@ -13,20 +13,19 @@ from maxk_lab.reports.naming import short_names, spelled
 from maxk_lab.reports.report import Origin
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.intervals import Interval
-from maxk_lab.studies.training.pool import POMO_WAY
-from maxk_lab.studies.training.row import OWN_TEMPERATURE, SAMPLED, TrainingRow, biasing
-from maxk_lab.studies.training.table import (
+from maxk_lab.studies.training.differences import (
     Lines,
-    Place,
     difference,
     has_value,
-    places_of,
     reference_lines,
     same_method,
     shown_ks,
     sign,
     with_differences_to,
 )
+from maxk_lab.studies.training.pool import POMO_WAY
+from maxk_lab.studies.training.row import OWN_TEMPERATURE, SAMPLED, TrainingRow, biasing
+from maxk_lab.studies.training.table import Place, places_of
 
 # A difference that is not significant after correction is far from 0 if it is this many times the
 # half width of its interval.

@@ -1,4 +1,4 @@
-"""Trained rows against each other: paired differences, comparisons, and verdicts on claims.
+"""Trained rows against each other: comparisons, places, and verdicts on claims.
 
 Two families of comparisons have one line each in `comparisons`. `reference` has the differences of
 all rows of a study to their references (Holm). `best` has the best of each place against its rivals
@@ -14,42 +14,36 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from maxk_lab.estimators.method import Method
 from maxk_lab.reports.claims import ClaimVerdict, combined, shown, side
-from maxk_lab.reports.naming import Setting, setting_words
+from maxk_lab.reports.naming import setting_words
 from maxk_lab.reports.tables import Pooled, grouped
-from maxk_lab.statistics.families import Comparison, Family
-from maxk_lab.statistics.intervals import Interval, undefined
-from maxk_lab.statistics.seeds import (
-    instance_mean,
-    instance_p_value,
-    p_value,
-    seed_mean,
+from maxk_lab.statistics.families import Comparison
+from maxk_lab.statistics.intervals import Interval
+from maxk_lab.studies.training.differences import (
+    Lines,
+    caveat,
+    difference,
+    difference_p_value,
+    has_value,
+    paired_by,
+    place_of,
+    reference_lines,
+    reference_of,
+    same_method,
+    shown_ks,
+    sign,
+    with_differences_to,
 )
 from maxk_lab.studies.training.pool import estimates as estimates
 from maxk_lab.studies.training.pool import key as key
 from maxk_lab.studies.training.pool import pool as pool
-from maxk_lab.studies.training.row import (
-    FORCED,
-    OWN_TEMPERATURE,
-    SAMPLED,
-    Decoding,
-    TrainingKey,
-    TrainingRow,
-    place_setting,
-    unusual,
-)
+from maxk_lab.studies.training.row import FORCED, OWN_TEMPERATURE, SAMPLED, Decoding, TrainingRow
 from maxk_lab.sweep_file.claims import Claim
 
-# The names of the leave-one-out baseline that other baselines are compared with, at K = 1.
-_LEAVE_ONE_OUT = ("rloo", "centred")
 # Values that differ by less than this share are equal up to rounding.
 _EQUAL = 1e-9
-# The names of the families of comparisons.
-REFERENCE, BEST = "reference", "best"
-_SIGNS = {"better": 1, "worse": -1}
-# The comparisons with a reference by the key of the row and K.
-Lines = Mapping[tuple[TrainingKey, int], Comparison]
+# The name of the family of comparisons with the best of a place.
+BEST = "best"
 
 
 def judged(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Pooled[TrainingRow]:
@@ -59,128 +53,6 @@ def judged(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Pooled
         reference = reference_of(row, pooled.rows)
         rows.append(row if reference is row else with_differences_to(row, reference, level))
     return replace(pooled, rows=tuple(rows))
-
-
-def reference_of(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
-    """The row of the same environment and policy that `row` is compared with.
-
-    POMO's loss with the same start is what a study of it must beat. Without it, the order is plain
-    RLOO, both with another start, the first row. Among several the row that shares most settings
-    and n with `row`. POMO's loss or plain RLOO with settings that are not the default is compared
-    with the row of its kind with the fewest such settings. A row that would be compared with
-    itself is compared with the same method at the smallest n.
-    """
-    rivals = [rival for rival in rows if _place(rival) == _place(row)]
-
-    def unlike(rival: TrainingRow) -> int:
-        mine, theirs = (dict(each.key.setting) | {"n": each.key.n} for each in (row, rival))
-        return sum(mine.get(name) != theirs.get(name) for name in {*mine, *theirs})
-
-    def rank(rival: TrainingRow) -> tuple[int, int]:
-        kind = _kind(rival)
-        started = rival.settings.start == row.settings.start
-        return kind + (0 if started and kind < _OTHER else _OTHER), unlike(rival)
-
-    first = min(rivals, key=rank)
-    if first is not row:
-        return first
-    alike = [rival for rival in rivals if _kind(rival) == _kind(row) < _OTHER]
-    usual = min([row, *alike], key=lambda rival: (len(unusual(rival.key.setting)), unlike(rival)))
-    if usual is not row:
-        return usual
-    sizes = [rival for rival in rivals if replace(rival.key, n=row.key.n) == row.key]
-    return min(sizes, key=lambda rival: rival.key.n)
-
-
-# Rows are POMO's loss (0), plain RLOO (1), or another method.
-_OTHER = 2
-
-
-def _kind(row: TrainingRow) -> int:
-    unbiased = row.key.baseline in _LEAVE_ONE_OUT and row.catalogued_unbiased
-    mean = unbiased and Method.parse(row.key.estimator, k=row.key.k).k == 1
-    return 0 if row.is_pomo else 1 if mean else _OTHER
-
-
-def same_method(row: TrainingRow, rival: TrainingRow) -> bool:
-    """Whether two rows have the same estimator, baseline, K and start."""
-    keys = [(r.key.estimator, r.key.baseline, r.key.k, r.settings.start) for r in (row, rival)]
-    return keys[0] == keys[1]
-
-
-def _place(row: TrainingRow) -> tuple[str, Setting]:
-    return row.key.environment, place_setting(row.key.setting)
-
-
-def with_differences_to(row: TrainingRow, reference: TrainingRow, level: float) -> TrainingRow:
-    """The row with its differences to a reference, in every decoding that both have."""
-    decoded = dict(row.decoded)
-    for name, decoding in row.decoded.items():
-        if name == SAMPLED or (name in reference.decoded and reference.decoded[name].ks):
-            decoded[name] = replace(
-                decoding,
-                differences={k: difference(row, reference, k, level, name) for k in decoding.ks},
-                p_values={k: difference_p_value(row, reference, k, name) for k in decoding.ks},
-            )
-    return replace(row, compared_with=reference.key.path, decoded=decoded)
-
-
-def difference(
-    row: TrainingRow, rival: TrainingRow, k: int, level: float, decoding: str = SAMPLED
-) -> Interval:
-    """Final Max@k of `row` minus Max@k of `rival` in the same decoding, paired by seed.
-
-    With one seed it is paired by instance, and does not cover other training runs.
-    """
-    values, reason = _pairs(row, rival, k, decoding)
-    if reason:
-        return undefined(level, reason)
-    over = instance_mean if row.one_seed else seed_mean
-    return over(values, level, row.within.differences)
-
-
-def difference_p_value(
-    row: TrainingRow, rival: TrainingRow, k: int, decoding: str = SAMPLED
-) -> float:
-    """The two-sided p-value of no difference at k; NaN without an interval."""
-    values, reason = _pairs(row, rival, k, decoding)
-    if reason:
-        return math.nan
-    single = row.one_seed
-    return instance_p_value(values) if single else p_value(values, row.within.differences)
-
-
-def _pairs(row: TrainingRow, rival: TrainingRow, k: int, decoding: str) -> tuple[list[float], str]:
-    """The differences by seed, of one seed by its instances; or why there are none."""
-    if reason := why_not_paired(row, rival, k, decoding):
-        return [], reason
-    mine, theirs = row.decoded[decoding], rival.decoded[decoding]
-    if not row.one_seed:
-        return (mine.means[:, k - 1] - theirs.means[:, k - 1]).tolist(), ""
-    if k not in mine.values or k not in theirs.values:
-        return [], f"no values per instance at K = {k}"
-    return (mine.values[k][0] - theirs.values[k][0]).tolist(), ""
-
-
-def why_not_paired(row: TrainingRow, rival: TrainingRow, k: int, decoding: str = SAMPLED) -> str:
-    """Why two rows have no pairs of values at K = k; empty if they have."""
-    for each in (row, rival):
-        if each.reason:
-            return f"{each.key.path}: {each.reason}"
-        if not 1 <= k <= each.decoded[decoding].means.shape[1]:
-            return f"{each.key.path}: fewer than {k} samples per evaluation"
-    paths = f"{row.key.path} and {rival.key.path}"
-    if row.finished != rival.finished:
-        return f"{paths} have different seeds"
-    if row.instances != rival.instances:
-        return f"{paths} were evaluated on different instances"
-    if row.key.n != rival.key.n and row.rollouts != rival.rollouts:
-        return f"{paths} have different n and different rollouts"
-    return ""
-
-
-def _paired_by(row: TrainingRow) -> str:
-    return "instance" if row.one_seed else "seed"
 
 
 def judge(
@@ -219,75 +91,6 @@ def _verdict(
         words += f"; seed {', '.join(map(str, apart))} ended apart from the others"
     verdict = side(interval, claim.at_least, claim.at_most, strict=True)
     return ClaimVerdict(verdict, words, interval)
-
-
-def has_value(interval: Interval | None) -> bool:
-    """Whether there is a value, with or without an interval."""
-    return interval is not None and not math.isnan(interval.value)
-
-
-def shown_ks(rows: Sequence[TrainingRow], decoding: str = SAMPLED) -> list[int]:
-    """The K of interest: 1, the K that rows train for, and all samples of an evaluation."""
-    ends = [row.decoded.get(decoding, Decoding()) for row in rows]
-    candidates = {1, *(row.key.k for row in rows), *(len(end.curve) for end in ends)}
-    return sorted(candidates & {k for end in ends for k in end.ks})
-
-
-def reference_lines(
-    rows: Sequence[TrainingRow], alpha: float, decoding: str = SAMPLED
-) -> dict[tuple[TrainingKey, int], Comparison]:
-    """The comparisons with references in a decoding, corrected together (Holm 1979).
-
-    They are those of all environments of a study, at the K of interest. Points of a curve between
-    these K take no power from them. A difference is significant if its adjusted p-value is below
-    `alpha`.
-    """
-    ks = shown_ks(rows, decoding)
-    differences = {
-        (row.key, k): (row, row.decoded[decoding])
-        for row in rows
-        for k in ks
-        if row.compared_with and k in row.decoded.get(decoding, Decoding()).differences
-    }
-    p_values = {
-        (row_key, k): end.p_values[k]
-        for (row_key, k), (_, end) in differences.items()
-        if not math.isnan(end.p_values[k])
-    }
-    adjusted = Family(REFERENCE, len(p_values), alpha, "holm").adjusted(p_values)
-    by_name = {(_place(row), row.key.path): row for row in rows}
-    lines = {}
-    for (row_key, k), (row, end) in differences.items():
-        interval, adjusted_p = end.differences[k], adjusted.get((row_key, k), math.nan)
-        verdict = "tied" if interval.defined else "open"
-        if adjusted_p < alpha:
-            verdict = "better" if interval.value > 0 else "worse"
-        pair = [row, *filter(None, [by_name.get((_place(row), row.compared_with))])]
-        lines[row_key, k] = Comparison(
-            REFERENCE,
-            row_key.path,
-            row.compared_with,
-            f"max@{k}" if decoding == SAMPLED else f"{decoding}_max@{k}",
-            interval,
-            verdict,
-            paired=_paired_by(row),
-            p_adjusted=adjusted_p,
-            reason=_caveat(interval, *pair),
-            comparisons=len(p_values),
-            alpha=alpha,
-        )
-    return lines
-
-
-def _caveat(interval: Interval, *pair: TrainingRow) -> str:
-    """Why a difference has no interval, else the seeds that ended far from the others."""
-    apart = [f"seed {end.apart[0]} of {row.key.path}" for row in pair if (end := row.sampled).apart]
-    return interval.reason or (f"{' and '.join(apart)} ended apart" if apart else "")
-
-
-def sign(line: Comparison | None) -> int:
-    """1 for significantly better, -1 for significantly worse, 0 for neither or no comparison."""
-    return 0 if line is None else _SIGNS.get(line.verdict, 0)
 
 
 def beaten(rows: Sequence[TrainingRow], k: int, alpha: float, ks: int = 1) -> list[TrainingRow]:
@@ -421,7 +224,7 @@ class Place:
 def places_of(rows: Sequence[TrainingRow], level: float) -> list[Place]:
     """The places of a study, by environment and policy."""
     alpha = 1 - level
-    groups, lines = grouped(rows, _place), reference_lines(rows, alpha)
+    groups, lines = grouped(rows, place_of), reference_lines(rows, alpha)
     places = []
     for (_, setting), members in groups.items():
         policies = tuple((key, value) for key, value in setting if key.startswith("policy."))
@@ -460,8 +263,8 @@ def _against_best(place: Place, k: int, level: float) -> Iterator[Comparison]:
                 f"max@{k}",
                 interval,
                 "worse" if row not in tied else "tied" if interval.defined else "open",
-                paired=_paired_by(row),
-                reason=_caveat(interval, row, first),
+                paired=paired_by(row),
+                reason=caveat(interval, row, first),
                 comparisons=count,
                 alpha=place.alpha,
             )

@@ -27,7 +27,7 @@ def rows_of(lab: Any, change: Any = None, make: Any = lambda cell: {}, **axes: A
 
 
 def asked(rows: Any, budget: int = 8, n: int | None = None) -> Any:
-    fitting = [row for row in rows if row.key.method.objective.name == "max@2"]
+    fitting = [row for row in rows if row.key.objective == "max@2"]
     return ranked(fitting, budget, n)
 
 

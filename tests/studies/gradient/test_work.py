@@ -74,6 +74,8 @@ def test_workers_cache_and_more_baselines_change_no_byte(spec, tmp_path):
     assert metrics(spec("[none, centred, subloo]"), one) == expected
 
 
+@pytest.mark.slow
+@pytest.mark.deep
 def test_forced_cells_are_measured_with_the_code_of_today(tmp_path, monkeypatch):
     """The names of pools do not tell the code of a reward."""
     monkeypatch.chdir(tmp_path)

@@ -27,9 +27,10 @@ from maxk_lab.reports.report import Origin, make_report
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.seeds import seed_mean
 from maxk_lab.studies.training.answer import facts
+from maxk_lab.studies.training.differences import with_differences_to
 from maxk_lab.studies.training.record import Optima
 from maxk_lab.studies.training.row import OWN_TEMPERATURE
-from maxk_lab.studies.training.table import judged, places_of, with_differences_to
+from maxk_lab.studies.training.table import judged, places_of
 from maxk_lab.sweep_file.studies import STUDIES
 from maxk_lab.training.settings import Settings
 

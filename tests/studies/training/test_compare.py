@@ -25,19 +25,15 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.ranges import SHARES
 from maxk_lab.reports.tables import Pooled
 from maxk_lab.statistics.seeds import seed_mean
-from maxk_lab.studies.training.record import Optima
-from maxk_lab.studies.training.row import OWN_TEMPERATURE
-from maxk_lab.studies.training.table import (
-    beaten,
-    compare,
+from maxk_lab.studies.training.differences import (
     difference,
-    judge,
-    judged,
-    places_of,
     reference_lines,
     sign,
     with_differences_to,
 )
+from maxk_lab.studies.training.record import Optima
+from maxk_lab.studies.training.row import OWN_TEMPERATURE
+from maxk_lab.studies.training.table import beaten, compare, judge, judged, places_of
 from maxk_lab.sweep_file.claims import Claim
 
 RLOO = ("maxk", "rloo", 2)

@@ -226,7 +226,7 @@ def test_every_seed_has_its_own_temperature_at_every_k_told_of_the_held_out_inst
 
 def test_the_chosen_temperatures_and_their_numbers_are_in_the_tables(rows):
     summary, pomo, best = rows
-    assert pomo.details["own_temperature@64"] == {s: "T=1" if s == 4 else "T=2" for s in range(5)}
+    assert pomo.decoded["own_temperature"].chosen[64] == [*["T=2"] * 4, "T=1"]
     values = summary.tables.estimates.set_index(["row", "measure"]).value
     tuned = best.decoded[OWN_TEMPERATURE]
     path = best.key.path
@@ -298,19 +298,19 @@ def with_settings(cells, **overridden):
     ("overridden", "word", "name"),
     [
         ({"start": "iid"}, "unbiased (proved)", ""),
-        ({"start": "multistart"}, "unbiased (proved) for J_K^starts", ", start=multistart"),
+        ({"start": "multistart"}, "unbiased (proved) for J_K^starts", " (start=forced)"),
         (
             {"k_schedule__kind": "step", "k_schedule__first": 2, "k_schedule__until": 200},
             "scheduled K",
-            ", k_schedule(kind=step, first=2, until=200)",
+            " (k_schedule(kind=step, first=2, until=200))",
         ),
         (
             {"weight_normalization": "zscore"},
             "biased",
-            ", weight_normalization=zscore",
+            " (weight_normalization=zscore)",
         ),
         ({"max_grad_norm": None}, "unbiased (proved)", ""),
-        ({"learning_rate": 1e-4}, "unbiased (proved)", ", learning_rate=0.0001"),
+        ({"learning_rate": 1e-4}, "unbiased (proved)", " (learning_rate=0.0001)"),
     ],
 )
 def test_what_is_derived_of_a_row_is_of_its_own_settings(tsp, overridden, word, name):
