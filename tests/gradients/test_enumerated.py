@@ -1,6 +1,5 @@
 """Enumeration over multisets of classes against sums over all A^n tuples, and its verdicts."""
 
-import itertools
 import math
 
 import numpy as np
@@ -8,7 +7,17 @@ import pytest
 import small_environments
 import torch
 from scipy import stats
-from score_tables import bandit, cell, measured, name_of, pool_of, table, weigh_of
+from score_tables import (
+    bandit,
+    cell,
+    estimates_of,
+    every_group,
+    measured,
+    name_of,
+    pool_of,
+    table,
+    weigh_of,
+)
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size, objective_estimate, off_policy_value
@@ -144,8 +153,8 @@ def test_the_measures_of_a_cell_equal_the_sum_over_all_tuples(estimator, baselin
     (metrics,) = measured(pool, cell(estimator, baseline, 4, k)).values()
     p = policy().exp().detach()
     b = p if behaviour is None else behaviour().exp().detach()
-    tuples = torch.tensor(list(itertools.product(range(4), repeat=4)))
-    chance, ratios = b[tuples].prod(1), (p / b)[tuples]
+    tuples, chance = every_group(b, 4)
+    ratios = (p / b)[tuples]
     scores = torch.eye(4).double() - p
     g = torch.ones(4).double() if method.needed_weight == "length" else scores.square().sum(1)
     for i in range(3):
@@ -161,7 +170,7 @@ def test_the_measures_of_a_cell_equal_the_sum_over_all_tuples(estimator, baselin
             expected["effective_sample_size"] = chance @ effective_sample_size(ratios) / 4
         if method.needs_ratios:
             values = off_policy_value(rewards, ratios, k)
-        estimates = torch.einsum("sn,snp->sp", weights, scores[tuples])
+        estimates = estimates_of(weights, scores, tuples)
         expected |= {
             "value_variance": chance @ (values - chance @ values).square(),
             "m2": chance @ estimates.square().sum(1),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from score_tables import bandit, cell, every_group, measured, pool_of, table
+from score_tables import bandit, cell, estimates_of, every_group, measured, pool_of, table
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages
@@ -68,7 +68,7 @@ def test_a_cross_fit_is_the_least_squares_over_the_groups_of_all_other_instances
 )
 def test_the_oracle_is_the_least_squares_over_every_ordered_group(rewards, family, n, k):
     outcomes, scores = table(rewards, seed=n, width=3)
-    rows, chance = every_group(outcomes, n)
+    rows, chance = every_group(outcomes.drawn, n)
     w0, directions = family_terms(outcomes.rewards[rows], k, family)
     gram = outcomes.gram[rows.unsqueeze(-1), rows.unsqueeze(-2)]
 
@@ -98,8 +98,8 @@ def test_a_cross_fit_is_unbiased_whatever_the_other_group():
     n, k = 3, 2
     fitted_on, used_on = table(DISTINCT, seed=1)[0], table([-0.4, 1.5, 0.2], seed=2)[0]
     truth = used_on.centred(exact_gradient_weights(used_on.probabilities, used_on.rewards, k))
-    first, _ = every_group(fitted_on, n)
-    second, chance = every_group(used_on, n)
+    first, _ = every_group(fitted_on.drawn, n)
+    second, chance = every_group(used_on.drawn, n)
     rewards = used_on.rewards[second]
 
     def off(coefficients):
@@ -150,7 +150,7 @@ def least_second_moment(outcomes, scores, n, k):
 
     Each multiset is an unknown, and each group a row.
     """
-    rows, chance = every_group(outcomes, n)
+    rows, chance = every_group(outcomes.drawn, n)
     unknowns: dict[tuple[int, ...], int] = {}
     moved = torch.zeros(len(rows), scores.shape[1], math.comb(len(scores) + n - 2, n - 1)).double()
     for s, group in enumerate(rows.tolist()):
@@ -158,7 +158,7 @@ def least_second_moment(outcomes, scores, n, k):
             others = tuple(sorted(group[:i] + group[i + 1 :]))
             moved[s, :, unknowns.setdefault(others, len(unknowns))] += scores[member]
     weights = advantages(outcomes.rewards[rows], estimator="maxk", baseline="none", k=k)
-    plain = torch.einsum("sn,snp->sp", weights, scores[rows])
+    plain = estimates_of(weights, scores, rows)
     root = chance.sqrt().unsqueeze(1)
     matrix, right = (root.unsqueeze(2) * moved).flatten(0, 1), (root * plain).flatten()
     best = torch.linalg.lstsq(matrix, right.unsqueeze(1), driver="gelsd").solution.squeeze(1)
@@ -174,9 +174,9 @@ def test_the_joint_optimum_is_the_least_squares_over_every_ordered_group(rewards
     outcomes, scores = table(rewards, seed=n + k, weights="number")
     expected = least_second_moment(outcomes, scores, n, k)
     best = joint_optimum(outcomes, n, k)
-    rows, chance = every_group(outcomes, n)
+    rows, chance = every_group(outcomes.drawn, n)
     weights = best.weights(outcomes.rewards[rows], rows)
-    estimates = torch.einsum("sn,snp->sp", weights, scores[rows])
+    estimates = estimates_of(weights, scores, rows)
     assert (chance @ estimates.square().sum(1)).item() == pytest.approx(expected, rel=1e-12)
     # No product with a sample's own score is left, given the others.
     products = chance * (estimates * scores[rows[:, 0]]).sum(1)

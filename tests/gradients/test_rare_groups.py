@@ -1,11 +1,11 @@
 """Which groups carry an estimate, against lists of all groups."""
 
 import math
-from itertools import product
 
 import numpy as np
 import pytest
 import torch
+from score_tables import every_group
 
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.sampled.rare_groups import (
@@ -33,14 +33,14 @@ def pool_of(probabilities, rewards, *, drawn=None):
     return ScorePool((Part(**vars(part) | {"listed": None if drawn else listed}),), ("maxk",), 0.0)
 
 
-def every_group(pool, method, n):
+def squares_of(pool, method, n):
     """The chance and ‖ĝ‖² of every ordered group of n of the listed trajectories."""
     (part,) = pool.parts
-    groups = torch.tensor(list(product(range(len(part.listed.rewards)), repeat=n)))
+    groups, chance = every_group(part.listed.probabilities, n)
     weights = method.weights(part.listed.rewards[groups])
     grams = part.gram[groups[:, :, None], groups[:, None, :]]
     squares = (weights[:, None] @ grams @ weights[:, :, None])[:, 0, 0]
-    return part.listed.probabilities[groups].prod(1).numpy(), squares.numpy()
+    return chance.numpy(), squares.numpy()
 
 
 @pytest.mark.parametrize("baseline", ["none", "centred", "subloo"])
@@ -50,7 +50,7 @@ def test_levels_give_the_mean_square_of_all_groups(baseline, rewards):
     pool = pool_of([0.4, 0.3, 0.2, 0.1], rewards)
     groups = RareGroups(pool, n, REPLICATES)
     squares = groups.squares(method, None)
-    chances, each = every_group(pool, method, n)
+    chances, each = squares_of(pool, method, n)
     assert (squares * groups.chances).sum() == pytest.approx(chances @ each)
     assert groups.chances.sum() == pytest.approx(1.0)
 

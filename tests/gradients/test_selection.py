@@ -1,10 +1,8 @@
 """Selection of groups by their rewards against sums over all ordered groups."""
 
-import itertools
-
 import pytest
 import torch
-from score_tables import bandit, cell, measured, pool_of, weigh_of
+from score_tables import bandit, cell, estimates_of, every_group, measured, pool_of, weigh_of
 from sweep_files import problems
 
 from maxk_lab.errors import LabError
@@ -49,13 +47,12 @@ def test_dropping_equal_groups_divides_each_prompt_by_its_share_of_unequal_group
 def test_moments_equal_the_sum_over_all_groups(estimator, baseline, k, selection):
     instances = torch.cat([INSTANCES[:2], torch.tensor([[0.1, 0.3, 0.3, 2.0]])])
     p, units = units_of(estimator, baseline, 4, k, selection, instances)
-    groups = torch.tensor(list(itertools.product(range(4), repeat=4)))
-    chance, scores = p[groups].prod(1), torch.eye(4).double() - p
+    (groups, chance), scores = every_group(p, 4), torch.eye(4).double() - p
     remain = [row[groups].amax(1) != row[groups].amin(1) for row in instances]
     shares = [float(chance[kept].sum()) for kept in remain]
     for i, kept in enumerate(remain):
         weights = weigh_of(estimator, baseline, k)(instances[i][groups], torch.ones(256, 4), None)
-        estimates = torch.einsum("sn,snp->sp", weights.double(), scores[groups])
+        estimates = estimates_of(weights.double(), scores, groups)
         if selection == "drop_equal":
             mean = chance[kept] @ estimates[kept] / shares[i]
             spread = chance[kept] @ (estimates[kept] - mean).square().sum(1) / shares[i]
