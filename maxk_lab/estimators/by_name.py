@@ -88,19 +88,7 @@ def advantages(
         "ratios": like_rewards(ratios, "ratios"),
         "coefficients": like_rewards(coefficients, "coefficients"),
     }
-    if present is not None:
-        method.check_size(checks.check_rewards(values.where(present, torch.zeros_like(values))))
-        groups = values.to(checks.result_dtype(values))
-        return usable_weights(method, groups, present, **options)[0]
-    try:
-        return method.weights(values, **options)
-    except LabError as error:
-        if not bool(values.isnan().any()):
-            raise
-        raise LabError(
-            f"{error}: where a trajectory has no reward, say so, with None in a list or with "
-            "usable=~rewards.isnan()"
-        ) from None
+    return _weights_of(method, values, present, options)
 
 
 def _method_of(estimator: str, baseline: str | Callable[..., Any] | None, k: int | None) -> Method:
@@ -113,6 +101,25 @@ def _method_of(estimator: str, baseline: str | Callable[..., Any] | None, k: int
         )
     baseline = row.default_baseline if baseline is None else baseline
     return Method.parse(estimator, baseline, 1 if k is None else k)
+
+
+def _weights_of(
+    method: Method, rewards: Tensor, usable: Tensor | None, options: Mapping[str, Any]
+) -> Tensor:
+    """The weights of rewards `[..., n]`, of which some may not be usable."""
+    if usable is not None:
+        method.check_size(checks.check_rewards(rewards.where(usable, torch.zeros_like(rewards))))
+        groups = rewards.to(checks.result_dtype(rewards))
+        return usable_weights(method, groups, usable, **options)[0]
+    try:
+        return method.weights(rewards, **options)
+    except LabError as error:
+        if not bool(rewards.isnan().any()):
+            raise
+        raise LabError(
+            f"{error}: where a trajectory has no reward, say so, with None in a list or with "
+            "usable=~rewards.isnan()"
+        ) from None
 
 
 def _mask(usable: Tensor | Numbers, rewards: Tensor) -> Tensor:
