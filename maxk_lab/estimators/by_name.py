@@ -106,7 +106,7 @@ def _method_of(estimator: str, baseline: str | Callable[..., Any] | None, k: int
 def _weights_of(
     method: Method, rewards: Tensor, usable: Tensor | None, options: Mapping[str, Any]
 ) -> Tensor:
-    """The weights of rewards `[..., n]`, of which some may not be usable."""
+    """The weights of rewards `[..., n]`, where some samples may not be usable."""
     if usable is not None:
         method.check_size(checks.check_rewards(rewards.where(usable, torch.zeros_like(rewards))))
         groups = rewards.to(checks.result_dtype(rewards))
