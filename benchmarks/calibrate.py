@@ -101,9 +101,10 @@ def summary(parts: Mapping[str, Sequence[Row]]) -> list[str]:
     ]
     by_statistic = defaultdict(list)
     for name, rows in parts.items():
-        against = ", against a reference" if name.endswith("reference") else ""
+        ends = {"reference": ", against a reference", "deterministic": ", nearly deterministic"}
+        which = ends.get(name.rpartition("-")[2], "")
         for row in rows:
-            by_statistic[name, f"{row.statistic}{against}"].append(row)
+            by_statistic[name, f"{row.statistic}{which}"].append(row)
     for (_, statistic), found in by_statistic.items():
         known = [row for row in found if not math.isnan(row.covered)]
         # Of the few reports that show it elsewhere, a share tells nothing.
