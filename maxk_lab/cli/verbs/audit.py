@@ -179,7 +179,7 @@ def show_difference(difference: LogDifference) -> None:
             *(row.k, f"{row.first:{digits}}", f"{row.second:{digits}}"),
             _interval(row.difference, row.low, row.high, digits),
             {1: "higher", -1: "lower", 0: "open"}[row.sign],
-            "" if row.sign else f"{row.prompts:,.0f}",
+            "" if row.sign or row.prompts != row.prompts else f"{row.prompts:,.0f}",
         )
         for row in curve.iloc[[i for i in shown if i < len(curve)]].itertuples()
     ]
