@@ -59,7 +59,7 @@ def theme(ink: str = "#1c2128", background: str = "white") -> dict[str, Any]:
         "background": background,
         "font": "sans-serif",
         "axis": {**words, **grid, "domain": False, "titlePadding": 6},
-        "legend": {**words, "orient": "bottom", "symbolOpacity": 1},
+        "legend": {**words, "orient": "bottom", "symbolOpacity": 1, "labelLimit": 0},
         "title": {**title, "fontSize": 13, "subtitleFontSize": 12, "offset": 8},
         "view": {"stroke": None},
         "rule": {"color": ink, "strokeOpacity": 0.6},

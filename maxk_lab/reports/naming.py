@@ -126,6 +126,8 @@ def setting_words(setting: Setting) -> str:
 def plain_setting(setting: Setting) -> str:
     """`arms 8, pomo-100`: the varied values in titles; a file is its name."""
     short = short_names([key for key, _ in setting])
+    # A sweep file calls the start of the records `forced`.
+    setting = tuple((key, "forced" if value == "multistart" else value) for key, value in setting)
     return ", ".join(
         visible_line(PurePath(value).stem)
         if isinstance(value, str) and "/" in value
