@@ -200,3 +200,17 @@ def test_a_baseline_of_the_user_s_own_has_its_ratio_in_table_and_answer(lab, tmp
     expected = f"Not proved: mine:median has {compact(own.ratio)} times the lowest variance."
     assert any(line.startswith(expected) and "maxk-lab check" in line for line in answer)
     assert one.uses[0].competing == 3
+
+
+def test_another_baseline_is_used_in_settings_that_the_first_does_not_win(lab):
+    def make(cell):
+        return {
+            "noise": APART[cell["baseline"]]
+            * (20 if (cell["baseline"], cell["n"]) == ("subloo", 16) else 1)
+        }
+
+    one, answer = of(lab, ns=(8, 16, 32), make=make)
+    (use,) = one.uses
+    assert (use.name, use.lowest, use.of) == ("subloo", 2, 3)
+    assert [(each.name, each.count) for each in use.alternatives] == [("centred", 1)]
+    assert "Use: centred in the other setting." in answer
