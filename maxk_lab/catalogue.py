@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -111,11 +112,14 @@ class Catalogue(Generic[RowType]):
             raise LabError(self._left_out[name])
         if (advice := removed_row(self.kind, name)) is not None:
             raise LabError(advice)
-        if name.lower() in self._aliases:
-            ours = self._aliases[name.lower()]
+        if (ours := self.resolved(name)) != name:
             raise LabError(f"{self.kind} {shown(name)} is called {ours} here")
         also = did_you_mean(name, self._rows)
         raise LabError(f"unknown {self.kind} {shown(name)}{also}; known: {', '.join(self._rows)}")
+
+    def resolved(self, name: str) -> str:
+        """Return the name here of a row that is called `name` elsewhere, such as `pass@8`."""
+        return self._aliases.get(re.sub(r"@\d+$", "@k", name.lower()), name)
 
 
 def load(path: str, what: str = "") -> Any:

@@ -65,12 +65,9 @@ def send_all(
     Return the places that were written, and what the summary of the run says was lost. Nothing is
     sent without `news`; of several processes in a run the `last` sends.
     """
-    again = f"maxk-lab track {shlex.quote(str(run.folder.root))}"
     if mode == "disabled":
-        if news:
-            say(f"Nothing was sent to W&B; to send it: {again}")
         return [], ""
-    again += f" --mode {mode}"
+    again = f"maxk-lab track {shlex.quote(str(run.folder.root))} --mode {mode}"
     if not news:
         say(f"Nothing new to send to W&B; to send all records: {again}")
         return [], ""

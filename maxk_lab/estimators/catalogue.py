@@ -38,11 +38,13 @@ _ALIASES = {
     "sloo_minus_one": "subloo",
     "loo": "rloo",
     "leave_one_out": "rloo",
-    "grpo": "group_mean",
     "centered": "centred",
 }
 ESTIMATORS: Catalogue[EstimatorRow] = Catalogue(
-    "estimator", rows_of(EstimatorRow, policy_gradients), "maxk_lab.estimators"
+    "estimator",
+    rows_of(EstimatorRow, policy_gradients),
+    "maxk_lab.estimators",
+    {"pass@k": "maxk", "max@k": "maxk"},
 )
 BASELINES: Catalogue[BaselineRow] = Catalogue(
     "baseline", rows_of(BaselineRow, baselines), "maxk_lab.baselines", _ALIASES
@@ -66,12 +68,18 @@ class Choice(Generic[MethodType]):
 def choose_baseline(spelling: str | Callable[..., Any]) -> Choice[BaselineRow]:
     """The baseline that `name` or `name[value]` means, or `module:name`, or a function itself.
 
-    Raises `LabError` with what is allowed.
+    Raises `LabError` with what is allowed. Of an estimator it says that it is one.
     """
     if callable(spelling):
         function, name = spelling, getattr(spelling, "__name__", "function")
         return Choice(_row_of(BaselineRow, name, lambda: function, biased="not known"), name)
-    return _choose(BASELINES, spelling)
+    try:
+        return _choose(BASELINES, spelling)
+    except LabError as error:
+        name = ESTIMATORS.resolved(str(spelling).partition("[")[0].strip().lower())
+        if name not in ESTIMATORS:
+            raise error from None
+        raise LabError(f"unknown baseline {shown(spelling)}: {name} is an estimator") from None
 
 
 def choose_estimator(spelling: str) -> Choice[EstimatorRow]:
@@ -82,11 +90,12 @@ def choose_estimator(spelling: str) -> Choice[EstimatorRow]:
     try:
         return _choose(ESTIMATORS, spelling)
     except LabError as error:
+        name = BASELINES.resolved(str(spelling).strip())
         try:
-            row = choose_baseline(spelling).row
+            row = choose_baseline(name).row
         except LabError:
             raise error from None
-        estimator, name = "reinforce" if row.objective == "J_1" else "maxk", spelling.strip()
+        estimator = "reinforce" if row.objective == "J_1" else "maxk"
         raise LabError(
             f"unknown estimator {shown(spelling)}: {name} is a baseline; take estimator "
             f"{estimator} with baseline {name}"

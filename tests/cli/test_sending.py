@@ -45,7 +45,6 @@ def test_what_is_sent_and_what_failed_is_told(
     assert sent("online", live) == (["https://there"], "tracked in part only")
     assert sent("online", live, last=False) == (["https://there"], "")
     assert capsys.readouterr().err.splitlines() == [
-        "Nothing was sent to W&B; to send it: maxk-lab track 'results/a b'",
         "Writing files for W&B",
         "Send them with: wandb sync 'results/a b/wandb'/offline-run-*",
         "Sending to W&B",

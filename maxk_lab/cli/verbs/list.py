@@ -11,7 +11,7 @@ import typer
 
 from maxk_lab.catalogue import Catalogue, did_you_mean
 from maxk_lab.cli import options
-from maxk_lab.cli.console import emit_json, print_fields, print_line, say
+from maxk_lab.cli.console import emit_json, print_fields, print_line
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.environments.exact_rows import GAUSSIAN_REWARDS
 from maxk_lab.environments.language.tasks import REWARDS, TASKS
@@ -76,10 +76,10 @@ def main(
     rows = [row for row in rows if pattern is None or fnmatchcase(str(row["name"]), pattern)]
     if json:
         emit_json(rows)
-    elif rows:
+    elif rows or pattern is None:
         _print(rows)
     else:
-        say(f"no {what} are named {pattern}")
+        _CATALOGUES[what].get(pattern)  # raises an error with the nearest name
 
 
 def _as_dict(what: str, row: Any, spell: Callable[[Setting], Any]) -> dict[str, Any]:

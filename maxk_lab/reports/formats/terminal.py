@@ -107,7 +107,7 @@ def _print(console: PlainConsole, block: Block) -> None:
     if block.columns:
         console.print(_table(block, console.width))
     for line in block.caption:
-        console.print(Text(line, style="dim"))
+        console.print(Text(_UNIT.sub(_TIE, line), style="dim"))
 
 
 def _indented(label: Text, text: str, width: int = _LABEL) -> Table:

@@ -106,9 +106,9 @@ class Line(Facts):
     """A method in the short table.
 
     It competes in `of` settings: significantly lowest, tied or significantly worse. Its variance is
-    the least, whether significant or not, in `least`. `ratio` is
-    its variance over the lowest in the setting of the median, `largest` the largest ratio. In
-    `worse_than_none` settings it has significantly more variance than no baseline.
+    the least, whether significant or not, in `least`. `ratio` is its variance over the lowest in
+    the setting of the median, `largest` the largest ratio. In `worse_than_none` settings it has
+    significantly more variance than no baseline. A `custom` method is the user's own.
     """
 
     method: str = Field(title="method")
@@ -120,6 +120,7 @@ class Line(Facts):
     optimum: float | None = Field(title="over optimum")
     bias: str = Field(title="bias")
     state: str
+    custom: bool
     settings: int
     of: int
     worse_than_none: int
@@ -137,7 +138,7 @@ class GradientFacts(Facts):
     uses: list[Use]
     estimators: list[Count]
     next_best: Line | None
-    not_proved: list[Line]
+    custom: list[Line]
     avoid: list[Line]
     bias: Bias
     next: Next | None
@@ -181,7 +182,7 @@ def facts(pooled: Pooled[GradientRow], origin: Origin) -> GradientFacts:
         uses=uses,
         estimators=_estimators(rows, families.get("best estimator", [])),
         next_best=next((line for line in rest if line.ratio and line.ratio.defined), None),
-        not_proved=[line for line in lines if line.state == NOT_PROVED and line.ratio],
+        custom=[line for line in lines if line.custom and line.ratio],
         avoid=_avoid(rest),
         bias=_bias(measured, names),
         next=_next(undecided, origin),
@@ -275,7 +276,8 @@ def _table(
         state, oracle = _state(members), is_oracle(members[0])
         ratios = [_ratio(row, reference) for row in members]
         measured = [ratio for ratio in ratios if ratio is not None and math.isfinite(ratio.value)]
-        if oracle or state == BIASED:
+        custom = not members[0].key.method.is_derived
+        if oracle or (state == BIASED and not custom):
             measured = []
         middle = median_low([ratio.value for ratio in measured]) if measured else math.nan
         paths = [row.key.path for row in members if row.key.path in competing]
@@ -296,13 +298,15 @@ def _table(
                 optimum=median_low(optimal) if optimal else None,
                 bias=_bias_words(members, state),
                 state="oracle" if oracle else state,
+                custom=custom,
                 settings=len(measured),
                 of=len(paths),
                 worse_than_none=sum(harm[path] for path in paths),
                 least=sum(row.key in least for row in members),
             )
         )
-    return sorted(lines, key=lambda line: line.ratio.value if line.ratio else math.inf)
+    size = {line.method: line.ratio.value if line.ratio else math.inf for line in lines}
+    return sorted(lines, key=lambda line: (line.state == BIASED, size[line.method]))
 
 
 def _ratio(row: GradientRow, reference: Collection[str]) -> Interval | None:
