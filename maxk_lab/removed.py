@@ -8,6 +8,7 @@ _BACKEND = "use --set execution.backend=NAME"
 _PRUNE = "delete the folder cache/ of a run at any time, and a run by rm -r"
 _RUNS = "maxk-lab show lists the runs"
 _PROFILE = "write the settings into a YAML file and use --execution FILE"
+_NO_EXECUTION = "leave it out; maxk-lab run FILE --execution FILE checks both before it starts"
 _REUSE = "leave it out: a run uses no records of other runs"
 _SBATCH = "sbatch experiments/slurm.sbatch SWEEP.yaml starts drivers of the run as jobs of Slurm"
 _MAKE = 'make it by a function of your own, as in {name: tsp, env: "mine:make_env"}'
@@ -57,7 +58,8 @@ VALUES: Mapping[str, str] = {
 # An option, as `run --detach`.
 OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(("run --backend", "plan --backend"), _BACKEND),
-    **dict.fromkeys(("run --profile", "plan --profile"), _PROFILE),
+    "run --profile": _PROFILE,
+    **dict.fromkeys(("plan --profile", "plan --execution"), _NO_EXECUTION),
     **dict.fromkeys(("run --no-reuse", "plan --no-reuse"), _REUSE),
     **dict.fromkeys(("list --sort", "list --results"), _RUNS),
     **dict.fromkeys(("show --prune", "show --dry-run", "show --yes"), _PRUNE),
@@ -74,7 +76,10 @@ OPTIONS: Mapping[str, str] = {
     "bundle --json": "leave it out; the first line has the name and the size",
     "track --project": _WANDB.format("PROJECT"),
     "track --entity": _WANDB.format("ENTITY"),
+    "track --mode": _WANDB.format("MODE"),
     "track --json": "leave it out; each line is the place of one run",
+    "recommend --jobs": "run the sweep first: maxk-lab run SWEEP.yaml --jobs N",
+    "recommend --set": "run the sweep first: maxk-lab run SWEEP.yaml --set KEY=VALUE",
     "recommend --biased": "leave it out; report has biased estimators, too",
     "plan --jobs": "plan estimates the time of one worker; divide it by the number of workers",
 }

@@ -51,7 +51,7 @@ def live_sending(run: Run) -> tuple[str, Live | None]:
 
     Prints the environment variable that decides about the mode.
     """
-    mode, line = chosen_mode(None, run.plan.spec.tracking.wandb)
+    mode, line = chosen_mode(run.plan.spec.tracking.wandb)
     if line:
         say(line)
     return mode, None if mode == "disabled" else Live(run.folder, run.plan, mode)
@@ -67,7 +67,7 @@ def send_all(
     """
     if mode == "disabled":
         return [], ""
-    again = f"maxk-lab track {shlex.quote(str(run.folder.root))} --mode {mode}"
+    again = f"WANDB_MODE={mode} maxk-lab track {shlex.quote(str(run.folder.root))}"
     if not news:
         say(f"Nothing new to send to W&B; to send all records: {again}")
         return [], ""

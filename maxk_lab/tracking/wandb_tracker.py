@@ -46,23 +46,27 @@ class TrackingError(LabError):
         super().__init__(message)
 
 
-def chosen_mode(option: str | None, default: str) -> tuple[str, str]:
+def chosen_mode(default: str) -> tuple[str, str]:
     """The mode of W&B, and a line on the environment variable that decides, else empty.
 
-    An option wins over WANDB_DISABLED and WANDB_MODE, and these over the default. Raises `LabError`
-    for an unknown mode.
+    WANDB_DISABLED and WANDB_MODE win over the default. Raises `LabError` for an unknown mode.
     """
-    mode, line = option or default, ""
-    if option is None and default != "disabled":
+    mode, line = default, ""
+    if default != "disabled":
         disabled = os.environ.get("WANDB_DISABLED", "").lower() in ("1", "true", "yes", "on")
         name = "WANDB_DISABLED" if disabled else "WANDB_MODE"
         value = "disabled" if disabled else os.environ.get(name, "")
         mode = _SPELLINGS.get(value, value) or default
         line = f"W&B mode: {mode} ({name} is set)" if value else ""
+    return _known(mode), line
+
+
+def _known(mode: str) -> str:
+    """Return a mode. Raises `LabError` for an unknown one."""
     if mode not in WANDB_MODES:
         also = did_you_mean(mode, WANDB_MODES)
         raise LabError(f"unknown W&B mode {shown(mode)}{also}; known: {', '.join(WANDB_MODES)}")
-    return mode, line
+    return mode
 
 
 def track(
@@ -81,8 +85,7 @@ def track(
     that are already sent. Raises `NoKeyError` for `online` without a key, and `TrackingError` if
     W&B fails; records are only read.
     """
-    mode, _ = chosen_mode(mode, mode)
-    if mode == "disabled":
+    if _known(mode) == "disabled":
         return []
     from maxk_lab.planning.plan import make_plan
     from maxk_lab.tracking.payload import has_curves
@@ -110,7 +113,7 @@ def track(
         raise TrackingError(
             f"W&B ({mode}) failed with {len(places)} of {number} runs sent: {kind}"
             f"{first_line(error)}; the records are safe. Try again with: "
-            f"maxk-lab track {shlex.quote(str(run.root))} --mode {mode}",
+            f"WANDB_MODE={mode} maxk-lab track {shlex.quote(str(run.root))}",
             [*places.values()],
         ) from error
     return [*places.values()]
@@ -278,7 +281,7 @@ def set_up(mode: str) -> None:
     if mode == "online" and not wandb.login(prompt=False, verify=True):
         raise NoKeyError(
             "online tracking needs an API key of W&B, and there is none: set WANDB_API_KEY or run: "
-            "wandb login; or track offline (--mode offline, or tracking: {wandb: offline} in a "
+            "wandb login; or track offline (WANDB_MODE=offline, or tracking: {wandb: offline} in a "
             "sweep file), which needs no key and can be sent later"
         )
 

@@ -44,8 +44,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Lab) -> Callable
         if not Path("results").exists():
             Path("results").mkdir()
             measured(tmp_path / "it", *overrides, sweep=SWEEP).root.rename("results/budget")
-        words = [word for one in overrides for word in ("--set", one)]
-        done = lab("recommend", "budget.yaml", *ASKED, *words, *["--json"] * json)
+        done = lab("recommend", "budget", *ASKED, *["--json"] * json)
         assert done.exit_code == 0, done.output
         return done
 

@@ -159,8 +159,10 @@ def test_online_tracking_without_a_key_is_a_mistake(
     import wandb
 
     monkeypatch.setattr(wandb, "login", lambda **_: False)
-    told = lab("track", "tiny", "--mode", "online", "--results", str(finished / "results"))
-    assert told.exit_code == 2
-    assert told.stderr.startswith("error: online tracking needs an API key of W&B")
-    assert "or track offline" in told.stderr
-    assert len(told.stderr.splitlines()) == 1
+    monkeypatch.setenv("WANDB_MODE", "online")
+    result = lab("track", "tiny", "--results", str(finished / "results"))
+    assert result.exit_code == 2
+    mode, error = result.stderr.splitlines()
+    assert mode == "W&B mode: online (WANDB_MODE is set)"
+    assert error.startswith("error: online tracking needs an API key of W&B")
+    assert "or track offline" in error

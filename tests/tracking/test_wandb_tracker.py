@@ -235,7 +235,7 @@ def test_a_failing_wandb_is_an_error_that_keeps_the_records(run, monkeypatch, er
         monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(TrackingError, match=f"{message}.*; the records are safe") as caught:
         track(run, "offline")
-    assert f"maxk-lab track {run.root} --mode offline" in str(caught.value)
+    assert f"WANDB_MODE=offline maxk-lab track {run.root}" in str(caught.value)
     assert caught.value.sent == []
     assert lines(run.root) == before
 

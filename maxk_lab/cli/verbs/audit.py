@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,31 +76,34 @@ def main(
     [bold]maxk-lab audit completions.jsonl --budget 256 --by source --out plan/[/bold]
     [bold]maxk-lab audit trained.jsonl --compare base.jsonl[/bold]
     """
-    json = options.shared(context).json
+    columns = {"reward": reward, "group": group, "step": step, "advantage": advantage}
+    alone = {"--k": k, "--budget": budget, "--by": by, "--out": out}
+    given = [name for name, value in alone.items() if value]
+    if compare and given:
+        raise LabError(f"--compare covers every K and plans no step: leave out {', '.join(given)}")
+    if (by or out) and budget is None:
+        raise LabError("--by and --out need --budget: how many rollouts a step takes")
     from maxk_lab.own.audit import audit
     from maxk_lab.own.plans.chart import write_plan
     from maxk_lab.own.plans.difference import compare_logs
 
-    columns = {"reward": reward, "group": group, "step": step, "advantage": advantage}
+    json = options.shared(context).json
     if compare:
-        difference = compare_logs(log, compare, columns)
-        if json:
-            emit_json(asdict(difference) | {"curve": difference.curve.to_dict("records")})
-        else:
-            show_difference(difference)
+        _print(compare_logs(log, compare, columns), ("curve",), show_difference, json)
         return
-    if (by or out) and budget is None:
-        raise LabError("--by and --out need --budget: how many rollouts a step takes")
     result = audit(*log, **columns, ks=k or (), budget=budget, by=by)
-    if json:
-        names = ("curve", "rows", "plan")
-        emit_json(
-            asdict(result) | {name: getattr(result, name).to_dict("records") for name in names}
-        )
-    else:
-        show(result)
+    _print(result, ("curve", "rows", "plan"), show, json)
     if out is not None:
         say(f"Wrote {', '.join(map(str, write_plan(result, out)))}")
+
+
+def _print(result: Any, frames: Sequence[str], show: Callable[[Any], None], json: bool) -> None:
+    """Print a result, as JSON with these attributes as lists of records."""
+    if json:
+        records = {name: getattr(result, name).to_dict("records") for name in frames}
+        emit_json(asdict(result) | records)
+    else:
+        show(result)
 
 
 def show(audit: Audit) -> None:
@@ -159,6 +163,8 @@ def _show_plan(audit: Audit) -> None:
         ]
         print_table([*headings, "over the best", "over the range"], lines)
     print_line("")
+    for reason in dict.fromkeys(filter(None, plan.reason)):
+        print_line(reason)
     print_line(f"{audit.assumption}. Relative variance: Var of the step over ‖∇J‖².")
     for line in audit.use:
         print_line(line)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -67,25 +68,31 @@ def main(
     [bold]maxk-lab check --estimator maxk --baseline subloo[/bold]
     """
     json = options.shared(context).json
-    if function is not None:
-        from maxk_lab.own.child import check_path
+    if function is None:
+        ok = _check_formulas(estimator, baseline, json=json)
+    else:
+        settings = {"k": k, "signature": signature, "binary": binary, "metric": metric}
+        ok = _check_function(function, settings, json=json)
+    raise typer.Exit(0 if ok else 1)
 
-        start = time.monotonic()
 
-        def progress(verdict: Verdict) -> None:
-            if time.monotonic() > start + _QUIET:
-                say(f"so far {verdict.seen}")
+def _check_function(function: str, settings: Mapping[str, Any], *, json: bool) -> bool:
+    """Print the verdict on a function or a class; return whether it passed."""
+    from maxk_lab.own.child import check_path
 
-        verdict = check_path(
-            function,
-            progress=progress,
-            k=k,
-            signature=signature,
-            binary=binary,
-            metric=metric,
-        )
-        emit_json(asdict(verdict)) if json else _show(verdict)
-        raise typer.Exit(0 if verdict.ok else 1)
+    start = time.monotonic()
+
+    def progress(verdict: Verdict) -> None:
+        if time.monotonic() > start + _QUIET:
+            say(f"so far {verdict.seen}")
+
+    verdict = check_path(function, progress=progress, **settings)
+    emit_json(asdict(verdict)) if json else _show(verdict)
+    return verdict.ok
+
+
+def _check_formulas(estimator: str | None, baseline: str | None, *, json: bool) -> bool:
+    """Print the checks of the catalogue; return whether all passed."""
     # Imports torch, which takes a second: `--help` does without.
     from maxk_lab.estimators.check.run import run_checks
 
@@ -102,8 +109,7 @@ def main(
             rows.append((mark, result.row, result.name, result.detail, *numbers))
         print_table(("", "row", "check", "detail", "error", "tolerance"), rows)
         say(f"{len(results) - len(failed)} of {len(results)} checks passed")
-    if failed:
-        raise typer.Exit(1)
+    return not failed
 
 
 def _show(verdict: Verdict) -> None:

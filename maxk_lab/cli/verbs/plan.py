@@ -35,7 +35,6 @@ def main(
     cells: Annotated[
         bool, typer.Option("--cells", help="Every cell with its id and status.")
     ] = False,
-    execution: options.Execution = None,
 ) -> None:
     """Check sweep files, and show the cells of one sweep: done, failed, missing, and skipped.
 
@@ -49,10 +48,10 @@ the same name.
     """
     results, json = options.shared(context)
     if len(specs) > 1:
-        _check(specs, overrides or [], execution, json=json)
+        _check(specs, overrides or [], json=json)
         return
     (spec,) = specs
-    run = planned(spec, overrides, results, execution=execution)
+    run = planned(spec, overrides, results)
     plan, state = run.plan, run.states()
     counts = Counter[str](state.values())
     seconds, source = _seconds_left(run, counts["missing"], results)
@@ -99,14 +98,12 @@ def _seconds_left(run: Run, missing: int, results: Path) -> tuple[float | None, 
     return (missing * fmean(times), f"the cells in {path}") if times else (None, "")
 
 
-def _check(
-    specs: Sequence[Path], overrides: Sequence[str], execution: Path | None, *, json: bool
-) -> None:
+def _check(specs: Sequence[Path], overrides: Sequence[str], *, json: bool) -> None:
     """Print the size of each sweep, or all problems of all files."""
     answers, errors = [], []
     for path in specs:
         try:
-            plan = make_plan(load_spec(path, overrides, execution=execution))
+            plan = make_plan(load_spec(path, overrides))
         except LabError as error:
             errors.append(error)
             lines = str(error).splitlines()

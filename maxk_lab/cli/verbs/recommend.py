@@ -50,8 +50,6 @@ def main(
     stage: Annotated[
         int | None, typer.Option(min=0, metavar="STEPS", help="Of the policy; the latest if none.")
     ] = None,
-    overrides: options.Set = None,
-    jobs: options.Jobs = 1,
 ) -> None:
     """Recommend n and a baseline for a budget of rollouts per step, with intervals, and print the
     line to paste.
@@ -70,7 +68,7 @@ def main(
     if not spec.suffix:
         run = find_run(spec, results)
         spec = run.spec_path if run.place == run.root else run.place
-    planned_run = planned(spec, overrides, results, unpacked=True)
+    planned_run = planned(spec, None, results, unpacked=True)
     plan, directory = planned_run.plan, planned_run.folder
     kinds = [kind for kind in STUDIES if kind.recommends]
     kind = next((kind for kind in kinds if kind.name in plan.spec.studies), kinds[0])
@@ -81,7 +79,7 @@ def main(
         raise LabError("--budget is missing: how many rollouts a step may take, e.g. --budget 64")
     question = module.ask(plan, budget=budget, objective=objective, stage=stage, n=n)
     resume = "The same command goes on from there."
-    outcome = execute_plan(planned_run, resume=resume, jobs=jobs, only=question.only)
+    outcome = execute_plan(planned_run, resume=resume, only=question.only)
     if outcome.failed:  # the best may be among them
         show = options.command("show", outcome.failed[0], results)
         say(f"{len(outcome.failed)} candidates failed. Why: {show}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -19,26 +19,23 @@ def main(
     run: Annotated[
         str | None, typer.Argument(metavar="RUN", help="Name or folder; the latest if left out.")
     ] = None,
-    mode: Annotated[
-        Literal["offline", "online"] | None,
-        typer.Option(help="offline writes files to sync later; online sends now."),
-    ] = None,
 ) -> None:
     """Send a run's finished records to Weights & Biases (again).
 
     Each training is a run with its curves; one more run has the tables of the report. What was \
-sent before is replaced. It needs no block [bold]tracking[/bold] in the sweep file. Without \
---mode, WANDB_MODE or offline holds. WANDB_PROJECT, WANDB_ENTITY and WANDB_DIR choose another place.
+sent before is replaced. It needs no block [bold]tracking[/bold] in the sweep file. \
+WANDB_MODE is offline, which writes files to send later, or online; it is offline if not set. \
+WANDB_PROJECT, WANDB_ENTITY and WANDB_DIR choose another place.
 
     Exits with 1 when that fails, and with 2 where online tracking lacks an API key; the records
     are only read.
 
     \b
-    [bold]maxk-lab track tsp_sweep --mode online[/bold]
+    [bold]WANDB_MODE=online maxk-lab track tsp_sweep[/bold]
     """
     results = options.shared(context).results
     directory = find_run(run, results).for_writing("tracking")
-    chosen, line = wandb_tracker.chosen_mode(mode, "offline")
+    chosen, line = wandb_tracker.chosen_mode("offline")
     if line:
         say(line)
     plan, progress = make_plan(directory.spec()), lines(chosen)

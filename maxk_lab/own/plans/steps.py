@@ -5,11 +5,12 @@ one squared norm, 1, and E[ψ|R] explains the share κ, the coherence, of what i
 ‖∇J_K‖² = κ Var h_K(R) with h_K(r) = K E[max(r, best of K − 1)]. V_between is the share β of
 E‖∇J_K‖² over prompts. Both come from measured scores, or are assumed.
 
-X are prompts, or chances p of a success on a grid; R are bootstrap draws of prompts.
+X are prompts, or chances p of a success on a grid; J are logs that each lack a block of prompts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -20,11 +21,11 @@ import pandas as pd
 import torch
 from scipy.stats import beta as beta_distribution
 from scipy.stats import binom
+from scipy.stats import t as t_distribution
 from torch import Tensor
 
 from maxk_lab.estimators.method import Method
-from maxk_lab.own.plans.coherence import ASSUMED, DRAWS, Coherence, squared_gradients
-from maxk_lab.statistics.bands import resampled
+from maxk_lab.own.plans.coherence import ASSUMED, Coherence, squared_gradients
 from maxk_lab.statistics.estimates import Array
 
 BASELINES = ("none", "sample_loo", "centred", "subloo")
@@ -33,7 +34,8 @@ _EQUAL = 1e-12  # weights of equal samples differ by rounding
 _PARTITIONS = 8
 # Chances of a success, closer to each other near 0 and 1.
 _GRID = np.sin(np.pi / 2 * (np.arange(400) + 0.5) / 400) ** 2
-_ENDS = (2.5, 97.5)
+# Blocks of prompts that are left out in turn, and the fewest prompts that tell about the noise.
+_BLOCKS, FEWEST = 64, 24
 
 
 class _Cell(NamedTuple):
@@ -66,37 +68,67 @@ def plan(
     rewards: groups [G, n] by their size; prompts: the number of the prompt of each group [G].
     Returns columns k, n, prompts, baseline, relative_variance, low, high, dead, loss, loss_low,
     loss_high, loss_least, loss_most: `dead` is the share of groups with equal weights, `loss` the
-    variance over the lowest at this K, all intervals 95 % over prompts. `loss_least` and
-    `loss_most` are its ends over the ranges of κ and β, which are assumed without `coherence`.
+    variance over the lowest at this K, all intervals 95 % over prompts: NaN where fewer than
+    `FEWEST` prompts tell about the noise. `loss_least` and `loss_most` are the ends of the loss
+    over the ranges of κ and β, which are assumed without `coherence`.
     With `products` ψ·ψ [G, n, n] of one block of groups, V_n is that of the scores. Then, and for
     rewards other than 0 and 1, n is at most the size of the groups.
     """
     binary = all(bool(((each == 0) | (each == 1)).all()) for each in rewards)
-    count = 1 + max(int(each.max()) for each in prompts)
-    drawn = resampled(count, DRAWS)
-    weights = np.concatenate([np.ones((1, count), dtype=drawn.dtype), drawn])
+    weights = _kept(1 + max(int(each.max()) for each in prompts))
+    informative = informative_prompts(rewards, prompts)
+    few = informative < FEWEST
     if binary and products is None:
         cells, weights = [*_binary_cells(budget, ks)], _beta_weights(rewards, prompts, weights)
     else:
         cells = [*_log_cells(rewards, prompts, budget, ks, products)]
-        weights = weights / count
+        weights = weights / weights.sum(1, keepdims=True)
     lines = [
         line
         for k in dict.fromkeys(cell.k for cell in cells)
         for line in _lines(
             [cell for cell in cells if cell.k == k],
-            weights,
+            weights[:1] if few else weights,
             budget,
             _coherence(coherence, k, products is not None),
         )
     ]
-    return pd.DataFrame(lines, columns=COLUMNS)
+    reason = (
+        f"no interval: {informative} of {weights.shape[1]} prompts are informative, {FEWEST} needed"
+    )
+    return pd.DataFrame(lines, columns=COLUMNS).assign(reason=reason if few else "")
 
 
 COLUMNS = (
     *("k", "n", "prompts", "baseline", "relative_variance", "low", "high", "dead"),
     *("loss", "loss_low", "loss_high", "loss_least", "loss_most"),
 )
+
+
+def _kept(count: int) -> Array:
+    """Return 1 for the prompts that are kept, [1 + J, count]: all, then all but a block."""
+    blocks = np.random.default_rng(0).permutation(count) % min(_BLOCKS, count)
+    kept: Array = np.ones((1 + min(_BLOCKS, count), count))
+    kept[1 + blocks, np.arange(count)] = 0.0
+    return kept
+
+
+def informative_prompts(rewards: Sequence[Tensor], prompts: Sequence[Array]) -> int:
+    """Return how many prompts tell about the noise.
+
+    For rewards of 0 and 1 these are the prompts with two successes, or with two failures if they
+    are fewer. For other rewards they are the prompts whose rewards differ.
+    """
+    kinds = [(each == 1, each == 0) for each in rewards]
+    if not all(bool((ones | zeros).all()) for ones, zeros in kinds):
+        return _number([(each != each[:, :1]).any(1) for each in rewards], prompts)
+    return min(_number([pair[i].sum(1) > 1 for pair in kinds], prompts) for i in (0, 1))
+
+
+def _number(chosen: Iterable[Tensor], prompts: Iterable[Array]) -> int:
+    """Return the number of prompts of the groups that are chosen."""
+    parts = [each[mask.numpy()] for mask, each in zip(chosen, prompts, strict=True)]
+    return len(np.unique(np.concatenate(parts)))
 
 
 def _coherence(coherence: Mapping[int, Coherence] | None, k: int, measured: bool) -> Coherence:
@@ -108,7 +140,7 @@ def _coherence(coherence: Mapping[int, Coherence] | None, k: int, measured: bool
 def _lines(
     cells: Sequence[_Cell], weights: Array, budget: int, coherence: Coherence
 ) -> Iterator[tuple[object, ...]]:
-    """Yield the lines of one K; the first row of `weights` [1 + R, X] is the log itself."""
+    """Yield the lines of one K; the first row of `weights` [1 + J, X] is the log itself."""
     squares, cross, signal, dead = (
         weights @ np.stack([getattr(cell, name) for cell in cells], axis=1)
         for name in ("squares", "cross", "signal", "dead")
@@ -116,7 +148,7 @@ def _lines(
     sizes = np.array([cell.n for cell in cells])
 
     def variances(kappa: float, between: float) -> Array:
-        """Return Var of a step [1 + R, cells]."""
+        """Return Var of a step [1 + J, cells]."""
         numbers: Array = sizes / budget * (squares + kappa * (cross + between * signal))
         return numbers
 
@@ -132,17 +164,24 @@ def _lines(
     for i, cell in enumerate(cells):
         yield (
             *(cell.k, cell.n, budget // cell.n, cell.baseline, relative[0, i]),
-            *_interval(relative[1:, i]),
-            *(dead[0, i], loss[0, i], *_interval(loss[1:, i])),
+            *_interval(relative[:, i]),
+            *(dead[0, i], loss[0, i], *_interval(loss[:, i])),
             *(losses[:, i].min(), losses[:, i].max()),
         )
 
 
-def _interval(draws: Array) -> tuple[float, float]:
-    """Return the ends of the 95 % interval of bootstrap draws; an undefined draw is infinite."""
-    numbers = np.where(np.isnan(draws), np.inf, draws)
-    low, high = np.percentile(numbers, _ENDS, method="nearest")
-    return float(low), float(high)
+def _interval(values: Array) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of the first value, by a jackknife of its logarithm.
+
+    The others [J] each lack a block of prompts. Without them, or where one is undefined: NaN.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value, *lacking = logarithms = np.log(values)
+    blocks = len(lacking)
+    if blocks < 2 or not np.isfinite(logarithms).all():
+        return math.nan, math.nan
+    half = t_distribution.ppf(0.975, blocks - 1) * math.sqrt(blocks - 1) * float(np.std(lacking))
+    return math.exp(value - half), math.exp(value + half)
 
 
 def _methods(ks: Iterable[int], sizes: Iterable[int]) -> Iterator[tuple[int, int, str, Method]]:
@@ -238,7 +277,7 @@ def _prompt_means(columns: Sequence[tuple[Array, Array]], count: int) -> Array:
 
 
 def _beta_weights(rewards: Sequence[Tensor], prompts: Sequence[Array], counts: Array) -> Array:
-    """Return the weights of the grid [1 + R, X]: the Beta distribution of p over prompts.
+    """Return the weights of the grid [1 + J, X]: the Beta distribution of p over prompts.
 
     Its first two moments are those of the log: P(a sample succeeds), and P(both of a pair do).
     """
