@@ -38,7 +38,11 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ((*PLANNED, "--by", "source"), ("A step at K = 2, easy", "Use at hard, K = 2: ")),
         (
             ("few.jsonl", "--budget", "8", "-k", "1"),
-            (" [—]", "no interval: 2 of 2 prompts are informative, 24 needed"),
+            (
+                " [—]",
+                "no interval: 2 of 2 prompts are informative, 24 needed",
+                "; ties are unknown without intervals. Over the range",
+            ),
         ),
         (COMPARED, ("40 prompts in both logs, compared in pairs", "95 % band over all K")),
     ],

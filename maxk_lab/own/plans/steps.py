@@ -34,7 +34,7 @@ _EQUAL = 1e-12  # weights of equal samples differ by rounding
 _PARTITIONS = 8
 # Chances of a success, closer to each other near 0 and 1.
 _GRID = np.sin(np.pi / 2 * (np.arange(400) + 0.5) / 400) ** 2
-# Blocks of prompts that are left out in turn, and the fewest prompts that tell about the noise.
+# Blocks of prompts that are left out in turn, and the fewest informative prompts.
 _BLOCKS, FEWEST = 64, 24
 
 
@@ -67,17 +67,18 @@ def plan(
 
     rewards: groups [G, n] by their size; prompts: the number of the prompt of each group [G].
     Returns columns k, n, prompts, baseline, relative_variance, low, high, dead, loss, loss_low,
-    loss_high, loss_least, loss_most: `dead` is the share of groups with equal weights, `loss` the
-    variance over the lowest at this K, all intervals 95 % over prompts: NaN where fewer than
-    `FEWEST` prompts tell about the noise. `loss_least` and `loss_most` are the ends of the loss
-    over the ranges of κ and β, which are assumed without `coherence`.
+    loss_high, loss_least, loss_most, reason. `dead` is the share of groups with equal weights,
+    `loss` the variance over the lowest at this K. Intervals are 95 % over prompts, NaN with a
+    `reason` where fewer than `FEWEST` prompts are informative. `loss_least` and `loss_most` are the
+    ends of the loss over the ranges of κ and β, which are assumed without `coherence`.
     With `products` ψ·ψ [G, n, n] of one block of groups, V_n is that of the scores. Then, and for
     rewards other than 0 and 1, n is at most the size of the groups.
     """
     binary = all(bool(((each == 0) | (each == 1)).all()) for each in rewards)
-    weights = _kept(1 + max(int(each.max()) for each in prompts))
-    informative = informative_prompts(rewards, prompts)
+    count = 1 + max(int(each.max()) for each in prompts)
+    informative = _informative(rewards, prompts)
     few = informative < FEWEST
+    weights = np.ones((1, count)) if few else _kept(count)
     if binary and products is None:
         cells, weights = [*_binary_cells(budget, ks)], _beta_weights(rewards, prompts, weights)
     else:
@@ -88,14 +89,12 @@ def plan(
         for k in dict.fromkeys(cell.k for cell in cells)
         for line in _lines(
             [cell for cell in cells if cell.k == k],
-            weights[:1] if few else weights,
+            weights,
             budget,
             _coherence(coherence, k, products is not None),
         )
     ]
-    reason = (
-        f"no interval: {informative} of {weights.shape[1]} prompts are informative, {FEWEST} needed"
-    )
+    reason = f"no interval: {informative} of {count} prompts are informative, {FEWEST} needed"
     return pd.DataFrame(lines, columns=COLUMNS).assign(reason=reason if few else "")
 
 
@@ -113,8 +112,8 @@ def _kept(count: int) -> Array:
     return kept
 
 
-def informative_prompts(rewards: Sequence[Tensor], prompts: Sequence[Array]) -> int:
-    """Return how many prompts tell about the noise.
+def _informative(rewards: Sequence[Tensor], prompts: Sequence[Array]) -> int:
+    """Return the number of informative prompts.
 
     For rewards of 0 and 1 these are the prompts with two successes, or with two failures if they
     are fewer. For other rewards they are the prompts whose rewards differ.
@@ -305,11 +304,13 @@ def recommendations(plan: pd.DataFrame) -> Iterator[str]:
         if best.loss != best.loss:
             yield f"{source}, K = {k}: no signal"
             continue
-        ties = [f"{row.baseline} n = {row.n}" for row in others if not row.loss_low > 1]
+        tied = [] if best.reason else [row for row in others if not row.loss_low > 1]
+        ties = [f"{row.baseline} n = {row.n}" for row in tied]
         sizes = sorted({row.n for row in ranked.itertuples() if row.loss_least <= 1 + 1e-9})
         place = "" if plan.source.nunique() == 1 else f"{source}, "
         line = f"Use at {place}K = {k}: {best.baseline} with n = {best.n}, "
         line += f"{best.prompts} prompt{'s' * (best.prompts != 1)} a step"
         line += f"; ties: {', '.join(ties[:3])}" if ties else ""
+        line += "; ties are unknown without intervals" if best.reason else ""
         span = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
         yield f"{line}. Over the range of the coherence the best n is {span}."
