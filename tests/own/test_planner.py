@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import stats
 
 from maxk_lab import advantages
 from maxk_lab.errors import LabError
@@ -15,7 +16,7 @@ from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.method import Method
 from maxk_lab.own.audit import audit
 from maxk_lab.own.plans.coherence import Coherence, coherences
-from maxk_lab.own.plans.steps import group_sizes, plan
+from maxk_lab.own.plans.steps import FEWEST, _interval, group_sizes, plan
 
 BUDGET = 24
 
@@ -63,6 +64,36 @@ def test_other_rewards_are_averaged_over_all_groups_of_n(tmp_path):
 
         expected = squares(baseline, n) / squares(best.baseline, int(best.n))
         assert row.loss == pytest.approx(expected, rel=0.15)
+
+
+def test_an_interval_is_that_of_students_t_on_the_log_scale():
+    """The jackknife of a mean has the mean's standard error."""
+    values = np.random.default_rng(0).standard_normal(12)
+    lacking = (values.sum() - values) / 11
+    ends = np.log(_interval(np.exp([values.mean(), *lacking])))
+    half = stats.t.ppf(0.975, 11) * stats.sem(values)
+    assert ends == pytest.approx([values.mean() - half, values.mean() + half])
+    assert np.isnan(_interval(np.array([1.0, 1.0, np.nan]))).all()
+
+
+@pytest.mark.parametrize(
+    ("group", "others", "informative"),
+    [
+        ([1, 1, 0, 0], [1, 1, 1, 1], 0),  # no other prompt has a failure
+        ([1, 1, 0, 0], [1, 0, 0, 0], 0),  # one success is no pair
+        ([0.5, 0.2, 0.2, 0.2], [2.0, 2.0, 2.0, 2.0], 0),
+        ([1, 1, 0, 0], [1, 1, 0, 0], 5),
+        ([1, 1, 0, 0], [0.5, 0.0, 0.0, 0.0], 5),
+    ],
+)
+def test_intervals_need_informative_prompts(group, others, informative):
+    """`group` is that of all informative prompts but one too few, `others` are 5 more prompts."""
+    rows = torch.tensor([group] * (FEWEST - 1) + [others] * 5, dtype=torch.float64)
+    frame = plan([rows], [np.arange(len(rows))], 4, (1,))
+    count = FEWEST - 1 + informative
+    withheld = f"no interval: {count} of {len(rows)} prompts are informative, {FEWEST} needed"
+    assert set(frame.reason) == {withheld if informative == 0 else ""}
+    assert frame.low.isna().all() == (informative == 0)
 
 
 def gaussian_scores(prompts=24, samples=32, width=40, seed=1):
