@@ -73,7 +73,9 @@ def test_an_interval_is_that_of_students_t_on_the_log_scale():
     ends = np.log(_interval(np.exp([values.mean(), *lacking])))
     half = stats.t.ppf(0.975, 11) * stats.sem(values)
     assert ends == pytest.approx([values.mean() - half, values.mean() + half])
-    assert np.isnan(_interval(np.array([1.0, 1.0, np.nan]))).all()
+    for undefined in ([1.0, 1.0, np.nan], [2.0, 2.0, 2.0], [2.0, 1.0]):
+        assert np.isnan(_interval(np.array(undefined))).all()
+    assert _interval(np.ones(3)) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_an_interval_is_that_of_students_t_on_the_log_scale():
         ([1, 1, 0, 0], [1, 1, 1, 1], 0),  # no other prompt has a failure
         ([1, 1, 0, 0], [1, 0, 0, 0], 0),  # one success is no pair
         ([0.5, 0.2, 0.2, 0.2], [2.0, 2.0, 2.0, 2.0], 0),
-        ([1, 1, 0, 0], [1, 1, 0, 0], 5),
+        ([1, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0], 5),
         ([1, 1, 0, 0], [0.5, 0.0, 0.0, 0.0], 5),
     ],
 )

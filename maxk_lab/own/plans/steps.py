@@ -172,12 +172,14 @@ def _lines(
 def _interval(values: Array) -> tuple[float, float]:
     """Return the ends of the 95 % interval of the first value, by a jackknife of its logarithm.
 
-    The others [J] each lack a block of prompts. Without them, or where one is undefined: NaN.
+    The others [J] each lack a block of prompts. NaN without them, where one is undefined, or where
+    all agree on a value that is not 1.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         value, *lacking = logarithms = np.log(values)
+        agree = value != 0 and np.ptp(logarithms) <= _EQUAL
     blocks = len(lacking)
-    if blocks < 2 or not np.isfinite(logarithms).all():
+    if blocks < 2 or agree or not np.isfinite(logarithms).all():
         return math.nan, math.nan
     half = t_distribution.ppf(0.975, blocks - 1) * math.sqrt(blocks - 1) * float(np.std(lacking))
     return math.exp(value - half), math.exp(value + half)
