@@ -50,7 +50,7 @@ def ask(
     if not fitting:
         raise LabError(
             f"no n of the grid ({sizes}) divides --budget {budget}; "
-            "name other n with --set gradient.grid.n=[...]"
+            "name other n in gradient.grid.n of the sweep"
         )
     values = [
         f"{axis}={value}"
