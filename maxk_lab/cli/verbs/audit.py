@@ -78,9 +78,9 @@ def main(
     """
     columns = {"reward": reward, "group": group, "step": step, "advantage": advantage}
     alone = {"--k": k, "--budget": budget, "--by": by, "--out": out}
-    useless = [name for name, value in alone.items() if value]
-    if compare and useless:
-        raise LabError(f"--compare covers every K and plans no step: leave out {', '.join(useless)}")
+    unused = [name for name, value in alone.items() if value]
+    if compare and unused:
+        raise LabError(f"--compare covers every K and plans no step: leave out {', '.join(unused)}")
     if (by or out) and budget is None:
         raise LabError("--by and --out need --budget: how many rollouts a step takes")
     from maxk_lab.own.audit import audit

@@ -78,7 +78,7 @@ def plan(
     count = 1 + max(int(each.max()) for each in prompts)
     informative = _informative(rewards, prompts)
     few = informative < FEWEST
-    weights = np.ones((1, count)) if few else _kept(count)
+    weights = np.ones((1, count)) if few else _shares_of_prompts(count)
     if binary and products is None:
         cells, weights = [*_binary_cells(budget, ks)], _beta_weights(rewards, prompts, weights)
     else:
@@ -104,12 +104,12 @@ COLUMNS = (
 )
 
 
-def _kept(count: int) -> Array:
-    """Return 1 for the prompts that are kept, [1 + J, count]: all, then all but a block."""
+def _shares_of_prompts(count: int) -> Array:
+    """Return the weight of each prompt in the jackknife, 0 or 1, [1 + J, count]: all, then all but a block."""
     blocks = np.random.default_rng(0).permutation(count) % min(_BLOCKS, count)
-    kept: Array = np.ones((1 + min(_BLOCKS, count), count))
-    kept[1 + blocks, np.arange(count)] = 0.0
-    return kept
+    shares: Array = np.ones((1 + min(_BLOCKS, count), count))
+    shares[1 + blocks, np.arange(count)] = 0.0
+    return shares
 
 
 def _informative(rewards: Sequence[Tensor], prompts: Sequence[Array]) -> int:
