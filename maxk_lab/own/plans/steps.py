@@ -105,7 +105,7 @@ COLUMNS = (
 
 
 def _shares_of_prompts(count: int) -> Array:
-    """Return the weight of each prompt in the jackknife, 0 or 1, [1 + J, count]: all, then all but a block."""
+    """Return the weights of prompts in a jackknife, [1 + J, count]: all 1, then 0 for a block."""
     blocks = np.random.default_rng(0).permutation(count) % min(_BLOCKS, count)
     shares: Array = np.ones((1 + min(_BLOCKS, count), count))
     shares[1 + blocks, np.arange(count)] = 0.0
