@@ -123,6 +123,6 @@ def compact(interval: Interval) -> str:
         return UNDEFINED
     ends = [interval.value, interval.low, interval.high]
     # What is far below the ends of the interval is the rounding of a sum that is 0.
-    least = 1e-12 * max(abs(end) for end in ends if math.isfinite(end))
+    least = 1e-12 * max((abs(end) for end in ends if math.isfinite(end)), default=0.0)
     value, low, high = (number(0.0 if abs(end) < least else end) for end in ends)
     return f"{value} [{low}, {high}]"

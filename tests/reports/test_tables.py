@@ -180,6 +180,8 @@ def test_a_value_without_an_interval_is_not_printed():
     assert compact(Interval(3.0, float("nan"), float("nan"), 0.95, "one unit")) == "—"
     assert compact(Interval(3.0, 2.0, float("inf"), 0.95)) == "3.00 [2.00, ∞]"
     assert compact(Interval(-2e-17, -0.5, 0.5, 0.95)) == "0.00 [-0.500, 0.500]"
+    infinite = Interval(float("inf"), float("inf"), float("inf"), 0.95)
+    assert compact(infinite) == "∞ [∞, ∞]"
 
 
 def test_formats_that_do_not_exist(report):
