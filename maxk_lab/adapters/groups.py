@@ -7,6 +7,7 @@ advantage is m w, where m of the n samples of the group have a reward. Imports o
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -118,8 +119,8 @@ class Weighting:
         row = choose_estimator(estimator).row
         if k is None and row.fixed_k is None:
             raise LabError(f"estimator {estimator} needs k, the number of samples to keep the best")
-        if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
-            raise LabError(f"k must be a whole number of at least 1, got {k!r}")
+        if k is not None:
+            k = _whole(k)
         if row.fixed_k is not None and k not in (None, row.fixed_k):
             message = f"{row.name} has K = {row.fixed_k}: k = {k} changes nothing"
             warnings.warn(message, LabWarning, stacklevel=3)
@@ -234,6 +235,13 @@ class _Batch:
         table = torch.zeros_like(self.values)
         table[self.rows, self.columns] = flat
         return table
+
+
+def _whole(k: Any) -> int:
+    """Return `k` as an int. Raises `LabError` unless it is a whole number of at least 1."""
+    if isinstance(k, bool) or not hasattr(k, "__index__") or operator.index(k) < 1:
+        raise LabError(f"k must be a whole number of at least 1, got {k!r}")
+    return operator.index(k)
 
 
 def _names(groups: Any) -> list[Any]:

@@ -68,6 +68,8 @@ def test_types_follow_the_rewards():
     assert grouped_advantages(half.float().numpy(), names, k=2).dtype == np.float32
     whole = grouped_advantages([1, 2, 3, 5, 8, 13], names.tolist(), k=2)
     assert whole.dtype == np.float64
+    by_numpy = grouped_advantages([1, 2, 3, 5, 8, 13], names.tolist(), k=np.int64(2))
+    np.testing.assert_array_equal(by_numpy, whole)
     by_tensor = grouped_advantages(half, torch.tensor([0, 1] * 3), k=2)
     np.testing.assert_allclose(by_tensor.double(), whole, rtol=1e-2)
 

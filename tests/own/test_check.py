@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from maxk_lab import advantages
 from maxk_lab.cli import app
+from maxk_lab.cli.verbs.check import show_verdict
 from maxk_lab.errors import LabError
 from maxk_lab.own import child, evidence
 from maxk_lab.own.check import check
@@ -553,3 +554,10 @@ def test_the_verb_ends_well(tmp_path):
     result = CliRunner().invoke(app, ["check", f"{tmp_path}/f.py:ends"])
     assert result.exit_code == 1
     assert "it ends the process with exit code 3" in result.stdout
+
+
+def test_a_variance_without_a_gradient_is_printed_as_undefined(capsys):
+    show_verdict(check(baseline_with_own_sample, k=4))
+    printed = capsys.readouterr().out
+    assert "undefined" in printed
+    assert "nan" not in printed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
+from math import isnan
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -87,7 +88,7 @@ def _check_function(function: str, settings: Mapping[str, Any], *, json: bool) -
             say(f"so far {verdict.seen}")
 
     verdict = check_path(function, progress=progress, **settings)
-    emit_json(asdict(verdict)) if json else _show(verdict)
+    emit_json(asdict(verdict)) if json else show_verdict(verdict)
     return verdict.ok
 
 
@@ -112,7 +113,8 @@ def _check_formulas(estimator: str | None, baseline: str | None, *, json: bool) 
     return not failed
 
 
-def _show(verdict: Verdict) -> None:
+def show_verdict(verdict: Verdict) -> None:
+    """Print a verdict."""
     at = f" at K = {verdict.k}:" if verdict.k else ""
     print_line(f"{verdict.function}{at} {verdict.verdict}", bold=True)
     fields = {"seen": verdict.seen, "example": verdict.example, "change": verdict.change}
@@ -124,7 +126,8 @@ def _show(verdict: Verdict) -> None:
         for bias in verdict.bias:
             low, high = (f"{end:.4g}" for end in bias.factor)
             factor = low if low == high else f"{low} to {high}"
-            rows.append((bias.n, factor, f"{bias.cosine:.4g}", f"{bias.variance:.3g} times"))
+            variance = "undefined" if isnan(bias.variance) else f"{bias.variance:.3g} times"
+            rows.append((bias.n, factor, f"{bias.cosine:.4g}", variance))
         print_table(("n", "factor", "cosine", "variance over the best"), rows)
     broken = [law for law in verdict.laws if not law.holds]
     if broken:
