@@ -19,9 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 # The ceiling of each room in lines with blanks and docstrings, and its target.
 CEILINGS = {
-    "cli": (2_491, 1_500),
+    "cli": (2_494, 1_500),
     "api": (290, 200),
-    "adapters": (1_178, 850),
+    "adapters": (1_186, 850),
     "own": (3_112, 1_300),
     "tracking + results": (1_097, 850),
     "studies": (6_722, 5_000),
@@ -36,11 +36,11 @@ CEILINGS = {
     "statistics": (2_688, 1_800),
     "estimators": (3_796, 2_300),
     "top level": (1_623, 600),
-    "package": (40_713, 27_000),
+    "package": (40_724, 27_000),
     "files": (265, 200),
-    "AST nodes": (297_806, 200_000),
+    "AST nodes": (297_854, 200_000),
     "templates": (378, 450),
-    "tests": (30_402, 19_500),
+    "tests": (30_412, 19_500),
     "benchmarks + docs + .ci": (4_454, 2_000),
     "YAML keys": (125, 150),
     "options": (45, 45),
