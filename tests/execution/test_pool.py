@@ -45,14 +45,14 @@ FAULTS = [
     ("all", "the metrics cannot be kept"),
     ("rest", "Leaving"),
     ("all", "(signal SIGKILL)"),
-    ("all", "took longer than execution.timeout, 2 s, for a cell. "),
+    ("all", "took longer than execution.timeout, 5 s, for a cell. "),
     ("none", ""),
 ]
 
 
 @pytest.mark.slow
 def test_what_fails_takes_no_other_cell_with_it(go: Go, run: RunDirectory, small: str) -> None:
-    settings, names = ("seeds=9", "execution.timeout=2"), list[str]()
+    settings, names = ("seeds=9", "execution.timeout=5"), list[str]()
     outcome = go("faulty", *settings, jobs=2, on_event=lambda name, _: names.append(name))
     plan = make_plan(load_spec(small, settings))
     for unit, (which, why) in zip(plan.units, FAULTS, strict=True):
