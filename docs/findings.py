@@ -85,6 +85,13 @@ def over_lowest(name: str, baseline: str, **axes: Any) -> float:
     return float(value / rows.value.min())
 
 
+def with_interval(name: str, baseline: str, **axes: Any) -> str:
+    """Return that ratio with its 95 % interval about the fixed instances, as the report has it."""
+    axes |= {"estimator": "maxk", "baseline": baseline}
+    (row,) = select(report(name).tables.estimates, measure="over_lowest", **axes).itertuples()
+    return f"{number(row.value)} [{number(row.low)}, {number(row.high)}]"
+
+
 def only(name: str, measure: str, **axes: Any) -> float:
     """Return the only number of a golden run with these axes, with or without an interval."""
     (value,) = select(report(name).tables.estimates, measure=measure, **axes).value
