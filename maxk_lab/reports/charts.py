@@ -112,13 +112,15 @@ class Figure:
     def spec(self, plot: float, columns: int, *, titled: bool = True) -> dict[str, Any]:
         """Return the spec of all panels, each with a plot of this width in pixels."""
         notes = [_wrapped(panel.note, plot) for panel in self.panels]
+        axes = [_y_axes(panel.spec) for panel in self.panels]
+        # One panel that needs its labels takes their place in its whole column.
+        shared = all(axes[i] == axes[i - 1] for i in range(len(axes)) if i % columns)
         views = []
         for i, (panel, note) in enumerate(zip(self.panels, notes, strict=True)):
-            same = i % columns and _y_axes(panel.spec) == _y_axes(self.panels[i - 1].spec)
             row = notes[i - i % columns :][:columns]
             lines = [*note, *[""] * (max(map(len, row)) - len(note))]
             title = {"text": _wrapped(panel.title, plot)} | ({"subtitle": lines} if lines else {})
-            spec = _without_y_labels(panel.spec) if same else panel.spec
+            spec = _without_y_labels(panel.spec) if shared and i % columns else panel.spec
             views.append({**spec, "title": title, "width": plot})
         width = plot * columns
         series = 40 + _LETTER * max(map(len, self.legend), default=1)
