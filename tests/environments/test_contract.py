@@ -1,14 +1,13 @@
 """`maxk-lab check` of an environment: the example passes, mistakes are named."""
 
-import subprocess
-import sys
-
 import pytest
 import small_environments
 import torch
 from own_environment import Code
 from sweep_files import problems
+from typer.testing import CliRunner
 
+from maxk_lab.cli import app
 from maxk_lab.environments.contract import contract
 from maxk_lab.errors import LabError
 
@@ -70,15 +69,9 @@ def test_a_mistake_is_named(problem):
     assert any(problem in text for text in broken), broken
 
 
-def test_check_is_a_command(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "maxk_lab", "check", f"{EXAMPLE}:Code"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_check_is_a_command():
+    done = CliRunner().invoke(app, ["check", f"{EXAMPLE}:Code"])
+    assert done.exit_code == 0, done.output
     assert "keeps the contract of an environment" in done.stdout
     assert "7 of 7 laws hold" in done.stdout
 

@@ -121,6 +121,15 @@ def test_what_it_does_not_declare_is_refused(lab: Run, tmp_path: Path) -> None:
         assert [message for message in messages if message not in printed] == []
 
 
+def test_a_policy_of_another_package_is_listed_and_planned(lab: Run, tmp_path: Path) -> None:
+    (tmp_path / "hidden.yaml").write_text(GRADIENT)
+    assert "2 cells" in lab("plan", "hidden.yaml").stdout
+    listed = {row["name"]: row for row in json.loads(lab("list", "policies", "--json").stdout)}
+    assert listed["perceptron"]["acts in"] == ["bandit"]
+    assert listed["tabular"]["acts in"] == ["bandit", "lock"]
+
+
+@pytest.mark.deep
 def test_a_policy_of_another_package_runs_through_a_gradient_study(
     lab: Run, tmp_path: Path
 ) -> None:
@@ -130,6 +139,3 @@ def test_a_policy_of_another_package_runs_through_a_gradient_study(
     assert [record["status"] for record in found] == ["done", "done"]
     for record in found:
         assert record["cell"]["policy"] == {"name": "perceptron", "hidden": 3}
-    listed = {row["name"]: row for row in json.loads(lab("list", "policies", "--json").stdout)}
-    assert listed["perceptron"]["acts in"] == ["bandit"]
-    assert listed["tabular"]["acts in"] == ["bandit", "lock"]
