@@ -104,11 +104,16 @@ def _random_state(environment: Environment) -> None:
 
 def _enumeration(environment: Environment) -> None:
     """enumerate lists each trajectory once, and draws have the listed rewards and frequencies."""
+    missing = "enumerable is missing: True where enumerate lists all trajectories, else False"
+    _require(hasattr(environment, "enumerable"), missing)
     if not environment.enumerable:
         return
     policy, instances = environment.policy(0), environment.instances(2, 1)
     alone = instances[1:2]
     listed, rewards = environment.enumerate(alone)
+    shapes = f"{[*listed.shape]} and {[*rewards.shape]}"
+    right = listed.ndim == 2 and rewards.shape == listed.shape[:1]
+    _require(right, f"enumerate must return actions [A, T] and rewards [A], not {shapes}")
     with torch.no_grad():
         chances = environment.log_probs(policy, alone, listed.unsqueeze(0))[0].double().exp()
     total = float(chances.sum())
@@ -152,12 +157,12 @@ def _padded(actions: Tensor, width: int) -> list[list[int]]:
 
 
 def _close(values: Tensor, expected: Tensor, problem: str) -> None:
-    exact = values.dtype == torch.float64
-    tolerance = 1e-9 if exact else 1e-4
+    _require(isinstance(values, Tensor), f"{problem}: {type(values).__name__} is no tensor")
+    shapes = f"{problem}: the shape is {[*values.shape]}, not {[*expected.shape]}"
+    _require(values.shape == expected.shape, shapes)
+    tolerance = 1e-9 if values.dtype == torch.float64 else 1e-4
     values, expected = values.detach().double(), expected.detach().double()
-    same = values.shape == expected.shape
-    same = same and torch.allclose(values, expected, tolerance, tolerance, equal_nan=True)
-    _require(same, problem)
+    _require(torch.allclose(values, expected, tolerance, tolerance, equal_nan=True), problem)
 
 
 def _require(holds: bool, problem: str) -> None:

@@ -63,7 +63,11 @@ def check_path(
 def check_class(environment: type, path: str) -> Verdict:
     """Return the verdict on a class of the user's as an environment."""
     from maxk_lab.environments.contract import contract
+    from maxk_lab.environments.custom import METHODS
 
+    if missing := [name for name in METHODS if not callable(getattr(environment, name, None))]:
+        lacks = f"is no environment: it lacks {', '.join(missing)}"
+        return Verdict(path, 0, lacks, change=f"give the class the methods {', '.join(METHODS)}")
     laws = tuple(Law(name, not problem, problem, True) for name, problem in contract(environment))
     ok = all(law.holds for law in laws)
     verdict = "keeps the contract of an environment" if ok else "is no environment"

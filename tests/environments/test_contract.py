@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from maxk_lab.cli import app
 from maxk_lab.environments.contract import contract
 from maxk_lab.errors import LabError
+from maxk_lab.own.child import check_class
 
 EXAMPLE = small_environments.ROOT / "examples/own_environment.py"
 
@@ -51,6 +52,15 @@ WRONG = {
     ),
     "rewards of its rollout must be a tensor [3, 5]": Flat,
     "log_probs and the rollout differ": changed(log_probs=lambda *of: -Code.log_probs(*of)),
+    "log_probs and the rollout differ: the shape is [15], not [3, 5]": changed(
+        log_probs=lambda *of: Code.log_probs(*of).flatten()
+    ),
+    "log_probs and the rollout differ: list is no tensor": changed(
+        log_probs=lambda *of: Code.log_probs(*of).tolist()
+    ),
+    "actions [A, T] and rewards [A], not [64, 3] and [64, 1]": changed(
+        enumerate=lambda self, of: (Code().enumerate(of)[0], Code().enumerate(of)[1].unsqueeze(1))
+    ),
     "log_probs have no gradient": changed(log_probs=lambda *of: Code.log_probs(*of).detach()),
     "the global random state has changed": Reads,
     "do not have the frequencies exp(log_probs)": Hot,
@@ -74,6 +84,14 @@ def test_check_is_a_command():
     assert done.exit_code == 0, done.output
     assert "keeps the contract of an environment" in done.stdout
     assert "7 of 7 laws hold" in done.stdout
+
+
+def test_a_class_that_lacks_methods_is_told_which():
+    verdict = check_class(torch.nn.Module, "mine:Net")
+    assert verdict.verdict == (
+        "is no environment: it lacks policy, instances, rollout, log_probs, tokens, enumerate"
+    )
+    assert not verdict.ok
 
 
 def test_what_is_no_environment_is_refused(write):

@@ -84,7 +84,7 @@ def _check_function(function: str, settings: Mapping[str, Any], *, json: bool) -
     start = time.monotonic()
 
     def progress(verdict: Verdict) -> None:
-        if time.monotonic() > start + _QUIET:
+        if verdict.seen and time.monotonic() > start + _QUIET:
             say(f"so far {verdict.seen}")
 
     verdict = check_path(function, progress=progress, **settings)
