@@ -107,6 +107,8 @@ def test_estimates_have_the_exact_gradient_as_their_mean(n: int, baseline: str) 
         assert abs(float(wrong @ truth) - norm) > 4 * error
 
 
+# Short beside it: the claims of experiments/ci/tsp5_starts.yaml, a study of both starts.
+@pytest.mark.deep
 def test_a_study_of_both_starts_tells_them_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
