@@ -92,11 +92,11 @@ def verdicts(repetitions: int) -> Iterator[Row]:
             undefined += [True] * (len(units) - len(shown)) + [v == "undefined" for v in judged]
             if any(verdict != "undefined" for verdict in judged):
                 false.append(any(verdict in FOUND for verdict in judged))
-            for ratio, median, truth in _ratios(shown, exact):
+            for ratio, truth, median, typical in _ratios(shown, exact):
                 covered.append(ratio.low <= truth <= ratio.high)
                 wrong.append(ratio.high < 0 < truth or ratio.low > 0 > truth)
                 if median.defined:
-                    medians.append(median.low <= math.exp(truth) <= median.high)
+                    medians.append(median.low <= typical <= median.high)
             for name, measure in product(shown, alone):
                 known = interval(shown[name], measure, question=FIXED)
                 truth = interval(exact[name], measure, question=FIXED).value
@@ -115,8 +115,8 @@ def verdicts(repetitions: int) -> Iterator[Row]:
 
 def _ratios(
     shown: Mapping[str, Units], exact: Mapping[str, Units]
-) -> Iterator[tuple[Interval, Interval, float]]:
-    """Yield the interval of every log ratio to `subloo` that is shown, its median and the truth."""
+) -> Iterator[tuple[Interval, float, Interval, float]]:
+    """Yield every log ratio to `subloo` that is shown with its truth, and the median with its."""
     for n, k in SIZES:
         last = f"{BASELINES[-1]}-{n}-{k}"
         for name in (f"{baseline}-{n}-{k}" for baseline in BASELINES[:-1]):
@@ -126,4 +126,5 @@ def _ratios(
             truth = log_ratio(exact[name], exact[last], question=FIXED).value
             if ratio.defined and math.isfinite(truth):
                 median = typical_ratio(shown[name], shown[last], level=LEVEL).median
-                yield ratio, median, truth
+                typical = typical_ratio(exact[name], exact[last], level=LEVEL).median.value
+                yield ratio, truth, median, typical

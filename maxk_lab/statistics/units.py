@@ -24,6 +24,8 @@ from maxk_lab.statistics.estimates import Array as Array
 from maxk_lab.statistics.estimates import Sample, Stratum
 
 FIELDS = ("m2", "mean_square", "inner", "truth")
+# The columns that follow from how likely groups are.
+BY_GROUPS = ("carrying", "rare", "rare_alone")
 # A variance that is this share of E‖ĝ‖² or less is rounding.
 ROUNDING = 1e-12
 # Two ways to write one estimator differ by this share or less.
@@ -51,6 +53,7 @@ class RecordedUnits(Recorded):
     deviations: RecordedDeviations | None = None
     carrying: Sizes | None = None
     rare: Sizes | None = None
+    rare_alone: Sizes | None = None
     # mean_{j ≠ i} ⟨E ĝ_i, E ĝ_j⟩ of each instance i, unbiased; absent in earlier records.
     cross_products: Numbers | None = None
     measures: dict[str, Numbers] = Field(default_factory=dict)
@@ -65,7 +68,7 @@ class RecordedUnits(Recorded):
         columns = {name: getattr(self.units, name) for name in FIELDS}
         within = {f"within.{name}": blocks for name, blocks in self.within.items()}
         bias = {} if self.bias is None else vars(self.bias)
-        by_name = {name: getattr(self, name) for name in ("carrying", "rare", "cross_products")}
+        by_name = {name: getattr(self, name) for name in (*BY_GROUPS, "cross_products")}
         groups = {name: column for name, column in by_name.items() if column is not None}
         for parts in (columns, groups, self.measures, self.errors, within, bias):
             check_lengths(count, parts)
@@ -105,6 +108,7 @@ class Units:
     deviations: Deviations | None = None
     carrying: Array | None = None
     rare: Array | None = None
+    rare_alone: Array | None = None
     squared_bias: Array | None = None
     off_direction: Array | None = None
     tolerance: float | None = None
@@ -144,9 +148,10 @@ class Units:
             units,
             groups=count * recorded.replicates,
             deviations=None if deviations is None else Deviations.from_record(deviations),
-            carrying=None if recorded.carrying is None else _array(recorded.carrying),
-            rare=None if recorded.rare is None else _array(recorded.rare),
             within=np.stack([_array(recorded.within[name]) for name in FIELDS]) if drawn else None,
+            carrying=_optional(recorded.carrying),
+            rare=_optional(recorded.rare),
+            rare_alone=_optional(recorded.rare_alone),
         )
 
     def as_record(self) -> dict[str, Any]:
@@ -171,7 +176,7 @@ class Units:
             }
         if self.deviations is not None:
             record["deviations"] = self.deviations.as_record()
-        for name in ("carrying", "rare"):
+        for name in BY_GROUPS:
             if (column := getattr(self, name)) is not None:
                 record[name] = as_numbers(rounded(column))
         return record
@@ -207,15 +212,14 @@ class Units:
         within = [units.within for units in parts if units.within is not None]
         deviations = [units.deviations for units in parts if units.deviations is not None]
         alike = len({blocks.shape[2] for blocks in within}) == 1
-        carrying = [units.carrying for units in parts if units.carrying is not None]
-        rare = [units.rare for units in parts if units.rare is not None]
         return replace(
             pooled,
             groups=sum(drawn) if len(drawn) == len(parts) else None,
             within=np.concatenate(within, 1) if len(within) == len(parts) and alike else None,
             deviations=Deviations.pool(deviations) if len(deviations) == len(parts) else None,
-            carrying=np.concatenate(carrying) if len(carrying) == len(parts) else None,
-            rare=np.concatenate(rare) if len(rare) == len(parts) else None,
+            carrying=_joined([units.carrying for units in parts]),
+            rare=_joined([units.rare for units in parts]),
+            rare_alone=_joined([units.rare_alone for units in parts]),
         )
 
     def as_drawn(self, blocks: int) -> Units:
@@ -237,6 +241,7 @@ class Units:
             ),
             carrying=np.full(len(self.m2), np.inf),
             rare=np.zeros(len(self.m2)),
+            rare_alone=np.zeros(len(self.m2)),
             errors={name: np.zeros(len(values)) for name, values in self.measures.items()},
         )
 
@@ -333,6 +338,16 @@ def defined(values: Array, stratum: Stratum) -> tuple[Array, Stratum]:
 def _array(values: Any) -> Array:
     """The numbers of a record; None becomes NaN."""
     return np.asarray(values, dtype=float)
+
+
+def _optional(values: Any) -> Array | None:
+    return None if values is None else _array(values)
+
+
+def _joined(columns: Sequence[Array | None]) -> Array | None:
+    """All columns as one; None where a part has none."""
+    present = [column for column in columns if column is not None]
+    return np.concatenate(present) if len(present) == len(columns) else None
 
 
 def _together(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:

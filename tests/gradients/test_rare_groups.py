@@ -76,7 +76,18 @@ def test_rare_groups_are_the_least_likely_of_which_three_are_expected():
     assert 0 < share < 1
     for m, value in ((2, successes[2]), (1, share * successes[1]), (0, 0.0)):
         squares = (groups.multisets.sum(1) == m).astype(float)[np.newaxis]
-        assert groups.rare(squares)[0] == pytest.approx(value)
+        assert groups.rare(squares) == (pytest.approx([value]), pytest.approx([value]))
+
+
+def test_what_is_rare_in_one_pool_need_not_be_rare_in_the_pools_of_all_instances():
+    (part,) = pool_of([0.999, 0.001], [0.0, 1.0]).parts
+    alone, several = (
+        RareGroups(ScorePool((part,) * count, ("maxk",), 0.0), 4, 1000) for count in (1, 8)
+    )
+    squares = several.squares(Method.parse("maxk", "centred", 2), None)
+    of_all, of_each = several.rare(squares)
+    assert of_each == pytest.approx(alone.rare(squares[:1])[1].repeat(8))
+    assert (of_all < of_each / 2).all()
 
 
 def test_the_chances_of_a_pool_without_a_list_are_those_of_its_draws():

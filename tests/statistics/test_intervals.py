@@ -10,7 +10,7 @@ from scipy import stats
 from maxk_lab.statistics.estimates import NO_ERROR, clopper_pearson
 from maxk_lab.statistics.intervals import LEAST_SAMPLE, LEAST_SHARE, interval, norm_is_known
 from maxk_lab.statistics.measures import FIXED, NEW, measures_of
-from maxk_lab.statistics.units import FIELDS, Units
+from maxk_lab.statistics.units import BY_GROUPS, FIELDS, Units
 
 MANY, MEASURE = LEAST_SAMPLE, "value_variance"
 
@@ -202,7 +202,7 @@ def test_enumerated_units_have_no_error_among_sampled_ones(drawn):
         assert found.mean.tolist() == [*mean, *own.mean]
         assert found.variance.tolist() == [0.0, 0.0, *own.variance]
         assert found.freedom == own.freedom
-    assert (mixed.carrying, mixed.rare) == (None, None)
+    assert (mixed.carrying, mixed.rare, mixed.rare_alone) == (None, None, None)
     assert interval(mixed, "scale").defined
 
 
@@ -213,6 +213,7 @@ def test_a_record_gives_back_the_units(drawn):
         errors={MEASURE: np.array([0.01, np.nan, 0.03])},
         carrying=np.array([100.0, 0.0, 3.25]),
         rare=np.array([0.0, 1e-30, 0.5]),
+        rare_alone=np.array([0.5, 0.25, 2.0]),
     )
     again = Units.from_metrics({**units.as_record(), "replicates": 32})
     assert again.groups == 96
@@ -225,12 +226,13 @@ def test_a_record_gives_back_the_units(drawn):
         assert found.freedom == own.freedom
         for column in ("mean", "variance", "third", "carrying"):
             assert getattr(found, column) == pytest.approx(getattr(own, column), rel=1e-5)
-    assert again.carrying.tolist() == units.carrying.tolist()
-    assert again.rare.tolist() == units.rare.tolist()
+    for name in BY_GROUPS:
+        assert getattr(again, name).tolist() == getattr(units, name).tolist()
     exact = replace(units, squared_bias=units.truth, off_direction=units.truth, tolerance=1e-9)
     pooled = Units.pool([units, exact])
     assert pooled.carrying.tolist() == [*units.carrying, *[np.inf] * 3]
     assert pooled.rare.tolist() == [*units.rare, *[0.0] * 3]
+    assert pooled.rare_alone.tolist() == [*units.rare_alone, *[0.0] * 3]
 
 
 def test_a_measure_of_units_has_the_interval_of_its_mean_over_units_that_have_it():

@@ -9,6 +9,7 @@ from scipy import stats
 
 from maxk_lab.statistics.intervals import LEAST_SAMPLE
 from maxk_lab.statistics.log_ratios import (
+    RARE_ALONE,
     TAIL,
     log_ratio,
     median_interval,
@@ -223,6 +224,44 @@ def test_a_ratio_is_paired_by_instance():
     assert (found.below, found.instances) == (sum(value < 1 for value in told), 17)
     wanted = stats.binomtest(found.below, len(told)).pvalue
     assert found.p_value == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_a_median_that_rare_groups_of_each_instance_decide_is_withheld(side):
+    """What they add may move it to its end; what they add to both sides does not count."""
+    sizes = np.linspace(1.0, 2.0, 16)
+    a, b = units(1 + sizes), units(np.full(16, 2.0))
+    median = typical_ratio(a, b, level=0.95).median
+    moves = {"a": median.high / median.value, "b": median.value / median.low}
+    for share, defined in ((0.999, True), (1.01, False)):
+        added = {"a": a.m2 - 1, "b": b.m2 - 1}[side] * (moves[side] * share - 1)
+        of_a, of_b = (
+            replace(of, rare_alone=added if name == side else np.zeros(16))
+            for name, of in (("a", a), ("b", b))
+        )
+        found = typical_ratio(of_a, of_b, level=0.95).median
+        assert (found.defined, found.reason) == (defined, "" if defined else RARE_ALONE)
+        if side == "a":
+            own = typical_relative_variance(of_a, unbiased=True, level=0.95)
+            assert (own.defined, own.reason) == (found.defined, found.reason)
+    both = [replace(of, rare_alone=9 * (of.m2 - 1)) for of in (a, b)]
+    assert typical_ratio(*both, level=0.95).median == median
+
+
+@pytest.mark.parametrize(("carrying", "defined"), [(2.9, False), (3.1, True)])
+def test_a_median_is_withheld_where_most_pools_hold_too_few_groups_that_carry_it(carrying, defined):
+    number = np.array([0.0] * 7 + [carrying] * 2 + [99.0] * 7)
+    few = replace(units(np.linspace(2.0, 3.0, 16)), carrying=number, rare_alone=np.zeros(16))
+    often = replace(few, carrying=np.full(16, 99.0), m2=np.full(16, 2.0))
+    for found in (
+        typical_ratio(few, often, level=0.95).median,
+        typical_ratio(often, few, level=0.95).median,
+        typical_relative_variance(few, unbiased=True, level=0.95),
+    ):
+        assert (found.defined, found.reason) == (defined, "" if defined else RARE_ALONE)
+    # Earlier records do not say what rare groups add.
+    earlier = [replace(of, rare_alone=None) for of in (few, often)]
+    assert typical_ratio(*earlier, level=0.95).median.defined
 
 
 def test_ties_are_told_apart_from_wins():

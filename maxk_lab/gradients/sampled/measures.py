@@ -77,7 +77,7 @@ class CutPool:
         coefficients = groups.coefficients(method)
         weights = groups.weights(method, coefficients)
         blocks = self._blocks(weights, objective)
-        carrying, rare = self._groups(method, weights, coefficients)
+        carrying, rare, rare_alone = self._groups(method, weights, coefficients)
         by_ratios = pool.off_policy and method.needs_ratios
         values = value_estimates(objective, groups.rewards, groups.ratios if by_ratios else None)
         measured = self._measures(weights, values, objective).items()
@@ -88,6 +88,7 @@ class CutPool:
             within=blocks.within(),
             carrying=carrying,
             rare=rare,
+            rare_alone=rare_alone,
             measures={name: mean for name, (mean, _) in measures.items()},
             errors={name: error for name, (_, error) in measures.items()},
             groups=len(pool.parts) * groups.replicates,
@@ -129,8 +130,10 @@ class CutPool:
 
     def _groups(
         self, method: Method, weights: Tensor, coefficients: Tensor | None
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Array, Array, Array]:
         """How many draws carry the estimate of each instance, and what rare groups add: [I] each.
+
+        The third column has the groups that are rare in the pool of the instance alone.
 
         Where trajectories are listed, both are expectations of the policy alone.
         """
@@ -138,13 +141,13 @@ class CutPool:
         size = self._pool.rewards.shape[1]
         drawn = drawn_number(squares, self.groups.replicates, size)
         if self._rare is None:
-            return drawn, np.zeros(len(drawn))
+            return drawn, np.zeros(len(drawn)), np.zeros(len(drawn))
         fitted = None if coefficients is None else coefficients[:, 0, 0, 0]
         by_multiset = self._rare.squares(method, fitted)
         if self._pool.listed:
             expected = self._rare.expected_number(by_multiset)
             drawn = np.minimum(expected, self._trajectories(method.objective_at(self.groups.n)))
-        return drawn, self._rare.rare(by_multiset)
+        return drawn, *self._rare.rare(by_multiset)
 
     def _trajectories_of(self, objective: Objective) -> Array:
         """The number of drawn trajectories that are expected to carry ∇J of each instance, [I].

@@ -74,12 +74,17 @@ class RareGroups:
             number = self._replicates / np.maximum(second / mean**2 - 1, 0.0)
         return np.where(mean > 0, np.minimum(number, self._size), 0.0)
 
-    def rare(self, squares: Array) -> Array:
-        """Return what the rare groups of every instance add to E‖ĝ‖², [I].
+    def rare(self, squares: Array) -> tuple[Array, Array]:
+        """Return what the rare groups of every instance add to E‖ĝ‖², [I] each.
 
-        Rare are the least likely groups: `RARE` of them are expected in the whole pool.
+        Rare are the least likely groups: `RARE` of them are expected in the whole pool. The second
+        column counts `RARE` groups in the pool of each instance alone.
         """
-        return np.asarray((squares * self.chances * self._rare_share).sum(1))
+        # Few instances may carry a mean: only groups of these count for it.
+        effective = np.nan_to_num(effective_number(self._column("size").sum(1)), nan=1.0)
+        added = squares * self.chances
+        of_all, alone = ((added * self._rare_share(count)).sum(1) for count in (effective, 1.0))
+        return of_all, alone
 
     def squares(self, method: Method, coefficients: Tensor | None) -> Array:
         """Return E‖ĝ‖² given the levels of every multiset, [I, G].
@@ -128,18 +133,20 @@ class RareGroups:
         logs = torch.lgamma(counts.sum(1) + 1) - torch.lgamma(counts + 1).sum(1)
         return np.asarray((logs + torch.xlogy(counts, chance[:, None]).sum(2)).exp())
 
-    @cached_property
-    def _rare_share(self) -> Array:
-        """The share of every multiset that counts as rare, [I, G]."""
-        # Few instances may carry a mean: only groups of these count for it.
-        effective = np.nan_to_num(effective_number(self._column("size").sum(1)), nan=1.0)
-        order = np.argsort(self.chances, axis=1, kind="stable")
-        ordered = np.take_along_axis(self.chances, order, 1)
-        rare = RARE / (self._replicates * effective) - (ordered.cumsum(1) - ordered)
+    def _rare_share(self, instances: float) -> Array:
+        """The share of every multiset that counts as rare in the pools of `instances`, [I, G]."""
+        order, ordered = self._ordered
+        rare = RARE / (self._replicates * instances) - (ordered.cumsum(1) - ordered)
         shares = np.clip(rare / np.maximum(ordered, 1e-300), 0.0, 1.0)
         by_multiset: Array = np.empty(shares.shape)
         np.put_along_axis(by_multiset, order, shares, 1)
         return by_multiset
+
+    @cached_property
+    def _ordered(self) -> tuple[NDArray[np.int64], Array]:
+        """The places of the multisets from the least likely on, and their chances, [I, G]."""
+        order = np.argsort(self.chances, axis=1, kind="stable")
+        return order, np.take_along_axis(self.chances, order, 1)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from maxk_lab.reports.tables import grouped
 from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.log_ratios import (
+    RARE_ALONE,
     RARE_GROUPS,
     UNPAIRED,
     log_ratio,
@@ -182,7 +183,8 @@ def comparison_line(
         few = 2 * typical.below > typical.instances
         return replace(line, verdict="tied", reason=FEW, fixed=few)
     elif not typical.median.high < 1 - ROUNDED:
-        reason = "mean and median over instances disagree"
+        alone = typical.median.reason == RARE_ALONE
+        reason = RARE_ALONE if alone else "mean and median over instances disagree"
     elif not stays_less(partner.units, row.units):
         reason = "one more outlier instance could undo it"
     else:

@@ -11,7 +11,7 @@ from maxk_lab.reports.tables import PooledRow
 from maxk_lab.statistics.bias import BiasVerdict
 from maxk_lab.statistics.families import Comparison
 from maxk_lab.statistics.intervals import Interval, exactly
-from maxk_lab.statistics.log_ratios import RARE_GROUPS, TypicalRatio
+from maxk_lab.statistics.log_ratios import RARE_ALONE, RARE_GROUPS, TypicalRatio
 from maxk_lab.statistics.units import Units
 
 # Verdicts of a test that sees a bias.
@@ -129,7 +129,7 @@ class GradientRow(PooledRow):
         if (over := self.over_least) is not None:
             ratios["over_lowest"] = over.mean
             ratios["median_over_lowest"] = over.typical.median
-            if over.mean.reason != RARE_GROUPS:
+            if over.typical.median.reason not in (RARE_GROUPS, RARE_ALONE):
                 ratios["lower_on"] = exactly(over.typical.below)
         return ratios
 
