@@ -1,0 +1,62 @@
+"""Kill runs of a bandit sweep at random moments; count what is lost, wrong or left over.
+
+    python benchmarks/kill_runs.py 200 --seed 1
+
+SIGKILL goes to the driver, to its process group and to a worker in turn. A run is killed three to
+five times. Then it goes on to its end, and has every metric of an undisturbed run, to the last
+digit. Exits with code 1 if anything is wrong. Needs Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path += [str(TESTS / "fixtures"), str(TESTS / "attack")]
+
+from attacked_runs import FILE, LIGHT, NAME, finishing, laid_out  # noqa: E402
+from launched import launching  # noqa: E402
+from test_kills import strike  # noqa: E402
+
+SIGKILLS = ("killed", "group killed", "worker killed")
+
+
+def problems(folder: Path, kills: int, dice: random.Random) -> list[str]:
+    """Return what is wrong after so many kills, a line for each problem."""
+    undisturbed = folder / "undisturbed" / "results" / NAME
+    undisturbed.parents[1].mkdir()
+    (undisturbed.parents[1] / FILE).write_text(LIGHT, encoding="utf-8")
+    lines: list[str] = []
+    with launching(undisturbed.parents[1]) as launch:
+        if launch("run", FILE).wait() != 0:
+            raise SystemExit("the undisturbed run failed")
+        done = 0
+        while done < kills:
+            run = laid_out(folder / str(done), undisturbed)
+            for _ in range(min(kills - done, dice.randint(3, 5))):
+                lines += strike(launch, run, dice, SIGKILLS[done % len(SIGKILLS)])
+                done += 1
+            lines += finishing(launch, run, undisturbed)
+            print(f"{done}/{kills} kills, {len(lines)} problems", file=sys.stderr, flush=True)
+    return lines
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("kills", type=int, nargs="?", default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="killed-") as name:
+        lines = problems(Path(name), arguments.kills, random.Random(arguments.seed))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    counts = Counter(line.partition(":")[0] for line in lines)
+    print(f"{arguments.kills} SIGKILLs, {(used.ru_utime + used.ru_stime) / 60:.0f} CPU-minutes")
+    print(*(f"{what}: {counts.pop(what, 0)}" for what in ("lost", "wrong", "leftover")), sep=", ")
+    print(*(f"{what}: {count}" for what, count in counts.items()), *lines, sep="\n")
+    sys.exit(bool(lines))
