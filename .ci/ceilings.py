@@ -41,7 +41,7 @@ CEILINGS = {
     "AST nodes": (298_564, 200_000),
     "templates": (378, 450),
     "tests": (30_484, 19_500),
-    "benchmarks + docs + .ci": (4_462, 2_000),
+    "benchmarks + docs + .ci": (4_524, 2_000),
     "YAML keys": (125, 150),
     "options": (45, 45),
     "public names": (133, 120),
