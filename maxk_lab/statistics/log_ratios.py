@@ -208,7 +208,8 @@ def typical_relative_variance(units: Units, *, unbiased: bool, level: float) -> 
     """
     norm = units.truth if unbiased and not np.isnan(units.truth).any() else units.mean_square
     variance = units.m2 - units.mean_square, units.rare_alone
-    return _median_of_drawn(variance, (norm, None), level, few=_seldom_drawn(units))
+    median, _ = _median_of_drawn(variance, (norm, None), level, few=_seldom_drawn(units))
+    return median
 
 
 def _seldom_drawn(units: Units) -> bool:
@@ -227,32 +228,37 @@ def _median_of_drawn(
     level: float,
     *,
     few: bool,
-) -> Interval:
+) -> tuple[Interval, float]:
     """The median of quotients [U], undefined where groups that were not drawn may decide it.
 
     So it is where most pools hold too few of them, and where the median would leave its interval
-    with what the rare groups of each instance add.
+    with what the rare groups of each instance add. The second value is the most that the median
+    may be, with these groups or without; NaN where most pools hold too few.
     """
     median = median_interval(_quotients(top[0], bottom[0]), level)
-    if median.defined and few:
-        return undefined(level, RARE_ALONE, median.value)
+    if not median.defined:
+        return median, math.nan
+    if few:
+        return undefined(level, RARE_ALONE, median.value), math.nan
     with_rare = [values if rare is None else values + rare for values, rare in (top, bottom)]
     moved = float(np.median(_quotients(with_rare[0], with_rare[1])))
     least, most = median.low * (1 - _RARE_ROUNDING), median.high * (1 + _RARE_ROUNDING)
-    if median.defined and not least <= moved <= most:
-        return undefined(level, RARE_ALONE, median.value)
-    return median
+    if not least <= moved <= most:
+        return undefined(level, RARE_ALONE, median.value), max(median.high, moved)
+    return median, median.high
 
 
 @dataclass(frozen=True)
 class TypicalRatio:
     """The median over instances of one variance over another, and on how many it is below 1.
 
-    `ties` are the instances with a ratio of 1, up to rounding; `p_value` is that of the two-sided
-    sign test without them.
+    `most` is the most that the median may be: the end of its interval, or where rare groups would
+    move it; NaN where neither is known. `ties` are the instances with a ratio of 1, up to rounding;
+    `p_value` is that of the two-sided sign test without them.
     """
 
     median: Interval
+    most: float
     below: int
     ties: int
     instances: int
@@ -273,8 +279,8 @@ def typical_ratio(a: Units, b: Units, *, level: float) -> TypicalRatio:
     below = int((ratios < 1 - EQUAL).sum())
     above = len(ratios) - ties - below
     few = _seldom_drawn(a) or _seldom_drawn(b)
-    median = _median_of_drawn((of_a, a.rare_alone), (of_b, b.rare_alone), level, few=few)
-    return TypicalRatio(median, below, ties, len(ratios), sign_test(below, above))
+    median, most = _median_of_drawn((of_a, a.rare_alone), (of_b, b.rare_alone), level, few=few)
+    return TypicalRatio(median, most, below, ties, len(ratios), sign_test(below, above))
 
 
 def _quotients(top: Array, bottom: Array) -> Array:

@@ -182,7 +182,7 @@ def comparison_line(
     elif mean.question != NEW:
         few = 2 * typical.below > typical.instances
         return replace(line, verdict="tied", reason=FEW, fixed=few)
-    elif not typical.median.high < 1 - ROUNDED:
+    elif not typical.most < 1 - ROUNDED:
         alone = typical.median.reason == RARE_ALONE
         reason = RARE_ALONE if alone else "mean and median over instances disagree"
     elif not stays_less(partner.units, row.units):
