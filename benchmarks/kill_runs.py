@@ -47,7 +47,8 @@ def problems(folder: Path, kills: int, dice: random.Random) -> list[str]:
     return lines
 
 
-if __name__ == "__main__":
+def main() -> int:
+    """Print the counts; return 1 if anything is wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("kills", type=int, nargs="?", default=200)
     parser.add_argument("--seed", type=int, default=0)
@@ -59,4 +60,8 @@ if __name__ == "__main__":
     print(f"{arguments.kills} SIGKILLs, {(used.ru_utime + used.ru_stime) / 60:.0f} CPU-minutes")
     print(*(f"{what}: {counts.pop(what, 0)}" for what in ("lost", "wrong", "leftover")), sep=", ")
     print(*(f"{what}: {count}" for what, count in counts.items()), *lines, sep="\n")
-    sys.exit(bool(lines))
+    return int(bool(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

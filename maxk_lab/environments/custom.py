@@ -39,6 +39,11 @@ class CustomRow(EnvironmentRow):
             yield str(error)
 
 
+def missing_methods(environment: object) -> list[str]:
+    """The names of the six methods that an environment, or its class, lacks."""
+    return [name for name in METHODS if not callable(getattr(environment, name, None))]
+
+
 def custom_environment(
     row: EnvironmentRow, parameters: Mapping[str, Any], policy: Mapping[str, Any]
 ) -> Any:
@@ -52,7 +57,7 @@ def custom_environment(
         environment = kind(**parameters.get("arguments", {}))
     except Exception as error:
         raise LabError(f"{path} cannot be made: {type(error).__name__}: {error}") from error
-    if missing := [name for name in METHODS if not callable(getattr(environment, name, None))]:
+    if missing := missing_methods(environment):
         raise LabError(f"{path} lacks {', '.join(missing)}; an environment needs six methods")
     environment.enumerable = row.enumerable(parameters)
     return environment

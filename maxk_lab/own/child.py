@@ -63,9 +63,9 @@ def check_path(
 def check_class(environment: type, path: str) -> Verdict:
     """Return the verdict on a class of the user's as an environment."""
     from maxk_lab.environments.contract import contract
-    from maxk_lab.environments.custom import METHODS
+    from maxk_lab.environments.custom import METHODS, missing_methods
 
-    if missing := [name for name in METHODS if not callable(getattr(environment, name, None))]:
+    if missing := missing_methods(environment):
         lacks = f"is no environment: it lacks {', '.join(missing)}"
         return Verdict(path, 0, lacks, change=f"give the class the methods {', '.join(METHODS)}")
     laws = tuple(Law(name, not problem, problem, True) for name, problem in contract(environment))

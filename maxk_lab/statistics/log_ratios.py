@@ -27,7 +27,7 @@ from maxk_lab.statistics.intervals import quotient
 from maxk_lab.statistics.measures import MEASURES, NEW, MeasureRow, Question
 from maxk_lab.statistics.moments import Function, quotient_of
 from maxk_lab.statistics.seeds import enclosing_values, sign_test
-from maxk_lab.statistics.units import EQUAL, Units, defined
+from maxk_lab.statistics.units import EQUAL, LEAST_DRAWN, Units, defined
 
 RARE_GROUPS = (
     "the groups that decide it are too rare to be drawn: fewer than three are expected in the pool"
@@ -36,8 +36,6 @@ RARE_ALONE = (
     "groups that decide it are too rare to be drawn: fewer than three are expected in the pool of "
     "an instance"
 )
-# Where three are expected, one pool of twenty holds none: e^-3 = 0.05.
-LEAST_DRAWN = 3.0
 UNPAIRED = "one was enumerated and one sampled: no paired comparison"
 # Tuned: with it a star was wrong in at most 1.4 % of 1,000 reports, without it in up to 7.4 %.
 TAIL = 0.995

@@ -26,6 +26,8 @@ from maxk_lab.statistics.estimates import Sample, Stratum
 FIELDS = ("m2", "mean_square", "inner", "truth")
 # The columns that follow from how likely groups are.
 BY_GROUPS = ("carrying", "rare", "rare_alone")
+# Groups that are expected less often are absent from more than 5 % of pools: exp(−3).
+LEAST_DRAWN = 3.0
 # A variance that is this share of E‖ĝ‖² or less is rounding.
 ROUNDING = 1e-12
 # Two ways to write one estimator differ by this share or less.

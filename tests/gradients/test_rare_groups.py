@@ -9,13 +9,13 @@ from score_tables import every_group
 
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.sampled.rare_groups import (
-    RARE,
     RareGroups,
     beyond_rounding,
     drawn_number,
     levels_of,
 )
 from maxk_lab.gradients.scores.pool import Listing, Part, ScorePool
+from maxk_lab.statistics.units import LEAST_DRAWN
 
 REPLICATES = 100
 
@@ -72,7 +72,7 @@ def test_rare_groups_are_the_least_likely_of_which_three_are_expected():
     groups = RareGroups(pool_of([1 - p, p], [0.0, 1.0]), n, replicates)
     successes = np.array([math.comb(n, m) * p**m * (1 - p) ** (n - m) for m in range(n + 1)])
     two = successes[2:].sum()
-    share = (RARE / replicates - two) / successes[1]
+    share = (LEAST_DRAWN / replicates - two) / successes[1]
     assert 0 < share < 1
     for m, value in ((2, successes[2]), (1, share * successes[1]), (0, 0.0)):
         squares = (groups.multisets.sum(1) == m).astype(float)[np.newaxis]

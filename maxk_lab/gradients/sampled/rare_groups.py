@@ -19,9 +19,8 @@ from torch import Tensor
 from maxk_lab.estimators.method import Method
 from maxk_lab.gradients.scores.pool import Part, ScorePool
 from maxk_lab.statistics.estimates import Array, effective_number
+from maxk_lab.statistics.units import LEAST_DRAWN
 
-# Groups that are expected less often are absent from more than 5 % of pools: exp(−3).
-RARE = 3.0
 # Weights below this share of the largest reward are the rounding of tied rewards.
 ROUNDING = 1e-13
 # More multisets than these take more time than the pool; neighbouring rewards share a level then.
@@ -77,14 +76,12 @@ class RareGroups:
     def rare(self, squares: Array) -> tuple[Array, Array]:
         """Return what the rare groups of every instance add to E‖ĝ‖², [I] each.
 
-        Rare are the least likely groups: `RARE` of them are expected in the whole pool. The second
-        column counts `RARE` groups in the pool of each instance alone.
+        Rare are the least likely groups: `LEAST_DRAWN` of them are expected in the pools of all
+        instances, for the first column, and in the pool of each, for the second.
         """
-        # Few instances may carry a mean: only groups of these count for it.
-        effective = np.nan_to_num(effective_number(self._column("size").sum(1)), nan=1.0)
         added = squares * self.chances
-        of_all, alone = ((added * self._rare_share(count)).sum(1) for count in (effective, 1.0))
-        return of_all, alone
+        of_all, of_each = ((added * share).sum(1) for share in self._rare_shares)
+        return of_all, of_each
 
     def squares(self, method: Method, coefficients: Tensor | None) -> Array:
         """Return E‖ĝ‖² given the levels of every multiset, [I, G].
@@ -133,20 +130,23 @@ class RareGroups:
         logs = torch.lgamma(counts.sum(1) + 1) - torch.lgamma(counts + 1).sum(1)
         return np.asarray((logs + torch.xlogy(counts, chance[:, None]).sum(2)).exp())
 
-    def _rare_share(self, instances: float) -> Array:
-        """The share of every multiset that counts as rare in the pools of `instances`, [I, G]."""
-        order, ordered = self._ordered
-        rare = RARE / (self._replicates * instances) - (ordered.cumsum(1) - ordered)
-        shares = np.clip(rare / np.maximum(ordered, 1e-300), 0.0, 1.0)
-        by_multiset: Array = np.empty(shares.shape)
-        np.put_along_axis(by_multiset, order, shares, 1)
-        return by_multiset
-
     @cached_property
-    def _ordered(self) -> tuple[NDArray[np.int64], Array]:
-        """The places of the multisets from the least likely on, and their chances, [I, G]."""
+    def _rare_shares(self) -> tuple[Array, Array]:
+        """The share of every multiset that counts as rare, [I, G]: in all pools, and in each."""
+        # Few instances may carry a mean: only groups of these count for it.
+        effective = np.nan_to_num(effective_number(self._column("size").sum(1)), nan=1.0)
         order = np.argsort(self.chances, axis=1, kind="stable")
-        return order, np.take_along_axis(self.chances, order, 1)
+        ordered = np.take_along_axis(self.chances, order, 1)
+        below = ordered.cumsum(1) - ordered
+
+        def share(pools: float) -> Array:
+            rare = LEAST_DRAWN / (self._replicates * pools) - below
+            by_multiset: Array = np.empty(ordered.shape)
+            shares = np.clip(rare / np.maximum(ordered, 1e-300), 0.0, 1.0)
+            np.put_along_axis(by_multiset, order, shares, 1)
+            return by_multiset
+
+        return share(effective), share(1.0)
 
 
 @dataclass(frozen=True)
