@@ -232,6 +232,9 @@ def _figure(board: Table, name: str, title: str, formula: str, panels: Sequence[
     subject = board.subject.iloc[0]
     seeds = int(board.seeds.max())
     over = f"{seeds} seeds" if seeds > 1 else "the held-out instances of one seed"
+    bands = f"Bands: {board.level.iloc[0]:.0%} intervals over {over}"
+    if board.low.isna().all():
+        bands = "No bands: one seed has no interval at a step"
     dashes = {
         "hollow": " Dashed: biased or another objective.",
         "pale": " Dotted: not proved.",
@@ -242,7 +245,7 @@ def _figure(board: Table, name: str, title: str, formula: str, panels: Sequence[
         name,
         f"{title}: {subject}" if subject else title,
         formula,
-        f"Bands: {board.level.iloc[0]:.0%} intervals over {over}.{styles}",
+        f"{bands}.{styles}",
         tuple(panels),
         _legend(board),
         min(columns, 2 if columns == 4 else 3),

@@ -74,6 +74,16 @@ def test_a_caption_says_that_pairs_share_their_seed(figures: dict[str, Figure]) 
     assert "95% intervals over 5 seeds" in caption
 
 
+def test_a_caption_speaks_of_bands_only_where_some_are_drawn(lab: Any) -> None:
+    cells = lab.training_cells()
+    for count, during in ((2, "Bands: 95% intervals over"), (1, "No bands: one seed")):
+        seeds = sorted({cell["seed"] for cell in cells})[:count]
+        some = [cell for cell in cells if cell["seed"] in seeds]
+        figures = drawn(make_report(some, map(lab.training_record, some), name="it"))
+        assert figures["difference"].marks.startswith("Bands: 95% intervals over")
+        assert figures["during"].marks.startswith(during)
+
+
 def test_several_environments_with_many_methods_have_charts_of_their_own(
     tsp: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
