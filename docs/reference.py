@@ -89,7 +89,7 @@ def methods(catalogue: str) -> str:
                 latex(row.formula),
                 code(row.objective),
                 row.biased or f"unbiased if {row.condition}",
-                code(row.constraint or row.where),
+                code(row.constraint),
                 row.citation,
             )
             for row in getattr(rows, catalogue)

@@ -17,19 +17,19 @@ def hybrid(rewards: Tensor, k: int, weight_normalization: str = "none") -> Tenso
     )
 
 
-@estimator(where="8 <= n", fixed_k=1)
+@estimator(where=lambda n, k: n >= 8, fixed_k=1)
 def for_the_mean(rewards: Tensor, k: int) -> Tensor:
     """The weights of hybrid[0.5] at K = 8, whatever K is asked for."""
     return hybrid(rewards, 8)
 
 
-@estimator(where="8 <= n", fixed_k=1)
+@estimator(where=lambda n, k: n >= 8, fixed_k=1)
 def zscored_for_the_mean(rewards: Tensor, k: int) -> Tensor:
     """The weights of hybrid[0.5] at K = 8, z-scored, whatever K is asked for."""
     return hybrid(rewards, 8, "zscore")
 
 
-@estimator(where="2 <= K <= n")
+@estimator(where=lambda n, k: 2 <= k <= n)
 def zscored(rewards: Tensor, k: int) -> Tensor:
     """The weights of hybrid[0.5], z-scored as `weight_normalization: zscore` trains with them."""
     return hybrid(rewards, k, "zscore")

@@ -18,7 +18,10 @@ from maxk_lab.estimators.rows import (
     TRAJECTORY_WEIGHTS,
     BaselineRow,
     baseline,
+    below_n,
     number_or_word,
+    two_samples_up_to_n,
+    two_up_to_n,
 )
 from maxk_lab.lazy import LazyModule
 from maxk_lab.settings import Setting
@@ -40,7 +43,8 @@ _FITTED = (
 )
 _FIXED_ALPHA = "the n samples are i.i.d. and alpha does not depend on them"
 _FOR_ONE: dict[str, Any] = {
-    "where": "K == 1 and n >= 2",
+    "where": lambda n, k: k == 1 and n >= 2,
+    "constraint": "K = 1 and n >= 2",
     "objective": "J_1",
     "shift_invariant": True,
 }
@@ -55,7 +59,7 @@ def none(n: int, k: int, objective: Objective | None) -> Line:
 
 @baseline(
     "w_i = s_i - mean(s)",
-    where="1 <= K < n",
+    where=below_n,
     source="K = 1: the numerator of GRPO, Shao et al. 2024, arXiv 2402.03300",
     biased="biased in scale only: (1 - K/n) times the gradient",
     scale=lambda n, k: 1.0 - k / n,
@@ -72,7 +76,7 @@ def group_mean(n: int, k: int, objective: Objective | None) -> Line:
 
 @baseline(
     "w_i = s_i - (K/n) rho_-i(K) = n/(n-K) (s_i - mean(s))",
-    where="1 <= K < n",
+    where=below_n,
     source=f"K = 1: {RLOO}",
     shift_invariant=True,
     off_policy=True,
@@ -85,7 +89,7 @@ def centred(n: int, k: int, objective: Objective | None) -> Line:
 
 @baseline(
     "w_i = s_i - rho_-i(K)",
-    where="1 <= K < n",
+    where=below_n,
     source="Sample-LOO: the plain leave-one-out value as a baseline",
     level=lambda at: at.others.value(),
 )
@@ -96,7 +100,7 @@ def sample_loo(n: int, k: int, objective: Objective | None) -> Line:
 
 @baseline(
     "w_i = s_i - K/(n-1) rho_-i(K)",
-    where="1 <= K < n",
+    where=below_n,
     source=PKPO,
     level=lambda at: at.others.mean(at.others.score()),
 )
@@ -107,7 +111,7 @@ def pkpo_sloo(n: int, k: int, objective: Objective | None) -> Line:
 
 @baseline(
     "w_i = s_i - (K/n) rho_-i(K-1)",
-    where="2 <= K <= n",
+    where=two_up_to_n,
     source=PKPO,
     shift_invariant=True,
     off_policy=True,
@@ -122,10 +126,17 @@ def subloo(n: int, k: int, objective: Objective | None) -> Line:
     return lines.subloo(n, k, objective)
 
 
+def _two_or_centred(n: int, k: int, alpha: Any = 0.5) -> str | None:
+    if k >= 2 or alpha == 0:
+        return None
+    return f"affine needs {affine.constraint}, got K = {k} and n = {n}"
+
+
 @baseline(
     "w_i = s_i - (K/n) [rho_-i(K) - alpha (rho_-i(K) - rho_-i(K-1))]",
-    where="2 <= K < n or 1 <= K < n and alpha == 0",
+    where=below_n,
     constraint="2 <= K < n (1 <= K < n if alpha = 0)",
+    refuse=_two_or_centred,
     source="this project",
     condition=_FIXED_ALPHA,
     shift_invariant=True,
@@ -159,7 +170,8 @@ def _rungs(n: int, k: int, alpha: Any = None) -> str | None:
 
 @baseline(
     "w_i = s_i - (K/n) sum_k<=K alpha_k rho_-i(k), sum_k alpha_k = 1",
-    where="2 <= K < n",
+    where=lambda n, k: 2 <= k < n,
+    constraint="2 <= K < n",
     refuse=_rungs,
     source="this project",
     condition=_FIXED_ALPHA,
@@ -216,7 +228,7 @@ def constant(n: int, k: int, c: float) -> Line:
 @baseline(
     "w_i = s_i - b(tau_-i), b the symmetric function of the other trajectories of least total "
     "variance",
-    where="1 <= K <= n and n >= 2",
+    where=two_samples_up_to_n,
     source="this project",
     condition="the n samples are i.i.d. and b is computed from the policy, by complete enumeration",
     shift_invariant=True,
@@ -311,7 +323,7 @@ eob, eob_loo = _pair(
 
 @baseline(
     "w_i = s_i - (n-1)/n sum_j!=i g_j s_j(-i) / sum_j!=i g_j",
-    where="1 <= K < n",
+    where=below_n,
     source="this project; uniform is centred; K = 1: rloo, opo_loo, otb_loo, eob_loo",
     shift_invariant=True,
     parameter=Setting(
@@ -342,7 +354,7 @@ def optimal(rewards: Tensor, k: int, kind: str, g: Tensor | None = None) -> Tens
 @baseline(
     "w_i = s_i - (K/n) [(1 - lambda) rho_-i(K) + lambda mean of rho(K) over the other prompts], "
     "lambda = v / (v + s)",
-    where="1 <= K < n",
+    where=below_n,
     source="Zeng et al. 2025 (James-Stein baseline), arXiv 2511.03710, lambda as in the authors' "
     "code; K > 1: this project",
     condition="the n samples are i.i.d. and independent of the groups of the other prompts",

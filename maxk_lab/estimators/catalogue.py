@@ -20,9 +20,11 @@ from maxk_lab.errors import LabError, shown
 from maxk_lab.estimators import baselines, policy_gradients
 from maxk_lab.estimators.rows import (
     NOT_DERIVED,
+    WHERE,
     BaselineRow,
     EstimatorRow,
     MethodRow,
+    below_n,
     rows_of,
     spell,
 )
@@ -53,7 +55,7 @@ BASELINES: Catalogue[BaselineRow] = Catalogue(
 MethodType = TypeVar("MethodType", bound=MethodRow)
 _SPELLING = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<value>.*)\])?")
 # What the decorator of a user's function may say of it in literal texts.
-_FACTS = ("where", "formula", "biased", "condition")
+_FACTS = ("formula", "constraint", "biased", "condition")
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,10 @@ def _row_in_place(kind: type[MethodType], path: str) -> MethodType:
     """The row of the function at `module:name`, which gives weights [..., n] of (rewards, k).
 
     It may be under the decorator `baseline` or `estimator`, whose literal arguments count: `where`
-    says at which n and K it runs, else at any K < n. It is not called unbiased: `maxk-lab check`
-    finds out whether it is.
+    is whether it runs at n and K, by default at any K < n. It is not called unbiased: `maxk-lab
+    check` finds out whether it is.
     """
-    facts = {"where": "1 <= K < n", "biased": f"{NOT_DERIVED}: see maxk-lab check {path}"}
+    facts = {"where": below_n, "biased": f"{NOT_DERIVED}: see maxk-lab check {path}"}
     facts |= _declared(path)
     return _row_of(kind, path, lambda: _loaded(path), meaning=f"{path}, of your own", **facts)
 
@@ -171,19 +173,39 @@ def _loaded(path: str) -> Any:
     return load(path, "the function ")
 
 
-def _declared(path: str) -> dict[str, str]:
-    """The literal texts that the function's decorator is given, read and not run."""
+def _declared(path: str) -> dict[str, Any]:
+    """Return the facts in the function's decorator, read in its source without importing it."""
     module, _, name = path.partition(":")
     with suppress(NoModuleError, OSError, SyntaxError, ValueError):
-        tree = ast.parse(Path(place_of(module).origin or "").read_bytes())
-        return {
-            str(keyword.arg): keyword.value.value
-            for node in tree.body
+        source = Path(place_of(module).origin or "")
+        written = {
+            str(keyword.arg): keyword.value
+            for node in ast.parse(source.read_bytes()).body
             if isinstance(node, ast.FunctionDef) and node.name == name
             for call in node.decorator_list
             for keyword in (call.keywords if isinstance(call, ast.Call) else ())
-            if keyword.arg in _FACTS
-            and isinstance(keyword.value, ast.Constant)
-            and isinstance(keyword.value.value, str)
         }
+        facts = {
+            fact: node.value
+            for fact, node in written.items()
+            if fact in _FACTS and isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        if (where := written.get("where")) is not None:
+            facts = _declared_limits(path, where) | facts
+        return facts
     return {}
+
+
+def _declared_limits(path: str, where: ast.expr) -> dict[str, Any]:
+    """Return `where` as a function, with its words if it is a lambda of n and K alone.
+
+    Raises `LabError` unless it is a function.
+    """
+    if isinstance(where, ast.Constant):
+        raise LabError(f"{path}: where must be {WHERE}, got {shown(where.value)}")
+    names = {node.id for node in ast.walk(where) if isinstance(node, ast.Name)}
+    if not isinstance(where, ast.Lambda) or names - {argument.arg for argument in where.args.args}:
+        return {"where": lambda n, k: _loaded(path).where(n, k)}  # the module knows the names
+    code = compile(ast.Expression(where), f"<where {path} runs>", "eval")
+    words = re.sub(r"\bk\b", "K", ast.unparse(where.body))
+    return {"where": eval(code, {"__builtins__": {}}), "constraint": words}

@@ -13,7 +13,16 @@ from pydantic import BeforeValidator, Field
 
 from maxk_lab.catalogue import MOST
 from maxk_lab.estimators.objectives import FORMS, Objective
-from maxk_lab.estimators.rows import PKPO, EstimatorRow, estimator, spell
+from maxk_lab.estimators.rows import (
+    PKPO,
+    EstimatorRow,
+    below_n,
+    estimator,
+    spell,
+    two_samples,
+    two_samples_up_to_n,
+    two_up_to_n,
+)
 from maxk_lab.fields import NotNegative
 from maxk_lab.lazy import LazyModule
 from maxk_lab.settings import Setting
@@ -37,7 +46,7 @@ def maxk(k: int) -> Objective:
 
 @estimator(
     "s_i = R_i / n",
-    where="1 <= n",
+    where=lambda n, k: n >= 1,
     constraint="1 <= n, K counts as 1",
     source="Williams 1992; with `centred`: Kool, van Hoof and Welling 2019 (RLOO)",
     objective="J_1",
@@ -50,7 +59,7 @@ def reinforce(k: int) -> Objective:
 
 @estimator(
     "w_i = (R_i - mean(R)) / (std(R) + eps) / n, std with ddof = 1",
-    where="n >= 2",
+    where=two_samples,
     constraint="n >= 2, K counts as 1",
     source="Shao et al. 2024 (GRPO), arXiv 2402.03300; eps as in TRL",
     objective="J_1",
@@ -71,7 +80,7 @@ def grpo(rewards: Tensor, k: int, eps: float) -> Tensor:
 
 @estimator(
     "w_i = [R_i - mean(R) + alpha (max R - mean(R)) if i is best] / n; tied best share alpha",
-    where="1 <= K <= n and n >= 2",
+    where=two_samples_up_to_n,
     source="Wang et al. 2024 (Leader Reward), arXiv 2405.13947",
     biased="biased for every J_K: the best sample is chosen by its own reward",
     shift_invariant=True,
@@ -88,7 +97,7 @@ def leader_reward(rewards: Tensor, k: int, alpha: float) -> Tensor:
 
 @estimator(
     "w_i = lambda subloo_i + (1 - lambda) (R_i - mean(R))",
-    where="2 <= K <= n",
+    where=two_up_to_n,
     source="this project",
     biased="biased unless lambda = 1, which is subloo; at lambda = 0 it is (n-1) times the "
     "gradient of J_1",
@@ -109,7 +118,7 @@ def hybrid(rewards: Tensor, k: int, lambda_: float) -> Tensor:
 @estimator(
     "w_i = (mean of max R over the K-subsets with i - rho) / sqrt(rho (1 - rho)) / n; 0 where rho "
     "is 0 or 1",
-    where="1 <= K < n",
+    where=below_n,
     constraint="1 <= K < n and rewards 0 or 1",
     source="Chen et al. 2025 (Pass@k Training), arXiv 2508.10751",
     biased="biased from n = 3 on: every group has its own scale; at n = 2 it is rloo",
@@ -131,7 +140,8 @@ def passk_analytic(rewards: Tensor, k: int) -> Tensor:
 @estimator(
     "w_best = (R_(n) - R_(n-1)) / (std(R) + 1e-6), 0 elsewhere; std has ddof = 1; `none`: no "
     "division",
-    where="K == n >= 2",
+    where=lambda n, k: k == n >= 2,
+    constraint="K = n >= 2",
     source="verl's grpo_passk, up to its factor 1/n",
     biased="biased with std; unbiased with none, which is subloo",
     shift_invariant=True,
@@ -151,7 +161,7 @@ def grpo_passk(rewards: Tensor, k: int, norm: str) -> Tensor:
 
 @estimator(
     "w_i = (R_i - mean(R)) / mean(R) / n; 0 where mean(R) = 0",
-    where="n >= 2",
+    where=two_samples,
     constraint="n >= 2, rewards 0 or 1, K counts as 1",
     source="Tajwar et al. 2026 (MaxRL), arXiv 2602.02710",
     objective="Σ_{k<n} pass@k / k",
@@ -171,7 +181,7 @@ def maxrl(rewards: Tensor, k: int) -> Tensor:
 
 @estimator(
     "w_i = [exp(beta R_i) / mean(exp(beta R)) - 1] / (beta n)",
-    where="n >= 2",
+    where=two_samples,
     constraint="n >= 2, K counts as 1",
     source="Jiang et al. 2025 (RS-GRPO), arXiv 2509.24261",
     objective="J_1",

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field
@@ -39,20 +39,47 @@ TRAJECTORY_WEIGHTS = {
 NOT_DERIVED = "not known"
 PKPO = "Walder and Karkhanis 2025 (PKPO), arXiv 2505.15201"
 RowType = TypeVar("RowType", bound="MethodRow")
+# What the decorators take as `where`.
+WHERE = "a function of n and K, such as lambda n, k: 1 <= k < n"
+
+
+def up_to_n(n: int, k: int) -> bool:
+    """1 <= K <= n"""
+    return 1 <= k <= n
+
+
+def below_n(n: int, k: int) -> bool:
+    """1 <= K < n"""
+    return 1 <= k < n
+
+
+def two_up_to_n(n: int, k: int) -> bool:
+    """2 <= K <= n"""
+    return 2 <= k <= n
+
+
+def two_samples_up_to_n(n: int, k: int) -> bool:
+    """1 <= K <= n and n >= 2"""
+    return 1 <= k <= n and n >= 2
+
+
+def two_samples(n: int, k: int) -> bool:
+    """n >= 2"""
+    return n >= 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MethodRow(Row):
     """The facts of estimators and baselines alike: objective, bias, and (n, K) allowed.
 
-    `where` is a Python expression of n, K and the parameter; `constraint` says it in words, if it
-    has to. A row is unbiased under `condition` unless `biased` says why it is not. Its methods take
-    the parameter by its name; what is not given has its default.
+    `where(n, k)` is whether the row runs, and `constraint` says it in words, by default those of
+    its docstring. A row is unbiased under `condition` unless `biased` says why it is not. Its
+    methods take the parameter by its name; a parameter that is not passed has its default.
     """
 
     function: Callable[..., Any]
     formula: str = ""
-    where: str = "1 <= K <= n"
+    where: Callable[[int, int], bool] = up_to_n
     constraint: str = ""
     objective: str = "J_K"
     biased: str = ""
@@ -74,7 +101,9 @@ class MethodRow(Row):
 
     def __post_init__(self) -> None:
         # The dataclass is frozen to all others.
-        vars(self)["constraint"] = self.constraint or self.where.replace("==", "=")
+        if not callable(self.where):
+            raise LabError(f"{self.name}: where must be {WHERE}, got {shown(self.where)}")
+        vars(self)["constraint"] = self.constraint or inspect.getdoc(self.where) or ""
         vars(self)["condition"] = self.biased or self.condition
 
     @property
@@ -107,10 +136,6 @@ class MethodRow(Row):
         """The names of the function's arguments."""
         return frozenset(inspect.signature(self.function).parameters)
 
-    @cached_property
-    def _bound(self) -> CodeType:
-        return compile(self.where, f"<where {self.name} runs>", "eval")
-
     def value(self, params: dict[str, Any]) -> Any:
         """The value of the parameter; None of a row without one."""
         parameter = self.parameter
@@ -118,10 +143,9 @@ class MethodRow(Row):
 
     def refusal(self, n: int, k: int, **params: Any) -> str | None:
         """Why this row cannot run with n samples and subsets of K, or None."""
-        values = {"n": n, "K": k, **params}
-        if self.parameter is not None:
-            values[self.parameter.name] = self.value(params)
-        if not eval(self._bound, {"__builtins__": {}}, values):
+        if not self.where(n, k):
+            if not self.constraint:
+                return f"{self.name} does not run at K = {k} and n = {n}"
             return f"{self.name} needs {self.constraint}, got K = {k} and n = {n}"
         return None if self.refuse is None else self.refuse(n, k, **params)
 
@@ -259,7 +283,11 @@ class EstimatorRow(MethodRow):
 
 
 def baseline(
-    formula: str = "", *, where: str = "1 <= K <= n", source: str = "", **facts: Any
+    formula: str = "",
+    *,
+    where: Callable[[int, int], bool] = up_to_n,
+    source: str = "",
+    **facts: Any,
 ) -> Callable[[Callable[..., Any]], BaselineRow]:
     """Make a baseline's function its row in the catalogue; the docstring says what it subtracts.
 
@@ -270,14 +298,18 @@ def baseline(
     `g`, numbers per trajectory of the kind `trajectory_weight`, float64 `[..., n]`, relative to the
     group's largest; `coefficients`, `[..., n]`, fitted to every group.
 
-    `formula` and `source` are for the reader, `where` is where it runs, and `facts` are the other
-    fields of `BaselineRow`.
+    `formula` and `source` are for the reader, `where(n, k)` is whether it runs, and `facts` are the
+    other fields of `BaselineRow`.
     """
     return _maker(BaselineRow, formula=formula, where=where, citation=source, **facts)
 
 
 def estimator(
-    formula: str = "", *, where: str = "1 <= K <= n", source: str = "", **facts: Any
+    formula: str = "",
+    *,
+    where: Callable[[int, int], bool] = up_to_n,
+    source: str = "",
+    **facts: Any,
 ) -> Callable[[Callable[..., Any]], EstimatorRow]:
     """Make an estimator's function its row in the catalogue; the docstring says what it is for.
 

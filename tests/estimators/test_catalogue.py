@@ -20,7 +20,7 @@ from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.check.brute_force import has_definition
 from maxk_lab.estimators.check.run import check_pair
 from maxk_lab.estimators.method import Method
-from maxk_lab.estimators.rows import BaselineRow
+from maxk_lab.estimators.rows import BaselineRow, below_n
 
 
 def test_every_row_says_what_it_is() -> None:
@@ -124,7 +124,7 @@ def test_bad_spellings(choose: Any, spelling: str, message: str) -> None:
         choose(spelling)
 
 
-@baseline("s_i / 2", where="1 <= K < n", biased="biased in scale only", scale=lambda n, k: 0.5)
+@baseline("s_i / 2", where=below_n, biased="biased in scale only", scale=lambda n, k: 0.5)
 def halved(rewards: torch.Tensor, k: int) -> torch.Tensor:
     """Half of s."""
     weights: torch.Tensor = load("maxk_lab.estimators:maxk_gradient_weights")(rewards, k)

@@ -18,7 +18,11 @@ from maxk_lab.estimators import baseline, estimator
 
 IMPORTED = print("imported")
 
-@baseline(where="1 <= K < n - 1")
+def at_two(n, k):
+    """K = 2"""
+    return k == 2
+
+@baseline(where=lambda n, k: 1 <= k < n - 1)
 def half_centred(rewards, k):
     """Half of what centred subtracts."""
     return (advantages(rewards, k=k) + advantages(rewards, k=k, baseline="none")) / 2
@@ -71,6 +75,22 @@ def test_a_plan_reads_where_it_runs_and_imports_nothing(folder):
     assert "mine_in_place:half_centred needs 1 <= K < n - 1, got K = 3 and n = 4" in said.output
     assert "imported" not in said.output
     assert "mine_in_place" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("where", "problem"),
+    [
+        ("at_two", "mine_in_place:half_centred does not run at K = 3 and n = 4"),
+        ("lambda n, k: k <= abs(2)", "mine_in_place:half_centred does not run at K = 3 and n = 4"),
+        ('"1 <= K < n"', "where must be a function of n and K, such as lambda n, k: 1 <= k < n"),
+    ],
+)
+def test_where_is_a_function(folder, where, problem):
+    """One that uses names of its module is asked there, and a text is refused."""
+    module = MODULE.replace("lambda n, k: 1 <= k < n - 1", where).replace('    """K = 2"""\n', "")
+    (folder / "mine_in_place.py").write_text(module)
+    said = CliRunner().invoke(app, ["plan", "sweep.yaml"])
+    assert problem in " ".join(said.output.split())
 
 
 def test_a_sweep_that_is_valid_says_where_they_were_found(folder):
