@@ -176,6 +176,7 @@ def _loaded(path: str) -> Any:
 def _declared(path: str) -> dict[str, Any]:
     """Return the facts in the function's decorator, read in its source without importing it."""
     module, _, name = path.partition(":")
+    written: dict[str, ast.expr] = {}
     with suppress(NoModuleError, OSError, SyntaxError, ValueError):
         source = Path(place_of(module).origin or "")
         written = {
@@ -185,15 +186,12 @@ def _declared(path: str) -> dict[str, Any]:
             for call in node.decorator_list
             for keyword in (call.keywords if isinstance(call, ast.Call) else ())
         }
-        facts = {
-            fact: node.value
-            for fact, node in written.items()
-            if fact in _FACTS and isinstance(node, ast.Constant) and isinstance(node.value, str)
-        }
-        if (where := written.get("where")) is not None:
-            facts = _declared_limits(path, where) | facts
-        return facts
-    return {}
+    limits = _declared_limits(path, written["where"]) if "where" in written else {}
+    return limits | {
+        fact: node.value
+        for fact, node in written.items()
+        if fact in _FACTS and isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
 
 
 def _declared_limits(path: str, where: ast.expr) -> dict[str, Any]:
