@@ -58,8 +58,8 @@ def check(
     rewards of 0 and 1 only, `values` are further arguments by name. The check ends after `limit`
     seconds, between two calls. Raises `LabError` for an unknown signature and a k out of range.
     """
-    *_, verdict = check_steps(function, k, signature, binary, metric, name, values, limit)
-    return verdict
+    *_, judge = check_steps(function, k, signature, binary, metric, name, values, limit)
+    return judge()
 
 
 def check_steps(
@@ -71,8 +71,8 @@ def check_steps(
     name: str = "",
     values: Mapping[str, Any] | None = None,
     limit: float = LIMIT,
-) -> Iterator[Verdict]:
-    """Yield the verdict of `check` whenever more groups were seen."""
+) -> Iterator[Callable[[], Verdict]]:
+    """Yield a function for the verdict of `check` whenever more groups were seen."""
     if not 1 <= k <= LARGEST_K:
         raise LabError(f"k must be at least 1 and at most {LARGEST_K}, got {k}")
     title = name or getattr(function, "__name__", "the function")
@@ -84,7 +84,8 @@ def check_steps(
     try:
         evidence.caller.weigh(tensor([0.0, 1.0] * k))
     except LabError as error:
-        yield Verdict(title, k, f"does not run: it {error}")
+        verdict = Verdict(title, k, f"does not run: it {error}")
+        yield lambda: verdict
         return
     if metric:
         steps = metric_steps(evidence, laws)

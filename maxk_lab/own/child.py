@@ -90,8 +90,8 @@ def _work(sender: Connection, path: str, options: dict[str, Any]) -> None:
             sender.send(check_class(function, path))
             sender.send(None)
             return
-        for verdict in check_steps(function, name=path, **options):
-            sender.send(verdict)
+        for judge in check_steps(function, name=path, **options):
+            sender.send(judge())
         sender.send(None)
     except LabError as error:
         sender.send(str(error))

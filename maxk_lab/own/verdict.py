@@ -66,15 +66,15 @@ class LateError(Exception):
 
 def judge_steps(
     steps: Iterable[Callable[[], object]], judge: Callable[[], Verdict]
-) -> Iterator[Verdict]:
-    """Yield the verdict after 1, 2, 4, 8 ... steps and every few seconds, and at the end."""
+) -> Iterator[Callable[[], Verdict]]:
+    """Yield `judge` after 1, 2, 4, 8 ... steps and every few seconds, and at the end."""
     last = time.monotonic()
     try:
         for number, step in enumerate(steps, start=1):
             step()
             if number & (number - 1) == 0 or time.monotonic() > last + 5:
-                yield judge()
+                yield judge
                 last = time.monotonic()
     except LateError:
         pass
-    yield judge()
+    yield judge
