@@ -23,6 +23,7 @@ pytest_plugins = [
     "attacked_runs",
     "chromium",
     "drawn_units",
+    "forked",
     "own_code",
     "ray_cluster",
     "sweep_files",

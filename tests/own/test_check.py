@@ -27,7 +27,7 @@ from maxk_lab.own.child import check_path
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import wrong_advantages as wrong
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("forked")]
 # Words of the verdict, of the example and of the change.
 MISTAKES = [
     (wrong.too_large_a_baseline, "maxk sample_loo: unbiased", "R = [1, 1, 1, 1, 1]", "K/n times"),

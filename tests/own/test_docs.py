@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from maxk_lab.cli import app
 
+pytestmark = pytest.mark.usefixtures("forked")
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "docs" / name for name in ("your_own.md", "howto/own_environment.md")]
 PAGE = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)

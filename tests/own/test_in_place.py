@@ -37,6 +37,7 @@ def doubled(rewards, k):
 def wrong(rewards, k):
     return rewards[..., :1]
 '''
+pytestmark = pytest.mark.usefixtures("forked")
 SWEEP = """
 name: own
 description: functions in place
