@@ -1,8 +1,8 @@
-"""Installed packages: where modules are looked for, and the entry points that packages declare.
+"""The search path of modules, and the entry points of installed packages.
 
-What lies in the current folder or beside a sweep file is not installed. It is found where a run
-loads a function that a sweep names by a dotted path, after everything else, and nowhere else: so no
-command runs code only because it was started in a folder that somebody else has filled.
+Modules in the current folder or beside a sweep file are not installed. They are importable only
+while a function of the user is loaded by its path, and installed packages take precedence. No
+command runs code only because it was started in an untrusted folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from maxk_lab.errors import MistakeError
 
 OUR_GROUPS = "maxk_lab."
-# Keeps the current folder off the path of the Python processes that this one starts.
+# Keeps the current folder off the path of child processes.
 _SAFE_PATH, _OURS = "PYTHONSAFEPATH", "maxk-lab"
 _PATH = "PYTHONPATH"
 # The folder of the sweep file, for the processes that measure its cells.
@@ -31,14 +31,14 @@ PLACES = (
 
 
 class NoModuleError(MistakeError):
-    """A module that is nowhere on the path."""
+    """No module of this name is on the path."""
 
 
 def close_current_folder() -> None:
-    """Take the current folder off the path, here and in the Python processes started from here.
+    """Remove the current folder from the path of this process and of its child processes.
 
-    A folder that the user has put there by its own name stays. Python takes empty entries of
-    PYTHONPATH, as in `:/my/lib`, for the current folder, and writes its whole path.
+    A folder that PYTHONPATH names stays. Python replaces an empty entry of PYTHONPATH, as in
+    `:/my/lib`, by the path of the current folder.
     """
     sys.path[:] = search_path()
     if not os.environ.get(_SAFE_PATH):
@@ -48,13 +48,13 @@ def close_current_folder() -> None:
     if entries == [""] or named == entries:
         return
     os.environ[_PATH] = os.pathsep.join(named)
-    # Where this package lies, its own code runs anyway.
+    # The folder of this package is safe: its code runs anyway.
     allowed = {os.path.abspath(entry) for entry in named} | {str(Path(__file__).parents[1])}
     sys.path[:] = [entry for entry in sys.path if entry in allowed or entry not in current_folder()]
 
 
 def open_project_folders() -> None:
-    """Let modules be found in the project's folders, too: last, so that none hides a library."""
+    """Append the project's folders to the path; at the end, no file in them hides a library."""
     if os.environ.get(_SAFE_PATH) == _OURS:
         del os.environ[_SAFE_PATH]
     for folder in project_folders():
@@ -64,9 +64,9 @@ def open_project_folders() -> None:
 
 
 def look_beside(sweep: str | os.PathLike[str] | None) -> None:
-    """Make the folder of a sweep file one of the project, here and in processes begun from here.
+    """Make the folder of a sweep file a project folder of this process and its child processes.
 
-    It takes the place of that of an earlier file; None is a sweep that has no file.
+    It replaces the folder of an earlier sweep file. `sweep` is None for a sweep without file.
     """
     os.environ.pop(_SWEEP_FOLDER, None)
     if sweep is not None:
@@ -74,13 +74,13 @@ def look_beside(sweep: str | os.PathLike[str] | None) -> None:
 
 
 def project_folders() -> list[str]:
-    """The current folder and that of the sweep file, in which functions of the user's own lie."""
+    """Return the project folders: the current folder and the folder of the sweep file."""
     beside = os.environ.get(_SWEEP_FOLDER)
     return list(dict.fromkeys([*current_folder(), *([beside] if beside else [])]))
 
 
 def current_folder() -> list[str]:
-    """The current folder; none where it is there no more."""
+    """Return the current folder in a list; an empty list if the folder was deleted."""
     try:
         return [os.getcwd()]
     except OSError:
@@ -88,22 +88,22 @@ def current_folder() -> list[str]:
 
 
 def search_path() -> list[str]:
-    """The path on which modules are looked for, without the current folder."""
+    """Return the search path of modules without the project folders."""
     return [entry for entry in sys.path if entry and entry not in _opened]
 
 
 def entry_points(group: str) -> list[EntryPoint]:
-    """The entry points of this group that installed packages declare."""
+    """Return the entry points of a group that installed packages declare."""
     return [point for point in _entry_points(tuple(search_path())) if point.group == group]
 
 
 def package_of(point: EntryPoint) -> str:
-    """The package that declares an entry point, with its version: `extras 1.0`."""
+    """Return the package that declares an entry point, with its version: `extras 1.0`."""
     return " ".join(filter(None, name_and_version(point))) or "a package without a name"
 
 
 def name_and_version(point: EntryPoint) -> tuple[str, str]:
-    """The name and the version of the package that declares an entry point, as far as known."""
+    """Return name and version of the package that declares an entry point; empty if unknown."""
     about: Any = {} if point.dist is None else point.dist.metadata
     name, version = (str(about[key]) if key in about else "" for key in ("Name", "Version"))
     return name, version
@@ -111,9 +111,10 @@ def name_and_version(point: EntryPoint) -> tuple[str, str]:
 
 @cache
 def _entry_points(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """All that are of our groups; of a package that is there twice the first, as for its modules.
+    """Return all entry points of our groups.
 
-    Of each package one small file is read: the metadata of them all would take 0.1 s.
+    If a package is installed twice, the first one counts, as for imports. Only one small file of
+    each package is read, because reading all metadata takes 0.1 s.
     """
     by_package: dict[str, tuple[EntryPoint, ...]] = {}
     for number, package in enumerate(distributions(path=list(path))):
@@ -124,16 +125,15 @@ def _entry_points(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 
 
 def is_function_path(text: str) -> bool:
-    """Whether a text has the form of the path of a function, `package.module:name`."""
+    """Return whether a text has the form of a function's path, `package.module:name`."""
     module, _, name = text.partition(":")
     return all(word.isidentifier() for word in (*module.split("."), name))
 
 
 def place_of(module: str) -> ModuleSpec:
-    """The place of a module. The packages that it is in are not imported, as `find_spec` would.
+    """Return the spec of a module without importing its packages, unlike `find_spec`.
 
-    Modules are looked for as their import looks for them, at last in the folders of the project.
-    Raises `NoModuleError`.
+    The search is that of an import, with the project folders last. Raises `NoModuleError`.
     """
     first, *others = module.split(".")
     spec: ModuleSpec | None = None

@@ -23,9 +23,9 @@ from maxk_lab.installed import current_folder
 from maxk_lab.removed import removed_option, removed_verb
 
 MISTAKE = 2
-# 128 + SIGPIPE, as shells say it of `yes | head`.
+# 128 + SIGPIPE, like other programs in a shell.
 PIPE_CLOSED = 141
-# The verbs by the panels of the help. Each is the function `main` of the module of its name.
+# The verbs by panel of the help. A verb is the function `main` of the module with its name.
 PANELS = {
     "Measure": {
         "init": "Write a commented sweep file to begin with.",
@@ -54,9 +54,10 @@ _VERBS = [verb for verbs in PANELS.values() for verb in verbs]
 
 
 class LabGroup(TyperGroup):
-    """Verbs that are imported when they are used: until then each is its line of the help.
+    """A group of verbs that are imported only when used; the help needs one line of each.
 
-    It prints a `LabError`, or what the system refused, and exits with 2; bugs keep a traceback.
+    A `LabError` or a refusal of the system is printed, and the exit code is 2. A bug shows its
+    traceback.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -68,7 +69,7 @@ class LabGroup(TyperGroup):
         }
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Move the options that all verbs share before the verb. Raises `LabError` for others."""
+        """Move shared options before the verb. Raises `LabError` if the verb lacks an option."""
         front, rest = [], list[str]()
         words = iter(args)
         for word in words:
@@ -87,7 +88,7 @@ class LabGroup(TyperGroup):
         return parsed
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the verb of a command line, imported."""
+        """Import and return the verb of a command line."""
         for words in (args[:1], args[:2]):
             if (advice := removed_verb(" ".join(words))) is not None:
                 raise LabError(advice)
@@ -95,7 +96,7 @@ class LabGroup(TyperGroup):
         return name, name and load(name), rest
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        """Read the command line, for which Typer imports much."""
+        """Parse the command line; Ctrl-C is handled, because the imports of Typer are slow."""
         with _early_end():
             return super().make_context(*arguments, **settings)
 
@@ -105,7 +106,7 @@ class LabGroup(TyperGroup):
             try:
                 return super().invoke(ctx)
             except Exception as error:
-                # Typer has a Click of its own, whose classes other versions do not know.
+                # Some versions of Typer bundle Click, so its classes cannot be imported.
                 option = getattr(error, "option_name", "")
                 verb = getattr(getattr(error, "ctx", None), "info_name", "")
                 if (advice := removed_option(verb, option)) is not None:
@@ -113,7 +114,7 @@ class LabGroup(TyperGroup):
                 raise
 
     def main(self, *arguments: Any, **settings: Any) -> Any:
-        """Run the program, and end the process."""
+        """Run the program and exit."""
         try:
             return super().main(*arguments, **settings)
         except (LabError, OSError, MemoryError) as error:
@@ -126,14 +127,14 @@ class LabGroup(TyperGroup):
 
 @contextmanager
 def _early_end() -> Iterator[None]:
-    """Say at Ctrl-C that it came: Typer ends then without a word. A closed pipe has its code."""
+    """Print a line at Ctrl-C, because Typer prints none; exit with 141 if a pipe is closed."""
     try:
         yield
     except KeyboardInterrupt:
         say("Interrupted")
         raise
     except BrokenPipeError:
-        with suppress(OSError), open(os.devnull, "w") as nowhere:  # takes the rest of the output
+        with suppress(OSError), open(os.devnull, "w") as nowhere:  # for the rest of the output
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         raise typer.Exit(PIPE_CLOSED) from None
 

@@ -5,20 +5,21 @@ In rank order, with gaps d_j = R_(j+1) - R_(j) >= 0, j = 1..n-1, a line is
     w_(i) = sum_{j<i} up_j d_j + sum_j level_j d_j + top * R_(base) + constant
 
 The score weights of the maximum are a line with base = n, because s_(i+1) - s_(i) = d_i C(i-1, K-1)
-/ C(n, K) and s_(n) = (K/n) R_(n). The terms of each sum have one sign, so nothing cancels: equal
-rewards get equal weights, and a line with `top` = 0 does not see a constant added to the rewards,
-not even a huge one. Lines add up, and so do their weights.
+/ C(n, K) and s_(n) = (K/n) R_(n). The terms of each sum have one sign, so nothing cancels. Equal
+rewards get equal weights. A line with `top` = 0 ignores any constant added to the rewards. The
+weights of a sum of lines are the sum of their weights.
 
-Each function computes its line once for n samples, K and the objective E[sum_j alpha_j R_(j:K)];
-None is the maximum, whose lines take O(n) by one recurrence. For any other objective, the K-1 other
-samples of a subset lie below the gap j in X ~ hypergeometric numbers, so
+Each function caches its line by n, K and the objective E[sum_j alpha_j R_(j:K)]. None is the
+maximum: its lines take O(n) by one recurrence. For any other objective, let X be the number of the
+K-1 other samples of a subset that lie below gap j. X is hypergeometric, so
 
     s_(j+1) - s_(j) = d_j K (n-K) / (n (n-1)) E[alpha_(X+1)],     X of K-1 drawn from n-2
     s_i for i <= j holds d_j times -(K/n) E[A_(X+1)],             X of K-1 drawn from n-1
 
-with j-1 of those drawn from below, and A_m = alpha_1 + ... + alpha_m, if levels count from R_(n);
-A_K, the mass, multiplies R_(n). Lines are subtracted on the partial sums A, in exact fractions, and
-never on rewards. Source of the objective: OrderGrad, arXiv 2606.06096. Imports no torch.
+where j-1 of the n-2 or n-1 samples lie below the gap, A_m = alpha_1 + ... + alpha_m, and levels
+count from R_(n), which A_K multiplies. Lines are subtracted on the partial sums A, in exact
+fractions, and never on rewards. Source of the objective: OrderGrad, arXiv 2606.06096. This module
+does not import torch.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ if TYPE_CHECKING:
     from maxk_lab.estimators.objectives import Objective, Weights
 
 Floats = NDArray[np.float64]
-# Chances that `hypergeometric_means` holds at a time.
+# The most probabilities that `hypergeometric_means` holds in memory.
 _CHANCES = 2**18
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """The coefficients of one quantity: `up` and `level` float64 `[n-1]`.
+    """The coefficients of a line: `up` and `level` float64 `[n-1]`.
 
-    `top` is that of the reward at index `base`. Only lines of one base can be added.
+    `top` multiplies the reward at index `base`. Only lines with equal `base` can be added.
     """
 
     up: Floats
     level: Floats
     top: float
     base: int = -1
-    # A tensor `[..., 1]` where it differs between groups.
+    # A tensor `[..., 1]` if the constant differs between groups.
     constant: float | Tensor = 0.0
 
     def __add__(self, other: Line | float | Tensor) -> Line:
@@ -75,7 +76,7 @@ class Line:
 
 @lru_cache(maxsize=64)
 def score(n: int, k: int, objective: Objective | None = None) -> Line:
-    """s_i: the sum of the statistic over the K-subsets that contain i, over C(n, K)."""
+    """Return the line of s_i: the statistic summed over the K-subsets with i, over C(n, K)."""
     if objective is None:
         up = rank_weights(n, k)[:-1]
         return Line(up, -up, k / n)
@@ -87,9 +88,9 @@ def score(n: int, k: int, objective: Objective | None = None) -> Line:
 
 @lru_cache(maxsize=64)
 def value(n: int, k: int, objective: Objective | None = None) -> Line:
-    """The mean of the statistic over the K-subsets, the same for every sample."""
+    """Return the line of the mean of the statistic over all K-subsets, equal for all samples."""
     if objective is None:
-        # C(j, K) / C(n, K) per gap j: the chance that all K samples lie below.
+        # C(j, K) / C(n, K) is the probability that all K samples lie below gap j.
         level = -rank_weights(n, k)[:-1] * np.arange(1, n) / k
         return Line(np.zeros(n - 1), level, 1.0)
     base = _base(n, objective.exact_weights)
@@ -99,9 +100,9 @@ def value(n: int, k: int, objective: Objective | None = None) -> Line:
 
 @lru_cache(maxsize=64)
 def left_out_value(n: int, k: int, objective: Objective | None = None) -> Line:
-    """The value of the other n-1 samples, n / (n-K) * (value - s_i) (K < n).
+    """Return the line of the value of the other n-1 samples, n / (n-K) * (value - s_i), K < n.
 
-    The subtraction is done on the coefficients, where it is exact.
+    The coefficients are subtracted, which is exact.
     """
     ratio = n / (n - k)
     if objective is None:
@@ -115,20 +116,21 @@ def left_out_value(n: int, k: int, objective: Objective | None = None) -> Line:
 
 @lru_cache(maxsize=64)
 def group_mean(n: int, k: int, objective: Objective | None = None) -> Line:
-    """s_i minus the mean of s over the group."""
+    """Return the line of s_i minus the mean of s over the group."""
     up = rank_weights(n, k)[:-1] if objective is None else _ups(n, objective.exact_weights)
     return Line(up, -up * np.arange(n - 1, 0, -1) / n, 0.0)
 
 
 @lru_cache(maxsize=64)
 def subloo(n: int, k: int, objective: Objective | None = None) -> Line:
-    """s_i minus K/n times the left-out value of the reduced objective of K-1 rewards (K >= 2).
+    """Return the line of s_i minus K/n times the left-out value for K-1 rewards (K >= 2).
 
-    It is what i adds to its subsets; for the maximum a cumulative sum that starts at 0. Else both
-    levels are means over the same X, and their difference is that of A_(X+1) less the reduced A_X.
+    The weight is the amount that sample i adds to its subsets. For the maximum it is a cumulative
+    sum that starts at 0. For other objectives, the left-out value is of the reduced objective, and
+    the level is a mean of A_(X+1) minus the reduced A_X over X.
     """
     if objective is None:
-        # From rank i to the next it grows by d_i C(i, K-1) / C(n, K): the K-1 others are below.
+        # The step from rank i to i + 1 is d_i C(i, K-1) / C(n, K).
         return Line(rank_weights(n, k)[1:], np.zeros(n - 1), 0.0)
     alpha, reduced = objective.exact_weights, objective.exact_reduced
     pairs = zip(_partial_sums(alpha)[1:], _partial_sums(reduced), strict=True)
@@ -138,9 +140,9 @@ def subloo(n: int, k: int, objective: Objective | None = None) -> Line:
 
 
 def _base(n: int, alpha: Weights) -> int:
-    """The index of the reward that levels count from, where half of the absolute weight lies below.
+    """Return the index of the reward that levels count from: the median of the absolute weights.
 
-    No term is then larger than the rewards that the objective looks at, whatever the others are.
+    No term is then larger than the rewards with a weight, even if other rewards are huge.
     """
     half = sum(map(abs, alpha)) / 2
     order = next(m for m, reached in enumerate(accumulate(map(abs, alpha)), 1) if reached >= half)
@@ -148,7 +150,7 @@ def _base(n: int, alpha: Weights) -> int:
 
 
 def _levels(base: int, sums: list[Fraction], population: int, marked: range) -> Floats:
-    """The level of every gap `[n-1]`: minus the partial sum, above the base the rest of it."""
+    """Return the level of every gap `[n-1]`: -A below the base, A_K - A above it."""
     below, above = _table(-x for x in sums), _table(sums[-1] - x for x in sums)
     return np.concatenate(
         [
@@ -163,12 +165,12 @@ def _table(values: Iterable[Fraction]) -> Floats:
 
 
 def _partial_sums(alpha: Weights) -> list[Fraction]:
-    """A_0 = 0, A_1, ..., A_K."""
+    """Return A_0 = 0, A_1, ..., A_K."""
     return list(accumulate(alpha, initial=Fraction(0)))
 
 
 def _ups(n: int, alpha: Weights) -> Floats:
-    """The steps of the score weights, float64 `[n-1]`; none where K = n."""
+    """Return the steps of the score weights, float64 `[n-1]`: zeros if K = n."""
     k = len(alpha)
     if k == n:
         return np.zeros(n - 1)
@@ -177,15 +179,15 @@ def _ups(n: int, alpha: Weights) -> Floats:
 
 
 def _normal(values: Floats) -> Floats:
-    """Values >= 0 without those below the smallest normal number, which have lost digits."""
+    """Return values >= 0 with subnormal numbers set to 0: they have lost digits."""
     return np.where(values < np.finfo(float).tiny, 0.0, values)
 
 
 @lru_cache(maxsize=64)
 def rank_weights(n: int, k: int) -> Floats:
-    """a_i = C(i-1, K-1) / C(n, K) for ranks i = 1..n, float64 `[n]`; their sum is 1.
+    """Return a_i = C(i-1, K-1) / C(n, K) for ranks i = 1..n, float64 `[n]`; their sum is 1.
 
-    a_n = K/n and a_i = a_{i+1} (i+1-K) / i, so every product runs downwards from the largest term.
+    The recurrence a_n = K/n, a_i = a_{i+1} (i+1-K) / i starts at the largest term.
     Source: PKPO, arXiv 2505.15201, Theorem 1.
     """
     rank = np.arange(n - 1.0, 0.0, -1.0)
@@ -194,20 +196,20 @@ def rank_weights(n: int, k: int) -> Floats:
 
 
 def hypergeometric_means(table: Floats, population: int, marked: range) -> Floats:
-    """E[table[X]] for every number of `marked`, X of the drawn being marked: float64 `[m]`.
+    """Return E[table[X]] for every number of `marked`, float64 `[m]`; X is hypergeometric.
 
-    `table` `[draws + 1]` holds a value for every possible X = 0..draws; `draws` of the `population`
-    are drawn without replacement. The chances come from the ratio of neighbours, as products
-    downwards from the likeliest X, and their sum: positive terms all along, so that each has a
-    small relative error; what underflows counts as 0. `scipy.stats.hypergeom` takes 170 times as
-    long at n = 4 096 and K = 64.
+    X counts the marked elements in `draws` from the `population` without replacement, and `table`
+    `[draws + 1]` has a value for each X = 0..draws. The probabilities are products of ratios of
+    neighbours, from the likeliest X outwards, over their sum. All terms are positive, so each has a
+    small relative error; underflow gives 0. `scipy.stats.hypergeom` takes 170 times as long at
+    n = 4 096 and K = 64.
     """
     draws = len(table) - 1
     size = max(1, _CHANCES // len(table))
     means = [np.empty(0)]
     for start in range(0, len(marked), size):
         chunk = marked[start : start + size]
-        # No X outside has a chance, whatever the number of this chunk.
+        # X outside low..high has probability 0 for every number of this chunk.
         low, high = max(0, draws - population + chunk[0]), min(draws, chunk[-1])
         chances = _chances(draws, population, np.arange(chunk.start, chunk.stop), low, high)
         means.append(chances @ table[low : high + 1])
@@ -215,10 +217,10 @@ def hypergeometric_means(table: Floats, population: int, marked: range) -> Float
 
 
 def _chances(draws: int, population: int, marked: NDArray[Any], low: int, high: int) -> Floats:
-    """P(X = x) for all possible x = low..high (columns) and each number of `marked` (rows)."""
+    """Return P(X = x) for x = low..high (columns) and each number of `marked` (rows)."""
     good = marked.astype(float)[:, None]
     x = np.arange(low, high, dtype=float)
-    # P(x+1) / P(x) = up / down; a factor is 0, not negative, where x or x + 1 is out of reach.
+    # P(x+1) / P(x) = up / down; a factor is 0 if x or x + 1 is impossible.
     up = ((good - x) * (draws - x)).clip(0)
     down = ((x + 1) * (population - good - draws + x + 1)).clip(0)
     rising = up >= down

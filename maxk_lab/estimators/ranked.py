@@ -1,4 +1,4 @@
-"""Sorted rewards, and the weights that a line on their gaps gives to each sample.
+"""Sorted rewards, and the weight of each sample under a line of `estimators.lines`.
 
 `...` are groups, n samples, D lines.
 """
@@ -17,7 +17,10 @@ from maxk_lab.estimators.lines import Line
 
 @dataclass(frozen=True)
 class Sorted:
-    """Rewards by rank: `order` and `values` `[..., n]`, `gaps` `[..., n-1]`, both float64."""
+    """Rewards by rank: `order` int64 and `values` float64 `[..., n]`, `gaps` float64 `[..., n-1]`.
+
+    `order` has the index of each rank in the samples' order.
+    """
 
     order: Tensor
     values: Tensor
@@ -31,13 +34,13 @@ class Sorted:
 
 @lru_cache(maxsize=64)
 def _coefficients(line: Line, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The `up` and `level` of a line on a device; no mode of the caller counts for them."""
+    """Return `up` and `level` of a line on a device, usable inside and outside inference mode."""
     with torch.inference_mode(False):
         return torch.from_numpy(line.up).to(device), torch.from_numpy(line.level).to(device)
 
 
 def sort_rewards(rewards: Tensor) -> Sorted:
-    """Sort rewards `[..., n]` of any real dtype; equal ones stay in their order."""
+    """Sort rewards `[..., n]` of any real dtype stably."""
     real = rewards if rewards.is_floating_point() else rewards.double()
     if real.element_size() <= 4 and real.device.type == "cpu" and not real.requires_grad:
         values, order = _sort_keys(real.float())
@@ -48,12 +51,12 @@ def sort_rewards(rewards: Tensor) -> Sorted:
 
 
 def _sort_keys(rewards: Tensor) -> tuple[Tensor, Tensor]:
-    """Sort float32 `[..., n]` stably as whole numbers: the reward above, the position below.
+    """Sort float32 `[..., n]` stably as int64: high bits are the reward, low bits its position.
 
-    numpy sorts int64 with vector instructions: 512 groups of 64 in 0.3 ms, which take `torch.sort`
-    2 ms. NaN sorts to either end.
+    NumPy sorts int64 with vector instructions: 512 groups of 64 take 0.3 ms, and 2 ms with
+    `torch.sort`. NaN sorts to either end.
     """
-    # Adding 0 turns -0.0, whose bits differ, into 0.0: they are a tie.
+    # Adding 0 turns -0.0 into 0.0, so both are a tie.
     keys = _order_of_bits((rewards + 0.0).view(torch.int32)).long() << 32
     keys |= torch.arange(rewards.shape[-1])
     keys.numpy().sort(axis=-1)
@@ -61,40 +64,40 @@ def _sort_keys(rewards: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _order_of_bits(bits: Tensor) -> Tensor:
-    """The bits of float32, sign and magnitude, as int32 in the numbers' order; its own inverse."""
+    """Map the bits of float32 to int32 in the order of the numbers, and back."""
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
 def level(line: Line, ranked: Sorted) -> Tensor:
-    """The part of the line that every rank gets alike, float64 `[..., 1]`."""
+    """Return the sum of the line's terms that are equal for all ranks, float64 `[..., 1]`."""
     shift = (ranked.gaps @ _coefficients(line, ranked.values.device)[1]).unsqueeze(-1)
     if not line.top:
         return shift + line.constant
-    # The constant is taken off the reward before anything is multiplied: both may be large.
+    # The constant is added to the reward before the product, because both may be large.
     return shift + line.top * (ranked.values.narrow(-1, line.base, 1) + line.constant / line.top)
 
 
 def weights_by_rank(line: Line, ranked: Sorted) -> Tensor:
-    """The line's w in rank order, float64 `[..., n]`."""
-    # In place: next to the sort, what costs time is touching fresh memory.
+    """Return the line's w in rank order, float64 `[..., n]`."""
+    # In place, because new memory costs nearly as much time as the sort.
     by_rank = torch.zeros_like(ranked.values)
     torch.mul(ranked.gaps, _coefficients(line, ranked.values.device)[0], out=by_rank[..., 1:])
     return by_rank.cumsum_(-1).add_(level(line, ranked))
 
 
 def restore_order(by_rank: Tensor, ranked: Sorted) -> Tensor:
-    """Weights `[..., n]` by rank in the samples' own order."""
+    """Return weights `[..., n]` by rank in the order of the samples."""
     return torch.empty_like(by_rank).scatter_(-1, ranked.order, by_rank)
 
 
 def apply_line(line: Line, rewards: Tensor) -> Tensor:
-    """The line's w for rewards `[..., n]`: float64 `[..., n]`, in their own order, no gradient."""
+    """Return the line's w for rewards `[..., n]`: float64 `[..., n]` without gradient."""
     ranked = sort_rewards(rewards.detach())
     return restore_order(weights_by_rank(line, ranked), ranked)
 
 
 def apply_lines(lines: Sequence[Line], rewards: Tensor) -> Tensor:
-    """The w of D lines for rewards `[..., n]` from one sort: float64 `[..., n, D]`, no gradient."""
+    """Return the w of D lines for rewards `[..., n]` from one sort: float64 `[..., n, D]`."""
     ranked = sort_rewards(rewards.detach())
     each = [restore_order(weights_by_rank(line, ranked), ranked) for line in lines]
     return torch.stack(each, -2).mT

@@ -1,10 +1,10 @@
-"""Means of rewards in which each sample counts with a number g >= 0, taken off the rewards.
+"""Baselines that are weighted means of rewards, with a weight g >= 0 for each sample.
 
-g may be its squared score norm, say; only ratios of g matter, and where all that is averaged has
-g = 0, as for a policy so sure of itself that its squared scores round to 0, the mean is the plain
-one (see `checks.check_trajectory_weights`).
+g may be the squared score norm. Only ratios of g matter. If all averaged samples have g = 0, the
+mean is unweighted (see `checks.check_trajectory_weights`).
 
-Every sum here has terms of one sign, as rewards count from the group's maximum: nothing cancels.
+Rewards count from the group's maximum. All terms of a sum then have one sign, so nothing cancels.
+`...` are groups, n samples, P prompts.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from maxk_lab.estimators.ranked import (
     weights_by_rank,
 )
 
-# Rewards that `optimal_weights` takes at a time.
+# The most rewards in a block of `optimal_weights`.
 _BLOCK = 16_384
 
 
 def subtract_mean(rewards: Tensor, g: Tensor) -> Tensor:
-    """(R_i - the weighted mean of the group) / n, `[..., n]`."""
+    """Return (R_i - the weighted mean of the group) / n, `[..., n]`."""
     x = relative_to_best(rewards)
     return (x - (g * x).sum(-1, keepdim=True) / g.sum(-1, keepdim=True)) / x.shape[-1]
 
 
 def subtract_mean_of_others(rewards: Tensor, g: Tensor) -> Tensor:
-    """(R_i - the weighted mean of the other samples) / n, `[..., n]`."""
+    """Return (R_i - the weighted mean of the other samples) / n, `[..., n]`."""
     x = relative_to_best(rewards)
     return (x - _sum_of_others(g * x) / _sum_of_others(g)) / x.shape[-1]
 
 
 def optimal_weights(rewards: Tensor, g: Tensor, k: int) -> Tensor:
-    """s_i - (n-1)/n times the weighted mean of the other samples' s(-i), `[..., n]`.
+    """Return s_i - (n-1)/n times the weighted mean of the other samples' s(-i), `[..., n]`.
 
-    O(n log n). Sample j's share of the sum for i, all terms <= 0: below i, its own reward's term,
-    the rewards' between j and i and those above i; above i, its own reward's and those above j.
+    s(-i) are the score weights of the n-1 samples without i. The time is O(n log n), because the
+    coefficient of a reward in s_j(-i) depends only on the ranks (see `_shares`).
     """
     n = rewards.shape[-1]
-    # In blocks whose temporaries stay in the cache: twice as fast for n = 65 536.
+    # The temporaries of a block fit the CPU cache: twice as fast for n = 65 536.
     size = max(1, _BLOCK // n)
     groups, numbers = rewards.reshape(-1, n), g.reshape(-1, n)
     starts = range(0, max(1, len(groups)), size)
@@ -58,12 +58,12 @@ def optimal_weights(rewards: Tensor, g: Tensor, k: int) -> Tensor:
 
 
 def shrinkage_weights(rewards: Tensor, k: int) -> Tensor:
-    """The weights of `shrinkage` for rewards `[P, ..., n]`, or of one group `[n]`."""
+    """Return the weights of `shrinkage` for rewards `[P, ..., n]`, or of one group `[n]`."""
     n, x = rewards.shape[-1], rewards.detach().double()
     if not x.numel():
         return x
     x = x - x.amax()
-    # lambda has no unit: relative to the largest reward, no square overflows.
+    # The shrinkage factor has no unit; relative to the largest reward, no square overflows.
     unit = x.abs().amax()
     x = x / unit.masked_fill(unit == 0, 1.0)
     leave_out = lines.left_out_value(n, k)
@@ -81,12 +81,12 @@ def shrinkage_weights(rewards: Tensor, k: int) -> Tensor:
 
 
 def _mean_of_other_prompts(values: Tensor) -> Tensor:
-    """The mean over all other entries of the first dimension, for each entry."""
+    """Return the mean over all other entries of the first dimension, for each entry."""
     return (values.sum(0) - values) / (len(values) - 1)
 
 
 def _optimal(rewards: Tensor, g: Tensor, k: int) -> Tensor:
-    """The weights of `optimal` for rewards and g `[groups, n]`."""
+    """Return the weights of `optimal` for rewards and g `[groups, n]`."""
     n = rewards.shape[-1]
     ranked = sort_rewards(rewards.detach())
     g, x = g.gather(-1, ranked.order), ranked.values - ranked.top
@@ -97,34 +97,35 @@ def _optimal(rewards: Tensor, g: Tensor, k: int) -> Tensor:
     from_above = (x * own_down + above_terms) * g
     total = _before(from_below) + below * above_terms + _after(from_above)
     means = (n - 1) / n * total / (below + _after(g))
-    # The score weights of rewards minus their maximum, as the mean is of those.
+    # Score weights of rewards minus their maximum, because the means count from it, too.
     score = weights_by_rank(replace(lines.score(n, k), top=0.0), ranked)
     return restore_order(score - means, ranked)
 
 
 @lru_cache(maxsize=64)
 def _shares(n: int, k: int, device: torch.device) -> Tensor:
-    """The share of a reward of rank l = 1..n in score weights among n-1 samples, float64 `[4, n]`.
+    """Return a reward's coefficients in the score weights of n-1 samples, float64 `[4, n]`.
 
-    In its own sample's, C(l-1, K-1) / C(n-1, K), and in each lower sample's, (K-1)/(l-1) of that,
-    where the removed sample ranks above it; then both for a removed sample below it, at l - 1.
+    A reward of rank l = 1..n has the coefficient C(l-1, K-1) / C(n-1, K) in the weight of its own
+    sample (row 0), and (K-1)/(l-1) times that in the weight of a lower sample (row 1). Both hold
+    if the removed sample ranks above the reward. Rows 2 and 3 are for one below: rank l - 1.
     """
     own_share = lines.rank_weights(n - 1, k)
     lower = own_share * (k - 1) / np.arange(n - 1.0).clip(1)
     table = [np.append(own_share, 0), np.append(lower, 0), np.append(0, own_share)]
-    # No mode of the caller counts for a tensor that stays.
+    # A cached tensor must be usable outside inference mode.
     with torch.inference_mode(False):
         return torch.from_numpy(np.stack([*table, np.append(0, lower)])).to(device)
 
 
 def _before(values: Tensor) -> Tensor:
-    """The sum of what stands before, along the last dimension, without the own value."""
+    """Return the sum of all earlier values along the last dimension."""
     sums = values[..., :-1].cumsum(-1)
     return torch.cat([torch.zeros_like(values[..., :1]), sums], -1)
 
 
 def _after(values: Tensor) -> Tensor:
-    """The sum of what stands behind, along the last dimension."""
+    """Return the sum of all later values along the last dimension."""
     return _before(values.flip(-1)).flip(-1)
 
 

@@ -1,7 +1,7 @@
-"""Archives: a run in one zip file, to read, to share and to continue; and runs by their names.
+"""Bundles: a run in one zip file, to read, share and continue. Also finds runs by name.
 
-A bundle holds the sweep, the records that count as one segment, the cache files of evaluations, and
-the report as text. Equal runs give equal files.
+A bundle holds the sweep, one segment with the records that count, the cache files of evaluations,
+and the report as text. Equal runs give equal files.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from maxk_lab.sweep_file.model import Sweep
 
 BUNDLE = ".zip"
 _MANIFEST, _SPEC = "bundle.json", "spec.yaml"
-# Raised whenever an older maxk-lab could not read a bundle, or would misread it.
+# Increase it whenever an older maxk-lab cannot read a new bundle.
 _FORMAT = 2
 _UNPACKED = ("records", "cache", _SPEC)
 # The first date that a zip file can hold: equal runs give equal files.
 _DATE = (1980, 1, 1, 0, 0, 0)
-# Errors of zipfile for damaged bytes, which may ask for a password or an unknown compression.
+# Damaged bytes may look like a password or an unknown compression to zipfile.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, ValueError)
 
 
@@ -82,7 +82,7 @@ class Bundle(RunDirectory):
         return folder
 
     def title(self, spec: Sweep) -> str:
-        """Return the name of the run, whatever the file is called."""
+        """Return the name of the run, also if the file was renamed."""
         return spec.name
 
     @property
@@ -118,8 +118,8 @@ def _check_format(archive: zipfile.ZipFile) -> None:
 def unpack(bundle: Bundle, results: Path) -> RunDirectory:
     """Unpack a bundle into the folder of its run under `results`, and return the run.
 
-    Files that the run has stay, and its records count, too. Raises `LabError` if the folder holds
-    another run or no run.
+    Existing files stay, and existing records count too. Raises `LabError` if the folder holds
+    another run or other files.
     """
     spec = bundle.spec()
     run = RunDirectory(results / spec.name)
@@ -147,7 +147,11 @@ def unpack(bundle: Bundle, results: Path) -> RunDirectory:
 
 @dataclass(frozen=True)
 class Written:
-    """A bundle on disk: its records, the planned cells without one, and what is not in it."""
+    """A bundle on disk, with counts of its records.
+
+    `missing` counts planned cells without a record, `stale` records of no planned cell. `absent`
+    has the files and folders that the sweep names and the bundle lacks.
+    """
 
     path: Path
     records: int
@@ -159,7 +163,7 @@ class Written:
 def write_bundle(
     run: RunDirectory, path: Path, *, report: Mapping[str, bytes] | None = None
 ) -> Written:
-    """Write a run into one file, all or nothing; `report` has the files of its report by name.
+    """Write a run into one file atomically; `report` has the files of its report by name.
 
     Raises `StorageError` if the file cannot be written.
     """
@@ -204,11 +208,11 @@ def _files_in(tree: Any) -> Iterator[str]:
 
 
 def find_runs(results: str | Path = "results") -> list[RunDirectory]:
-    """Return every run and bundle under `results`, which may be a bundle; the latest first."""
+    """Return every run and bundle under `results`, latest first; `results` may be a bundle."""
     if os.path.isfile(results):
         return [Bundle(results)]
     runs = [RunDirectory(path.parent) for path in Path(results).glob("[!.]*/spec.yaml")]
-    # A zip file without a manifest is listed nowhere; opening it by name says why.
+    # A zip file without a manifest is not listed; opening it by name gives the error.
     runs += [Bundle(path) for path in Path(results).glob(f"[!.]*{BUNDLE}") if has_manifest(path)]
     return sorted(runs, key=lambda run: (-run.changed, run.name))
 
@@ -216,9 +220,9 @@ def find_runs(results: str | Path = "results") -> list[RunDirectory]:
 def find_run(
     name_or_path: str | Path | None = None, results: str | Path = "results"
 ) -> RunDirectory:
-    """Return the run of a name under `results`, or of a folder or bundle; the latest if None.
+    """Return the run with a name under `results` or a path; the latest run if None.
 
-    Raises `LabError` if there is none.
+    Raises `LabError` if there is no such run.
     """
     if name_or_path is not None:
         roots = Path(results) / name_or_path, Path(name_or_path)

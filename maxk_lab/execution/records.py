@@ -1,4 +1,4 @@
-"""A run on disk: its sweep, its records, and its cache and report."""
+"""A run on disk: its sweep, records, cache and report."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["Record", "RunDirectory", "Status"]
 class RunDirectory:
     """A run on disk: `<root>/{spec.yaml, records/, cache/, report/}`.
 
-    `place` is the path that people see; `root` is the folder of the files.
+    `place` is the path in messages; `root` is the folder of the files. They differ for a bundle.
     """
 
     def __init__(self, place: str | Path) -> None:
         self.place = Path(place)
-        # None for an unreadable record.
+        # The records that were read; None for an unreadable record.
         self._records: dict[Head, Record | None] = {}
 
     def __repr__(self) -> str:
@@ -37,17 +37,17 @@ class RunDirectory:
 
     @cached_property
     def root(self) -> Path:
-        """The folder of its files."""
+        """The folder of the run's files."""
         return self.place
 
     @property
     def name(self) -> str:
-        """The name of the folder: that of the sweep, until somebody renames it."""
+        """The name of the folder, which is the name of the sweep unless a user renames it."""
         return self.place.name
 
     @property
     def spec_path(self) -> Path:
-        """The file of the resolved sweep of the latest run."""
+        """The file of the latest resolved sweep."""
         return self.root / "spec.yaml"
 
     @property
@@ -57,12 +57,12 @@ class RunDirectory:
 
     @property
     def cache_path(self) -> Path:
-        """The folder of files that later cells can use: pools, policies, held-out instances."""
+        """The folder of pools, policies and held-out instances, which later cells reuse."""
         return self.root / "cache"
 
     @property
     def report_path(self) -> Path:
-        """The folder of its report."""
+        """The folder of the run's report."""
         return self.root / "report"
 
     def title(self, spec: Sweep) -> str:
@@ -70,12 +70,12 @@ class RunDirectory:
         return self.name
 
     def for_writing(self, what: str) -> Self:
-        """Return the run, which `what` may change. Raises `LabError` for a bundle."""
+        """Return the run for a change; `what` is the verb. Raises `LabError` for a bundle."""
         return self
 
     @property
     def changed(self) -> float:
-        """The time of its last change, in seconds since 1970; 0 if it is unknown."""
+        """The time of the run's last change, in seconds since 1970; 0 if it is unknown."""
         return max(map(modified, (self.spec_path, *self.records_path.glob("*"))))
 
     def cached(self, unit: Unit, what: str) -> Iterator[Path]:
@@ -92,13 +92,13 @@ class RunDirectory:
                     yield path
 
     def spec(self) -> Sweep:
-        """Return the resolved sweep of the latest run. Raises `LabError` if it is invalid."""
+        """Return the latest resolved sweep. Raises `LabError` if it is invalid."""
         from maxk_lab.sweep_file.load import read_spec
 
         return read_spec(self.spec_path)
 
     def write_spec(self, spec: Sweep) -> None:
-        """Write the resolved sweep, unless the file has it already: then it keeps its time."""
+        """Write the resolved sweep; an equal file is left alone and keeps its time."""
         from maxk_lab.sweep_file.load import spec_to_yaml
 
         data = spec_to_yaml(spec).encode()
@@ -109,7 +109,7 @@ class RunDirectory:
 
     @cached_property
     def store(self) -> Store:
-        """The store of its records."""
+        """The store of the run's records."""
         return Store(self.records_path)
 
     @cached_property
@@ -117,13 +117,13 @@ class RunDirectory:
         return Segment(self.records_path)
 
     def append(self, lines: bytes) -> None:
-        """Append whole lines to the segment of this process. Raises `StorageError`."""
+        """Append lines to the segment of this process. Raises `StorageError`."""
         self._segment.append(lines)
 
     def write(self, record: Record, attempt: int | None = None) -> None:
         """Append a record, as the next attempt of its cell if `attempt` is None.
 
-        Raises `ValueError` or `TypeError` for an unreadable record, and as `append` does.
+        Raises `ValueError` or `TypeError` for an unreadable record, or `StorageError`.
         """
         if attempt is None:
             head = self.heads.get(record.cell["id"])
@@ -132,7 +132,7 @@ class RunDirectory:
 
     @property
     def heads(self) -> Mapping[str, Head]:
-        """The heads of the records that count now, by the ids of their cells."""
+        """The head of the latest attempt of each cell, by cell id."""
         self.store.refresh()
         return self.store.heads
 
@@ -141,7 +141,7 @@ class RunDirectory:
         return sorted(self.heads)
 
     def read(self, cell_id: str, planned: Cell | None = None) -> Record | None:
-        """Return the record of a cell, as `planned`; None if it is missing or unreadable."""
+        """Return the record of a cell, with the planned cell; None if missing or unreadable."""
         return self._record(self.heads.get(cell_id), planned)
 
     def _record(self, head: Head | None, planned: Cell | None = None) -> Record | None:
@@ -150,7 +150,7 @@ class RunDirectory:
         if head not in self._records:
             self._records[head] = self._decode(head)
         record = self._records[head]
-        # A record may hold removed settings, or the setting of another plan.
+        # A record may hold removed settings, or settings of another plan.
         if record and planned is not None and record.cell != (cell := planned.as_dict()):
             return replace(record, cell=cell)
         return record
@@ -165,23 +165,23 @@ class RunDirectory:
             return None
 
     def records(self, plan: Plan) -> list[Record]:
-        """Return the records of the plan's cells in its order, failed ones too."""
+        """Return the records of the plan's cells in the plan's order, also failed records."""
         heads = self.heads
         records = (self._record(heads.get(cell.id), cell) for cell in plan.cells)
         return [record for record in records if record is not None]
 
     def failed(self) -> list[Record]:
-        """Return the records of all failed cells, by id, also of cells of no plan."""
+        """Return the records of all failed cells by id, also of cells outside the plan."""
         heads = [head for _, head in sorted(self.heads.items()) if head.status == "failed"]
         return [record for record in map(self._record, heads) if record is not None]
 
     def stale(self, plan: Plan) -> int:
-        """Return the number of records that are not of cells of the plan."""
+        """Return the number of records of cells outside the plan."""
         return len(self.heads.keys() - {cell.id for cell in plan.cells})
 
 
 def modified(path: Path) -> float:
-    """Return when a file was last written, in seconds since 1970; 0 if it is unknown."""
+    """Return the time of a file's last change, in seconds since 1970; 0 if it is unknown."""
     try:
         return path.lstat().st_mtime
     except OSError:

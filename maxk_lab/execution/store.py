@@ -1,8 +1,8 @@
 """The store: the records of a run as lines of append-only files, each with one writer.
 
-A segment is a file to which one process appends records. Cells are deterministic, so two records of
-a cell do no harm: every reader takes the one with the largest attempt, then a done one, then the
-one in the last segment by name. Copied segments, or those of two halves of a run, need no merging.
+A segment is a file to which one process appends records. Cells are deterministic, so a second
+record of a cell does no harm. The record that counts has the largest attempt; ties go to a done
+record, then to the last segment by name. Segments of several machines can share a folder.
 
 A line is `<crc32> <head>\\t<body>`, both JSON. A last line without newline is incomplete.
 """
@@ -29,10 +29,10 @@ SUFFIX = ".jsonl"
 
 
 class Head(NamedTuple):
-    """The facts of a record that need no reading of its body, and the place of its line.
+    """The index entry of a record: its cell, attempt and status, and the place of its line.
 
-    `attempt` counts the measurements of the cell, from 1; `seconds` is the time of this one. The
-    line begins at `offset` of the segment and has `length` bytes and this CRC-32 `checksum`.
+    `attempt` counts the measurements of the cell from 1; `seconds` is the time of the attempt. The
+    line begins at `offset` of the segment and has `length` bytes and the CRC-32 `checksum`.
     """
 
     id: Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$")]
@@ -66,7 +66,7 @@ def head_of(line: bytes) -> Head:
 
 
 def line_of(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:
-    """Return the line of a record. Raises `ValueError` or `TypeError` for what JSON cannot hold."""
+    """Return the line of a record. Raises `ValueError` or `TypeError` if JSON cannot hold it."""
     text = _json(head) + b"\t" + _json(body)
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
@@ -89,19 +89,19 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 
 class Store:
-    """The records of a folder of segments, as one reader sees them.
+    """A reader of a folder of segments.
 
-    `heads` has the record that counts of each cell, by the id of the cell, as of the last refresh.
+    `heads` has the head of the record that counts, by cell id, as of the last refresh.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.heads: dict[str, Head] = {}
-        # The bytes and lines of each segment that were read.
+        # How many bytes and lines of each segment were read.
         self._read: dict[str, tuple[int, int]] = {}
 
     def refresh(self) -> list[Head]:
-        """Read what was appended since the last refresh; return the heads that count since then.
+        """Read the lines appended since the last refresh; return the heads that now count.
 
         Warns about unreadable lines. Raises `RefusedError` if the folder cannot be read.
         """
@@ -137,7 +137,7 @@ class Store:
     def _new_heads(self, name: str, unreadable: list[str]) -> Iterator[Head]:
         """Yield the new heads of a segment; add a message for each unreadable line.
 
-        The file is opened each time, or a network would not show what is new.
+        The file is opened each time: a network file system hides new lines from an open file.
         """
         end, lines = self._read.setdefault(name, (0, 0))
         try:
@@ -167,7 +167,7 @@ class Segment:
         self._file: int | None = None
 
     def append(self, lines: bytes) -> None:
-        """Append whole lines, and flush them to the disk.
+        """Append complete lines, and flush them to the disk.
 
         Raises `StorageError` if they cannot be written; nothing is appended after a torn line.
         """

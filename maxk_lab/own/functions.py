@@ -1,4 +1,4 @@
-"""The user's functions, loaded by name or by file, and called on groups of rewards."""
+"""The user's functions: loaded by module or file, and called on groups of rewards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from maxk_lab.errors import LabError, first_line, shown
 from maxk_lab.estimators.rows import MethodRow
 from maxk_lab.installed import is_function_path, open_project_folders
 
-# Every form of a group: what a function is called with for rewards [B, n] and K = k.
+# The positional arguments of each call form, from rewards [B, n] and K = k.
 _FORMS: dict[str, Callable[[Tensor, int], tuple[Any, ...]]] = {
     "[n]": lambda rewards, k: (rewards[0],),
     "[B, n]": lambda rewards, k: (rewards,),
@@ -35,7 +35,7 @@ _FORMS: dict[str, Callable[[Tensor, int], tuple[Any, ...]]] = {
     "c, n": lambda rewards, k: (int(rewards.sum()), rewards.shape[1], k),
     "[n], [c]": lambda rewards, k: (np.array([rewards.shape[1]]), rewards.sum(1).int().numpy(), k),
 }
-# Every signature, and its forms that are tried until a call succeeds.
+# The call forms of each signature, tried in order until a call succeeds.
 SIGNATURES = {
     "rewards": ("[n]", "[B, n]", "array", "list"),
     "flat": ("flat",),  # (rewards [B n], num_generations)
@@ -52,8 +52,8 @@ _BATCHED = ("[B, n]", "flat", "verl")
 def load_function(path: str) -> Callable[..., Any]:
     """Return the function at `module:name` or `file.py:name`.
 
-    A file is loaded by its path, whatever its name. A module is searched in the current folder,
-    then among the installed ones. Raises `LabError` if there is no such function.
+    A module is searched among the installed packages, then in the current folder and beside the
+    sweep file. Raises `LabError` if there is no such function.
     """
     place, _, name = path.rpartition(":")
     if place.endswith(".py"):
@@ -75,13 +75,13 @@ def load_function(path: str) -> Callable[..., Any]:
 
 
 def _load_file(file: Path) -> ModuleType:
-    """Return the module in a file; a file of a package is imported as its submodule."""
+    """Return the module in a file; a file in a package is imported as a submodule."""
     if not file.is_file():
         raise LabError(f"there is no file {file}")
     folder, names = file.parent, [file.stem]
     while (folder / "__init__.py").is_file():
         folder, names = folder.parent, [folder.name, *names]
-    # Behind the installed packages, so that no file here hides a library.
+    # At the end of the path, so that no file in the folder hides a library.
     sys.path.append(str(folder))
     open_project_folders()
     name = str(file).replace(".", "_") if len(names) == 1 else ".".join(names)
@@ -105,7 +105,7 @@ def _load_file(file: Path) -> ModuleType:
 
 
 def describe(error: BaseException, file: str | Path = "") -> str:
-    """Return the type and the message of an exception, and the last line of `file` it is from."""
+    """Return an exception's type and message, and the last line of `file` in its traceback."""
     line = _last_line(error, file)
     place = f" ({Path(file).name}:{line})" if line else ""
     return f"{type(error).__name__}: {first_line(error)}{place}"
@@ -119,7 +119,7 @@ def _as_tensor(weights: Any) -> Tensor:
 
 
 def _last_line(error: BaseException, file: str | Path) -> int:
-    """Return the number of the last line of a file that an exception is from, else 0."""
+    """Return the last line number of a file in an exception's traceback, else 0."""
     frames = traceback.extract_tb(error.__traceback__)
     return next((f.lineno or 0 for f in reversed(frames) if f.filename == str(file)), 0)
 
@@ -133,7 +133,7 @@ def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 class Config(dict[str, Any]):
-    """A mapping whose keys are attributes, too, as settings of trainers are."""
+    """A mapping with its keys as attributes, like the settings of trainers."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the value of a key."""
@@ -143,10 +143,11 @@ class Config(dict[str, Any]):
 
 
 class Caller:
-    """A user's function of rewards, called on groups with k and n by the names it has for them.
+    """A user's function of rewards, called in whichever form it accepts.
 
-    `values` are further arguments, also keys of `config`. `form` is the form of a group that the
-    function takes, once a call has succeeded; `dtype` is the type of the last result.
+    K and n are passed by the function's parameter names. `values` are further arguments, also keys
+    of `config`. `form` is the call form of the first successful call, empty before; `dtype` is the
+    type of the last result.
     """
 
     def __init__(
@@ -167,13 +168,13 @@ class Caller:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether one call can hold several groups."""
+        """Whether one call takes several groups."""
         return self.form in _BATCHED
 
     def weigh(self, rewards: Tensor) -> Tensor:
         """Return the weights of a group [n] or of groups [B, n], or a metric's estimate [1].
 
-        Raises `LabError` if the function raises, or returns another number of numbers.
+        Raises `LabError` if the function raises or returns another shape.
         """
         weights = self._call(rewards if rewards.dim() == 2 else rewards[None])
         if self.is_metric and weights.numel() == 1:
@@ -216,12 +217,12 @@ class Caller:
         inner = getattr(self.function, "func", self.function)  # of a partial
         code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
         file = code.co_filename if code else ""
-        # The call that came furthest fails for a reason other than its form.
+        # The call that failed at the last line most likely had the right form.
         last = max(errors, key=lambda error: _last_line(error, file))
         raise LabError(f"raises {describe(last, file)}") from last
 
     def _arguments(self, form: str, rewards: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return what the function is called with, by place and by name."""
+        """Return the positional and the named arguments of a call."""
         groups, n = rewards.shape
         arguments = _FORMS[form](rewards, self.k)
         names: dict[str, Any] = {"k": self.k, "K": self.k, "n": n, "num_generations": n}

@@ -1,4 +1,4 @@
-"""The plan of a sweep: its cells by the units that share their samples, and a selection of them."""
+"""The plan of a sweep: cells in units that share samples, and the selection `--only`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AXES = ("estimator", "baseline", "n", "k", "stage", "seed", "study")
 
 @dataclass(frozen=True)
 class Plan:
-    """The work of a sweep in the order in which it is done, and the points that it leaves out."""
+    """The units of a sweep in the order of execution, and the skipped points."""
 
     spec: Sweep
     units: tuple[Unit, ...]
@@ -38,17 +38,17 @@ class Plan:
 
 
 def stale_line(count: int) -> str:
-    """Return the sentence on records that the plan of a sweep does not use."""
+    """Return the message about records that the plan of a sweep does not use."""
     records = "1 record is" if count == 1 else f"{count} records are"
     return f"{records} of another version of this sweep; to keep both, use --set name=NAME"
 
 
 def make_plan(spec: Sweep) -> Plan:
-    """Return the plan of a validated sweep: one study after the other, in catalogue order."""
+    """Return the plan of a validated sweep, study by study."""
     units: list[Unit] = []
     skipped: list[Skipped] = []
     combinations = [
-        # The variant ran, although the folder of its model is missing here.
+        # The model is missing on this machine only: its content is known from an earlier run.
         replace(variant, refusal=None) if model_missing(variant, spec.content) else variant
         for variant in variants(spec, spec.vary)
     ]
@@ -56,7 +56,7 @@ def make_plan(spec: Sweep) -> Plan:
     for kind, study in spec.studies.items():
         module: Spec = STUDIES.get(kind).load_module("spec")
         units += module.units(study, spec.seeds, running)
-        # Each setting and each point that cannot run, once.
+        # List each setting or point that cannot run once.
         left_out = [Skipped(v.setting, v.refusal, kind) for v in combinations if v.refusal]
         for environment in dict.fromkeys(variant.environment["name"] for variant in running):
             points = module.left_out(study, environment)
@@ -70,11 +70,11 @@ def make_plan(spec: Sweep) -> Plan:
 def select(
     plan: Plan, only: str | None, *, option: str = "--only", axes: Sequence[str] = AXES
 ) -> frozenset[str]:
-    """Return the ids of the plan's cells that `only` names; all if None.
+    """Return the ids of the plan's cells that `only` selects; all ids if None.
 
-    `only` has `axis=value` pairs joined by commas: different axes must all hold, values of one axis
-    are alternatives. Keys of `vary` are axes too, as in `environment.arms=8`. Raises `LabError`,
-    which names the `option`, for unknown axes and values and for an empty selection.
+    `only` has `axis=value` pairs joined by commas. A cell must match every axis; several values of
+    one axis are alternatives. Keys of `vary` are axes too, as in `environment.arms=8`. Raises
+    `LabError` with the name of the `option` for unknown axes or values, or an empty selection.
     """
     if only is None:
         return frozenset(cell.id for cell in plan.cells)
@@ -99,7 +99,7 @@ def select(
 
 
 def _value(plan: Plan, axis: str, text: str) -> Any:
-    """Return the value of a plan's axis that a text names."""
+    """Return the value of an axis in the plan that a text from the command line selects."""
     values = [v for v in dict.fromkeys(_on_axis(c, axis) for c in plan.cells) if v is not None]
     if not values:  # not every kind has stages
         raise LabError(f"no cell of this sweep has a {axis}, got {axis} = {text}")

@@ -1,4 +1,4 @@
-"""Compare run B with run A: rows matched by key, a verdict for each number."""
+"""Compare run B with run A: match rows by key, and give each number a verdict."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 VERDICTS = ("worse", "better", "differs", "not significant", "tied", "identical")
-# A difference below this share of A's number does not matter.
+# A difference below this share of A's number is a tie.
 TIE = 0.01
-# Rounding moves a number by less than this share of the largest number of its unit in the row.
+# Rounding errors are below this share of the largest number with the same unit in the row.
 ROUNDING = 1e-9
 PLACE = list(NAME)
 KEY = [*PLACE, "measure"]
@@ -35,34 +35,35 @@ COLUMNS = [
     *(*KEY, "unit", "better", "a", "a_low", "a_high", "b", "b_low", "b_high"),
     *("difference", "low", "high", "level", "verdict", "reason"),
 ]
-# Counts, and numbers that compare a row with another row of its run.
+# Counts, and numbers that compare two rows of one run.
 _NOT_COMPARED = re.compile(
     "instances|instances_without|pool|steps|rollouts|effective_instances_.*|lower_on|bias_at_most"
     "|detectable_bias|(median_)?over_.*|(.*_)?difference(@.*|_.*)?|improvement"
 )
-# Verdicts of a test that exclude each other.
+# Contradicting verdicts of a test.
 _REVERSALS = ({"lowest", "worse"}, {"highest", "worse"}, {"better", "worse"})
 _CLAIMS = ("refuted", "undecided", "supported")
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Run B compared with run A: every number with a verdict.
+    """The comparison of run B with run A: every number with a verdict.
 
-    `changes` are lines on what differs between the runs. `numbers` has a line for each row and
-    measure of both runs, with these columns after its study, environment, row, measure and unit.
+    `changes` are lines about differences between the sweeps and origins of the runs. `numbers` has
+    a line for each row and measure of both runs. Its first columns are study, environment, row,
+    measure and unit; then:
 
     | column | meaning |
     |---|---|
     | better | the better side, lower or higher; empty if neither side is better |
-    | a, a_low, a_high, b, b_low, b_high | the number in A and in B with its 95 % interval |
+    | a, a_low, a_high, b, b_low, b_high | the number in A and in B, with 95 % intervals |
     | difference, low, high, level | B − A; its interval is corrected for all comparisons |
     | verdict | worse, better, differs, not significant, tied or identical |
     | reason | why the number cannot differ significantly |
 
-    `findings` has the rows, claims and verdicts of tests that are not the same in both runs: kind,
-    name, a, b, and state (worse, lost, redefined or changed). `tests` counts the numbers that
-    verdicts are corrected for, at the error rate `alpha`.
+    `findings` has the rows, claims and verdicts of tests that differ between the runs. Its columns
+    are kind, name, a, b, and state (worse, lost, redefined or changed). `tests` counts the
+    comparisons in the correction of the verdicts, at the error rate `alpha`.
     """
 
     names: tuple[str, ...]
@@ -80,24 +81,27 @@ class Comparison:
         return self.to("markdown")
 
     def to(self, format: str) -> str:
-        """The comparison as terminal, markdown, csv or json. Raises `LabError` for another."""
+        """Return the comparison as terminal, markdown, csv or json.
+
+        Raises `LabError` for another format.
+        """
         from maxk_lab.results.text import comparison_text
 
         return comparison_text(self, format)
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many numbers have each verdict."""
+        """The count of numbers by verdict."""
         return {verdict: int((self.numbers.verdict == verdict).sum()) for verdict in VERDICTS}
 
     @property
     def worse(self) -> bool:
-        """Whether a number or the verdict on a claim is worse."""
+        """Whether a number or a claim's verdict is worse in B."""
         return self.verdicts["worse"] > 0 or "worse" in set(self.findings.state)
 
     @property
     def missing(self) -> bool:
-        """Whether B lacks results of A, or claims that A supports."""
+        """Whether B lacks results or supported claims of A."""
         return "lost" in set(self.findings.state)
 
     @property
@@ -115,17 +119,17 @@ def compare(
     alpha: float = 0.05,
     results: str | os.PathLike[str] = "results",
 ) -> Comparison:
-    """Compare run `b` with run `a`: what is identical, tied, better, worse, new or gone.
+    """Compare run `b` with run `a`, with a verdict for each number.
 
-    Both are names of runs under `results`, folders or bundles. Rows are matched by study,
-    environment and name. Numbers that are equal up to rounding are identical, and a difference
-    below 1 % of A's number is a tie. With equal seeds, the intervals of both runs decide; with
-    other seeds, an exact rank test over the seeds. Verdicts are corrected for all numbers that
-    differ (Bonferroni), at the error rate `alpha`.
+    Runs are names under `results`, folders or bundles. Rows are matched by study, environment and
+    name. Numbers equal up to rounding are identical; a difference below 1 % of A's number is a tie.
+    If the seeds of both runs are equal, the intervals decide. If the seeds or the number of
+    instances differ, an exact rank test over the seeds decides. Verdicts are corrected for all
+    numbers that differ (Bonferroni), at the error rate `alpha`.
 
-    `where` selects rows, as in "k=8,baseline=centred", and `measures` numbers by name: with fewer
-    comparisons, smaller differences are significant. Raises `LabError` for unknown runs, rows or
-    measures.
+    `where` selects rows, as in "k=8,baseline=centred"; `measures` selects numbers by name. With
+    fewer comparisons, smaller differences are significant. Raises `LabError` for unknown runs, rows
+    or measures.
     """
     check_share("alpha", alpha, such_as=0.05)
     directories = [find(run, results) for run in (a, b)]
@@ -150,7 +154,7 @@ def compare(
 
 
 def _matched(tables: Sequence[Tables]) -> pd.DataFrame:
-    """The numbers that both runs have, with the columns of A ending in `_a`, of B in `_b`."""
+    """Return the numbers of both runs, matched; columns of A end in `_a`, of B in `_b`."""
     sides = []
     for table in tables:
         lines = table.estimates[table.estimates.measure.notna()]
@@ -172,7 +176,7 @@ def _matched(tables: Sequence[Tables]) -> pd.DataFrame:
 
 
 def _chosen(pairs: pd.DataFrame, measures: str | Iterable[str]) -> pd.DataFrame:
-    """The numbers of these measures, all if none is named."""
+    """Return the numbers of the measures; all numbers if `measures` is empty."""
     names = [measures] if isinstance(measures, str) else list(measures)
     present = list(pairs.measure.unique())
     for name in names:
@@ -183,7 +187,7 @@ def _chosen(pairs: pd.DataFrame, measures: str | Iterable[str]) -> pd.DataFrame:
 
 
 def _judged(runs: Sequence[ReadRun], pairs: pd.DataFrame, alpha: float) -> tuple[pd.DataFrame, int]:
-    """The numbers with their verdicts, and how many comparisons the verdicts are corrected for."""
+    """Return the numbers with verdicts, and the number of comparisons in the correction."""
     difference = pairs.value_b - pairs.value_a
     differ = difference.abs() > pairs.rounding
     tests = int(differ.sum())
@@ -207,9 +211,9 @@ def _judged(runs: Sequence[ReadRun], pairs: pd.DataFrame, alpha: float) -> tuple
 def _difference_ends(
     runs: Sequence[ReadRun], pairs: pd.DataFrame, level: float
 ) -> tuple[pd.Series[float], pd.Series[float]]:
-    """The ends of the intervals of B − A, from the intervals of both runs at a level.
+    """Return the ends of the intervals of B − A, from the intervals of both runs at a level.
 
-    Source: Zou and Donner 2008, for independent numbers; wider than needed where runs share draws.
+    Source: Zou and Donner 2008, for independent numbers; too wide if the runs share draws.
     """
     ends = [
         pairs[KEY].join(run.estimates(level).dropna(subset="measure").set_index(KEY), on=KEY)
@@ -222,10 +226,10 @@ def _difference_ends(
 
 
 def verdict(line: Mapping[Any, Any], alpha: float) -> tuple[str, str]:
-    """The verdict on a number, and why the number cannot differ significantly.
+    """Return the verdict on a number, and the reason if no significant verdict is possible.
 
-    `line` has value_a, value_b, better, rounding, and other_draws: with other draws `p_value`
-    decides, else the ends `low` and `high` of B − A.
+    `line` has value_a, value_b, better, rounding and other_draws. If the draws differ, `p_value`
+    decides, else the ends `low` and `high` of the interval of B − A.
     """
     a, b, low, high = (line[name] for name in ("value_a", "value_b", "low", "high"))
     slack = max(TIE * abs(a), line["rounding"])
@@ -247,9 +251,9 @@ def verdict(line: Mapping[Any, Any], alpha: float) -> tuple[str, str]:
 
 
 def rank_p_value(a: Sequence[float], b: Sequence[float], rounding: float) -> float:
-    """The two-sided p-value of Mann and Whitney's exact test; ties count against a difference.
+    """Return the two-sided p-value of Mann and Whitney's exact test; NaN if a value is undefined.
 
-    NaN if a value is undefined. Without a difference, every order of all values is as likely.
+    Values closer than `rounding` count against a difference.
     """
     if np.isnan([*a, *b]).any():
         return math.nan
@@ -263,9 +267,9 @@ def rank_p_value(a: Sequence[float], b: Sequence[float], rounding: float) -> flo
 
 @lru_cache
 def _rank_tails(n: int, m: int) -> list[float]:
-    """Return P(U >= u), u = 0..n m, of the pairs with x > y among n x and m y in random order.
+    """Return P(U >= u) for u = 0..n m; U counts the pairs x > y of n x and m y in random order.
 
-    Counted by the largest value: an x above all y, or a y.
+    The recurrence splits the orders by the largest value: x or y.
     """
     counts = {(0, j): [1] for j in range(m + 1)} | {(i, 0): [1] for i in range(n + 1)}
     for i, j in product(range(1, n + 1), range(1, m + 1)):
@@ -276,14 +280,14 @@ def _rank_tails(n: int, m: int) -> list[float]:
 
 
 def least_seeds(alpha: float) -> int:
-    """The seeds of two runs with which the rank test can be significant at the level `alpha`."""
+    """Return the fewest seeds of each run for which the rank test can reach the level `alpha`."""
     return next(seeds for seeds in count(2) if 2 / math.comb(2 * seeds, seeds) < alpha)
 
 
 def _findings(runs: Sequence[ReadRun], tables: Sequence[Tables], other_seeds: bool) -> pd.DataFrame:
-    """The rows, claims and verdicts that are not the same in both runs; see `Comparison`.
+    """Return the rows, claims and verdicts that differ between the runs; see `Comparison`.
 
-    With other seeds another verdict on a claim does not make B worse.
+    If the seeds differ, a lower verdict on a claim does not make B worse.
     """
     import pandas as pd
 
@@ -310,7 +314,7 @@ def _findings(runs: Sequence[ReadRun], tables: Sequence[Tables], other_seeds: bo
 
 
 def _statements(run: ReadRun, tables: Tables) -> Iterator[tuple[tuple[str, str], tuple[str, Any]]]:
-    """Yield ((kind, name), (words, what decides)) for each row, claim and comparison."""
+    """Yield ((kind, name), (text, compared value)) for each row, claim and test."""
     for row in tables.estimates.drop_duplicates(PLACE).itertuples():
         words = f"{row.seeds_finished} of {row.seeds} seeds"
         yield ("row", f"{row.study} {row.environment} {row.row}"), (words, row.seeds_finished)

@@ -1,7 +1,7 @@
-"""Measures of a gradient estimate ĝ of ∇J from its moments, each a mean over resampling units.
+"""Measures of a gradient estimate ĝ of ∇J as functions of four moments.
 
-Every measure takes E‖ĝ‖² (`m2`), ‖E ĝ‖² (`mean_square`), ⟨E ĝ, ∇J⟩ (`inner`) and ‖∇J‖² (`truth`),
-arrays of one shape, and returns one of that shape.
+Every measure takes the moments E‖ĝ‖² (`m2`), ‖E ĝ‖² (`mean_square`), ⟨E ĝ, ∇J⟩ (`inner`) and ‖∇J‖²
+(`truth`), each a mean over resampling units. All arrays have one shape. F moments.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ Function = Callable[[Array], Array]
 
 
 def variance(m2: Array, mean_square: Array, inner: Array, truth: Array) -> Array:
-    """tr Cov ĝ."""
+    """Return tr Cov ĝ."""
     return m2 - mean_square
 
 
 def snr(m2: Array, mean_square: Array, inner: Array, truth: Array) -> Array:
-    """‖E ĝ‖² / tr Cov ĝ."""
+    """Return ‖E ĝ‖² / tr Cov ĝ."""
     return mean_square / (m2 - mean_square)
 
 
 def mean_square(m2: Array, mean_square: Array, inner: Array, truth: Array) -> Array:
-    """‖E ĝ‖²."""
+    """Return ‖E ĝ‖²."""
     return mean_square
 
 
 def squared_bias(m2: Array, mean_square: Array, inner: Array, truth: Array) -> Array:
-    """‖E ĝ − ∇J‖²."""
+    """Return ‖E ĝ − ∇J‖²."""
     return mean_square - 2 * inner + truth
 
 
 def scale(m2: Array, mean_square: Array, inner: Array, truth: Array) -> Array:
-    """The factor on ∇J that E ĝ is nearest to."""
+    """Return the c that minimises ‖E ĝ − c ∇J‖."""
     return inner / truth
 
 
 def cosine(m2: Array, mean_square: Array, inner: Array, truth: Array) -> Array:
-    """The cosine of the angle between E ĝ and ∇J."""
+    """Return the cosine of the angle between E ĝ and ∇J."""
     cosines: Array = inner / np.sqrt(np.maximum(mean_square, 1e-300) * np.maximum(truth, 1e-300))
     return cosines
 
 
 @cache
 def moment_function(name: str) -> Function:
-    """Return the function from the unit columns' means [F, ...] to a moment or measure of them."""
+    """Return the function from the moments [F, ...] to a moment or measure by its name."""
     if name in FIELDS:
         return itemgetter(FIELDS.index(name))
     function = load(MEASURES.get(name).implementation)
@@ -62,12 +62,12 @@ def moment_function(name: str) -> Function:
 
 
 def quotient_of(row: MeasureRow) -> tuple[Function, Function]:
-    """The two functions of the moments' means whose quotient a measure is."""
+    """Return the numerator and the denominator of a measure as functions of the moments."""
     function, norms = moment_function(row.name), [moment_function(name) for name in row.divides_by]
 
     def bottom(means: Array) -> Array:
         product = np.prod([norm(means) for norm in norms], axis=0) if norms else np.ones(())
-        # A measure that divides by two norms divides by the root of their product.
+        # With two squared norms, the denominator is the root of their product.
         return np.sqrt(np.maximum(product, 0.0)) if len(norms) > 1 else product
 
     def top(means: Array) -> Array:
@@ -79,7 +79,7 @@ def quotient_of(row: MeasureRow) -> tuple[Function, Function]:
 
 
 def tangent(function: Function, means: Array) -> Tangent:
-    """The tangent of a function of means [F], by central differences: exact for linear ones."""
+    """Return the tangent of a function at means [F] by central differences."""
     step = 1e-4 * np.maximum(np.abs(means), 1e-3 * np.abs(means).max())
     step = np.where(step > 0, step, 1e-12)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -91,9 +91,9 @@ def tangent(function: Function, means: Array) -> Tangent:
 
 
 def point_estimates(units: Units, undefined: dict[str, str]) -> dict[str, float | None]:
-    """The point estimates; None, with its reason in `undefined`, where there is none.
+    """Return the point estimate of each measure; None if undefined, with the reason in `undefined`.
 
-    There is none where what is divided by is not positive, or no unit has the measure.
+    A measure is undefined if its denominator is not positive, or if no unit has a value.
     """
     means = stratified_mean(units.columns(), units.stratum)
     points: dict[str, float | None] = {}

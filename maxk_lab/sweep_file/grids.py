@@ -1,4 +1,4 @@
-"""Checks of the grid of a study that every kind shares."""
+"""Checks of a study's grid that all kinds of study share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from maxk_lab.sweep_file.vary import Variant
 def first_problems(
     variants: Iterable[Variant], check: Callable[[Variant], Iterable[Problem]]
 ) -> list[Problem]:
-    """Return the problems of the first variant that has any: others would have the same."""
+    """Return the problems of the first variant with problems; later variants repeat them."""
     return next(filter(None, (list(check(variant)) for variant in variants)), [])
 
 
@@ -26,9 +26,9 @@ def grid_problems(
     variants: Sequence[Variant],
     conditions: Callable[[Any, str], Any],
 ) -> Iterator[Problem]:
-    """Yield entries of a grid none of whose points can run, and methods that do not fit.
+    """Yield the problems of grid entries: no point can run, or a method does not fit.
 
-    `conditions` returns the `Conditions` of an entry in the environment of a name.
+    `conditions` returns the `Conditions` of an entry in the environment with a name.
     """
 
     def check(variant: Variant) -> Iterator[Problem]:
@@ -44,9 +44,10 @@ def grid_problems(
 
 
 def point_problems(place: tuple[int | str, ...], outcome: Any) -> Iterator[Problem]:
-    """Yield why no point of an entry can run; the plan lists single points that cannot.
+    """Yield a problem with the reasons if all points of an entry are skipped.
 
-    `outcome` holds the points of the entry that can run, and those that are skipped.
+    `outcome` holds the points that can run and the skipped points. If some points can run, the plan
+    lists the skipped points instead.
     """
     points, skipped = outcome
     if points:
@@ -61,7 +62,7 @@ def point_problems(place: tuple[int | str, ...], outcome: Any) -> Iterator[Probl
 
 
 def _function_problems(entry: Any, place: tuple[int | str, ...]) -> Iterator[Problem]:
-    """Yield estimators and baselines of the user's own whose module is not on the path."""
+    """Yield the user's own estimators and baselines that lie in no module on the path."""
     for axis in ("estimator", "baseline"):
         for number, name in enumerate(getattr(entry, axis)):
             try:
@@ -74,7 +75,7 @@ def _function_problems(entry: Any, place: tuple[int | str, ...]) -> Iterator[Pro
 def _reward_problems(
     entry: Any, variant: Variant, place: tuple[int | str, ...]
 ) -> Iterator[Problem]:
-    """Yield estimators for rewards of 0 and 1 where the environment is known to give others."""
+    """Yield estimators for rewards of 0 and 1 if the environment gives other rewards."""
     names = [name for name in entry.estimator if choose_estimator(name).row.binary_rewards]
     row = ENVIRONMENTS.get(variant.environment["name"])
     if names and (reason := row.other_rewards(variant.environment)) is not None:

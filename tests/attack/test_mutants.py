@@ -1,4 +1,4 @@
-"""Mutants of every experiment: refused in words and at the line at fault, or able to run."""
+"""Mutants of every experiment are refused at the line of the fault, or can run."""
 
 from __future__ import annotations
 
@@ -22,24 +22,23 @@ from maxk_lab.sweep_file.studies import STUDIES
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = sorted((ROOT / "experiments").rglob("*.yaml"))
-# In CI, and the share of mutants whose fault has one line that must be reported there.
-ROUNDS = 500
-# So many mutants of the smallest sweeps are measured at scale 1.
-MEASURED = 3
+# The number of mutants at scale 1 that are validated, and that are measured.
+ROUNDS, MEASURED = 500, 3
 # A unit with a larger size is not measured.
 LARGEST = 2000
+# The least share of mutants with a known line of the fault that report this line.
 RIGHT_LINE = 0.99
-# Seconds that a validation may take, and after which anything is stopped.
+# The most seconds of a validation, and the timeout of any call.
 SLOW, HANGS = 5.0, 60.0
 LONGEST_LINE, MOST_LINES = 2000, 21
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A sweep file that was changed; `lines` are those of its one fault, where it has one.
+    """A changed sweep file; `lines` are the lines of its fault, empty if they are unknown.
 
-    A value that is wrong whatever stands elsewhere is one fault, and so is a key that nothing
-    reads. Of what is left out, swapped, or merely another value, another line may be to blame.
+    The lines are known for an invalid value and for an unknown key. If a key is missing or has
+    another valid value, a conflict may be reported at another line.
     """
 
     seed: Path
@@ -48,7 +47,7 @@ class Mutant:
     lines: tuple[int, ...] = ()
 
 
-# Values that no setting takes, but for those that take any text or list.
+# Values that no setting accepts, except settings for any text or list.
 WRONG = (
     *("null", "x y", "[]", "{}", "[[1]]", "{a: {b: 1}}", "[null]", "''", "'naïve ∞ 漢字 \\'"),
     *("1e300", "-1e300", ".inf", "-.inf", ".nan", "4000000000000000000", "-1000000000000000000"),
@@ -57,19 +56,19 @@ WRONG = (
     *("'${oc.decode:1}'", "[" * 60 + "]" * 60, "x" * 5_000, '"\\ud800"', "!!int x"),
     *("[*nowhere]", "&a [*a]", "@x", "`x`", "%x", "? x", "|\n", "true", "[yes, no]"),
 )
-# Values that a setting may well take, alone or with the others.
+# Values that some settings accept.
 OTHER = ("0", "1", "-1", "2", "3", "0.5", "1.5", "7", "64", "1000", "10000000", "none", "auto", "~")
 JUNK = ("}\n", "]\n", "x\n", "- x\n", "? x\n", "\t\n", "...\nx: 1\n", "---\na: 1\n", "x: &x\n")
 LETTERS = "\0\xff:{}[],&*#?|-<>=!%@`'\"\\ \n\t0aZ~\x80é"
 
-# What was changed, the text that it made, and the lines of its fault.
+# The description of a change, the changed text, and the lines of the fault.
 Made = tuple[str, str, tuple[int, ...]]
 Kind = Callable[[random.Random, str, "Place"], Made]
 
 
 @dataclass(frozen=True)
 class Place:
-    """A key and its value in a seed: where their text begins and ends."""
+    """A key and its value in a seed, with the positions of their text."""
 
     key: yaml.ScalarNode
     value: yaml.Node
@@ -81,7 +80,7 @@ class Place:
 
 
 def places(node: yaml.Node) -> Iterator[Place]:
-    """Yield every key of a sweep file with its value, the lists of mappings looked into."""
+    """Yield every key of a sweep file with its value, also in nested mappings and lists."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             yield Place(key, value, not node.flow_style)
@@ -92,17 +91,17 @@ def places(node: yaml.Node) -> Iterator[Place]:
 
 
 def mutants(dice: random.Random, seeds: list[Path]) -> Iterator[Mutant]:
-    """Yield mutants without end, of one seed after the other."""
+    """Yield mutants of the seeds in turn, endlessly."""
     texts = {seed: seed.read_text(encoding="utf-8") for seed in seeds}
-    known = {seed: [*places(yaml.compose(text, yaml.SafeLoader))] for seed, text in texts.items()}
+    keys = {seed: [*places(yaml.compose(text, yaml.SafeLoader))] for seed, text in texts.items()}
     while True:
         for seed, text in texts.items():
-            yield Mutant(seed, *dice.choice(KINDS)(dice, text, dice.choice(known[seed])))
+            yield Mutant(seed, *dice.choice(KINDS)(dice, text, dice.choice(keys[seed])))
 
 
 def _replaced(text: str, node: yaml.Node, new: str) -> str:
     start, end = node.start_mark.index, node.end_mark.index
-    # A block ends with the line that it ends on.
+    # The text of a block includes its last newline.
     tail = "\n" if text[start:end].endswith("\n") else ""
     return text[:start] + new + tail + text[end:]
 
@@ -140,11 +139,15 @@ def _doubled(dice: random.Random, text: str, place: Place) -> Made:
 
 
 def _nested(dice: random.Random, text: str, place: Place) -> Made:
-    own = text[place.value.start_mark.index : place.value.end_mark.index]
-    if "\n" in own.strip():
+    value = text[place.value.start_mark.index : place.value.end_mark.index]
+    if "\n" in value.strip():
         return _wrong_value(dice, text, place)
     form = dice.choice(["{{inside: {}}}", "[[{}]]", "{{{}: 1}}"])
-    return f"{place.key.value} nested", _replaced(text, place.value, form.format(own)), place.lines
+    return (
+        f"{place.key.value} nested",
+        _replaced(text, place.value, form.format(value)),
+        place.lines,
+    )
 
 
 def _with_junk(dice: random.Random, text: str, place: Place) -> Made:
@@ -167,7 +170,7 @@ KINDS: tuple[Kind, ...] = (
 
 
 class TooLongError(BaseException):
-    """Something did not end in time; no `except Exception` takes it for an answer."""
+    """A call timed out. It is a `BaseException`, so that `except Exception` does not catch it."""
 
 
 @contextmanager
@@ -185,7 +188,7 @@ def limit(seconds: float) -> Iterator[None]:
 
 
 def planned(mutant: Mutant, folder: Path) -> Plan | LabError | str:
-    """Return the plan of a mutant, or how it is refused; a text is what is wrong with that."""
+    """Return the plan of a mutant or its refusal; a text describes a crash or a bad refusal."""
     path, started = folder / "mutant.yaml", time.monotonic()
     path.write_text(mutant.text, encoding="utf-8")
     try:
@@ -206,7 +209,7 @@ def test_mutants_are_refused_where_they_are_wrong_or_can_be_planned(
     dice: random.Random, attack_scale: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    for seed in SEEDS:  # what a file makes Python import is not the mutant's time
+    for seed in SEEDS:  # import the modules first, so that imports do not count as time
         load_spec(seed)
     of_one_line, wrong, elsewhere = 0, list[str](), list[str]()
     for mutant in islice(mutants(dice, SEEDS), ROUNDS * attack_scale):
@@ -231,14 +234,14 @@ def sizes(value: Any) -> Iterator[int]:
 
 
 def measured(plan: Plan) -> Iterator[Any]:
-    """Measure a small unit of each kind in this process; yield what came of its cells."""
+    """Measure a small unit of each kind in this process; yield the results of its cells."""
     for kind in plan.spec.studies:
         units = [unit for unit in plan.units if unit.study == kind and unit.cells]
-        for unit in [one for one in units if max(sizes(one.as_dict())) <= LARGEST][:1]:
+        for unit in [unit for unit in units if max(sizes(unit.as_dict())) <= LARGEST][:1]:
             cells = [cell.as_dict() for cell in unit.cells[:20]]
             measure = STUDIES.get(kind).load_module("work").measure
-            found = measure(unit.as_dict(), cells, cache=None, event=lambda *_: None)
-            yield from dict(found).values()
+            results = measure(unit.as_dict(), cells, cache=None, event=lambda *_: None)
+            yield from dict(results).values()
 
 
 @pytest.mark.deep
@@ -258,8 +261,8 @@ def test_accepted_mutants_run(
         except TooLongError:
             continue
         failed += [
-            f"{mutant.seed.name}, {mutant.what}: {type(one).__name__} {str(one)[:300]}"
-            for one in results
-            if isinstance(one, BaseException)
+            f"{mutant.seed.name}, {mutant.what}: {type(result).__name__} {str(result)[:300]}"
+            for result in results
+            if isinstance(result, BaseException)
         ]
     assert not failed, "\n".join(failed)

@@ -1,4 +1,4 @@
-"""`maxk-lab list`: everything that a sweep can name."""
+"""`maxk-lab list`: the names that a sweep can use, with formulas and conditions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CATALOGUES: dict[str, Catalogue[Any]] = {
     "gaussian_rewards": GAUSSIAN_REWARDS,
 }
 _LISTS = (*_CATALOGUES, "schema")
-# The fields of rows that are listed, where not all are, and those with another name in the list.
+# The listed fields of a catalogue; a catalogue without an entry lists all fields.
 _METHOD = "name meaning formula estimand objective unbiased condition shift_invariant constraint"
 _FIELDS = {
     "estimators": _METHOD,
@@ -52,10 +52,10 @@ def main(
     ] = "",
     pattern: Annotated[
         str | None,
-        typer.Argument(metavar="PATTERN", help="Only those of such a name, e.g. 'tsp_*'."),
+        typer.Argument(metavar="PATTERN", help="List only names that match, e.g. 'tsp_*'."),
     ] = None,
 ) -> None:
-    """List what can be named in a sweep, with formulas and conditions; or its JSON schema.
+    """List the names that a sweep can use, with formulas and conditions; or its JSON schema.
 
     \b
     [bold]maxk-lab list baselines[/bold]
@@ -83,7 +83,7 @@ def main(
 
 
 def _as_dict(what: str, row: Any, spell: Callable[[Setting], Any]) -> dict[str, Any]:
-    """Return the fields of a row of a catalogue, with its parameters as they are spelt."""
+    """Return the listed fields of a catalogue row; `spell` formats its parameters."""
 
     def spell_value(value: Any) -> Any:
         if isinstance(value, Setting):
@@ -114,7 +114,7 @@ def _as_dict(what: str, row: Any, spell: Callable[[Setting], Any]) -> dict[str, 
 
 
 def _needs(row: Any) -> dict[str, Any]:
-    """Return the needs of a baseline besides the rewards: which weight of each trajectory."""
+    """Return the inputs that a baseline needs besides the rewards."""
     if not isinstance(row, BaselineRow):
         return {}
     needs = row.needs()
@@ -134,7 +134,7 @@ def _as_json(parameter: Setting) -> dict[str, Any]:
 
 
 def _as_line(parameter: Setting) -> str:
-    """Return a parameter in a line, e.g. `num_loc: int = 20, at least 3; number of cities`."""
+    """Return a parameter as text, e.g. `num_loc: int = 20, at least 3; number of cities`."""
     default, bounds = parameter.default, {"least": parameter.low, "most": parameter.high}
     each = "each " if isinstance(default, list) else ""
     text = f"{parameter.name}: {parameter.type_name}{f' = {default}' if default != '' else ''}"
@@ -146,7 +146,7 @@ def _as_line(parameter: Setting) -> str:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    """Print a block per row: the name, then every field that says something."""
+    """Print a block per row: the name, then every field with a value."""
     for number, row in enumerate(rows):
         if number:
             print_line("")

@@ -1,4 +1,4 @@
-"""Completions of prompts as trajectories: drawn, taught, and scored by functions of their texts."""
+"""Completions of prompts as trajectories: sampled, teacher-forced, and scored by their texts."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from maxk_lab.environments.rollouts import Rollouts, TokenStatistics, mapped, to
 
 
 class Completions(ABC):
-    """Instances [B, ...] say which prompts; a trajectory is a completion [max_length] of one.
+    """The base class of language environments: a trajectory is a completion of a prompt.
 
-    The policy maps tokens [N, L] to logits [N, L, V] of the next token. Rows of unequal length are
-    padded on the right, behind prompt and completion: a causal model never looks there. Completions
-    end with one of the tokens `ends`; the first of them pads. The distribution everywhere is the
-    one sampled from, temperature included.
+    Instances [B, ...] identify the prompts; completions are tokens [max_length]. The policy maps
+    tokens [N, L] to logits [N, L, V] of the next token. Rows are padded on the right, behind the
+    completion, where a causal model does not attend. A completion ends with any token of `ends`;
+    the padding is `ends[0]`. Log-probabilities include the temperature.
     """
 
     enumerable = False
-    # Places at which logits are in memory at a time, where no gradient needs them.
+    # The most tokens whose logits are in memory at once in a pass without gradient.
     at_once = 2**22
     ends: Tensor
-    # Texts of completions without their end.
+    # Maps the tokens of completions, without their end, to texts.
     decode: Callable[[Sequence[Sequence[int]]], list[str]]
 
     def __init__(self, row: ScoredRow, parameters: Mapping[str, Any], max_length: int) -> None:
@@ -40,11 +40,11 @@ class Completions(ABC):
 
     @abstractmethod
     def encoded(self, instances: Tensor) -> tuple[Tensor, Tensor]:
-        """The tokens [B, L] that the policy reads before a completion, and how many they are."""
+        """Return the prompts' tokens [B, L] that the policy reads, and their lengths [B]."""
 
     @abstractmethod
     def questions(self, instances: Tensor, n: int) -> tuple[list[str], dict[str, list[Any]]]:
-        """The texts of the prompts, each n times, and the columns that rewards read of them."""
+        """Return the prompts' texts, each n times, and the columns for the reward functions."""
 
     def tempered(self, temperature: float) -> Self:
         environment = copy.copy(self)
@@ -56,7 +56,7 @@ class Completions(ABC):
         generator = torch.Generator(instances.device).manual_seed(seed)
         prompts, lengths = self.encoded(instances)
         actions = self.ends[0].to(instances.device).repeat(len(instances), n, self.max_length)
-        # Prompts of one length need no padding, and are read once for their n samples.
+        # Prompts of equal length need no padding; each is read once for its n samples.
         for length in sorted(set(lengths.tolist())):
             rows = (lengths == length).nonzero().squeeze(1)
             drawn = self._draw(policy, prompts[rows, :length], n, generator)
@@ -71,16 +71,15 @@ class Completions(ABC):
         )
 
     def log_probs(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> Tensor:
-        # Summed over `max_length` columns however many there are: even adding zeros can change the
-        # last digit of a sum.
+        # Always a sum of `max_length` columns: even added zeros can change the last digit.
         inputs = self.trajectory_inputs(instances, actions)
         return self.trajectory_log_probs(policy, (), *inputs).view(actions.shape[:2])
 
     def tokens(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
-        """One parallel pass over prompts and completions.
+        """Return the statistics of every token, from one parallel pass.
 
-        Columns after the end change nothing, whatever they hold. Fewer columns than `max_length`,
-        without an end, are the beginning of a completion.
+        Columns after the end are ignored. Fewer columns than `max_length`, without an end, are the
+        beginning of a completion.
         """
         beyond = (0, actions.shape[2] - self.max_length)
         return mapped(
@@ -92,9 +91,10 @@ class Completions(ABC):
         return ()
 
     def trajectory_inputs(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
-        """The policy's inputs [B·n, L], and the places [B·n, max_length] of decisions in them.
+        """Return the policy's inputs [B·n, L] and three tensors [B·n, max_length].
 
-        Then the tokens asked about [B·n, max_length], and the mask of those that are decisions.
+        The three are the places of the decisions in the inputs, the completions' tokens, and the
+        mask of the tokens that are decisions.
         """
         flat = actions.flatten(0, 1)[:, : self.max_length]
         mask, missing = self._decisions(flat), (0, self.max_length - flat.shape[1])
@@ -110,7 +110,7 @@ class Completions(ABC):
         return self._statistics(policy, *rows).log_probs.sum(-1)
 
     def _statistics(self, policy: nn.Module, *rows: Tensor) -> TokenStatistics:
-        """The statistics of every token of N completions, [N, max_length] each."""
+        """Return the statistics of every token of N completions, [N, max_length] each."""
         if torch.is_grad_enabled():
             return self._row_statistics(policy, *rows)
         size = max(1, self.at_once // rows[0].shape[1])
@@ -137,8 +137,8 @@ class Completions(ABC):
     def _draw(self, policy: Any, prompts: Tensor, n: int, generator: torch.Generator) -> Tensor:
         """Return n completions of each prompt [B, L]: [B·n, max_length], padded with the end.
 
-        Policies that can `extend` remember what they have read. Others take a teacher-forced pass
-        for each token.
+        A policy with `extend` caches keys and values. Any other policy takes a full pass for each
+        token.
         """
         remembers = hasattr(policy, "extend")
         ends, memory = self.ends.to(prompts.device), None
@@ -149,7 +149,7 @@ class Completions(ABC):
             if not remembers:
                 passed = policy(torch.cat([read, actions[:, :-1]], 1))
                 logits = passed[:, prompts.shape[1] - 1 + t]
-            elif t == 0:  # the prompts are read once for their n samples
+            elif t == 0:
                 passed, memory = policy.extend(prompts, None, copies=n)
                 logits = passed[:, -1].repeat_interleave(n, 0)
             else:
@@ -167,22 +167,19 @@ class Completions(ABC):
         return torch.isin(actions, self.ends.to(actions.device))
 
     def _decisions(self, actions: Tensor) -> Tensor:
-        """Whether a completion is still running at each token of actions [..., T].
-
-        The end itself is the last decision.
-        """
+        """Return the mask of the tokens of actions [..., T] up to the end, which is a decision."""
         ended = self._ended(actions)
         return ended.cumsum(-1) - ended.long() == 0
 
     def _read(self, instances: Tensor, completions: Tensor, n: int) -> tuple[Tensor, Tensor]:
-        """Prompts with their n completions each, [B·n, L + T], and the lengths of the prompts."""
+        """Return prompts with n completions each, [B·n, L + T], and the prompts' lengths."""
         prompts, lengths = (each.repeat_interleave(n, 0) for each in self.encoded(instances))
         tokens = pad(prompts, (0, completions.shape[1]), value=int(self.ends[0]))
         places = torch.arange(completions.shape[1], device=tokens.device)
         return tokens.scatter(1, lengths.unsqueeze(1) + places, completions), lengths
 
     def _score(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Rewards [B, n], their parts [B, n, F] and whether a completion was cut [B, n]."""
+        """Return rewards [B, n], their parts [B, n, F] and the mask of cut completions [B, n]."""
         shape, flat = actions.shape[:2], actions.flatten(0, 1)
         steps, ended = self._decisions(flat).sum(-1), self._ended(flat).any(-1)
         lengths = (steps - ended.long()).tolist()

@@ -1,4 +1,4 @@
-"""The curves of every cell of a training study, for a tracker."""
+"""The curves of a training cell as the history of a tracker."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from maxk_lab.execution.records import Record
 
 _AXES_OF_CURVES = ("step", "rollouts", "seconds")
-# Of a mean and its interval, below the name of the mean.
+# Suffixes of a curve's name: the mean, and the ends of its interval.
 _ENDS = ("", "/low", "/high")
 
 
 def history(records: Sequence[Record]) -> History:
-    """The log of a training against its steps, and Max@K on held-out instances against rollouts.
+    """Return the curves of a training cell: the training log, and Max@K on held-out instances.
 
-    Max@K has the ends of its interval beside it, and the seconds of training.
+    Log curves have the step as axis. Max@K curves have rollouts as axis, and the low and high ends
+    of the interval as further curves. A row has all values of one step.
     """
     (record,) = records
     if record.status != "done":
