@@ -136,7 +136,7 @@ def _print_ranking(answer: Recommendation) -> None:
     if len(rows) > _SHOWN:
         say(f"and {len(rows) - _SHOWN} more (--json lists all)")
     for line in marks:
-        say(line)
+        print_line(line)
 
 
 def _shown(interval: Interval | None, marks: dict[str, None]) -> str:

@@ -7,6 +7,7 @@ rows of one objective have one ∇J: they are ranked by this variance.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -145,13 +146,20 @@ def _step_variance(row: GradientRow, no_between: str) -> float:
 def _quotient(
     sample: Sample, top: Sequence[float], bottom: Sequence[float], level: float
 ) -> Interval:
-    """The quotient of two combinations of moments, about new instances."""
+    """Return the quotient of two combinations of moments that are not negative, of new instances.
+
+    Undefined, with a reason, where no quotient above 0 is rejected.
+    """
     means = stratified_mean(sample.values, sample.stratum)
     slopes = [np.array(each) for each in (top, bottom)]
     over, under = (Tangent(float(each @ means), each) for each in slopes)
     if reason := too_few_for(sample, under):
         return undefined(level, reason, over.value / under.value)
-    return step_ratio(sample.new, over, under, level)
+    answer = step_ratio(sample.new, over, under, level).mapped(lambda value: max(value, 0.0))
+    if (answer.low, answer.high) == (0.0, math.inf):
+        reason = f"{len(sample.stratum)} instances reject no value: the interval is 0 to ∞"
+        return undefined(level, reason, answer.value)
+    return answer
 
 
 def _candidate(row: GradientRow, budget: int, no_between: str) -> Candidate:
@@ -161,7 +169,7 @@ def _candidate(row: GradientRow, budget: int, no_between: str) -> Candidate:
         snr = undefined(_LEVEL, no_between)
     else:
         snr = _quotient(_moments(row), (0.0, groups), (1.0, -1.0), _LEVEL)
-    return Candidate(row, groups, snr.mapped(lambda value: max(value, 0.0)))
+    return Candidate(row, groups, snr)
 
 
 def _compared(candidate: Candidate, best: Candidate, level: float, no_between: str) -> Candidate:

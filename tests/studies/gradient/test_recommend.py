@@ -6,15 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import golden
+import numpy as np
 import pytest
 
 from maxk_lab.execution.archive import find_run
 from maxk_lab.reports.report import make_report, read_report
-from maxk_lab.statistics.estimates import stratified_mean
+from maxk_lab.statistics.estimates import Sample, stratified_mean
 from maxk_lab.statistics.measures import FIXED, NEW
 from maxk_lab.statistics.units import Units
 from maxk_lab.studies.gradient.contests import contests, simplest
-from maxk_lab.studies.gradient.recommend import ranked
+from maxk_lab.studies.gradient.recommend import _quotient, ranked
 
 
 def rows_of(lab: Any, change: Any = None, make: Any = lambda cell: {}, **axes: Any) -> Any:
@@ -191,6 +192,18 @@ def test_the_answer_is_about_these_instances_where_few_carry_it(lab: Any, alike:
     assert worse.over_best.question == FIXED
     assert "of 16 instances carry the mean" in worse.over_best.reason
     assert worse.worse
+
+
+@pytest.mark.parametrize(("seed", "shown"), [(30, False), (51, False), (44, True)])
+def test_an_interval_that_rejects_no_value_is_withheld(seed: int, shown: bool) -> None:
+    """Seeds have the ends −∞ and ∞, −.26 and ∞, .41 and ∞."""
+    values = np.exp(0.8 * np.random.default_rng(seed).standard_normal((2, 16))) - 0.3
+    sample = Sample(values, np.full((2, 16, 2), np.nan), np.zeros(16, int))
+    found = _quotient(sample, (1.0, 0.0), (0.0, 1.0), 0.993)
+    assert found.value == pytest.approx(values[0].mean() / values[1].mean())
+    assert found.defined == shown
+    assert ("16 instances reject no value" in found.reason) != shown
+    assert not shown or (found.low > 0.4 and found.high == np.inf)
 
 
 @pytest.mark.slow
