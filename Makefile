@@ -25,6 +25,8 @@ STAMP := .venv/.installed
 # One thread per process: sweeps and tests use processes, and more threads only make the timings and the sums wander.
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
+# Or each process compiles all that it imports: torch in 5.5 s, not in 2.4 s.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup lint docs docs-outputs release test browser-test adapters attack reproduce bench board calibrate golden golden-values remeasure clean $(NUMBERED)
 

@@ -23,7 +23,7 @@ PIPE_WIDTH = 200
 def console(*, stderr: bool = False) -> Console:
     """Return a rich console on stdout, or on stderr."""
     # Verbs that lay out nothing do without rich.
-    from maxk_lab.reports.formats.terminal import PlainConsole
+    from maxk_lab.reports.formats.plain_console import PlainConsole
 
     stream = sys.stderr if stderr else sys.stdout
     return PlainConsole(

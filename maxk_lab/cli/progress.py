@@ -14,11 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from statistics import fmean
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import typer
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-from rich.table import Column
 
 from maxk_lab.cli.console import complain, console, estimate, refusal, say, warn
 from maxk_lab.cli.program import INTERRUPTED
@@ -26,6 +24,9 @@ from maxk_lab.errors import RefusedError
 from maxk_lab.execution.run import Outcome, Run, execute
 from maxk_lab.planning.plan import stale_line
 from maxk_lab.tracking.wandb_tracker import Live
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 # Plain lines: at most one about a unit's phase in this many seconds.
 QUIET_SECONDS = 5.0
@@ -94,22 +95,7 @@ class Display:
     ) -> None:
         self._clock, self._printed = clock, clock()
         self._studies = studies or {}
-        self._bar = Progress(
-            BarColumn(bar_width=16),
-            TaskProgressColumn(),
-            TextColumn("{task.description}", markup=False),
-            TextColumn(
-                "{task.fields[current]}",
-                style="dim",
-                markup=False,
-                table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
-            ),
-            console=console(stderr=True),
-            transient=True,
-            expand=True,
-            disable=not sys.stderr.isatty(),
-        )
-        self._task = self._bar.add_task("", total=None, current="starting the workers")
+        self._bar = _bar() if sys.stderr.isatty() else None
         # When the first unit began: the start of the workers is not timed.
         self._begun: float | None = None
         self._cells, self._done = Counter[str](), Counter[str]()
@@ -119,11 +105,13 @@ class Display:
         self._errors: dict[str, list[str]] = {}
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        if self._bar:
+            self._bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._bar.stop()
+        if self._bar:
+            self._bar.stop()
         for first, *others in self._errors.values():
             if others:
                 count = "1 more cell" if len(others) == 1 else f"{len(others)} more cells"
@@ -135,11 +123,12 @@ class Display:
         current, due = self._current(name, event)
         for line in notes(name, event):
             warn(line)
-        if not self._bar.disable:
-            current = current or self._bar.tasks[0].fields["current"]
+        if self._bar:
+            (task,) = self._bar.tasks
+            current = current or task.fields["current"]
             total, completed = self._cells.total(), self._done.total()
             self._bar.update(
-                self._task,
+                task.id,
                 total=total,
                 completed=completed,
                 description=self.line(),
@@ -206,6 +195,29 @@ class Display:
             case "unit_finished":
                 return f"finished {event['unit']}", True
         return "", False
+
+
+def _bar() -> Progress:
+    """Return a bar with one task for the terminal; elsewhere a run does without rich."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.table import Column
+
+    bar = Progress(
+        BarColumn(bar_width=16),
+        TaskProgressColumn(),
+        TextColumn("{task.description}", markup=False),
+        TextColumn(
+            "{task.fields[current]}",
+            style="dim",
+            markup=False,
+            table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
+        ),
+        console=console(stderr=True),
+        transient=True,
+        expand=True,
+    )
+    bar.add_task("", total=None, current="starting the workers")
+    return bar
 
 
 def notes(name: str, event: Event) -> list[str]:

@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
-
-import psutil
-from filelock import SoftFileLease, Timeout
+from typing import TYPE_CHECKING, Any, Self
 
 from maxk_lab.files import remove_partials
+
+if TYPE_CHECKING:
+    from filelock import SoftFileLease
 
 # Seconds without a sign of life after which another driver takes a lease.
 _EXPIRY = 60.0
@@ -88,6 +88,9 @@ class Driver:
 
         The other driver may have released it just now, so read its records again.
         """
+        # A run with nothing to measure needs no library of leases.
+        from filelock import SoftFileLease, Timeout
+
         if key in self._tasks:
             return True
         if key not in self._leases:
@@ -153,12 +156,21 @@ def drivers(root: Path) -> list[DriverInfo]:
         with suppress(OSError, ValueError, TypeError):
             info = DriverInfo(**json.loads(path.read_bytes()))
             same_machine = (info.host, info.namespace) == (os.uname().nodename, _namespace())
-            ended = same_machine and not psutil.pid_exists(info.pid)
+            ended = same_machine and not _is_running(info.pid)
             if ended or time.time() - path.stat().st_mtime > _DEAD:
                 path.unlink()
             else:
                 living.append(info)
     return living
+
+
+def _is_running(pid: int) -> bool:
+    with suppress(PermissionError):  # a process of another user
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+    return True
 
 
 def _namespace() -> str:

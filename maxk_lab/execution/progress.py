@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
+from maxk_lab.execution.leases import DriverInfo, drivers
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.todo import Run
 from maxk_lab.planning.plan import make_plan
-
-if TYPE_CHECKING:
-    from maxk_lab.execution.leases import DriverInfo
 
 CellState = Literal["done", "failed", "running", "waiting"]
 
@@ -45,9 +43,6 @@ def status_of(run: RunDirectory) -> Status:
     Raises `LabError` for a run without a sound spec.
     """
     plan = make_plan(run.spec())
-    # The libraries of leases take a tenth of a second to import.
-    from maxk_lab.execution.leases import drivers
-
     at_work = drivers(run.root)
     holders = {key: info for info in at_work for key in info.tasks}
     states = Run(plan, run).states()

@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType
 from rich.rule import Rule
-from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from maxk_lab.reports.document import Block, label_of, with_captions
-from maxk_lab.visible import visible, visible_line
+from maxk_lab.reports.formats.plain_console import PlainConsole
+from maxk_lab.visible import visible_line
 
 if TYPE_CHECKING:
     from maxk_lab.reports.report import Report
@@ -34,20 +33,6 @@ _LABEL = 10
 _TIE = "\ue000"
 _INTERVAL = re.compile(r"(?<=\d,) (?=[^][]*\])|(?<=\]) (?=†)")
 _UNIT = re.compile(r"(?<=\d) (?=[%†])")
-
-
-class PlainConsole(Console):
-    """A console that writes no control codes but its own."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(markup=False, emoji=False, highlight=False, **settings)
-
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterable[Segment]:
-        """Render as rich does, with the control codes in texts spelled out."""
-        for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else visible(text), style, control)
 
 
 def terminal(report: Report, *, width: int = 100, colour: bool = False, full: bool = False) -> str:
