@@ -1,8 +1,5 @@
 """Flat batches: any order, any sizes, missing rewards, every pair that needs only rewards."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -159,15 +156,3 @@ def test_a_level_that_is_gone_is_refused_at_construction():
     with pytest.raises(LabError, match="centred needs 1 <= K < n"):
         Weighting.chosen(k=8, n=8)
     assert Weighting.chosen(k=8, n=16, centred_by="TRL").method.k == 8
-
-
-@pytest.mark.slow
-def test_beside_a_trainer_nothing_but_torch_is_imported():
-    heavy = ("rl4co", "lightning", "wandb", "pandas", "scipy", "transformers", "altair", "rich")
-    code = (
-        "import sys; from maxk_lab.adapters import grouped_advantages;"
-        "grouped_advantages([1.0, 2.0, 3.0], [0, 0, 0], k=2);"
-        f"print([name for name in {heavy} if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -64,6 +64,7 @@ def test_an_argument_that_cannot_be_used_is_named(
     assert not RunDirectory(Path("results/small")).records_path.exists()
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_file_in_the_place_of_a_folder_is_refused(lab: Any) -> None:
     with pytest.raises(maxk_lab.RefusedError, match=r"a_file/small.*: Not a directory"):
         maxk_lab.run("small.yaml", results="a_file", progress=False)

@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 CELLS = code_cells(DOCS / "notebook.ipynb")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", (DOCS / "python.md").read_text(), re.M | re.S)
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked")]
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 from click.testing import Result
+from forked import forking
 from typer.testing import CliRunner
 
 from maxk_lab.cli import app
@@ -44,6 +46,11 @@ tracking: {wandb: disabled}
 PROGRAM = [sys.executable, "-c", "from maxk_lab.cli import main; main()"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forked(forked: None) -> None:
+    """Fork the workers of all runs in this process."""
+
+
 @pytest.fixture
 def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The path of a sweep of 2 seeds and 10 grid points, in the working directory of the test."""
@@ -64,8 +71,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the tiny sweep has been run."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "tiny.yaml").write_text(SWEEP, encoding="utf-8")
-    done = program(["run", "tiny.yaml", "--json"], folder)
-    assert done.returncode == 0, done.stderr
+    with chdir(folder), forking():
+        done = CliRunner().invoke(app, ["run", "tiny.yaml", "--json"])
+    assert done.exit_code == 0, done.stderr
     (folder / "run.json").write_text(done.stdout, encoding="utf-8")
     (folder / "run.stderr").write_text(done.stderr, encoding="utf-8")
     return folder

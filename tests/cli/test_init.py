@@ -56,15 +56,10 @@ def test_the_schema_accepts_every_sweep_and_names_a_mistake(lab: Lab) -> None:
 
 
 @pytest.mark.slow
-def test_the_package_is_a_program_and_advantages_import_little(tmp_path: Path) -> None:
+def test_the_package_is_a_program(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "maxk_lab", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.startswith("maxk-lab ")
-    program = "import sys; from maxk_lab import advantages; advantages([1.0, 0.0], k=1); "
-    command = [sys.executable, "-c", f"{program} print(*sys.modules)"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    heavy = {"altair", "omegaconf", "pandas", "rich", "rl4co", "scipy", "typer", "wandb"}
-    assert not heavy & set(done.stdout.split())
 
 
 @pytest.mark.slow

@@ -79,6 +79,7 @@ def test_a_mistake_is_named(problem):
     assert any(problem in text for text in broken), broken
 
 
+@pytest.mark.usefixtures("forked")
 def test_check_is_a_command():
     done = CliRunner().invoke(app, ["check", f"{EXAMPLE}:Code"])
     assert done.exit_code == 0, done.output
