@@ -197,7 +197,7 @@ def test_the_answer_is_about_these_instances_where_few_carry_it(lab: Any, alike:
 @pytest.mark.parametrize(("seed", "shown"), [(30, False), (51, False), (44, True)])
 def test_an_interval_that_rejects_no_value_is_withheld(seed: int, shown: bool) -> None:
     """Seeds have the ends −∞ and ∞, −.26 and ∞, .41 and ∞."""
-    values = np.exp(0.8 * np.random.default_rng(seed).standard_normal((2, 16))) - 0.3
+    values = np.exp(0.8 * np.random.default_rng(seed).standard_normal((2, 2, 16))[1]) - 0.3
     sample = Sample(values, np.full((2, 16, 2), np.nan), np.zeros(16, int))
     found = _quotient(sample, (1.0, 0.0), (0.0, 1.0), 0.993)
     assert found.value == pytest.approx(values[0].mean() / values[1].mean())
