@@ -103,7 +103,7 @@ def test_few_instances_say_nothing_of_new_ones(asked: Callable[..., Result]) -> 
     settings = ("complete=false", "instances=4", "grid.estimator=maxk")
     few = "4 instances are too few to speak of others"
     done = asked(*settings)
-    assert f"—: {few}" in done.stderr.splitlines()
+    assert f"—: {few}" in done.stdout.splitlines()
     (answer,) = json.loads(asked(*settings, json=True).stdout)
     assert {one["step_snr"]["reason"] for one in answer["candidates"]} == {few}
     assert not any(one["significantly_worse"] for one in answer["candidates"])
