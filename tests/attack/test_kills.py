@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import pytest
 from attacked_runs import (
     FILE,
     SECONDS_TO_END,
@@ -28,8 +29,8 @@ from launched import HangError, Launch, Launched
 
 # A user waits for so long after Ctrl-C; a machine at work may take twice that.
 LIMIT = 2 * SECONDS_TO_END
-KILLS = 12  # of a test, at scale 1: each blow once at least; and pairs of runs
-PAIRS = 1
+# A run with a stand-in takes so long a step, or it would end before it is struck.
+SLOW = {"STEP_SECONDS": "0.03"}
 INTERRUPTED = 130
 
 Moment = Callable[[Launched, Path, random.Random], bool]
@@ -70,16 +71,20 @@ def of_group(number: signal.Signals) -> Blow:
     return lambda launched, dice: launched.send_group(number)
 
 
-def killed_worker(
-    launched: Launched, dice: random.Random, number: signal.Signals = signal.SIGKILL
-) -> None:
-    """Strike a worker or its guard."""
-    if workers := launched.started():
-        launched.send(number, dice.choice(workers))
+def killed_workers(launched: Launched, dice: random.Random) -> None:
+    """Kill two processes, one after the other; each is a worker or its guard."""
+    struck = set[int]()
+    for _ in range(2):
+        launched.wait_for(lambda: {*launched.started()} - struck)
+        time.sleep(dice.uniform(0, 1))
+        if workers := launched.started():
+            struck.add(worker := dice.choice(workers))
+            launched.send(signal.SIGKILL, worker)
 
 
 def frozen_worker(launched: Launched, dice: random.Random) -> None:
-    killed_worker(launched, dice, signal.SIGSTOP)
+    if workers := launched.started():
+        launched.send(signal.SIGSTOP, dice.choice(workers))
     time.sleep(0.1)
     launched.send_group(signal.SIGINT)
 
@@ -100,7 +105,7 @@ TERMINATED, HUNG_UP, STRUCK = (
 BLOWS: dict[str, tuple[Blow, set[int]]] = {
     "killed": (of_process(signal.SIGKILL), KILLED),
     "group killed": (of_group(signal.SIGKILL), KILLED),
-    "worker killed": (killed_worker, {0, 1}),
+    "workers killed": (killed_workers, {0, 1}),
     "terminated": (of_process(signal.SIGTERM), TERMINATED),
     "group terminated": (of_group(signal.SIGTERM), TERMINATED),
     "interrupted": (of_group(signal.SIGINT), STRUCK),
@@ -112,20 +117,22 @@ BLOWS: dict[str, tuple[Blow, set[int]]] = {
 }
 
 
+SIGKILLS = ("killed", "group killed")
 ONE_OF_TWO = ["killed", "group killed", "terminated", "interrupted"]
 
 
 def strike(launch: Launch, run: Path, dice: random.Random, name: str) -> list[str]:
     """Start or resume the run, strike it once, and return what is wrong."""
     moment, (blow, codes) = dice.choice(MOMENTS), BLOWS[name]
-    words = ["run", FILE, "--retry-failed", "--jobs", dice.choice("12")]
-    launched = launch(*words, folder=run.parents[1])
+    # A second worker costs as much as its driver.
+    words = ["run", FILE, "--retry-failed", "--jobs", dice.choice("1112")]
+    launched = launch(*words, folder=run.parents[1], env=SLOW)
     try:
         moment(launched, run, dice)
         before = metrics(run)
         blow(launched, dice)
         # A run whose worker was killed goes on.
-        launched.wait(None if blow is killed_worker else LIMIT)
+        launched.wait(None if blow is killed_workers else LIMIT)
         launched.gone_after(LIMIT)
         found = list(judged(launched, codes, before, metrics(run)))
     except HangError as error:
@@ -152,28 +159,44 @@ def judged(
         yield f"leftover: {len(left)} processes after {LIMIT} s"
 
 
-def test_runs(
+def kill(launch: Launch, run: Path, dice: random.Random, undisturbed: Path) -> list[str]:
+    """Send six SIGKILLs to a run and its workers, finish it, and return what is wrong."""
+    blows = [*dice.sample(SIGKILLS * 2, 4), "workers killed"]
+    lines = [line for blow in blows for line in strike(launch, run, dice, blow)]
+    return [*lines, *finishing(launch, run, undisturbed)]
+
+
+def test_killed_runs(
     attack: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
 ) -> None:
-    problems: list[str] = []
-    # Each blow as often as any other, in any order.
-    rounds = -(-KILLS * attack_scale // len(BLOWS))
-    blows = [name for _ in range(rounds) for name in dice.sample(list(BLOWS), len(BLOWS))]
-    blows = blows[: KILLS * attack_scale]
-    while blows:
-        # The same run is struck some times, and then goes on to its end.
-        run = laid_out(tmp_path / str(len(blows)), undisturbed)
-        for _ in range(min(len(blows), dice.randint(3, 5))):
-            problems += strike(attack, run, dice, blows.pop())
-        problems += finishing(attack, run, undisturbed)
+    """Twelve SIGKILLs in `make test`, 48 in `make attack`."""
+    runs = (laid_out(tmp_path / str(index), undisturbed) for index in range(2 * attack_scale))
+    problems = [line for run in runs for line in kill(attack, run, dice, undisturbed)]
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.deep
+def test_every_signal(
+    attack: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
+) -> None:
+    problems: list[str] = []
+    for index in range(attack_scale):
+        blows = dice.sample(list(BLOWS), len(BLOWS))
+        while blows:
+            # The same run is struck some times, and then goes on to its end.
+            run = laid_out(tmp_path / f"{index}-{len(blows)}", undisturbed)
+            for _ in range(min(len(blows), dice.randint(3, 5))):
+                problems += strike(attack, run, dice, blows.pop())
+            problems += finishing(attack, run, undisturbed)
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.deep
 def test_one_of_two_is_struck(
     attack: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
 ) -> None:
     problems = []
-    for index in range(PAIRS * attack_scale):
+    for index in range(attack_scale):
         run = laid_out(tmp_path / str(index), undisturbed)
         both = [attack("run", FILE, "--jobs", dice.choice("12"), folder=run.parents[1])]
         time.sleep(dice.choice([0, dice.uniform(0, 1)]))
