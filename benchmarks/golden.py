@@ -72,7 +72,7 @@ POLICIES: Mapping[str, Mapping[str, tuple[Mapping[str, Any], int]]] = {
     },
 }
 # Of a picture that is kept.
-MOST_BYTES = 80_000
+MOST_BYTES = 110_000
 PROGRAM = "import sys; from maxk_lab.cli import main; sys.argv[0] = 'maxk-lab'; main()"
 
 

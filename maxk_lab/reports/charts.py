@@ -88,7 +88,8 @@ class Figure:
     """Panels with one legend; `name` is the name of its files without their ending.
 
     `formula` says what is plotted, and `marks` what bars, fills and dashes mean. `legend` has the
-    colour and the shape of each series. At most `columns` panels are side by side.
+    colour and the shape of each series; without one none is drawn. At most `columns` panels are
+    side by side.
     """
 
     name: str
@@ -125,7 +126,7 @@ class Figure:
         width = plot * columns
         series = 40 + _LETTER * max(map(len, self.legend), default=1)
         config = theme()
-        config["legend"]["columns"] = max(1, int(width / series))
+        config["legend"] |= {"columns": max(1, int(width / series)), "disable": not self.legend}
         spec = {"concat": views, "columns": columns, "spacing": 24, "config": config}
         if not titled:
             return spec

@@ -51,7 +51,7 @@ class Candidate:
 class Recommendation:
     """The candidates of one environment and stage, best first, and the rows left out, with why.
 
-    `use` is the candidate to use: of those that tie with the best at its n the simplest.
+    `use` is the candidate to use: the simplest of those close to the best at its n.
     `no_between` says why the candidates are of one n, without V_between; empty where they have it.
     """
 

@@ -164,8 +164,8 @@ def _verdict(answer: Recommendation, use: Candidate) -> str:
     what = f"Recommended: {key.estimator} with {key.baseline}, n = {key.n}"
     if use is not answer.best:
         return (
-            f"{what}. It ties with {_named(answer.best.row.key)}, which has the lowest variance, "
-            "and is the simplest that needs rewards alone."
+            f"{what}. Its variance is close to the lowest, that of {_named(answer.best.row.key)}, "
+            "and it is the simplest that needs rewards alone."
         )
     if not answer.ties:
         pairs = filter(None, [candidate.over_best for candidate in answer.candidates[1:]])

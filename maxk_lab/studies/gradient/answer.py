@@ -46,20 +46,20 @@ class Use(Facts):
     """The baseline of an estimator to use: the simplest one whose interval includes the lowest.
 
     It has the lowest variance, or its interval includes the lowest, in `lowest` of `of` settings;
-    it ties in `tied` of these, and is significantly lowest in `significant`. `fixed` counts the
-    settings in which that holds on the fixed instances only. `ties` are as good there, and
-    `alternatives` are for the other settings.
+    it does not have the lowest in `only_close` of these, and is significantly lowest in
+    `significant`. `fixed` counts the settings in which that holds on the fixed instances only.
+    `close` are the baselines close to the lowest there; `alternatives` are for other settings.
     """
 
     estimator: str
     name: str
     competing: int
     lowest: int
-    tied: int
+    only_close: int
     significant: int
     fixed: int
     of: int
-    ties: list[Count]
+    close: list[Count]
     alternatives: list[Count]
 
 
@@ -222,13 +222,13 @@ def _in_words(baseline: str) -> str:
 
 def _use(group: Sequence[Contest]) -> Use:
     """The baseline that the rule of `recommend` names most often, in contests of one estimator."""
-    chosen = Counter(simplest(contest.tied).key.baseline for contest in group)
+    chosen = Counter(simplest(contest.close).key.baseline for contest in group)
     best = chosen.most_common(1)[0][0]
-    lowest = [contest for contest in group if best in [row.key.baseline for row in contest.tied]]
-    ties = Counter(row.key.baseline for contest in lowest for row in contest.tied)
-    del ties[best]
+    lowest = [contest for contest in group if best in [row.key.baseline for row in contest.close]]
+    close = Counter(row.key.baseline for contest in lowest for row in contest.close)
+    del close[best]
     rest = Counter(
-        simplest(contest.tied).key.baseline for contest in group if contest not in lowest
+        simplest(contest.close).key.baseline for contest in group if contest not in lowest
     )
     candidates = {row.key.baseline for contest in group for row in contest.candidates}
     return Use(
@@ -236,11 +236,11 @@ def _use(group: Sequence[Contest]) -> Use:
         name=_in_words(best),
         competing=len(candidates),
         lowest=len(lowest),
-        tied=sum(c.least is not None and c.least.key.baseline != best for c in lowest),
+        only_close=sum(c.least is not None and c.least.key.baseline != best for c in lowest),
         significant=sum(contest.decided and best in contest.lowest for contest in group),
         fixed=sum(contest.fixed_only and best in contest.lowest for contest in group),
         of=len(group),
-        ties=[Count(name=_in_words(name), count=count) for name, count in ties.most_common()],
+        close=[Count(name=_in_words(name), count=count) for name, count in close.most_common()],
         alternatives=[
             Count(name=_in_words(name), count=count) for name, count in rest.most_common()
         ],

@@ -192,14 +192,15 @@ def _strips(
         for (k, place), panel in rows.groupby(["k", "place"], sort=False)
     )
     several = rows.place.nunique() if rows.place.nunique() > 1 else rows.k.nunique()
-    columns = 2 if several == 4 else min(several, 3)
+    columns = 4 if len(panels) > 8 and several == 4 else 2 if several == 4 else min(several, 3)
     stars = line is not None and rows.best.any()
     star = " Star: significantly lower than all others at this n and K." if stars else ""
     title, marks = (
-        f"{title}: {rows.subject.iloc[0]}",
+        f"{title}: {rows.subject.iloc[0]}{_only_n(legend)}",
         f"{_bars(rows)} {draw.fills(rows['style'])}{star}",
     )
-    return Figure(name, title, formula, marks, panels, legend, columns)
+    shown = legend if len(legend) > 1 else {}
+    return Figure(name, title, formula, marks, panels, shown, columns)
 
 
 def _panel(
@@ -243,6 +244,11 @@ def _legend(rows: Table) -> dict[str, tuple[str, str]]:
     """Return the colour and shape of each n, from small to large."""
     names = [f"n = {n}" for n in sorted(rows.n.unique())]
     return draw.legend_of(names, draw.ordered(len(names)))
+
+
+def _only_n(legend: Mapping[str, tuple[str, str]]) -> str:
+    """Return the n of all rows in words if they share it; a legend then has nothing to tell."""
+    return f", {next(iter(legend))}" if len(legend) == 1 else ""
 
 
 def _bars(rows: Table) -> str:
@@ -299,5 +305,6 @@ def bias(table: Table) -> Figure | None:
         "significant bias."
     )
     marks = f"{_bars(rows)} Filled: significant bias, corrected for all rows; hollow: not."
-    title = f"Bias: {table.subject.iloc[0]}"
-    return Figure("bias", title, formula, marks, panels, legend, columns=2)
+    title = f"Bias: {table.subject.iloc[0]}{_only_n(legend)}"
+    shown = legend if len(legend) > 1 else {}
+    return Figure("bias", title, formula, marks, panels, shown, columns=2)

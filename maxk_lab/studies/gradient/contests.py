@@ -78,16 +78,18 @@ class Contest:
         return len(self.lowest) == len(self.candidates)
 
     @cached_property
-    def tied(self) -> list[GradientRow]:
-        """The least, and the rows that tie with it.
+    def close(self) -> list[GradientRow]:
+        """The least, and the rows close to it.
 
-        A row ties where no test says that it has more variance: neither the one that is corrected
-        for many, nor its own interval. Rows that lie far above are none, however few their
-        instances are.
+        A row is close if neither the corrected test nor its own interval says that it has more
+        variance. A tied row far above the least is not close, however few its instances are.
         """
         if self.least is None:
             return []
-        return [self.least, *(row for row in self.others if row.over_least and row.over_least.ties)]
+        return [
+            self.least,
+            *(row for row in self.others if row.over_least and row.over_least.close),
+        ]
 
     @property
     def decided(self) -> bool:
@@ -115,7 +117,7 @@ def candidate_groups(
 
 
 def simplest(rows: Sequence[GradientRow]) -> GradientRow:
-    """The row to use of those that tie: the first in the catalogue that needs rewards alone.
+    """The row to use of several close rows: the first in the catalogue that needs rewards alone.
 
     Where none is such, the first of the rows.
     """

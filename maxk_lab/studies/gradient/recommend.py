@@ -102,12 +102,12 @@ def ranked(rows: Sequence[GradientRow], budget: int, n: int | None = None) -> Re
 
 
 def _to_use(candidates: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidate:
-    """The simplest of the candidates that tie with the best at its n, as a report has it."""
+    """The simplest of the candidates close to the best at its n, as a report has it."""
     best = candidates[0]
     same_size = [each for each in contests(rows) if each.rows[0].key.group == best.row.key.group]
-    ties = {row.key for contest in same_size for row in contest.tied}
-    tied = [candidate for candidate in candidates if candidate.row.key in ties]
-    chosen = simplest([candidate.row for candidate in tied]) if best in tied else best.row
+    keys = {row.key for contest in same_size for row in contest.close}
+    close = [candidate for candidate in candidates if candidate.row.key in keys]
+    chosen = simplest([candidate.row for candidate in close]) if best in close else best.row
     return next(candidate for candidate in candidates if candidate.row is chosen)
 
 

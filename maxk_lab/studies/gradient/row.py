@@ -86,7 +86,7 @@ class OverLeast:
         return self.line.interval
 
     @property
-    def ties(self) -> bool:
+    def close(self) -> bool:
         """Neither the corrected test nor its own interval says that the row has more variance."""
         if self.mean.reason == RARE_GROUPS:
             return True

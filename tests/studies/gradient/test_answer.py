@@ -42,7 +42,7 @@ def lines(one):
 def test_the_lowest_is_used_where_it_is_significant(lab):
     one = found(lab, noise=APART, stages=(0, 200))
     (use,) = one.uses
-    assert (use.name, use.lowest, use.significant, use.of, use.ties) == ("subloo", 4, 4, 4, [])
+    assert (use.name, use.lowest, use.significant, use.of, use.close) == ("subloo", 4, 4, 4, [])
     assert [line.method for line in one.table] == ["subloo", "centred", "none (no baseline)"]
     assert (lines(one)["subloo"].lowest, lines(one)["centred"].worse) == (4, 4)
     assert one.table[0].ratio.value == one.table[0].largest == 1.0
@@ -75,7 +75,7 @@ def test_of_those_that_tie_the_simplest_is_used(lab):
     one = found(lab, noise=ALIKE | {"none": 30.0})
     (use,) = one.uses
     assert (use.name, use.significant, use.lowest) == ("centred", 0, 2)
-    assert [(tie.name, tie.count) for tie in use.ties] == [("subloo", 2)]
+    assert [(tie.name, tie.count) for tie in use.close] == [("subloo", 2)]
     assert {line.tied for line in one.table[:2]} == {2}
 
 

@@ -219,7 +219,7 @@ def test_a_ratio_that_groups_too_rare_to_be_drawn_decide_is_withheld(lab):
     shares[least[0]] = 99.0
     rare = rows_of(lab, change, **axes)
     over = rare[other].over_least
-    assert (best(rare), over.line.verdict, over.ties) == ([], "open", True)
+    assert (best(rare), over.line.verdict, over.close) == ([], "open", True)
     for found in (over.mean, over.typical.median, over.line):
         assert found.reason == RARE_GROUPS
     assert not over.mean.defined

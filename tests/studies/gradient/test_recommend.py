@@ -139,7 +139,7 @@ def test_what_is_used_does_not_rest_on_the_order_of_the_rows(
     assert answer.use is not None
     assert answer.use.row.key.baseline == used
     (contest,) = contests(rows)
-    tied = {row.key.baseline for row in contest.tied}
+    tied = {row.key.baseline for row in contest.close}
     assert len(tied) == 2
     assert answer.best.row.key.baseline in tied
     assert all(one.row.key.method.fit is None for one in answer.candidates)
@@ -216,10 +216,10 @@ def test_a_recommendation_and_the_report_name_the_same_of_a_tie() -> None:
     for contest in compared:
         key = contest.rows[0].key
         answer = ranked(contest.rows, 64 * key.n)
-        reported = simplest(contest.tied)
+        reported = simplest(contest.close)
         assert answer.use is not None
         assert answer.use.row.key == reported.key
-        tied = [row.key.baseline for row in contest.tied]
+        tied = [row.key.baseline for row in contest.close]
         assert reported.key.baseline in tied
         plainer += reported.key != answer.best.row.key
     assert plainer > 0
