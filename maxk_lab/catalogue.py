@@ -76,7 +76,7 @@ class Catalogue(Generic[RowType]):
         return rows
 
     def _row_of(self, point: EntryPoint) -> RowType:
-        """The row that an entry point names. Raises `LabError` where it is none."""
+        """Return the row that an entry point names. Raises `LabError` where it is none."""
         row = load(point.value.partition("[")[0].strip())  # without the extras that it asks for
         kind = self._row_type
         if not isinstance(row, kind) or not isinstance(row.name, str):

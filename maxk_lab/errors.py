@@ -91,7 +91,7 @@ def warn(text: str) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message; `no message` where there is none."""
+    """Return the first line of an error's message; `no message` where there is none."""
     try:
         return (str(error).strip() or "no message").splitlines()[0]
     except Exception:  # an error of another package may fail to say what it is

@@ -20,7 +20,7 @@ class Range:
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     def holds(self, values: Iterable[float]) -> bool:
-        """Whether all of these are in it."""
+        """Return whether all of these are in it."""
         return all(self.low <= value <= self.high for value in values)
 
     @property
@@ -29,11 +29,11 @@ class Range:
         return Range(self.low - self.high, self.high - self.low) if self.bounded else ANYWHERE
 
     def share(self, value: float) -> float:
-        """The way that a value has come from the low end to the high one, in [0, 1]."""
+        """Return the way that a value has come from the low end to the high one, in [0, 1]."""
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
     def clamped(self, value: float) -> float:
-        """The nearest value in the range; NaN stays."""
+        """Return the nearest value in the range; NaN stays."""
         return value if math.isnan(value) else min(self.high, max(self.low, value))
 
 

@@ -22,17 +22,17 @@ _ACTING = re.compile(
 
 
 def visible(text: str) -> str:
-    """The text with all that acts spelled out; its lines stay lines."""
+    """Return the text with all that acts spelled out; its lines stay lines."""
     return _ACTING.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def visible_line(text: str) -> str:
-    """The text on one line, with all that acts spelled out."""
+    """Return the text on one line, with all that acts spelled out."""
     return visible(" ".join(text.splitlines()).replace("\t", " "))
 
 
 def json_value(value: Any, spelled: Callable[[str], str] | None = None) -> Any:
-    """The value with NaN as None, and infinities as the texts "inf" and "-inf".
+    """Return the value with NaN as None, and infinities as the texts "inf" and "-inf".
 
     With `spelled` all its texts are so, and what JSON does not know is a text.
     """

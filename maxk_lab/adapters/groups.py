@@ -142,7 +142,7 @@ class Weighting:
         return cls(method)
 
     def keeps_equal_groups(self, n: int) -> bool:
-        """Whether a group of n equal rewards has weights other than 0."""
+        """Return whether a group of n equal rewards has weights other than 0."""
         weights = usable_weights(self.method, torch.ones(1, n).double(), torch.ones(1, n).bool())[0]
         return bool((weights.abs() > 1e-12).any())
 

@@ -127,7 +127,7 @@ class RunReport:
         return self._report.sound
 
     def to(self, format: str) -> str:
-        """The report as terminal, markdown, html, csv, json or latex.
+        """Return the report as terminal, markdown, html, csv, json or latex.
 
         Raises `LabError` for another format.
         """
@@ -170,13 +170,13 @@ class Run:
         return not (self.outcome.failed or self.outcome.missing)
 
     def load(self, **options: Any) -> pd.DataFrame:
-        """The numbers as a DataFrame, with the options of `maxk_lab.load`."""
+        """Return the numbers as a DataFrame, with the options of `maxk_lab.load`."""
         from maxk_lab.results.frame import load
 
         return load(self, **options)
 
     def report(self, **options: Any) -> RunReport:
-        """The report, with the options of `maxk_lab.report`."""
+        """Return the report, with the options of `maxk_lab.report`."""
         return report(self, **options)
 
 
@@ -257,7 +257,7 @@ def report(
     columns: str | Sequence[str] | None = None,
     results: AnyPath = "results",
 ) -> RunReport:
-    """The report of a run: tables, and a verdict on every claim.
+    """Return the report of a run: tables, and a verdict on every claim.
 
     `run` is the name of a run under `results`, a folder, a bundle, or what `maxk_lab.run` returns;
     the latest run if None. `where` selects rows, as in "k=8,baseline=centred", and `columns`
@@ -282,7 +282,7 @@ def measure(
     k: int | Sequence[int] = (),
     **options: Any,
 ) -> RunReport | Audit:
-    """The report on samples of your own training; see `maxk_lab.own.measure.measured`."""
+    """Return the report on samples of your own training; see `maxk_lab.own.measure.measured`."""
     from maxk_lab.own.measure import measured
 
     sources: Any = {"gram": gram, "scores": scores, "log_probs": log_probs}

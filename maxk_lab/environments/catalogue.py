@@ -95,7 +95,7 @@ def data_files(path: str | Path, formats: Formats) -> list[Path]:
 
 
 def hash_of_data(path: str | Path, environment: str) -> str:
-    """The SHA-256 of a file of instances of this environment.
+    """Return the SHA-256 of a file of instances of this environment.
 
     The hash of a folder is that of its files' hashes, one a line, in the order of their names.
     """
@@ -129,7 +129,7 @@ def data_refusal(environment: str, path: str | Path) -> str | None:
 def instances_in(
     environment: Mapping[str, Any], policy: Mapping[str, Any], path: str | Path
 ) -> int:
-    """The number of instances at `path`, read by the environment itself; imports torch.
+    """Return the number of instances at `path`, read by the environment itself; imports torch.
 
     Raises `LabError` where it cannot read them.
     """

@@ -40,7 +40,7 @@ class CustomRow(EnvironmentRow):
 
 
 def missing_methods(environment: object) -> list[str]:
-    """The names of the six methods that an environment, or its class, lacks."""
+    """Return the names of the six methods that an environment, or its class, lacks."""
     return [name for name in METHODS if not callable(getattr(environment, name, None))]
 
 

@@ -33,7 +33,7 @@ class Environment(Protocol):
     enumerable: bool
 
     def policy(self, seed: int) -> nn.Module:
-        """A freshly initialised policy in evaluation mode."""
+        """Return a freshly initialised policy in evaluation mode."""
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> Instances:
         """`count` problem instances drawn from `seed`.
@@ -48,13 +48,13 @@ class Environment(Protocol):
         """log π(actions) by teacher forcing, differentiable: actions [B, n, T] → [B, n]."""
 
     def tokens(self, policy: nn.Module, instances: Instances, actions: Tensor) -> TokenStatistics:
-        """The same by decision: actions [B, n, T] → [B, n, T] each.
+        """Return the same by decision: actions [B, n, T] → [B, n, T] each.
 
         Its `log_probs` sum to those of the method `log_probs`.
         """
 
     def enumerate(self, instances: Instances) -> tuple[Tensor, Tensor]:
-        """Every trajectory of one instance: actions [A, T] and rewards [A].
+        """Return every trajectory of one instance: actions [A, T] and rewards [A].
 
         Raises `LabError` when there are too many.
         """
@@ -88,7 +88,7 @@ class FullEnvironment(Environment, Protocol):
 
     # "tempered"
     def tempered(self, temperature: float) -> Environment:
-        """The same environment with the log-probabilities of every decision divided by this.
+        """Return the same environment with the log-probabilities of every decision divided by this.
 
         They are normalised again, after any temperature of its own and before a nucleus: samples,
         log-probabilities and Max@K are then of that other policy.
@@ -100,7 +100,7 @@ class FullEnvironment(Environment, Protocol):
 
     # "multistart": feasible for any number of trajectories
     def forced_starts(self) -> Environment:
-        """The same environment with POMO's forced first actions.
+        """Return the same environment with POMO's forced first actions.
 
         These are no decisions: log-probability 0, mask False, not in `lengths`. Trajectories are
         then independent, and not identically distributed: estimates are not of the policy's Max@K,
@@ -109,7 +109,7 @@ class FullEnvironment(Environment, Protocol):
         """
 
     def start_count(self, instances: Instances) -> int:
-        """The number of first actions that can be forced on each of these instances."""
+        """Return the number of first actions that can be forced on each of these instances."""
 
     # "greedy"
     def greedy(
@@ -120,7 +120,7 @@ class FullEnvironment(Environment, Protocol):
         augmented: bool = False,
         multistart: bool = False,
     ) -> Tensor:
-        """The reward [B] of taking the most likely action throughout, without gradient.
+        """Return the reward [B] of taking the most likely action throughout, without gradient.
 
         It is the best over all forced first actions where `multistart` asks for these, and over an
         instance's eight rotated and mirrored copies where `augmented` does; both as in POMO's
@@ -129,7 +129,7 @@ class FullEnvironment(Environment, Protocol):
 
     # The row's `files`: environments may share instances, but not their rewards.
     def read_instances(self, path: str | Path) -> Instances:
-        """The instances of a file or a folder of files, in the order of their names.
+        """Return the instances of a file or a folder of files, in the order of their names.
 
         Raises `LabError` when they are none of this environment's.
         """
@@ -164,7 +164,7 @@ class FullEnvironment(Environment, Protocol):
 
     # Scores
     def trajectory_inputs(self, instances: Instances, actions: Tensor) -> tuple[Tensor, ...]:
-        """The arguments of `trajectory_log_probs`, a row per trajectory.
+        """Return the arguments of `trajectory_log_probs`, a row per trajectory.
 
         actions [B, n, T] → [B·n, ...], by instance.
         """
@@ -186,12 +186,12 @@ class FullEnvironment(Environment, Protocol):
 
 
 def supports(environment: Environment, *methods: str) -> TypeGuard[FullEnvironment]:
-    """Whether an environment has all of these methods, and only these may then be called."""
+    """Return whether an environment has all of these methods, and only these may then be called."""
     return all(getattr(environment, method, None) is not None for method in methods)
 
 
 def make_environment(parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> Environment:
-    """The environment `parameters["name"]`, with its own and its policy's parameters.
+    """Return the environment `parameters["name"]`, with its own and its policy's parameters.
 
     Both hold all parameters of their catalogue rows but optional ones; the environment gets the
     name of the policy where `policy` has none. `policy["checkpoint"]`, where a policy's weights
@@ -205,7 +205,7 @@ def make_environment(parameters: Mapping[str, Any], policy: Mapping[str, Any]) -
 
 
 def optima(environment: Environment, instances: Instances, method: str) -> Optima:
-    """The optima of `instances` by a method of `method_for`.
+    """Return the optima of `instances` by a method of `method_for`.
 
     Enumeration takes the largest reward among all trajectories, computed in the precision of the
     instances, as a policy's rewards are; NaN where none can be scored. Raises `LabError` where the
@@ -224,7 +224,7 @@ def optima(environment: Environment, instances: Instances, method: str) -> Optim
 
 
 def method_for(environment: Environment, instances: Instances, reference: str) -> str:
-    """The method of `optima` that `evaluate.reference` stands for here.
+    """Return the method of `optima` that `evaluate.reference` stands for here.
 
     Raises `LabError` with the reason where there is none.
     """

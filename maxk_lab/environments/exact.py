@@ -91,7 +91,7 @@ class Bandit:
 
 
 def _table(name: str, arms: int) -> Tensor:
-    """The rewards of a table that is not drawn, [arms], ascending from 0 to 1."""
+    """Return the rewards of a table that is not drawn, [arms], ascending from 0 to 1."""
     position = torch.linspace(0, 1, arms, dtype=torch.float64)
     if name == "linear":
         return position
@@ -137,7 +137,7 @@ class Gaussian:
         return _log_density(policy(), actions[..., : self.dim])
 
     def tokens(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
-        """The draw is one decision, at the first of the `dim` places that it takes."""
+        """Return the draw is one decision, at the first of the `dim` places that it takes."""
         gaussian, rest = policy(), (0, actions.shape[-1] - 1)
         log_probs = _log_density(gaussian, actions[..., : self.dim])
         draw = TokenStatistics(
@@ -193,7 +193,7 @@ class Gaussian:
         return fine + (fine - coarse) / 3
 
     def rewards(self, actions: Tensor) -> Tensor:
-        """The rewards of actions [..., dim] → [...] float64.
+        """Return the rewards of actions [..., dim] → [...] float64.
 
         Raises `LabError`, naming the function, for anything else it gives.
         """
@@ -229,7 +229,7 @@ def _log_density(gaussian: Tensor, actions: Tensor) -> Tensor:
 
 
 def _entropy(log_scale: Tensor) -> Tensor:
-    """The differential entropy, a scalar: it is negative for small scales."""
+    """Return the differential entropy, a scalar: it is negative for small scales."""
     return (log_scale + 0.5 + LOG_ROOT_TWO_PI).sum()
 
 

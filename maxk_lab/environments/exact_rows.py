@@ -100,13 +100,13 @@ reward = listed(_ROWS, GaussianRewardRow)
     within=SHARES,
 )
 def square_on_unit(x: Tensor) -> Tensor:
-    """The mean over coordinates."""
+    """Return the mean over coordinates."""
     return (x.square() * ((x >= 0) & (x <= 1))).mean(-1)
 
 
 @reward("x: the gradient with respect to the mean is the same for every K, and its variance is not")
 def slope(x: Tensor) -> Tensor:
-    """The mean over coordinates."""
+    """Return the mean over coordinates."""
     return x.mean(-1)
 
 

@@ -154,7 +154,7 @@ class Pronounce:
         raise LabError("the pronunciations of a word are too many to be enumerated")
 
     def encoding(self, policy: Any, instances: Tensor) -> tuple[Tensor, ...]:
-        """The states [B, 256] after the words, and the gates [B, 74, 768] of phonemes."""
+        """Return the states [B, 256] after the words, and the gates [B, 74, 768] of phonemes."""
         words = [self.words[i] for i in instances.tolist()]
         tokens = [
             [ord(c) - ord("a") + FIRST_LETTER for c in word] + [END_OF_WORD] for word in words
@@ -186,7 +186,7 @@ class Pronounce:
         return log_probs.masked_fill(~mask[:, :longest], 0.0).sum(-1)
 
     def _teach(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
-        """The statistics [B, n, 20] of actions [B, n, T]."""
+        """Return the statistics [B, n, 20] of actions [B, n, T]."""
         flat = actions.flatten(0, 1)[:, :LONGEST]
 
         def choose(t: int, rows: Tensor, log_policy: Tensor) -> Tensor:
@@ -228,7 +228,7 @@ class Pronounce:
         return (logits / self.temperature).log_softmax(-1)
 
     def _rewards(self, instances: Tensor, actions: Tensor) -> Tensor:
-        """The rewards [B, n] float64 of actions [B, n, 20]."""
+        """Return the rewards [B, n] float64 of actions [B, n, 20]."""
         rewards = [
             [self.score(self.words[i], tuple(row[: (*row, END).index(END)])) for row in rows]
             for i, rows in zip(instances.tolist(), actions.tolist(), strict=True)

@@ -96,7 +96,7 @@ class EnvironmentRow(Row):
         return f"those of {self.name} are {self.reward}" if self.graded else None
 
     def reward_range(self, parameters: Mapping[str, Any]) -> Range:
-        """The range that no reward leaves; intervals of their means keep to it."""
+        """Return the range that no reward leaves; intervals of their means keep to it."""
         return self.rewards_within
 
     def passes(self, parameters: Mapping[str, Any]) -> bool:
@@ -124,7 +124,7 @@ class EnvironmentRow(Row):
         return self.policy_row(policy).settings
 
     def written(self, policy: Mapping[str, Any]) -> dict[str, Any]:
-        """The one way to write a policy with all its parameters, for its identity.
+        """Return the one way to write a policy with all its parameters, for its identity.
 
         The name that it has anyway is left out.
         """
@@ -132,7 +132,7 @@ class EnvironmentRow(Row):
         return {name: value for name, value in policy.items() if (name, value) != default}
 
     def policy_row(self, policy: Mapping[str, Any]) -> PolicyRow:
-        """The row of the policy that `policy` names, or of its own.
+        """Return the row of the policy that `policy` names, or of its own.
 
         Raises `LabError` for a policy that cannot act here.
         """

@@ -41,7 +41,7 @@ def advantages(
     ratios: Tensor | Numbers | None = None,
     coefficients: Tensor | Numbers | None = None,
 ) -> Tensor:
-    """The weights w of the gradient estimate sum_i w_i grad log pi(tau_i), as a tensor.
+    """Return the weights w of the gradient estimate sum_i w_i grad log pi(tau_i), as a tensor.
 
     It is a sum: w carries the factor 1/n, so that the loss of a group is -(w * log_probs).sum().
     n w is what GRPO and others call advantages.
@@ -92,7 +92,7 @@ def advantages(
 
 
 def _method_of(estimator: str, baseline: str | Callable[..., Any] | None, k: int | None) -> Method:
-    """The method with its default baseline. Raises `LabError` where K is missing."""
+    """Return the method with its default baseline. Raises `LabError` where K is missing."""
     row = choose_estimator(estimator).row
     if k is None and row.fixed_k is None:
         raise LabError(
@@ -106,7 +106,7 @@ def _method_of(estimator: str, baseline: str | Callable[..., Any] | None, k: int
 def _weights_of(
     method: Method, rewards: Tensor, usable: Tensor | None, options: Mapping[str, Any]
 ) -> Tensor:
-    """The weights of rewards `[..., n]`, where some samples may not be usable."""
+    """Return the weights of rewards `[..., n]`, where some samples may not be usable."""
     if usable is not None:
         method.check_size(checks.check_rewards(rewards.where(usable, torch.zeros_like(rewards))))
         groups = rewards.to(checks.result_dtype(rewards))
@@ -137,7 +137,7 @@ def _mask(usable: Tensor | Numbers, rewards: Tensor) -> Tensor:
 
 
 def _joined(numbers: Any) -> Any:
-    """A list of masked arrays as one masked array, whose mask counts; all else as it is."""
+    """Return a list of masked arrays as one masked array, whose mask counts; all else as it is."""
     if isinstance(numbers, list | tuple) and any(map(np.ma.isMaskedArray, numbers)):
         return np.ma.array(numbers)
     return numbers
@@ -181,7 +181,7 @@ def _as_rewards(numbers: Tensor | Numbers) -> tuple[Tensor, Tensor | None]:
 
 
 def _whole_size(entry: Any) -> int:
-    """The size of an entry that is a whole number, as of Python, NumPy or torch; else 0."""
+    """Return the size of an entry that is a whole number, as of Python, NumPy or torch; else 0."""
     try:
         return abs(operator.index(entry))
     except TypeError:

@@ -147,7 +147,7 @@ def _row_in_place(kind: type[MethodType], path: str) -> MethodType:
 def _row_of(
     kind: type[MethodType], name: str, get: Callable[[], Any], *, meaning: str = "", **facts: Any
 ) -> MethodType:
-    """The row of the function that `get` gives once weights are asked for."""
+    """Return the row of the function that `get` gives once weights are asked for."""
 
     def weights(rewards: Tensor, k: int) -> Tensor:
         import torch

@@ -26,7 +26,7 @@ _DTYPES = {
 
 
 def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -> int:
-    """The number n of samples of finite rewards `[..., n]`.
+    """Return the number n of samples of finite rewards `[..., n]`.
 
     Raises `TypeError` for anything but a tensor and `LabError` for a scalar, n < `least_n`, sparse
     tensors, complex or 8-bit floating-point numbers, whole numbers beyond 2^53, and where a reward
@@ -91,7 +91,7 @@ def check_largest(number: int, name: str) -> None:
 
 
 def result_dtype(rewards: Tensor) -> torch.dtype:
-    """The rewards' own dtype if it is floating-point, else float64."""
+    """Return the rewards' own dtype if it is floating-point, else float64."""
     return rewards.dtype if rewards.is_floating_point() else torch.float64
 
 

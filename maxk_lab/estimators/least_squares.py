@@ -28,11 +28,11 @@ class Equations(NamedTuple):
         return cls(products[..., :-1], -products[..., -1])
 
     def leave_one_out(self) -> Equations:
-        """The sum over all other entries of the first dimension, for each of these."""
+        """Return the sum over all other entries of the first dimension, for each of these."""
         return Equations(sum_of_others(self.a), sum_of_others(self.c))
 
     def solution(self) -> Tensor:
-        """The α `[..., D]` of least norm among those that solve A α = c best, float64.
+        """Return the α `[..., D]` of least norm among those that solve A α = c best, float64.
 
         A is symmetric; a direction that it does not see gets the coefficient 0.
         """
@@ -42,7 +42,7 @@ class Equations(NamedTuple):
 
 
 def family_terms(rewards: Tensor, k: int, baseline: str) -> tuple[Tensor, Tensor]:
-    """The weights of a baseline with coefficients as w = start + directions @ coefficients.
+    """Return the weights of a baseline with coefficients as w = start + directions @ coefficients.
 
         affine    D = 1    start centred, direction subloo - centred, for 2 <= K < n;
                            the coefficient is alpha

@@ -64,7 +64,7 @@ class Method:
     def parse(
         cls, estimator: str, baseline: str | Callable[..., Any] = "none", k: int = 1
     ) -> Method:
-        """The method of these spellings. Raises `LabError` for an unknown one."""
+        """Return the method of these spellings. Raises `LabError` for an unknown one."""
         chosen = choose_estimator(estimator)
         if chosen.row.fixed_k is not None:
             k = chosen.row.fixed_k
@@ -80,7 +80,7 @@ class Method:
 
     @classmethod
     def of(cls, point: Mapping[str, Any]) -> Method:
-        """The method of a cell or a point of a grid: its `estimator`, `baseline` and `k`."""
+        """Return the method of a cell or a point of a grid: its `estimator`, `baseline` and `k`."""
         return cls.parse(point["estimator"], point["baseline"], point["k"])
 
     def objective_at(self, n: int) -> Objective:
@@ -98,7 +98,7 @@ class Method:
         return made
 
     def refusal(self, n: int) -> str | None:
-        """The reason why the method cannot run with n samples, or None."""
+        """Return the reason why the method cannot run with n samples, or None."""
         chosen, base = self.estimator, self.baseline
         problem = self.pair_refusal or chosen.row.refusal(n, self.k, **chosen.params)
         if problem is not None:

@@ -94,13 +94,13 @@ def read_parts(written: Any) -> Parts:
 
 
 def _method(name: str, k: int = 1) -> Method:
-    """The method of `estimator/baseline`, or of `estimator` with its default baseline."""
+    """Return the method of `estimator/baseline`, or of `estimator` with its default baseline."""
     chosen, _, baseline = name.partition("/")
     return Method.parse(chosen, baseline or choose_estimator(chosen).row.default_baseline, k)
 
 
 def _name(method: Method) -> str:
-    """The spelling of a part. Raises `LabError` for a method that cannot be one."""
+    """Return the spelling of a part. Raises `LabError` for a method that cannot be one."""
     estimator, baseline = method.estimator.name, method.baseline.name
     if (problem := method.pair_refusal) is not None:
         raise LabError(problem)

@@ -30,12 +30,12 @@ _SPELLING = re.compile(r"(?P<name>\w+)(?:\[(?P<value>[^\[\]]*)\])?")
 
 
 def _exact(number: float) -> Fraction:
-    """The decimal that was written: 0.07 * 100 is 7, as a sweep's writer means it."""
+    """Return the decimal that was written: 0.07 * 100 is 7, as a sweep's writer means it."""
     return Fraction(repr(number))
 
 
 def _best_share(share: Fraction, k: int) -> Weights:
-    """The mean of the best share of K rewards.
+    """Return the mean of the best share of K rewards.
 
     Each order statistic stands for one K-th of [0, 1]; that on the boundary counts with the part of
     its K-th that is inside.
@@ -54,7 +54,7 @@ def _top(m: int, k: int) -> Weights:
 
 
 def _harmonic(k: int) -> Weights:
-    """The weights of sum_{j <= K} max@j / j: 1/K, ..., 1/2, 1."""
+    """Return the weights of sum_{j <= K} max@j / j: 1/K, ..., 1/2, 1."""
     return tuple(Fraction(1, k - j) for j in range(k))
 
 
@@ -119,7 +119,7 @@ class Objective:
 
     @classmethod
     def parse(cls, name: str) -> Objective:
-        """The objective of this `name`, such as `max@8` or `pass@8`.
+        """Return the objective of this `name`, such as `max@8` or `pass@8`.
 
         Raises `LabError` for anything else.
         """
@@ -189,7 +189,7 @@ class Objective:
 
 
 def _embedded(alpha: Weights, k: int) -> Weights:
-    """The same objective as a sum over the order statistics of k >= len(alpha) rewards."""
+    """Return the same objective as a sum over the order statistics of k >= len(alpha) rewards."""
     drawn = len(alpha)
     return tuple(
         sum(

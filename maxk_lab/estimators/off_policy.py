@@ -22,7 +22,7 @@ _CHANCES, _MOST_CHANCES = 0.7, 350.0
 
 
 def off_policy_weights(rewards: Tensor, k: int, ratios: Tensor, baseline_name: str) -> Tensor:
-    """The weights `[..., n]` of `off_policy_maxk` with a baseline of `ratio_sums`."""
+    """Return the weights `[..., n]` of `off_policy_maxk` with a baseline of `ratio_sums`."""
     n = rewards.shape[-1]
     ranked, by_rank = _sorted_with_ratios(rewards, ratios)
     weigh = getattr(ratio_sums, baseline_name)  # its functions have the baselines' names

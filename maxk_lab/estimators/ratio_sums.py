@@ -30,7 +30,7 @@ from torch import Tensor
 
 
 def none(x: Tensor, r: Tensor, k: int) -> Tensor:
-    """The sum over K-1 others of (product of ratios) (max of x with the own one)."""
+    """Return the sum over K-1 others of (product of ratios) (max of x with the own one)."""
     p = k / x.shape[-1]
     before = products(r, k - 1, p)
     return x * below(before, k - 1, p) + _meet(before, _maxima(x, r, k - 1, p), k - 1)
@@ -44,7 +44,7 @@ def subloo(x: Tensor, r: Tensor, k: int) -> Tensor:
 
 
 def centred(x: Tensor, r: Tensor, k: int) -> Tensor:
-    """The sum of `none`, less that over K others without the own one, K < n."""
+    """Return the sum of `none`, less that over K others without the own one, K < n."""
     n, p = x.shape[-1], k / x.shape[-1]
     common, short, over = r.clamp(max=1.0), (1 - r).clamp(min=0.0), (r - 1).clamp(min=0.0)
     before = products(r, k, p)
@@ -75,7 +75,7 @@ def centred(x: Tensor, r: Tensor, k: int) -> Tensor:
 def _marked_maxima(
     x: Tensor, r: Tensor, over: Tensor, alone: Tensor, maxima: Tensor, p: float
 ) -> Tensor:
-    """The sum over the m-subsets T of the samples from i on, and over j in T.
+    """Return the sum over the m-subsets T of the samples from i on, and over j in T.
 
     It is of (1 - r_j)^+ max(T - j) less (r_j - 1)^+ max(T), times the ratios of T - j; where T is j
     alone there is no max(T - j).
@@ -154,7 +154,7 @@ def _one_behind(marks: Tensor, p: float) -> Tensor:
 
 
 def _sum_lower_ranks(values: Tensor) -> Tensor:
-    """The sum of the `values` `[..., n-1]` of all lower ranks, for every rank `[..., n]`."""
+    """Return the sum of the `values` `[..., n-1]` of all lower ranks, for every rank `[..., n]`."""
     return torch.cat([torch.zeros_like(values[..., :1]), values.cumsum(-1)], dim=-1)
 
 

@@ -20,7 +20,7 @@ from maxk_lab.estimators.ranked import apply_line, level, sort_rewards
 
 
 def maxk_reward_estimate(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
-    """An unbiased estimate of J_K = E[max of K rewards]: the mean maximum of all K-subsets.
+    """Return an unbiased estimate of J_K = E[max of K rewards]: the mean maximum of all K-subsets.
 
     Returns `[...]`, in units of reward, 1 <= k <= n. Source: PKPO, arXiv 2505.15201, Theorem 1.
     """

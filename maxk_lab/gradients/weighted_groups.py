@@ -28,7 +28,7 @@ class WeightedGroups:
     rewards: Tensor
 
     def measures(self) -> dict[str, Tensor]:
-        """The measures that the catalogue counts in single groups, by name: [...] each.
+        """Return the measures that the catalogue counts in single groups, by name: [...] each.
 
         They are bools, true of some groups, or numbers, NaN for groups without one.
         """
@@ -37,7 +37,7 @@ class WeightedGroups:
 
 
 def dead(groups: WeightedGroups) -> Tensor:
-    """Whether all weights of a group are zero, so that it teaches nothing."""
+    """Return whether all weights of a group are zero, so that it teaches nothing."""
     return (groups.weights == 0).all(-1)
 
 
@@ -49,7 +49,7 @@ def value_estimates(objective: Objective, rewards: Tensor, ratios: Tensor | None
 
 
 def cell_record(units: Units, *, coefficients: list[Any] | None, **rest: Any) -> dict[str, Any]:
-    """The metrics of a cell: its units, point estimates, fitted coefficients and the `rest`.
+    """Return the metrics of a cell: its units, point estimates, fitted coefficients and the `rest`.
 
     A point estimate that is undefined is None, with its reason under `undefined`.
     """

@@ -76,7 +76,7 @@ def row_of(
 def _fits(
     method: Method, rewards: Tensor, weights: Tensor, factors: dict[int, float], rounding: float
 ) -> bool:
-    """Whether weights are those of a method times the factor at n; adds a new n's factor."""
+    """Return whether weights are those of a method times the factor at n; adds a new n's factor."""
     expected = method.weights(rewards)
     factor = factors.setdefault(
         rewards.shape[-1], float((weights * expected).sum() / expected.square().sum())

@@ -17,7 +17,7 @@ from maxk_lab.policies.repeated import Repeated
 
 
 def attention_model(*, environment: str, dtype: str, **sizes: int) -> nn.Module:
-    """The attention model for RL4CO's `environment`, with instance normalisation.
+    """Return the attention model for RL4CO's `environment`, with instance normalisation.
 
     Batch normalisation would couple the instances' scores. `sizes` are the parameters of the
     catalogue's row but `dtype`.

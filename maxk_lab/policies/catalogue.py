@@ -224,7 +224,7 @@ POLICIES: Catalogue[PolicyRow] = Catalogue(
 
 
 def fresh_policy(parameters: Mapping[str, Any], seed: int, **problem: Any) -> nn.Module:
-    """The policy `parameters["name"]`, freshly initialised from `seed`, in evaluation mode.
+    """Return the policy `parameters["name"]`, freshly initialised from `seed`, in evaluation mode.
 
     `problem` is what the environment says of itself, such as its number of actions.
     """

@@ -49,7 +49,7 @@ class Numbers(BaseModel):
 
 
 def answer_of_study(kind: StudyRow, pooled: Pooled[PooledRow], origin: Origin) -> Answer:
-    """The answer from the facts of the rows; without rows, an empty one."""
+    """Return the answer from the facts of the rows; without rows, an empty one."""
     if not pooled.rows:
         return Answer()
     if kind.has("answer"):
@@ -64,7 +64,7 @@ def answer_of_study(kind: StudyRow, pooled: Pooled[PooledRow], origin: Origin) -
 def filled(
     kind: StudyRow, facts: BaseModel, rows: Sequence[PooledRow]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The sentences of the answer, and the notes of the short table.
+    """Return the sentences of the answer, and the notes of the short table.
 
     Beside the facts a template has the number of `rows`, and the names of `missing` ones.
     """
@@ -83,7 +83,7 @@ def _sentences(text: str) -> tuple[str, ...]:
 
 
 def _short_table(facts: Any, notes: Sequence[str]) -> Block:
-    """A column for each titled field of the lines of the table that any line has."""
+    """Return a column for each titled field of the lines of the table that any line has."""
     import pandas as pd
 
     lines = getattr(facts, "table", ())

@@ -38,7 +38,7 @@ class ClaimVerdict:
     judged: bool = True
 
     def as_dict(self) -> dict[str, Any]:
-        """The line of the table `claims`."""
+        """Return the line of the table `claims`."""
         line = dict(vars(self))
         interval = line.pop("interval")
         has_ends = interval is not None and interval.defined
@@ -65,7 +65,7 @@ def side(
 def combined(
     verdicts: Sequence[ClaimVerdict], parts: str, alpha: float | None = None
 ) -> ClaimVerdict:
-    """The verdict of several: one refutation refutes, and every part must support.
+    """Return the verdict of several: one refutation refutes, and every part must support.
 
     `parts` is their name in the plural. With `alpha` the intervals hold together at that level
     (Bonferroni), and the detail says so.
@@ -111,7 +111,7 @@ def count_verdicts(claims: Sequence[ClaimVerdict]) -> str:
 def judge_claims(
     claims: Iterable[Claim], studies: Mapping[str, Pooled[PooledRow]], *, alpha: float = 0.05
 ) -> list[ClaimVerdict]:
-    """The verdict on each claim, in order, at level `alpha` (Bonferroni over its intervals).
+    """Return the verdict on each claim, in order, at level `alpha` (Bonferroni over its intervals).
 
     A claim without rows, or with a row without all of its seeds, is undecided with that reason.
     The kind of study that the claim is about judges the other claims.

@@ -136,7 +136,7 @@ def _undefined(estimates: pd.DataFrame) -> Iterator[Block]:
 def chosen_table(
     tables: Tables, columns: Sequence[str], words: Mapping[str, str], level: float
 ) -> Block:
-    """The table of the chosen columns; K is a column, too, if the rows differ in K."""
+    """Return the table of the chosen columns; K is a column, too, if the rows differ in K."""
     lines = texts_of(tables)
     every = list(map(str, lines.columns))
     if measured := [name for name in columns if not is_axis(name)]:

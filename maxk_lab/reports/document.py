@@ -60,7 +60,7 @@ def sheet(
     caption: Iterable[str] = (),
     breaks: Sequence[object] = (),
 ) -> Block:
-    """The table of a DataFrame of texts, whose columns are the headings.
+    """Return the table of a DataFrame of texts, whose columns are the headings.
 
     `numeric` headings are aligned to the right. A rule stands where the values of `breaks`, one
     for each row, change.
@@ -77,7 +77,7 @@ def sheet(
 
 
 def label_of(line: str) -> tuple[str, str]:
-    """The label of a line of the answer, empty if it has none, and the rest."""
+    """Return the label of a line of the answer, empty if it has none, and the rest."""
     match = _LABEL.match(line)
     return (match[1], line[match.end() :]) if match else ("", line)
 
@@ -108,7 +108,7 @@ def exact(value: float) -> str:
 
 
 def marked(interval: Interval) -> str:
-    """The interval, with † if it is about fixed instances in place of new ones."""
+    """Return the interval, with † if it is about fixed instances in place of new ones."""
     return f"{compact(interval)} †" if interval.fallen_back else compact(interval)
 
 

@@ -34,7 +34,7 @@ def figures(report: Report, *, failed: Callable[[str], None] | None = None) -> I
 
 
 def with_charts(report: Report) -> Report:
-    """The report with its charts; a part of a report has none."""
+    """Return the report with its charts; a part of a report has none."""
     if report.selection or report.charts or report.undrawn:
         return report
     undrawn: list[str] = []

@@ -40,7 +40,7 @@ class GridKey:
 
     @classmethod
     def of(cls, cell: Mapping[str, Any], **more: Any) -> Self:
-        """The key of a cell; `more` are fields of the kind of study, or other values."""
+        """Return the key of a cell; `more` are fields of the kind of study, or other values."""
         axes = {axis: cell[axis] for axis in GRID_AXES}
         shared = {
             "environment": environment_label(cell),
@@ -68,7 +68,7 @@ class GridKey:
         return Method.parse(self.estimator, self.baseline, self.k)
 
     def named(self, first: str, setting: str | None = None) -> str:
-        """The name of the row below `first`: the kind of study, or the stage.
+        """Return the name of the row below `first`: the kind of study, or the stage.
 
         `setting` are other words for the values that the sweep varies.
         """
@@ -110,7 +110,7 @@ def environment_words(cell: Mapping[str, Any]) -> str:
 
 
 def setting_of(cell: Mapping[str, Any]) -> Setting:
-    """The values that the sweep varies, in a cell."""
+    """Return the values that the sweep varies, in a cell."""
     return tuple(
         (key, tuple(value) if isinstance(value, list) else value)
         for key, value in cell.get("setting", {}).items()
@@ -137,7 +137,7 @@ def plain_setting(setting: Setting) -> str:
 
 
 def short_names(keys: list[str]) -> dict[str, str]:
-    """The last word of each key, or the whole key where two share it."""
+    """Return the last word of each key, or the whole key where two share it."""
     last = [key.rpartition(".")[2] for key in keys]
     return {
         key: word if last.count(word) == 1 else key for key, word in zip(keys, last, strict=True)
@@ -151,7 +151,7 @@ def listed(names: Sequence[str], most: int) -> str:
 
 
 def spelled(value: Any) -> str:
-    """A value as the sweep file spells it."""
+    """Return a value as the sweep file spells it."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(spelled, value))}]"
     if value is None or isinstance(value, bool):

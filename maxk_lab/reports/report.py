@@ -215,19 +215,19 @@ class Report:
 
 
 def _filled(*blocks: Block) -> list[Block]:
-    """The blocks that have more than a title."""
+    """Return the blocks that have more than a title."""
     return [block for block in blocks if replace(block, title="", labelled=False) != Block()]
 
 
 def changed_line(changed: Sequence[str]) -> str:
-    """The sentence on code and models that changed since the measurement."""
+    """Return the sentence on code and models that changed since the measurement."""
     return f"{listed(changed, _NAMES)} changed since the measurement; run the sweep again"
 
 
 def read_report(
     run: RunDirectory, plan: Plan | None = None, *, level: float = 0.95, alpha: float = 0.05
 ) -> Report:
-    """The report of the records of a run; its plan is made unless it is given."""
+    """Return the report of the records of a run; its plan is made unless it is given."""
     plan = plan or make_plan(run.spec())
     return make_report(
         [cell.as_dict() for cell in plan.cells],
@@ -251,7 +251,7 @@ def make_report(
     alpha: float = 0.05,
     **origin: Any,
 ) -> Report:
-    """The report of planned cells and their records; `origin` are fields of `Origin`."""
+    """Return the report of planned cells and their records; `origin` are fields of `Origin`."""
     by_id = {record.cell["id"]: record for record in records}
     done = {cell: record for cell, record in by_id.items() if record.status == "done"}
     by_kind = grouped(cells, lambda cell: str(cell["study"]))

@@ -42,7 +42,7 @@ def part_of(
     columns: str | Sequence[str] | None = None,
     dashes: str = "--",
 ) -> Report:
-    """The rows of a report that `where` selects, with these columns only if any are given.
+    """Return the rows of a report that `where` selects, with these columns only if any are given.
 
     `columns` are names of `texts_of`, which may be joined by commas. Raises `LabError` for what
     the report does not have.

@@ -154,7 +154,7 @@ class Pooled(Generic[RowType]):
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """The items by their key, in the order in which the keys appear."""
+    """Return the items by their key, in the order in which the keys appear."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -193,7 +193,7 @@ def pooled_study(
 
 
 def rows_of_cells(records: Iterable[Record], level: float) -> dict[str, PooledRow]:
-    """The row of every finished cell by its id, as in a report on its seed alone."""
+    """Return the row of every finished cell by its id, as in a report on its seed alone."""
     done = {record.cell["id"]: record for record in records if record.status == "done"}
     cells = [record.cell for record in done.values()]
     rows: dict[str, PooledRow] = {}
@@ -204,7 +204,7 @@ def rows_of_cells(records: Iterable[Record], level: float) -> dict[str, PooledRo
 
 
 def axes(kind: str, key: Any) -> dict[str, Any]:
-    """The place of a row: environment, varied keys, and the axes of its kind of study."""
+    """Return the place of a row: environment, varied keys, and the axes of its kind of study."""
     names = getattr(key, "axes", STUDIES.get(kind).axes)
     settings = {
         name: visible(value) if isinstance(value, str) else value
@@ -215,7 +215,7 @@ def axes(kind: str, key: Any) -> dict[str, Any]:
 
 
 def row_estimates(kind: str, row: PooledRow) -> Mapping[str, Interval]:
-    """The numbers of a row by the names of their measures."""
+    """Return the numbers of a row by the names of their measures."""
     estimates: Mapping[str, Interval] = STUDIES.get(kind).load_module("table").estimates(row)
     return estimates
 
@@ -262,7 +262,7 @@ def estimate_lines(studies: Mapping[str, Pooled[PooledRow]]) -> Iterator[dict[st
 def frame(
     lines: Sequence[Mapping[str, Any]], whose: Sequence[str], first: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """The lines of `estimates` as a DataFrame; `whose` are the columns of a row or cell."""
+    """Return the lines of `estimates` as a DataFrame; `whose` are the columns of a row or cell."""
     import pandas as pd
 
     kinds = [kind for kind in STUDIES if any(line["study"] == kind.name for line in lines)]
@@ -281,7 +281,7 @@ def frame(
 
 
 def make_tables(studies: Mapping[str, Pooled[PooledRow]], claims: Sequence[ClaimVerdict]) -> Tables:
-    """The three tables of the rows of all kinds of study, and of the verdicts on claims."""
+    """Return the three tables of the rows of all kinds of study, and of the verdicts on claims."""
     import pandas as pd
 
     comparisons = [
@@ -325,7 +325,7 @@ def wide(tables: Tables) -> pd.DataFrame:
 
 
 def _row_verdicts(comparisons: pd.DataFrame) -> pd.DataFrame:
-    """The verdicts of each row by study and row, as `wide` describes them."""
+    """Return the verdicts of each row by study and row, as `wide` describes them."""
     import pandas as pd
 
     verdicts: dict[tuple[str, str], dict[str, Any]] = {}

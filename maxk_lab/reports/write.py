@@ -61,5 +61,5 @@ def _written(texts: Mapping[Path, str]) -> list[Path]:
 
 
 def report_files(report: Report, formats: Sequence[str]) -> dict[str, bytes]:
-    """The report in these formats without its figures, by the names of the files."""
+    """Return the report in these formats without its figures, by the names of the files."""
     return {FILES[format]: rendered(report, format).encode() for format in formats}

@@ -20,7 +20,7 @@ _MOST_LETTERS = 60
 
 
 def changes(sweeps: Sequence[Sweep], origins: Sequence[Origin]) -> tuple[str, ...]:
-    """The differences of two runs, a line each: of the sweep, of commits and versions."""
+    """Return the differences of two runs, a line each: of the sweep, of commits and versions."""
     sides = [
         sweep.model_dump(mode="json", exclude=BESIDE)
         | {"git commit": origin.commits, "project commit": origin.projects, **origin.versions}

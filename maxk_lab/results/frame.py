@@ -48,7 +48,7 @@ def load(
     level: float = 0.95,
     results: str | os.PathLike[str] = "results",
 ) -> pd.DataFrame:
-    """The numbers of a run as a DataFrame: one line for each cell and measure.
+    """Return the numbers of a run as a DataFrame: one line for each cell and measure.
 
     `run` is the name of a run under `results`, a folder or a bundle; the latest run if None. For
     several runs, in a list, the column `run` has their names.
@@ -101,15 +101,15 @@ class ReadRun:
         return {record.cell["id"]: record for record in self.directory.records(self.plan)}
 
     def report(self, level: float) -> Report:
-        """The report of the run, with intervals at `level`."""
+        """Return the report of the run, with intervals at `level`."""
         return read_report(self.directory, self.plan, level=level)
 
     def estimates(self, level: float) -> pd.DataFrame:
-        """The table `estimates` of the report, with intervals at `level`."""
+        """Return the table `estimates` of the report, with intervals at `level`."""
         return frame([*self.estimate_lines(level)], ROWS)
 
     def estimate_lines(self, level: float) -> Iterator[dict[str, Any]]:
-        """The lines of `estimates`."""
+        """Yield the lines of `estimates`."""
         done = {cell: record for cell, record in self.records.items() if record.status == "done"}
         cells = [cell.as_dict() for cell in self.plan.cells]
         studies = {
@@ -119,7 +119,7 @@ class ReadRun:
         yield from estimate_lines(studies)
 
     def cells(self, level: float) -> pd.DataFrame:
-        """The numbers of each cell, with intervals at `level`."""
+        """Return the numbers of each cell, with intervals at `level`."""
         return frame([*self.cell_lines(level)], CELLS)
 
     def cell_lines(self, level: float) -> Iterator[dict[str, Any]]:
@@ -168,7 +168,7 @@ def find(run: Run | None, results: str | os.PathLike[str]) -> RunDirectory:
 
 
 def names_of(runs: Sequence[Run | None], directories: Sequence[RunDirectory]) -> list[str]:
-    """The names of the runs; for equal names the arguments."""
+    """Return the names of the runs; for equal names the arguments."""
     names = [directory.name for directory in directories]
     return [
         name if names.count(name) == 1 else str(run.root if isinstance(run, RunDirectory) else run)

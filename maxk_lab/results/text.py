@@ -26,7 +26,7 @@ _IN_JSON = ("changes", "verdicts", "worse", "missing", "changed", "tests", "alph
 def comparison_text(
     comparison: Comparison, format: str, *, width: int = 100, colour: bool = False
 ) -> str:
-    """The comparison in a format. Raises `LabError` for an unknown format."""
+    """Return the comparison in a format. Raises `LabError` for an unknown format."""
     a, b = comparison.names
     title, numbers = f"maxk-lab: {b} compared with {a}", comparison.numbers
     if format == "terminal":

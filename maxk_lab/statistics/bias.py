@@ -117,7 +117,7 @@ def bias_verdicts(
 
 
 def _tested(units: Units) -> _Tested | BiasVerdict:
-    """The tests of a cell, or the verdict without any."""
+    """Return the tests of a cell, or the verdict without any."""
     if units.tolerance is not None:
         return _judge_enumerated(units, units.tolerance)
     if np.isnan(units.truth).any() or np.isnan(units.inner).any():

@@ -24,7 +24,7 @@ _PARTS = ("along", "anywhere", "beside")
 
 
 def rounded(values: Array) -> Array:
-    """The numbers to `DIGITS` digits, each."""
+    """Return the numbers to `DIGITS` digits, each."""
     numbers = [float(f"{value:.{DIGITS}g}") for value in values.ravel().tolist()]
     return np.reshape(numbers, values.shape)
 
@@ -109,7 +109,7 @@ class Deviation:
         return Deviation(**columns, freedom=self.freedom)
 
     def spread(self, stratum: Stratum) -> Spread:
-        """The spread of the mean over instances that stay."""
+        """Return the spread of the mean over instances that stay."""
         weight = stratum_weights(stratum)
         parts = weight**2 * self.variance
         variance, squares = float(parts.sum()), float((parts**2).sum())
@@ -140,7 +140,7 @@ class Deviations:
 
     @classmethod
     def pool(cls, parts: Sequence[Deviations]) -> Deviations:
-        """The instances of several seeds together."""
+        """Return the instances of several seeds together."""
 
         def together(name: str) -> Deviation:
             several = [getattr(deviations, name) for deviations in parts]
@@ -153,7 +153,7 @@ class Deviations:
 
     @classmethod
     def from_record(cls, recorded: RecordedDeviations) -> Deviations:
-        """The deviations that a record holds."""
+        """Return the deviations that a record holds."""
 
         def read(deviation: RecordedDeviation) -> Deviation:
             columns = {name: np.asarray(getattr(deviation, name), dtype=float) for name in _COLUMNS}

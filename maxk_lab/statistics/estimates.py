@@ -79,7 +79,7 @@ class Interval:
         return self.defined and self.question == FIXED and bool(self.reason)
 
     def mapped(self, increasing: Callable[[float], float]) -> Interval:
-        """The interval of an increasing function of the value."""
+        """Return the interval of an increasing function of the value."""
         value, low, high = map(increasing, (self.value, self.low, self.high))
         return replace(self, value=value, low=low, high=high)
 
@@ -90,7 +90,7 @@ class Interval:
 
 
 def undefined(level: float, reason: str, value: float = math.nan) -> Interval:
-    """An interval that does not exist, with the reason; the value may be known."""
+    """Return an interval that does not exist, with the reason; the value may be known."""
     return Interval(value, math.nan, math.nan, level, reason)
 
 
@@ -117,7 +117,7 @@ def clopper_pearson(ones: float, count: int, level: float) -> tuple[float, float
 
 
 def remove_skewness(t: float, skewness: float) -> float:
-    """The nearer to 0 of a t statistic and Hall's transformation of it.
+    """Return the nearer to 0 of a t statistic and Hall's transformation of it.
 
     Hall's alone may go farther from 0 than the data bear, as the skewness is itself estimated.
     """
@@ -139,7 +139,7 @@ class Spread:
     freedom: float
 
     def t(self) -> float:
-        """The t statistic against 0, its skewness taken out; 0 where nothing varies."""
+        """Return the t statistic against 0, its skewness taken out; 0 where nothing varies."""
         if not self.error > 0:
             return 0.0
         return remove_skewness(self.mean / self.error, self.skewness)
@@ -161,7 +161,7 @@ class Spread:
         return self.mean - self.error * below, self.mean + self.error * above
 
     def reach(self, tail: float) -> tuple[float, float]:
-        """How many errors above and below 0 an estimate has this one-sided p-value."""
+        """Return the number of errors above and below 0 an estimate has this one-sided p-value."""
         t, a = reach_of_t(self.freedom, tail), self.skewness
 
         def back(value: float) -> float:
@@ -202,7 +202,7 @@ class Estimate:
         return squares, [float(each.sum()) for each in cubes]
 
     def spread(self, of: Array) -> Spread:
-        """The spread of a linear combination `of` [F] of the means.
+        """Return the spread of a linear combination `of` [F] of the means.
 
         The freedom is Welch's and Satterthwaite's over instances that stay; over new instances
         it is less where few carry the variance.
@@ -222,12 +222,12 @@ class Estimate:
         return Spread(float(of @ self.means), error, skewness, freedom)
 
     def effective_parts(self, of: Array) -> float:
-        """The effective number of parts that carry the error of a combination `of` [F]."""
+        """Return the effective number of parts that carry the error of a combination `of` [F]."""
         return effective_number(combined(of, self.parts).ravel() ** 2)
 
 
 def effective_number(values: Array, variance: Array | float = 0.0) -> float:
-    """The number (Σw)²/Σw² of instances that carry a mean of values w [U], at most U.
+    """Return the number (Σw)²/Σw² of instances that carry a mean of values w [U], at most U.
 
     `variance` is that of each one's own noise, which would count as a difference between them. NaN
     where the mean is not positive, or so small that no number is its square.
@@ -247,7 +247,7 @@ def combined(combination: Array, columns: Array) -> Array:
 
 
 def stratum_means(values: Array, stratum: Stratum) -> Array:
-    """The mean over the units of each stratum: [F, U] → [S, F]."""
+    """Return the mean over the units of each stratum: [F, U] → [S, F]."""
     return np.array([values[:, stratum == s].mean(1) for s in range(stratum.max() + 1)])
 
 
@@ -258,7 +258,7 @@ def stratified_mean(values: Array, stratum: Stratum) -> Array:
 
 
 def stratum_weights(stratum: Stratum) -> Array:
-    """The weight of each unit in the mean over strata of their means: [U]."""
+    """Return the weight of each unit in the mean over strata of their means: [U]."""
     counts = np.bincount(stratum)
     weights: Array = 1 / (len(counts) * counts[stratum])
     return weights
@@ -282,7 +282,7 @@ def instance_estimate(values: Array, stratum: Stratum) -> Estimate:
 
 
 def block_estimate(values: Array, by_block: Array, stratum: Stratum) -> Estimate:
-    """The means of values [F, U] where these instances stay.
+    """Return the means of values [F, U] where these instances stay.
 
     `by_block` [F, U, B] is how far the blocks of each lie from it.
     """
@@ -336,7 +336,7 @@ class Tangent(NamedTuple):
 
 
 def ratio(estimate: Estimate, top: Tangent, bottom: Tangent, level: float) -> Interval:
-    """The quotient of two functions of the means of an estimate, and its interval.
+    """Return the quotient of two functions of the means of an estimate, and its interval.
 
     θ is not rejected where top − θ bottom lies within its own error of 0 (Fieller 1954), with the
     skewness that it has at this θ taken out. The ends are infinite where values so far are not
@@ -376,7 +376,7 @@ def ratio(estimate: Estimate, top: Tangent, bottom: Tangent, level: float) -> In
 
 
 def _crossing(excess: Callable[[float], float], step: float) -> float:
-    """The first zero of a function that is negative at 0, in the direction of `step`.
+    """Return the first zero of a function that is negative at 0, in the direction of `step`.
 
     Infinite where it stays negative as far as it is followed.
     """

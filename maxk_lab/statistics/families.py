@@ -38,7 +38,7 @@ class Family:
         return 1 - self.alpha / max(1, self.size)
 
     def adjusted(self, p_values: Mapping[Key, float]) -> dict[Key, float]:
-        """The adjusted p-values; Holm needs those of all `size` comparisons in one call."""
+        """Return the adjusted p-values; Holm needs those of all `size` comparisons in one call."""
         if self.correction == "bonferroni":
             return {key: min(1.0, self.size * value) for key, value in p_values.items()}
         assert len(p_values) == self.size
@@ -74,7 +74,7 @@ class Comparison:
     reason: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """The columns of its line; without an interval no value."""
+        """Return the columns of its line; without an interval no value."""
         line = dict(vars(self))
         interval = line.pop("interval")
         names = {"family": "family", "row": "row", "other": "partner", "measure": "measure"}

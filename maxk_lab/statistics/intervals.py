@@ -71,7 +71,7 @@ _NORMS = {
 def interval(
     units: Units, measure: str, *, level: float = 0.95, question: Question | None = None
 ) -> Interval:
-    """The interval of a measure; NaN with a reason where it is undefined.
+    """Return the interval of a measure; NaN with a reason where it is undefined.
 
     It answers the `question` of the measure's row unless another is asked for. Where that is about
     new instances and too few of them carry the mean, it is about these instances, and
@@ -100,7 +100,7 @@ def interval(
 def quotient(
     sample: Sample, functions: tuple[Function, Function], about: Question, level: float
 ) -> Interval:
-    """The quotient of two functions of the means of a sample: an answer to what is `about`.
+    """Return the quotient of two functions of the means of a sample: an answer to what is `about`.
 
     Where these instances say nothing of others the interval is about these, with the reason.
     """
@@ -115,7 +115,7 @@ def quotient(
 
 
 def both_reasons(*reasons: str) -> str:
-    """The reasons that there are, in one line."""
+    """Return the reasons that there are, in one line."""
     return "; ".join(filter(None, reasons))
 
 
@@ -197,7 +197,7 @@ def _tail_may_be_missing(values: Array, noise: Array, stratum: Stratum) -> str:
 
 
 def _mean_of_units(units: Units, row: MeasureRow, about: Question, level: float) -> Interval:
-    """The mean of a measure over the units that have it."""
+    """Return the mean of a measure over the units that have it."""
     if row.name not in units.measures:
         return undefined(level, "not measured")
     errors = units.errors.get(row.name, np.full(len(units.m2), np.nan))
@@ -246,6 +246,6 @@ def _spread_interval(spread: Spread, row: MeasureRow, level: float) -> Interval:
 
 
 def _exactly(values: Array, stratum: Stratum, level: float) -> Interval:
-    """The mean of numbers that are known exactly on each of these instances."""
+    """Return the mean of numbers that are known exactly on each of these instances."""
     mean = float(stratified_mean(values[np.newaxis], stratum)[0])
     return Interval(mean, mean, mean, level, question=FIXED)

@@ -93,7 +93,7 @@ def log_ratio(
 
 
 def _drawn(a: Units, b: Units, logs: Interval) -> Interval:
-    """The log ratio of variances, undefined where groups that were not drawn may decide it.
+    """Return the log ratio of variances, undefined where groups that were not drawn may decide it.
 
     Without the groups that each cell calls `rare`, the ratio would lie beyond its interval at 95 %.
     """
@@ -161,7 +161,7 @@ def _negative(of: Interval) -> Interval:
 
 
 def stays_less(a: Units, b: Units) -> bool:
-    """Whether the mean variance of a is less, even if the tail of the ratios were missing.
+    """Return whether the mean variance of a is less, even if the tail of the ratios were missing.
 
     The logarithm of the mean of log-normal ratios that spread as these do must lie below 0 (Cox's
     interval, Land 1972), one-sided at `TAIL`. Where the ratio differs much between instances, a
@@ -199,7 +199,7 @@ def median_interval(values: Array, level: float) -> Interval:
 
 
 def typical_relative_variance(units: Units, *, unbiased: bool, level: float) -> Interval:
-    """The median over instances of tr Cov ĝ / ‖E ĝ‖².
+    """Return the median over instances of tr Cov ĝ / ‖E ĝ‖².
 
     Of an estimator that is `unbiased` by proof the norm is that of ∇J, which is known better. An
     instance whose norm is not positive as estimated counts as infinite.
@@ -227,7 +227,7 @@ def _median_of_drawn(
     *,
     few: bool,
 ) -> tuple[Interval, float]:
-    """The median of quotients [U], undefined where groups that were not drawn may decide it.
+    """Return the median of quotients [U], undefined where groups that were not drawn may decide it.
 
     So it is where most pools hold too few of them, and where the median would leave its interval
     with what the rare groups of each instance add. The second value is the most that the median
@@ -264,7 +264,7 @@ class TypicalRatio:
 
 
 def typical_ratio(a: Units, b: Units, *, level: float) -> TypicalRatio:
-    """The variance of a over that of b on the typical instance, paired by instance.
+    """Return the variance of a over that of b on the typical instance, paired by instance.
 
     The median is undefined where groups that were not drawn may decide it. Raises `ValueError`
     where the two have different instances.

@@ -75,7 +75,7 @@ class MeasureRow(Row):
         return self.source in ("groups", "units")
 
     def measured(self, *, off_policy: bool) -> bool:
-        """Whether the cells of a study have it."""
+        """Return whether the cells of a study have it."""
         return off_policy or not self.needs
 
     @property
@@ -95,7 +95,7 @@ def _row(
     implementation: str = "",
     **more: Any,
 ) -> MeasureRow:
-    """A row; in this order: name and formula, heading, unit, path of the implementation."""
+    """Return a row; in this order: name and formula, heading, unit, path of the implementation."""
     return MeasureRow(
         name=name,
         meaning=meaning,

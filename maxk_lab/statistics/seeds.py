@@ -43,7 +43,7 @@ _LEAST_SHARE = 0.1
 
 
 def seed_mean(values: Sequence[float], level: float, within: Range = ANYWHERE) -> Interval:
-    """The interval of the mean of per-seed values that lie `within` a range.
+    """Return the interval of the mean of per-seed values that lie `within` a range.
 
     It tells what another seed may give, with other instances: seeds are independent and share
     nothing that is random, so their values are i.i.d. Student's t is on the logit scale where both
@@ -105,7 +105,7 @@ def instance_mean(values: Sequence[float], level: float, within: Range = ANYWHER
 
 
 def instance_p_value(values: Sequence[float]) -> float:
-    """The two-sided p-value of a mean of 0 over the instances of one seed."""
+    """Return the two-sided p-value of a mean of 0 over the instances of one seed."""
     array = np.asarray(values, dtype=float)
     if not instance_mean(values, 0.5).defined:
         return math.nan
@@ -115,14 +115,14 @@ def instance_p_value(values: Sequence[float]) -> float:
 def pooled_mean(
     values: Sequence[Sequence[float]], level: float, within: Range = ANYWHERE
 ) -> Interval:
-    """The mean of values [S, I]: over the S seeds, of one seed `instance_mean`."""
+    """Return the mean of values [S, I]: over the S seeds, of one seed `instance_mean`."""
     if len(values) == 1:
         return instance_mean(values[0], level, within)
     return seed_mean([float(np.mean(of_seed)) for of_seed in values], level, within)
 
 
 def pool_means(means: Sequence[Mean], level: float, within: Range = ANYWHERE) -> Interval:
-    """The interval over the means of several seeds; of one seed, its own over instances.
+    """Return the interval over the means of several seeds; of one seed, its own over instances.
 
     A record has that of one seed at `RECORDED_LEVEL`, and at no other level is there one.
     """
@@ -151,7 +151,7 @@ def _kept(values: Array, within: Range) -> Range:
 
 
 def _error(values: Array) -> Array:
-    """The standard error of the means of values [S, ...]."""
+    """Return the standard error of the means of values [S, ...]."""
     error: Array = values.std(axis=0, ddof=1) / math.sqrt(len(values))
     return error
 
@@ -165,7 +165,7 @@ def _logit_ends(values: Array, point: float, within: Range) -> Array:
 
 
 def _log_normal_ends(values: Array, point: float) -> Array:
-    """The ends of the means of values [S, ...] that are at least 0.
+    """Return the ends of the means of values [S, ...] that are at least 0.
 
     The values that make the mean give the spread of their logarithms: one near 0 would otherwise
     open the interval to the other side.
@@ -182,7 +182,7 @@ def _both(half: Any) -> Array:
 
 
 def enclosing_values(values: Array, q: float, level: float) -> tuple[float, float]:
-    """The two of values [N] that the quantile q lies between (Conover 1999, section 3.2).
+    """Return the two of values [N] that the quantile q lies between (Conover 1999, section 3.2).
 
     By the binomial distribution of how many are below it; NaN where none is so far out.
     """
@@ -193,7 +193,7 @@ def enclosing_values(values: Array, q: float, level: float) -> tuple[float, floa
 
 @cache
 def _ranks(count: int, q: float, level: float) -> tuple[int, int]:
-    """The places of the ends among `count` values, 0 and count + 1 where there is none."""
+    """Return the places of the ends among `count` values, 0 and count + 1 where there is none."""
     from scipy.stats import binom
 
     tail = (1 - level) / 2
@@ -208,7 +208,7 @@ def skewed_mean(
     stratum: Stratum | None = None,
     of: str = "values",
 ) -> Interval:
-    """The interval of the mean of values [U], or of the mean over strata [U] of their means.
+    """Return the interval of the mean of values [U], or of the mean over strata [U] of their means.
 
     Student's t of skewed values is skewed itself: of 128 log-normal values its 95 % interval covers
     86 % to 92 %, so each end is the further of Hall's and Student's. The values and the interval
@@ -235,7 +235,7 @@ def skewed_mean(
 
 
 def spread_of_mean(values: Array, stratum: Stratum) -> tuple[Spread, float]:
-    """The spread of the mean of values [U], at Welch's freedom over strata of two or more.
+    """Return the spread of the mean of values [U], at Welch's freedom over strata of two or more.
 
     And the effective number of the squared deviations: of values of a normal distribution a third
     of their count, of a single one that differs from all others 1, where all are the same 0.
@@ -254,7 +254,7 @@ FALSE_ALARM = 0.05
 
 
 def outlying(values: Sequence[float], noise: float = 0.0, alpha: float = FALSE_ALARM) -> int | None:
-    """The number of the seed that ended apart from the others, or None (Grubbs 1950).
+    """Return the number of the seed that ended apart from the others, or None (Grubbs 1950).
 
     Its distance from the mean of the others, in units of their spread, has Student's t with S − 2
     degrees of freedom, corrected for the choice among S. `noise` is the spread that the instances
@@ -277,7 +277,7 @@ def outlying(values: Sequence[float], noise: float = 0.0, alpha: float = FALSE_A
 
 @cache
 def sign_test(wins: int, losses: int) -> float:
-    """The exact two-sided p-value of these wins and losses where both were as likely."""
+    """Return the exact two-sided p-value of these wins and losses where both were as likely."""
     from scipy import stats
 
     if wins + losses == 0:

@@ -121,12 +121,12 @@ class Units:
 
     @classmethod
     def from_metrics(cls, metrics: Mapping[str, Any]) -> Units:
-        """The units that the metrics of a finished cell carry."""
+        """Return the units that the metrics of a finished cell carry."""
         return cls.of(RecordedUnits.model_validate(metrics))
 
     @classmethod
     def of(cls, recorded: RecordedUnits) -> Units:
-        """The units of a record."""
+        """Return the units of a record."""
         count, bias, cross = len(recorded.units.m2), recorded.bias, recorded.cross_products
         units = cls(
             np.zeros(count, dtype=np.int64),
@@ -157,7 +157,7 @@ class Units:
         )
 
     def as_record(self) -> dict[str, Any]:
-        """The units as a record holds them, for `of`; a number is None where undefined."""
+        """Return the units as a record holds them, for `of`; a number is None where undefined."""
         record: dict[str, Any] = {
             "units": {name: getattr(self, name).tolist() for name in FIELDS},
             "measures": {name: as_numbers(values) for name, values in self.measures.items()},
@@ -338,7 +338,7 @@ def defined(values: Array, stratum: Stratum) -> tuple[Array, Stratum]:
 
 
 def _array(values: Any) -> Array:
-    """The numbers of a record; None becomes NaN."""
+    """Return the numbers of a record; None becomes NaN."""
     return np.asarray(values, dtype=float)
 
 
@@ -347,7 +347,7 @@ def _optional(values: Any) -> Array | None:
 
 
 def _joined(columns: Sequence[Array | None]) -> Array | None:
-    """All columns as one; None where a part has none."""
+    """Return all columns as one; None where a part has none."""
     present = [column for column in columns if column is not None]
     return np.concatenate(present) if len(present) == len(columns) else None
 

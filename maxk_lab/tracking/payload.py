@@ -69,7 +69,7 @@ class Payload:
 
 
 def has_curves(study: str) -> bool:
-    """Whether each cell of this kind of study is a run at W&B."""
+    """Return whether each cell of this kind of study is a run at W&B."""
     try:
         return hasattr(STUDIES.get(study).load_module("payload"), "history")
     except ModuleNotFoundError:
@@ -77,7 +77,7 @@ def has_curves(study: str) -> bool:
 
 
 def cell_payload(sweep: str, spec: Mapping[str, Any], record: Record) -> Payload:
-    """The run of a cell with curves."""
+    """Return the run of a cell with curves."""
     cell, study = record.cell, record.cell["study"]
     key = canonical_json({name: cell[name] for name in ("study", "seed", "id")})
     meaning = {block: spec.get(block) for block in ("environment", "policy")}
@@ -132,7 +132,7 @@ def _provenance(record: Record) -> dict[str, Any]:
 
 
 def _summary(record: Record) -> Iterator[tuple[str, float | int | str]]:
-    """The status of a cell, its counts and `final/max@8` with its ends, `final/max@8/low`."""
+    """Yield the status of a cell, its counts and `final/max@8` with its ends, `final/max@8/low`."""
     yield "status", record.status
     if (seconds := record.timings.get("seconds")) is not None:
         yield "seconds", seconds

@@ -47,7 +47,7 @@ class TrackingError(LabError):
 
 
 def chosen_mode(default: str) -> tuple[str, str]:
-    """The mode of W&B, and a line on the environment variable that decides, else empty.
+    """Return the mode of W&B, and a line on the environment variable that decides, else empty.
 
     WANDB_DISABLED and WANDB_MODE win over the default. Raises `LabError` for an unknown mode.
     """

@@ -68,7 +68,7 @@ EXTRAS = tuple(decoding for decodings in WAYS.values() for decoding in decodings
 
 
 def trajectories_of_extras(starts: float, samples: int) -> dict[str, float]:
-    """The number of trajectories that each way of decoding costs on every instance."""
+    """Return the number of trajectories that each way of decoding costs on every instance."""
     costs = (1, AUGMENTATIONS, starts, samples, starts * AUGMENTATIONS)
     return dict(zip(EXTRAS, costs, strict=True))
 

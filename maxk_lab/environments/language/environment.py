@@ -84,7 +84,7 @@ class LanguageEnvironment(Completions):
         return torch.tensor(prompts[:count])
 
     def prompts(self, instances: Tensor) -> list[str]:
-        """The prompts as texts."""
+        """Return the prompts as texts."""
         return ["".join(self.symbols[number] for number in row) for row in instances.tolist()]
 
     def questions(self, instances: Tensor, n: int) -> tuple[list[str], dict[str, list[Any]]]:
@@ -98,7 +98,7 @@ class LanguageEnvironment(Completions):
         return tokens, torch.full_like(tokens[:, 0], tokens.shape[1])
 
     def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
-        """Every completion, the short ones first, padded with the end.
+        """Return every completion, the short ones first, padded with the end.
 
         Those of full length are the cut ones.
         """
@@ -142,7 +142,7 @@ class PromptEnvironment(Completions):
         self.padded = nn.utils.rnn.pad_sequence(rows, True, float(self.ends[0]))
 
     def _ends(self, stop: Sequence[str]) -> Tensor:
-        """The tokens that end a completion, the one that pads first."""
+        """Return the tokens that end a completion, the one that pads first."""
         end = self.tokenizer.eos_token_id
         ends = [] if end is None else [int(end)]
         for text in stop:

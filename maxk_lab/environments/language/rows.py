@@ -70,7 +70,7 @@ class LanguageRow(ScoredRow):
         return f"language model ({prompts}{word} {', '.join(rewards)})"
 
     def sequences(self, parameters: Mapping[str, Any]) -> int:
-        """The number of completions, those that are cut at max_length included."""
+        """Return the number of completions, those that are cut at max_length included."""
         symbols, longest = parameters["vocab_size"] - 1, parameters["max_length"]
         return int(sum(symbols**length for length in range(longest + 1)))
 

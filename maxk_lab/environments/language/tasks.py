@@ -38,7 +38,7 @@ Columns = dict[str, list[str]]
 
 
 def symbols_of(vocab_size: int) -> str:
-    """The symbols of a vocabulary of `vocab_size` tokens.
+    """Return the symbols of a vocabulary of `vocab_size` tokens.
 
     Token i ≥ 1 is written `symbols[i − 1]`, token 0 is the end.
     """
@@ -56,7 +56,7 @@ def is_held_out(task: str, prompt: str) -> bool:
 
 
 def can_be_split(task: str, symbols: str, prompt_length: int) -> bool:
-    """Whether there are prompts of both kinds, training and held-out."""
+    """Return whether there are prompts of both kinds, training and held-out."""
     if prompt_length * math.log2(len(symbols)) > math.log2(COUNTED_PROMPTS):
         return True
     prompts = product(symbols, repeat=prompt_length)

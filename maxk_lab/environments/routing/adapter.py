@@ -193,7 +193,7 @@ class RL4COEnvironment:
         return unbatchify(self.env.get_reward(original.state, original.actions), count).amax(1)
 
     def _forced_and_chosen(self, actions: Tensor) -> tuple[Tensor | None, Tensor]:
-        """The forced first actions [N], if any, and the others, of actions [N, T]."""
+        """Return the forced first actions [N], if any, and the others, of actions [N, T]."""
         return (actions[:, 0], actions[:, 1:]) if self.forced else (None, actions)
 
     def _started(self, policy: nn.Module, instances: TensorDict, n: int) -> decoding.Start:

@@ -156,7 +156,7 @@ def decode(
 
 
 def step_by_step(start: Start, choose: Choice) -> tuple[Decoded, TokenStatistics]:
-    """The actions of `choose` and the statistics [N, T] of their decisions, with gradient.
+    """Return the actions of `choose` and the statistics [N, T] of their decisions, with gradient.
 
     Without gradient, no distribution [N, A] is kept any longer than needed.
     """
@@ -212,7 +212,7 @@ def all_steps_together(start: Start, actions: Tensor) -> Tensor:
 
 
 def can_be_together(start: Start) -> bool:
-    """Whether the decisions of `start`'s trajectories can be evaluated together.
+    """Return whether the decisions of `start`'s trajectories can be evaluated together.
 
     Not for sdvrp, whose node embeddings change at every step, nor for smtwtp, whose first state
     has other shapes, nor where trajectories share no encoding.
@@ -268,20 +268,20 @@ class Race:
 
 
 def replayed(actions: Tensor) -> Callable[[Any], Tensor]:
-    """The columns of actions [N, T] one after the other, whatever the state."""
+    """Return the columns of actions [N, T] one after the other, whatever the state."""
     columns = iter(actions.unbind(1))
     return lambda _: next(columns)
 
 
 def _possible(highest: Tensor, actions: Tensor, impossible: float) -> Tensor:
-    """The actions, unless the highest is no higher than what is impossible."""
+    """Return the actions, unless the highest is no higher than what is impossible."""
     if not (highest > impossible).all():
         raise FloatingPointError("the policy gives no action a positive probability")
     return actions
 
 
 def _read(start: Start) -> tuple[str, ...]:
-    """The entries that the decoder's context reads; none where they are not listed."""
+    """Return the entries that the decoder's context reads; none where they are not listed."""
     kinds = type(start.policy.decoder.context_embedding).__mro__
     return next((READ[kind] for kind in kinds if kind in READ), ())
 

@@ -66,7 +66,7 @@ class Pointer:
     scale: float
 
     def decide(self, state: Mapping[str, Tensor]) -> Decision:
-        """The decision in states [(n b)]."""
+        """Return the decision in states [(n b)]."""
         query = self.queries(state)
         with torch.no_grad():
             return self._decide(query, state["action_mask"])
@@ -160,7 +160,7 @@ class _Decisions(torch.autograd.Function):
 def pointer_of(
     policy: Any, cache: PrecomputedCache, shared: int, temperature: float
 ) -> Pointer | None:
-    """The pointer of an attention model with its encoding, or None for any other policy.
+    """Return the pointer of an attention model with its encoding, or None for any other policy.
 
     Subclasses are others. Hooks of the decoder are not called. `shared` is the number of
     trajectories that share an encoding, `temperature` divides the logits on top of the policy's.
@@ -206,7 +206,7 @@ def is_plain(decoder: Any) -> bool:
 
 
 def projected_queries(embedding: Any, nodes: Tensor, graph: Tensor | float) -> Queries | None:
-    """The queries of a context embedding, given the nodes' embeddings [B, A, E].
+    """Return the queries of a context embedding, given the nodes' embeddings [B, A, E].
 
     `graph` is what RL4CO's decoder adds to each, [B, E] or 0. None for other embeddings than those
     named here, subclasses among them.
@@ -248,7 +248,7 @@ class _Nodes:
         self.offsets = vectors.shape[1] * torch.arange(self.count, device=vectors.device)
 
     def __getitem__(self, nodes: Tensor) -> Tensor:
-        """The vectors of nodes [(n b)]: [B, n, E]."""
+        """Return the vectors of nodes [(n b)]: [B, n, E]."""
         rows = nodes.view(-1, self.count).t() + self.offsets.unsqueeze(1)
         return self.flat.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)
 

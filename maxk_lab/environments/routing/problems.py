@@ -121,12 +121,12 @@ def check_steps(steps: int, state: Mapping[str, Tensor], instances: int) -> None
 
 
 def cast_floats(state: TensorDict, dtype: torch.dtype) -> TensorDict:
-    """The same with its floating-point entries as `dtype`."""
+    """Return the same with its floating-point entries as `dtype`."""
     return state.apply(lambda x: x.to(dtype) if x.is_floating_point() else x)
 
 
 def starts(env: RL4COEnvBase, instances: TensorDict) -> range:
-    """The nodes at which RL4CO would force trajectories of these instances to begin.
+    """Return the nodes at which RL4CO would force trajectories of these instances to begin.
 
     Those of RL4CO's `select_start_nodes`, but by the size of the instances instead of that of the
     generator, and pickups only.
@@ -151,7 +151,7 @@ def start_nodes(env: RL4COEnvBase, instances: TensorDict, n: int) -> Tensor:
 
 
 def symmetric_copies(env: RL4COEnvBase, instances: TensorDict) -> TensorDict:
-    """The eight rotated and mirrored copies of every instance, [(8 b)].
+    """Return the eight rotated and mirrored copies of every instance, [(8 b)].
 
     Raises `LabError` where instances have no coordinates.
     """

@@ -38,7 +38,7 @@ class TinyBandit:
     starts: tuple[tuple[float, ...], ...] = ()
 
     def gradient(self, of: int | Objective, n: int | None = None) -> Tensor:
-        """The exact gradient of J with respect to the logits, `[arms]`.
+        """Return the exact gradient of J with respect to the logits, `[arms]`.
 
         J is of an objective, or of the maximum of K = `of` rewards: the mean over all K-tuples;
         with `starts`, the mean over the K-subsets of the n samples, by default K.
@@ -54,7 +54,7 @@ class TinyBandit:
         return gradient
 
     def scores(self, n: int) -> Tensor:
-        """The gradient of log p_a with respect to the logits, `[n, arms, arms]`."""
+        """Return the gradient of log p_a with respect to the logits, `[n, arms, arms]`."""
         p, _ = self._policies(n)
         return torch.eye(len(self.logits), dtype=torch.float64) - p.unsqueeze(1)
 
@@ -68,32 +68,32 @@ class TinyBandit:
     def mean_estimate(
         self, n: int, weigh: Method | Callable[[Tensor, Tensor], Tensor], **options: Any
     ) -> Tensor:
-        """The mean of the estimates, `[arms]`."""
+        """Return the mean of the estimates, `[arms]`."""
         estimates, chance = self._estimates(n, weigh, options)
         return (chance * estimates).sum(dim=0)
 
     def trace_variance(
         self, n: int, weigh: Method | Callable[[Tensor, Tensor], Tensor], **options: Any
     ) -> float:
-        """The trace of the covariance of the estimates."""
+        """Return the trace of the covariance of the estimates."""
         estimates, chance = self._estimates(n, weigh, options)
         from_mean = estimates - (chance * estimates).sum(dim=0)
         return float((chance * from_mean.square()).sum())
 
     def _probabilities(self, logits: Tensor, n: int) -> Tensor:
-        """The probabilities of every sample's arms, `[n, arms]`."""
+        """Return the probabilities of every sample's arms, `[n, arms]`."""
         added = _double(self.starts or (0.0 * _double(self.logits)).unsqueeze(0))
         return torch.softmax(logits + added[torch.arange(n) % len(added)], -1)
 
     def _policies(self, n: int) -> tuple[Tensor, Tensor]:
-        """The probabilities under the policy, and under the one that draws the samples."""
+        """Return the probabilities under the policy, and under the one that draws the samples."""
         both = _double(self.logits), _double(self.behaviour or self.logits)
         return self._probabilities(both[0], n), self._probabilities(both[1], n)
 
     def _estimates(
         self, n: int, weigh: Method | Callable[[Tensor, Tensor], Tensor], options: dict[str, Any]
     ) -> tuple[Tensor, Tensor]:
-        """The estimates of all outcomes, `[outcomes, arms]`, and the chance of each."""
+        """Return the estimates of all outcomes, `[outcomes, arms]`, and the chance of each."""
         arms = _outcomes(len(self.logits), n)
         rewards = _double(self.rewards)[arms]
         if isinstance(weigh, Method) and weigh.uses_other_prompts:
@@ -110,7 +110,7 @@ class TinyBandit:
         return by_arm - w @ p.to(w), _pick(drawn_by, arms).prod(-1, keepdim=True)
 
     def _numbers(self, method: Method, arms: Tensor, rewards: Tensor) -> dict[str, Any]:
-        """All that a method needs beside rewards, for arms `[outcomes, n]`.
+        """Return all that a method needs beside rewards, for arms `[outcomes, n]`.
 
         Fitted coefficients depend on nothing, or for `joint_optimum` on the other samples alone.
         """
@@ -130,7 +130,7 @@ class TinyBandit:
 
 
 def _pick(by_arm: Tensor, arms: Tensor) -> Tensor:
-    """The numbers `[n, arms]` of the arms `[outcomes, n]` that were drawn."""
+    """Return the numbers `[n, arms]` of the arms `[outcomes, n]` that were drawn."""
     return by_arm.gather(1, arms.T).T
 
 
@@ -145,5 +145,5 @@ def _double(numbers: Any) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _outcomes(arms: int, n: int) -> Tensor:
-    """Every n-tuple of arms, `[arms^n, n]`."""
+    """Return every n-tuple of arms, `[arms^n, n]`."""
     return torch.cartesian_prod(*[torch.arange(arms)] * n).reshape(-1, n)

@@ -43,16 +43,16 @@ class Group:
         return len(self.rewards)
 
     def without(self, i: int) -> Group:
-        """The group without sample i."""
+        """Return the group without sample i."""
         rewards, g, ratios = ([*x[:i], *x[i + 1 :]] for x in (self.rewards, self.g, self.ratios))
         return replace(self, rewards=rewards, g=g, ratios=ratios)
 
     def reduced(self) -> Group:
-        """The same samples with the objective of K-1 rewards, as `subloo` has it."""
+        """Return the same samples with the objective of K-1 rewards, as `subloo` has it."""
         return replace(self, alpha=self.reduced_alpha, k=self.k - 1)
 
     def statistics(self, k: int) -> dict[tuple[int, ...], Fraction]:
-        """The statistic of every K-subset of the samples, times its factor."""
+        """Return the statistic of every K-subset of the samples, times its factor."""
         alpha = [ZERO] * (k - 1) + [ONE] if self.alpha is None else self.alpha
         statistics = {}
         for subset in combinations(range(self.n), k):
@@ -62,7 +62,7 @@ class Group:
         return statistics
 
     def value(self, k: int | None = None) -> Fraction:
-        """The mean statistic over all K-subsets."""
+        """Return the mean statistic over all K-subsets."""
         every = self.statistics(self.k if k is None else k)
         return sum(every.values(), ZERO) / len(every)
 
@@ -91,7 +91,7 @@ class Sample:
 
 
 def has_definition(method: Method) -> bool:
-    """Whether the rows say what the method's weights are by definition."""
+    """Return whether the rows say what the method's weights are by definition."""
     chosen, base = method.estimator.row, method.baseline.row
     return (chosen.has_objective or chosen.needs_ratios) and base.level is not None
 
@@ -104,7 +104,7 @@ def brute_force(
     ratios: Tensor | None = None,
     coefficients: Tensor | None = None,
 ) -> Tensor:
-    """The weights of a method that `has_definition`, rounded once, with its arguments."""
+    """Return the weights of a method that `has_definition`, rounded once, with its arguments."""
     shape = rewards.shape
     g = (trajectory_weights or {}).get(method.needed_weight or "")
     tables = [

@@ -51,7 +51,7 @@ class CheckResult:
 
 
 def run_checks(estimator: str | None = None, baseline: str | None = None) -> list[CheckResult]:
-    """Every check, or those of one estimator, baseline or pair."""
+    """Return every check, or those of one estimator, baseline or pair."""
     chosen = None if baseline is None else choose_baseline(baseline).name
     if estimator is None:
         estimators = [name for row in catalogue.ESTIMATORS for name in (row.name, *row.examples)]
@@ -69,7 +69,7 @@ def run_checks(estimator: str | None = None, baseline: str | None = None) -> lis
 
 
 def _baselines(estimator: str) -> Iterator[str]:
-    """The baselines to check the estimator with.
+    """Yield the baselines to check the estimator with.
 
     Of a form of objective one spelling of each runs, and beyond the form's default parameter only
     those that the others are sums of.
@@ -108,7 +108,7 @@ def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
 
 
 def methods(estimator: str, baseline: str, sizes: Iterable[int]) -> Iterator[tuple[int, Method]]:
-    """Every n of the sizes with the pair at every K that makes a difference and can run."""
+    """Yield every n of the sizes with the pair at every K that makes a difference and can run."""
     for n in sizes:
         # K counts as 1 for some estimators, whatever is asked for.
         for k in sorted({Method.parse(estimator, k=k).k for k in range(1, n + 1)}):

@@ -25,7 +25,7 @@ def exact_value(probabilities: Tensor, rewards: Tensor, objective: Objective | i
 def exact_gradient_weights(
     probabilities: Tensor, rewards: Tensor, objective: Objective | int
 ) -> Tensor:
-    """The weights c [A] with ∇J = Σ_a c_a ψ_a: c_a = p_a ∂J/∂p_a, up to a multiple of p."""
+    """Return the weights c [A] with ∇J = Σ_a c_a ψ_a: c_a = p_a ∂J/∂p_a, up to a multiple of p."""
     leaf = probabilities.detach().double().requires_grad_()
     (slope,) = torch.autograd.grad(
         exact_value(leaf, rewards.double() - rewards.double().max(), objective), leaf

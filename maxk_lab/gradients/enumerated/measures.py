@@ -123,7 +123,7 @@ class Enumeration:
         ).possible()
 
     def _shared(self, method: Method, n: int) -> dict[str, Array]:
-        """The measures [I] that do not depend on the baseline."""
+        """Return the measures [I] that do not depend on the baseline."""
         instances = range(len(self._pool.parts))
         objective = method.objective_at(n)
         by_ratios = self._pool.off_policy and method.needs_ratios
@@ -150,13 +150,13 @@ class Enumeration:
         return float(second - first**2)
 
     def _relative_sample_size_of(self, i: int, n: int) -> float:
-        """The mean effective sample size of groups of n, as a share of n."""
+        """Return the mean effective sample size of groups of n, as a share of n."""
         classes = self._outcomes(i, None).classes
         return float(classes.expectation(n, lambda _, ratios: effective_sample_size(ratios))) / n
 
 
 def _weigh_of(outcomes: Outcomes, method: Method, n: int, alpha: Tensor | None) -> Weigh:
-    """The weights of groups, with the coefficients `alpha` or those of every group."""
+    """Return the weights of groups, with the coefficients `alpha` or those of every group."""
     best, kind, baseline = None, method.needed_weight, method.baseline.row.name
     if method.uses_other_prompts:
         raise LabError(f"{baseline} needs groups of other instances: set complete: false")

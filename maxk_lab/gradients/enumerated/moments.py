@@ -70,12 +70,12 @@ class Outcomes:
         return Classes(self)
 
     def enumerable(self, n: int) -> bool:
-        """Whether the groups of n are few enough to enumerate."""
+        """Return whether the groups of n are few enough to enumerate."""
         count = math.comb(len(self.classes) + n - 1, n)
         return count <= MULTISETS and count * n <= MEMBERS
 
     def centred(self, coefficients: Tensor) -> Tensor:
-        """The coefficients c [..., A] of Σ_a c_a ψ_a that sum to zero.
+        """Return the coefficients c [..., A] of Σ_a c_a ψ_a that sum to zero.
 
         Σ_a p_a ψ_a = 0, so c may be moved along p: a constant added to all rewards then leaves no
         rounding behind.
@@ -151,7 +151,7 @@ class Classes:
         return total
 
     def sum_classes(self, rows: Tensor, weights: Tensor) -> Tensor:
-        """The sum of the weights [S, n] of the members of each class: [S, C]."""
+        """Return the sum of the weights [S, n] of the members of each class: [S, C]."""
         return weights.new_zeros(len(weights), len(self)).scatter_add_(1, rows, weights)
 
     def squared_norms(self, rows: Tensor, weights: Tensor) -> Tensor:

@@ -97,18 +97,18 @@ class Blocks:
 
 
 def _largest(products: Array) -> Array:
-    """The largest absolute value of every instance, [I, B, B] → [I]."""
+    """Return the largest absolute value of every instance, [I, B, B] → [I]."""
     largest: Array = np.abs(products).max((1, 2))
     return largest
 
 
 def _beyond_rounding(differences: Array, size: Array) -> Array:
-    """The differences of numbers of this size, 0 where they are rounding."""
+    """Return the differences of numbers of this size, 0 where they are rounding."""
     return np.where(np.abs(differences) > ROUNDING * size, differences, 0.0)
 
 
 def _block_mean(values: Array) -> tuple[Array, Array]:
-    """The mean of values [I, B], and their distances to it."""
+    """Return the mean of values [I, B], and their distances to it."""
     mean = values.mean(1)
     return mean, values - mean[:, None]
 

@@ -103,7 +103,7 @@ class Groups:
         return values.gather(1, self._positions).view(self.shape)
 
     def weights(self, method: Method, coefficients: Tensor | None = None) -> Tensor:
-        """The weights of every group; `coefficients` are the method's fitted ones."""
+        """Return the weights of every group; `coefficients` are the method's fitted ones."""
         kind = method.needed_weight
         by_kind = {} if kind is None else {kind: self.gathered(self.pool.trajectory_weight(kind))}
         return method.weights(
@@ -215,7 +215,7 @@ class ScoreGroups(Groups):
 
 
 def groups_of(pool: ScorePool, n: int, partitions: int, seed: int) -> Groups:
-    """The groups of n of a pool, by what it keeps of its scores."""
+    """Return the groups of n of a pool, by what it keeps of its scores."""
     instances, size = pool.rewards.shape
     order = group_order(instances, size, n, partitions, seed, pool.starts)
     return (Groups if pool.parts[0].scores is None else ScoreGroups)(pool, order)

@@ -165,7 +165,7 @@ class CutPool:
         return self._pool.rewards.shape[1] * np.array(shares)
 
     def _repeat_by_block(self, values: Tensor) -> Tensor:
-        """A number per instance [I] for each of its blocks [I, B]."""
+        """Return a number per instance [I] for each of its blocks [I, B]."""
         return values.unsqueeze(1).expand(-1, self.groups.blocks)
 
     def _exact_values(self, objective: Objective) -> Tensor | None:
@@ -176,13 +176,13 @@ class CutPool:
         return torch.stack([instance.value[position] for instance in self._pool.parts])
 
     def _reference(self, objective: Objective) -> Method | None:
-        """The method that is judged against, None where the exact gradient is known."""
+        """Return the method that is judged against, None where the exact gradient is known."""
         if self._pool.exact:
             return None
         return plain_method(objective, self.groups.n, off_policy=self._pool.off_policy)
 
     def _blocks(self, weights: Tensor, objective: Objective) -> Blocks:
-        """The estimates of every block, means over the partitions."""
+        """Return the estimates of every block, means over the partitions."""
         groups = self.groups
         m2 = groups.squares(weights).mean((1, 3))
         means = groups.means(weights)
@@ -200,7 +200,7 @@ class CutPool:
         return Blocks(*arrays, exact=self._pool.exact)
 
     def _reference_means_of(self, objective: Objective) -> tuple[Tensor, Tensor]:
-        """The mean estimates of the method that is judged against, and their products."""
+        """Return the mean estimates of the method that is judged against, and their products."""
         reference = self._reference(objective)
         assert reference is not None
         means = self.groups.means(self.groups.weights(reference))
@@ -214,7 +214,7 @@ def _name_of(method: Method) -> str:
 
 
 def carrying_share(listed: Listing, squared_norms: Tensor, objective: Objective) -> float:
-    """How many draws effectively carry the gradient, by draw: from 0 to 1."""
+    """Return the number of draws effectively carry the gradient, by draw: from 0 to 1."""
     possible = (listed.probabilities > 0) & (listed.behaviour > 0)
     p, chance = listed.probabilities[possible], listed.behaviour[possible]
     weights = exact_gradient_weights(p, listed.rewards[possible], objective)

@@ -115,11 +115,11 @@ class RareGroups:
         return int(self._of_level.shape[2])
 
     def _column(self, name: str) -> Array:
-        """A number of every level, [I, L]; 0 for the levels that an instance lacks."""
+        """Return a number of every level, [I, L]; 0 for the levels that an instance lacks."""
         return np.stack([levels.padded(name, self._width) for levels in self._levels])
 
     def _member_column(self, name: str) -> Tensor:
-        """A number of every member of a multiset, [I, G, n]."""
+        """Return a number of every member of a multiset, [I, G, n]."""
         return torch.from_numpy(self._column(name)[:, self.multisets])
 
     @cached_property
@@ -239,7 +239,7 @@ def levels_of(rewards: Array, chance: Array, most: int) -> NDArray[np.int64]:
 
 
 def _best_split(p_sums: Array, sums: Array, start: int, end: int) -> tuple[float, int, int, int]:
-    """The variance that the best split of values start … end explains; start, split, end."""
+    """Return the variance that the best split of values start … end explains; start, split, end."""
     if end - start < 2:
         return -1.0, start, end, end
     inside = slice(start + 1, end)

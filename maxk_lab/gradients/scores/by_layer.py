@@ -60,7 +60,7 @@ class Call:
         return self.read.reshape(len(self.read), -1, self.read.shape[-1])
 
     def scores(self, gradients: Tensor) -> dict[str, Tensor]:
-        """The share that the call has in the scores of its parameters, [M, elements] each.
+        """Return the share that the call has in the scores of its parameters, [M, elements] each.
 
         `gradients` [M, ...] are those of log π of each trajectory by what the call gave it.
         """

@@ -242,7 +242,7 @@ class Source:
         return (log_probs - self.log_values(self.behaviour, actions).double()).exp()
 
     def scores(self, actions: Tensor) -> Tensor:
-        """The scores themselves, [A, P] float64."""
+        """Return the scores themselves, [A, P] float64."""
         scores = instance_scores(self.environment, self.policy, self.instance, actions)
         chunk = scores.chunk
         # A batched backward pass costs the square of its chunk, the layers do not.
@@ -320,7 +320,7 @@ def perturbed(policy: nn.Module, distance: float, seed: int) -> nn.Module:
 
 
 def _rows_in(listed: Tensor, actions: Tensor) -> Tensor:
-    """The row of `listed` [A, T] that each of actions [M, ≤ T] is."""
+    """Return the row of `listed` [A, T] that each of actions [M, ≤ T] is."""
     padded = torch.nn.functional.pad(actions, (0, listed.shape[1] - actions.shape[1]))
     _, rows_of_both = torch.unique(torch.cat([listed, padded]), dim=0, return_inverse=True)
     row_of = torch.empty(len(listed), dtype=torch.long)

@@ -75,7 +75,7 @@ def trajectory_scores(log_probs: Tensor, parameters: Sequence[Tensor]) -> Tensor
 
 
 def trained(policy: nn.Module) -> list[nn.Parameter]:
-    """The parameters of a policy that require a gradient: a score has their elements."""
+    """Return the parameters of a policy that require a gradient: a score has their elements."""
     return [parameter for parameter in policy.parameters() if parameter.requires_grad]
 
 

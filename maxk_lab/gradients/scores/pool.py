@@ -144,7 +144,7 @@ class ScorePool:
         return torch.stack([instance.trajectory_weight(kind) for instance in self.parts])
 
     def state(self) -> dict[str, Any]:
-        """The pool as numbers, texts and tensors alone, for `torch.save`."""
+        """Return the pool as numbers, texts and tensors alone, for `torch.save`."""
         parts = [dict(vars(instance)) for instance in self.parts]
         for instance in parts:
             homes = {name: instance[name] for name in ("drawn", "listed")}
@@ -154,7 +154,7 @@ class ScorePool:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> ScorePool:
-        """The inverse of `state`."""
+        """Return the inverse of `state`."""
         parts = []
         for instance in state["parts"]:
             listed = instance["listed"] and Listing(**instance["listed"])

@@ -41,7 +41,7 @@ def instance_scores(
     *,
     compressed: bool = False,
 ) -> Scores:
-    """The scores of trajectories actions [M, T] of one instance (a batch of one).
+    """Return the scores of trajectories actions [M, T] of one instance (a batch of one).
 
     `compressed` scores are for products alone: they may have fewer columns.
     """
@@ -83,7 +83,7 @@ def _declared(
     actions: Tensor,
     compressed: bool,
 ) -> LayerScores:
-    """The scores of actions [B, n, T] by the layers of the policy."""
+    """Return the scores of actions [B, n, T] by the layers of the policy."""
     assert supports(environment, "trajectory_log_probs")
     inputs = environment.trajectory_inputs(instances, actions)
     with torch.enable_grad(), recorded_calls(policy, 1, trained(policy)) as calls:
@@ -95,7 +95,7 @@ def _declared(
 def _holds(
     environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
 ) -> bool:
-    """Whether the layers of this policy give its scores in this environment.
+    """Return whether the layers of this policy give its scores in this environment.
 
     Decided once per environment and policy, as it is frozen and in its mode, by the scores of some
     trajectories actions [1, M, T] of one instance, and their products, against those of a batched

@@ -27,7 +27,7 @@ def csv(report: Report) -> str:
 
 
 def csv_of_lines(lines: Iterable[Mapping[str, Any]]) -> str:
-    """The lines as CSV, with a column for each name in any of them.
+    """Return the lines as CSV, with a column for each name in any of them.
 
     A text that a spreadsheet would run as a formula has a `'` before it.
     """
@@ -39,14 +39,14 @@ def csv_of_lines(lines: Iterable[Mapping[str, Any]]) -> str:
 
 
 def lines_of(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The lines of a table as dicts, None where a value is missing."""
+    """Return the lines of a table as dicts, None where a value is missing."""
     values = table.astype(object)
     lines = values.where(values.notna(), None).to_dict("records")
     return [{str(name): value for name, value in line.items()} for line in lines]
 
 
 def safe_text(value: Any) -> Any:
-    """A text on one line that is no formula; any other value unchanged."""
+    """Return a text on one line that is no formula; any other value unchanged."""
     if not isinstance(value, str):
         return value
     line = visible_line(value)
@@ -54,7 +54,7 @@ def safe_text(value: Any) -> Any:
 
 
 def json(report: Report) -> str:
-    """The report as indented JSON; undefined is null, an infinite end the text "inf"."""
+    """Return the report as indented JSON; undefined is null, an infinite end the text "inf"."""
     content = {
         "origin": vars(report.origin),
         **({"selection": report.selection} if report.selection else {}),

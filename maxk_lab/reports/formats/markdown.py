@@ -22,12 +22,12 @@ _ADDRESS = re.compile(r"(\S*(?:://|[wW][wW][wW]\.|[\w.+-]+@[\w-]+\.\w)\S*)")
 
 
 def markdown(report: Report) -> str:
-    """The report as Markdown; folded blocks open by a click where HTML is shown."""
+    """Return the report as Markdown; folded blocks open by a click where HTML is shown."""
     return written(report.title, report.blocks)
 
 
 def written(title: str, blocks: Iterable[Block]) -> str:
-    """The blocks below their title, as `markdown` writes them."""
+    """Return the blocks below their title, as `markdown` writes them."""
     return "\n\n".join([f"# {escape(title)}", *_parts(blocks)]) + "\n"
 
 
@@ -65,7 +65,7 @@ def _row(texts: Sequence[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """The text on one line as Markdown without links, images, formulas, HTML and headings.
+    """Return the text on one line as Markdown without links, images, formulas, HTML and headings.
 
     Addresses, which would become links, stand as code.
     """

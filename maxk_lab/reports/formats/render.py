@@ -41,7 +41,7 @@ def check_format(format: str) -> None:
 
 
 def rendered(report: Report, format: str, **options: Any) -> str:
-    """The report in one of `FORMATS`; `options` are those of its function.
+    """Return the report in one of `FORMATS`; `options` are those of its function.
 
     Raises `LabError` for any other format.
     """

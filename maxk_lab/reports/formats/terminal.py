@@ -36,7 +36,7 @@ _UNIT = re.compile(r"(?<=\d) (?=[%†])")
 
 
 def terminal(report: Report, *, width: int = 100, colour: bool = False, full: bool = False) -> str:
-    """The report as text of at most `width` columns; ANSI codes only with `colour`.
+    """Return the report as text of at most `width` columns; ANSI codes only with `colour`.
 
     Folded blocks are left out unless `full`.
     """
@@ -52,7 +52,7 @@ def printed(
     colour: bool = False,
     full: bool = True,
 ) -> str:
-    """The blocks below their title, as `terminal` prints them."""
+    """Return the blocks below their title, as `terminal` prints them."""
     out = StringIO()
     console = PlainConsole(
         file=out,
@@ -96,7 +96,7 @@ def _print(console: PlainConsole, block: Block) -> None:
 
 
 def _indented(label: Text, text: str, width: int = _LABEL) -> Table:
-    """The text to the right of its label, on all of its lines."""
+    """Return the text to the right of its label, on all of its lines."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=width)
     grid.add_column(overflow="fold")
@@ -105,7 +105,7 @@ def _indented(label: Text, text: str, width: int = _LABEL) -> Table:
 
 
 def _table(block: Block, width: int) -> Table:
-    """The table of a block; if it is too wide, a value stands above its interval."""
+    """Return the table of a block; if it is too wide, a value stands above its interval."""
     lines = [[_INTERVAL.sub(_TIE, visible_line(text)) for text in row] for row in block.rows]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     headings = [column.heading for column in block.columns]
@@ -124,7 +124,7 @@ def _table(block: Block, width: int) -> Table:
 def _widths(
     columns: Sequence[Sequence[str]], numeric: Sequence[bool], width: int
 ) -> list[int | None]:
-    """The width of each column of texts; None for rich to choose.
+    """Return the width of each column of texts; None for rich to choose.
 
     If the table is too wide, a number is as wide as its longest word, and words share the rest.
     """
@@ -145,7 +145,7 @@ def _widths(
 
 
 def _styled(text: str) -> Text:
-    """The text; its first word may have a colour."""
+    """Return the text; its first word may have a colour."""
     styled = Text(visible_line(text))
     first = styled.plain.partition(" ")[0]
     styled.stylize(_STYLES.get(first, ""), 0, len(first))

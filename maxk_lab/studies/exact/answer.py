@@ -76,7 +76,7 @@ class Facts(BaseModel):
 
 
 def facts(pooled: Pooled[Row], origin: Origin) -> Facts:
-    """The facts of these rows."""
+    """Return the facts of these rows."""
     parameter = pooled.rows[0].key.parameter
     finished = [row for row in pooled.rows if row.all_finished]
     return _about_optima(pooled.rows, finished) if parameter else _about_weights(finished)
@@ -170,7 +170,7 @@ def _direction(rows: Sequence[Row]) -> Direction:
 
 
 def _range(row: Row, index: int = 0) -> str:
-    """The optimum, or the value there, or its smallest and its largest over the seeds."""
+    """Return the optimum, or the value there, or its smallest and its largest over the seeds."""
     values = sorted(curve.best[index] for curve in row.distinct)
     return " to ".join(dict.fromkeys((exact(values[0]), exact(values[-1]))))
 

@@ -89,7 +89,7 @@ class Row(PooledRow):
 
 
 def key(cell: Mapping[str, Any]) -> ExactKey:
-    """The key of the row of a cell; the label of an objective leaves out its parameter."""
+    """Return the key of the row of a cell; the label of an objective leaves out its parameter."""
     if "objective" not in cell:
         return ExactKey.of(cell)
     parameter = str(cell["objective"]["parameter"])
@@ -101,7 +101,7 @@ def key(cell: Mapping[str, Any]) -> ExactKey:
 def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
 ) -> Pooled[Row]:
-    """The rows of the cells with their finished records."""
+    """Return the rows of the cells with their finished records."""
     rows = []
     for row_key, members, records in members_by_key(cells, done, key):
         model = ObjectiveRecord if row_key.parameter else WeightsRecord
@@ -125,7 +125,7 @@ def sorted_rows(rows: Sequence[Row]) -> list[Row]:
 
 
 def estimates(row: Row) -> dict[str, Interval]:
-    """The value of every measure; undefined where a seed is missing."""
+    """Return the value of every measure; undefined where a seed is missing."""
     kind = "objective" if row.key.parameter else "weights"
     return {measure.name: row.number(measure.name) for measure in measures_of(kind)}
 

@@ -94,17 +94,17 @@ def _rewards(unit: Mapping[str, Any], n: int) -> Tensor:
 
 
 def zero_share(weights: Tensor) -> float:
-    """The share of the weights that are zero."""
+    """Return the share of the weights that are zero."""
     return float((weights == 0).double().mean())
 
 
 def weight_sum(weights: Tensor) -> float:
-    """The sum of the weights of a group, averaged over groups."""
+    """Return the sum of the weights of a group, averaged over groups."""
     return float(weights.sum(-1).mean())
 
 
 def weight_min(weights: Tensor) -> float:
-    """The least weight of all groups."""
+    """Return the least weight of all groups."""
     return float(weights.min())
 
 

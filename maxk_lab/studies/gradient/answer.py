@@ -158,7 +158,7 @@ class GradientFacts(Facts):
 
 
 def facts(pooled: Pooled[GradientRow], origin: Origin) -> GradientFacts:
-    """The facts of these rows."""
+    """Return the facts of these rows."""
     rows, everything = pooled.rows, contests(pooled.rows)
     several = len({row.key.estimator for row in rows if row.key.method.takes_baseline}) > 1
     names = {row.key: _name(row, several=several) for row in rows}
@@ -248,7 +248,7 @@ def _use(group: Sequence[Contest]) -> Use:
 
 
 def _estimators(rows: Sequence[GradientRow], lines: Sequence[Comparison]) -> list[Count]:
-    """The estimators whose best method is significantly lower than those of all others."""
+    """Return the estimators whose best method is significantly lower than those of all others."""
     by_path = {row.key.path: row.key.estimator for row in rows}
     groups = grouped(lines, lambda line: line.partner).items()
     counts = Counter(
@@ -263,7 +263,7 @@ def _table(
     names: _Named,
     families: Mapping[str, Sequence[Comparison]],
 ) -> list[Line]:
-    """A line for each method: those with a ratio by its median, then the biased ones."""
+    """Return a line for each method: those with a ratio by its median, then the biased ones."""
     verdicts = {line.row: line.verdict for line in families.get("best", [])}
     harm = Counter(line.row for line in families.get("reference", []) if line.verdict == "worse")
     competing = {
@@ -310,7 +310,7 @@ def _table(
 
 
 def _ratio(row: GradientRow, reference: Collection[str]) -> Interval | None:
-    """The variance over the lowest; None if it was not compared."""
+    """Return the variance over the lowest; None if it was not compared."""
     if row.over_least is not None:
         return row.over_least.mean
     return exactly(1.0) if row.key.path in reference else None
@@ -327,7 +327,7 @@ def _state(rows: Sequence[GradientRow]) -> str:
 
 
 def _bias_words(rows: Sequence[GradientRow], state: str) -> str:
-    """The state of a method, with an alarm, or what is biased."""
+    """Return the state of a method, with an alarm, or what is biased."""
     verdicts = Counter(row.bias.verdict for row in rows)
     if verdicts["alarm"]:
         return f"ALARM in {verdicts['alarm']} of {len(rows)}"
@@ -341,7 +341,7 @@ def _bias_words(rows: Sequence[GradientRow], state: str) -> str:
 
 
 def _avoid(lines: Sequence[Line]) -> list[Line]:
-    """The two methods that are farthest above the lowest, and no baseline where it is far.
+    """Return the two methods that are farthest above the lowest, and no baseline where it is far.
 
     None of them is the lowest itself in a quarter of its settings.
     """
@@ -421,7 +421,7 @@ def _next(undecided: Sequence[Contest], origin: Origin) -> Next | None:
 
 
 def _more(contest: Contest) -> int:
-    """The factor of instances that would settle a contest, a power of two; 1 if none would.
+    """Return the factor of instances that would settle a contest, a power of two; 1 if none would.
 
     With that factor enough instances are effective, and the nearest rival is excluded at the
     corrected level, unless it is as good up to a few per cent.

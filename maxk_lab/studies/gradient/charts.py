@@ -148,7 +148,7 @@ def _places(rows: Sequence[GradientRow]) -> tuple[dict[Any, str], str]:
 
 
 def variance(table: Table) -> Figure | None:
-    """The variance over the lowest of its group; without a lowest, over the squared mean.
+    """Return the variance over the lowest of its group; without a lowest, over the squared mean.
 
     Columns: method, order, state, n, k, place, value, low, high, best.
     """
@@ -167,7 +167,7 @@ def variance(table: Table) -> Figure | None:
 
 
 def snr(table: Table) -> Figure | None:
-    """The signal-to-noise ratio of one estimate. Columns: as for `variance`."""
+    """Return the signal-to-noise ratio of one estimate. Columns: as for `variance`."""
     rows = table[table.measure == "snr"]
     formula = "‖E ĝ‖² / tr Cov ĝ of one estimate: higher is better."
     return _strips(rows, "snr", "Signal-to-noise ratio", "signal-to-noise ratio", formula)

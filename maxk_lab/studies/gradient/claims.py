@@ -25,7 +25,7 @@ _REFUTES_AT = 0.2
 
 
 def judge(claim: Claim, matching: Sequence[tuple[GradientRow, ...]], alpha: float) -> ClaimVerdict:
-    """The verdict on a claim that meets these rows, or pairs or lists of them."""
+    """Return the verdict on a claim that meets these rows, or pairs or lists of them."""
     for row in (row for measured in matching for row in measured):
         if row.units is None:
             return ClaimVerdict("undecided", f"{row.key.path}: {row.bias.reason}")

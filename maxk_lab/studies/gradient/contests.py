@@ -104,7 +104,7 @@ class Contest:
 
 
 def contests(rows: Sequence[GradientRow]) -> list[Contest]:
-    """The contests of two baselines and more, in the order of the rows."""
+    """Return the contests of two baselines and more, in the order of the rows."""
     return candidate_groups(rows, lambda row: row.key.group)
 
 
@@ -144,7 +144,7 @@ def ratio(
 
 
 def compared(family: Family, row: GradientRow, partner: GradientRow, level: float) -> Comparison:
-    """The variance of a row over that of another, without a verdict."""
+    """Return the variance of a row over that of another, without a verdict."""
     return Comparison(
         family.name,
         row.key.path,
@@ -161,7 +161,7 @@ def compared(family: Family, row: GradientRow, partner: GradientRow, level: floa
 def comparison_line(
     family: Family, row: GradientRow, partner: GradientRow, level: float
 ) -> Comparison:
-    """The variance of a row over that of another: worse, unless something speaks against it.
+    """Return the variance of a row over that of another: worse, unless something speaks against it.
 
     Two paired intervals about instances like these have to agree that the other has less: that of
     the ratio of mean variances, and that of the median over instances of their ratio; and the tail

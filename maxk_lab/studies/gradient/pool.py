@@ -46,14 +46,14 @@ SOMETIMES = (*group_names("gradient", "weights", "value"), *group_names("gradien
 
 
 def key(cell: Mapping[str, Any]) -> GradientKey:
-    """The key of the row of a cell."""
+    """Return the key of the row of a cell."""
     return GradientKey.of(cell, stage=cell["stage"], setting=_setting(cell))
 
 
 def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
 ) -> Pooled[GradientRow]:
-    """The rows of the planned cells, and the rows of the proxies."""
+    """Return the rows of the planned cells, and the rows of the proxies."""
     read = {cell["id"]: Metrics.of(done[cell["id"]]) for cell in cells if cell["id"] in done}
     rows = [_pooled(*members, read, level) for members in members_by_key(cells, done, key)]
     places = grouped(cells, lambda cell: (environment_label(cell), _setting(cell), cell["stage"]))
@@ -62,14 +62,14 @@ def pool(
 
 
 def _setting(cell: Mapping[str, Any]) -> Setting:
-    """The varied values, with the distance of the policy that samples unless it is 0."""
+    """Return the varied values, with the distance of the policy that samples unless it is 0."""
     setting, distance = setting_of(cell), cell.get("behaviour", {}).get("distance", 0.0)
     varied = not distance or DISTANCE in dict(setting)
     return setting if varied else (*setting, (DISTANCE, distance))
 
 
 def _unbiased(key: GradientKey) -> bool:
-    """Whether the estimate is unbiased by proof, with the policy that samples."""
+    """Return whether the estimate is unbiased by proof, with the policy that samples."""
     method = key.method
     # Samples of another policy need importance ratios.
     on_policy = dict(key.setting).get(DISTANCE, 0) <= 0 or method.needs_ratios
@@ -132,7 +132,7 @@ def _pooled(
 
 
 def _units(metrics: Metrics, pool: int) -> Units:
-    """The units of a record; `carrying` from the older `tested_from` where it lacks that."""
+    """Return the units of a record; `carrying` from the older `tested_from` where it lacks that."""
     units = Units.of(metrics)
     if units.carrying is not None or metrics.tested_from is None:
         return units
@@ -149,7 +149,7 @@ def _measure(units: Units, name: str, level: float) -> Interval:
 
 
 def estimates(row: GradientRow | ProxyRow) -> dict[str, Interval]:
-    """The measures of a row, its ratios to other rows, and its counts."""
+    """Return the measures of a row, its ratios to other rows, and its counts."""
     if isinstance(row, ProxyRow):
         counts = {"instances": row.instances, "instances_without": row.without}
         exact = {name: exactly(count) for name, count in counts.items()}
@@ -169,7 +169,7 @@ def estimates(row: GradientRow | ProxyRow) -> dict[str, Interval]:
 
 
 def _with_ends(value: Interval) -> Interval:
-    """The interval; undefined if it has no ends, as in every table."""
+    """Return the interval; undefined if it has no ends, as in every table."""
     return value if value.defined else undefined(value.level, value.reason or "no interval")
 
 
@@ -214,7 +214,7 @@ def _correlation(defined: Sequence[Sequence[float]], seeds: int, level: float) -
 
 
 def sorted_rows(rows: Sequence[GradientRow]) -> list[GradientRow]:
-    """The rows by environment, estimator, stage, setting, K, n and the order of methods.
+    """Return the rows by environment, estimator, stage, setting, K, n and the order of methods.
 
     Never by value. Settings come in the order of the rows, which is that of the sweep file.
     """

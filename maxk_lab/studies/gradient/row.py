@@ -156,7 +156,7 @@ class GradientRow(PooledRow):
 
 
 def same_mean(first: GradientRow, second: GradientRow) -> bool:
-    """Whether both rows estimate one gradient and are unbiased by proof."""
+    """Return whether both rows estimate one gradient and are unbiased by proof."""
     return (
         first.key.gradient == second.key.gradient
         and first.catalogued_unbiased
@@ -197,7 +197,7 @@ class ProxyRow(PooledRow):
 
 
 def shared_estimator(row: GradientRow) -> str:
-    """The estimator whose baselines are compared with each other, or `ALONE`."""
+    """Return the estimator whose baselines are compared with each other, or `ALONE`."""
     return row.key.estimator if row.key.method.takes_baseline else ALONE
 
 
@@ -207,13 +207,13 @@ def method(row: GradientRow) -> str:
 
 
 def method_order(row: GradientRow) -> tuple[int, int, str]:
-    """A key that sorts the methods of a table as the catalogue lists them."""
+    """Return a key that sorts the methods of a table as the catalogue lists them."""
     estimator, baseline, _ = row.key.method.catalogue_order
     return estimator, baseline, method(row)
 
 
 def is_oracle(row: GradientRow) -> bool:
-    """Whether its baseline is fitted to every possible group of samples.
+    """Return whether its baseline is fitted to every possible group of samples.
 
     A report compares with an oracle, and no training can have it.
     """

@@ -53,7 +53,7 @@ ALARM = (
 
 
 def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled[GradientRow]:
-    """The rows with their verdicts on bias, their ratios to others, and the lowest marked.
+    """Return the rows with their verdicts on bias, their ratios to others, and the lowest marked.
 
     `best` is set on at most one row of a contest: the one that is significantly lower than every
     other candidate (`comparison_line`). The level is Bonferroni over all comparisons of the sweep,
@@ -135,7 +135,7 @@ def _not_proved(
 
 
 def _verdict(row: GradientRow, verdict: BiasVerdict) -> BiasVerdict:
-    """The verdict on a row; a test that rejects what is unbiased by proof is an alarm.
+    """Return the verdict on a row; a test that rejects what is unbiased by proof is an alarm.
 
     Enumeration proves a bias: there the derivation itself is refuted.
     """
@@ -159,7 +159,7 @@ def _family_of_best(rivals: Sequence[Contest], alpha: float) -> Family:
 
 
 def compare(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Iterator[Comparison]:
-    """The lines of every family, each with the interval of its comparison alone at `level`.
+    """Yield the lines of every family, each with the interval of its comparison alone at `level`.
 
     The baselines of each contest against the lowest; the lowest of all unbiased estimators of one
     gradient against those of other estimators; the baselines of more variance than no baseline at

@@ -142,7 +142,7 @@ class Facts(BaseModel):
 
 
 def facts(pooled: Pooled[TrainingRow], origin: Origin) -> Facts:
-    """The facts of these rows."""
+    """Return the facts of these rows."""
     level = origin.level
     places = places_of(pooled.rows, level)
     tuned = reference_lines(pooled.rows, 1 - level, OWN_TEMPERATURE)
@@ -213,7 +213,7 @@ def _answer(place: Place, tuned: Lines, *, alone: bool) -> Answer:
 def _gaps(
     decoding: str, use: TrainingRow, against: TrainingRow, k: int
 ) -> tuple[Interval, Interval] | None:
-    """The gaps to the optimum of two rows in a decoding, if both have one."""
+    """Return the gaps to the optimum of two rows in a decoding, if both have one."""
     ends = [row.decoded.get(decoding) for row in (use, against)]
     gaps = [end.gaps[k] for end in ends if end is not None and has_value(end.gaps.get(k))]
     return (gaps[0], gaps[1]) if len(gaps) == 2 else None
@@ -228,7 +228,7 @@ def _state(place: Place) -> Literal["alone", "equal", "unpaired", "compared"]:
 
 
 def _difference(place: Place, row: TrainingRow, k: int, lines: Lines) -> Difference:
-    """The difference of a row to its reference, from these comparisons."""
+    """Return the difference of a row to its reference, from these comparisons."""
     line = lines[row.key, k]
     return Difference(
         name=place.names[line.row],
@@ -240,7 +240,7 @@ def _difference(place: Place, row: TrainingRow, k: int, lines: Lines) -> Differe
 
 
 def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
-    """The lead where all are decoded as POMO's authors do, over its loss and POMO as shipped.
+    """Yield the lead where all are decoded as POMO's authors do, over its loss and POMO as shipped.
 
     Two families, where there are two rivals, share the level.
     """
@@ -323,18 +323,18 @@ def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -
 
 
 def comparisons_of(places: Sequence[Place]) -> int:
-    """The number of differences to references that are corrected together."""
+    """Return the number of differences to references that are corrected together."""
     return next((line.comparisons for line in places[0].lines.values()), 0)
 
 
 def _ends(values: Iterable[int]) -> list[int]:
-    """The smallest and the largest value, once if they are equal."""
+    """Return the smallest and the largest value, once if they are equal."""
     ordered = sorted(set(values))
     return ordered if len(ordered) < 2 else [ordered[0], ordered[-1]]
 
 
 def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
-    """A line for each method of each place, the highest at all samples first."""
+    """Yield a line for each method of each place, the highest at all samples first."""
     shown = [place for place in places if place.measured]
     if not shown:
         return

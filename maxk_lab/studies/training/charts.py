@@ -145,7 +145,7 @@ def _board(place: Table) -> Table:
 
 
 def difference(board: Table) -> Figure | None:
-    """The final Max@K minus Max@K of the reference.
+    """Return the final Max@K minus Max@K of the reference.
 
     Columns: measure (`difference`), step (NaN at the end), at_k, value, low, high, level, row,
     series, style, panel, place, subject, seeds, passes, against, minus, named, reference.
@@ -161,7 +161,7 @@ def difference(board: Table) -> Figure | None:
 
 
 def gap(board: Table) -> Figure | None:
-    """The gap of the best of K samples to the optimum.
+    """Return the gap of the best of K samples to the optimum.
 
     Columns: measure (`gap`), at_k, value, low, high, level, row, series, style, panel, place,
     subject, seeds, reference.
@@ -174,7 +174,7 @@ def gap(board: Table) -> Figure | None:
 
 
 def max_at_k(board: Table) -> Figure | None:
-    """The final Max@K if no optimum is known; else `gap` shows the same.
+    """Return the final Max@K if no optimum is known; else `gap` shows the same.
 
     Columns: measure (`max`), step (NaN at the end), at_k, value, low, high, level, row, series,
     style, panel, place, subject, seeds, passes, reference.

@@ -30,7 +30,7 @@ Lines = Mapping[tuple[TrainingKey, int], Comparison]
 
 
 def reference_of(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
-    """The row of the same environment and policy that `row` is compared with.
+    """Return the row of the same environment and policy that `row` is compared with.
 
     POMO's loss with the same start is what a study of it must beat. Without it, the order is plain
     RLOO, both with another start, the first row. Among several the row that shares most settings
@@ -71,7 +71,7 @@ def _kind(row: TrainingRow) -> int:
 
 
 def same_method(row: TrainingRow, rival: TrainingRow) -> bool:
-    """Whether two rows have the same estimator, baseline, K and start."""
+    """Return whether two rows have the same estimator, baseline, K and start."""
     keys = [(r.key.estimator, r.key.baseline, r.key.k, r.settings.start) for r in (row, rival)]
     return keys[0] == keys[1]
 
@@ -81,7 +81,7 @@ def place_of(row: TrainingRow) -> tuple[str, Setting]:
 
 
 def with_differences_to(row: TrainingRow, reference: TrainingRow, level: float) -> TrainingRow:
-    """The row with its differences to a reference, in every decoding that both have."""
+    """Return the row with its differences to a reference, in every decoding that both have."""
     decoded = dict(row.decoded)
     for name, decoding in row.decoded.items():
         if name == SAMPLED or (name in reference.decoded and reference.decoded[name].ks):
@@ -110,7 +110,7 @@ def difference(
 def difference_p_value(
     row: TrainingRow, rival: TrainingRow, k: int, decoding: str = SAMPLED
 ) -> float:
-    """The two-sided p-value of no difference at k; NaN without an interval."""
+    """Return the two-sided p-value of no difference at k; NaN without an interval."""
     values, reason = _pairs(row, rival, k, decoding)
     if reason:
         return math.nan
@@ -119,7 +119,7 @@ def difference_p_value(
 
 
 def _pairs(row: TrainingRow, rival: TrainingRow, k: int, decoding: str) -> tuple[list[float], str]:
-    """The differences by seed, of one seed by its instances; or why there are none."""
+    """Return the differences by seed, of one seed by its instances; or why there are none."""
     if reason := why_not_paired(row, rival, k, decoding):
         return [], reason
     mine, theirs = row.decoded[decoding], rival.decoded[decoding]
@@ -152,12 +152,12 @@ def paired_by(row: TrainingRow) -> str:
 
 
 def has_value(interval: Interval | None) -> bool:
-    """Whether there is a value, with or without an interval."""
+    """Return whether there is a value, with or without an interval."""
     return interval is not None and not math.isnan(interval.value)
 
 
 def shown_ks(rows: Sequence[TrainingRow], decoding: str = SAMPLED) -> list[int]:
-    """The K of interest: 1, the K that rows train for, and all samples of an evaluation."""
+    """Return the K of interest: 1, the K that rows train for, and all samples of an evaluation."""
     ends = [row.decoded.get(decoding, Decoding()) for row in rows]
     candidates = {1, *(row.key.k for row in rows), *(len(end.curve) for end in ends)}
     return sorted(candidates & {k for end in ends for k in end.ks})
@@ -166,7 +166,7 @@ def shown_ks(rows: Sequence[TrainingRow], decoding: str = SAMPLED) -> list[int]:
 def reference_lines(
     rows: Sequence[TrainingRow], alpha: float, decoding: str = SAMPLED
 ) -> dict[tuple[TrainingKey, int], Comparison]:
-    """The comparisons with references in a decoding, corrected together (Holm 1979).
+    """Return the comparisons with references in a decoding, corrected together (Holm 1979).
 
     They are those of all environments of a study, at the K of interest. Points of a curve between
     these K take no power from them. A difference is significant if its adjusted p-value is below

@@ -242,7 +242,7 @@ def _leaves(settings: Mapping[str, Any], inside: Sequence[str] = ()) -> Iterator
 
 
 def _setting(study: Study, keys: Sequence[str]) -> dict[str, Any]:
-    """The values as claims and figures can name them: lists as text, null as none."""
+    """Return the values as claims and figures can name them: lists as text, null as none."""
     # Where K is fixed, nothing reads the ends of a schedule.
     unread = ("k_schedule.first", "k_schedule.until") if study.k_schedule.kind == "fixed" else ()
     setting = {}

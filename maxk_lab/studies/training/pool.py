@@ -132,7 +132,7 @@ def _pooled(
 
 
 def _rewards(environment: Mapping[str, Any]) -> tuple[Range, bool]:
-    """The range of an environment's rewards, and whether all are 0 or 1.
+    """Return the range of an environment's rewards, and whether all are 0 or 1.
 
     Nothing is known of one that is not installed here.
     """
@@ -204,7 +204,7 @@ def best_on_tuning(means: Mapping[str, float]) -> str | None:
 
 
 def _decoding(row: TrainingRow, name: str, ends: Sequence[_End], level: float) -> Decoding:
-    """The decoding of this name, pooled over these ends of the seeds."""
+    """Return the decoding of this name, pooled over these ends of the seeds."""
     reason = next((end.reason for end in ends if end.reason), "")
     if reason:
         return Decoding(curve=(undefined(level, reason),))
@@ -249,7 +249,7 @@ def gap_range(optimum: Optima, rewards: Range) -> Range:
 
 
 def _gap(row: TrainingRow, values: Array, level: float) -> Interval:
-    """The gap in percent of the values [S, I], mean over instances and seeds."""
+    """Return the gap in percent of the values [S, I], mean over instances and seeds."""
     if any(0 in of_seed for of_seed in row.optima):
         return undefined(
             level, "the optimum of an instance is 0: a gap in percent of it is not defined"
@@ -259,7 +259,7 @@ def _gap(row: TrainingRow, values: Array, level: float) -> Interval:
 
 
 def _apart(row: TrainingRow, decoding: Decoding) -> tuple[int, ...]:
-    """The seeds that ended apart at K = 1 or at all samples, the two ends of a curve.
+    """Return the seeds that ended apart at K = 1 or at all samples, the two ends of a curve.
 
     Each end has half of the rate of false alarms. The spread that the instances of each seed
     explain tells of none, unless all seeds share their instances.
@@ -289,7 +289,7 @@ def _evaluations(
 
 
 def _log(metrics: Sequence[Metrics], level: float, within: Range) -> dict[str, dict[int, Interval]]:
-    """Every measure of the training log at the steps that all seeds have kept, by rollouts.
+    """Return every measure of the training log at the steps that all seeds have kept, by rollouts.
 
     NaN where it is not defined in every seed; without an interval where there is one seed.
     """
@@ -315,7 +315,7 @@ def _log(metrics: Sequence[Metrics], level: float, within: Range) -> dict[str, d
 
 
 def _range_of_log(name: str, within: Range) -> Range:
-    """The range of a measure of the training steps, the rewards being `within` theirs."""
+    """Return the range of a measure of the training steps, the rewards being `within` theirs."""
     if name == "reward/mean":
         return within
     if name.startswith(("frac_", "clip_ratio/")) or name == "ess":
@@ -325,7 +325,7 @@ def _range_of_log(name: str, within: Range) -> Range:
 
 
 def estimates(row: TrainingRow) -> dict[str, Interval]:
-    """Every number of the end, and counts; none unless all seeds finished."""
+    """Return every number of the end, and counts; none unless all seeds finished."""
     if not row.curve:
         return {}
     numbers = _curve(row.sampled)
@@ -361,7 +361,7 @@ def _decodings(row: TrainingRow) -> dict[str, Interval]:
 
 
 def _curve(decoding: Decoding, of: str = "") -> dict[str, Interval]:
-    """The final Max@K at every K that is kept, and its differences."""
+    """Return the final Max@K at every K that is kept, and its differences."""
     numbers = {}
     for k in decoding.ks:
         numbers[f"{of}max@{k}"] = decoding.curve[k - 1]

@@ -220,6 +220,6 @@ class Evaluations(Recorded):
         return self
 
     def means(self, number: int) -> dict[int, Mean]:
-        """The mean of every K with the ends of its interval, at one of the evaluations."""
+        """Return the mean of every K with the ends of its interval, at one of the evaluations."""
         ends = (self.value[number], self.low[number], self.high[number])
         return dict(zip(self.ks, zip(*ends, strict=True), strict=True))

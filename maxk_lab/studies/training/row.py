@@ -33,7 +33,7 @@ FORCED = "forced"
 
 
 def sampled_at(temperature: float) -> str:
-    """The name of sampling at a temperature among the decodings."""
+    """Return the name of sampling at a temperature among the decodings."""
     return f"T={str(temperature).removesuffix('.0')}"
 
 
@@ -47,13 +47,13 @@ def place_setting(setting: Setting) -> Setting:
 
 
 def unusual(setting: Setting) -> Setting:
-    """The rest, how this row is trained, where it is not as it is by default."""
+    """Return the rest, how this row is trained, where it is not as it is by default."""
     rest = ((key, value) for key, value in setting if key.partition(".")[0] not in _PLACES)
     return tuple((key, value) for key, value in rest if not _is_default(key, value))
 
 
 def _is_default(key: str, value: Any) -> bool:
-    """Whether the value is that of a sweep file which does not give it."""
+    """Return whether the value is that of a sweep file which does not give it."""
     default: Any = StepSettings()
     for name in key.split("."):
         default = getattr(default, name, None) if isinstance(default, Model) else None
@@ -210,7 +210,7 @@ class TrainingRow(PooledRow):
         return self.words()
 
     def words(self, without: Collection[str] = ()) -> str:
-        """The name of the row in sentences, without these settings."""
+        """Return the name of the row in sentences, without these settings."""
         key = self.key
         setting = tuple(each for each in key.setting if each[0] not in without)
         name = f"{key.estimator} {key.baseline}" if key.method.takes_baseline else key.estimator
@@ -222,7 +222,7 @@ class TrainingRow(PooledRow):
         return f"{name} ({words})" if words else name
 
     def axis(self, name: str) -> Any:
-        """The n or a setting of the row; empty if it has none."""
+        """Return the n or a setting of the row; empty if it has none."""
         return self.key.n if name == "n" else dict(self.key.setting).get(name, "")
 
     @property
@@ -231,7 +231,7 @@ class TrainingRow(PooledRow):
         return self.method + ("" if self.is_pomo else f" for K = {self.key.k}")
 
     def final(self, k: int) -> Interval | None:
-        """The final Max@k, if it was measured."""
+        """Return the final Max@k, if it was measured."""
         return self.curve[k - 1] if 1 <= k <= len(self.curve) else None
 
     @property

@@ -47,7 +47,7 @@ BEST = "best"
 
 
 def judged(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Pooled[TrainingRow]:
-    """The rows with the differences to their references, each interval at `level`."""
+    """Return the rows with the differences to their references, each interval at `level`."""
     rows = []
     for row in pooled.rows:
         reference = reference_of(row, pooled.rows)
@@ -109,7 +109,7 @@ def beaten(rows: Sequence[TrainingRow], k: int, alpha: float, ks: int = 1) -> li
 
 
 def _one_sided(row: TrainingRow, rival: TrainingRow, k: int) -> float:
-    """The one-sided p-value of `row` being above `rival`."""
+    """Return the one-sided p-value of `row` being above `rival`."""
     two_sided = difference_p_value(row, rival, k)
     if math.isnan(two_sided):
         return 1.0
@@ -137,14 +137,14 @@ class Place:
         return {row.key.path: self.name(row) for row in self.rows}
 
     def name(self, row: TrainingRow, without: Collection[str] = ()) -> str:
-        """The name of a row, without the settings or the n that a table has in columns."""
+        """Return the name of a row, without the settings or the n that a table has in columns."""
         for_k = len({row.key.k for row in self.rows}) > 1 and not row.is_pomo
         several = len({row.key.n for row in self.rows}) > 1 and "n" not in without
         size = f" at n = {row.key.n}" if several else ""
         return row.words(without) + (f" for K = {row.key.k}" if for_k else "") + size
 
     def named(self, rows: Iterable[TrainingRow]) -> list[str]:
-        """The names of these rows in sentences."""
+        """Return the names of these rows in sentences."""
         return [self.names[row.key.path] for row in rows]
 
     @cached_property
@@ -175,7 +175,7 @@ class Place:
         return self.at(counts.most_common(1)[0][0]) if counts else None
 
     def at(self, path: str) -> TrainingRow:
-        """The row of this path."""
+        """Return the row of this path."""
         return next(row for row in self.rows if row.key.path == path)
 
     @cached_property
@@ -203,7 +203,7 @@ class Place:
         return sorted(alike, key=lambda row: row is not self.reference)
 
     def may_be_best(self, k: int, lists: int = 1) -> list[TrainingRow]:
-        """The rows that no row is significantly better than at k.
+        """Return the rows that no row is significantly better than at k.
 
         All places of a study, and this number of `lists` of each, share its level.
         """
@@ -222,7 +222,7 @@ class Place:
 
 
 def places_of(rows: Sequence[TrainingRow], level: float) -> list[Place]:
-    """The places of a study, by environment and policy."""
+    """Return the places of a study, by environment and policy."""
     alpha = 1 - level
     groups, lines = grouped(rows, place_of), reference_lines(rows, alpha)
     places = []
@@ -235,7 +235,7 @@ def places_of(rows: Sequence[TrainingRow], level: float) -> list[Place]:
 
 
 def compare(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Iterator[Comparison]:
-    """The lines of `comparisons`: against the reference, and against the best of each place.
+    """Yield the lines of `comparisons`: against the reference, and against the best of each place.
 
     Each at the K of interest, and of policies sampled as they were trained.
     """
@@ -248,7 +248,7 @@ def compare(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Itera
 
 
 def _against_best(place: Place, k: int, level: float) -> Iterator[Comparison]:
-    """The rows of a place against the highest at k; none if no row has a value there."""
+    """Yield the rows of a place against the highest at k; none if no row has a value there."""
     tied = place.may_be_best(k, len(place.ks))
     count = max(1, len(place.measured) - 1) * len(place.ks) * place.places
     for first in place.best(k)[:1]:
