@@ -1,6 +1,6 @@
-"""The weights of any pair of the catalogue by its names, in one call, for numbers of any kind.
+"""Weights of an estimator and a baseline by their names, from tensors, arrays or lists.
 
-Samples that are not usable touch no sibling's baseline.
+Unusable samples do not enter the baseline of any other sample.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from maxk_lab.estimators.method import Method
 
 
 class Array(Protocol):
-    """An array of NumPy, or what turns into one: a column of pandas, an array of JAX."""
+    """A NumPy array, or an object that converts to an array: a pandas column, a JAX array."""
 
     def __array__(self) -> Any:
-        """Return the array of NumPy."""
+        """Return the NumPy array."""
 
 
 Numbers = Array | Sequence[Any]
@@ -43,28 +43,29 @@ def advantages(
 ) -> Tensor:
     """Return the weights w of the gradient estimate sum_i w_i grad log pi(tau_i), as a tensor.
 
-    It is a sum: w carries the factor 1/n, so that the loss of a group is -(w * log_probs).sum().
-    n w is what GRPO and others call advantages.
+    The estimate is a sum: w carries the factor 1/n, so the loss of a group is -(w *
+    log_probs).sum(). The advantages of GRPO and similar trainers are n w.
 
     rewards: `[..., n]`, i.i.d. along n, higher is better; a tensor, a NumPy array, or lists, whose
-    numbers count as float64. Returns `[..., n]` on their device, in their floating type (float64
-    for whole numbers and booleans), without a gradient.
+    numbers count as float64. Returns `[..., n]` on the rewards' device, in their floating type
+    (float64 for whole numbers and booleans), without a gradient.
 
     `estimator` and `baseline` are names that `maxk-lab list estimators` and `maxk-lab list
-    baselines` print, with a parameter in brackets where the row has one (`affine[0.5]`), or
-    `module:name`; `baseline` may also be a function of (rewards, k) that gives weights. Without
-    `baseline` it is `centred`, or `none` for an estimator that takes none, as `grpo`. `k` is the K
-    of J_K = E[max of K rewards], the number of samples whose best will be used. Only an
-    estimator that has a K of its own, as `reinforce` has 1, goes without.
+    baselines` print, with a parameter in brackets if the row has a parameter (`affine[0.5]`), or
+    `module:name`. `baseline` may also be a function of (rewards, k) that returns weights. The
+    default baseline is `centred`, or `none` for an estimator without baseline, such as `grpo`. `k`
+    is the K of J_K = E[max of K rewards], the number of samples whose best will be used. Omit `k`
+    only for an estimator with a fixed K, such as `reinforce` with K = 1.
 
     A reward may be missing: None in a list, a masked entry of a NumPy array, or False in `usable`,
-    `[..., n]`. Of each group the m others are weighted as a group of m, and these have weight 0; so
-    have all where m samples are too few for the pair. NaN is no reward: it is refused (on a GPU,
-    where a look would cost time, its group becomes NaN).
+    `[..., n]`. The m remaining samples of a group are weighted as a group of m, and missing samples
+    have weight 0. If m samples are too few for the pair, all weights of the group are 0. A reward
+    of NaN is an error (on a GPU, where a check would cost time, all weights of its group become
+    NaN).
 
     The other arguments are those of `Method.weights`. Raises `LabError` for an unknown name, a
-    missing `k` or one that the pair does not take at this n, for rewards that are not finite, and
-    for whatever else of its arguments cannot be used.
+    missing `k`, a `k` that the pair does not accept at this n, rewards that are not finite, and any
+    other invalid argument.
     """
     if not isinstance(trajectory_weights, Mapping | None):
         raise LabError(
@@ -92,7 +93,7 @@ def advantages(
 
 
 def _method_of(estimator: str, baseline: str | Callable[..., Any] | None, k: int | None) -> Method:
-    """Return the method with its default baseline. Raises `LabError` where K is missing."""
+    """Return the method with its default baseline. Raises `LabError` if K is missing."""
     row = choose_estimator(estimator).row
     if k is None and row.fixed_k is None:
         raise LabError(
@@ -106,7 +107,7 @@ def _method_of(estimator: str, baseline: str | Callable[..., Any] | None, k: int
 def _weights_of(
     method: Method, rewards: Tensor, usable: Tensor | None, options: Mapping[str, Any]
 ) -> Tensor:
-    """Return the weights of rewards `[..., n]`, where some samples may not be usable."""
+    """Return the weights of rewards `[..., n]`, of which some samples may not be usable."""
     if usable is not None:
         method.check_size(checks.check_rewards(rewards.where(usable, torch.zeros_like(rewards))))
         groups = rewards.to(checks.result_dtype(rewards))
@@ -123,10 +124,10 @@ def _weights_of(
 
 
 def _mask(usable: Tensor | Numbers, rewards: Tensor) -> Tensor:
-    """Which rewards `[..., n]` are usable, as booleans on their device."""
+    """Return the mask of usable rewards `[..., n]` as booleans on the rewards' device."""
     values = _as_tensor(usable, "usable")
     checks.check_real(values, "usable", "of the shape of rewards")
-    # On a GPU a look would cost time.
+    # On a GPU, a check of the values would cost time.
     if not values.is_cuda and bool(((values != 0) & (values != 1)).any()):
         raise LabError(f"usable must be True and False, or 1 and 0, got {shown(usable)}")
     if values.shape != rewards.shape:
@@ -137,14 +138,14 @@ def _mask(usable: Tensor | Numbers, rewards: Tensor) -> Tensor:
 
 
 def _joined(numbers: Any) -> Any:
-    """Return a list of masked arrays as one masked array, whose mask counts; all else as it is."""
+    """Return a list of masked arrays as one masked array; other values unchanged."""
     if isinstance(numbers, list | tuple) and any(map(np.ma.isMaskedArray, numbers)):
         return np.ma.array(numbers)
     return numbers
 
 
 def _as_tensor(numbers: Tensor | Numbers, name: str) -> Tensor:
-    """Numbers as a tensor: tensors as they are, arrays in their own type, lists as float64."""
+    """Return numbers as a tensor: tensors unchanged, arrays in their type, lists as float64."""
     if isinstance(numbers, torch.Tensor):
         return numbers
     numbers = _joined(numbers)
@@ -162,7 +163,7 @@ def _as_tensor(numbers: Tensor | Numbers, name: str) -> Tensor:
 
 
 def _as_rewards(numbers: Tensor | Numbers) -> tuple[Tensor, Tensor | None]:
-    """Rewards, and which are there; None where no list has a None in place of a number."""
+    """Return rewards, and the mask of present rewards, or None if no reward is None."""
     numbers = _joined(numbers)
     if np.ma.is_masked(numbers):
         masked = cast("np.ma.MaskedArray[Any, Any]", numbers)
@@ -170,7 +171,7 @@ def _as_rewards(numbers: Tensor | Numbers) -> tuple[Tensor, Tensor | None]:
     if not isinstance(numbers, torch.Tensor):
         try:
             table = np.asarray(numbers, dtype=object if isinstance(numbers, list | tuple) else None)
-        except ValueError:  # lists of unequal lengths, which are refused below
+        except ValueError:  # lists of unequal lengths are refused below
             return _as_tensor(numbers, "rewards"), None
         if table.dtype.hasobject:
             present = np.array([entry is not None for entry in table.flat]).reshape(table.shape)
@@ -181,7 +182,7 @@ def _as_rewards(numbers: Tensor | Numbers) -> tuple[Tensor, Tensor | None]:
 
 
 def _whole_size(entry: Any) -> int:
-    """Return the size of an entry that is a whole number, as of Python, NumPy or torch; else 0."""
+    """Return the absolute value of a whole number of Python, NumPy or torch; else 0."""
     try:
         return abs(operator.index(entry))
     except TypeError:
@@ -196,15 +197,15 @@ def usable_weights(
     weight_normalization: str = "none",
     **numbers: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Return the weights of groups of n samples, `[..., n]`, and which groups have none, `[...]`.
+    """Return the weights of groups of n samples `[..., n]`, and the mask of refused groups `[...]`.
 
     rewards and usable are `[..., n]`; the other arguments are those of `Method.weights`.
 
-    Of each group, the m usable samples are weighted as a group of m (their weights carry 1/m), so
-    that the others enter no baseline; the others' weights are 0, and so are all weights of a group
-    whose m the pair (or `zscore`: m = 1) refuses. With `centred`, whose weights sum to 0, the
-    estimate is then unbiased for J_K *among usable trajectories*; with others there is also a pull
-    towards being usable, of the size of the sum.
+    The m usable samples of a group are weighted as a group of m (their weights carry 1/m), so
+    unusable samples enter no baseline. The weights of unusable samples are 0. If the pair (or
+    `zscore`: m = 1) refuses m samples, all weights of the group are 0. With `centred`, the weights
+    sum to 0, and the estimate is unbiased for J_K *among usable trajectories*. With other
+    baselines, there is also a pull towards usable trajectories, in proportion to the sum.
     """
 
     def groups(values: Tensor) -> Tensor:
@@ -236,7 +237,7 @@ def usable_weights(
 def groups_by_size(
     usable: Tensor, refusal: Callable[[int], str | None], *, least: int = 1
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield (rows, columns) of the groups with m usable samples, for every m that is not refused.
+    """Yield (rows, columns) of the groups with m usable samples, for every accepted m.
 
     usable is `[P, n]`; columns `[rows, m]` are the usable samples of these groups.
     """

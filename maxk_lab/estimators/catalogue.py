@@ -1,7 +1,7 @@
 """The catalogue of estimators and baselines: formula, objective, bias, limits and source of each.
 
-A function of the user's own, named as `module:function`, is a row, too: nothing of it is imported
-before weights are asked for; where it runs is read in its source. Imports no torch.
+A user's own function, named `module:function`, is also a row. Its decorator is read from the
+source; the module is imported only when weights are computed. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ BASELINES: Catalogue[BaselineRow] = Catalogue(
 
 MethodType = TypeVar("MethodType", bound=MethodRow)
 _SPELLING = re.compile(r"(?P<name>[^\[\]]+)(?:\[(?P<value>.*)\])?")
-# What the decorator of a user's function may say of it in literal texts.
+# The keywords of a user's decorator that must be literals.
 _FACTS = ("formula", "constraint", "biased", "condition")
 
 
 @dataclass(frozen=True)
 class Choice(Generic[MethodType]):
-    """A row with its parameter bound; `name` is its one spelling, such as `affine[0.5]`."""
+    """A row with its parameter bound; `name` is the canonical spelling, such as `affine[0.5]`."""
 
     row: MethodType
     name: str
@@ -68,9 +68,9 @@ class Choice(Generic[MethodType]):
 
 
 def choose_baseline(spelling: str | Callable[..., Any]) -> Choice[BaselineRow]:
-    """The baseline that `name` or `name[value]` means, or `module:name`, or a function itself.
+    """Return the baseline for `name`, `name[value]`, `module:name` or a function.
 
-    Raises `LabError` with what is allowed. Of an estimator it says that it is one.
+    Raises `LabError` with the allowed names; the message says so if the name is an estimator.
     """
     if callable(spelling):
         function, name = spelling, getattr(spelling, "__name__", "function")
@@ -85,9 +85,9 @@ def choose_baseline(spelling: str | Callable[..., Any]) -> Choice[BaselineRow]:
 
 
 def choose_estimator(spelling: str) -> Choice[EstimatorRow]:
-    """The estimator that `name` or `name[value]` means. Raises `LabError` with what is allowed.
+    """Return the estimator for `name` or `name[value]`.
 
-    Of a baseline it says with which estimator it makes a pair.
+    Raises `LabError` with the allowed names; the message suggests a pair if the name is a baseline.
     """
     try:
         return _choose(ESTIMATORS, spelling)
@@ -110,7 +110,7 @@ def _choose(catalogue: Catalogue[MethodType], spelling: str) -> Choice[MethodTyp
     return cast("Choice[MethodType]", _chosen(catalogue, spelling))
 
 
-# A plan asks for the same few names once per grid point.
+# Cached, because a plan parses the same few names for every grid point.
 @lru_cache(maxsize=512)
 def _chosen(catalogue: Catalogue[Any], spelling: str) -> Choice[Any]:
     match = _SPELLING.fullmatch(spelling.strip())
@@ -128,16 +128,16 @@ def _chosen(catalogue: Catalogue[Any], spelling: str) -> Choice[Any]:
         raise LabError(advice)
     value = row.parameter.parse(written)
     if value == 0 and isinstance(value, float):
-        value = 0.0  # not -0.0, which would be a second spelling
+        value = 0.0  # avoids -0.0, a second spelling
     return Choice(row, f"{row.name}[{spell(value)}]", {row.parameter.name: value})
 
 
 def _row_in_place(kind: type[MethodType], path: str) -> MethodType:
-    """The row of the function at `module:name`, which gives weights [..., n] of (rewards, k).
+    """Return the row of the function at `module:name` of (rewards, k) with weights [..., n].
 
-    It may be under the decorator `baseline` or `estimator`, whose literal arguments count: `where`
-    is whether it runs at n and K, by default at any K < n. It is not called unbiased: `maxk-lab
-    check` finds out whether it is.
+    The function may have the decorator `baseline` or `estimator` with literal arguments; `where`
+    says for which n and K it runs, by default any K < n. The row does not claim to be unbiased:
+    `maxk-lab check` tests unbiasedness.
     """
     facts = {"where": below_n, "biased": f"{NOT_DERIVED}: see maxk-lab check {path}"}
     facts |= _declared(path)
@@ -147,7 +147,7 @@ def _row_in_place(kind: type[MethodType], path: str) -> MethodType:
 def _row_of(
     kind: type[MethodType], name: str, get: Callable[[], Any], *, meaning: str = "", **facts: Any
 ) -> MethodType:
-    """Return the row of the function that `get` gives once weights are asked for."""
+    """Return a row for a user's function; `get` imports the function when weights are computed."""
 
     def weights(rewards: Tensor, k: int) -> Tensor:
         import torch
@@ -174,7 +174,7 @@ def _loaded(path: str) -> Any:
 
 
 def _declared(path: str) -> dict[str, Any]:
-    """Return the facts in the function's decorator, read in its source without importing it."""
+    """Return the arguments of the function's decorator, read from the source without an import."""
     module, _, name = path.partition(":")
     written: dict[str, ast.expr] = {}
     with suppress(NoModuleError, OSError, SyntaxError, ValueError):
@@ -195,7 +195,7 @@ def _declared(path: str) -> dict[str, Any]:
 
 
 def _declared_limits(path: str, where: ast.expr) -> dict[str, Any]:
-    """Return `where` as a function, with its words if it is a lambda of n and K alone.
+    """Return `where` as a function; its text is kept if it is a lambda of n and K alone.
 
     Raises `LabError` unless it is a function.
     """
@@ -203,7 +203,7 @@ def _declared_limits(path: str, where: ast.expr) -> dict[str, Any]:
         raise LabError(f"{path}: where must be {WHERE}, got {shown(where.value)}")
     names = {node.id for node in ast.walk(where) if isinstance(node, ast.Name)}
     if not isinstance(where, ast.Lambda) or names - {argument.arg for argument in where.args.args}:
-        return {"where": lambda n, k: _loaded(path).where(n, k)}  # the module knows the names
+        return {"where": lambda n, k: _loaded(path).where(n, k)}  # `where` uses names of the module
     code = compile(ast.Expression(where), f"<where {path} runs>", "eval")
     words = re.sub(r"\bk\b", "K", ast.unparse(where.body))
     return {"where": eval(code, {"__builtins__": {}}), "constraint": words}

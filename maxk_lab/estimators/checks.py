@@ -1,7 +1,7 @@
-"""The checks of rewards, K and the numbers beside them, once, where a user's tensors come in.
+"""The checks of rewards, K and other arguments, done once where a user's tensors come in.
 
-Errors name the argument, its value and the allowed range. Values are looked at on the CPU alone:
-elsewhere a look would wait for the device, and what is wrong becomes NaN instead.
+Errors name the argument, its value and the allowed range. Values are checked on the CPU alone: on
+other devices a check would wait for the device, and an invalid value becomes NaN instead.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from torch import Tensor
 
 from maxk_lab.errors import LabError
 
-# What a trajectory weight of 0 counts as, next to the largest of its group.
+# The value that replaces a trajectory weight of 0, relative to the largest of its group.
 LEAST_WEIGHT = 1e-200
-# float64 skips whole numbers beyond this.
+# float64 is not exact for whole numbers beyond this.
 LARGEST_WHOLE = 2**53
 _DTYPES = {
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool),
@@ -28,9 +28,9 @@ _DTYPES = {
 def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -> int:
     """Return the number n of samples of finite rewards `[..., n]`.
 
-    Raises `TypeError` for anything but a tensor and `LabError` for a scalar, n < `least_n`, sparse
-    tensors, complex or 8-bit floating-point numbers, whole numbers beyond 2^53, and where a reward
-    or the difference of two in a group is not finite.
+    Raises `TypeError` for anything but a tensor. Raises `LabError` for a scalar, n < `least_n`,
+    sparse tensors, complex or 8-bit floating-point numbers, and whole numbers beyond 2^53. On the
+    CPU it also raises if a reward, or the difference of two rewards of a group, is not finite.
     """
     check_real(rewards, name, "of shape [..., n]")
     if rewards.dim() == 0 or rewards.shape[-1] < least_n:
@@ -43,7 +43,7 @@ def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -
     if not values.is_floating_point():
         check_whole(values, name)
         return int(rewards.shape[-1])
-    # One fast pass over all groups tells that nothing is wrong; NaN is in both ends.
+    # One fast pass over all groups suffices if all is finite: NaN is in both extremes.
     low, high = values.aminmax()
     if not math.isfinite(high.item() - low.item()):
         check_values(values, values == values, f"{name} must be finite")
@@ -57,7 +57,7 @@ def check_rewards(rewards: Tensor, name: str = "rewards", *, least_n: int = 1) -
 
 
 def check_real(values: Tensor, name: str, what: str) -> None:
-    """Raise an error for anything but a dense tensor of real numbers with 16 bits or more."""
+    """Raise an error unless `values` is a dense tensor of real numbers with 16 bits or more."""
     if not isinstance(values, Tensor):
         raise TypeError(f"{name} must be a torch.Tensor {what}, got {type(values).__name__}")
     if values.layout != torch.strided:
@@ -73,7 +73,7 @@ def check_real(values: Tensor, name: str, what: str) -> None:
 
 
 def check_whole(values: Tensor, name: str) -> None:
-    """Raise `LabError` where integers on the CPU are beyond 2^53, which float64 would round."""
+    """Raise `LabError` if integers on the CPU exceed 2^53, because float64 would round them."""
     if values.element_size() < 8:
         return
     numbers = values.numpy()  # torch has no minimum of uint64
@@ -96,11 +96,11 @@ def result_dtype(rewards: Tensor) -> torch.dtype:
 
 
 def round_to(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """`values`, float64, as `dtype`. Raises `LabError` on the CPU where they leave its range."""
+    """Return `values`, float64, as `dtype`. Raises `LabError` on the CPU if a value overflows."""
     rounded = values.to(dtype)
     if dtype == torch.float64 or rounded.device.type != "cpu" or not rounded.numel():
         return rounded
-    # A finite sum proves finite weights, and is faster to see.
+    # A finite sum proves finite weights, and is faster.
     finite = math.isfinite(rounded.sum().item())
     if not finite and bool((rounded.isinf() & values.isfinite()).any()):
         kind = str(dtype).split(".")[1]
@@ -109,7 +109,7 @@ def round_to(values: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def check_k(k: int, n: int, *, low: int = 1, below_n: bool = False) -> int:
-    """`k` as an int. Raises `LabError` unless `low` <= k <= n (k < n if `below_n`)."""
+    """Return `k` as an int. Raises `LabError` unless `low` <= k <= n (k < n if `below_n`)."""
     try:
         index = operator.index(k)
     except TypeError:
@@ -123,7 +123,10 @@ def check_k(k: int, n: int, *, low: int = 1, below_n: bool = False) -> int:
 def check_values(
     values: Tensor, right: Tensor, rule: str, *, fill: float | None = torch.nan
 ) -> Tensor:
-    """`values`, finite and where `right` is True; elsewhere a `LabError`, or `fill` off the CPU."""
+    """Return `values` if all are finite and `right` is True.
+
+    Other values raise a `LabError` on the CPU, and become `fill` on other devices.
+    """
     right = right & torch.isfinite(values)
     if values.device.type != "cpu":
         return values if fill is None else torch.where(right, values, fill)
@@ -133,27 +136,27 @@ def check_values(
 
 
 def check_binary(rewards: Tensor) -> Tensor:
-    """Rewards `[..., n]` that are 0 or 1, in float64, without gradient."""
+    """Return rewards `[..., n]` that are 0 or 1, in float64, without gradient."""
     values = rewards.detach().double()
     return check_values(values, (values == 0) | (values == 1), "rewards must be 0 or 1 here")
 
 
 def check_ratios(ratios: Tensor, rewards: Tensor) -> Tensor:
-    """Importance ratios of the shape of rewards `[..., n]`, positive and finite, in float64."""
+    """Return importance ratios of the shape of rewards `[..., n]`, positive and finite, float64."""
     values = _like_rewards(ratios, rewards, "ratios")
     return check_values(values, values > 0, "ratios must be positive and finite")
 
 
 def check_trajectory_weights(g: Tensor, rewards: Tensor) -> Tensor:
-    """Trajectory weights `g` of the shape of rewards `[..., n]`, in float64, over their largest.
+    """Return trajectory weights `g` `[..., n]` in float64, divided by the group's largest.
 
-    A 0 becomes `LEAST_WEIGHT`: it counts for nothing next to a positive g, and where all that a
-    mean averages over are 0, the mean is the plain one. What is wrong off the CPU makes the whole
+    A 0 becomes `LEAST_WEIGHT`, which is negligible next to a positive g. If all samples of a mean
+    have g = 0, the mean is unweighted. On other devices than the CPU, an invalid g makes the whole
     group NaN.
     """
     values = _like_rewards(g, rewards, "g")
     low, high = values.amin(dim=-1, keepdim=True), values.amax(dim=-1, keepdim=True)
-    # NaN is neither, and shows in both ends.
+    # A NaN is in both extremes.
     fine = (low >= 0) & (high < torch.inf)
     if values.device.type == "cpu" and not bool(fine.all()):
         check_values(values, values >= 0, "g must be finite and not negative")
@@ -171,7 +174,7 @@ def _like_rewards(values: Tensor, rewards: Tensor, name: str) -> Tensor:
 
 
 def check_coefficients(coefficients: Tensor, rewards: Tensor, count: int) -> Tensor:
-    """Fitted coefficients `[..., count]` that broadcast over the groups of rewards, in float64."""
+    """Return fitted coefficients `[..., count]`, which broadcast over the groups, in float64."""
     check_real(coefficients, "coefficients", f"of shape [..., {count}]")
     groups, shape = rewards.shape[:-1], coefficients.shape
     sizes = zip(reversed(shape[:-1]), reversed(groups), strict=False)

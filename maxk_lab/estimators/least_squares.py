@@ -11,8 +11,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.estimators.checks import check_rewards
 
-# Eigenvalues below this share of the largest count as zero: what is left of them in float64 is
-# rounding.
+# Eigenvalues below this share of the largest count as zero: they are rounding errors in float64.
 LEAST_EIGENVALUE = 1e-12
 
 
@@ -24,17 +23,20 @@ class Equations(NamedTuple):
 
     @classmethod
     def from_products(cls, products: Tensor) -> Equations:
-        """The equations from the products `[..., D, D + 1]` of the directions with these and w0."""
+        """Return the equations from the products of directions with directions and w0.
+
+        products: `[..., D, D + 1]`.
+        """
         return cls(products[..., :-1], -products[..., -1])
 
     def leave_one_out(self) -> Equations:
-        """Return the sum over all other entries of the first dimension, for each of these."""
+        """Return, for each entry of the first dimension, the sum over all other entries."""
         return Equations(sum_of_others(self.a), sum_of_others(self.c))
 
     def solution(self) -> Tensor:
-        """Return the α `[..., D]` of least norm among those that solve A α = c best, float64.
+        """Return the α `[..., D]` of least norm that minimises the error of A α = c, in float64.
 
-        A is symmetric; a direction that it does not see gets the coefficient 0.
+        A is symmetric. A direction with eigenvalue 0 gets the coefficient 0.
         """
         inverse = torch.linalg.pinv(self.a.double(), rtol=LEAST_EIGENVALUE, hermitian=True)
         solution: Tensor = (inverse @ self.c.double().unsqueeze(-1)).squeeze(-1)
@@ -65,7 +67,10 @@ def family_terms(rewards: Tensor, k: int, baseline: str) -> tuple[Tensor, Tensor
 
 
 def sum_of_others(values: Tensor) -> Tensor:
-    """The sum of all other entries of the first dimension, without rounding of an entry's own."""
+    """Return the sum of all other entries of the first dimension.
+
+    An entry's own value adds no rounding error.
+    """
     none = torch.zeros_like(values[:1])
     before = torch.cat([none, values[:-1]]).cumsum(0)
     behind = torch.cat([values[1:], none]).flip(0).cumsum(0).flip(0)

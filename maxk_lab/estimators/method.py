@@ -1,6 +1,6 @@
-"""An estimator with its baseline at a K: where it runs, what it needs, and the weights.
+"""A method: an estimator with a baseline at a K. Where it runs, what it needs, and its weights.
 
-Imports torch only when weights are asked for.
+torch is imported only when weights are computed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from maxk_lab.estimators.rows import BaselineRow, EstimatorRow
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Every way to normalise the weights of a group, and what it does.
+# The ways to normalise the weights of a group, with their meaning.
 WEIGHT_NORMALIZATIONS = {
     "none": "the weights as they are",
     "zscore": (
@@ -51,9 +51,9 @@ _BESIDE_REWARDS = {
 
 @dataclass(frozen=True)
 class Method:
-    """An estimator of the catalogue with a baseline of the catalogue at a K.
+    """A method: an estimator of the catalogue with a baseline at a K.
 
-    `k` is the K that counts: 1 for an estimator such as `reinforce`, whatever was asked for.
+    `k` is the effective K: 1 for an estimator such as `reinforce`, for any given K.
     """
 
     estimator: Choice[EstimatorRow]
@@ -64,12 +64,12 @@ class Method:
     def parse(
         cls, estimator: str, baseline: str | Callable[..., Any] = "none", k: int = 1
     ) -> Method:
-        """Return the method of these spellings. Raises `LabError` for an unknown one."""
+        """Return the method with these spellings. Raises `LabError` for an unknown name."""
         chosen = choose_estimator(estimator)
         if chosen.row.fixed_k is not None:
             k = chosen.row.fixed_k
         elif not isinstance(k, bool):
-            with suppress(TypeError):  # of other numbers the checks say what is wrong
+            with suppress(TypeError):  # other numbers are reported by the checks
                 k = operator.index(k)
         kind = cls
         if "parts" in chosen.params:
@@ -80,17 +80,17 @@ class Method:
 
     @classmethod
     def of(cls, point: Mapping[str, Any]) -> Method:
-        """Return the method of a cell or a point of a grid: its `estimator`, `baseline` and `k`."""
+        """Return the method of a cell or a grid point: its `estimator`, `baseline` and `k`."""
         return cls.parse(point["estimator"], point["baseline"], point["k"])
 
     def objective_at(self, n: int) -> Objective:
-        """Return the objective of the estimator. Raises `LabError` if n and K have no such one."""
+        """Return the estimator's objective. Raises `LabError` if it is undefined for n and K."""
         row, params = self.estimator.row, self.estimator.params
         return self._objective if row.aim is None else row.aim(n, self.k, **params)
 
     @cached_property
     def _objective(self) -> Objective:
-        """The objective at any n."""
+        """The objective, if it does not depend on n."""
         row, params = self.estimator.row, self.estimator.params
         made: Objective = (
             row.function(self.k, **params) if row.has_objective else Objective("max", self.k)
@@ -111,7 +111,7 @@ class Method:
 
     @property
     def pair_refusal(self) -> str | None:
-        """The reason why the estimator cannot take the baseline at any n and K, or None."""
+        """Return why the estimator does not accept the baseline at any n and K, or None."""
         row, base = self.estimator.row, self.baseline.row
         if self.needs_ratios and not base.off_policy:
             names = ", ".join(row.name for row in BASELINES if row.off_policy)
@@ -137,17 +137,17 @@ class Method:
         return self.estimator.row.derived and self.baseline.row.derived
 
     def expected_scale(self, n: int) -> float:
-        """E[estimate] over the objective's gradient; NaN where the direction is biased, too."""
+        """Return E[estimate] over the objective's gradient; NaN if the direction is biased, too."""
         both = self.estimator, self.baseline
         return math.prod(choice.row.expected_scale(n, self.k, **choice.params) for choice in both)
 
     @property
     def catalogue_order(self) -> tuple[int, int, str]:
-        """The places of both in the catalogue, then their spellings: a key to sort by."""
+        """The places of estimator and baseline in the catalogue, then the spellings: a sort key."""
         estimators, baselines = ESTIMATORS.names(), BASELINES.names()
         estimator, baseline = self.estimator.row.name, self.baseline.row.name
         return (
-            # The user's own come last.
+            # The user's own functions come last.
             estimators.index(estimator) if estimator in estimators else len(estimators),
             baselines.index(baseline) if baseline in baselines else len(baselines),
             f"{self.estimator.name} {self.baseline.name}",
@@ -155,7 +155,7 @@ class Method:
 
     @property
     def needed_beside_rewards(self) -> str:
-        """The needs of its weights beside rewards, in words; empty if there are none."""
+        """The inputs of the weights besides rewards, as text; empty if there are none."""
         if self.fit == "oracle":
             return "complete enumeration"
         if self.needs_ratios:
@@ -166,12 +166,12 @@ class Method:
 
     @property
     def needs_rewards_alone(self) -> bool:
-        """Whether `advantages` computes it from rewards, with nothing fitted or passed in."""
+        """Whether `advantages` computes the weights from rewards alone."""
         return not self.needed_beside_rewards
 
     @property
     def is_shift_invariant(self) -> bool:
-        """Whether a number that is added to all rewards of a group changes no weight."""
+        """Whether adding a constant to all rewards of a group changes no weight."""
         row = self.baseline.row if self.estimator.row.has_objective else self.estimator.row
         return row.shift_invariant
 
@@ -182,12 +182,12 @@ class Method:
 
     @property
     def needed_weight(self) -> str | None:
-        """The trajectory weight it needs: length, logit_proxy or grad_norm; None for none."""
+        """The trajectory weight of the baseline: length, logit_proxy, grad_norm, or None."""
         return self.baseline.row.needs(**self.baseline.params) if self.takes_baseline else None
 
     @property
     def fit(self) -> str | None:
-        """The fit of its coefficients: cross_fit or oracle; None without one."""
+        """The fit of the coefficients: cross_fit or oracle; None without coefficients."""
         return self.baseline.row.fit(**self.baseline.params) if self.takes_baseline else None
 
     @property
@@ -197,7 +197,7 @@ class Method:
 
     @property
     def needs_ratios(self) -> bool:
-        """Whether it needs importance ratios: it is for trajectories of another policy."""
+        """Whether it needs importance ratios, because another policy sampled the trajectories."""
         return self.estimator.row.needs_ratios
 
     @property
@@ -214,23 +214,22 @@ class Method:
         ratios: Tensor | None = None,
         coefficients: Tensor | None = None,
     ) -> Tensor:
-        """The weights w of the gradient estimate sum_i w_i grad log pi(tau_i): w carries 1/n.
+        """Return the weights w of the estimate sum_i w_i grad log pi(tau_i); w carries 1/n.
 
         rewards: `[..., n]`, i.i.d. along n, higher is better. Returns `[..., n]` in their floating
-        dtype (float64 for integers and booleans), without gradient. `trajectory_weights` holds, by
-        kind (length, logit_proxy, grad_norm: the *squared* score norm), what the baseline weights
-        the samples with, `[..., n]` each; only the kind that is `needed_weight` is used.
+        dtype (float64 for integers and booleans), without gradient. `trajectory_weights` maps a
+        kind (length, logit_proxy, grad_norm: the *squared* score norm) to the weights of the
+        samples `[..., n]` in the baseline. Only the kind `needed_weight` is used.
 
-        `ratios`, `[..., n]`, are the positive importance ratios pi / pi_old of whole trajectories,
-        for a method that `needs_ratios` and for no other. `coefficients`, `[..., D]` over the same
-        leading dimensions or ones that broadcast to them, are those of a method with a `fit`: D = 1
-        for `affine` and `constant`, K - 1 for `ladder`; of `joint_optimum` the baseline b_i itself,
-        D = n.
+        `ratios`, `[..., n]`, are the positive importance ratios pi / pi_old of whole trajectories;
+        pass them if and only if the method `needs_ratios`. `coefficients`, `[..., D]`, broadcast
+        over the groups; pass them for a method with a `fit`: D = 1 for `affine` and `constant`, D =
+        K - 1 for `ladder`. For `joint_optimum`, D = n, and the coefficients are the baselines b_i.
 
         A `weight_normalization` other than none (of `WEIGHT_NORMALIZATIONS`) biases the estimate.
 
-        Raises `LabError` where the method cannot run at this n, a reward is not finite, or a
-        trajectory weight, ratio or coefficient is missing, wrong or not taken by the method.
+        Raises `LabError` if the method cannot run at this n, a reward is not finite, or a
+        trajectory weight, ratio or coefficient is missing, invalid or not accepted by the method.
         """
         from maxk_lab.estimators import checks
 
@@ -253,7 +252,7 @@ class Method:
         return _normalized(weights, weight_normalization)
 
     def check_size(self, n: int) -> None:
-        """Raise `LabError` where the method cannot run with n samples."""
+        """Raise `LabError` if the method cannot run with n samples."""
         from maxk_lab.estimators.checks import check_k
 
         check_k(self.k, n)
@@ -268,7 +267,7 @@ class Method:
         ratios: Tensor | None,
         coefficients: Tensor | None,
     ) -> dict[str, Any]:
-        """Check what the method needs beside rewards; under its functions' names for it."""
+        """Return the checked arguments besides rewards, by the parameter names of the functions."""
         from maxk_lab.estimators import checks
 
         estimator, baseline, kind = self.estimator.name, self.baseline.name, self.needed_weight
@@ -304,7 +303,7 @@ class Method:
 
 
 def _normalized(weights: Tensor, how: str) -> Tensor:
-    """Weights `[..., n]` normalised within each group, in their own dtype."""
+    """Return weights `[..., n]` normalised within each group, in their own dtype."""
     if how == "none":
         return weights
     if how not in WEIGHT_NORMALIZATIONS:

@@ -1,8 +1,8 @@
-"""Mixtures lambda A + (1 - lambda) B of two methods, with the bias that follows from those of both.
+"""Mixtures lambda A + (1 - lambda) B of two methods, with their bias.
 
-E[Σ w ∇log π] is lambda times that of A plus 1 - lambda times that of B. So a mixture is unbiased
-for lambda J_A + (1 - lambda) J_B where both are unbiased, and it has a scale where both have one
-and share it, or share their objective. Imports no torch.
+E[Σ w ∇log π] is lambda times that of A plus 1 - lambda times that of B. A mixture of unbiased
+methods is unbiased for lambda J_A + (1 - lambda) J_B. A mixture has a scale if both methods have a
+scale, and share the scale or the objective. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from maxk_lab.settings import Setting
 if TYPE_CHECKING:
     from torch import Tensor
 
-# A word of the parameter; brackets of a method may hold blanks.
+# A word of the parameter; brackets of a method may contain blanks.
 _WORD = re.compile(r"(?:\[[^\]]*\]|[^\s\[])+")
 _SHARE = Setting("lambda", Annotated[float, Field(ge=0, le=1)], 0.5)
 Parts = tuple[float, str, str]
 
 
 class Mixture(Method):
-    """The method of estimator `mix` at a K: what its parts say of objective, bias and rewards."""
+    """The estimator `mix` at a K: its objective, bias and rewards follow from its parts."""
 
     @cached_property
     def parts(self) -> list[tuple[float, Method]]:
-        """The share and the method of each part that counts."""
+        """Return the share and the method of each part with a share above 0."""
         share, *names = self.estimator.params["parts"]
         both = zip((share, 1.0 - share), (_method(name, self.k) for name in names), strict=True)
         return [(each, method) for each, method in both if each]
@@ -94,13 +94,13 @@ def read_parts(written: Any) -> Parts:
 
 
 def _method(name: str, k: int = 1) -> Method:
-    """Return the method of `estimator/baseline`, or of `estimator` with its default baseline."""
+    """Return the method `estimator/baseline`, or `estimator` with its default baseline."""
     chosen, _, baseline = name.partition("/")
     return Method.parse(chosen, baseline or choose_estimator(chosen).row.default_baseline, k)
 
 
 def _name(method: Method) -> str:
-    """Return the spelling of a part. Raises `LabError` for a method that cannot be one."""
+    """Return the spelling of a part. Raises `LabError` if the method cannot be a part."""
     estimator, baseline = method.estimator.name, method.baseline.name
     if (problem := method.pair_refusal) is not None:
         raise LabError(problem)

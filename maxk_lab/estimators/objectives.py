@@ -1,7 +1,7 @@
 """Objectives E[sum_j alpha_j R_(j:K)]: expected L-statistics of K rewards, such as the maximum.
 
-R_(1:K) <= ... <= R_(K:K) are K i.i.d. rewards in ascending order. Imports no torch. Source:
-OrderGrad, arXiv 2606.06096; the maximum is PKPO, arXiv 2505.15201.
+R_(1:K) <= ... <= R_(K:K) are K i.i.d. rewards in ascending order. Source: OrderGrad, arXiv
+2606.06096; the maximum is PKPO, arXiv 2505.15201. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from maxk_lab.fields import AtLeastOne
 from maxk_lab.removed import removed_row
 from maxk_lab.settings import Setting
 
-# alpha_1..alpha_K, the weight of the least reward first, as the exact fractions that are meant.
+# alpha_1..alpha_K as exact fractions; alpha_1 weights the smallest reward.
 Weights = tuple[Fraction, ...]
 _SPELLING = re.compile(r"(?P<name>\w+)(?:\[(?P<value>[^\[\]]*)\])?")
 
 
 def _exact(number: float) -> Fraction:
-    """Return the decimal that was written: 0.07 * 100 is 7, as a sweep's writer means it."""
+    """Return the written decimal exactly: 0.07 * 100 is 7."""
     return Fraction(repr(number))
 
 
 def _best_share(share: Fraction, k: int) -> Weights:
-    """Return the mean of the best share of K rewards.
+    """Return alpha of the mean of the best share of K rewards.
 
-    Each order statistic stands for one K-th of [0, 1]; that on the boundary counts with the part of
-    its K-th that is inside.
+    Each order statistic covers one K-th of [0, 1]; at the boundary, only the covered fraction
+    counts.
     """
     low = 1 - share
     inside = [
@@ -54,7 +54,7 @@ def _top(m: int, k: int) -> Weights:
 
 
 def _harmonic(k: int) -> Weights:
-    """Return the weights of sum_{j <= K} max@j / j: 1/K, ..., 1/2, 1."""
+    """Return alpha of sum_{j <= K} max@j / j: 1/K, ..., 1/2, 1."""
     return tuple(Fraction(1, k - j) for j in range(k))
 
 
@@ -64,8 +64,8 @@ def _explicit(alpha: tuple[float, ...], k: int) -> Weights:
     return tuple(map(_exact, alpha))
 
 
-# The parameter of each kind of L-statistic, and alpha of its parsed value and K. That raises
-# `LabError` where there is no such statistic of K rewards.
+# The parameter of each kind of L-statistic, and alpha as a function of its parsed value and K. The
+# function raises `LabError` if K rewards have no such statistic.
 FORMS: dict[str, tuple[Setting | None, Callable[[Any, int], Weights]]] = {
     "max": (None, lambda value, k: _top(1, k)),
     "top_m": (Setting("m", AtLeastOne, 2, "how many of the best count, at most K"), _top),
@@ -93,12 +93,12 @@ FORMS: dict[str, tuple[Setting | None, Callable[[Any, int], Weights]]] = {
 
 @dataclass(frozen=True)
 class Objective:
-    """E[sum_j alpha_j R_(j:K)] over K = `k` i.i.d. rewards.
+    """The objective E[sum_j alpha_j R_(j:K)] over K = `k` i.i.d. rewards.
 
-    `form` is its one spelling, such as `top_m[2]`.
+    `form` is the canonical spelling, such as `top_m[2]`. A missing parameter gets its default.
 
-    A missing parameter gets its default. Raises `LabError` for an unknown form, a parameter out of
-    range, k < 1 and a statistic that K rewards do not have.
+    Raises `LabError` for an unknown form, a parameter out of range, k < 1, or a statistic that
+    needs more than K rewards.
     """
 
     form: str
@@ -112,16 +112,16 @@ class Objective:
         if isinstance(self.k, bool) or k < 1:
             raise LabError(f"the K of an objective must be a whole number >= 1, got {self.k!r}")
         name, value = _parse(self.form)
-        # The dataclass is frozen to all others.
+        # The only assignment: the dataclass is frozen.
         vars(self).update(form=name if value is None else f"{name}[{spell(value)}]", k=k)
         if name != "max":
-            _weights(self.form, k)  # an objective that exists has weights
+            _weights(self.form, k)  # raises if the objective is undefined
 
     @classmethod
     def parse(cls, name: str) -> Objective:
-        """Return the objective of this `name`, such as `max@8` or `pass@8`.
+        """Return the objective with this `name`, such as `max@8` or `pass@8`.
 
-        Raises `LabError` for anything else.
+        Raises `LabError` for an unknown name.
         """
         form, at, k = name.rpartition("@") if isinstance(name, str) else ("", "", "")
         if not at or not k.isdecimal():
@@ -133,7 +133,7 @@ class Objective:
 
     @property
     def name(self) -> str:
-        """Form and K, such as `top_m[2]@8`."""
+        """The form and K, such as `top_m[2]@8`."""
         return f"{self.form}@{self.k}"
 
     @property
@@ -148,36 +148,36 @@ class Objective:
 
     @cached_property
     def mass(self) -> float:
-        """The sum of alpha, by which the objective changes with a reward level; mostly 1."""
+        """The sum of alpha: how much the objective grows if all rewards grow by 1; mostly 1."""
         return float(sum(self.exact_weights))
 
     @cached_property
     def is_max(self) -> bool:
-        """Whether this is the expected maximum, whatever its form: alpha = (0, ..., 0, 1)."""
+        """Whether this is the expected maximum, alpha = (0, ..., 0, 1), in any form."""
         weights = self.exact_weights if self.form != "max" else (Fraction(1),)
         return weights[-1] == 1 and not any(weights[:-1])
 
     @cached_property
     def exact_reduced(self) -> Weights:
-        """The K-1 weights of the sub-leave-one-out baseline; their sum is that of alpha.
+        """The K-1 weights of the sub-leave-one-out baseline; their sum is the sum of alpha.
 
-        A named form keeps its parameter (`top_m` counts no more than all K-1). Explicit weights,
-        and those of `tail_rl`, are masses on the K equal parts of [0, 1], spread evenly within each
-        and cut into K-1 equal parts: e_K becomes e_(K-1). Raises `LabError` for K = 1.
+        A named form keeps its parameter (`top_m` at most K-1). Explicit weights and the weights of
+        `tail_rl` are masses on K equal parts of [0, 1]. Each mass is spread evenly over its part
+        and divided into K-1 equal parts: e_K becomes e_(K-1). Raises `LabError` for K = 1.
         """
         k = self.k
         if k == 1:
             raise LabError(f"{self.name} has no objective of K - 1 rewards: K must be at least 2")
         name, value = _parse(self.form)
         if name in ("order", "tail_rl"):
-            # Of old part j, (K-j)/(K-1) lies in new part j, and of old part j + 1, j/(K-1).
+            # New part j overlaps (K-j)/(K-1) of old part j and j/(K-1) of old part j + 1.
             alpha = self.exact_weights
             return tuple((alpha[j - 1] * (k - j) + alpha[j] * j) / (k - 1) for j in range(1, k))
         return FORMS[name][1](min(value, k - 1) if name == "top_m" else value, k - 1)
 
     @classmethod
     def mixture(cls, share: float, first: Objective, second: Objective) -> Objective:
-        """Return share * first + (1 - share) * second, one objective of the larger K."""
+        """Return share * first + (1 - share) * second as one objective with the larger K."""
         if share == 1.0 or first == second:
             return first
         if share == 0.0:
@@ -189,7 +189,7 @@ class Objective:
 
 
 def _embedded(alpha: Weights, k: int) -> Weights:
-    """Return the same objective as a sum over the order statistics of k >= len(alpha) rewards."""
+    """Return the objective's weights over the order statistics of k >= len(alpha) rewards."""
     drawn = len(alpha)
     return tuple(
         sum(
@@ -204,7 +204,7 @@ def _embedded(alpha: Weights, k: int) -> Weights:
     )
 
 
-# Every training step makes its objective again.
+# Cached, because every training step makes its objective again.
 @lru_cache(maxsize=256)
 def _weights(form: str, k: int) -> Weights:
     name, value = _parse(form)
@@ -213,7 +213,10 @@ def _weights(form: str, k: int) -> Weights:
 
 @lru_cache(maxsize=256)
 def _parse(form: str) -> tuple[str, Any]:
-    """The name of a form and its parsed parameter, None where it has none. Raises `LabError`."""
+    """Return the name and the parsed parameter of a form; None if it has no parameter.
+
+    Raises `LabError` for an unknown form.
+    """
     match = _SPELLING.fullmatch(form.strip()) if isinstance(form, str) else None
     if match is None:
         raise LabError(f"the form of an objective must be a name or name[value], got {form!r}")

@@ -1,4 +1,4 @@
-"""Max@K from samples of another policy, exact at any distance of the policies.
+"""Max@K from samples of another policy, exact for any importance ratios.
 
 Each subset S of K samples counts with the product of its importance ratios r_j = pi(tau_j) /
 pi_old(tau_j). The sums over all subsets are elementary symmetric polynomials: see `ratio_sums`.
@@ -13,11 +13,11 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators import checks, ratio_sums
 from maxk_lab.estimators.ranked import Sorted, restore_order, sort_rewards
 
-# Entries of the tables that are in memory at once: groups beyond that wait for the next block.
+# The most entries of the tables in memory at once; more groups are processed in blocks.
 BLOCK_ENTRIES = 2**20
-# Products whose logarithm is less than this have fewer digits than others in float64.
+# Products whose logarithm is below this have lost digits in float64.
 _FEWER_DIGITS = -670.0
-# What the chances of a sum over n samples may take from that, for each and at most.
+# How much of this range the probabilities over n samples may use, per sample and in total.
 _CHANCES, _MOST_CHANCES = 0.7, 350.0
 
 
@@ -25,7 +25,7 @@ def off_policy_weights(rewards: Tensor, k: int, ratios: Tensor, baseline_name: s
     """Return the weights `[..., n]` of `off_policy_maxk` with a baseline of `ratio_sums`."""
     n = rewards.shape[-1]
     ranked, by_rank = _sorted_with_ratios(rewards, ratios)
-    weigh = getattr(ratio_sums, baseline_name)  # its functions have the baselines' names
+    weigh = getattr(ratio_sums, baseline_name)  # the functions have the baselines' names
     values, r = ranked.values.reshape(-1, n), by_rank.reshape(-1, n)
     size = max(1, BLOCK_ENTRIES // ((n + 1) * (k + 1)))
     starts = range(0, len(values), size)
@@ -38,9 +38,9 @@ def off_policy_weights(rewards: Tensor, k: int, ratios: Tensor, baseline_name: s
 
 
 def off_policy_value(rewards: Tensor, ratios: Tensor, k: int) -> Tensor:
-    """The mean over all K-subsets of (product of their ratios) * (max of their rewards), `[...]`.
+    """Return the mean over all K-subsets of (product of ratios) * (max of rewards), `[...]`.
 
-    It is unbiased for J_K under pi. rewards, ratios `[..., n]` and what is raised are as in
+    It is unbiased for J_K under pi. rewards, ratios `[..., n]` and the errors are those of
     `off_policy_maxk`, 1 <= k <= n.
     """
     n = checks.check_rewards(rewards)
@@ -54,9 +54,9 @@ def off_policy_value(rewards: Tensor, ratios: Tensor, k: int) -> Tensor:
 
 
 def effective_sample_size(ratios: Tensor) -> Tensor:
-    """(sum r)^2 / sum r^2 of positive finite ratios `[..., n]`: `[...]`, from 1 to n."""
+    """Return (sum r)^2 / sum r^2 of positive finite ratios `[..., n]`: `[...]`, from 1 to n."""
     share = checks.check_ratios(ratios, ratios)
-    # Relative to the largest: squares neither overflow nor vanish.
+    # Relative to the largest, squares neither overflow nor vanish.
     share = share / share.amax(-1, keepdim=True)
     size = share.sum(-1).square() / share.square().sum(-1)
     return checks.round_to(size, checks.result_dtype(ratios))
@@ -68,10 +68,10 @@ def _sorted_with_ratios(rewards: Tensor, ratios: Tensor) -> tuple[Sorted, Tensor
 
 
 def _vanish(x: Tensor, r: Tensor, k: int) -> Tensor:
-    """Whether sums of products of K ratios lose digits next to 0, `[...]`, of x, r `[..., n]`.
+    """Return whether sums of products of K ratios lose digits near 0, `[...]`.
 
-    They do where some samples of the largest product with a reward that is not 0 have, without
-    those of ratios above one, a product next to the least of float64.
+    x, r are `[..., n]`. Digits are lost if the largest product with a nonzero reward, without its
+    ratios above one, is close to the smallest float64.
     """
     logs = r.log().clamp(max=0.0)
     top = logs.topk(k, dim=-1).values
@@ -83,7 +83,7 @@ def _vanish(x: Tensor, r: Tensor, k: int) -> Tensor:
 
 
 def _in_range(values: Tensor, k: int, dtype: torch.dtype) -> Tensor:
-    """The values as `dtype`. Raises `LabError` on the CPU where products have left its range."""
+    """Return the values as `dtype`. Raises `LabError` on the CPU if a product overflowed."""
     rounded = values.to(dtype)
     if rounded.device.type == "cpu" and not bool(torch.isfinite(rounded).all()):
         name = "float64" if not bool(torch.isfinite(values).all()) else str(dtype).split(".")[1]

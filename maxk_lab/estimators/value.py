@@ -1,9 +1,9 @@
-"""Values of n rewards or of a distribution, and the functions that this project's seeds named.
+"""Values of n rewards or of a distribution, and functions named after the papers' formulas.
 
-Rewards are `[..., n]`, i.i.d. along n, higher is better, of any real dtype. All functions of them
-raise `LabError`, a `ValueError`, unless all are finite and K is in range, and return the rewards'
-floating dtype (float64 for integers and booleans). Equal rewards get equal weights in whatever
-order they are sorted: `stable_sort` is part of the seeds' signatures and changes nothing.
+Rewards are `[..., n]`, i.i.d. along n, higher is better, of any real dtype. All functions of
+rewards raise `LabError`, a `ValueError`, unless all rewards are finite and K is in range. They
+return the rewards' floating dtype (float64 for integers and booleans). Equal rewards get equal
+weights; `stable_sort` has no effect and exists for compatibility of signatures.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def maxk_reward_weights(n: int, k: int, *, device: torch.device | str = "cpu") -
 
 
 def objective_estimate(rewards: Tensor, objective: Objective) -> Tensor:
-    """Unbiased estimate of E[sum_j alpha_j R_(j:K)]: the mean, over all K-subsets, of that sum.
+    """Return an unbiased estimate of E[sum_j alpha_j R_(j:K)]: the mean over all K-subsets.
 
     Returns `[...]`, in units of reward, K <= n. Source: OrderGrad, arXiv 2606.06096.
     """
@@ -49,15 +49,15 @@ def objective_estimate(rewards: Tensor, objective: Objective) -> Tensor:
 
 
 def maxk_curve(rewards: Tensor) -> Tensor:
-    """`maxk_reward_estimate` for every K = 1..n from one sort.
+    """Return `maxk_reward_estimate` for every K = 1..n from one sort.
 
-    Returns `[..., n]`, entry K-1 the estimate of J_K, never decreasing in K; it starts at the mean
-    and ends at the maximum. Takes O(n^2) time, O(n) memory.
+    Returns `[..., n]`: entry K-1 is the estimate of J_K. The curve never decreases in K; it starts
+    at the mean and ends at the maximum. Takes O(n^2) time, O(n) memory.
     """
     n = check_rewards(rewards)
     ranked = sort_rewards(rewards)
     gap = torch.arange(1, n, dtype=torch.float64, device=rewards.device)
-    # C(j, K) / C(n, K) per gap j; from K - 1 to K it is multiplied by (j-K+1) / (n-K+1).
+    # C(j, K) / C(n, K) per gap j; the step from K - 1 to K multiplies it by (j-K+1) / (n-K+1).
     below, values = torch.ones_like(gap), []
     for k in range(1, n + 1):
         below = below * (gap - k + 1).clamp(min=0) / (n - k + 1)
@@ -66,19 +66,19 @@ def maxk_curve(rewards: Tensor) -> Tensor:
 
 
 def maxk_gradient_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
-    """s_i = 1/C(n,K) * sum of max R over the K-subsets that contain i, `[..., n]`, 1 <= k <= n.
+    """Return s_i = 1/C(n,K) * sum of max R over the K-subsets with i, `[..., n]`, 1 <= k <= n.
 
-    sum_i s_i grad log pi(tau_i), a sum over samples, is unbiased for the gradient of J_K. K = 1
-    gives R_i / n. Source: PKPO, arXiv 2505.15201, Theorem 2.
+    sum_i s_i grad log pi(tau_i) is unbiased for the gradient of J_K. K = 1 gives R_i / n. Source:
+    PKPO, arXiv 2505.15201, Theorem 2.
     """
     return Method.parse("maxk", "none", k).weights(rewards)
 
 
 def sample_loo_baseline(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
-    """The Max@K value of the other n-1 samples, for every sample i: independent of R_i, k < n.
+    """Return the Max@K value of the other n-1 samples for each sample i: independent of R_i, k < n.
 
-    Returns `[..., n]` in units of reward: the scale of J_K, where the score weights have the scale
-    (K/n) J_K.
+    Returns `[..., n]` in units of reward, on the scale of J_K. Score weights have the scale (K/n)
+    J_K.
     """
     n = check_rewards(rewards)
     line = lines.left_out_value(n, check_k(k, n, below_n=True))
@@ -86,10 +86,11 @@ def sample_loo_baseline(rewards: Tensor, k: int, *, stable_sort: bool = True) ->
 
 
 def apply_sample_loo(s: Tensor, rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
-    """`s` minus `sample_loo_baseline(rewards, k)`, for score weights `[..., n]` of these rewards.
+    """Return score weights `s` `[..., n]` minus `sample_loo_baseline(rewards, k)`.
 
-    Returns `[..., n]` in the floating dtype of `s`. Unbiased, but the baseline is n/K too large for
-    s. Baseline `sample_loo` is the same in one step, without rounding s first.
+    Returns `[..., n]` in the floating dtype of `s`. The estimate is unbiased, but the baseline is
+    n/K times too large for s. The baseline `sample_loo` gives these weights without rounding s
+    first.
     """
     check_rewards(s, "s")
     if s.shape != rewards.shape:
@@ -100,21 +101,20 @@ def apply_sample_loo(s: Tensor, rewards: Tensor, k: int, *, stable_sort: bool = 
 
 
 def subloo_weights(rewards: Tensor, k: int, *, stable_sort: bool = True) -> Tensor:
-    """s_i - (K/n) * (Max@(K-1) value of the others), `[..., n]`, 2 <= k <= n. Unbiased.
+    """Return s_i - (K/n) * (Max@(K-1) value of the others), `[..., n]`, 2 <= k <= n: unbiased.
 
-    The mean over subsets of K of maximum minus second maximum, given to the subset's best sample:
-    exactly zero below rank K, never negative, monotone in the reward. PKPO's `sloo_minus_one`,
-    arXiv 2505.15201.
+    The weight is the mean over K-subsets of maximum minus second maximum, given to the best sample
+    of the subset. It is zero below rank K, never negative, and monotone in the reward. PKPO calls
+    it `sloo_minus_one`, arXiv 2505.15201.
     """
     return Method.parse("maxk", "subloo", k).weights(rewards)
 
 
 def distribution_value(probabilities: Tensor, rewards: Tensor, objective: Objective) -> Tensor:
-    """J = Σ_j R_(j) (H(F_j) − H(F_{j−1})), a scalar, of probabilities [A] and rewards [A].
+    """Return J = Σ_j R_(j) (H(F_j) − H(F_{j−1})), a scalar, of probabilities [A] and rewards [A].
 
-    It is differentiable in the probabilities. F_j is the probability of the j lowest rewards and
-    H(F) = Σ_j α_j P(Bin(K, F) ≥ j) the weight that the objective gives to the rewards up to there:
-    F^K for the maximum of K.
+    It is differentiable in the probabilities. F_j is the probability of the j lowest rewards. H(F)
+    = Σ_j α_j P(Bin(K, F) ≥ j) is the total weight of the rewards up to F: F^K for the maximum of K.
     """
     rewards = rewards.to(probabilities)
     order = rewards.argsort(stable=True)
@@ -122,15 +122,15 @@ def distribution_value(probabilities: Tensor, rewards: Tensor, objective: Object
     mass = probabilities[order].cumsum(0)
     reached = mass**objective.k if objective.is_max else order_weight(mass, objective)
     steps = torch.diff(reached, prepend=reached.new_zeros(1))
-    # Measured from the top reward so that no precision is lost to an offset.
+    # Measured from the top reward, so that an offset costs no precision.
     return ((rewards[order] - top) * steps).sum() + top * reached[-1]
 
 
 def order_weight(mass: Tensor, objective: Objective) -> Tensor:
-    """H(F) of mass F [...] in [0, 1] → [...], differentiable once.
+    """Return H(F) of mass F [...] in [0, 1] → [...], differentiable once.
 
-    H is a Bernstein polynomial of degree K whose coefficients are the partial sums of α, and its
-    slope H' one of degree K − 1, of K α.
+    H is a Bernstein polynomial of degree K whose coefficients are the partial sums of α. The slope
+    H' has degree K − 1 and coefficients K α.
     """
     alpha = torch.tensor(objective.order_weights, dtype=torch.float64, device=mass.device)
     fixed = mass.detach()
@@ -139,7 +139,7 @@ def order_weight(mass: Tensor, objective: Objective) -> Tensor:
 
 
 def _bernstein(mass: Tensor, coefficients: Tensor) -> Tensor:
-    """Σ_m c_m C(d, m) F^m (1 − F)^(d−m), d = len(c) − 1, by logarithms: nothing overflows."""
+    """Return Σ_m c_m C(d, m) F^m (1 − F)^(d−m), d = len(c) − 1, by logarithms."""
     degree = len(coefficients) - 1
     m = torch.arange(degree + 1, dtype=torch.float64, device=mass.device)
     chosen = (
@@ -147,7 +147,7 @@ def _bernstein(mass: Tensor, coefficients: Tensor) -> Tensor:
         - (m + 1).lgamma()
         - (degree - m + 1).lgamma()
     )
-    # Sums of probabilities leave [0, 1] by rounding.
+    # Rounding moves sums of probabilities out of [0, 1].
     share = mass.double().clamp(0.0, 1.0).unsqueeze(-1)
     terms = chosen + torch.special.xlogy(m, share) + torch.special.xlog1py(degree - m, -share)
     values: Tensor = terms.exp() @ coefficients

@@ -1,9 +1,9 @@
-"""Baselines whose coefficients are fitted: on other instances, or exactly.
+"""Fitted coefficients of baselines: from other instances, or exactly.
 
-A baseline's weights are w0 + D α with directions D, so ‖ĝ‖² of a group is a quadratic form in α and
-its mean over groups has a least value: the estimate's variance, as no α moves its mean. Where α
-comes from *other* instances (cross_fit) or from the policy itself (oracle) it does not depend on
-the group, and the estimate stays unbiased.
+A baseline's weights are w0 + D α with directions D, so the mean ‖ĝ‖² over groups is a quadratic
+form in α. Because α does not change E ĝ, its minimum is the minimum of the variance. If α comes
+from *other* instances (cross_fit) or from the policy itself (oracle), it does not depend on the
+group, and the estimate stays unbiased.
 
 Index: I instances, D coefficients.
 """
@@ -22,14 +22,14 @@ def oracle_coefficients(outcomes: Outcomes, n: int, k: int, baseline: str) -> Te
     """Return the coefficients of lowest variance under the policy itself: [D].
 
     They solve the normal equations over every group of n. `baseline` is affine, ladder or constant.
-    Raises `LabError` for trajectories of another policy, whose estimate they would move.
+    Raises `LabError` for trajectories of another policy, because they would bias the estimate.
     """
     check_on_policy(outcomes)
     classes, total = outcomes.classes, torch.zeros(())
     for rows, chance in classes.groups(n):
         w0, directions = family_terms(classes.rewards[rows], k, baseline)
         terms = torch.cat([directions, w0.unsqueeze(-1)], -1)
-        # Given their classes the scores are independent, each with its class's spread.
+        # Given the classes, the scores are independent, each with the spread of its class.
         pairs = classes.products[rows.unsqueeze(2), rows.unsqueeze(1)] + torch.diag_embed(
             classes.spread[rows]
         )
@@ -54,7 +54,7 @@ def fit_on_others(equations: Equations) -> Tensor:
 
 
 def check_on_policy(outcomes: Outcomes) -> None:
-    """Raise `LabError` where another policy draws the trajectories."""
+    """Raise `LabError` if another policy draws the trajectories."""
     if outcomes.behaviour is not None:
         raise LabError(
             "the oracle's baseline is that of trajectories of the policy itself: leave out "

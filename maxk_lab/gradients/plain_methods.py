@@ -1,4 +1,4 @@
-"""The plain unbiased method of an objective, whose mean estimate stands for the gradient."""
+"""The plain unbiased method of an objective, the reference for biased methods."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from maxk_lab.estimators.objectives import Objective
 
 
 def plain_method(objective: Objective, n: int, *, off_policy: bool = False) -> Method:
-    """Return the unbiased method of an objective that every n and K have.
+    """Return the unbiased method that runs at any n and K of an objective.
 
-    Raises `ValueError` where trajectories of another policy have no unbiased estimator.
+    Raises `ValueError` if no estimator is unbiased for trajectories of another policy.
     """
     if off_policy and not objective.is_max:
         raise ValueError(
@@ -22,5 +22,5 @@ def plain_method(objective: Objective, n: int, *, off_policy: bool = False) -> M
 
 
 def plain_baseline(n: int, k: int) -> str:
-    """Return the unbiased baseline that every n and K have."""
+    """Return the unbiased baseline that runs at any n and K."""
     return "centred" if k < n else "subloo"

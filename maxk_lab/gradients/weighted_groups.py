@@ -1,6 +1,4 @@
-"""The measures and values of groups, and the record, that enumerated and sampled cells share.
-
-Measures of single groups say, for one, how many groups have no weight.
+"""Measures and values of groups, and the record, for enumerated and sampled cells.
 
 Index: Groups are `...`, n samples.
 """
@@ -28,30 +26,30 @@ class WeightedGroups:
     rewards: Tensor
 
     def measures(self) -> dict[str, Tensor]:
-        """Return the measures that the catalogue counts in single groups, by name: [...] each.
+        """Return the measures of single groups in the catalogue, by name: [...] each.
 
-        They are bools, true of some groups, or numbers, NaN for groups without one.
+        A measure is a boolean per group, or a number that is NaN for groups without a value.
         """
         rows = [row for row in measures_of("gradient") if row.source == "groups"]
         return {row.name: load(row.implementation)(self) for row in rows}
 
 
 def dead(groups: WeightedGroups) -> Tensor:
-    """Return whether all weights of a group are zero, so that it teaches nothing."""
+    """Return whether all weights of a group are zero, so that it contributes no gradient."""
     return (groups.weights == 0).all(-1)
 
 
 def value_estimates(objective: Objective, rewards: Tensor, ratios: Tensor | None) -> Tensor:
-    """The objective's unbiased estimates from groups [..., n], with ratios where these count."""
+    """Return the objective's unbiased estimates from groups [..., n], with ratios if they count."""
     if ratios is None:
         return objective_estimate(rewards, objective)
     return off_policy_value(rewards, ratios, objective.k)
 
 
 def cell_record(units: Units, *, coefficients: list[Any] | None, **rest: Any) -> dict[str, Any]:
-    """Return the metrics of a cell: its units, point estimates, fitted coefficients and the `rest`.
+    """Return the metrics of a cell: units, point estimates, fitted coefficients and the `rest`.
 
-    A point estimate that is undefined is None, with its reason under `undefined`.
+    An undefined point estimate is None, with its reason under `undefined`.
     """
     undefined: dict[str, str] = {}
     metrics = rest | {"undefined": undefined}

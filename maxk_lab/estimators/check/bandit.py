@@ -1,4 +1,4 @@
-"""A softmax bandit so small that all A^n outcomes of n draws can be listed."""
+"""A softmax bandit so small that all A^n outcomes of n draws can be enumerated."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ from maxk_lab.estimators.objectives import Objective
 
 @dataclass(frozen=True)
 class TinyBandit:
-    """Logits and rewards per arm, and lengths for baselines that look at them, in float64.
+    """Logits, rewards and lengths per arm, in float64.
 
-    With `behaviour`, the logits of another policy, that one draws the samples, and the importance
-    ratios of those that need them are exact; objective and scores are those of `logits`. With
-    `starts`, as with forced first actions, sample i adds those of start i to its logits, the first
-    start following the last: samples are independent, and not identically distributed. The score
-    of arm a is e_a - p, with p the probabilities of the sample. Its squared norm 1 - 2 p_a +
-    sum p^2 is the logit proxy, exactly.
+    `behaviour` are the logits of another policy. If it is set, this policy draws the samples, and
+    methods that need importance ratios get exact ratios. The objective and the scores are always
+    those of `logits`.
 
-    What it enumerates are the estimates sum_i w_i score_i of all outcomes of n draws. The weights
-    are those of a method, with options of `Method.weights`, or any function of arms and rewards,
-    both `[outcomes, n]`.
+    `starts` imitates forced first actions. Sample i adds the logits of start i, and after the last
+    start the first follows. The samples are independent and not identically distributed.
+
+    The score of arm a is e_a - p, with the probabilities p of the sample. The squared norm of the
+    score, 1 - 2 p_a + sum p^2, equals the logit proxy.
+
+    The estimates sum_i w_i score_i are enumerated over all outcomes of n draws. The weights come
+    from a method, with options of `Method.weights`, or from a function of arms and rewards, both
+    `[outcomes, n]`.
     """
 
     logits: tuple[float, ...]
@@ -40,8 +43,8 @@ class TinyBandit:
     def gradient(self, of: int | Objective, n: int | None = None) -> Tensor:
         """Return the exact gradient of J with respect to the logits, `[arms]`.
 
-        J is of an objective, or of the maximum of K = `of` rewards: the mean over all K-tuples;
-        with `starts`, the mean over the K-subsets of the n samples, by default K.
+        `of` is an objective, or a K for the maximum of K rewards. J is the mean over all K-tuples.
+        With `starts`, J is the mean over the K-subsets of the n samples; the default n is K.
         """
         of = Objective("max", of) if isinstance(of, int) else of
         drawn = _outcomes(len(self.rewards), of.k)
@@ -86,18 +89,18 @@ class TinyBandit:
         return torch.softmax(logits + added[torch.arange(n) % len(added)], -1)
 
     def _policies(self, n: int) -> tuple[Tensor, Tensor]:
-        """Return the probabilities under the policy, and under the one that draws the samples."""
+        """Return the probabilities under the policy and under the sampling policy."""
         both = _double(self.logits), _double(self.behaviour or self.logits)
         return self._probabilities(both[0], n), self._probabilities(both[1], n)
 
     def _estimates(
         self, n: int, weigh: Method | Callable[[Tensor, Tensor], Tensor], options: dict[str, Any]
     ) -> tuple[Tensor, Tensor]:
-        """Return the estimates of all outcomes, `[outcomes, arms]`, and the chance of each."""
+        """Return the estimates of all outcomes, `[outcomes, arms]`, and the probability of each."""
         arms = _outcomes(len(self.logits), n)
         rewards = _double(self.rewards)[arms]
         if isinstance(weigh, Method) and weigh.uses_other_prompts:
-            # Given any groups of other prompts the mean is the same: two groups show it.
+            # The mean does not depend on the other prompts' groups: two groups test this.
             others = [0.5 * rewards[len(rewards) // 3] - 1.0, 2.0 * rewards[len(rewards) // 2]]
             groups = torch.stack([rewards, *(group.expand_as(rewards) for group in others)])
             w = weigh.weights(groups, **options)[0]
@@ -110,9 +113,10 @@ class TinyBandit:
         return by_arm - w @ p.to(w), _pick(drawn_by, arms).prod(-1, keepdim=True)
 
     def _numbers(self, method: Method, arms: Tensor, rewards: Tensor) -> dict[str, Any]:
-        """Return all that a method needs beside rewards, for arms `[outcomes, n]`.
+        """Return the arguments of a method besides rewards, for arms `[outcomes, n]`.
 
-        Fitted coefficients depend on nothing, or for `joint_optimum` on the other samples alone.
+        Fitted coefficients are constants; those of `joint_optimum` depend on the other samples
+        alone.
         """
         kind, row, numbers = method.needed_weight, method.baseline.row, dict[str, Any]()
         n = arms.shape[-1]
@@ -130,12 +134,12 @@ class TinyBandit:
 
 
 def _pick(by_arm: Tensor, arms: Tensor) -> Tensor:
-    """Return the numbers `[n, arms]` of the arms `[outcomes, n]` that were drawn."""
+    """Return the entries of numbers `[n, arms]` at the drawn arms `[outcomes, n]`."""
     return by_arm.gather(1, arms.T).T
 
 
 def some_coefficients(count: int) -> Tensor:
-    """Numbers of no meaning, of either sign, `[count]`."""
+    """Return arbitrary numbers of both signs, `[count]`."""
     return 0.7 - 0.9 * torch.arange(count, dtype=torch.float64).remainder(3)
 
 

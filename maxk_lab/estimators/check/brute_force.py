@@ -24,10 +24,11 @@ ZERO, ONE = Fraction(0), Fraction(1)
 
 @dataclass(frozen=True)
 class Group:
-    """Samples with their rewards, numbers g and importance ratios, and the statistic of K of them.
+    """Samples with their rewards, numbers g and importance ratios, and the statistic of K samples.
 
-    `alpha` are the weights of K sorted rewards, those of `reduced` of the K-1 left by `subloo`;
-    None stands for the maximum. A subset counts with the product of its ratios.
+    `alpha` are the weights of K sorted rewards; `reduced` has the weights of K-1 rewards for
+    `subloo`. None is the maximum. The statistic of a subset is multiplied by the product of its
+    ratios.
     """
 
     rewards: Numbers
@@ -48,11 +49,11 @@ class Group:
         return replace(self, rewards=rewards, g=g, ratios=ratios)
 
     def reduced(self) -> Group:
-        """Return the same samples with the objective of K-1 rewards, as `subloo` has it."""
+        """The same samples with the objective of K-1 rewards that `subloo` uses."""
         return replace(self, alpha=self.reduced_alpha, k=self.k - 1)
 
     def statistics(self, k: int) -> dict[tuple[int, ...], Fraction]:
-        """Return the statistic of every K-subset of the samples, times its factor."""
+        """Return the statistic of every K-subset, times the product of its ratios."""
         alpha = [ZERO] * (k - 1) + [ONE] if self.alpha is None else self.alpha
         statistics = {}
         for subset in combinations(range(self.n), k):
@@ -75,14 +76,14 @@ class Group:
         ]
 
     def mean(self, values: Numbers | None = None) -> Fraction:
-        """The mean of the rewards, or of other values, by their g, if any of these is not 0."""
+        """Return the mean of the rewards, or of other values, weighted by g unless all g are 0."""
         g = self.g if any(self.g) else [ONE] * self.n
         values = self.rewards if values is None else values
         return sum((x * y for x, y in zip(g, values, strict=True)), ZERO) / sum(g)
 
 
 class Sample:
-    """Sample i of a group of n, and the others: what the level of a baseline is made of."""
+    """Sample i of a group of n, with the other samples: the argument of a baseline's `level`."""
 
     def __init__(self, group: Group, i: int) -> None:
         self.group, self.i, self.n = group, i, group.n
@@ -91,7 +92,7 @@ class Sample:
 
 
 def has_definition(method: Method) -> bool:
-    """Return whether the rows say what the method's weights are by definition."""
+    """Return whether the rows define the method's weights by subsets."""
     chosen, base = method.estimator.row, method.baseline.row
     return (chosen.has_objective or chosen.needs_ratios) and base.level is not None
 
@@ -104,7 +105,7 @@ def brute_force(
     ratios: Tensor | None = None,
     coefficients: Tensor | None = None,
 ) -> Tensor:
-    """Return the weights of a method that `has_definition`, rounded once, with its arguments."""
+    """Return the weights of a method that `has_definition`, rounded once."""
     shape = rewards.shape
     g = (trajectory_weights or {}).get(method.needed_weight or "")
     tables = [

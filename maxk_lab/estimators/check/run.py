@@ -1,6 +1,6 @@
-"""The proof that the formulas are right: brute force, and exact unbiasedness of every row.
+"""The checks of `maxk-lab check`: brute force, and exact unbiasedness of every row.
 
-What `maxk-lab check` prints. Nothing is random.
+Nothing is random.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from maxk_lab.estimators.check.brute_force import brute_force, has_definition
 from maxk_lab.estimators.method import Method
 
 EXACT, BIAS_SEEN = 1e-12, 1e-6
-# Rewards below zero with a tie, as tour lengths have; then one rare success, as pass@K has. Then
-# the same, drawn from by another policy. With the numbers of samples.
+# Rewards and numbers of samples: negative rewards with a tie, like tour lengths; a rare success,
+# like pass@K; and the same rewards with samples of another policy.
 BANDITS = (
     (
         TinyBandit((0.3, -0.8, 0.5, 0.1), (-6.25, -5.0, -4.1, -5.0), (2.0, 5.0, 1.0, 3.0)),
@@ -30,7 +30,7 @@ BANDITS = (
     (TinyBandit((0.2, -1.1, 0.7), (0.0, 1.0, 0.0), (4.0, 1.0, 2.0)), (4, 8)),
 )
 _BEHAVIOURS = (-0.1, -0.4, 0.2, 0.6), (-0.3, -0.5, 0.4)
-# Three forced starts and two: of five samples, or four, some start alike.
+# Forced starts and numbers of samples: two of four or five samples may share a start.
 _STARTS = (
     ((0.4, -1.0, 0.2, 0.9), (-0.7, 0.5, 1.1, -0.2), (0.0, 0.8, -0.9, 0.3)),
     ((0.5, -0.3, 0.1), (-1.0, 0.4, 0.7)),
@@ -40,7 +40,7 @@ _FEW = ((2, 5), (4,))
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check of one row: the worst error over its settings against its tolerance."""
+    """One check of one row: the largest error over all settings, and its tolerance."""
 
     name: str
     row: str
@@ -51,7 +51,7 @@ class CheckResult:
 
 
 def run_checks(estimator: str | None = None, baseline: str | None = None) -> list[CheckResult]:
-    """Return every check, or those of one estimator, baseline or pair."""
+    """Run every check, or the checks of one estimator, baseline or pair."""
     chosen = None if baseline is None else choose_baseline(baseline).name
     if estimator is None:
         estimators = [name for row in catalogue.ESTIMATORS for name in (row.name, *row.examples)]
@@ -62,17 +62,17 @@ def run_checks(estimator: str | None = None, baseline: str | None = None) -> lis
         for base in _baselines(name) if chosen is None else [chosen]:
             pair = Method.parse(name, base)
             alone = not pair.takes_baseline and base != "none"
-            # `reinforce / subloo`, K = 1 against K >= 2, gives weights at no (n, K).
+            # `reinforce / subloo` needs both K = 1 and K >= 2, so it has no weights at any (n, K).
             if not alone and any(methods(name, base, range(1, 33))):
                 results += check_pair(name, base)
     return results
 
 
 def _baselines(estimator: str) -> Iterator[str]:
-    """Yield the baselines to check the estimator with.
+    """Return the baselines to check the estimator with.
 
-    Of a form of objective one spelling of each runs, and beyond the form's default parameter only
-    those that the others are sums of.
+    A form of objective is checked in one spelling. A form with other parameters is checked only
+    with the baselines that the remaining baselines are sums of.
     """
     chosen = choose_estimator(estimator)
     form = chosen.row.objective == "L_K"
@@ -83,7 +83,7 @@ def _baselines(estimator: str) -> Iterator[str]:
 
 
 def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
-    """Brute force, where the rows define it, and exact unbiasedness, or the bias that they name."""
+    """Check a pair by brute force, if the rows define its weights, and for its exact bias."""
     method = Method.parse(estimator, baseline)
     row = f"{method.estimator.name} / {method.baseline.name}"
     checks = [("unbiased" if method.is_unbiased else "bias seen", _bias(method))]
@@ -100,7 +100,7 @@ def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
     for name, errors in checks:
         try:
             results.append(_worst(name, row, errors))
-        # Rows of other packages may raise anything: a failed check, not a crash.
+        # A row of another package may raise any exception, which is a failed check.
         except Exception as error:
             detail = f"{type(error).__name__}: {error}"
             results.append(CheckResult(name, row, detail, math.nan, EXACT, ok=False))
@@ -108,9 +108,9 @@ def check_pair(estimator: str, baseline: str) -> list[CheckResult]:
 
 
 def methods(estimator: str, baseline: str, sizes: Iterable[int]) -> Iterator[tuple[int, Method]]:
-    """Yield every n of the sizes with the pair at every K that makes a difference and can run."""
+    """Yield the pair at every n of the sizes and every distinct K at which it can run."""
     for n in sizes:
-        # K counts as 1 for some estimators, whatever is asked for.
+        # Some estimators have K = 1 for any given k.
         for k in sorted({Method.parse(estimator, k=k).k for k in range(1, n + 1)}):
             method = Method.parse(estimator, baseline, k)
             if method.refusal(n) is None:
@@ -118,7 +118,7 @@ def methods(estimator: str, baseline: str, sizes: Iterable[int]) -> Iterator[tup
 
 
 def _differences(pair: Method) -> Iterator[tuple[str, float]]:
-    """The weights against brute force, relative to the group's largest weight if that is not 0."""
+    """Yield the errors of the weights, relative to the group's largest weight, unless that is 0."""
     generator = torch.Generator().manual_seed(0)
     for n, method in methods(pair.estimator.name, pair.baseline.name, (1, 2, 3, 5)):
         normal = torch.randn(n, generator=generator, dtype=torch.float64)
@@ -133,7 +133,7 @@ def _differences(pair: Method) -> Iterator[tuple[str, float]]:
 
 
 def inputs(method: Method, rewards: Tensor) -> dict[str, Any]:
-    """Numbers for all arguments of `Method.weights` beside the rewards `[..., n]` that it needs."""
+    """Return the arguments of `Method.weights` that the method needs beside rewards `[..., n]`."""
     generator = torch.Generator().manual_seed(rewards.shape[-1])
     normal = torch.randn(rewards.shape, generator=generator, dtype=torch.float64)
     numbers: dict[str, Any] = {}
@@ -150,7 +150,7 @@ def inputs(method: Method, rewards: Tensor) -> dict[str, Any]:
 def _bias(
     pair: Method, *, scaled: bool = False, forced: bool = False
 ) -> Iterator[tuple[str, float]]:
-    """The norm of E[estimate] - scale * gradient over that of the gradient, by bandit, n and K.
+    """Yield |E[estimate] - scale * gradient| / |gradient|, by bandit, n and K.
 
     The gradient is that of J_K, or with `forced` starts that of J_K^starts.
     """
@@ -169,7 +169,10 @@ def _bias(
 
 
 def _worst(name: str, row: str, errors: Iterable[tuple[str, float]]) -> CheckResult:
-    """The largest error of all settings, NaN above all; `bias seen` must exceed its tolerance."""
+    """Return the largest error of all settings; NaN is largest.
+
+    An error of `bias seen` must exceed its tolerance.
+    """
     seen = name.startswith("bias seen")
     tolerance = BIAS_SEEN if seen else EXACT
     every = list(errors)

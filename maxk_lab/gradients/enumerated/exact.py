@@ -1,4 +1,4 @@
-"""Exact J_K and ∇J_K of a policy whose trajectories are all listed: no sampling.
+"""Exact J_K and ∇J_K of a policy whose trajectories are all listed, without sampling.
 
 Index: A trajectories.
 """
@@ -12,7 +12,7 @@ from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
 from maxk_lab.estimators.value import distribution_value
 
-# How far Σ p may be from one before an enumeration is refused.
+# The largest accepted deviation of Σ p from one.
 TOTAL_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
 
 
@@ -34,9 +34,9 @@ def exact_gradient_weights(
 
 
 def checked_probabilities(log_probs: Tensor) -> Tensor:
-    """exp(log_probs) [A] in float64.
+    """Return exp(log_probs) [A] in float64.
 
-    Raises `LabError` when they do not sum to one: they are then no probabilities of a policy.
+    Raises `LabError` if the probabilities do not sum to one.
     """
     probabilities = log_probs.detach().double().exp()
     total = float(probabilities.sum())

@@ -1,4 +1,4 @@
-"""The metrics of a cell whose groups are all enumerated: moments and bias, per instance.
+"""Metrics of a cell from all possible groups, enumerated: moments and bias per instance.
 
 Index: I instances, A trajectories, S groups, n samples.
 """
@@ -36,19 +36,19 @@ from maxk_lab.statistics.units import FIELDS, Array, Units
 
 
 class Enumeration:
-    """The cells of one pool by enumeration; what several share is worked out once."""
+    """The cells of one pool by enumeration; results that several cells share are cached."""
 
     def __init__(self, pool: ScorePool, groups: Callable[[int, int], Groups]) -> None:
-        """`groups` are the pool's groups of (n, partitions), for a cross-fit."""
+        """Keep the pool and its groups of (n, partitions), which a cross-fit needs."""
         self._pool, self._groups = pool, groups
         self._outcomes = cache(self._outcomes_of)
         self._value_variance = cache(self._value_variance_of)
         self._relative_sample_size = cache(self._relative_sample_size_of)
 
     def measure(self, cell: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the metrics, or None.
+        """Return the metrics, or None if enumeration is impossible.
 
-        None is for a pool that does not list every trajectory and for too many groups.
+        Enumeration needs a pool that lists every trajectory, and few enough groups.
         """
         method, n = Method.of(cell), int(cell["n"])
         fits = self._fits(method, n, cell["partitions"]) if self._pool.listed else None
@@ -83,15 +83,15 @@ class Enumeration:
     def _fits(
         self, method: Method, n: int, partitions: int
     ) -> list[tuple[Outcomes, Weigh, list[float] | None]] | None:
-        """Return of each instance the outcomes, the function that weighs groups, and coefficients.
+        """Return each instance's outcomes, its function of weights, and its coefficients.
 
-        None is for too many groups. Raises `ValueError` where the method cannot run at this n.
+        None if there are too many groups. Raises `ValueError` if the method cannot run at this n.
         """
         baseline, fit = method.baseline.row.name, method.fit
         outcomes = [self._outcomes(i, method.needed_weight) for i in range(len(self._pool.parts))]
         method.check_size(n)
-        # It must know which trajectories a group has. So g carries a trajectory's row in the Gram
-        # matrix in place of a weight, each is a class of its own, and `_weigh_of` reads it.
+        # The method needs the identity of trajectories, so g holds their row in the Gram matrix
+        # instead of a weight. Each trajectory is its own class, and `_weigh_of` reads the rows.
         by_row = baseline == "joint_optimum"
         if by_row:
             numbers = [
@@ -135,10 +135,10 @@ class Enumeration:
         return measures
 
     def _value_variance_of(self, i: int, objective: Objective, n: int, by_ratios: bool) -> float:
-        """Return Var of the objective's estimate over groups of n; `by_ratios`: with ratios."""
+        """Return Var of the objective's estimate over groups of n, with ratios if `by_ratios`."""
         outcomes = self._outcomes(i, None)
         chances = outcomes.probabilities if by_ratios else outcomes.drawn
-        if not by_ratios:  # the fewest classes that the estimate can tell apart
+        if not by_ratios:  # the fewest classes that the estimate can distinguish
             outcomes = replace(outcomes, ratios=None)
         mean = exact_value(chances, outcomes.rewards, objective)
 
@@ -156,7 +156,7 @@ class Enumeration:
 
 
 def _weigh_of(outcomes: Outcomes, method: Method, n: int, alpha: Tensor | None) -> Weigh:
-    """Return the weights of groups, with the coefficients `alpha` or those of every group."""
+    """Return the function from groups to weights, with coefficients `alpha` or fitted ones."""
     best, kind, baseline = None, method.needed_weight, method.baseline.row.name
     if method.uses_other_prompts:
         raise LabError(f"{baseline} needs groups of other instances: set complete: false")
@@ -175,7 +175,7 @@ def _weigh_of(outcomes: Outcomes, method: Method, n: int, alpha: Tensor | None) 
             return method.weights(rewards, trajectory_weights=by_kind, ratios=ratios)
         assert g is not None
         assert best is not None
-        return best.weights(rewards, g.long())  # the rows that `_fits` has put there
+        return best.weights(rewards, g.long())  # `g` holds the rows; see `_fits`
 
     return weigh
 
@@ -183,10 +183,10 @@ def _weigh_of(outcomes: Outcomes, method: Method, n: int, alpha: Tensor | None) 
 def _measured(
     outcomes: Outcomes, weigh: Weigh, method: Method, n: int, selection: Selected
 ) -> dict[str, float]:
-    """Moments, bias and measures of single groups of one instance, in one pass."""
+    """Return moments, bias and measures of single groups of one instance, in one pass."""
     classes = outcomes.classes
     sums = MomentSums(classes)
-    # Of every measure of single groups: its sum, and the chance of the groups that have a number.
+    # For each measure of single groups: its sum, and the probability of groups with a number.
     totals, counted = defaultdict[str, float](float), defaultdict[str, float](float)
     for rows, chance in classes.groups(n):
         arguments = classes.arguments(rows)
@@ -208,7 +208,10 @@ def _measured(
 def _exact(
     outcomes: Outcomes, moments: MomentSums, objective: Objective, selection: Selected
 ) -> dict[str, float]:
-    """J, E‖ĝ‖², ‖E ĝ‖², ⟨E ĝ, ∇J⟩, ‖∇J‖², ‖E ĝ − ∇J‖² and the least ‖E ĝ − s∇J‖² over s."""
+    """Return the exact moments, the squared bias, and the squared bias up to a scale.
+
+    These are J, E‖ĝ‖², ‖E ĝ‖², ⟨E ĝ, ∇J⟩, ‖∇J‖², ‖E ĝ − ∇J‖² and min over s of ‖E ĝ − s∇J‖².
+    """
     mean = outcomes.centred(moments.coefficients / selection.divisor)
     mean_square = outcomes.inner(mean, mean)
     weights = exact_gradient_weights(outcomes.probabilities, outcomes.rewards, objective)
@@ -221,7 +224,7 @@ def _exact(
         "mean_square": mean_square,
         "inner": inner,
         "truth": truth,
-        # Below rounding a square can come out negative.
+        # Rounding can make a square negative.
         "squared_bias": max(0.0, outcomes.inner(mean - gradient, mean - gradient)),
         "off_direction": max(0.0, outcomes.inner(off, off)),
     }

@@ -1,8 +1,8 @@
-"""Mean and trace variance of an estimator over every group of n, enumerated: no sampling.
+"""Mean and trace variance of an estimator over every group of n, enumerated without sampling.
 
-A group's weights depend on its rewards, trajectory weights and importance ratios only, and treat
-equal arguments alike. So trajectories that share all of them form a class, and a sum over all A^n
-groups becomes one over the multisets of n classes, with multinomial probabilities.
+A group's weights depend only on its rewards, trajectory weights and importance ratios, and equal
+arguments get equal weights. Trajectories with equal arguments form a class. A sum over all A^n
+groups is then a sum over the multisets of n classes, with multinomial probabilities.
 
 Index: A trajectories, C classes, S groups, n samples.
 """
@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# More groups than this are not enumerated, nor more members of all of them together.
+# The most groups, and the most members of all groups together, that are enumerated.
 MULTISETS = 400_000
 MEMBERS = 2**25
-# Elements of the largest tensor held at a time (2 MB stay in the cache: a third faster than more),
-# and the groups handled together whatever their size.
+# Elements of the largest tensor in memory (2 MB fit the CPU cache: a third faster than more), and
+# the least number of groups in a chunk.
 CHUNK_ELEMENTS = 2**18
 LEAST_CHUNK = 64
 
@@ -37,9 +37,9 @@ Weigh = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]
 class Outcomes:
     """The trajectories of one instance: probabilities, rewards, g (or None), gram [A, A]; float64.
 
-    All but gram are [A]. probabilities and gram are those of the policy π. Where another policy
-    draws the trajectories: `behaviour` [A] are its probabilities and `ratios` [A] those of π over
-    them; else both are None.
+    All but gram are [A]. probabilities and gram belong to the policy π. If another policy draws the
+    trajectories, `behaviour` [A] has its probabilities, and `ratios` [A] = probabilities /
+    behaviour. Else both are None.
     """
 
     probabilities: Tensor
@@ -50,7 +50,7 @@ class Outcomes:
     behaviour: Tensor | None = None
 
     def possible(self) -> Outcomes:
-        """Return the outcomes that can be drawn; probabilities are made to sum to one exactly."""
+        """The outcomes with a positive probability; probabilities then sum to one exactly."""
         (rows,) = self.drawn.nonzero(as_tuple=True)
         columns = (self.probabilities, self.rewards, self.g, self.ratios, self.behaviour)
         p, rewards, g, ratios, b = (None if x is None else x[rows] for x in columns)
@@ -61,12 +61,12 @@ class Outcomes:
 
     @property
     def drawn(self) -> Tensor:
-        """The probabilities [A] with which trajectories are drawn."""
+        """The sampling probabilities [A] of the trajectories."""
         return self.probabilities if self.behaviour is None else self.behaviour
 
     @cached_property
     def classes(self) -> Classes:
-        """The classes of trajectories that no weight can tell apart."""
+        """The classes of trajectories with equal rewards, g and ratios."""
         return Classes(self)
 
     def enumerable(self, n: int) -> bool:
@@ -77,21 +77,21 @@ class Outcomes:
     def centred(self, coefficients: Tensor) -> Tensor:
         """Return the coefficients c [..., A] of Σ_a c_a ψ_a that sum to zero.
 
-        Σ_a p_a ψ_a = 0, so c may be moved along p: a constant added to all rewards then leaves no
-        rounding behind.
+        Because Σ_a p_a ψ_a = 0, a multiple of p can be subtracted from c. A constant added to all
+        rewards then leaves no rounding error.
         """
         return coefficients - coefficients.sum(-1, keepdim=True) * self.probabilities
 
     def inner(self, a: Tensor, b: Tensor) -> float:
-        """⟨Σ_a a_a ψ_a, Σ_a b_a ψ_a⟩ of coefficients [A]."""
+        """Return ⟨Σ_a a_a ψ_a, Σ_a b_a ψ_a⟩ of coefficients [A]."""
         return float(a @ self.gram @ b)
 
 
 class Classes:
-    """The C classes of an instance's trajectories, equal in reward, g and ratio as far as given.
+    """The C classes of an instance's trajectories with equal reward, g and ratio.
 
-    rewards, g, ratios [C] (the latter two or None); mass [C], the probability of each to be drawn;
-    label [A], the class of each trajectory, and within [A], its probability inside it.
+    rewards, g, ratios [C] (g and ratios may be None); mass [C], the sampling probability of each
+    class; label [A], the class of each trajectory; within [A], its probability inside the class.
     """
 
     def __init__(self, outcomes: Outcomes) -> None:
@@ -134,7 +134,7 @@ class Classes:
         for i in range(0, len(members), size):
             rows, count = members[i : i + size], log_count[i : i + size]
             chance = (count + self.mass.log()[rows].sum(1)).exp()
-            possible = chance > 0  # beyond what floats can tell from zero, not worth the time
+            possible = chance > 0  # skip groups whose probability underflows
             yield (rows, chance) if possible.all() else (rows[possible], chance[possible])
 
     def arguments(self, rows: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
@@ -143,7 +143,7 @@ class Classes:
         return self.rewards[rows], g, None if self.ratios is None else self.ratios[rows]
 
     def expectation(self, n: int, of: Callable[[Tensor, Any], Tensor]) -> Tensor:
-        """E of a function of the rewards and ratios [S, n] of a group, [S, ...] → [...]."""
+        """Return E of a function of the rewards and ratios [S, n] of a group, [S, ...] → [...]."""
         total = torch.zeros((), dtype=torch.float64)
         for rows, chance in self.groups(n):
             rewards, _, ratios = self.arguments(rows)
@@ -157,7 +157,7 @@ class Classes:
     def squared_norms(self, rows: Tensor, weights: Tensor) -> Tensor:
         """Return E‖Σ w_i ψ_i‖² [S] of groups of classes `rows` [S, n] with weights w [S, n].
 
-        Given their classes the scores are independent: Σ_ij w_i w_j ⟨μ_i, μ_j⟩ + Σ_i w_i² E‖ψ_i −
+        Given the classes, the scores are independent: Σ_ij w_i w_j ⟨μ_i, μ_j⟩ + Σ_i w_i² E‖ψ_i −
         μ_i‖².
         """
         if rows.shape[1] <= len(self):
@@ -170,7 +170,7 @@ class Classes:
 
 
 class MomentSums:
-    """Sums over groups that the moments of ĝ = Σ_i w_i ψ_i are made of.
+    """Sums over groups for the moments of ĝ = Σ_i w_i ψ_i.
 
     totals [C] are E Σ_{i in d} w_i of each class d, `second` is E‖ĝ‖².
     """
@@ -180,14 +180,14 @@ class MomentSums:
         self.totals = torch.zeros(len(classes), dtype=torch.float64)
 
     def add(self, rows: Tensor, chance: Tensor, weights: Tensor) -> None:
-        """Add groups of classes [S, n] of probability [S] with their weights [S, n]."""
+        """Add groups of classes [S, n] with probability [S] and weights [S, n]."""
         weighted = chance.unsqueeze(1) * weights
         self.totals.index_add_(0, rows.flatten(), weighted.flatten())
         self.second += float(chance @ self.classes.squared_norms(rows, weights))
 
     @property
     def coefficients(self) -> Tensor:
-        """The c [A] with E ĝ = Σ_a c_a ψ_a."""
+        """Return the c [A] with E ĝ = Σ_a c_a ψ_a."""
         return self.totals[self.classes.label] * self.classes.within
 
 
@@ -199,7 +199,7 @@ def multisets(kinds: int, n: int) -> tuple[Tensor, Tensor]:
     members = torch.from_numpy(np.fromiter(flat, dtype=np.int64, count=count * n).reshape(count, n))
     log_count = torch.full((count,), math.lgamma(n + 1), dtype=torch.float64)
     run = torch.ones(count, dtype=torch.float64)
-    for i in range(1, n):  # Π of the positions within runs of equals is Π m_c!
+    for i in range(1, n):  # Π of the positions within runs of equal classes is Π m_c!
         run = torch.where(members[:, i] == members[:, i - 1], run + 1, torch.ones_like(run))
         log_count -= run.log()
     return members, log_count

@@ -1,8 +1,8 @@
-"""The best symmetric baseline, `joint_optimum`, where all trajectories are listed.
+"""The symmetric baseline of lowest variance, `joint_optimum`, if all trajectories are listed.
 
-Symmetric leave-one-out baselines b_i are any function of the multiset of the n − 1 other
-trajectories, as every unbiased baseline of the catalogue is: the best leaves the lowest variance.
-A outcomes, U multisets of n − 1, V of n − 2, S groups of n samples.
+A symmetric leave-one-out baseline b_i is any function of the multiset of the n − 1 other
+trajectories. Every unbiased baseline of the catalogue is symmetric. A outcomes, U multisets of n −
+1, V of n − 2, S groups of n samples.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from maxk_lab.estimators import advantages
 from maxk_lab.gradients.enumerated.moments import CHUNK_ELEMENTS, Outcomes, multisets
 from maxk_lab.gradients.plain_methods import plain_baseline
 
-# More multisets of the n − 1 others than this are not solved for: the matrix has 128 MB.
+# The most multisets of n − 1 others: the matrix then has 128 MB.
 UNKNOWNS = 4_000
 
 
@@ -25,8 +25,8 @@ UNKNOWNS = 4_000
 class JointOptimum:
     """The symmetric leave-one-out baseline of lowest variance for groups of n, as a correction.
 
-    values: what is taken off the weights of `plain_baseline`, by the sorted multiset of the n − 1
-    others. The plain weights are blind to an offset of the rewards, and so are the values.
+    values: the correction to the weights of `plain_baseline`, by the sorted multiset of the n − 1
+    others. Neither changes if a constant is added to the rewards.
     """
 
     n: int
@@ -34,7 +34,7 @@ class JointOptimum:
     values: dict[tuple[int, ...], float]
 
     def weights(self, rewards: Tensor, rows: Tensor) -> Tensor:
-        """Return the weights [S, n] of groups by rewards and outcomes, [S, n] in any order."""
+        """Return the weights [S, n] of groups by rewards and outcomes [S, n] in any order."""
         uncorrected = advantages(rewards, baseline=plain_baseline(self.n, self.k), k=self.k)
         levels = [
             [self.values[tuple(sorted(group[:i] + group[i + 1 :]))] for i in range(self.n)]
@@ -44,15 +44,17 @@ class JointOptimum:
 
 
 def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) -> JointOptimum:
-    """Return the best of all symmetric leave-one-out baselines for max@K.
+    """Return the symmetric leave-one-out baseline of lowest variance for max@K.
 
-    It is the least E‖Σ_i (s_i − b_i) ψ_i‖² over every b(multiset of n − 1).
+    It minimises E‖Σ_i (s_i − b_i) ψ_i‖² over every b(multiset of n − 1).
 
-    At the minimum E[ψ_1 · ĝ | the n − 1 others] = 0. With the ψ of the others independent of one
-    another this says, of each multiset m that holds m_a times outcome a,
+    At the minimum E[ψ_1 · ĝ | the n − 1 others] = 0. The ψ of the others are independent. So for
+    each multiset m, with m_a copies of outcome a,
+
         E‖ψ‖² b(m) + Σ_a m_a Σ_c p_c ⟨ψ_a, ψ_c⟩ b(m − a + c) = E[ψ_1 · ĝ_0 | m],
-    ĝ_0 the estimate without b: a system whose condition number is at most n. Raises `ValueError`
-    unless 1 <= k <= n and n >= 2, and where there are more than `limit` multisets.
+
+    where ĝ_0 is the estimate without b. The condition number of this system is at most n. Raises
+    `ValueError` unless 1 <= k <= n and n >= 2, or if there are more than `limit` multisets.
     """
     if not (1 <= k <= n and n >= 2):
         raise ValueError(f"the joint optimum needs 1 <= K <= n and n >= 2, got n = {n} and K = {k}")
@@ -68,8 +70,8 @@ def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) 
     members, _ = multisets(kinds, n - 1)
     keys = [tuple(multiset) for multiset in members.tolist()]
     position = {key: i for i, key in enumerate(keys)}
-    # With `rest` = m − a, both m and m − a + c are rest and one outcome more: `grown` [V, A] says
-    # at which position.
+    # Let `rest` = m − a. Both m and m − a + c are `rest` plus one outcome; `grown` [V, A] has the
+    # positions of these multisets.
     rest, _ = multisets(kinds, n - 2)
     grown = torch.tensor(
         [
@@ -89,7 +91,7 @@ def joint_optimum(outcomes: Outcomes, n: int, k: int, *, limit: int = UNKNOWNS) 
 
 
 def _right_side(outcomes: Outcomes, members: Tensor, n: int, k: int) -> Tensor:
-    """E[ψ_1 · ĝ_0 | the others] of each multiset of n − 1 others, [U]."""
+    """Return E[ψ_1 · ĝ_0 | the others] of each multiset of n − 1 others, [U]."""
     p, kinds = outcomes.probabilities, len(outcomes.probabilities)
     parts = []
     for others in torch.split(members, max(1, CHUNK_ELEMENTS // (kinds * n))):

@@ -1,6 +1,6 @@
-"""Selection of groups after their rewards are seen, and the moments of the update that remains.
+"""Selection of groups by their rewards, and the moments of the remaining update.
 
-1_g says whether the rewards of a group g are unequal, and q = E 1_g is the share of such groups of
+Let 1_g be 1 if the rewards of group g are unequal, else 0. q = E 1_g is the share of such groups of
 a prompt: 1 − pⁿ − (1 − p)ⁿ for rewards of 0 and 1 with success p. The mean update of a prompt is
 
 none            E ĝ
@@ -8,7 +8,7 @@ drop_equal      E[1_g ĝ] / q: the prompt is averaged over its groups with unequ
 resample_equal  E[1_g ĝ] / q̄, q̄ the mean of q over prompts: a group with equal rewards is replaced
                 by one of another prompt until the batch is full, as in DAPO (arXiv 2503.14476)
 
-Moments are those of one generated group: of N generated groups drop_equal averages N q.
+Moments are those of one generated group. Of N generated groups, drop_equal averages N q.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from maxk_lab.gradients.enumerated.moments import Outcomes
 
 @dataclass(frozen=True)
 class Selected:
-    """The share q of a prompt's groups that remain, and the divisor of E[1_g ĝ]."""
+    """The share q of a prompt's remaining groups, and the divisor of E[1_g ĝ]."""
 
     selection: Selection = "none"
     share: float = 1.0
     divisor: float = 1.0
 
     def remaining(self, rewards: Tensor) -> Tensor | None:
-        """Return which groups [S] of rewards [S, n] remain; None for all."""
+        """Return the mask [S] of groups that remain, from rewards [S, n]; None if all remain."""
         return None if self.selection == "none" else unequal(rewards)
 
     def second_moment(self, second: float, mean_square: float) -> float:
@@ -50,9 +50,9 @@ def unequal(rewards: Tensor) -> Tensor:
 
 
 def selected(outcomes: Sequence[Outcomes], n: int, selection: Selection) -> list[Selected]:
-    """Return what remains of every prompt's groups of n.
+    """Return the selection of every prompt's groups of n.
 
-    A prompt whose groups never have unequal rewards contributes 0.
+    A prompt whose groups always have equal rewards contributes 0.
     """
     if selection == "none":
         return [Selected()] * len(outcomes)

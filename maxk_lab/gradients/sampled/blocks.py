@@ -1,4 +1,4 @@
-"""The estimates of independent blocks of an instance → its moments, their errors, its bias.
+"""The moments of an instance from its independent blocks, their errors, and the bias.
 
 Index: I instances, B blocks.
 """
@@ -14,26 +14,26 @@ from torch import Tensor
 from maxk_lab.statistics.deviations import Deviation, Deviations
 from maxk_lab.statistics.units import Array
 
-# Blocks of an instance that a record keeps; more are averaged over equally many neighbours, to keep
-# it short, unless all of so few instances have no more than that many together.
+# The number of blocks of an instance in a record. More blocks are averaged in equal runs of
+# neighbours, unless few instances keep the total below this number.
 KEPT = 8
 KEPT_IN_ALL = 128
-# Differences of products that are this share of them or less are rounding, not bias: two estimators
-# may differ by a factor alone, group by group.
+# Differences of products below this share of them are rounding errors, not bias: two estimators may
+# differ by a factor alone.
 ROUNDING = 1e-12
 
 
 def together(blocks: int) -> int:
-    """Return how many blocks a record averages; `within` needs a multiple of it."""
+    """Return how many blocks a record averages; `within` needs a multiple of this number."""
     return -(-blocks // KEPT)
 
 
 class Blocks:
-    """B independent blocks of each of I instances, whose mean estimates are X_b.
+    """B independent blocks of each of I instances, with mean estimates X_b.
 
-    m2 [I, B] is the mean ‖ĝ‖² of a block; `square` [I, B, B] is ⟨X_b, X_c⟩, `cross` ⟨X_b, Y_c⟩ and
-    `other` ⟨Y_b, Y_c⟩ with Y the mean estimates of what the bias is judged against. Where that is
-    the `exact` ∇J, every Y_b is ∇J.
+    m2 [I, B] is the mean ‖ĝ‖² of a block. `square` [I, B, B] is ⟨X_b, X_c⟩, `cross` ⟨X_b, Y_c⟩ and
+    `other` ⟨Y_b, Y_c⟩; Y_b are the mean estimates of the reference method of the bias. With the
+    `exact` ∇J as reference, every Y_b is ∇J.
     """
 
     def __init__(self, m2: Array, square: Array, cross: Array, other: Array, *, exact: bool):
@@ -44,7 +44,7 @@ class Blocks:
             truth = other[:, 0, 0], np.zeros_like(m2)
         else:
             inner, truth = _pair_mean(self._cross / 2), _pair_mean(other)
-        # The mean [I] of every instance, and its blocks' distances to that mean, [I, B].
+        # The mean [I] of every instance, and the distances [I, B] of its blocks to the mean.
         self._estimates = (_block_mean(m2), mean_square, inner, truth)
 
     def columns(self) -> Array:
@@ -52,7 +52,7 @@ class Blocks:
         return np.stack([mean for mean, _ in self._estimates])
 
     def within(self) -> Array:
-        """How far the blocks lie from their instance, in every column: [4, I, B']."""
+        """The distances of the blocks to their instance's mean, in every column: [4, I, B']."""
         distances = np.stack([by_block for _, by_block in self._estimates])
         _, instances, blocks = distances.shape
         averaged = 1 if instances * blocks <= KEPT_IN_ALL else together(blocks)
@@ -60,7 +60,7 @@ class Blocks:
         return means
 
     def deviations(self, tested: NDArray[np.bool_]) -> Deviations:
-        """The deviation of E ĝ from ∇J: along it, in any direction, and from the nearest s∇J.
+        """The deviation of E ĝ from ∇J: along ∇J, in any direction, and from the nearest s∇J.
 
         s is one factor for all `tested` instances [I], Σ⟨E ĝ, ∇J⟩ / Σ‖∇J‖².
         """
@@ -78,11 +78,11 @@ class Blocks:
         )
 
     def _apart(self, scale: float) -> Deviation:
-        """‖E X − s E Y‖² from the first half of the blocks against the second, given the first.
+        """Return ‖E X − s E Y‖², the first half of the blocks against the second half.
 
-        However many directions the noise has, the products of the second half's blocks with the
-        mean of the first are independent given that mean: their t statistic needs no other law (Kim
-        and Ramdas 2024, "Dimension-agnostic inference using cross U-statistics").
+        Given the mean of the first half, its products with the blocks of the second half are
+        independent. So a t statistic is valid for any number of noise directions (Kim and Ramdas
+        2024, "Dimension-agnostic inference using cross U-statistics").
         """
         products = self._square - scale * self._cross + scale**2 * self._other  # ⟨X_b − s Y_b, …⟩
         size = (
@@ -103,7 +103,7 @@ def _largest(products: Array) -> Array:
 
 
 def _beyond_rounding(differences: Array, size: Array) -> Array:
-    """Return the differences of numbers of this size, 0 where they are rounding."""
+    """Return the differences of numbers of this size, with rounding errors set to 0."""
     return np.where(np.abs(differences) > ROUNDING * size, differences, 0.0)
 
 
@@ -114,7 +114,7 @@ def _block_mean(values: Array) -> tuple[Array, Array]:
 
 
 def _pair_mean(products: Array) -> tuple[Array, Array]:
-    """The mean over pairs b ≠ c of products [I, B, B]: free of the noise of each with itself.
+    """Return the mean over pairs b ≠ c of products [I, B, B], which excludes a block's own noise.
 
     The distances are those of the jackknife's pseudo-values, NaN for fewer than three blocks.
     """
@@ -128,7 +128,7 @@ def _pair_mean(products: Array) -> tuple[Array, Array]:
 
 
 def mean_of_blocks(values: Tensor) -> tuple[Array, Array]:
-    """The mean [I] of values [I, B] over blocks with a number, and its error (NaN below two)."""
+    """Return the mean [I] of the defined values [I, B], and its error (NaN below two values)."""
     blocks = values.double().numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

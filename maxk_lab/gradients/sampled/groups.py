@@ -19,9 +19,9 @@ from maxk_lab.gradients.scores.pool import ScorePool
 from maxk_lab.seeds import derive_seed
 from maxk_lab.statistics.measures import LEAST_SAMPLE
 
-# Blocks of an instance: their spread tells how well these very instances are measured.
+# Blocks of an instance: their spread measures the error for these instances.
 MOST_BLOCKS = 32
-# With fewer groups than this every group is a block; else a block has at least two, so that several
+# With fewer groups, every group is a block. Else a block has at least two groups, so that
 # partitions differ, and there are as many blocks as a minimum detectable bias needs.
 FEW_GROUPS = 2 * LEAST_SAMPLE
 
@@ -29,16 +29,16 @@ FEW_GROUPS = 2 * LEAST_SAMPLE
 def group_order(
     instances: int, size: int, n: int, partitions: int, seed: int, starts: int = 1
 ) -> Tensor:
-    """Cut `size` trajectories of each instance into equal, disjoint blocks, and these into groups.
+    """Cut `size` trajectories of each instance into disjoint blocks, and the blocks into groups.
 
     Returns [I, S, B, Rep, n]: for each of S random partitions, the positions in the pool of the
-    members of each group. Blocks share no trajectory under any partition, so they are independent.
-    The pool is i.i.d., so its blocks are cut in drawing order; only the grouping inside a block is
-    random. With several `starts` member i of every group has start i mod their number, as
-    trajectory j of the pool has start j mod their number. Raises `ValueError` where there are fewer
-    than two groups.
+    members of each group. All blocks have equal size. Blocks share no trajectory under any
+    partition, so they are independent. The pool is i.i.d., so blocks are cut in drawing order; only
+    the grouping inside a block is random. With several `starts`, member i of every group has start
+    i mod their number, as trajectory j of the pool has start j mod their number. Raises
+    `ValueError` for fewer than two groups.
     """
-    turns = -(-n // starts)  # trajectories of one start that a group takes, at most
+    turns = -(-n // starts)  # the most trajectories with one start in a group
     blocks, each = blocks_of(size // (turns * starts), partitions)
     if blocks < 2:
         forced = f", which takes {turns * starts} with {starts} forced starts" * (starts > 1)
@@ -61,8 +61,8 @@ def group_order(
 def blocks_of(groups: int, partitions: int) -> tuple[int, int]:
     """Return the number of blocks, and of groups in each.
 
-    A record can average any of the numbers of blocks, and the one that leaves the fewest groups
-    over is taken: the largest such, but none below half of the most or that a record keeps.
+    The number of blocks is divisible by the blocks of a record. Among such numbers it leaves the
+    fewest groups over; ties go to the largest. It is at least half of the most possible.
     """
     least = 1 if partitions == 1 or groups < FEW_GROUPS else 2
     possible = [
@@ -81,8 +81,8 @@ def blocks_of(groups: int, partitions: int) -> tuple[int, int]:
 class Groups:
     """The groups `order` [I, S, B, Rep, n] of a pool: B blocks an instance, Rep groups a block.
 
-    Rewards, ratios and weights have this shape, too. Quadratic forms come from the Gram matrix of
-    the pool; a mean estimate is its weights on the rows of that.
+    Rewards, ratios and weights have the same shape. Quadratic forms come from the Gram matrix of
+    the pool; a mean estimate is the vector of its weights on the rows of that matrix.
     """
 
     def __init__(self, pool: ScorePool, order: Tensor) -> None:
@@ -95,15 +95,15 @@ class Groups:
 
     @property
     def replicates(self) -> int:
-        """The groups of an instance under one partition."""
+        """The number of groups of an instance under one partition."""
         return self.shape[2] * self.shape[3]
 
     def gathered(self, values: Tensor) -> Tensor:
-        """Values of the drawn trajectories [I, M] by group."""
+        """Return values of the drawn trajectories [I, M] by group."""
         return values.gather(1, self._positions).view(self.shape)
 
     def weights(self, method: Method, coefficients: Tensor | None = None) -> Tensor:
-        """Return the weights of every group; `coefficients` are the method's fitted ones."""
+        """The weights of every group; `coefficients` are the method's fitted coefficients."""
         kind = method.needed_weight
         by_kind = {} if kind is None else {kind: self.gathered(self.pool.trajectory_weight(kind))}
         return method.weights(
@@ -114,11 +114,11 @@ class Groups:
         )
 
     def coefficients(self, method: Method) -> Tensor | None:
-        """Return the method's coefficients as `Method.weights` takes them, [I, ..., D], or None.
+        """The method's coefficients for `Method.weights`, [I, ..., D], or None without a fit.
 
-        They are the same for all groups of an instance. Raises `LabError` for an oracle, which
-        needs complete enumeration, and `ValueError` for a cross-fit of one instance and for a pair
-        that cannot run at this (n, K).
+        All groups of an instance have the same coefficients. Raises `LabError` for an oracle, which
+        needs complete enumeration. Raises `ValueError` for a cross-fit of one instance, and for a
+        pair that cannot run at this (n, K).
         """
         if method.fit is None:
             return None
@@ -135,17 +135,17 @@ class Groups:
     def cross_fit(self, k: int, baseline: str) -> Tensor:
         """Return the coefficients [I, D] for each instance from all others, of affine or ladder."""
         a, c = self._ladder(k)
-        if baseline == "affine":  # its one direction is the ladder's last
+        if baseline == "affine":  # the only direction of affine is the last of ladder
             a, c = a[..., -1:, -1:], c[..., -1:]
         return fit_on_others(Equations(a, c))
 
     def dot_with_truth(self, weights: Tensor, position: int) -> Tensor:
-        """The mean ⟨ĝ, ∇J⟩ of every block, for the objective at `position` of the pool: [I, B]."""
+        """Return the mean ⟨ĝ, ∇J⟩ of every block for the objective at `position`: [I, B]."""
         return (weights * self._inner(position)).sum(4).mean((1, 3))
 
     @cached_property
     def gram(self) -> Tensor:
-        """ψ·ψ within every group, [I, S, B, Rep, n, n]."""
+        """Return ψ·ψ within every group, [I, S, B, Rep, n, n]."""
         grams = [
             instance.products.reshape(-1)[
                 len(instance.products) * rows.unsqueeze(-1) + rows.unsqueeze(-2)
@@ -159,11 +159,11 @@ class Groups:
         return a.mT @ self.gram @ b
 
     def squares(self, weights: Tensor) -> Tensor:
-        """‖ĝ‖² of every group, [I, S, B, Rep]."""
+        """Return ‖ĝ‖² of every group, [I, S, B, Rep]."""
         return ((self.gram @ weights.unsqueeze(-1)).squeeze(-1) * weights).sum(-1)
 
     def means(self, weights: Tensor) -> Tensor:
-        """The mean ĝ of every block, in the form that `dots_between_blocks` reads: [I, B, ...]."""
+        """Return the mean ĝ of every block as `dots_between_blocks` reads it: [I, B, ...]."""
         rows = max(len(instance.products) for instance in self.pool.parts)
         sums = weights.new_zeros(len(weights), self.blocks, rows)
         rows_by_block = self.rows.transpose(1, 2).flatten(2)
@@ -171,7 +171,7 @@ class Groups:
         return sums.scatter_add_(2, rows_by_block, by_block) / (self.shape[1] * self.shape[3])
 
     def dots_between_blocks(self, a: Tensor, b: Tensor) -> Tensor:
-        """⟨mean ĝ of block b, another mean ĝ of block c⟩ from these `means`: [I, B, B]."""
+        """Return ⟨mean ĝ of block b, mean ĝ of block c⟩ of two `means`: [I, B, B]."""
         grams = [instance.products for instance in self.pool.parts]
         return torch.stack(
             [x[:, : len(g)] @ g @ y[:, : len(g)].T for x, g, y in zip(a, grams, b, strict=True)]
@@ -193,7 +193,7 @@ class Groups:
 
 
 class ScoreGroups(Groups):
-    """Forms by the estimates themselves, P numbers each: for policies of few parameters."""
+    """Groups of a policy with few parameters: estimates are vectors of P numbers."""
 
     @cached_property
     def scores(self) -> Tensor:
@@ -215,7 +215,7 @@ class ScoreGroups(Groups):
 
 
 def groups_of(pool: ScorePool, n: int, partitions: int, seed: int) -> Groups:
-    """Return the groups of n of a pool, by what it keeps of its scores."""
+    """Return the groups of n of a pool, by Gram matrix or by scores."""
     instances, size = pool.rewards.shape
     order = group_order(instances, size, n, partitions, seed, pool.starts)
     return (Groups if pool.parts[0].scores is None else ScoreGroups)(pool, order)

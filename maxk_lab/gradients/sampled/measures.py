@@ -61,7 +61,7 @@ def measure_cells(
 
 
 class CutPool:
-    """A pool cut into blocks of groups of n; what its cells share is worked out once."""
+    """A pool cut into blocks of groups of n; results that its cells share are cached."""
 
     def __init__(self, groups: Groups) -> None:
         self.groups, self._pool = groups, groups.pool
@@ -71,7 +71,7 @@ class CutPool:
         self._reference_means = cache(self._reference_means_of)
 
     def measure(self, cell: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the metrics of a cell of this n."""
+        """Return the metrics of a cell with this n."""
         pool, groups, method = self._pool, self.groups, Method.of(cell)
         objective = method.objective_at(groups.n)
         coefficients = groups.coefficients(method)
@@ -107,7 +107,7 @@ class CutPool:
         )
 
     def _measures(self, weights: Tensor, values: Tensor, objective: Objective) -> dict[str, Tensor]:
-        """One number per block of every measure beside the moments, [I, B]; NaN where undefined.
+        """Return every measure besides the moments, a number per block [I, B]; NaN if undefined.
 
         `values` [I, S, B, Rep] are the objective's unbiased estimates from every group.
         """
@@ -121,7 +121,7 @@ class CutPool:
             "value_variance": distances.square().mean((1, 3)) * count / (count - 1),
         }
         of_groups = WeightedGroups(weights, groups.rewards).measures()
-        # NaN where no group of the block has a number.
+        # NaN if no group of the block has a number.
         measures |= {name: of.double().nanmean((1, 3)) for name, of in of_groups.items()}
         if pool.off_policy:
             sizes = effective_sample_size(groups.ratios) / groups.n
@@ -131,11 +131,11 @@ class CutPool:
     def _groups(
         self, method: Method, weights: Tensor, coefficients: Tensor | None
     ) -> tuple[Array, Array, Array]:
-        """How many draws carry the estimate of each instance, and what rare groups add: [I] each.
+        """The effective number of draws behind each instance's estimate, and rare groups' share.
 
-        The third column has the groups that are rare in the pool of the instance alone.
-
-        Where trajectories are listed, both are expectations of the policy alone.
+        Three columns [I]: the number of draws; what the groups add that are rare in all pools
+        together; and what the groups add that are rare in the instance's pool. If trajectories are
+        listed, the first is an expectation of the policy.
         """
         squares = self.groups.squares(beyond_rounding(weights, self.groups.rewards))
         size = self._pool.rewards.shape[1]
@@ -150,11 +150,11 @@ class CutPool:
         return drawn, *self._rare.rare(by_multiset)
 
     def _trajectories_of(self, objective: Objective) -> Array:
-        """The number of drawn trajectories that are expected to carry ∇J of each instance, [I].
+        """Return the expected number of drawn trajectories that carry ∇J of each instance, [I].
 
-        With s_a = |p_a (f_a − E f)| ‖ψ_a‖, the length that trajectory a adds to
-        ∇J = Σ_a p_a (f_a − E f) ψ_a, and b_a the chance to draw it, M draws have effectively
-        M (Σ s)² / Σ s²/b that carry it (Kish).
+        Let s_a = |p_a (f_a − E f)| ‖ψ_a‖, the length that trajectory a adds to ∇J = Σ_a p_a (f_a −
+        E f) ψ_a, and b_a the probability to draw it. The effective number of M draws is M (Σ s)² /
+        Σ s²/b (Kish).
         """
         listings = [(instance.listed, instance.squared_norms) for instance in self._pool.parts]
         shares = [
@@ -169,20 +169,20 @@ class CutPool:
         return values.unsqueeze(1).expand(-1, self.groups.blocks)
 
     def _exact_values(self, objective: Objective) -> Tensor | None:
-        """J [I] where it is known."""
+        """Return the known J [I]."""
         if not self._pool.exact:
             return None
         position = self._pool.objectives.index(objective.name)
         return torch.stack([instance.value[position] for instance in self._pool.parts])
 
     def _reference(self, objective: Objective) -> Method | None:
-        """Return the method that is judged against, None where the exact gradient is known."""
+        """Return the reference method of the bias; None if the exact gradient is known."""
         if self._pool.exact:
             return None
         return plain_method(objective, self.groups.n, off_policy=self._pool.off_policy)
 
     def _blocks(self, weights: Tensor, objective: Objective) -> Blocks:
-        """Return the estimates of every block, means over the partitions."""
+        """Return the estimates of every block, averaged over the partitions."""
         groups = self.groups
         m2 = groups.squares(weights).mean((1, 3))
         means = groups.means(weights)
@@ -200,7 +200,7 @@ class CutPool:
         return Blocks(*arrays, exact=self._pool.exact)
 
     def _reference_means_of(self, objective: Objective) -> tuple[Tensor, Tensor]:
-        """Return the mean estimates of the method that is judged against, and their products."""
+        """Return the mean estimates of the reference method, and their products."""
         reference = self._reference(objective)
         assert reference is not None
         means = self.groups.means(self.groups.weights(reference))
@@ -208,13 +208,13 @@ class CutPool:
 
 
 def _name_of(method: Method) -> str:
-    """The reference's name in records: the baseline, for methods with ratios the estimator, too."""
+    """Return the reference's name in records: the baseline; with ratios also the estimator."""
     estimator, baseline = method.estimator.name, method.baseline.name
     return f"{estimator} with {baseline}" if method.needs_ratios else baseline
 
 
 def carrying_share(listed: Listing, squared_norms: Tensor, objective: Objective) -> float:
-    """Return the number of draws effectively carry the gradient, by draw: from 0 to 1."""
+    """Return the share of draws that effectively carry the gradient, from 0 to 1."""
     possible = (listed.probabilities > 0) & (listed.behaviour > 0)
     p, chance = listed.probabilities[possible], listed.behaviour[possible]
     weights = exact_gradient_weights(p, listed.rewards[possible], objective)

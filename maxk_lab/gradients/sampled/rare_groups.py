@@ -1,4 +1,4 @@
-"""How many groups carry an estimate, and what the least likely groups add to E‖ĝ‖².
+"""The effective number of groups behind an estimate, and what rare groups add to E‖ĝ‖².
 
 Index: I instances, L levels of reward, G multisets of n levels, n samples.
 """
@@ -21,25 +21,25 @@ from maxk_lab.gradients.scores.pool import Part, ScorePool
 from maxk_lab.statistics.estimates import Array, effective_number
 from maxk_lab.statistics.units import LEAST_DRAWN
 
-# Weights below this share of the largest reward are the rounding of tied rewards.
+# Weights below this share of the largest reward are rounding errors of tied rewards.
 ROUNDING = 1e-13
-# More multisets than these take more time than the pool; neighbouring rewards share a level then.
+# The most multisets: beyond them, neighbouring rewards share a level to save time.
 MOST_MULTISETS = 1000
-# The number of groups behind a drawn mean is read at its lower end, one-sided.
+# The confidence of the lower end of the number of groups behind a drawn mean, one-sided.
 _LOWER = 0.05
 
 
 def beyond_rounding(weights: Tensor, rewards: Tensor) -> Tensor:
-    """Return the weights [..., n], 0 where they are the rounding of tied rewards."""
+    """Return the weights [..., n], with rounding errors of tied rewards set to 0."""
     return weights * (weights.abs() > ROUNDING * rewards.abs().amax(-1, keepdim=True))
 
 
 def drawn_number(squares: Tensor, replicates: int, most: int) -> Array:
     """Return the effective number of groups behind the mean length of an estimate, [I].
 
-    squares [I, ...]: ‖ĝ‖² of every group, `replicates` of them independent. The number is that of
-    groups that carry or not and whose mean has the same relative error; at its lower end of 95 %,
-    and below the number of trajectories.
+    squares [I, ...]: ‖ĝ‖² of every group; `replicates` of the groups are independent. The number is
+    the lower end of a 95 % interval, at most the number of trajectories. It is the number of groups
+    with equal lengths whose mean has the same relative error.
     """
     lengths = squares.clamp(min=0.0).sqrt().flatten(1).double().numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -50,10 +50,10 @@ def drawn_number(squares: Tensor, replicates: int, most: int) -> Array:
 
 
 class RareGroups:
-    """The groups of n of a pool by the levels of their rewards, and how likely each is.
+    """The groups of n of a pool by the levels of their rewards, with probabilities.
 
-    The chance is exact where all trajectories are listed, else that of the drawn trajectories.
-    `replicates` is the number of groups that are drawn of each instance.
+    The probabilities are exact if all trajectories are listed, else shares of the drawn
+    trajectories. `replicates` is the number of groups drawn of each instance.
     """
 
     def __init__(self, pool: ScorePool, n: int, replicates: int) -> None:
@@ -62,12 +62,12 @@ class RareGroups:
         self._levels = [_Levels.of(instance, most) for instance in pool.parts]
         width = max(len(levels.chance) for levels in self._levels)
         multisets = list(combinations_with_replacement(range(width), n))
-        # An ordered estimator sees the members in no particular order.
+        # An ordered estimator sees the members in random order.
         self.multisets = np.random.default_rng(0).permuted(np.array(multisets), axis=1)
         self._of_level = (self.multisets[..., None] == np.arange(width)).astype(float)
 
     def expected_number(self, squares: Array) -> Array:
-        """Return the number of `drawn_number` that is expected of these `squares` [I, G]: [I]."""
+        """Return the expected value of `drawn_number` for these `squares` [I, G]: [I]."""
         mean, second = (self.chances * squares**0.5).sum(1), (self.chances * squares).sum(1)
         with np.errstate(divide="ignore", invalid="ignore"):
             number = self._replicates / np.maximum(second / mean**2 - 1, 0.0)
@@ -76,8 +76,8 @@ class RareGroups:
     def rare(self, squares: Array) -> tuple[Array, Array]:
         """Return what the rare groups of every instance add to E‖ĝ‖², [I] each.
 
-        Rare are the least likely groups: `LEAST_DRAWN` of them are expected in the pools of all
-        instances, for the first column, and in the pool of each, for the second.
+        Rare groups are the least likely groups. For the first column, `LEAST_DRAWN` rare groups are
+        expected in the pools of all instances; for the second column, in the pool of each instance.
         """
         added = squares * self.chances
         of_all, of_each = ((added * share).sum(1) for share in self._rare_shares)
@@ -87,7 +87,7 @@ class RareGroups:
         """Return E‖ĝ‖² given the levels of every multiset, [I, G].
 
         coefficients [I, D]: those of a method with a fit. A method that uses other prompts is
-        taken to have none.
+        computed without them.
         """
         rewards, ratios = self._member_column("reward"), self._member_column("ratio")
         kind = method.needed_weight
@@ -115,7 +115,7 @@ class RareGroups:
         return int(self._of_level.shape[2])
 
     def _column(self, name: str) -> Array:
-        """Return a number of every level, [I, L]; 0 for the levels that an instance lacks."""
+        """Return a number of every level, [I, L]; 0 for levels that an instance lacks."""
         return np.stack([levels.padded(name, self._width) for levels in self._levels])
 
     def _member_column(self, name: str) -> Tensor:
@@ -124,7 +124,7 @@ class RareGroups:
 
     @cached_property
     def chances(self) -> Array:
-        """The chance of every multiset, [I, G]."""
+        """The probability of every multiset, [I, G]."""
         counts = torch.from_numpy(self._of_level.sum(1))
         chance = torch.from_numpy(self._column("chance"))
         logs = torch.lgamma(counts.sum(1) + 1) - torch.lgamma(counts + 1).sum(1)
@@ -132,8 +132,8 @@ class RareGroups:
 
     @cached_property
     def _rare_shares(self) -> tuple[Array, Array]:
-        """The share of every multiset that counts as rare, [I, G]: in all pools, and in each."""
-        # Few instances may carry a mean: only groups of these count for it.
+        """The share of every multiset that counts as rare, [I, G]: in all pools, in each pool."""
+        # If few instances dominate a mean, only their groups count.
         effective = np.nan_to_num(effective_number(self._column("size").sum(1)), nan=1.0)
         order = np.argsort(self.chances, axis=1, kind="stable")
         ordered = np.take_along_axis(self.chances, order, 1)
@@ -151,10 +151,10 @@ class RareGroups:
 
 @dataclass(frozen=True)
 class _Levels:
-    """Levels of reward of an instance, [L] each: their chance, mean reward and scores.
+    """Levels of reward of an instance, [L] each: probability, mean reward and scores.
 
-    inner [L, L] are the products of the mean scores ψ̄ of the levels, spread E‖ψ‖² − ‖ψ̄‖² in each,
-    size the share of a level in E (R − E R)² ‖ψ‖².
+    inner [L, L] are the products of the mean scores ψ̄ of the levels, spread E‖ψ‖² − ‖ψ̄‖² in each
+    level, size the share of a level in E (R − E R)² ‖ψ‖².
     """
 
     chance: Array
@@ -211,7 +211,7 @@ class _Levels:
         )
 
     def padded(self, name: str, width: int) -> Array:
-        """Return a column with levels up to `width` that never occur; their g and ratio is 1."""
+        """A column padded to `width` with levels of probability 0; their g and ratio is 1."""
         column: Array = getattr(self, name)
         blank = float(name in ("ratio", "length", "logit_proxy", "grad_norm"))
         missing = [(0, width - len(self.chance))] * column.ndim
@@ -219,9 +219,9 @@ class _Levels:
 
 
 def levels_of(rewards: Array, chance: Array, most: int) -> NDArray[np.int64]:
-    """Return the level of each reward [A], at most `most`: the splits that explain most variance.
+    """Return the level of each reward [A], at most `most`, by splits that explain most variance.
 
-    Every different reward is a level where there are no more.
+    If there are at most `most` different rewards, each is a level.
     """
     values, place = np.unique(rewards, return_inverse=True)
     if len(values) <= most:
@@ -239,7 +239,7 @@ def levels_of(rewards: Array, chance: Array, most: int) -> NDArray[np.int64]:
 
 
 def _best_split(p_sums: Array, sums: Array, start: int, end: int) -> tuple[float, int, int, int]:
-    """Return the variance that the best split of values start … end explains; start, split, end."""
+    """The variance explained by the best split of values start … end, with start, split, end."""
     if end - start < 2:
         return -1.0, start, end, end
     inside = slice(start + 1, end)

@@ -1,10 +1,10 @@
-"""Scores by what every layer read and gave, from one backward pass of all trajectories together.
+"""Scores from the inputs and the output gradients of every layer, in one backward pass.
 
-The gradient of a linear layer's weights is the sum over its places of the outer products of what
-it read and the gradient of what it gave: no backward pass per trajectory is needed. Where all
-trajectories share an encoding, its layers read the same for all of them, at R places, say; the
-products of two such scores are those of the gradients times the root of the R × R matrix of what
-was read, R columns per output instead of one per input.
+The gradient of a linear layer's weights is the sum over places of the outer products of the layer's
+inputs and its output gradients. No backward pass per trajectory is needed. If all trajectories
+share an encoding, its layers have equal inputs for all of them, at R places. Products of two scores
+are then products of the output gradients times the root of the R × R matrix of the inputs: R
+columns per output instead of one per input.
 
 Index: M trajectories, R places, P parameters.
 """
@@ -27,19 +27,19 @@ from maxk_lab.errors import LabError
 from maxk_lab.gradients.scores.per_trajectory import Scores, chunk_of
 from maxk_lab.policies.repeated import Repeated
 
-# Eigenvalues below this share of the largest are rounding.
+# Eigenvalues below this share of the largest are rounding errors.
 ROUNDING = 1e-16
 
 
 class NotByLayerError(LabError):
-    """The layers of a policy, by what they read and give, do not tell its scores."""
+    """The inputs and outputs of a policy's layers do not determine its scores."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a layer: what it read, and what it gave, with its graph.
+    """One call of a layer: its input, and its output with the graph.
 
-    Either has a row per trajectory along its first dimension, or one for all of them.
+    Each has a row per trajectory along its first dimension, or one row for all of them.
     """
 
     layer: nn.Module
@@ -48,7 +48,7 @@ class Call:
 
     @property
     def parameters(self) -> dict[str, Tensor]:
-        """The trained parameters that the call depends on, by the layer's own names for them."""
+        """The trained parameters that the call depends on, by the layer's names."""
         if isinstance(self.layer, Repeated):
             return {"parameter": self.read}
         named = self.layer.named_parameters(recurse=False)
@@ -56,13 +56,14 @@ class Call:
 
     @property
     def places(self) -> Tensor:
-        """The numbers that a linear layer read, place by place: [rows, places, inputs]."""
+        """The inputs of a linear layer by place: [rows, places, inputs]."""
         return self.read.reshape(len(self.read), -1, self.read.shape[-1])
 
     def scores(self, gradients: Tensor) -> dict[str, Tensor]:
-        """Return the share that the call has in the scores of its parameters, [M, elements] each.
+        """Return the call's contribution to the scores of its parameters, [M, elements] each.
 
-        `gradients` [M, ...] are those of log π of each trajectory by what the call gave it.
+        `gradients` [M, ...] are the gradients of log π of each trajectory with respect to the
+        call's output.
         """
         rows = len(gradients)
         if isinstance(self.layer, Repeated):
@@ -73,7 +74,7 @@ class Call:
                 name: by_place.sum(1) if name == "bias" else (by_place.mT @ self.places).flatten(1)
                 for name in self.parameters
             }
-        # Any other layer is called again, and differentiated, row by row.
+        # Any other layer is called again and differentiated row by row.
         values = {name: value.detach() for name, value in self.parameters.items()}
 
         def score_row(read: Tensor, gradient: Tensor) -> dict[str, Tensor]:
@@ -91,10 +92,10 @@ class Call:
 def joined(
     calls: Sequence[Call], gradients: Sequence[Tensor | None]
 ) -> Iterator[tuple[Call, Tensor]]:
-    """Yield each call with its gradient, the calls of a linear layer as one with all their places.
+    """Yield each call with its gradient; the calls of a linear layer are joined along the places.
 
     A recurrent policy calls a layer in every step: one product replaces a product per step. Calls
-    without a gradient are left out, unless their layer has others.
+    without a gradient are left out, unless their layer has calls with a gradient.
     """
     linear: dict[int, list[tuple[Call, Tensor | None]]] = {}
     for call, gradient in zip(calls, gradients, strict=True):
@@ -118,8 +119,8 @@ def joined(
 class LayerScores(Scores):
     """The scores of M trajectories by the layers of their policy.
 
-    `inputs` hold a row of each trajectory; `encoding` [1, ...] is what all of them share, empty
-    where they share nothing, and `encoder` are the calls of the layers that made it. `compressed`
+    `inputs` hold a row of each trajectory; `encoding` [1, ...] is shared by all of them, and empty
+    if nothing is shared. `encoder` has the calls of the layers that made the encoding. `compressed`
     scores have fewer columns, and the same products.
     """
 
@@ -139,7 +140,7 @@ class LayerScores(Scores):
         return parameter.numel() if root is None else len(root) * len(parameter)
 
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
-        """Raises `NotByLayerError` where a parameter is used in another way than by its layer."""
+        """The scores of a block. Raises `NotByLayerError` if a layer does not own a parameter."""
         encoding = tuple(
             piece.detach().expand(j - i, *piece.shape[1:]).requires_grad_()
             for piece in self.encoding
@@ -169,7 +170,7 @@ class LayerScores(Scores):
     def expanded(self, sums: Tensor, parameters: Sequence[Tensor]) -> Tensor:
         """Return sums [C, width] of compressed scores with a column per element: [C, P].
 
-        What was read is root · Q. So the compressed score, root · gradients, gives the score by Q.
+        The inputs are root · Q. So the compressed score, root · gradients, gives the score by Q.
         """
         parts = []
         columns = torch.split(sums, [self.width(p) for p in parameters], 1)
@@ -182,9 +183,9 @@ class LayerScores(Scores):
 
     @cached_property
     def _roots(self) -> dict[int, Tensor]:
-        """The roots [R, R] of the products of what was read at R places, by the weights' `id`.
+        """The roots [R, R] of the products of inputs at R places, by the weights' `id`.
 
-        Only of linear layers that read more numbers than they have places in all calls.
+        Only linear layers with more inputs than places in all calls have a root.
         """
         dtypes = {id(p): p.dtype for p in self.policy.parameters()}
         return {
@@ -194,7 +195,7 @@ class LayerScores(Scores):
 
     @cached_property
     def _rotations(self) -> dict[int, Tensor]:
-        """The Q [R, inputs] with root · Q = what was read, by the weights' `id`."""
+        """The Q [R, inputs] with root · Q = inputs, by the weights' `id`."""
         rotations = {}
         for weight, (values, vectors, read) in self._reads.items():
             large = values > ROUNDING * values.max()
@@ -222,13 +223,14 @@ class LayerScores(Scores):
     def _encoder_scores(
         self, block: Sequence[Tensor], gradients: Sequence[Tensor | None]
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the encoder's parameters and scores from `gradients` [M, ...] by the encoding."""
+        """Yield the encoder's parameters and scores, from `gradients` [M, ...] by the encoding."""
         identities = {id(parameter) for parameter in block}
         calls = [
             call for call in self.encoder if identities & {id(p) for p in call.parameters.values()}
         ]
         linear = [call for call in calls if isinstance(call.layer, nn.Linear)]
-        # Other layers read and give the same for all trajectories: their parameters' own gradients.
+        # Other layers have equal inputs and outputs for all trajectories, so their parameters'
+        # gradients suffice.
         others = {
             id(parameter): parameter
             for call in calls
@@ -268,7 +270,7 @@ class LayerScores(Scores):
 
 
 def _check_covered(total: Tensor, block: Sequence[Tensor], calls: Sequence[Call]) -> None:
-    """Raise `NotByLayerError` where `total` depends on a parameter that no call depends on."""
+    """Raise `NotByLayerError` if `total` depends on a parameter that no call depends on."""
     covered = {id(parameter) for call in calls for parameter in call.parameters.values()}
     bare = [parameter for parameter in block if id(parameter) not in covered]
     if bare:
@@ -283,10 +285,10 @@ def _check_covered(total: Tensor, block: Sequence[Tensor], calls: Sequence[Call]
 def recorded_calls(
     policy: nn.Module, rows: int, parameters: Sequence[Tensor]
 ) -> Iterator[list[Call]]:
-    """Record the calls of all layers that one of `parameters` belongs to, `rows` at a time.
+    """Record the calls of all layers with one of `parameters`, for `rows` rows at a time.
 
-    A layer that is called once for all rows gives it to each of them. Raises `NotByLayerError`
-    where a layer is called in another way.
+    The output of a layer that is called once for all rows counts for each row. Raises
+    `NotByLayerError` if a layer is called in another way.
     """
     calls: list[Call] = []
     identities = {id(parameter) for parameter in parameters}

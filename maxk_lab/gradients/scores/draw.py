@@ -1,4 +1,4 @@
-"""Drawing a score pool: rollouts, scores and, where it can be worked out, the exact gradient.
+"""Drawing a score pool: rollouts, scores and, if it is known, the exact gradient.
 
 Index: I instances, M drawn and A distinct trajectories, T decisions, D objectives, P parameters.
 """
@@ -29,16 +29,16 @@ from maxk_lab.gradients.scores.products import score_gram
 from maxk_lab.gradients.scores.trajectories import instance_scores
 from maxk_lab.seeds import derive_seed, isolated_rng
 
-# A relative bias up to this is rounding, where nothing is sampled.
+# A relative bias up to this is rounding error in an enumeration.
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
-# Up to this many trajectories the Gram matrix is made over all of them, and a pool of any size
-# costs no further backward pass.
+# With up to this many possible trajectories, the Gram matrix covers all of them, and larger pools
+# cost no further backward pass.
 TABLE_LIMIT = 1500
-# Scores of up to this many parameters are kept as they are where the trajectories cannot be listed,
-# made this many bytes at a time.
+# The most parameters for which scores are stored if trajectories cannot be listed, and the bytes of
+# a block of scores.
 FEW_PARAMETERS = 64
 FEW_BYTES = 2**20
-# Trajectories whose log-probability is worked out together, and those that are gone back through.
+# Trajectories in one forward pass for log-probabilities, and in one backward pass.
 LOG_PROBS, BACKWARD = 4096, 2048
 
 
@@ -55,15 +55,15 @@ def draw_pool(
     starts: int = 1,
     on_instance: Callable[[int, int], None] = lambda done, of: None,
 ) -> ScorePool:
-    """Draw `size` i.i.d. trajectories of each of `count` instances; keep what measures need.
+    """Draw `size` i.i.d. trajectories of each of `count` instances; return their score pool.
 
-    `objectives` (an int K is max@K) are those whose exact gradient is worked out where the
-    environment can be enumerated or integrated. The trajectories are drawn from `behaviour` where
-    that is given; scores and gradients are those of `policy`. `starts` is the number of forced
-    starts of the environment, and trajectories have them by turns. Where ∇J is not exact, it is
-    estimated from all trajectories of an instance; not with a behaviour policy or forced starts.
-    The trajectories of an instance depend on `seed` and on that instance's number only. Raises
-    `LabError` where log_probs has no gradient.
+    `objectives` (an int K is max@K) are the objectives whose exact gradient is computed if the
+    environment can be enumerated or integrated. `behaviour` draws the trajectories if it is set;
+    scores and gradients are those of `policy`. `starts` is the number of forced starts of the
+    environment, which trajectories take in turn. If ∇J is not exact, it is estimated from all
+    trajectories of an instance, except with a behaviour policy or forced starts. The trajectories
+    of an instance depend only on `seed` and the instance's number. Raises `LabError` if log_probs
+    has no gradient.
     """
     every = {Objective("max", o) if isinstance(o, int) else o for o in objectives}
     integrable = supports(environment, "exact_objective", "has_exact") and environment.has_exact
@@ -93,7 +93,7 @@ def draw_pool(
             sampled = torch.stack(coefficients) if estimable and targets else None
             entry, gradient = source.sampled(rollouts, coefficients=sampled)
         parts.append(entry)
-        # With forced starts no estimate has the mean ∇J.
+        # With forced starts, no estimate is unbiased for ∇J.
         gradients.append(gradient[: len(targets) if starts == 1 else 0].to(scores_dtype))
         on_instance(i + 1, count)
     tolerance = max(TOLERANCE[parameter.dtype] for parameter in trained(policy))
@@ -105,7 +105,7 @@ def draw_pool(
 def gradient_coefficients(rewards: Tensor, objective: Objective) -> Tensor:
     """Return the weights [M] of an unbiased estimate of ∇J from M trajectories, one group.
 
-    They are NaN where the objective needs more trajectories.
+    They are NaN if the objective needs more than M trajectories.
     """
     method = plain_method(objective, len(rewards))
     if method.refusal(len(rewards)) is not None:
@@ -131,7 +131,7 @@ def products_between(
 
 @dataclass(frozen=True)
 class Source:
-    """One instance, the policy of its scores, and the one that draws (None: the same)."""
+    """One instance, the policy of its scores, and the sampling policy (None if it is the same)."""
 
     environment: Environment
     policy: nn.Module
@@ -148,7 +148,7 @@ class Source:
         directions: Tensor | None = None,
         coefficients: Tensor | None = None,
     ) -> tuple[Part, Tensor]:
-        """Return the part of drawn trajectories, and Σ_i c_i ψ_i [C, P] of `coefficients` [C, M].
+        """The pool part of drawn trajectories, and Σ_i c_i ψ_i [C, P] of `coefficients` [C, M].
 
         `directions` [D, P] are exact gradients.
         """
@@ -156,7 +156,7 @@ class Source:
         rewards, lengths = rollouts.rewards[0].double(), rollouts.lengths[0].double()
         proxies = rollouts.logit_proxy[0].double()
         drawn = Trajectories(rewards, lengths, proxies, self.ratios(actions))
-        if self.behaviour is not None:  # the rollouts' is the behaviour policy's
+        if self.behaviour is not None:  # the rollouts' numbers are those of the behaviour policy
             drawn = replace(drawn, logit_proxy=self.token_weights(actions)[1])
         few = sum(p.numel() for p in self.parameters) <= FEW_PARAMETERS
         if few and not self.environment.enumerable:
@@ -176,7 +176,7 @@ class Source:
     def integrated(
         self, rollouts: Rollouts, objectives: Sequence[Objective]
     ) -> tuple[Part, Tensor]:
-        """Return a sampled part and the exact gradients [D, P], by integration."""
+        """Return a sampled part and the exact gradients [D, P] by integration."""
         assert supports(self.environment, "exact_objective")
         values, gradients = [], []
         for objective in objectives:
@@ -192,7 +192,7 @@ class Source:
     ) -> tuple[Part, Tensor]:
         """Return the part and ∇J [D, P] of an instance whose trajectories can all be listed.
 
-        Where these are more than `TABLE_LIMIT`, a sampled part with exact gradients.
+        With more than `TABLE_LIMIT` trajectories, the part is sampled and has exact gradients.
         """
         listed, rewards = self.environment.enumerate(self.instance)
         check_scorable(rewards, f" of instance {index}", "gradient")
@@ -205,8 +205,7 @@ class Source:
             norm, (entry, _) = gradients.square().sum(1), self.sampled(rollouts, gradients)
             return replace(entry, norm=norm, value=value), gradients
         gram, _, gradients = self.gram(listed, coefficients=torch.stack(weights))
-        # One product per objective: the numbers of one must not depend on which others are asked
-        # for, down to the last bit.
+        # One product per objective: the last bit must not depend on the other objectives.
         inner = [gram @ weight for weight in weights]
         norm = torch.stack([weight @ column for weight, column in zip(weights, inner, strict=True)])
         behaviour = probabilities
@@ -227,7 +226,7 @@ class Source:
 
     @torch.no_grad()
     def log_values(self, policy: nn.Module, actions: Tensor) -> Tensor:
-        """log π of actions [A, T] under `policy`, [A] in its own precision."""
+        """Return log π of actions [A, T] under `policy`, [A] in the policy's precision."""
         parts = [
             self.environment.log_probs(policy, self.instance, chunk.unsqueeze(0))[0]
             for chunk in torch.split(actions, LOG_PROBS)
@@ -235,17 +234,17 @@ class Source:
         return torch.cat(parts)
 
     def ratios(self, actions: Tensor) -> Tensor:
-        """π over the behaviour policy of actions [A, T], [A] float64."""
+        """Return π over the behaviour policy for actions [A, T], [A] float64."""
         if self.behaviour is None:
             return torch.ones(len(actions), dtype=torch.float64)
         log_probs = self.log_values(self.policy, actions).double()
         return (log_probs - self.log_values(self.behaviour, actions).double()).exp()
 
     def scores(self, actions: Tensor) -> Tensor:
-        """Return the scores themselves, [A, P] float64."""
+        """Return the scores, [A, P] float64."""
         scores = instance_scores(self.environment, self.policy, self.instance, actions)
         chunk = scores.chunk
-        # A batched backward pass costs the square of its chunk, the layers do not.
+        # The cost of a batched backward pass is quadratic in the chunk; that of layers is not.
         if isinstance(scores, LayerScores):
             width = sum(p.numel() for p in self.parameters) + actions.shape[1]
             chunk = max(chunk, FEW_BYTES // (8 * width))
@@ -259,7 +258,7 @@ class Source:
         directions: Tensor | None = None,
         coefficients: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """`score_gram` of actions [A, T]: [A, A], [A, D], and sums [C, P]."""
+        """Return `score_gram` of actions [A, T]: [A, A], [A, D], and sums [C, P]."""
         scores = instance_scores(
             self.environment, self.policy, self.instance, actions, compressed=directions is None
         )
@@ -275,7 +274,7 @@ class Source:
         return gram, products, sums
 
     def exact_gradient(self, listed: Tensor, weights: Tensor) -> Tensor:
-        """∇J = Σ_a c_a ψ_a of all trajectories [A, T] by its weights c [A], [P] float64."""
+        """Return ∇J = Σ_a c_a ψ_a of all trajectories [A, T] with weights c [A], [P] float64."""
         total = torch.zeros(sum(p.numel() for p in self.parameters), dtype=torch.float64)
         chunks = torch.split(listed, BACKWARD), torch.split(weights, BACKWARD)
         for actions, weight in zip(*chunks, strict=True):
@@ -286,7 +285,7 @@ class Source:
         return total
 
     def gradient(self, values: Tensor, weights: Tensor | None = None) -> Tensor:
-        """∇ of a value, or of the weighted sum of values, [P] float64."""
+        """Return ∇ of a value, or of the weighted sum of values, [P] float64."""
         parts = torch.autograd.grad(
             values, self.parameters, weights, allow_unused=True, materialize_grads=True
         )
@@ -294,17 +293,16 @@ class Source:
 
     @torch.no_grad()
     def token_weights(self, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Lengths and logit proxies of actions [A, T] under the policy, both [A] float64."""
+        """Return lengths and logit proxies of actions [A, T] under the policy, both [A] float64."""
         tokens = self.environment.tokens(self.policy, self.instance, actions.unsqueeze(0))
         return tokens.mask[0].sum(-1).double(), tokens.logit_proxy[0].double().sum(-1)
 
 
 def perturbed(policy: nn.Module, distance: float, seed: int) -> nn.Module:
-    """Return a copy of `policy` whose trainable parameters are moved by `distance` (Euclidean).
+    """Return a copy of `policy` with its trainable parameters moved by `distance` (Euclidean).
 
-    They are taken as one vector. The direction is uniformly random and depends on `seed` only, not
-    on the distance: growing distances walk along one line. Raises `ValueError` for a negative
-    distance.
+    The parameters form one vector. The direction is uniformly random and depends only on `seed`, so
+    growing distances move along one line. Raises `ValueError` for a negative distance.
     """
     if not distance >= 0:
         raise ValueError(f"distance must be at least 0, got {distance!r}")
@@ -320,7 +318,7 @@ def perturbed(policy: nn.Module, distance: float, seed: int) -> nn.Module:
 
 
 def _rows_in(listed: Tensor, actions: Tensor) -> Tensor:
-    """Return the row of `listed` [A, T] that each of actions [M, ≤ T] is."""
+    """Return the row of `listed` [A, T] of each of actions [M, ≤ T]."""
     padded = torch.nn.functional.pad(actions, (0, listed.shape[1] - actions.shape[1]))
     _, rows_of_both = torch.unique(torch.cat([listed, padded]), dim=0, return_inverse=True)
     row_of = torch.empty(len(listed), dtype=torch.long)

@@ -1,4 +1,4 @@
-"""Per-trajectory scores ψ_i = ∇_θ log π_θ(τ_i): a batched backward pass.
+"""Per-trajectory scores ψ_i = ∇_θ log π_θ(τ_i) by a batched backward pass.
 
 Index: M trajectories, T decisions, P parameters.
 """
@@ -17,34 +17,35 @@ from maxk_lab.errors import LabError
 
 # Trajectories of one batched backward pass.
 CHUNK = 16
-# The most trajectories, and their memory, whose scores are made together by layers.
+# The most trajectories, and the most memory, of scores by layers in one chunk.
 TOGETHER = 64
 TOGETHER_BYTES = 64 * 2**20
 
 
 class Scores(Protocol):
-    """The scores of M trajectories, made when they are asked for."""
+    """The scores of M trajectories, computed on demand."""
 
     @property
     def chunk(self) -> int:
-        """How many trajectories to ask for at a time."""
+        """The number of trajectories per request."""
         ...
 
     def width(self, parameter: Tensor) -> int:
-        """The columns that the scores have of a parameter: its elements, or fewer for products."""
+        """Return the number of columns of a parameter: its elements, or fewer for products."""
         return parameter.numel()
 
     def __call__(self, i: int, j: int, block: Sequence[Tensor]) -> list[Tensor]:
         """Return the scores of trajectories i..j−1: [j − i, width] per parameter of `block`.
 
-        A block is some of the policy's parameters: not all scores need be in memory at once.
+        A block is a subset of the policy's parameters, so that not all scores are in memory at
+        once.
         """
         ...
 
 
 @dataclass(frozen=True)
 class BatchedScores(Scores):
-    """Scores by a batched backward pass per chunk, which any torch policy takes.
+    """Scores by a batched backward pass per chunk, for any torch policy.
 
     `log_probs(i, j)` returns log π of trajectories i..j−1 with its graph.
     """
@@ -68,19 +69,19 @@ class BatchedScores(Scores):
 def trajectory_scores(log_probs: Tensor, parameters: Sequence[Tensor]) -> Tensor:
     """Return the scores of c trajectories: log_probs [c] (with graph) → [c, P].
 
-    P is the number of elements of `parameters`. One backward pass batched over the c trajectories.
-    A parameter that log_probs does not depend on has score zero.
+    P is the number of elements of `parameters`. One backward pass is batched over the c
+    trajectories. A parameter that log_probs does not depend on has score zero.
     """
     return torch.cat(BatchedScores(lambda i, j: log_probs[i:j])(0, len(log_probs), parameters), 1)
 
 
 def trained(policy: nn.Module) -> list[nn.Parameter]:
-    """Return the parameters of a policy that require a gradient: a score has their elements."""
+    """Return the parameters of a policy that require a gradient."""
     return [parameter for parameter in policy.parameters() if parameter.requires_grad]
 
 
 def chunk_of(scores: Scores, policy: nn.Module) -> int:
-    """How many trajectories of a policy to score together, given the memory of one's scores."""
+    """Return how many trajectories to score together, given the memory of one score."""
     row_bytes = sum(scores.width(p) * p.element_size() for p in trained(policy))
     return max(1, min(TOGETHER, TOGETHER_BYTES // max(row_bytes, 1)))
 
@@ -88,7 +89,7 @@ def chunk_of(scores: Scores, policy: nn.Module) -> int:
 def check_graph(
     environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
 ) -> None:
-    """Raise `LabError` where log_probs of the first of an instance's [m, T] have no gradient."""
+    """Raise `LabError` if the log_probs of an instance's first action [m, T] have no gradient."""
     with torch.enable_grad():
         log_probs = environment.log_probs(policy, instance, actions[:1].unsqueeze(0))
     if trained(policy) and not log_probs.requires_grad:

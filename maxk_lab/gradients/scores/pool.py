@@ -18,7 +18,7 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.statistics.units import Array
 
 PROXIES = ("length", "logit_proxy")
-# A spread below this share of the largest value is rounding.
+# A spread below this share of the largest value is rounding error.
 ROUNDING = 1e-12
 
 
@@ -26,8 +26,8 @@ ROUNDING = 1e-12
 class Trajectories:
     """M trajectories of an instance without their scores, [M] float64 each.
 
-    The trajectories may have been drawn from another policy than the π of the scores: `ratios` are
-    π over that behaviour policy, and exactly 1 where it is π.
+    Another policy than π may have drawn the trajectories. `ratios` are π over this behaviour
+    policy, and exactly 1 if it is π.
     """
 
     rewards: Tensor
@@ -38,7 +38,7 @@ class Trajectories:
 
 @dataclass(frozen=True)
 class Listing(Trajectories):
-    """All A trajectories that there are, with their probabilities under π and as they are drawn."""
+    """All A possible trajectories, with probabilities under π and under the sampling policy."""
 
     probabilities: Tensor
     behaviour: Tensor
@@ -46,12 +46,13 @@ class Listing(Trajectories):
 
 @dataclass(frozen=True)
 class Part:
-    """One instance's share of a pool; all numbers are float64.
+    """One instance of a pool; all numbers are float64.
 
-    rows [M], the row of `gram` or `scores` of each drawn trajectory (equal ones may share one);
-    gram [A, A], ψ·ψ of the distinct trajectories, or for policies of few parameters scores [A, P],
-    ψ itself. Where the exact gradient is known, for each of D objectives: inner [A, D] = ψ·∇J, norm
-    [D] = ‖∇J‖², value [D] = J; else D = 0. `listed` [A] where the rows are all trajectories.
+    rows [M], the row of `gram` or `scores` of each drawn trajectory (equal trajectories may share a
+    row); gram [A, A], ψ·ψ of the distinct trajectories, or for policies with few parameters scores
+    [A, P], ψ itself. If the exact gradient is known, for each of D objectives: inner [A, D] = ψ·∇J,
+    norm [D] = ‖∇J‖², value [D] = J; else D = 0. `listed` [A] is set if the rows are all
+    trajectories.
     """
 
     drawn: Trajectories
@@ -65,7 +66,7 @@ class Part:
 
     @property
     def products(self) -> Tensor:
-        """ψ·ψ of the distinct trajectories, where they are kept."""
+        """ψ·ψ of the distinct trajectories, [A, A]."""
         assert self.gram is not None
         return self.gram
 
@@ -75,7 +76,7 @@ class Part:
         return self.products.diagonal() if self.scores is None else self.scores.square().sum(1)
 
     def trajectory_weight(self, kind: str, *, listed: bool = False) -> Tensor:
-        """g of the drawn trajectories [M], or of all [A]: length, logit_proxy, ‖ψ‖² (grad_norm)."""
+        """G of the drawn trajectories [M], or of all [A]: length, logit_proxy, ‖ψ‖² (grad_norm)."""
         if kind == "grad_norm":
             return self.squared_norms if listed else self.squared_norms[self.rows]
         of = self.listed if listed else self.drawn
@@ -85,13 +86,13 @@ class Part:
 
 @dataclass(frozen=True)
 class ScorePool:
-    """M i.i.d. trajectories of each of I instances, and all that measures need of their scores.
+    """M i.i.d. trajectories of each of I instances, with the score products that measures need.
 
-    Scores, gradients and probabilities are those of one policy π. `objectives` name the D whose
-    exact gradient is known, `tolerance` is the relative bias that π's own precision explains.
-    With forced `starts` trajectory j has start j mod their number; 1: no start is forced.
-    `gradient_products` [I, I] are ⟨∇J_i, ∇J_j⟩ of the instances by objective: exact where the
-    exact gradient is known, else unbiased for i ≠ j. They are NaN where they are not measured.
+    Scores, gradients and probabilities belong to one policy π. `objectives` names the D objectives
+    whose exact gradient is known; `tolerance` is the relative bias that the precision of π
+    explains. With forced `starts`, trajectory j has start j mod their number; 1 means no forced
+    start. `gradient_products` [I, I] are ⟨∇J_i, ∇J_j⟩ of the instances by objective: exact if the
+    exact gradient is known, else unbiased for i ≠ j. They are NaN if they are not measured.
     """
 
     parts: tuple[Part, ...]
@@ -101,10 +102,10 @@ class ScorePool:
     gradient_products: Mapping[str, Tensor] = field(default_factory=dict)
 
     def cross_products(self, method: Method, n: int) -> Array:
-        """Return mean_{j ≠ i} ⟨E ĝ_i, E ĝ_j⟩ [I] of a method at n, without bias.
+        """Return an unbiased estimate of mean_{j ≠ i} ⟨E ĝ_i, E ĝ_j⟩ [I] of a method at n.
 
-        It is c² times the product of the gradients for a method with E ĝ = c ∇J. It is NaN for one
-        biased in direction, without `gradient_products`, and for a single instance.
+        It is c² times the product of the gradients for a method with E ĝ = c ∇J. It is NaN for a
+        method biased in direction, without `gradient_products`, and for a single instance.
         """
         count = len(self.parts)
         products = self.gradient_products.get(method.objective_at(n).name)
@@ -121,12 +122,12 @@ class ScorePool:
 
     @property
     def listed(self) -> bool:
-        """Whether every trajectory has its row in `gram`."""
+        """Whether `gram` has a row for every possible trajectory."""
         return self.parts[0].listed is not None
 
     @cached_property
     def off_policy(self) -> bool:
-        """Whether the trajectories were drawn from a policy other than π."""
+        """Whether another policy than π drew the trajectories."""
         return bool(self.ratios.ne(1).any())
 
     @cached_property
@@ -140,11 +141,11 @@ class ScorePool:
         return torch.stack([instance.drawn.ratios for instance in self.parts])
 
     def trajectory_weight(self, kind: str) -> Tensor:
-        """g of the drawn trajectories, [I, M]; as `Part.trajectory_weight`."""
+        """Return g of the drawn trajectories, [I, M]; as `Part.trajectory_weight`."""
         return torch.stack([instance.trajectory_weight(kind) for instance in self.parts])
 
     def state(self) -> dict[str, Any]:
-        """Return the pool as numbers, texts and tensors alone, for `torch.save`."""
+        """Return the pool as numbers, texts and tensors for `torch.save`."""
         parts = [dict(vars(instance)) for instance in self.parts]
         for instance in parts:
             homes = {name: instance[name] for name in ("drawn", "listed")}
@@ -154,7 +155,7 @@ class ScorePool:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> ScorePool:
-        """Return the inverse of `state`."""
+        """Return the pool with this `state`."""
         parts = []
         for instance in state["parts"]:
             listed = instance["listed"] and Listing(**instance["listed"])
@@ -167,8 +168,9 @@ class ScorePool:
 def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:
     """Return the correlation of each of `PROXIES` with ‖ψ‖², a number per instance.
 
-    It is None where one of the two does not vary or does not exist. Exact, under the policy's own
-    probabilities, where the pool lists every trajectory; over the drawn trajectories elsewhere.
+    The number is None if a variable is constant or missing. The correlation is exact, under the
+    policy's probabilities, if the pool lists every trajectory; else it is over the drawn
+    trajectories.
     """
 
     def of(instance: Part, name: str) -> float | None:
@@ -182,7 +184,7 @@ def proxy_correlations(pool: ScorePool) -> dict[str, list[float | None]]:
 
 
 def correlation(x: Tensor, y: Tensor, chance: Tensor) -> float | None:
-    """Return the Pearson correlation of x and y [A] under `chance`, None where one is constant."""
+    """Return the Pearson correlation of x and y [A] under `chance`; None if one is constant."""
     pair = torch.stack([x, y]).double()
     covariance = torch.cov(pair, correction=0, aweights=chance)
     spreads = covariance.diagonal().sqrt()

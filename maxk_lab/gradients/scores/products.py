@@ -1,4 +1,4 @@
-"""Products of scores in float64, Gram matrices and norms, without holding all scores at once.
+"""Products of scores in float64: Gram matrices and norms, without all scores in memory at once.
 
 Index: M trajectories, P parameters, D directions, C sums.
 """
@@ -14,8 +14,7 @@ from torch import Tensor
 from maxk_lab.gradients.scores.per_trajectory import Scores
 
 MEMORY_BYTES = 512 * 2**20
-# Rows of a Gram matrix that are multiplied together, and the memory of what is multiplied, in
-# float64.
+# Rows of a Gram matrix in one product, and the memory of the float64 factors.
 ROWS = 128
 WIDE_BYTES = 64 * 2**20
 
@@ -31,11 +30,11 @@ def score_gram(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return Ψ Ψᵀ [M, M], products with directions Ψ Dᵀ [M, D], and sums C Ψ [C, P], all float64.
 
-    Ψ [M, P] is never held whole. `directions` is [D, P] or None (D = 0); with directions, the
-    scores have a column per element of every parameter. `coefficients` is [C, M] or None (C = 0);
-    the sums have the columns of the scores. As many columns are held at a time as fit
-    `memory_bytes` for the `count` = M trajectories, in the precision of their parameters, and each
-    time costs one more pass over the trajectories.
+    Ψ [M, P] is never in memory as a whole. `directions` is [D, P] or None (D = 0); with directions,
+    the scores need a column per element of every parameter. `coefficients` is [C, M] or None (C =
+    0); the sums have the columns of the scores. A block has as many columns as fit `memory_bytes`
+    for the `count` = M trajectories, in the precision of the parameters. Each block costs one more
+    pass over the trajectories.
     """
     gram = torch.zeros(count, count, dtype=torch.float64, device=parameters[0].device)
     products = torch.zeros(count, 0 if directions is None else len(directions), dtype=torch.float64)
@@ -47,12 +46,12 @@ def score_gram(
         for piece in torch.split(held, together, 1):
             wide, stop = piece.double(), start + piece.shape[1]
             if directions is not None:
-                # One product per direction: its digits must not depend on the others.
+                # One product per direction: its digits must not depend on other directions.
                 by_direction = [wide @ direction[start:stop].to(wide) for direction in directions]
                 products += torch.stack(by_direction, 1).cpu()
             if len(coefficients):
                 sums.append((coefficients.to(wide) @ wide).cpu())
-            for i in range(0, count, ROWS):  # the half below the diagonal is enough
+            for i in range(0, count, ROWS):  # the lower triangle is enough
                 gram[i:, i : i + ROWS].addmm_(wide[i:], wide[i : i + ROWS].T)
             start = stop
     for i in range(0, count, ROWS):
@@ -62,7 +61,7 @@ def score_gram(
 
 
 def norms_of_scores(scores: Scores, count: int, parameters: Sequence[Tensor]) -> Tensor:
-    """‖ψ_i‖² of M trajectories, [M] float64, holding the scores of one chunk at a time."""
+    """Return ‖ψ_i‖² of M trajectories, [M] float64, from the scores of one chunk at a time."""
     norms = []
     for i in range(0, count, scores.chunk):
         parts = scores(i, min(i + scores.chunk, count), parameters)
@@ -75,7 +74,7 @@ def norms_of_scores(scores: Scores, count: int, parameters: Sequence[Tensor]) ->
 def _columns(
     scores: Scores, rows: range, parameters: Sequence[Tensor], memory_bytes: int
 ) -> Iterator[Tensor]:
-    """Yield the scores of some trajectories, as many columns at a time as fit the memory."""
+    """Yield the scores of some trajectories in blocks of columns that fit the memory."""
     stops = list(accumulate(map(scores.width, parameters)))
     dtype = max((p.dtype for p in parameters), key=lambda dtype: dtype.itemsize)
     size = max(1, memory_bytes // (dtype.itemsize * max(len(rows), 1)))

@@ -1,8 +1,8 @@
-"""The scores of trajectories, by the layers of their policy, or by a batched backward pass.
+"""The scores of trajectories, by the policy's layers or by a batched backward pass.
 
-An environment with `trajectory_log_probs` calls every layer with a row per trajectory. Before the
-layers are used for a policy, a few trajectories are compared with a batched backward pass, which
-any policy takes.
+In an environment with `trajectory_log_probs`, every layer sees a row per trajectory. The scores by
+layers are used only after they agree with a batched backward pass on a few trajectories. A batched
+backward pass works for any policy.
 
 Index: B instances, n samples, M trajectories, T decisions.
 """
@@ -24,12 +24,12 @@ from maxk_lab.gradients.scores.per_trajectory import (
 )
 from maxk_lab.gradients.scores.products import norms_of_scores
 
-# Trajectories that are compared, at places far apart and not in their order.
+# Trajectories of the comparison, at distant places and shuffled.
 COMPARED = 5
-# Scores may differ by this power of the precision: a third of the digits of a policy's own.
+# Scores may differ by this power of the precision: a third of the digits may be lost.
 DIGITS = 1 / 3
-# By policy, and by environment, mode and what is frozen. An entry holds its environment, so that no
-# other gets its id.
+# By policy, and by environment, mode and frozen parameters. An entry holds its environment, so that
+# its id is not reused.
 _HOLDS: WeakKeyDictionary[nn.Module, dict[object, tuple[Environment, bool]]] = WeakKeyDictionary()
 
 
@@ -43,7 +43,7 @@ def instance_scores(
 ) -> Scores:
     """Return the scores of trajectories actions [M, T] of one instance (a batch of one).
 
-    `compressed` scores are for products alone: they may have fewer columns.
+    `compressed` scores serve for products only: they may have fewer columns.
     """
     batch = actions.unsqueeze(0)
     if _holds(environment, policy, instance, batch):
@@ -57,15 +57,15 @@ def trajectory_squared_norms(
     """Return ‖∇_θ log π_θ(τ)‖² of every trajectory, exact: actions [B, n, T] → [B, n] float64.
 
     θ are the parameters of `policy` that require a gradient; the policy may be any torch module.
-    By the layers of the policy this costs about as much as two or three backward passes of the
-    whole batch, elsewhere as many as trajectories.
+    With scores by layers, the cost is two or three backward passes of the whole batch; else a
+    backward pass per trajectory.
     """
     parameters, n = trained(policy), actions.shape[1]
     if _holds(environment, policy, instances[:1], actions[:1]):
         scores = _declared(environment, policy, instances, actions, True)
         if len(actions) == 1 or not scores.encoding:
             return norms_of_scores(scores, len(actions) * n, parameters).view(-1, n)
-    # Trajectories that share an encoding come instance by instance, equal ones once.
+    # Trajectories that share an encoding are grouped by instance; equal instances are encoded once.
     norms = []
     for b, group in enumerate(actions):
         distinct, rows = torch.unique(group, dim=0, return_inverse=True)
@@ -87,7 +87,7 @@ def _declared(
     assert supports(environment, "trajectory_log_probs")
     inputs = environment.trajectory_inputs(instances, actions)
     with torch.enable_grad(), recorded_calls(policy, 1, trained(policy)) as calls:
-        # The inputs may be of several instances where the policy makes no encoding.
+        # Without an encoding, the inputs may belong to several instances.
         encoding = environment.encoding(policy, instances[:1])
     return LayerScores(environment, policy, inputs, encoding, calls, compressed)
 
@@ -95,11 +95,11 @@ def _declared(
 def _holds(
     environment: Environment, policy: nn.Module, instance: Instances, actions: Tensor
 ) -> bool:
-    """Return whether the layers of this policy give its scores in this environment.
+    """Return whether the policy's layers give its scores in this environment.
 
-    Decided once per environment and policy, as it is frozen and in its mode, by the scores of some
-    trajectories actions [1, M, T] of one instance, and their products, against those of a batched
-    backward pass; by fewer than three of them for these alone.
+    The test compares the scores of some trajectories actions [1, M, T] of one instance, and their
+    products, with a batched backward pass. With fewer than three trajectories it uses these alone.
+    The result is cached per environment and policy, with its mode and frozen parameters.
     """
     if not supports(environment, "trajectory_log_probs"):
         return False
@@ -127,7 +127,7 @@ def _holds(
         holds = bool(scores_hold and (products <= allowed * norms.T).all())
     except torch.OutOfMemoryError:
         raise
-    except Exception:  # whatever a layer says
+    except Exception:  # layers may raise any exception
         holds = False
     if count >= 3:
         decided[key] = environment, holds
