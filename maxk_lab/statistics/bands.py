@@ -12,17 +12,17 @@ import numpy as np
 
 from maxk_lab.statistics.estimates import FEWEST_EFFECTIVE, Array
 
-# Draws of a bootstrap, and numbers that it holds at a time.
+# The number of bootstrap draws, and the most numbers in memory.
 DRAWS, _HELD = 2000, 2**24
 
 
 @dataclass(frozen=True)
 class Band:
-    """The means [K] with a band that covers all of them together, and the prompts that it needs.
+    """The means [K] with a simultaneous band, and the prompts that each mean needs.
 
-    `critical` is how many standard errors wide it is on each side. `needed` are the prompts at
-    which the band would leave 0 if the mean were as measured: infinite for a mean of 0, and NaN
-    where a mean has no band.
+    `critical` is the half-width of the band in standard errors. `needed` are the prompts at which
+    the band would exclude 0 if the mean were as measured: infinite for a mean of 0, and NaN for a
+    mean without band.
     """
 
     mean: Array
@@ -33,18 +33,18 @@ class Band:
 
     @property
     def settled(self) -> Array:
-        """Return the sign of each mean where the band leaves 0, else 0."""
+        """Return the sign of each mean if the band excludes 0, else 0."""
         sign: Array = np.where(self.low > 0, 1.0, np.where(self.high < 0, -1.0, 0.0))
         return sign
 
 
 def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0) -> Band:
-    """Return the band of the means of one sample [P, K], or of the first less those of the second.
+    """Return the band of the means of one sample [P, K], or of the difference of two samples.
 
     Rows are independent. The band is ± c standard errors, where c is the quantile of the largest
     |t| over K of bootstrap draws, each with its own errors (Romano and Wolf 2005). A mean has no
     band (NaN) if all values are equal, or if fewer than two effective rows carry its spread: equal
-    values of few prompts may differ on others.
+    values of few prompts may differ on other prompts.
     """
     rng = np.random.default_rng(seed)
     signs = (1.0, -1.0)[: len(samples)]
@@ -63,7 +63,7 @@ def difference_band(samples: Sequence[Array], level: float = 0.95, seed: int = 0
         for chunk in zip(*parts, strict=True):
             shift = sum(sign * means for sign, (means, _) in zip(signs, chunk, strict=True))
             errors = np.sqrt(sum(variances for _, variances in chunk))
-            # A draw without a spread has the error of the sample.
+            # A draw without spread gets the error of the sample.
             errors = np.where(errors > 0, errors, error[carried])
             largest.append(np.abs(shift / errors).max(1))
         critical = float(np.quantile(np.concatenate(largest), level))
@@ -103,7 +103,7 @@ def _draws(values: Array, rng: np.random.Generator) -> Iterator[tuple[Array, Arr
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Return increasing whole numbers in words, as `1 to 4, 8`."""
+    """Return increasing whole numbers as text, e.g. `1 to 4, 8`."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][-1] + 1:

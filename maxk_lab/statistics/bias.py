@@ -1,6 +1,6 @@
-"""Verdicts on bias: does E ĝ differ from ∇J?
+"""Verdicts on bias: whether E ĝ differs from ∇J.
 
-Proven where every group was enumerated, else tested over all cells together.
+The verdict is proven if every group was enumerated, else tested over all cells together.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from maxk_lab.statistics.moments import moment_function, tangent
 from maxk_lab.statistics.units import EQUAL, ROUNDING, Units
 
 POWER = 0.8
-# Tuned: the power aimed at to have 0.8. Aimed at 0.8, biases of that size were found in 77 % of
-# simulated reports, since errors of heavy tails are known less well.
+# Tuned: the nominal power for an actual power of 0.8. With a nominal power of 0.8, such biases were
+# found in 77 % of simulated reports, because errors of heavy tails are estimated less well.
 AIMED = 0.83
-# The tests of a cell: along ∇J and anywhere.
+# A cell has two tests: along ∇J and in any direction.
 TESTS = 2
-# Tails beyond it are no longer known: a smaller p-value is given as this one.
+# The approximation of tails fails below this: a smaller p-value is reported as this one.
 LEAST_P = 1e-12
 TOO_FEW_DRAWS = (
     f"not testable: fewer than {LEAST_CARRYING:g} groups are expected to carry the estimate"
@@ -41,23 +41,24 @@ Key = TypeVar("Key", bound=Hashable)
 Verdict = Literal[
     "unbiased", "no bias seen", "scale bias", "biased", "alarm", "reference", "undefined"
 ]
-# A gradient below this share of the size of its estimates is known to their rounding only.
+# A gradient below this share of its estimates' size is lost in rounding.
 LEAST_SIGNAL = 1e-4
 
 
 @dataclass(frozen=True)
 class BiasVerdict:
-    """The verdict on one cell, a statement about the very instances that were measured.
+    """The verdict on one cell; it is about the measured instances only.
 
-    `p_value` is Holm-adjusted over all cells judged by a test, at least `LEAST_P`. `relative_bias`
-    is √max(0, ‖E ĝ − ∇J‖²)/‖∇J‖ with the squares summed over instances, and `at_most` its one-sided
-    upper bound at the level of the verdict, of this cell alone: never below the bound of an
-    estimate of 0 with the same error. `detectable` is the smallest bias along ∇J, the same share of
-    it on every tested instance, that the test finds with probability 0.8 at its corrected level.
-    Where every group was enumerated, "unbiased" is proven, there is no p-value, `detectable` is the
-    tolerance that rounding explains and `at_most` the bias. All are NaN where undefined, with the
-    `reason`. The others are judged against a "reference". An "alarm" is a rejection of what is
-    unbiased by proof.
+    `p_value` is Holm-adjusted over all tested cells, at least `LEAST_P`. `relative_bias` is √max(0,
+    ‖E ĝ − ∇J‖²)/‖∇J‖ with the squares summed over instances. `at_most` is its one-sided upper bound
+    for this cell alone, at the level of the verdict; it is at least the bound of an estimate of 0
+    with the same error. `detectable` is the smallest bias along ∇J, an equal share on every tested
+    instance, that the test finds with probability 0.8 at its corrected level.
+
+    If every group was enumerated, "unbiased" is proven and there is no p-value. `detectable` is
+    then the tolerance for rounding and `at_most` the bias. Undefined numbers are NaN, with the
+    `reason`. The "reference" is the cell that the other cells are compared with. An "alarm" is a
+    rejection of a method with a proof of unbiasedness.
     """
 
     verdict: Verdict
@@ -70,10 +71,10 @@ class BiasVerdict:
 
 @dataclass(frozen=True)
 class _Tested:
-    """The tests of one cell, over its tested instances.
+    """The tests of one cell over its tested instances.
 
-    `p_value` is the smaller of the two p-values, Bonferroni; `p_beside` tests what the nearest
-    factor leaves. `along` is the mean deviation along ∇J, `squared` ‖E ĝ − ∇J‖².
+    `p_value` is the smaller of the two p-values, Bonferroni; `p_beside` tests the deviation from
+    the nearest multiple of ∇J. `along` is the mean deviation along ∇J, `squared` ‖E ĝ − ∇J‖².
     """
 
     units: Units
@@ -92,14 +93,14 @@ def bias_verdicts(
     """Judge every cell at family-wise level `alpha` (Holm 1979).
 
     The instances are fixed and their trajectories random: every error comes from independent blocks
-    of trajectories within an instance, so one instance may carry nearly all of Σ‖∇J‖². Two tests of
+    of trajectories within an instance. So one instance may carry nearly all of Σ‖∇J‖². Two tests of
     a cell are combined (Bonferroni): whether the mean of ⟨E ĝ − ∇J, ∇J⟩ over the tested instances
-    is 0, and whether that of ‖E ĝ − ∇J‖² is. A rejected cell in which the nearest multiple s∇J, one
-    s for all instances of a seed, leaves nothing is a `scale bias`, any other is `biased`. A cell
-    has a test where enough draws are expected to carry its estimates (`Units.tested`).
+    is 0, and whether the mean of ‖E ĝ − ∇J‖² is 0. A rejected cell is a `scale bias` if the nearest
+    multiple s∇J, with one s for all instances of a seed, leaves no deviation. Else it is `biased`.
+    A cell is tested if enough draws are expected to carry its estimates (`Units.tested`).
 
-    Cells whose groups were all enumerated are judged by their tolerance instead, and take no part
-    in the correction.
+    Cells with enumerated groups are judged by their tolerance instead, and do not count in the
+    correction.
     """
     verdicts: dict[Key, BiasVerdict] = {}
     tests: dict[Key, _Tested] = {}
@@ -117,7 +118,7 @@ def bias_verdicts(
 
 
 def _tested(units: Units) -> _Tested | BiasVerdict:
-    """Return the tests of a cell, or the verdict without any."""
+    """Return the tests of a cell, or the verdict if it cannot be tested."""
     if units.tolerance is not None:
         return _judge_enumerated(units, units.tolerance)
     if np.isnan(units.truth).any() or np.isnan(units.inner).any():
@@ -161,7 +162,7 @@ def _judge(test: _Tested, adjusted: float, alpha: float, family: int) -> BiasVer
     verdict: Verdict = "no bias seen"
     if adjusted < alpha:
         verdict = "biased" if test.p_beside < corrected else "scale bias"
-    # An estimate below 0 is an unlucky draw: it says no more of the bias than one of 0 does.
+    # An estimate below 0 is chance, so it counts as 0.
     high = test.squared.ends(1 - 2 * alpha)[1]
     detectable, reason = _detectable(test, corrected / 2)
     return BiasVerdict(
@@ -175,11 +176,11 @@ def _judge(test: _Tested, adjusted: float, alpha: float, family: int) -> BiasVer
 
 
 def _detectable(test: _Tested, tail: float) -> tuple[float, str]:
-    """The relative bias that is found with probability `POWER` where p-values up to `tail` are.
+    """Return the relative bias that a test at level `tail` finds with probability `POWER`.
 
-    NaN with the reason where there is none. The error and the skewness were estimated, and are
-    estimated again where the bias is looked for: from as many blocks of such tails, v is the
-    relative variance of the squared error and w that of the skewness.
+    NaN with a reason if it is undefined. The error and the skewness are estimates, and a repetition
+    estimates them again. With equally many blocks and equal tails, v is the relative variance of
+    the squared error, and w the variance of the skewness.
     """
     deviation = test.deviation
     if deviation.freedom < LEAST_SAMPLE - 1:
@@ -197,7 +198,7 @@ def _detectable(test: _Tested, tail: float) -> tuple[float, str]:
     rest = t**2 * (1 - share) - z**2 * (1 + 2 * w * (t**2 / 3) ** 2)
     smallest = test.along.error * (t + math.sqrt(t**2 - (1 - share) * rest)) / (1 - share)
     relative = smallest / test.tested_norm
-    # ⟨ĝ, ∇J⟩ is known to this share of ‖ĝ‖ ‖∇J‖.
+    # ⟨ĝ, ∇J⟩ has this precision relative to ‖ĝ‖ ‖∇J‖.
     rounding = ROUNDING * math.sqrt(
         float(stratified_mean(test.units.m2[None], test.units.stratum)[0]) / test.norm
     )
@@ -207,7 +208,7 @@ def _detectable(test: _Tested, tail: float) -> tuple[float, str]:
 
 
 def _judge_enumerated(units: Units, tolerance: float) -> BiasVerdict:
-    """Judge the largest bias of any instance; a scale bias is one that a single factor mends."""
+    """Judge by the largest bias of any instance; a scale bias vanishes with a single factor."""
     assert units.squared_bias is not None
     assert units.off_direction is not None
     size = np.maximum(units.truth, LEAST_SIGNAL**2 * units.m2)
@@ -221,7 +222,7 @@ def _judge_enumerated(units: Units, tolerance: float) -> BiasVerdict:
             np.sqrt(np.divide(squared, size, out=np.zeros_like(size), where=size > 0).max())
         )
 
-    # ‖E ĝ_i − s ∇J_i‖² with the same s for all instances, split so that nothing cancels.
+    # ‖E ĝ_i − s ∇J_i‖² with the same s for all instances, split so that no digits cancel.
     scales = np.divide(units.inner, units.truth, out=np.zeros_like(size), where=units.truth > 0)
     after_scaling = units.off_direction + (scales - inner / truth) ** 2 * units.truth
     verdict: Verdict = "biased"

@@ -1,4 +1,4 @@
-"""The columns of reports that follow from several records: meaning, table, unit."""
+"""The columns of reports that combine several records: meaning, table, unit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import cache
 class Described:
     """A column of a report: its meaning, unit, better side, and the `group` of its table.
 
-    Without a group it is in CSV and JSON only. `words` says that it holds words, not numbers.
+    A column without `group` is in CSV and JSON only. `words` is True for a column of text.
     """
 
     name: str
@@ -28,8 +28,8 @@ class Described:
         return self.name.replace("_", " ")
 
 
-# The name of a table, the unit and the better side of its numbers, and its columns: a pattern of
-# names (of trainings they hold a K or a way of decoding) and a meaning.
+# Tables, each with the unit and the better side of its numbers, and its columns. A column is a
+# pattern of names (for trainings with a K or a decoding) and a meaning.
 _TABLES: Sequence[tuple[str, str, str, Sequence[tuple[str, str]]]] = (
     (
         *("", "", ""),

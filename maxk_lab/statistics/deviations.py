@@ -1,4 +1,4 @@
-"""How far the mean estimate of every instance lies from its gradient, with errors within it."""
+"""The deviation of every instance's mean estimate from its gradient, with errors."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from numpy.typing import NDArray
 from maxk_lab.fields import Count, Numbers, Recorded, Sizes, check_lengths
 from maxk_lab.statistics.estimates import Array, Spread, Stratum, stratum_weights
 
-# Digits of errors, and of what is recorded with one.
+# Recorded digits of errors, and of numbers with an error.
 DIGITS = 6
-# Tuned: where fewer draws carry a mean, it and its error are small together. With 16, 5 of 12
-# reports on a trained toy LLM called an unbiased estimator biased, with 64 none.
+# Tuned: with fewer draws, a mean and its error are both too small. With 16, 5 of 12 reports on a
+# trained toy LLM called an unbiased estimator biased, with 64 none.
 LEAST_CARRYING = 64.0
 _COLUMNS = ("mean", "variance", "third", "carrying")
 _PARTS = ("along", "anywhere", "beside")
 
 
 def rounded(values: Array) -> Array:
-    """Return the numbers to `DIGITS` digits, each."""
+    """Return each number to `DIGITS` digits."""
     numbers = [float(f"{value:.{DIGITS}g}") for value in values.ravel().tolist()]
     return np.reshape(numbers, values.shape)
 
 
 def as_numbers(values: Array) -> Numbers:
-    """Return the numbers for JSON, which has no NaN: None where undefined."""
+    """Return the numbers for JSON: an undefined number is None."""
     return [None if math.isnan(value) else value for value in values.tolist()]
 
 
@@ -52,7 +52,7 @@ class RecordedDeviations(Recorded):
     beside: RecordedDeviation
 
     def check_count(self, units: int) -> None:
-        """Raise `ValueError` where these are not of this number of units."""
+        """Raise `ValueError` unless there are this many units."""
         columns = {
             f"deviations.{which}.{name}": getattr(getattr(self, which), name)
             for which in _PARTS
@@ -63,11 +63,11 @@ class RecordedDeviations(Recorded):
 
 @dataclass(frozen=True)
 class Deviation:
-    """A number of every instance that is 0 where there is no bias, all [U].
+    """A number of every instance that is 0 without bias, all [U].
 
-    `mean` estimates it without bias from independent blocks of trajectories, `variance` and `third`
-    are the second and third cumulant of that estimate, `carrying` the effective number of blocks
-    behind the variance (Σd²)²/Σd⁴, and `freedom` its degrees of freedom.
+    `mean` estimates it without bias from independent blocks of trajectories. `variance` and `third`
+    are the second and third cumulant of the estimate. `carrying` is the effective number of blocks
+    behind the variance, (Σd²)²/Σd⁴, and `freedom` its degrees of freedom.
     """
 
     mean: Array
@@ -78,7 +78,7 @@ class Deviation:
 
     @classmethod
     def of(cls, mean: Array, by_block: Array) -> Deviation:
-        """From the blocks' distances to the mean, [U, B]."""
+        """Return the deviation from the blocks' distances to the mean, [U, B]."""
         blocks = by_block.shape[1]
         squared = by_block * by_block
         squares, fourths = squared.sum(1), (squared * squared).sum(1)
@@ -104,12 +104,12 @@ class Deviation:
         return cls(mean, nothing, nothing, nothing, sys.maxsize)
 
     def only(self, tested: NDArray[np.bool_]) -> Deviation:
-        """Return the deviation, 0 and without an error on instances that are not tested."""
+        """Return the deviation, with value and error 0 on untested instances."""
         columns = {name: np.where(tested, getattr(self, name), 0.0) for name in _COLUMNS}
         return Deviation(**columns, freedom=self.freedom)
 
     def spread(self, stratum: Stratum) -> Spread:
-        """Return the spread of the mean over instances that stay."""
+        """Return the spread of the mean over fixed instances."""
         weight = stratum_weights(stratum)
         parts = weight**2 * self.variance
         variance, squares = float(parts.sum()), float((parts**2).sum())
@@ -124,7 +124,7 @@ class Deviation:
 
 @dataclass(frozen=True)
 class Deviations:
-    """The deviations that a verdict on bias rests on.
+    """The deviations for a verdict on bias.
 
     `along` is ⟨E ĝ − ∇J, ∇J⟩, `anywhere` ‖E ĝ − ∇J‖², and `beside` ‖E ĝ − s∇J‖² with one factor s
     for all instances of a seed.
@@ -172,11 +172,11 @@ class Deviations:
 
 
 def instances_to_test(size: Array, carrying: Array) -> NDArray[np.bool_]:
-    """Return which instances [U] are tested; none where too few draws carry their mean.
+    """Return the mask of the tested instances [U]; none if too few draws carry their mean.
 
     An instance adds `size` to the mean, and `carrying` draws are expected to carry it. The mean
-    over some instances is carried by (Σ size)² / Σ (size² / carrying) draws (Kish). The instances
-    with the largest number are tested, and none if that is below `LEAST_CARRYING`.
+    over some instances is carried by (Σ size)² / Σ (size² / carrying) draws (Kish). The tested
+    instances maximise this number; none is tested if it is below `LEAST_CARRYING`.
     """
     tested = np.zeros(len(size), dtype=bool)
     size = size / max(float(size.max(initial=0.0)), 1e-300)

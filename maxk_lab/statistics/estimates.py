@@ -1,14 +1,14 @@
-"""Estimates of means with their independent parts; the intervals of means and of their quotients.
+"""Estimates of means with their independent parts; intervals of means and of their quotients.
 
-Two questions are kept apart. Fixed instances stay and only their trajectories are random: the parts
-are independent blocks of trajectories within each. New instances are random, too: the parts are the
-instances, which tell how much they differ. Means are over the instances of each stratum (a seed),
-then over strata, which stay.
+There are two questions. Fixed instances: only trajectories are random, and the parts are
+independent blocks of trajectories within each instance. New instances: instances are random, too,
+and the parts are the instances. Means are over the instances of each stratum (a seed), then over
+the fixed strata.
 
-The t statistic of a skewed mean is skewed the other way, and an interval from it misses on one
-side. Hall's monotone cubic g(t) = t + a t²/3 + a² t³/27 + a/6 takes that out to second order, with
-a the third cumulant of the mean over the cube of its error (Hall 1992, "On the removal of skewness
-by transformation").
+The t statistic of a skewed mean has the opposite skewness, and its interval misses more often on
+one side. Hall's monotone cubic g(t) = t + a t²/3 + a² t³/27 + a/6 corrects this to second order,
+with a the third cumulant of the mean over the cube of its error (Hall 1992, "On the removal of
+skewness by transformation").
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from maxk_lab.statistics.measures import FIXED, NEW, Question
 Array = NDArray[np.float64]
 # The stratum of each unit: 0, 1, ..., without a gap.
 Stratum = NDArray[np.int64]
-# Tuned: a few values that lack the tail of all others show too little skewness, so that of new
-# instances is multiplied by this. At 1 the means of 16 log-normal(1.5) or Pareto(2.5) values are
-# covered in 92 %, at 1.3 in 94 %, and those of 64 in 97 %.
+# Tuned: few values without the tail show too little skewness, so the skewness for new instances is
+# multiplied by this. For means of 16 log-normal(1.5) or Pareto(2.5) values, coverage is 92 % at 1,
+# 94 % at 1.3; with 64 values it is 97 %.
 MORE_SKEWNESS = 1.3
-# A spread needs two deviations. Below this effective number an SNR on a trained toy LLM was covered
-# in 18 % of the reports.
+# A spread needs two deviations. Below this effective number, intervals of the SNR on a trained toy
+# LLM covered 18 %.
 FEWEST_EFFECTIVE = 2.0
 # An end farther than 1.5 to this power times the error counts as infinite.
 FARTHEST = 60
 NO_ERROR = "too few groups an instance: no interval"
-# The question of an interval of a number that no sample goes into.
+# The question of an interval of a number without sampling error.
 EXACT = "exact"
 
 
@@ -46,9 +46,9 @@ EXACT = "exact"
 class Interval:
     """A point estimate with its two-sided interval; NaN has a reason, `high` may be infinite.
 
-    `question` tells what the interval is about: fixed instances, new instances or seeds;
-    `EXACT` where nothing is random, empty where the value has its own. A `reason` beside a known
-    interval tells why it is not about what was asked for.
+    `question` says what the interval is about: fixed instances, new instances or seeds. It is
+    `EXACT` if nothing is random, and empty if the value has its own question. A `reason` beside a
+    defined interval says why it answers another question than requested.
     """
 
     value: float
@@ -60,22 +60,22 @@ class Interval:
 
     @property
     def width(self) -> float:
-        """High minus low."""
+        """The high end minus the low end."""
         return self.high - self.low
 
     @property
     def defined(self) -> bool:
-        """Whether the value may be printed: it and its ends are there (an end may be infinite)."""
+        """Whether the value and both ends can be printed; an end may be infinite."""
         return not any(map(math.isnan, (self.value, self.low, self.high)))
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is estimated: its ends are the value itself."""
+        """Whether the number is computed without sampling: its ends are the value itself."""
         return self.level == 1.0
 
     @property
     def fallen_back(self) -> bool:
-        """Whether it is about these instances though others were asked about; `reason` says why."""
+        """Whether it is about fixed instances although new ones were asked for, for `reason`."""
         return self.defined and self.question == FIXED and bool(self.reason)
 
     def mapped(self, increasing: Callable[[float], float]) -> Interval:
@@ -84,31 +84,31 @@ class Interval:
         return replace(self, value=value, low=low, high=high)
 
     def columns(self, name: str) -> dict[str, float | None]:
-        """Return value and ends under `name`, `name_low`, `name_high`; all None unless `known`."""
+        """Value and ends under `name`, `name_low`, `name_high`; all None unless `defined`."""
         ends = {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
         return {end: value if self.defined else None for end, value in ends.items()}
 
 
 def undefined(level: float, reason: str, value: float = math.nan) -> Interval:
-    """Return an interval that does not exist, with the reason; the value may be known."""
+    """Return an undefined interval with the reason; the value may be defined."""
     return Interval(value, math.nan, math.nan, level, reason)
 
 
 def exactly(value: float) -> Interval:
-    """The interval of a number that is computed, not measured: it ends at the number itself."""
+    """Return the interval of a computed number: both ends are the number itself."""
     return Interval(value, value, value, 1.0, question=EXACT)
 
 
 def reach_of_t(freedom: float, tail: float) -> float:
-    """How far from 0 Student's t has this one-sided p-value."""
+    """Return the t with this one-sided p-value under Student's t."""
     return float(-scipy.special.stdtrit(freedom, tail))
 
 
 def clopper_pearson(ones: float, count: int, level: float) -> tuple[float, float]:
-    """Both ends of Clopper and Pearson's (1934) interval of a share, of `ones` of `count` or parts.
+    """Return both ends of the interval of a share of `count` (Clopper and Pearson 1934).
 
-    Values in [0, 1] that sum to `ones` have at most the variance of zeros and ones: of them it
-    covers at least as often.
+    `ones` may be a sum of values in [0, 1]: their variance is at most that of zeros and ones, so
+    the coverage is at least as high.
     """
     tail = (1 - level) / 2
     low = scipy.special.betaincinv(ones, count - ones + 1, tail) if ones > 0 else 0.0
@@ -119,7 +119,7 @@ def clopper_pearson(ones: float, count: int, level: float) -> tuple[float, float
 def remove_skewness(t: float, skewness: float) -> float:
     """Return the nearer to 0 of a t statistic and Hall's transformation of it.
 
-    Hall's alone may go farther from 0 than the data bear, as the skewness is itself estimated.
+    Hall's transformation may be too far from 0, because the skewness is itself estimated.
     """
     hall = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
     return math.copysign(min(abs(t), abs(hall)), t) if hall * t > 0 else 0.0
@@ -130,7 +130,7 @@ class Spread:
     """An estimate with its standard error, its skewness and the freedom of the error.
 
     `skewness` is the third cumulant of the estimate over error³, `freedom` the degrees of freedom
-    that Student's t is read at.
+    of Student's t.
     """
 
     mean: float
@@ -139,17 +139,17 @@ class Spread:
     freedom: float
 
     def t(self) -> float:
-        """Return the t statistic against 0, its skewness taken out; 0 where nothing varies."""
+        """Return the t statistic against 0, corrected for skewness; 0 if the error is 0."""
         if not self.error > 0:
             return 0.0
         return remove_skewness(self.mean / self.error, self.skewness)
 
     def p_above(self) -> float:
-        """P(at least so far above 0) where the mean is 0; 1 where nothing varies."""
+        """Return the p-value of a value so far above 0 under mean 0; 1 if the error is 0."""
         return float(scipy.special.stdtr(self.freedom, -self.t())) if self.error > 0 else 1.0
 
     def p_apart(self) -> float:
-        """P(at least so far from 0, on either side) where the mean is 0; 1 where nothing varies."""
+        """Return the two-sided p-value under mean 0; 1 if the error is 0."""
         tail = scipy.special.stdtr(self.freedom, -abs(self.t()))
         return float(2 * tail) if self.error > 0 else 1.0
 
@@ -161,12 +161,12 @@ class Spread:
         return self.mean - self.error * below, self.mean + self.error * above
 
     def reach(self, tail: float) -> tuple[float, float]:
-        """Return the number of errors above and below 0 an estimate has this one-sided p-value."""
+        """Return how many errors above and below 0 an estimate has this one-sided p-value."""
         t, a = reach_of_t(self.freedom, tail), self.skewness
 
         def back(value: float) -> float:
             """Return the inverse of Hall's transformation."""
-            # A skewness below this changes nothing, and dividing by it would.
+            # A smaller skewness changes nothing, and would be divided by.
             if abs(a) < 1e-9:
                 return value
             return float(3 / a * (np.cbrt(1 + a * (value - a / 6)) - 1))
@@ -179,9 +179,9 @@ class Estimate:
     """The means [F] of several numbers, and what each instance adds to their errors.
 
     `parts` [F, U, B] are independent between instances and, up to their sum, between blocks: the
-    covariance of the means is Σ parts partsᵀ. `thirds` [U] makes Σ parts³ the third cumulant to be
-    corrected. `freedom` is that of an instance's own variance, or where instances are drawn that of
-    all.
+    covariance of the means is Σ parts partsᵀ. `thirds` [U] scales Σ parts³ to the third cumulant.
+    `freedom` belongs to an instance's variance; for new instances, to the variance of all
+    instances.
     """
 
     means: Array
@@ -204,8 +204,8 @@ class Estimate:
     def spread(self, of: Array) -> Spread:
         """Return the spread of a linear combination `of` [F] of the means.
 
-        The freedom is Welch's and Satterthwaite's over instances that stay; over new instances
-        it is less where few carry the variance.
+        For fixed instances, the freedom is Welch's and Satterthwaite's. For new instances, it is
+        smaller if few instances carry the variance.
         """
         parts = combined(of, self.parts)
         by_unit = (parts**2).sum(1)
@@ -229,8 +229,8 @@ class Estimate:
 def effective_number(values: Array, variance: Array | float = 0.0) -> float:
     """Return the number (Σw)²/Σw² of instances that carry a mean of values w [U], at most U.
 
-    `variance` is that of each one's own noise, which would count as a difference between them. NaN
-    where the mean is not positive, or so small that no number is its square.
+    `variance` is the error variance of each value, which is subtracted from the differences between
+    values. NaN if the mean is not positive, or underflows when squared.
     """
     total = float(values.sum())
     if not total > 0 or total**2 == 0:
@@ -240,7 +240,7 @@ def effective_number(values: Array, variance: Array | float = 0.0) -> float:
 
 
 def combined(combination: Array, columns: Array) -> Array:
-    """The linear combination [F] of columns [F, ...]; those that it leaves out may be NaN."""
+    """The linear combination [F] of columns [F, ...]; columns with coefficient 0 may be NaN."""
     used = combination != 0
     flat: Array = combination[used] @ columns.reshape(len(columns), -1)[used]
     return flat.reshape(columns.shape[1:])
@@ -252,7 +252,7 @@ def stratum_means(values: Array, stratum: Stratum) -> Array:
 
 
 def stratified_mean(values: Array, stratum: Stratum) -> Array:
-    """Mean over the units of each stratum, then over strata: [F, U] → [F]."""
+    """Return the mean over the units of each stratum, then over strata: [F, U] → [F]."""
     means: Array = np.mean(stratum_means(values, stratum), axis=0)
     return means
 
@@ -265,9 +265,9 @@ def stratum_weights(stratum: Stratum) -> Array:
 
 
 def instance_estimate(values: Array, stratum: Stratum) -> Estimate:
-    """The means of values [F, U] over new instances; no error where a stratum has one instance."""
+    """The means of values [F, U] over new instances; no error for a stratum of one instance."""
     counts = np.bincount(stratum)
-    # The mean of equal values may differ from them in its last bit: from the first it doesn't.
+    # Subtract the first value: the mean of equal values may differ in the last bit.
     distances = (
         values - values[:, [int(np.argmax(stratum == s)) for s in range(len(counts))]][:, stratum]
     )
@@ -282,9 +282,9 @@ def instance_estimate(values: Array, stratum: Stratum) -> Estimate:
 
 
 def block_estimate(values: Array, by_block: Array, stratum: Stratum) -> Estimate:
-    """Return the means of values [F, U] where these instances stay.
+    """Return the means of values [F, U] for fixed instances.
 
-    `by_block` [F, U, B] is how far the blocks of each lie from it.
+    `by_block` [F, U, B] has the distances of each instance's blocks to the instance.
     """
     blocks = by_block.shape[2]
     parts = by_block * stratum_weights(stratum)[:, None]
@@ -298,8 +298,8 @@ def block_estimate(values: Array, by_block: Array, stratum: Stratum) -> Estimate
 class Sample:
     """Several numbers of every instance, values [F, U], and the errors of their means.
 
-    `by_block` [F, U, B] is how far the blocks of each instance lie from it: 0 where it is known
-    exactly, and NaN where nothing tells its error.
+    `by_block` [F, U, B] has the distances of each instance's blocks to the instance: 0 for an exact
+    number, NaN for an unknown error.
     """
 
     values: Array
@@ -308,16 +308,16 @@ class Sample:
 
     @cached_property
     def fixed(self) -> Estimate:
-        """The means over the fixed instances."""
+        """Return the means over the fixed instances."""
         return block_estimate(self.values, self.by_block, self.stratum)
 
     @cached_property
     def new(self) -> Estimate:
-        """The means over new instances."""
+        """Return the means over new instances."""
         return instance_estimate(self.values, self.stratum)
 
     def combination(self, of: Array) -> tuple[Array, Array]:
-        """A linear combination of the numbers, and the variance of its own error on each: [U]."""
+        """A linear combination of the numbers, and its error variance on each instance: [U]."""
         distances = combined(of, self.by_block)
         blocks = distances.shape[1]
         noise = np.nan_to_num((distances**2).sum(1) / (blocks * (blocks - 1)))
@@ -329,7 +329,7 @@ class Sample:
 
 
 class Tangent(NamedTuple):
-    """A function of means at their estimate: its value, and its derivative by each of them."""
+    """A function of means at their estimate: its value, and its derivative by each mean."""
 
     value: float
     slopes: Array
@@ -338,9 +338,9 @@ class Tangent(NamedTuple):
 def ratio(estimate: Estimate, top: Tangent, bottom: Tangent, level: float) -> Interval:
     """Return the quotient of two functions of the means of an estimate, and its interval.
 
-    θ is not rejected where top − θ bottom lies within its own error of 0 (Fieller 1954), with the
-    skewness that it has at this θ taken out. The ends are infinite where values so far are not
-    rejected; there is no quotient where `bottom` is not positive.
+    θ is not rejected if top − θ bottom lies within its own error of 0 (Fieller 1954), corrected for
+    the skewness at this θ. An end is infinite if arbitrarily far values are not rejected. The
+    quotient is undefined if `bottom` is not positive.
     """
     if not bottom.value > 0:
         return undefined(level, "the estimated norm it divides by is not positive")
@@ -348,7 +348,7 @@ def ratio(estimate: Estimate, top: Tangent, bottom: Tangent, level: float) -> In
     rest = top.slopes - value * bottom.slopes
     spread = estimate.spread(rest)
     if not spread.error > 0:
-        # Of these, an error of 0 is one where what varies cancels, or where nothing varies at all.
+        # An error of 0 among them: variations cancel, or nothing varies.
         varies = estimate.parts[rest != 0].any() or not estimate.parts.any()
         if spread.error == 0 and (varies or not fixed):
             return Interval(value, value, value, level, question=estimate.question)
@@ -358,11 +358,14 @@ def ratio(estimate: Estimate, top: Tangent, bottom: Tangent, level: float) -> In
         return Interval(value, math.nan, math.nan, level, why, FIXED)
     reach = reach_of_t(spread.freedom, (1 - level) / 2)
     step = spread.error / bottom.value
-    # Around the estimate, where nothing cancels.
+    # Relative to the estimate, to avoid cancellation.
     (s2, s1, s0), (c3, c2, c1, c0) = estimate.powers(rest, bottom.slopes)
 
     def t(away: float) -> float:
-        """The t statistic of top − θ bottom, its skewness taken out, θ so far from the estimate."""
+        """Return the t statistic of top − θ bottom at distance `away` from the estimate.
+
+        It is corrected for skewness.
+        """
         variance = (s2 * away + s1) * away + s0
         if variance <= 0:
             return math.copysign(math.inf, -away)
@@ -378,7 +381,7 @@ def ratio(estimate: Estimate, top: Tangent, bottom: Tangent, level: float) -> In
 def _crossing(excess: Callable[[float], float], step: float) -> float:
     """Return the first zero of a function that is negative at 0, in the direction of `step`.
 
-    Infinite where it stays negative as far as it is followed.
+    Infinite if the function stays negative over the whole search.
     """
     inner = 0.0
     for _ in range(FARTHEST):

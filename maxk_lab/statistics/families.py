@@ -1,4 +1,4 @@
-"""Comparisons that are corrected together, and their lines: one type for every correction.
+"""Families: comparisons that are corrected together, and their lines.
 
 A report has four families: the best of a place, against the reference, bias, and claims.
 """
@@ -20,11 +20,11 @@ Correction = Literal["bonferroni", "holm"]
 
 @dataclass(frozen=True)
 class Family:
-    """The number of comparisons that all hold together with probability 1 − `alpha`.
+    """A number of comparisons that all hold together with probability 1 − `alpha`.
 
-    Bonferroni (1936) shares `alpha` evenly, as intervals need it. Holm (1979) steps down the
-    p-values. The best of R rows is one of those that no other is better than, each comparison
-    one-sided at alpha / (R − 1), whichever seems best (Gupta 1965): Bonferroni of size R − 1.
+    Bonferroni (1936) shares `alpha` evenly, as intervals need. Holm (1979) steps down the p-values.
+    For the best of R rows, each row is compared one-sided at alpha / (R − 1) with the row that
+    seems best (Gupta 1965): Bonferroni of size R − 1.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Family:
         return 1 - self.alpha / max(1, self.size)
 
     def adjusted(self, p_values: Mapping[Key, float]) -> dict[Key, float]:
-        """Return the adjusted p-values; Holm needs those of all `size` comparisons in one call."""
+        """The adjusted p-values; Holm needs the p-values of all `size` comparisons in one call."""
         if self.correction == "bonferroni":
             return {key: min(1.0, self.size * value) for key, value in p_values.items()}
         assert len(p_values) == self.size
@@ -50,13 +50,13 @@ class Family:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A line of the table of comparisons: a row against another, or against 0 where that is empty.
+    """A line of the table of comparisons: a row against its `partner`, or 0 if that is empty.
 
-    `interval` is of this comparison alone: a `ratio` or a difference of the `measure`, `paired` by
-    what both numbers of a pair share, such as the seed. The `verdict` on the row is corrected for
-    all `comparisons` of the family: lowest, highest, better, worse, tied (not significantly
-    different) or open (no test is possible). A row that is tied for new instances may be worse on
-    the `fixed` ones.
+    `interval` is not corrected: a `ratio` or a difference of the `measure`, `paired` by a property
+    that both numbers share, such as the seed. The `verdict` on the row is corrected for all
+    `comparisons` of the family: lowest, highest, better, worse, tied (not significantly different)
+    or open (no test is possible). A row that is tied for new instances may be worse on the `fixed`
+    instances.
     """
 
     family: str
@@ -74,7 +74,7 @@ class Comparison:
     reason: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the columns of its line; without an interval no value."""
+        """Return the columns of the line; without an interval, the value is absent."""
         line = dict(vars(self))
         interval = line.pop("interval")
         names = {"family": "family", "row": "row", "other": "partner", "measure": "measure"}

@@ -1,9 +1,9 @@
-"""Intervals of gradient measures: which question each answers, and when there is none.
+"""Intervals of gradient measures: the question that each answers, and when it is undefined.
 
 A measure is a ratio of means over instances. Its interval holds the values that a test does not
-reject (Fieller 1954), with the skewness of the numerator less the value times the denominator taken
-out of the t statistic. It is a statement about new instances where enough of them carry the
-mean, else about these very instances.
+reject (Fieller 1954). The t statistic of (numerator − value × denominator) is corrected for
+skewness. The interval is about new instances if enough instances carry the mean, else about the
+measured instances.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ from maxk_lab.statistics.measures import (
 from maxk_lab.statistics.moments import Function, quotient_of, tangent
 from maxk_lab.statistics.units import FIELDS, Units
 
-# A divisor must be significantly above zero at this level, whatever the level of the interval.
+# A divisor must be significantly above zero at this level, for any level of the interval.
 DEFINED_LEVEL = 0.95
-# Tuned: the share of instances that must carry a mean. Of means of 16 log-normal(1.5) values this
-# withholds 14 %, and 93 % of the others are covered; with 0.3 it withholds 40 %, and 90 % are.
+# Tuned: the least share of instances that must carry a mean. For means of 16 log-normal(1.5)
+# values, this withholds 14 % and covers 93 % of the rest; 0.3 withholds 40 % and covers 90 %.
 LEAST_SHARE = 1 / 5
-# Tuned: U exp(−variance of logarithms) is the effective number of log-normal values. Of the means
-# of 16 log-normal(1.5) values 6 % are shown and wrong without this rule, 3 % with it.
+# Tuned: U exp(−variance of logarithms) is the effective number of log-normal values. Of means of 16
+# log-normal(1.5) values, 6 % are shown and wrong without this rule, 3 % with it.
 LEAST_EXPECTED = 2.5
-# Tuned: the end at which that variance is read, since values without their tail spread less. At
-# its estimate, 6 % of the same means are shown and wrong.
+# Tuned: the end of the variance's interval, because values without their tail spread less. At the
+# estimate, 6 % of the same means are shown and wrong.
 CONFIDENCE = 0.9
-# Tuned: ratios whose logarithms vary less are those of other instances, too. That of `centred` to
+# Tuned: ratios whose logarithms vary less hold for other instances, too. The ratio of `centred` to
 # `subloo` is then shown in 51 % to 71 % of reports with heavy tails, and covered in 85 % to 92 %.
 ALIKE = 0.1
-# A record keeps 8 blocks of an instance: the freedom where only its standard error was kept.
+# The degrees of freedom if only a standard error was recorded: a record keeps 8 blocks.
 MOST_FREEDOM = 7
-# A norm that a measure divides by → why it is undefined where the norm may be zero.
+# The reason why a measure is undefined, by the norm in its denominator that may be zero.
 _NORMS = {
     "truth": "the norm of the gradient it is judged against is not significantly above zero",
     "mean_square": "the norm of the mean estimate is not significantly above zero",
@@ -71,11 +71,12 @@ _NORMS = {
 def interval(
     units: Units, measure: str, *, level: float = 0.95, question: Question | None = None
 ) -> Interval:
-    """Return the interval of a measure; NaN with a reason where it is undefined.
+    """Return the interval of a measure; NaN with a reason if it is undefined.
 
-    It answers the `question` of the measure's row unless another is asked for. Where that is about
-    new instances and too few of them carry the mean, it is about these instances, and
-    `reason` says so. An upper end is infinite where the divisor is not significantly above zero.
+    It answers the `question` of the measure's row unless another question is passed. If too few
+    instances carry the mean for a statement about new instances, the interval is about the measured
+    instances, and `reason` says so. An upper end is infinite if the divisor is not significantly
+    above zero.
     """
     row = MEASURES.get(measure)
     about = question or row.question
@@ -100,9 +101,9 @@ def interval(
 def quotient(
     sample: Sample, functions: tuple[Function, Function], about: Question, level: float
 ) -> Interval:
-    """Return the quotient of two functions of the means of a sample: an answer to what is `about`.
+    """The quotient of two functions of the means of a sample, with an interval about `about`.
 
-    Where these instances say nothing of others the interval is about these, with the reason.
+    If new instances are impossible, the interval is about the measured instances, with the reason.
     """
     means = stratified_mean(sample.values, sample.stratum)
     top, bottom = (tangent(function, means) for function in functions)
@@ -115,12 +116,12 @@ def quotient(
 
 
 def both_reasons(*reasons: str) -> str:
-    """Return the reasons that there are, in one line."""
+    """Return the reasons that are not empty, in one line."""
     return "; ".join(filter(None, reasons))
 
 
 def norm_is_known(units: Units, name: str = "truth") -> bool:
-    """Whether a squared norm, a moment summed over these instances, is significantly above zero."""
+    """Whether a squared norm, a moment summed over the instances, is significantly above zero."""
     at = np.eye(len(FIELDS))[FIELDS.index(name)]
     spread = units.sample.fixed.spread(at)
     if spread.mean <= 0:
@@ -131,7 +132,7 @@ def norm_is_known(units: Units, name: str = "truth") -> bool:
 
 
 def _inverse(of: Interval) -> Interval:
-    """1 over a number that is not negative: infinite at the upper end where that reaches 0."""
+    """1 over a number that is not negative; the upper end is infinite if the number reaches 0."""
     if not of.value > 0:
         return undefined(of.level, "the mean gradient is not significantly above zero")
     low, high = (1 / end if end > 0 else math.inf for end in (of.high, of.low))
@@ -139,9 +140,9 @@ def _inverse(of: Interval) -> Interval:
 
 
 def too_few_for(sample: Sample, *functions: Tangent) -> str:
-    """Why means of these instances say nothing of others; empty where they do.
+    """Return why means of these instances do not hold for new instances; empty if they do.
 
-    `functions` are those of the means that are to be carried by enough instances.
+    `functions` return the means that enough instances must carry.
     """
     stratum = sample.stratum
     if reason := _too_few(stratum):
@@ -171,21 +172,21 @@ def _not_carried(number: float, count: int) -> str:
 
 
 def _alike(of_a: Array, of_b: Array) -> bool:
-    """Whether the ratio of two numbers is nearly the same on all instances: then on others, too."""
+    """Whether the ratio of two numbers is nearly equal on all instances, so also on new ones."""
     positive = (of_a > 0) & (of_b > 0)
     return bool(np.var(np.log(of_a[positive] / of_b[positive])) < ALIKE)
 
 
 def _tail_may_be_missing(values: Array, noise: Array, stratum: Stratum) -> str:
-    """Why the mean of values [U] may be that of instances that are not among these; else empty.
+    """Return why instances outside the sample may dominate the mean of values [U]; else empty.
 
-    `noise` [U] is the variance of their own errors, which spread the logarithms, too.
+    `noise` [U] is the variance of the values' errors, which spread the logarithms, too.
     """
     distances, positive = np.zeros(len(values)), values > 0
     for label in range(stratum.max() + 1):
         logs = np.log(values[members := positive & (stratum == label)])
         distances[members] = logs - np.median(logs) if len(logs) else 0.0
-    # The upper half alone: values next to 0 say nothing of the largest.
+    # Only the upper half: values next to 0 carry no information about the largest.
     above, half = distances > 0, max(1, int(positive.sum()) // 2)
     noises = np.minimum(noise[above] / values[above] ** 2, 1.0)
     variance = max(float((distances[above] ** 2).sum() - noises.sum()) / half, 0.0)
@@ -231,7 +232,7 @@ def _mean_of_units(units: Units, row: MeasureRow, about: Question, level: float)
 
 
 def _spread_interval(spread: Spread, row: MeasureRow, level: float) -> Interval:
-    """The interval of a mean; that of a rate on the logit scale, which keeps it in (0, 1)."""
+    """The interval of a mean; the interval of a rate is on the logit scale, inside (0, 1)."""
     low, high = spread.ends(level)
     if math.isnan(low):
         return undefined(level, NO_ERROR, spread.mean)
@@ -240,12 +241,12 @@ def _spread_interval(spread: Spread, row: MeasureRow, level: float) -> Interval:
         reach = reach_of_t(spread.freedom, (1 - level) / 2) * spread.error
         reach /= spread.mean * (1 - spread.mean)
         low, high = (1 / (1 + math.exp(-(centre + side * reach))) for side in (-1, 1))
-        # Of an error of rounding alone, rounding can put the mean beyond them.
+        # With an error of rounding alone, the mean may lie outside the interval.
         low, high = min(low, spread.mean), max(high, spread.mean)
     return Interval(spread.mean, low, high, level).mapped(row.range.clamped)
 
 
 def _exactly(values: Array, stratum: Stratum, level: float) -> Interval:
-    """Return the mean of numbers that are known exactly on each of these instances."""
+    """Return the mean of numbers that are exact on each of the instances."""
     mean = float(stratified_mean(values[np.newaxis], stratum)[0])
     return Interval(mean, mean, mean, level, question=FIXED)

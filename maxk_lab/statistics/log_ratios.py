@@ -1,8 +1,8 @@
-"""Paired comparisons: the logarithm of one cell's measure over another's, and medians of ratios.
+"""Paired comparisons: log ratios of one cell's measure over another's, and medians of ratios.
 
-A mean over instances may be that of one or two of them. The median of what every instance has of
-its own is not, and its interval between two order statistics holds whatever their distribution
-(Conover 1999, "Practical nonparametric statistics", section 3.2).
+One or two instances can dominate a mean over instances. The median over instances of a paired
+number is robust. Its interval between two order statistics holds for any distribution (Conover
+1999, "Practical nonparametric statistics", section 3.2).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ RARE_ALONE = (
 UNPAIRED = "one was enumerated and one sampled: no paired comparison"
 # Tuned: with it a star was wrong in at most 1.4 % of 1,000 reports, without it in up to 7.4 %.
 TAIL = 0.995
-# Measures of estimators with one mean whose ratio is that of their variances, or its inverse.
+# For estimators with one mean, the ratio of the measure is the ratio of variances or its inverse.
 _BY_VARIANCE = {"relative_variance": "variance", "snr": "variance"}
-# Records hold what rare groups add to 6 digits: a ratio is moved by no less.
+# Records hold the share of rare groups to 6 digits, so a ratio has at most this precision.
 _RARE_ROUNDING = 1e-5
 
 
@@ -54,12 +54,11 @@ def log_ratio(
     same_mean: bool = False,
     question: Question | None = None,
 ) -> Interval:
-    """Paired interval of log(measure of a / measure of b), both from the same instances and pools.
+    """Return the paired interval of log(measure of a / measure of b) on equal instances and pools.
 
-    `same_mean` is for two estimators of the same gradient, both proven unbiased: their relative
-    variances are then as their variances, and no weak signal is divided by. NaN with a reason where
-    the two have different units, as when the groups of one were enumerated and those of the other
-    sampled.
+    `same_mean` is for two estimators of the same gradient, both proven unbiased. The ratio of their
+    relative variances is then the ratio of their variances, without division by a weak signal. NaN
+    with a reason if the units differ, for example if only one of them was enumerated.
     """
     if not np.array_equal(a.stratum, b.stratum):
         return undefined(level, "the two rest on different instances: no paired comparison")
@@ -93,9 +92,9 @@ def log_ratio(
 
 
 def _drawn(a: Units, b: Units, logs: Interval) -> Interval:
-    """Return the log ratio of variances, undefined where groups that were not drawn may decide it.
+    """Return the log ratio of variances; undefined if groups that were not drawn may decide it.
 
-    Without the groups that each cell calls `rare`, the ratio would lie beyond its interval at 95 %.
+    It is undefined if the ratio without each cell's `rare` groups lies outside its 95 % interval.
     """
     if a.rare is None or b.rare is None or not logs.defined or logs.exact:
         return logs
@@ -114,7 +113,7 @@ def _drawn(a: Units, b: Units, logs: Interval) -> Interval:
 
 
 def _paired(row: MeasureRow) -> tuple[Function, Function]:
-    """The two sides of a over b, functions of the means of a and, behind them, those of b."""
+    """Return the two sides of a over b, functions of the means of a followed by the means of b."""
     top, bottom = quotient_of(row)
     return (
         lambda both: top(both[:4]) * bottom(both[4:]),
@@ -125,7 +124,7 @@ def _paired(row: MeasureRow) -> tuple[Function, Function]:
 def _ratio_of_numbers(
     a: Units, b: Units, row: MeasureRow, about: Question, level: float
 ) -> Interval:
-    """The log ratio of numbers that every instance has of its own, over those that have both."""
+    """Return the log ratio of numbers that every instance has, over instances with both numbers."""
     if row.per_unit:
         if row.name not in a.measures or row.name not in b.measures:
             return undefined(level, "not measured")
@@ -133,7 +132,7 @@ def _ratio_of_numbers(
     else:
         assert a.squared_bias is not None
         assert b.squared_bias is not None
-        # From the moments, what is much smaller than them would be lost to rounding.
+        # If the measure is much smaller than the moments, moments lose it to rounding.
         columns = np.stack([a.squared_bias, b.squared_bias])
     columns, stratum = defined(columns, a.stratum)
     if not len(stratum):
@@ -161,11 +160,11 @@ def _negative(of: Interval) -> Interval:
 
 
 def stays_less(a: Units, b: Units) -> bool:
-    """Return whether the mean variance of a is less, even if the tail of the ratios were missing.
+    """Return whether the mean variance of a is less, even if the tail of the ratios is missing.
 
-    The logarithm of the mean of log-normal ratios that spread as these do must lie below 0 (Cox's
-    interval, Land 1972), one-sided at `TAIL`. Where the ratio differs much between instances, a
-    sample that lacks the tail of the ratios gives the wrong one a star without that.
+    The upper end for the mean of log-normal ratios with this spread must lie below 0 (Cox's
+    interval, Land 1972), one-sided at `TAIL`. Without this test, a sample that lacks the tail of
+    the ratios can give the wrong method a star.
     """
     of_a, of_b = a.m2 - a.mean_square, b.m2 - b.mean_square
     if np.isnan(of_a - of_b).any():
@@ -184,9 +183,9 @@ def stays_less(a: Units, b: Units) -> bool:
 
 
 def median_interval(values: Array, level: float) -> Interval:
-    """The median of values [U] between order statistics; `level` is the least that it covers.
+    """Return the median of values [U] between order statistics; `level` is the least coverage.
 
-    Undefined, with the number that would do, where so few values have no such interval.
+    Undefined with few values; the reason has the number of values that suffices.
     """
     if np.isnan(values).any():
         return undefined(level, "not defined on every instance")
@@ -201,8 +200,8 @@ def median_interval(values: Array, level: float) -> Interval:
 def typical_relative_variance(units: Units, *, unbiased: bool, level: float) -> Interval:
     """Return the median over instances of tr Cov ĝ / ‖E ĝ‖².
 
-    Of an estimator that is `unbiased` by proof the norm is that of ∇J, which is known better. An
-    instance whose norm is not positive as estimated counts as infinite.
+    For an estimator that is `unbiased` by proof, the norm is that of ∇J, which has a smaller error.
+    An instance whose estimated norm is not positive counts as infinite.
     """
     norm = units.truth if unbiased and not np.isnan(units.truth).any() else units.mean_square
     variance = units.m2 - units.mean_square, units.rare_alone
@@ -211,9 +210,9 @@ def typical_relative_variance(units: Units, *, unbiased: bool, level: float) -> 
 
 
 def _seldom_drawn(units: Units) -> bool:
-    """Whether fewer than `LEAST_DRAWN` groups that carry the estimate are expected of most pools.
+    """Return whether most pools expect fewer than `LEAST_DRAWN` groups that carry the estimate.
 
-    Earlier records, which do not say what rare groups add, count as drawn often enough.
+    Old records without the share of rare groups count as drawn often enough.
     """
     if units.rare_alone is None or units.carrying is None:
         return False
@@ -227,11 +226,11 @@ def _median_of_drawn(
     *,
     few: bool,
 ) -> tuple[Interval, float]:
-    """Return the median of quotients [U], undefined where groups that were not drawn may decide it.
+    """Return the median of quotients [U]; undefined if groups that were not drawn may decide it.
 
-    So it is where most pools hold too few of them, and where the median would leave its interval
-    with what the rare groups of each instance add. The second value is the most that the median
-    may be, with these groups or without; NaN where most pools hold too few.
+    The median is undefined if most pools have too few such groups, or if the rare groups of each
+    instance would move it out of its interval. The second value is the largest median with or
+    without these groups; NaN if most pools have too few.
     """
     median = median_interval(_quotients(top[0], bottom[0]), level)
     if not median.defined:
@@ -248,11 +247,11 @@ def _median_of_drawn(
 
 @dataclass(frozen=True)
 class TypicalRatio:
-    """The median over instances of one variance over another, and on how many it is below 1.
+    """The median over instances of one variance over another, and the share below 1.
 
-    `most` is the most that the median may be: the end of its interval, or where rare groups would
-    move it; NaN where neither is known. `ties` are the instances with a ratio of 1, up to rounding;
-    `p_value` is that of the two-sided sign test without them.
+    `most` is the largest possible median: the end of its interval, or the value with rare groups;
+    NaN if neither is known. `ties` counts instances with a ratio of 1, up to rounding; `p_value` is
+    that of the two-sided sign test without ties.
     """
 
     median: Interval
@@ -266,8 +265,8 @@ class TypicalRatio:
 def typical_ratio(a: Units, b: Units, *, level: float) -> TypicalRatio:
     """Return the variance of a over that of b on the typical instance, paired by instance.
 
-    The median is undefined where groups that were not drawn may decide it. Raises `ValueError`
-    where the two have different instances.
+    The median is undefined if groups that were not drawn may decide it. Raises `ValueError` if the
+    instances differ.
     """
     if not np.array_equal(a.stratum, b.stratum):
         raise ValueError("the two rest on different instances: no paired comparison")
@@ -282,7 +281,7 @@ def typical_ratio(a: Units, b: Units, *, level: float) -> TypicalRatio:
 
 
 def _quotients(top: Array, bottom: Array) -> Array:
-    """Quotients [U]: infinite over what is not positive, 1 where neither is."""
+    """Quotients [U]: infinite for a bottom that is not positive, 1 if neither is positive."""
     nothing = np.where(top > 0, np.inf, 1.0)
     quotients: Array = np.divide(np.maximum(top, 0.0), bottom, out=nothing, where=bottom > 0)
     return quotients

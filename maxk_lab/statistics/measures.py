@@ -1,7 +1,8 @@
-"""The table of measures: the numbers of a finished record, and their names everywhere.
+"""The table of measures: the numbers of a finished record, with one name everywhere.
 
-The name of a row is the key in a record, the metric of a claim or a figure, the key in CSV and JSON
-and the last word of the name at Weights & Biases; its heading stands in tables. Imports no numpy.
+The name of a row is the key in a record, the metric of a claim or a figure, the column in CSV and
+JSON, and the last word of the name at Weights & Biases. The heading is the column in tables. This
+module does not import numpy.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ Question = Literal["fixed instances", "new instances"]
 FIXED: Question = "fixed instances"
 NEW: Question = "new instances"
 Source = Literal["moments", "groups", "units", "cell"]
-# The side on which a number is better; some have none.
+# The better side of a number; empty if neither side is better.
 Better = Literal["", "lower", "higher"]
 # Groups of an instance that a test of bias needs: two in each half.
 LEAST_GROUPS = 4
-# Tuned: instances, or groups of one, that show their spread. Means of 12 log-normal(1.5) values
-# are covered in 91 %, of 16 in 94 %; a detectable bias of 16 groups is found in 69 % to 86 %.
+# Tuned: the least number of instances or single groups for a spread. Intervals of means of
+# log-normal(1.5) values cover 91 % with 12 values and 94 % with 16. A detectable bias is found in
+# 69 % to 86 % with 16 groups.
 LEAST_SAMPLE = 16
 _LACKING = "is measured with a behaviour policy only: give gradient.behaviour a distance above 0"
 
@@ -38,11 +40,11 @@ class MeasureRow(Row):
     |---------|-----------------------------|-----------------------------------------------------|
     | moments | the value                   | m2, mean_square, inner, truth of `Units` → the value|
     | groups  | the value, one per unit too | `WeightedGroups` → a number or event of each group  |
-    | units   | the value, one per unit too | none: the worker counts it with what else it needs  |
+    | units   | the value, one per unit too | none: the worker computes it with other numbers     |
     | cell    | the value                   | takes what the worker of its study has, or none     |
 
-    `group` names the table of a report that has its column; without one it is in CSV and JSON only.
-    A measure is there in every cell, or only in those that have what it `needs`.
+    `group` names the table of the report with the measure's column. A measure without `group` is in
+    CSV and JSON only. A measure with `needs` exists only in cells with these settings.
     """
 
     implementation: str = ""
@@ -52,35 +54,35 @@ class MeasureRow(Row):
     unit: str = ""
     better: Better = ""
     group: str = ""
-    # The kinds of claims that may name it; figures take what a ratio may compare.
+    # The kinds of claims and the ratios in figures that may use the measure.
     claims: tuple[str, ...] = ("equals", "order", "ratio")
     needs: Literal["", "behaviour"] = ""
-    # Measures of `moments`: their divisors, and whether they look at ∇J.
+    # For `moments`: the divisors, and whether the measure uses ∇J.
     divides_by: tuple[str, ...] = ()
     judged: bool = False
     inverse_of: str = ""
-    # Its value where trajectories are drawn by the policy itself, and it needs another.
+    # The value in cells that lack what the measure needs.
     on_policy: float = 0.0
-    # The share of groups that are something: if none or all are, its interval is that of a count.
+    # Whether the measure is a share of groups: at 0 or 1, its interval is that of a count.
     rate: bool = False
-    # The question that its interval answers, and the values that it can have.
+    # The question that the interval answers, and the range of values.
     question: Question = NEW
     range: Range = ANYWHERE
-    # How the value of a row follows from those of its seeds.
+    # How the value of a row follows from the values of its seeds.
     pooled: Literal["mean", "least"] = "mean"
 
     @property
     def per_unit(self) -> bool:
-        """Every resampling unit has a number of its own, and the measure is their mean."""
+        """Whether every resampling unit has a number, and the measure is their mean."""
         return self.source in ("groups", "units")
 
     def measured(self, *, off_policy: bool) -> bool:
-        """Return whether the cells of a study have it."""
+        """Return whether the cells of a study have the measure."""
         return off_policy or not self.needs
 
     @property
     def not_measured(self) -> str:
-        """The sentence for a study that lacks it: what would measure it."""
+        """The message for a study without the measure: the setting that would measure it."""
         return f"{self.name} {_LACKING}"
 
 
@@ -95,7 +97,7 @@ def _row(
     implementation: str = "",
     **more: Any,
 ) -> MeasureRow:
-    """Return a row; in this order: name and formula, heading, unit, path of the implementation."""
+    """Return a row; positional arguments are name, formula, heading, unit and implementation."""
     return MeasureRow(
         name=name,
         meaning=meaning,
@@ -229,7 +231,7 @@ def measures_of(study: str) -> tuple[MeasureRow, ...]:
 
 
 def described(name: str) -> Described | None:
-    """Return the meaning, unit and table of a column of a report; None if no report has it."""
+    """Return the meaning, unit and table of a column of a report; None for an unknown column."""
     if (derived := column(name)) is not None or name not in MEASURES.names():
         return derived
     row = MEASURES.get(name)

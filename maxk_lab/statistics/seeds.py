@@ -1,9 +1,9 @@
-"""Values of seeds: intervals of their means, and a seed that ended apart.
+"""Intervals of means over seeds, and the detection of an outlying seed.
 
-Seeds are i.i.d.: every one has a value of a statistic over its own instances, and an interval is
-Student's t over these values, on a scale that they cannot leave. Of a single seed it is over its
-instances, and says nothing of other seeds. `make calibrate` measures how often they cover: five
-seeds that are normal, or log-normal and bounded below, in 93 % to 96 %.
+Seeds are i.i.d.: each seed has a statistic over its own instances. An interval is Student's t over
+these values, on a scale that keeps it in their range. The interval of a single seed is over its
+instances, and is not about new seeds. `make calibrate` measures coverage: with five seeds, normal
+or log-normal, it is 93 % to 96 %.
 """
 
 from __future__ import annotations
@@ -31,24 +31,25 @@ from maxk_lab.statistics.estimates import (
 )
 from maxk_lab.statistics.measures import NEW
 
-# The mean over the instances of a seed, with the ends of its interval over these.
+# The mean over the instances of a seed, with the ends of its interval over the instances.
 Mean = tuple[float | None, float | None, float | None]
 SEEDS = "seeds"
-# The level of the intervals over instances that records of trainings hold.
+# The level of recorded intervals over the instances of a training.
 RECORDED_LEVEL = 0.95
 SAME = "the same in every seed: no interval"
-# Tuned: smaller shares of the mean count as this one, since they say nothing of the upper tail. Of
-# five exponential seeds 97 % are covered with and without it; the median interval is 13 % shorter.
+# Tuned: smaller shares of the mean count as this share, because they carry no information about the
+# upper tail. With five exponential seeds, coverage is 97 % with and without it, and the median
+# interval is 13 % shorter.
 _LEAST_SHARE = 0.1
 
 
 def seed_mean(values: Sequence[float], level: float, within: Range = ANYWHERE) -> Interval:
     """Return the interval of the mean of per-seed values that lie `within` a range.
 
-    It tells what another seed may give, with other instances: seeds are independent and share
-    nothing that is random, so their values are i.i.d. Student's t is on the logit scale where both
-    ends of the range are known; where one is, it is that of log-normal values (Olsson 2005,
-    "Confidence intervals for the mean of a log-normal distribution", J. Stat. Educ. 13).
+    It is about new seeds with new instances: seeds share no randomness, so their values are i.i.d.
+    If both ends of the range are known, Student's t is on the logit scale. If one end is known, the
+    interval is that of log-normal values (Olsson 2005, "Confidence intervals for the mean of a
+    log-normal distribution", J. Stat. Educ. 13).
     """
     array = np.asarray(values, dtype=float)
     if np.isnan(array).any():
@@ -64,11 +65,11 @@ def seed_mean(values: Sequence[float], level: float, within: Range = ANYWHERE) -
 def seed_mean_ends(values: Array, level: float, within: Range = ANYWHERE) -> Array:
     """Both ends [2, ...] of `seed_mean` for the means of values [S, ...] of at least two seeds.
 
-    NaN where all seeds have the same, or where one has none.
+    NaN if all seeds have equal values, or if a seed has no value.
     """
     within = _kept(values, within)
     point = float(scipy.special.stdtrit(len(values) - 1, (1 + level) / 2))
-    # Where nothing differs the scales below divide by 0.
+    # The scales below divide by 0 if all values are equal.
     with np.errstate(all="ignore"):
         if within.bounded:
             ends = _logit_ends(values, point, within)
@@ -82,9 +83,9 @@ def seed_mean_ends(values: Array, level: float, within: Range = ANYWHERE) -> Arr
 
 
 def p_value(values: Sequence[float], within: Range = ANYWHERE) -> float:
-    """The two-sided p-value of a mean of 0: at the level of 1 minus it, `seed_mean` ends there.
+    """The two-sided p-value of a mean of 0: the interval of `seed_mean` at level 1 − p ends at 0.
 
-    NaN where there is no such interval. Of ranges, both ends must be known or none.
+    NaN if there is no such interval. A range must have both ends or neither.
     """
     array = np.asarray(values, dtype=float)
     if np.isnan(array).any() or len(array) < 2 or np.ptp(array) == 0:
@@ -99,7 +100,7 @@ def p_value(values: Sequence[float], within: Range = ANYWHERE) -> float:
 
 
 def instance_mean(values: Sequence[float], level: float, within: Range = ANYWHERE) -> Interval:
-    """The interval over the instances of one seed, which says nothing of other training runs."""
+    """Return the interval over the instances of one seed; it is not about new training runs."""
     mean = skewed_mean(values, level, within=within, of="instances")
     return replace(mean, question=NEW) if mean.defined else mean
 
@@ -115,16 +116,16 @@ def instance_p_value(values: Sequence[float]) -> float:
 def pooled_mean(
     values: Sequence[Sequence[float]], level: float, within: Range = ANYWHERE
 ) -> Interval:
-    """Return the mean of values [S, I]: over the S seeds, of one seed `instance_mean`."""
+    """Return the mean of values [S, I] over the S seeds; for one seed it is `instance_mean`."""
     if len(values) == 1:
         return instance_mean(values[0], level, within)
     return seed_mean([float(np.mean(of_seed)) for of_seed in values], level, within)
 
 
 def pool_means(means: Sequence[Mean], level: float, within: Range = ANYWHERE) -> Interval:
-    """Return the interval over the means of several seeds; of one seed, its own over instances.
+    """The interval over the means of several seeds; for one seed, its interval over instances.
 
-    A record has that of one seed at `RECORDED_LEVEL`, and at no other level is there one.
+    A record has the interval of one seed at `RECORDED_LEVEL` only.
     """
     if len(means) > 1:
         return seed_mean(floats([value for value, *_ in means]), level, within)
@@ -139,12 +140,12 @@ def pool_means(means: Sequence[Mean], level: float, within: Range = ANYWHERE) ->
 
 
 def floats(values: Sequence[float | None]) -> list[float]:
-    """Numbers of a record; None is undefined, NaN."""
+    """Return the numbers of a record; None becomes NaN."""
     return [float("nan") if value is None else float(value) for value in values]
 
 
 def _kept(values: Array, within: Range) -> Range:
-    """The range, unless it was declared wrongly: some value is beyond it, and not by rounding."""
+    """Return the range, or no range if a value lies outside by more than rounding."""
     numbers = values[~np.isnan(values)]
     slack = 1e-6 * max(1.0, float(np.abs(numbers).max(initial=0.0)))
     return within if Range(within.low - slack, within.high + slack).holds(numbers) else ANYWHERE
@@ -167,8 +168,8 @@ def _logit_ends(values: Array, point: float, within: Range) -> Array:
 def _log_normal_ends(values: Array, point: float) -> Array:
     """Return the ends of the means of values [S, ...] that are at least 0.
 
-    The values that make the mean give the spread of their logarithms: one near 0 would otherwise
-    open the interval to the other side.
+    The spread of logarithms is taken from the values that dominate the mean. A value near 0 would
+    otherwise widen the interval on the other side.
     """
     logs = np.log(np.maximum(values, _LEAST_SHARE * values.mean(axis=0)))
     variance = logs.var(axis=0, ddof=1)
@@ -182,9 +183,9 @@ def _both(half: Any) -> Array:
 
 
 def enclosing_values(values: Array, q: float, level: float) -> tuple[float, float]:
-    """Return the two of values [N] that the quantile q lies between (Conover 1999, section 3.2).
+    """Return the two of values [N] that enclose the quantile q (Conover 1999, section 3.2).
 
-    By the binomial distribution of how many are below it; NaN where none is so far out.
+    The number of values below q is binomial. NaN if the sample has no such value.
     """
     low, high = _ranks(len(values), q, level)
     ordered = [math.nan, *np.sort(values).tolist(), math.nan]
@@ -193,7 +194,7 @@ def enclosing_values(values: Array, q: float, level: float) -> tuple[float, floa
 
 @cache
 def _ranks(count: int, q: float, level: float) -> tuple[int, int]:
-    """Return the places of the ends among `count` values, 0 and count + 1 where there is none."""
+    """Return the ranks of the ends among `count` values; 0 and count + 1 if there is none."""
     from scipy.stats import binom
 
     tail = (1 - level) / 2
@@ -210,10 +211,10 @@ def skewed_mean(
 ) -> Interval:
     """Return the interval of the mean of values [U], or of the mean over strata [U] of their means.
 
-    Student's t of skewed values is skewed itself: of 128 log-normal values its 95 % interval covers
-    86 % to 92 %, so each end is the further of Hall's and Student's. The values and the interval
-    lie `within` a range. Where one or two values carry all of the spread, the mean has no interval
-    but a reason, with the word `of` for the values.
+    Student's t of skewed values is skewed: with 128 log-normal values its 95 % interval covers 86 %
+    to 92 %. So each end is the outer one of Hall's and Student's. The values and the interval lie
+    `within` a range. If one or two values carry all of the spread, the mean has no interval but a
+    reason; `of` is the word for the values in it.
     """
     array = np.asarray(values, dtype=float)
     if np.isnan(array).any():
@@ -237,8 +238,8 @@ def skewed_mean(
 def spread_of_mean(values: Array, stratum: Stratum) -> tuple[Spread, float]:
     """Return the spread of the mean of values [U], at Welch's freedom over strata of two or more.
 
-    And the effective number of the squared deviations: of values of a normal distribution a third
-    of their count, of a single one that differs from all others 1, where all are the same 0.
+    Also return the effective number of squared deviations: a third of the count for normal values,
+    1 if a single value differs from all others, 0 if all values are equal.
     """
     estimate = estimates.instance_estimate(values[np.newaxis], stratum)
     spread, squares = estimate.spread(np.ones(1)), estimate.parts.ravel() ** 2
@@ -249,17 +250,17 @@ def spread_of_mean(values: Array, stratum: Stratum) -> tuple[Spread, float]:
     return replace(spread, freedom=freedom), effective_number(squares)
 
 
-# How often one of several normal seeds is named by chance.
+# The probability that one of several normal seeds is called outlying by chance.
 FALSE_ALARM = 0.05
 
 
 def outlying(values: Sequence[float], noise: float = 0.0, alpha: float = FALSE_ALARM) -> int | None:
-    """Return the number of the seed that ended apart from the others, or None (Grubbs 1950).
+    """Return the index of the outlying seed, or None (Grubbs 1950).
 
-    Its distance from the mean of the others, in units of their spread, has Student's t with S − 2
-    degrees of freedom, corrected for the choice among S. `noise` is the spread that the instances
-    of a seed explain already: that of the others counts as no less, or among shares that are
-    nearly all 1 every other one would be called apart. None of two seeds is apart.
+    The distance of a seed from the mean of the others, in units of their spread, has Student's t
+    with S − 2 degrees of freedom, corrected for the choice among S seeds. `noise` is the spread
+    explained by the instances of a seed, and the least spread of the others. Otherwise shares near
+    1 would often give outliers. With two seeds, no seed is outlying.
     """
     array = np.asarray(values, dtype=float)
     if len(array) < 3 or np.isnan(array).any():
@@ -277,7 +278,7 @@ def outlying(values: Sequence[float], noise: float = 0.0, alpha: float = FALSE_A
 
 @cache
 def sign_test(wins: int, losses: int) -> float:
-    """Return the exact two-sided p-value of these wins and losses where both were as likely."""
+    """Return the exact two-sided p-value of wins and losses under equal probability."""
     from scipy import stats
 
     if wins + losses == 0:

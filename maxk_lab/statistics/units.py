@@ -1,4 +1,4 @@
-"""The instances of a cell with the estimates of each, and how well each of them is known."""
+"""The instances of a cell with their estimates and the errors of the estimates."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from maxk_lab.statistics.estimates import Array as Array
 from maxk_lab.statistics.estimates import Sample, Stratum
 
 FIELDS = ("m2", "mean_square", "inner", "truth")
-# The columns that follow from how likely groups are.
+# The columns that depend on the probabilities of groups.
 BY_GROUPS = ("carrying", "rare", "rare_alone")
-# Groups that are expected less often are absent from more than 5 % of pools: exp(−3).
+# Groups with a lower expected count are absent from more than 5 % of pools: exp(−3).
 LEAST_DRAWN = 3.0
-# A variance that is this share of E‖ĝ‖² or less is rounding.
+# A variance below this share of E‖ĝ‖² is rounding error.
 ROUNDING = 1e-12
-# Two ways to write one estimator differ by this share or less.
+# Two formulas of one estimator differ by at most this share.
 EQUAL = 1e-9
 
 
@@ -47,7 +47,7 @@ class _Bias(Recorded):
 
 
 class RecordedUnits(Recorded):
-    """The units as a record holds them; of each `replicates` groups of n, 0 if all are listed."""
+    """The units in a record, each with `replicates` groups of n; 0 if all groups are listed."""
 
     units: _Columns
     replicates: Count
@@ -56,11 +56,11 @@ class RecordedUnits(Recorded):
     carrying: Sizes | None = None
     rare: Sizes | None = None
     rare_alone: Sizes | None = None
-    # mean_{j ≠ i} ⟨E ĝ_i, E ĝ_j⟩ of each instance i, unbiased; absent in earlier records.
+    # mean_{j ≠ i} ⟨E ĝ_i, E ĝ_j⟩ of each instance i, unbiased; absent in old records.
     cross_products: Numbers | None = None
     measures: dict[str, Numbers] = Field(default_factory=dict)
     errors: dict[str, Sizes] = Field(default_factory=dict)
-    # Where every group was enumerated.
+    # Present if every group was enumerated.
     bias: _Bias | None = None
     tolerance: Size | None = None
 
@@ -87,18 +87,19 @@ class RecordedUnits(Recorded):
 class Units:
     """Unbiased estimates of every unit, all [U]: the moments of ĝ, and further measures.
 
-    A unit is one problem instance, a stratum the instances of one seed, that is of one frozen
+    A unit is one problem instance. A stratum has the instances of one seed, which is one frozen
     policy. The moments are E‖ĝ‖² (`m2`), ‖E ĝ‖² (`mean_square`), ⟨E ĝ, ∇J⟩ (`inner`) and ‖∇J‖²
-    (`truth`). `measures` are NaN on units where they are undefined, `errors` their standard errors
-    on each. `cross_products` are mean_{j ≠ i} ⟨E ĝ_i, E ĝ_j⟩ over the other instances j of unit i's
-    stratum, NaN where they were not measured: `between_instances` makes a variance of them.
+    (`truth`). `measures` are NaN on units where they are undefined; `errors` are their standard
+    errors on each unit. `cross_products` are mean_{j ≠ i} ⟨E ĝ_i, E ĝ_j⟩ over the other instances j
+    of unit i's stratum, or NaN if they were not measured. `between_instances` computes a variance
+    from them.
 
-    Where groups were drawn, `within` [4, U, B] is how far B independent blocks of each unit lie
-    from it in each moment, `deviations` are what a verdict on bias rests on, and `groups` is how
-    many independent groups of n there were in all. Where every group was enumerated the moments are
-    exact, and so are ‖E ĝ − ∇J‖² (`squared_bias`) and its least value over multiples of ∇J
-    (`off_direction`), both [U]; a relative bias up to `tolerance` is then rounding.
-    What does not apply is None.
+    If groups were drawn, `within` [4, U, B] has the distances of B independent blocks from their
+    unit in each moment. `deviations` are the input of the verdict on bias, and `groups` is the
+    total number of independent groups of n. If every group was enumerated, the moments are exact.
+    Then ‖E ĝ − ∇J‖² (`squared_bias`) and its minimum over multiples of ∇J (`off_direction`), both
+    [U], are exact, too, and a relative bias up to `tolerance` is rounding error. Attributes that do
+    not apply are None.
     """
 
     stratum: Stratum
@@ -121,7 +122,7 @@ class Units:
 
     @classmethod
     def from_metrics(cls, metrics: Mapping[str, Any]) -> Units:
-        """Return the units that the metrics of a finished cell carry."""
+        """Return the units in the metrics of a finished cell."""
         return cls.of(RecordedUnits.model_validate(metrics))
 
     @classmethod
@@ -157,7 +158,7 @@ class Units:
         )
 
     def as_record(self) -> dict[str, Any]:
-        """Return the units as a record holds them, for `of`; a number is None where undefined."""
+        """Return the units as a record holds them, for `of`; an undefined number is None."""
         record: dict[str, Any] = {
             "units": {name: getattr(self, name).tolist() for name in FIELDS},
             "measures": {name: as_numbers(values) for name, values in self.measures.items()},
@@ -185,9 +186,9 @@ class Units:
 
     @staticmethod
     def pool(parts: Sequence[Units]) -> Units:
-        """Units of several seeds together; strata of different parts stay apart.
+        """Return the units of several seeds together; strata of different parts stay separate.
 
-        Enumerated only if all parts are; a measure is there if all parts have it.
+        The result is enumerated if all parts are; it has a measure if all parts have it.
         """
         exact = all(units.tolerance is not None for units in parts)
         if not exact:
@@ -225,12 +226,12 @@ class Units:
         )
 
     def as_drawn(self, blocks: int) -> Units:
-        """Enumerated units in the form of drawn ones, all errors 0, so that both can be pooled."""
+        """Enumerated units in the form of drawn units with errors 0, so that both can be pooled."""
         assert self.squared_bias is not None
         assert self.off_direction is not None
         total = self.truth.sum()
-        # ‖E ĝ − scale ∇J‖², the scale that of all units: its least value, which is at a unit's own
-        # scale `s`, plus (s − scale)² ‖∇J‖².
+        # ‖E ĝ − scale ∇J‖² with one scale for all units: the minimum, at the unit's own scale `s`,
+        # plus (s − scale)² ‖∇J‖².
         scale = self.inner.sum() / total if total > 0 else 1.0
         s = np.divide(self.inner, self.truth, out=np.zeros_like(self.inner), where=self.truth > 0)
         return replace(
@@ -249,29 +250,29 @@ class Units:
 
     @property
     def tested(self) -> NDArray[np.bool_]:
-        """The instances [U] whose mean estimate is tested for a bias; all without `carrying`."""
+        """The mask [U] of the instances that are tested for a bias; all without `carrying`."""
         if self.carrying is None:
             return np.ones(len(self.m2), dtype=bool)
-        # ∇J does not depend on the draw where it is exact; else it is as noisy as what it judges.
+        # An exact ∇J does not depend on the draw; an estimated ∇J is as noisy as ĝ.
         exact = self.within is not None and not self.within[FIELDS.index("truth")].any()
         return instances_to_test(self.truth if exact else self.m2, self.carrying)
 
     def columns(self) -> Array:
-        """[4, U] in the order of `FIELDS`."""
+        """Return the moments [4, U] in the order of `FIELDS`."""
         return np.stack([self.m2, self.mean_square, self.inner, self.truth])
 
     @cached_property
     def sample(self) -> Sample:
-        """The moments with their errors; 0 for those that were not measured."""
+        """Return the moments with their errors; the errors are 0 if they were not measured."""
         unknown = np.nan if self.tolerance is None else 0.0
         nothing = np.full((len(FIELDS), len(self.m2), 2), unknown)
         by_block = nothing if self.within is None else self.within
         return Sample(np.nan_to_num(self.columns()), by_block, self.stratum)
 
     def defined(self, *names: str) -> tuple[Array, Stratum]:
-        """Measures [F, U] on the units that have all of them, and the strata of these units.
+        """Return measures [F, U] on the units that have all of them, and the strata of these units.
 
-        Both are empty where a stratum has none of them.
+        Both are empty if a stratum lacks such units.
         """
         return defined(np.stack([self.measures[name] for name in names]), self.stratum)
 
@@ -283,13 +284,14 @@ class Units:
     def between_instances(self) -> tuple[Array, Array]:
         """Return pseudo-values [U] of ‖mean E ĝ‖² and of V_between = tr Cov_i E ĝ_i.
 
-        Their means over the units of a stratum are unbiased for instances drawn like these:
+        Their means over the units of a stratum are unbiased for new instances:
             ‖mean E ĝ‖² = mean_{i ≠ j} ⟨E ĝ_i, E ĝ_j⟩,   V_between = mean_i ‖E ĝ_i‖² − ‖mean E ĝ‖².
+
         A step of B rollouts has B/n groups, each of another instance. So the variance of its
-        gradient is (n/B) (V_n + V_between), with V_n = m2 − mean_square of one group. The spread of
-        the pseudo-values, 2 c_i − mean c with c the `cross_products`, gives an interval about new
-        instances (jackknife of a mean over pairs); an interval about fixed instances is not
-        recorded. All units of a stratum are NaN where one has no cross product.
+        gradient is (n/B) (V_n + V_between), with V_n = m2 − mean_square of one group. The
+        pseudo-values are 2 c_i − mean c with c the `cross_products`. Their spread gives an interval
+        about new instances (jackknife of a mean over pairs). An interval about fixed instances is
+        not recorded. All units of a stratum are NaN if one unit has no cross product.
         """
         crosses = self.known_cross_products
         mean = np.empty_like(crosses)
@@ -301,7 +303,7 @@ class Units:
 
     @property
     def no_between(self) -> str:
-        """Why a stratum has no V_between; empty where all strata have one."""
+        """The reason why a stratum has no V_between; empty if all strata have it."""
         if not np.isnan(self.known_cross_products).any():
             return ""
         return (
@@ -312,7 +314,7 @@ class Units:
     def effective_instances(self) -> dict[str, float]:
         """The effective numbers of instances behind the mean variance and the gradient's norm.
 
-        The gradient is the one judged against; where there is none, that of the estimates.
+        The gradient is ∇J or the reference; without a reference it is the mean estimate.
         """
         judged = not np.isnan(self.truth).any()
         of = {"variance": (1.0, -1.0, 0.0, 0.0), "gradient": (0.0, 1.0 - judged, 0.0, 1.0 * judged)}
@@ -320,7 +322,7 @@ class Units:
 
     @cached_property
     def no_signal(self) -> str:
-        """Why the groups that were drawn show no variance at all; empty where they do."""
+        """The reason why the drawn groups show no variance at all; empty if they do."""
         alike = np.abs(self.m2 - self.mean_square) <= ROUNDING * self.m2
         if self.tolerance is not None or not alike.all():
             return ""
@@ -330,7 +332,7 @@ class Units:
 
 
 def defined(values: Array, stratum: Stratum) -> tuple[Array, Stratum]:
-    """The columns of values [F, U] without a NaN, and their strata; none if a stratum has none."""
+    """The columns of values [F, U] without NaN, and their strata; none if a stratum is empty."""
     complete = np.flatnonzero(~np.isnan(values).any(0))
     if len(complete) < len(stratum) and len(np.unique(stratum[complete])) < len(np.unique(stratum)):
         complete = complete[:0]
@@ -347,7 +349,7 @@ def _optional(values: Any) -> Array | None:
 
 
 def _joined(columns: Sequence[Array | None]) -> Array | None:
-    """Return all columns as one; None where a part has none."""
+    """Return all columns as one; None if a part has no column."""
     present = [column for column in columns if column is not None]
     return np.concatenate(present) if len(present) == len(columns) else None
 

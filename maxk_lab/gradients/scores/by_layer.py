@@ -205,7 +205,7 @@ class LayerScores(Scores):
 
     @cached_property
     def _reads(self) -> dict[int, tuple[Tensor, Tensor, Tensor]]:
-        """The eigenvalues and vectors of read · readᵀ, and what was read, by the weights' `id`."""
+        """The eigenvalues and eigenvectors of inputs · inputsᵀ, and the inputs, by weight `id`."""
         layers: dict[int, list[Call]] = {}
         for call in self.encoder if self.compressed else ():
             if isinstance(call.layer, nn.Linear):

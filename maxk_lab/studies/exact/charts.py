@@ -55,11 +55,11 @@ def _samples(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def effective_rewards(table: Table) -> Figure:
-    """n times the weight of each sample against its reward, in panels by K.
+    """Return n times the weight of each sample against its reward, in panels by K.
 
     The first group is a line, the others are faint. Effective rewards without a baseline are about
-    K times as large, and have panels of their own.
-    Columns: where, k, series, style, without (a baseline), group, x, value.
+    K times as large, and have separate panels. Columns: where, k, series, style, without (a
+    baseline), group, x, value.
     """
     kinds = table.without.map({True: "no baseline", False: "with a baseline"})
     several = table.without.nunique() > 1
@@ -123,7 +123,7 @@ def _points(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def objective(table: Table) -> Figure:
-    """One line for each objective, with a mark at its maximum.
+    """Return one line for each objective, with a mark at its maximum.
 
     Columns: environment, parameter, estimator, k, objective, optimum (the x of the mark), line, x,
     value, marked, style.

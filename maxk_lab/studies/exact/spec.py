@@ -251,7 +251,7 @@ def check(study: Weights | Objective, variants: Sequence[Variant]) -> Iterator[P
         yield from point_problems(
             ("objective", "grid", number), ObjectiveConditions().points(entry)
         )
-    for variant in variants:  # one, as the sweep varies nothing
+    for variant in variants:  # a single variant, because the sweep varies nothing
         yield from _parameter_problems(study, variant.environment, variant.policy)
 
 

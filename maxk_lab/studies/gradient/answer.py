@@ -1,4 +1,4 @@
-"""The facts of a gradient study: which baseline to use, which to avoid, bias, what is open."""
+"""The facts of a gradient study: the baseline to use, baselines to avoid, bias, open questions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from maxk_lab.statistics.intervals import Interval, exactly
 from maxk_lab.studies.gradient.contests import Contest, contests, simplest
 from maxk_lab.studies.gradient.row import FOUND_BIASED, GradientKey, GradientRow, is_oracle
 
-# Methods from this ratio of variances on are to be avoided; below the other two are as good.
+# Methods are to be avoided from this ratio of variances on; below the other ratio they tie.
 _FAR, _NEAR = 1.5, 1.05
-# The most instances that are proposed, as a multiple of the present ones.
+# The most proposed instances, as a multiple of the present instances.
 _MOST_MORE = 16
-# Enough effective instances for an interval about new ones.
+# The least effective instances for an interval about new instances.
 _ENOUGH = 16
-# What stands for the gradient in a test of bias; else `reference:` and an estimator.
+# The exact reference in a test of bias; otherwise it is `reference:` and an estimator.
 _AGAINST = {"exact": "the exact gradient", "complete": "the sum over every possible group"}
 
 
@@ -43,7 +43,7 @@ class Count(Facts):
 
 
 class Use(Facts):
-    """The baseline of an estimator to use: the simplest one whose interval includes the lowest.
+    """The recommended baseline of an estimator: the simplest whose interval includes the lowest.
 
     It has the lowest variance, or its interval includes the lowest, in `lowest` of `of` settings;
     it does not have the lowest in `only_close` of these, and is significantly lowest in
@@ -91,9 +91,9 @@ class Bias(Facts):
 
 
 class Next(Facts):
-    """The instances that would settle `open` settings, and the time that takes.
+    """The instances that would decide `open` settings, and the time for them.
 
-    `of_a_sweep` is False for samples of the user's own, which no sweep can measure again.
+    `of_a_sweep` is False for samples of the user, which a sweep cannot measure again.
     """
 
     open: int
@@ -105,10 +105,11 @@ class Next(Facts):
 class Line(Facts):
     """A method in the short table.
 
-    It competes in `of` settings: significantly lowest, tied or significantly worse. Its variance is
-    the least, whether significant or not, in `least`. `ratio` is its variance over the lowest in
-    the setting of the median, `largest` the largest ratio. In `worse_than_none` settings it has
-    significantly more variance than no baseline. A `custom` method is the user's own.
+    It competes in `of` settings: significantly lowest, tied or significantly worse. `least` counts
+    the settings in which its variance is the smallest, significant or not. `ratio` is its variance
+    over the lowest in the median setting, `largest` the largest ratio. In `worse_than_none`
+    settings it has significantly more variance than no baseline. A `custom` method is a user's
+    function.
     """
 
     method: str = Field(title="method")
@@ -128,7 +129,7 @@ class Line(Facts):
 
 
 class GradientFacts(Facts):
-    """The facts that a reader of a gradient study asks for."""
+    """The facts of a gradient study for its reader."""
 
     no_signal: list[Count]
     contests: int
@@ -210,7 +211,7 @@ def _settings(count: int) -> str:
 
 
 def _name(row: GradientRow, *, several: bool) -> str:
-    """The name of a row's method: its baseline, and its estimator where there are several."""
+    """Return the name of a row's method: its baseline, with its estimator if there are several."""
     if not row.key.method.takes_baseline:
         return row.key.estimator
     return f"{row.key.estimator} " * several + _in_words(row.key.baseline)
@@ -248,7 +249,7 @@ def _use(group: Sequence[Contest]) -> Use:
 
 
 def _estimators(rows: Sequence[GradientRow], lines: Sequence[Comparison]) -> list[Count]:
-    """Return the estimators whose best method is significantly lower than those of all others."""
+    """The estimators whose best method is significantly lower than all other estimators' best."""
     by_path = {row.key.path: row.key.estimator for row in rows}
     groups = grouped(lines, lambda line: line.partner).items()
     counts = Counter(
@@ -263,7 +264,7 @@ def _table(
     names: _Named,
     families: Mapping[str, Sequence[Comparison]],
 ) -> list[Line]:
-    """Return a line for each method: those with a ratio by its median, then the biased ones."""
+    """Return a line for each method: methods with a ratio by median, then biased methods."""
     verdicts = {line.row: line.verdict for line in families.get("best", [])}
     harm = Counter(line.row for line in families.get("reference", []) if line.verdict == "worse")
     competing = {
@@ -321,13 +322,13 @@ def _found_biased(row: GradientRow) -> bool:
 
 
 def _state(rows: Sequence[GradientRow]) -> str:
-    """Biased if any row is, else not proved if any row is."""
+    """Return "biased" if any row is biased, else "not proved" if any row is not proved."""
     states = {row.bias_state for row in rows}
     return next(state for state in (BIASED, NOT_PROVED, UNBIASED) if state in states)
 
 
 def _bias_words(rows: Sequence[GradientRow], state: str) -> str:
-    """Return the state of a method, with an alarm, or what is biased."""
+    """Return the state of a method, with an alarm or the biased quantity."""
     verdicts = Counter(row.bias.verdict for row in rows)
     if verdicts["alarm"]:
         return f"ALARM in {verdicts['alarm']} of {len(rows)}"
@@ -341,9 +342,9 @@ def _bias_words(rows: Sequence[GradientRow], state: str) -> str:
 
 
 def _avoid(lines: Sequence[Line]) -> list[Line]:
-    """Return the two methods that are farthest above the lowest, and no baseline where it is far.
+    """Return the two methods farthest above the lowest, and no baseline if it is far above.
 
-    None of them is the lowest itself in a quarter of its settings.
+    A method that is lowest in a quarter of its settings is never listed.
     """
     distant = [
         line
@@ -365,7 +366,7 @@ def _bias(rows: Sequence[GradientRow], names: _Named) -> Bias:
     alarms = Counter(names[row.key] for row in by_verdict.get("alarm", []))
     by_method = grouped(rows, lambda row: names[row.key])
     biased = {method for method, several in by_method.items() if any(map(_found_biased, several))}
-    # By their estimator where all of its methods are biased.
+    # Name the estimator if all of its methods are biased.
     spared = {row.key.estimator for row in rows if names[row.key] not in biased}
     wholly = grouped(
         rows, lambda row: names[row.key] if row.key.estimator in spared else row.key.estimator
@@ -406,7 +407,7 @@ def _biased(name: str, rows: Sequence[GradientRow]) -> Biased:
 
 
 def _next(undecided: Sequence[Contest], origin: Origin) -> Next | None:
-    """The instances that would settle open contests, unless that takes far more than there are."""
+    """Return the instances that would decide open contests, unless they are far too many."""
     factors = [_more(contest) for contest in undecided]
     able = [factor for factor in factors if 1 < factor <= _MOST_MORE]
     if not able:
@@ -421,10 +422,10 @@ def _next(undecided: Sequence[Contest], origin: Origin) -> Next | None:
 
 
 def _more(contest: Contest) -> int:
-    """Return the factor of instances that would settle a contest, a power of two; 1 if none would.
+    """Return the factor of instances that would decide a contest, a power of two; 1 if none would.
 
-    With that factor enough instances are effective, and the nearest rival is excluded at the
-    corrected level, unless it is as good up to a few per cent.
+    With this factor enough instances are effective, and the nearest rival is excluded at the
+    corrected level, unless it is equal up to a few per cent.
     """
     assert contest.least is not None
     factors = [1.0]
@@ -436,7 +437,7 @@ def _more(contest: Contest) -> int:
         if size <= math.log(_NEAR) or over.mean.low <= 0:
             continue
         half = size - math.log(over.mean.low)
-        # The corrected level asks for about half as much again.
+        # The corrected level needs about half as much again.
         factors.append((1.5 * half / size) ** 2)
         factors.append(_ENOUGH / max(1.0, min(contest.least.carrying.values())))
     return 1 << max(0, math.ceil(math.log2(max(factors))))

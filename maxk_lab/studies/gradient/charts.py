@@ -1,9 +1,9 @@
 """The charts of a gradient study, from a table with one line for each row and measure.
 
 Columns of the table: `measure`, `value`, `low`, `high`, `level`, `about` (fixed or new instances);
-`method` (label), `order` (the same in all charts), `state` (what is known of its bias), `verdict`
-(of the test of bias), `best` (significantly lowest); `n`, `k`, `place` (environment, setting and
-stage, as far as they differ), `subject` (what all rows share), `row` (its path).
+`method` (label), `order` (the same in all charts), `state` (of its bias), `verdict` (of the test of
+bias), `best` (significantly lowest); `n`, `k`, `place` (environment, setting and stage, if they
+differ), `subject` (what all rows share), `row` (its path).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from maxk_lab.statistics.intervals import Interval
 from maxk_lab.statistics.measures import FIXED, NEW
 from maxk_lab.studies.gradient.row import FOUND_BIASED, GradientRow, method, method_order
 
-# Settings and values of n beyond these are in the tables only.
+# Further settings and values of n are in the tables only.
 PLACES, SIZES = 6, 5
-# The letters of one line of a label, the height of a line, and of the marks of one n, in pixels.
+# The letters of one line of a label; in pixels, the height of a line and of the marks of one n.
 _LETTERS, _LINE, _MARK = 24, 16, 9
-# A sign between spaces at which no line breaks.
+# A sign between spaces without line break.
 _EQUALS = "\u00a0=\u00a0"
 # Measure → its word.
 _BIAS = {"scale": "length", "cosine": "cosine"}
@@ -94,7 +94,7 @@ def estimates(rows: Sequence[GradientRow]) -> Table:
 
 
 def _labels(rows: Sequence[GradientRow]) -> Mapping[Any, str]:
-    """Return the label of each method, with its estimator where several take a baseline."""
+    """Return the label of each method, with its estimator if several take a baseline."""
     several = len({row.key.estimator for row in rows if row.key.method.takes_baseline}) > 1
     labels = {}
     for row in sorted(rows, key=method_order):
@@ -128,7 +128,7 @@ def _trained(stage: int, setting: Setting) -> str:
 
 
 def _places(rows: Sequence[GradientRow]) -> tuple[dict[Any, str], str]:
-    """Return the words in which places differ, and the words that all of them share."""
+    """Return the words in which places differ, and the words that all places share."""
     words = {
         (environment, setting, stage): (
             environment,
@@ -229,7 +229,7 @@ def _panel(
     if line is not None:
         layers.insert(0, draw.reference_line(x=line))
         star = alt.Chart().mark_text(text="★", dx=9, fontSize=13)
-        # Each line has its star, seen or not, so that all panels have equal plots.
+        # All panels get an (invisible) star, so that their plots have equal widths.
         seen = alt.condition("datum.best", alt.value(1), alt.value(0))
         place = {"x": alt.value("width"), "y": y, "yOffset": offset}
         layers.append(star.encode(**place, color=color, opacity=seen))

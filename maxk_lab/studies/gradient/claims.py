@@ -25,7 +25,7 @@ _REFUTES_AT = 0.2
 
 
 def judge(claim: Claim, matching: Sequence[tuple[GradientRow, ...]], alpha: float) -> ClaimVerdict:
-    """Return the verdict on a claim that meets these rows, or pairs or lists of them."""
+    """Return the verdict on a claim about these rows, or pairs or lists of rows."""
     for row in (row for measured in matching for row in measured):
         if row.units is None:
             return ClaimVerdict("undecided", f"{row.key.path}: {row.bias.reason}")
@@ -42,9 +42,9 @@ def judge(claim: Claim, matching: Sequence[tuple[GradientRow, ...]], alpha: floa
 
 
 def _judge_unbiased(claim: Claim, matching: Sequence[GradientRow], alpha: float) -> ClaimVerdict:
-    """Refuted by a bias that was found, supported where none was and the claimed one would be.
+    """Return refuted if a bias is found, supported if none is found and `detectable` is reached.
 
-    A bias that was found, but not at a fifth of the level, leaves it undecided.
+    A bias that is not found at a fifth of the level leaves the claim undecided.
     """
     count, level = len(matching), _REFUTES_AT * alpha
     if biased := [row for row in matching if row.bias.verdict in FOUND_BIASED]:
@@ -78,11 +78,10 @@ def _judge_unbiased(claim: Claim, matching: Sequence[GradientRow], alpha: float)
 
 
 def _judge_biased(claim: Claim, matching: Sequence[GradientRow]) -> ClaimVerdict:
-    """Supported where every row has the claimed bias.
+    """Return supported if every row has the claimed bias.
 
-    Enumeration decides every row. A test refutes only by finding the other kind where it proves it:
-    a bias off the gradient, where one of scale alone was claimed; a bias that it does not see
-    leaves the claim undecided.
+    Enumeration decides every row. A test refutes a claim of a scale bias if it finds another bias.
+    A bias that the test does not find leaves the claim undecided.
     """
     claimed = "biased" if claim.bias == "direction" else "scale bias"
     verdicts: list[ClaimVerdict] = []
@@ -109,7 +108,7 @@ def _evidence(row: GradientRow) -> str:
 
 
 def _judge_equals(claim: Claim, matching: Sequence[GradientRow], alpha: float) -> ClaimVerdict:
-    """Supported where every interval lies within the tolerance, refuted where one lies outside."""
+    """Return supported if all intervals lie within the tolerance, refuted if one lies outside."""
     level, verdicts, sampled = 1 - alpha / len(matching), [], False
     for row in matching:
         assert row.units is not None
@@ -133,10 +132,9 @@ def _judge_ratios(
 ) -> ClaimVerdict:
     """Judge each ratio by its paired interval, which may touch the bound.
 
-    Of an order it is that of each row to the one before it, and must lie above 1; below, it
-    refutes. Neighbours suffice, as the order goes from each to the next. Rows of different settings
-    have other instances as their units: the ratio is then as good as one of independent rows, and
-    its interval still covers.
+    The ratios of an order are those of each row to the row before it. They must lie above 1; an
+    interval below 1 refutes. Rows of different settings have different instances, so their ratio is
+    treated as one of independent rows, and its interval still covers.
     """
     pairs: list[tuple[GradientRow, ...]] = list(matching)
     if claim.kind == "order":

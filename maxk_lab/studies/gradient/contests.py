@@ -27,16 +27,17 @@ from maxk_lab.studies.gradient.row import (
     is_oracle,
 )
 
-# Above, an exponential is more than a number can be.
+# A larger exponential overflows.
 _MOST = 700.0
-# Why two rows are not significantly different: their variances are equal up to rounding, ...
+# Reasons why two rows are not significantly different: their variances are equal up to rounding,
+# ...
 SAME = "equal on every instance"
 FEW = "too few effective instances to speak of new ones"
 
 
 @dataclass(frozen=True)
 class Contest:
-    """The unbiased baselines of one estimator at one size, setting and stage; oracles have none."""
+    """The unbiased baselines of one estimator at one size, setting and stage, without oracles."""
 
     rows: tuple[GradientRow, ...]
 
@@ -47,9 +48,9 @@ class Contest:
 
     @cached_property
     def least(self) -> GradientRow | None:
-        """The candidate of lowest variance; None where there is nothing to compare.
+        """The candidate of lowest variance; None if there is nothing to compare.
 
-        Nor where one is unfinished, and so has no variance: the missing row could have been better.
+        It is also None if a row is unfinished, because this row might be the lowest.
         """
         variances = [variance(row) for row in self.candidates]
         if len(variances) < 2 or any(map(math.isnan, variances)):
@@ -63,18 +64,18 @@ class Contest:
 
     @property
     def undecided(self) -> list[GradientRow]:
-        """The rows that neither equal the least nor differ significantly from it."""
+        """The rows that neither equal the lowest nor differ significantly from it."""
         return [row for row in self.others if _reason(row) not in ("", SAME)]
 
     @property
     def lowest(self) -> tuple[str, ...]:
-        """The least and the rows that equal it on every instance, in their usual order."""
+        """The lowest and the rows that equal it on every instance, in catalogue order."""
         same = (row for row in self.candidates if row is self.least or _reason(row) == SAME)
         return tuple(row.key.baseline for row in same)
 
     @property
     def all_equal(self) -> bool:
-        """Whether all are the same on every instance, so that there is nothing to choose."""
+        """Whether all rows are equal on every instance."""
         return len(self.lowest) == len(self.candidates)
 
     @cached_property
@@ -93,25 +94,25 @@ class Contest:
 
     @property
     def decided(self) -> bool:
-        """Whether the `lowest` differ significantly from all others."""
+        """Whether the `lowest` differ significantly from all other candidates."""
         return not self.undecided and not self.all_equal
 
     @property
     def fixed_only(self) -> bool:
-        """Whether it is decided on the fixed instances only."""
+        """Whether it is decided for the fixed instances only."""
         lines = [row.over_least.line for row in self.undecided if row.over_least is not None]
         return bool(lines) and all(line.fixed for line in lines)
 
 
 def contests(rows: Sequence[GradientRow]) -> list[Contest]:
-    """Return the contests of two baselines and more, in the order of the rows."""
+    """Return the contests of at least two baselines, in the order of the rows."""
     return candidate_groups(rows, lambda row: row.key.group)
 
 
 def candidate_groups(
     rows: Sequence[GradientRow], key: Callable[[GradientRow], Any]
 ) -> list[Contest]:
-    """Those of the rows that are unbiased by their formula and can be trained with."""
+    """Return the rows that are unbiased by formula and usable in training, by group."""
     fair = (row for row in rows if row.catalogued_unbiased and not is_oracle(row))
     return [Contest(tuple(group)) for group in grouped(fair, key).values() if len(group) > 1]
 
@@ -119,7 +120,7 @@ def candidate_groups(
 def simplest(rows: Sequence[GradientRow]) -> GradientRow:
     """The row to use of several close rows: the first in the catalogue that needs rewards alone.
 
-    Where none is such, the first of the rows.
+    If no row needs rewards alone, return the first row.
     """
     simple = [row for row in rows if row.key.method.needs_rewards_alone]
     return min(simple, key=lambda row: row.key.method.catalogue_order) if simple else rows[0]
@@ -134,7 +135,7 @@ def ratio(
     *,
     alike: bool = False,
 ) -> Interval:
-    """The paired ratio of a measure of the row to that of the other; `alike`: of one mean."""
+    """Return the paired ratio of a measure of two rows; `alike` means they share one mean."""
     assert row.units is not None
     assert partner.units is not None
     logs = log_ratio(
@@ -161,12 +162,12 @@ def compared(family: Family, row: GradientRow, partner: GradientRow, level: floa
 def comparison_line(
     family: Family, row: GradientRow, partner: GradientRow, level: float
 ) -> Comparison:
-    """Return the variance of a row over that of another: worse, unless something speaks against it.
+    """Return the variance of a row over that of another, with the verdict worse or tied.
 
-    Two paired intervals about instances like these have to agree that the other has less: that of
-    the ratio of mean variances, and that of the median over instances of their ratio; and the tail
-    of the ratios, were it missing, must not undo it (`stays_less`). The line is `fixed` where too
-    few instances carry a mean, and on most of those measured the other has less.
+    The verdict is worse if two paired intervals about new instances exclude 1 (the ratio of mean
+    variances, and the median over instances of the ratio), and if the tail of the ratios could not
+    change it (`stays_less`). If too few instances carry a mean, the line is `fixed` when the other
+    row has less variance on most measured instances.
     """
     line = compared(family, row, partner, level)
     assert row.units is not None
@@ -199,5 +200,5 @@ def variance(row: GradientRow) -> float:
 
 
 def _reason(row: GradientRow) -> str:
-    """Why the row is not significantly above the least; empty where it is, and of the least."""
+    """Why the row is not significantly above the lowest; empty if it is, or is the lowest."""
     return "" if row.over_least is None else row.over_least.line.reason

@@ -35,7 +35,7 @@ from maxk_lab.studies.gradient.row import (
 if TYPE_CHECKING:
     from maxk_lab.execution.records import Record
 
-# The distance of the policy that samples from the policy of the gradient.
+# The distance of the sampling policy from the policy of the gradient.
 DISTANCE = "behaviour.distance"
 # Measures of every row, measured or undefined.
 ALWAYS = tuple(
@@ -62,14 +62,14 @@ def pool(
 
 
 def _setting(cell: Mapping[str, Any]) -> Setting:
-    """Return the varied values, with the distance of the policy that samples unless it is 0."""
+    """Return the varied values, with the distance of the sampling policy unless it is 0."""
     setting, distance = setting_of(cell), cell.get("behaviour", {}).get("distance", 0.0)
     varied = not distance or DISTANCE in dict(setting)
     return setting if varied else (*setting, (DISTANCE, distance))
 
 
 def _unbiased(key: GradientKey) -> bool:
-    """Return whether the estimate is unbiased by proof, with the policy that samples."""
+    """Return whether the estimate is unbiased by proof under the sampling policy."""
     method = key.method
     # Samples of another policy need importance ratios.
     on_policy = dict(key.setting).get(DISTANCE, 0) <= 0 or method.needs_ratios
@@ -95,7 +95,7 @@ def _pooled(
         catalogued_unbiased=_unbiased(key),
         instances=cells[0]["instances"],
         pool=cells[0]["pool"],
-        # Near the limit of enumeration some groups are enumerated and some are sampled.
+        # Near the limit of enumeration, some groups are enumerated and some are sampled.
         against="exact"
         if references == {"complete", "exact"}
         else " and ".join(sorted(references)),
@@ -110,7 +110,7 @@ def _pooled(
         )
     units = Units.pool([_units(m, row.pool) for m in metrics])
     if dict(key.setting).get(DISTANCE) == 0:
-        # Without another policy the importance ratios are exactly 1.
+        # Without another policy, the importance ratios are exactly 1.
         count = len(units.m2)
         needing = [measure for measure in measures_of("gradient") if measure.needs == "behaviour"]
         ratios = {measure.name: np.full(count, measure.on_policy) for measure in needing}
@@ -132,7 +132,7 @@ def _pooled(
 
 
 def _units(metrics: Metrics, pool: int) -> Units:
-    """Return the units of a record; `carrying` from the older `tested_from` where it lacks that."""
+    """Return the units of a record; `carrying` comes from `tested_from` in old records."""
     units = Units.of(metrics)
     if units.carrying is not None or metrics.tested_from is None:
         return units
@@ -180,7 +180,7 @@ def _proxy_rows(
 ) -> Iterator[ProxyRow]:
     """Yield a row for each proxy in the records of a place.
 
-    All cells of a stage and seed share one pool, so any of their records has its correlations.
+    All cells of a stage and seed share one pool, so any record has its correlations.
     """
     for (environment, setting, stage), cells in places.items():
         seeds: dict[int, str] = {}
@@ -216,7 +216,7 @@ def _correlation(defined: Sequence[Sequence[float]], seeds: int, level: float) -
 def sorted_rows(rows: Sequence[GradientRow]) -> list[GradientRow]:
     """Return the rows by environment, estimator, stage, setting, K, n and the order of methods.
 
-    Never by value. Settings come in the order of the rows, which is that of the sweep file.
+    Values do not affect the order. Settings have the order of the sweep file.
     """
     settings = list(dict.fromkeys(row.key.setting for row in rows))
     return sorted(

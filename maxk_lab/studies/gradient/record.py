@@ -13,15 +13,15 @@ from maxk_lab.statistics.units import RecordedUnits, Units
 
 
 class Metrics(RecordedUnits):
-    """The units of a cell, how it was measured, and its value of every measure.
+    """The units of a cell, how it was measured, and the value of every measure.
 
-    `against` tells what the bias is judged against: "exact", "reference:" with the name of
-    the reference estimator, or "complete" where every group was enumerated. `tested_from` is what
-    records held before `carrying`. `proxies` has the correlation of each
-    proxy with ‖ψ‖² on every instance, `coefficients` those of a fitted baseline.
-    `cross_products` are, of each instance i, the mean over the other instances j of ⟨E ĝ_i, E ĝ_j⟩:
-    exact where ∇J is exact, else unbiased; None for estimates biased in direction, forced starts
-    and behaviour policies without exact ∇J. `Units.between_instances` makes V_between of them.
+    `against` is the reference of the bias: "exact", "reference:" with the name of the reference
+    estimator, or "complete" if every group was enumerated. Old records have `tested_from` instead
+    of `carrying`. `proxies` has the correlation of each proxy with ‖ψ‖² on every instance,
+    `coefficients` those of a fitted baseline. `cross_products` are, for each instance i, the mean
+    over the other instances j of ⟨E ĝ_i, E ĝ_j⟩: exact if ∇J is exact, else unbiased. They are None
+    for estimates biased in direction, forced starts, and behaviour policies without exact ∇J.
+    `Units.between_instances` computes V_between from them.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -36,11 +36,11 @@ class Metrics(RecordedUnits):
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """The value of every measure, computed from the units, as a report does."""
+        """Return the value of every measure, computed from the units, as in a report."""
         return point_estimates(Units.of(self), {})
 
     def check(self, cell: Mapping[str, Any]) -> None:
-        """Raise `ValueError` where this cannot have been measured of the cell."""
+        """Raise `ValueError` if the record cannot belong to the cell."""
         check_lengths(cell["instances"], {"units": self.units.m2, **self.proxies})
         if self.tested_from is not None:
             check_lengths(cell["instances"], {"tested_from": self.tested_from})

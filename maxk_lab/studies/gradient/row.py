@@ -14,11 +14,11 @@ from maxk_lab.statistics.intervals import Interval, exactly
 from maxk_lab.statistics.log_ratios import RARE_ALONE, RARE_GROUPS, TypicalRatio
 from maxk_lab.statistics.units import Units
 
-# Verdicts of a test that sees a bias.
+# Verdicts of a test that detects a bias.
 FOUND_BIASED = ("biased", "scale bias")
-# The group of the estimators that take no baseline.
+# The group of the estimators without baseline.
 ALONE = "without baseline"
-# Equal estimators written in two forms differ by rounding of this size.
+# Two formulas of one estimator differ by rounding of this size.
 ROUNDED = 1e-9
 
 
@@ -35,9 +35,9 @@ class GradientKey(GridKey):
 
     @property
     def gradient(self) -> tuple[str, Setting, int, str, int]:
-        """The gradient that is estimated: rows of one n or another may have the same.
+        """The estimated gradient: rows with different n may share it.
 
-        That of J_K^starts is of its n starts.
+        J_K^starts depends on n, so it belongs to its n.
         """
         n = self.n if self.forced else 0
         return self.environment, self.setting, self.stage, self.objective, n
@@ -54,26 +54,26 @@ class GradientKey(GridKey):
 
     @property
     def selected(self) -> bool:
-        """Whether groups are selected by their rewards, a bias of every method."""
+        """Whether groups are selected by their rewards, which biases every method."""
         return bool(dict(self.setting).get("selection", "none") != "none")
 
     @property
     def bias_state(self) -> str:
-        """The state by the formula of the method; biased if groups are selected."""
+        """The state of the bias by formula; biased if groups are selected."""
         return BIASED if self.selected else super().bias_state
 
     @property
     def group(self) -> tuple[str, Setting, int, str, int, int]:
-        """All but the baseline: the rows of one group compete for `best`."""
+        """All fields but the baseline: the rows of one group compete for `best`."""
         return self.environment, self.setting, self.stage, self.estimator, self.n, self.k
 
 
 @dataclass(frozen=True)
 class OverLeast:
-    """The variance of a row over that of `baseline`, the least of its group: paired ratios.
+    """The variance of a row over that of `baseline`, the lowest of its group, as paired ratios.
 
-    `line` compares the mean variances, without a verdict for a row that is no candidate; `typical`
-    is the ratio on every instance.
+    `line` compares the mean variances; it has no verdict if the row is no candidate. `typical` is
+    the ratio on every instance.
     """
 
     baseline: str
@@ -97,14 +97,14 @@ class OverLeast:
 class GradientRow(PooledRow):
     """One (environment, setting, stage, estimator, baseline, n, K), pooled over seeds.
 
-    Unless all seeds finished, `intervals` and `bias` are undefined and `units` is None: no average
-    over a part of the seeds. `intervals` has the measures that every row has, then those that were
-    measured here. `over_best` is the variance over that of the best baseline
-    there can be, where that was computed, `over_least` that over the lowest of the group. `typical`
-    is the median over instances of the relative variance. `carrying` are the effective numbers of
-    instances behind the mean of the `variance` and of the `gradient`'s squared norm. `best` is the
-    lowest of a group from which all other candidates differ significantly. `no_signal` says why a
-    row whose groups show no variance is compared with no other: it has no units either.
+    Unless all seeds finished, `intervals` and `bias` are undefined and `units` is None: there is no
+    average over some of the seeds. `intervals` has the measures of every row, then the measures of
+    this study only. `over_best` is the variance over that of the joint optimum, if it was computed;
+    `over_least` is the variance over the lowest of the group. `typical` is the median over
+    instances of the relative variance. `carrying` are the effective numbers of instances behind the
+    mean of the `variance` and of the `gradient`'s squared norm. `best` is set on the lowest row of
+    a group if all other candidates differ significantly. `no_signal` is the reason for a row whose
+    groups show no variance: it has no units and no comparisons.
     """
 
     key: GradientKey
@@ -151,7 +151,7 @@ class GradientRow(PooledRow):
 
     @property
     def enumerated(self) -> bool:
-        """Mean and variance of the estimate are sums over every possible group, not sampled."""
+        """Whether mean and variance of the estimate are sums over every possible group."""
         return self.against == "complete"
 
 
@@ -166,7 +166,7 @@ def same_mean(first: GradientRow, second: GradientRow) -> bool:
 
 @dataclass(frozen=True)
 class ProxyKey:
-    """A cheap weight of a trajectory, at a stage of training."""
+    """A trajectory weight (proxy) at a stage of training."""
 
     axes: ClassVar[tuple[str, ...]] = ("stage", "proxy")
     environment: str
@@ -176,7 +176,7 @@ class ProxyKey:
 
     @property
     def path(self) -> str:
-        """`stage200/length`, with the varied values between the two."""
+        """The path `stage200/length`, with the varied values in the middle."""
         words = setting_words(self.setting)
         return "/".join(filter(None, (f"stage{self.stage}", words, self.proxy)))
 
@@ -185,7 +185,7 @@ class ProxyKey:
 class ProxyRow(PooledRow):
     """The correlation of a trajectory weight with ‖ψ‖², pooled over instances and seeds.
 
-    `without` of the `instances` have no correlation, because one of the two is constant there.
+    `without` of the `instances` have no correlation, because one variable is constant there.
     """
 
     key: ProxyKey
@@ -202,7 +202,7 @@ def shared_estimator(row: GradientRow) -> str:
 
 
 def method(row: GradientRow) -> str:
-    """The name that tells the row from others of its table: the baseline, else the estimator."""
+    """Return the name of the row in its table: the baseline, else the estimator."""
     return row.key.estimator if shared_estimator(row) == ALONE else row.key.baseline
 
 
@@ -215,6 +215,6 @@ def method_order(row: GradientRow) -> tuple[int, int, str]:
 def is_oracle(row: GradientRow) -> bool:
     """Return whether its baseline is fitted to every possible group of samples.
 
-    A report compares with an oracle, and no training can have it.
+    A report compares with an oracle, but a training cannot use it.
     """
     return row.key.method.fit == "oracle"

@@ -1,6 +1,6 @@
 """A gradient study in a sweep file: its block, the units of its plan, conditions, cached files.
 
-Imports no torch: whoever sends a unit to another machine asks which files go with it.
+This module does not import torch, because the driver reads the cached files of a unit.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ from maxk_lab.sweep_file.grids import first_problems, grid_problems, is_exact
 from maxk_lab.sweep_file.studies import Problem
 from maxk_lab.sweep_file.vary import Variant
 
-# Every sample has a place in memory for each partition.
+# Every sample takes memory for each partition.
 MOST_PARTITIONS = 10**5
-# Instances that are many enough.
+# More instances are not proposed.
 MANY_INSTANCES = 64
-# What a record holds: 2 since the groups of an instance are cut into independent blocks and
-# it keeps the spread; 3 since scores are computed by layers, with other last digits. Cells measured
-# before that are measured again.
+# The version of records. 2: the groups of an instance are cut into independent blocks, and the
+# record has their spread. 3: scores are computed by layers, with other last digits. Cells of older
+# versions are measured again.
 RECORD_VERSION = 3
-# Settings that came later than the first records, each with the value that stands for its absence.
+# Settings that are newer than the first records, with the value that an old record implies.
 LATER: Mapping[str, Any] = {
     "complete": False,
     "behaviour": {"distance": 0.0},
@@ -68,7 +68,7 @@ LATER: Mapping[str, Any] = {
 
 
 class WarmUp(Model):
-    """Plain policy gradient that takes a policy to later stages, a batch of instances a step."""
+    """Plain policy gradient for later stages of a policy, one batch of instances per step."""
 
     batch: Samples = 32
     n: Annotated[int, Field(ge=2, le=MOST_SAMPLES)] = 16
@@ -77,10 +77,10 @@ class WarmUp(Model):
 
 
 class Behaviour(Model):
-    """The policy that draws the trajectories, where it is not the one whose gradient is estimated.
+    """The policy that draws the trajectories, if it is not the policy of the gradient.
 
-    `distance` is the L2 norm by which its parameters are moved, in a direction that depends on the
-    seed alone; every distance is measured, 0 on-policy.
+    `distance` is the L2 norm of the change of its parameters, in a direction that depends only on
+    the seed. Every distance is measured; 0 is on-policy.
     """
 
     distance: Distances = (0.0,)
@@ -95,10 +95,10 @@ def _pattern(text: str) -> str:
 
 
 class Scores(Model):
-    """The scores that gradients are made of.
+    """The scores of the gradients.
 
-    `parameters` is a regular expression: scores are taken in the parameters of the policy whose
-    names contain a match, as "lm_head|layers.11"; in all of them where it is empty.
+    `parameters` is a regular expression: scores are taken in the parameters whose names contain a
+    match, such as "lm_head|layers.11"; in all parameters if it is empty.
     """
 
     parameters: Annotated[str, AfterValidator(_pattern)] = ""
@@ -108,12 +108,12 @@ class Study(AnyStudy):
     """Gradient estimates of policies frozen at `stages` steps of warm-up.
 
     All cells of a stage and seed share `pool` i.i.d. trajectories on each of `instances` instances,
-    which are cut `partitions` times into replicates of n. With the start `multistart` they have
-    forced first actions by turns, as have the samples of a group: the gradient is then that of
-    J_K^starts, the mean over the K-subsets of its n starts of E[max]. With `complete`, and as far
-    as all groups of n trajectories can be listed, means and variances are sums over these groups,
-    exact and without replicates. `selection` then says what becomes of groups whose rewards are all
-    equal: none (they count), drop_equal or resample_equal.
+    which are cut `partitions` times into replicates of n. With the start `multistart`, trajectories
+    and the samples of a group take forced first actions in turn. The gradient is then that of
+    J_K^starts, the mean over the K-subsets of its n starts of E[max]. With `complete`, if all
+    groups of n trajectories can be listed, means and variances are exact sums over these groups,
+    without replicates. `selection` then says what happens to groups with equal rewards: none (they
+    count), drop_equal or resample_equal.
     """
 
     stages: DistinctAscending = (0,)
@@ -130,14 +130,15 @@ class Study(AnyStudy):
 
     @property
     def off_policy(self) -> bool:
-        """Whether there is a behaviour policy, at several distances or one other than 0."""
+        """Whether there is a behaviour policy: several distances, or one other than 0."""
         return self.behaviour.distance != (0.0,)
 
     def advice(self) -> tuple[str, ...]:
-        """Return a design of as many rollouts that says more of other instances, if there is one.
+        """A design with equally many rollouts and narrower intervals about new instances, if any.
 
-        Of a trained policy an effective 1 to 5 of 16 instances carried the gradient on TSP5, 2.5 to
-        5 of 32 on TSP20: more trajectories on each tell nothing of the ones that were not drawn.
+        For trained policies, an effective 1 to 5 of 16 instances carried the gradient on TSP5, 2.5
+        to 5 of 32 on TSP20. More trajectories on an instance carry no information about other
+        instances.
         """
         largest = max(n for entry in self.grid for n in entry.n)
         sentences = []
@@ -167,8 +168,8 @@ class Study(AnyStudy):
 class GradientUnit(Unit):
     """Cells of one environment, policy, stage and seed.
 
-    `distance` is how far the policy that draws the trajectories is from the one whose gradient is
-    estimated, `parameters` the pattern of those that scores are taken in.
+    `distance` is that of the sampling policy from the policy of the gradient; `parameters` is the
+    pattern of the scored parameters.
     """
 
     study: ClassVar[str] = "gradient"
@@ -187,11 +188,11 @@ class GradientUnit(Unit):
     parameters: str = ""
 
     def meaning(self) -> dict[str, Any]:
-        """Return the part of the unit that tells its cells from others."""
+        """Return the part of the unit that distinguishes its cells from cells of other units."""
         return super().meaning() | {"record_version": RECORD_VERSION}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all that the pool depends on and how it is measured."""
+        """Return everything that the pool and its measurement depend on."""
         settings = {
             "behaviour": {"distance": self.distance},
             "scores": {"parameters": self.parameters},
@@ -202,7 +203,7 @@ class GradientUnit(Unit):
 
     @property
     def label(self) -> str:
-        """A few words for people, e.g. `tsp, stage 200, seed 1`."""
+        """Return a short description, e.g. `tsp, stage 200, seed 1`."""
         return f"{self.place}, stage {self.stage}, seed {self.seed}"
 
 
@@ -215,7 +216,7 @@ class GradientConditions(Conditions):
     instances: int | None = None
 
     def refusal(self, point: Point) -> Refusal | None:
-        """Return the axis that is at fault and why the point cannot run, or None."""
+        """Return the axis at fault and why the point cannot run, or None."""
         return (
             refused_k(point)
             or self._refused_fit(point)
@@ -256,7 +257,7 @@ class GradientConditions(Conditions):
 
 
 def conditions(study: Study, environment: str) -> GradientConditions:
-    """Return what decides whether a point can run, as far as the environment is known."""
+    """Return the conditions on a point in an environment, which may be unknown."""
     return GradientConditions(environment, study.complete, study.instances)
 
 
@@ -279,7 +280,7 @@ def units(
             unit = GradientUnit(
                 environment=variant.environment,
                 policy=variant.policy,
-                # A warm-up that trains no policy must not tell two cells apart.
+                # A warm-up without training steps must not distinguish two cells.
                 warmup=study.warmup.model_dump() if stage > 0 else {},
                 stage=stage,
                 seed=seeds[0],
@@ -317,7 +318,7 @@ def check(study: Study, variants: Sequence[Variant]) -> Iterator[Problem]:
 
 
 def _exact_problems(study: Study, variant: Variant) -> Iterator[Problem]:
-    """Yield why a study that needs exact gradients cannot have them in an environment.
+    """Yield why an environment cannot give the exact gradients that a study needs.
 
     With `complete` all trajectories must be listed. Under a behaviour policy, importance ratios
     give an unbiased estimate of the gradient of the maximum only, which replaces the exact
@@ -357,8 +358,8 @@ def _exact_problems(study: Study, variant: Variant) -> Iterator[Problem]:
 
 
 def pool_file(unit: Mapping[str, Any]) -> str:
-    """Return the name of the pool that all cells of the unit are measured on."""
-    # The cutting of a pool into groups, or their enumeration instead, does not change the pool.
+    """Return the name of the pool for all cells of the unit."""
+    # Partitions and enumeration do not change the pool.
     cutting = ("partitions", "complete", "selection")
     axes = {key: value for key, value in unit.items() if key not in cutting}
     version = [IDENTITY_VERSION, RECORD_VERSION, _version(unit)]
@@ -367,7 +368,7 @@ def pool_file(unit: Mapping[str, Any]) -> str:
 
 
 def policy_stem(unit: Mapping[str, Any]) -> str:
-    """Return what the names of the policies of one training begin with, whatever their stage."""
+    """Return the common prefix of the file names of one training's policies."""
     axes = {key: unit[key] for key in ("environment", "seed", "warmup")} | {
         "policy": without_paths(unit["policy"]),
         "version": [IDENTITY_VERSION, _version(unit)],
@@ -386,5 +387,5 @@ def stage_of(path: Path) -> int:
 
 
 def _version(unit: Mapping[str, Any]) -> int:
-    """Return that of the environment: the digits of its policies and trajectories."""
+    """Return the environment's version: it changes with the digits of policies and trajectories."""
     return ENVIRONMENTS.get(unit["environment"]["name"]).version

@@ -1,7 +1,7 @@
 """Rows of a gradient study with their verdicts on bias, and the comparisons of a report.
 
-The families that are corrected together: the baselines of each place against the lowest, the
-estimators of each gradient against the lowest, baselines against none, and the tests of bias.
+The families of the correction are: the baselines of each place against the lowest, the estimators
+of each gradient against the lowest, baselines against none, and the tests of bias.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ from maxk_lab.studies.gradient.row import (
     is_oracle,
 )
 
-# A tracker has one run for the policy of a stage and seed, in each setting.
-# The baseline that is the best possible.
+# The lower bound of all symmetric baselines.
 _OPTIMUM = "joint_optimum"
-# More pairs than these are not compared with the reference: they take too long.
+# More pairs than this would take too long.
 _PAIRS = 2000
 ALARM = (
     "rejected although proven unbiased: the pool misses trajectories that carry the gradient, or "
@@ -55,13 +54,14 @@ ALARM = (
 def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled[GradientRow]:
     """Return the rows with their verdicts on bias, their ratios to others, and the lowest marked.
 
-    `best` is set on at most one row of a contest: the one that is significantly lower than every
+    `best` is set on at most one row of a contest: the row that is significantly lower than every
     other candidate (`comparison_line`). The level is Bonferroni over all comparisons of the sweep,
-    so the probability of any wrong mark is at most `alpha`. Without a known lowest there is none.
+    so the probability of any wrong mark is at most `alpha`. Without a known lowest there is no
+    mark.
 
-    Every row of the group has its ratio to the lowest. The best possible is the joint optimum of
-    the same environment, setting, stage, n and objective. A row derived biased has no ratio to it:
-    a shorter or a wrong gradient may well have less variance.
+    Every row of the group has its ratio to the lowest, and to the joint optimum of the same
+    environment, setting, stage, n and objective. A row derived biased has no ratio to the joint
+    optimum: a shorter or wrong gradient may have less variance.
     """
     units = {row.key: row.units for row in pooled.rows if row.units}
     verdicts = bias_verdicts(units, alpha=alpha)
@@ -105,7 +105,7 @@ def judged(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Pooled
 
 
 def _over_least(row: GradientRow, least: GradientRow, line: Comparison) -> OverLeast:
-    """The variance of a row over the lowest; no median where groups that decide it are missing."""
+    """Return the variance over the lowest; no median if groups that decide it are missing."""
     assert row.units is not None
     assert least.units is not None
     level = line.interval.level
@@ -118,7 +118,7 @@ def _over_least(row: GradientRow, least: GradientRow, line: Comparison) -> OverL
 def _not_proved(
     rows: Sequence[GradientRow], over: Mapping[GradientKey, OverLeast]
 ) -> Iterator[tuple[GradientRow, GradientRow]]:
-    """Yield rows of the user's own that lack a ratio, each with the lowest unbiased row.
+    """Yield the user's own rows without a ratio, each with the lowest unbiased row.
 
     Both estimate one gradient with the same n.
     """
@@ -135,9 +135,9 @@ def _not_proved(
 
 
 def _verdict(row: GradientRow, verdict: BiasVerdict) -> BiasVerdict:
-    """Return the verdict on a row; a test that rejects what is unbiased by proof is an alarm.
+    """Return the verdict on a row; rejecting a method with a proof of unbiasedness is an alarm.
 
-    Enumeration proves a bias: there the derivation itself is refuted.
+    If enumeration proves a bias, the derivation itself is refuted.
     """
     if not row.catalogued_unbiased or row.enumerated or verdict.verdict not in FOUND_BIASED:
         return verdict
@@ -159,11 +159,11 @@ def _family_of_best(rivals: Sequence[Contest], alpha: float) -> Family:
 
 
 def compare(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Iterator[Comparison]:
-    """Yield the lines of every family, each with the interval of its comparison alone at `level`.
+    """Yield the lines of every family, each with its uncorrected interval at `level`.
 
-    The baselines of each contest against the lowest; the lowest of all unbiased estimators of one
-    gradient against those of other estimators; the baselines of more variance than no baseline at
-    all against that; the bias of every row against 0, relative to the length of the gradient.
+    Families: the baselines of each contest against the lowest; the lowest of each unbiased
+    estimator of one gradient against the lowest of all; baselines with more variance than no
+    baseline; the bias of every row against 0, relative to the length of the gradient.
     """
     rows, rivals = pooled.rows, contests(pooled.rows)
     for contest in rivals:
@@ -197,7 +197,7 @@ def compare(pooled: Pooled[GradientRow], *, level: float, alpha: float) -> Itera
         if none.key.baseline == "none" and row is not none and row.units and none.units
     ]
     family = Family("reference", len(pairs), alpha)
-    # Of most the mean alone says that they are no worse than none, which takes no interval.
+    # For most baselines the mean alone shows less variance than none, without an interval.
     more = [pair for pair in pairs[:_PAIRS] if variance(pair[0]) > variance(pair[1])]
     yield from (comparison_line(family, *pair, level) for pair in more)
     tested = sum(not math.isnan(row.bias.p_value) for row in rows)

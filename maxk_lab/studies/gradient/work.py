@@ -32,8 +32,8 @@ def measure(
 ) -> Iterator[Measured]:
     """Yield (cell id, metrics or exception) of every cell of a unit.
 
-    `cache` is a folder for trained policies and pools: adding a baseline to a sweep later costs no
-    rollout. `event` gets the steps "warmup", "scores" and "cells".
+    `cache` is a folder for trained policies and pools: a baseline that is added later costs no
+    rollouts. `event` gets the steps "warmup", "scores" and "cells".
     """
     torch.set_num_threads(1)
     pool = _pool(unit, cells, cache, event)
@@ -47,7 +47,7 @@ def measure(
 def _objectives(cells: Sequence[Mapping[str, Any]]) -> dict[str, Objective]:
     """Return the objectives of the cells by name.
 
-    A cell without one fails when it is measured, and takes no other with it.
+    A cell without objective fails in its own measurement, and does not affect other cells.
     """
     objectives = {}
     for cell in cells:
@@ -71,7 +71,7 @@ def _pool(
         cached = ScorePool.from_state(torch.load(path, weights_only=True))
         if set(objectives) <= set(cached.gradient_products):
             return cached
-    # Only now: an environment may take seconds to import.
+    # Imported late: an environment may take seconds to import.
     environment = make_environment(unit["environment"], unit["policy"])
     policy = _policy_at_stage(unit, environment, cache, event)
     if "scores" in unit:
@@ -100,7 +100,7 @@ def _pool(
 
 
 def _freeze_others(policy: nn.Module, pattern: str) -> None:
-    """Take no gradient in the parameters whose names the pattern does not match."""
+    """Turn off gradients of all parameters whose names do not match the pattern."""
     named = dict(policy.named_parameters())
     matching = [name for name in named if re.search(pattern, name)]
     if not matching:
@@ -110,7 +110,7 @@ def _freeze_others(policy: nn.Module, pattern: str) -> None:
 
 
 def _behaviour(unit: Mapping[str, Any], policy: nn.Module) -> nn.Module | None:
-    """Return the policy that draws the trajectories, where it is not `policy`.
+    """Return the policy that draws the trajectories, or None if it is `policy`.
 
     All distances of a seed lie in one direction.
     """
@@ -130,7 +130,7 @@ def _policy_at_stage(
 ) -> nn.Module:
     """Return the policy after `stage` steps, from the latest saved earlier stage of the training.
 
-    Stage 0 is the fresh policy, or that of the checkpoint.
+    Stage 0 is the initial policy, which may be a checkpoint.
     """
     policy = initial_policy(environment, unit)
     stage = unit["stage"]
@@ -150,7 +150,7 @@ def _policy_at_stage(
             leaving=leaving,
         )
     except Leaving as error:
-        interruption = error  # a later unit goes on from the saved policy
+        interruption = error  # a later unit resumes from the saved policy
     if cache is not None:
         trainer.save(cache / policy_file(unit, trainer.steps))
     if interruption is not None:

@@ -1,4 +1,4 @@
-"""The facts of a training study: which method to train with, what it costs, what is open."""
+"""The facts of a training study: the method to train with, its cost, and open questions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from maxk_lab.studies.training.pool import POMO_WAY
 from maxk_lab.studies.training.row import OWN_TEMPERATURE, SAMPLED, TrainingRow, biasing
 from maxk_lab.studies.training.table import Place, places_of
 
-# A difference that is not significant after correction is far from 0 if it is this many times the
-# half width of its interval.
+# A difference that is not significant after correction counts as large if it exceeds the half width
+# of its interval by this factor.
 _FAR = 2.0
-# The most seeds that are proposed: this many times the present seeds, and this many in all.
+# The most proposed seeds: this multiple of the present seeds, and this total.
 _MOST_MORE, _MOST_SEEDS = 4, 20
 _OPTIMA = {
     "enumeration": "enumeration",
@@ -41,7 +41,7 @@ _OPTIMA = {
 class Difference(BaseModel):
     """The difference of a method to the method `than`; `sign` is 0 if it is not significant.
 
-    It is corrected for this number of `comparisons`.
+    The correction covers `comparisons`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -56,15 +56,15 @@ class Difference(BaseModel):
 class Answer(BaseModel):
     """The answer for one environment and policy.
 
-    `gaps` are the gaps to the optimum of the method to use and of the reference, `tuned_gaps` the
-    gaps at the best temperature of each.
+    `gaps` are the gaps to the optimum of the recommended method and of the reference; `tuned_gaps`
+    are the gaps at the best temperature of each.
 
     At all samples (`top`): methods significantly `better` or `worse` than their own reference, best
     first; methods far `below` it that are not significant after correction; the `highest` methods
-    and methods `tied` with them. `usual` is the highest reference, as each setting and n may have
-    its own. Of the method to use, unless it is a reference: its difference in the mean (`cost`), at
-    its best temperature (`tuned`) and decoded as POMO does, and its gap to the optimum beside the
-    gap of the reference. `apart` names rows with a seed that ended far from the others.
+    and methods `tied` with them. `usual` is the highest reference, because each setting and n may
+    have its own. For the recommended method, unless it is a reference: its difference in the mean
+    (`cost`), at its best temperature (`tuned`) and with POMO's decoding, and its gap to the optimum
+    beside the reference's gap. `apart` names rows with an outlying seed.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -93,7 +93,7 @@ class Answer(BaseModel):
 
 
 class Next(BaseModel):
-    """The seeds that would settle the lead of the highest method, and what they would take."""
+    """The seeds that would make the lead of the highest method significant, and their cost."""
 
     seeds: list[int]
     seconds: float | None
@@ -107,7 +107,7 @@ class Count(BaseModel):
 
 
 class Basis(BaseModel):
-    """The ground of the numbers: seeds, steps, rollouts, held-out instances and their samples."""
+    """The design of the study: seeds, steps, rollouts, held-out instances and their samples."""
 
     seeds: list[int]
     steps: list[int]
@@ -131,7 +131,7 @@ class Basis(BaseModel):
 
 
 class Facts(BaseModel):
-    """The answers of all places, and methods to avoid over these."""
+    """The answers of all places, and methods to avoid in all of them."""
 
     answers: list[Answer]
     avoid: list[Count]
@@ -142,7 +142,7 @@ class Facts(BaseModel):
 
 
 def facts(pooled: Pooled[TrainingRow], origin: Origin) -> Facts:
-    """Return the facts of these rows."""
+    """Return the facts of the rows."""
     level = origin.level
     places = places_of(pooled.rows, level)
     tuned = reference_lines(pooled.rows, 1 - level, OWN_TEMPERATURE)
@@ -191,7 +191,7 @@ def _answer(place: Place, tuned: Lines, *, alone: bool) -> Answer:
     worse = reversed(place.significant(-1, top))
     answer.worse = [_difference(place, row, top, lines) for row in worse]
     answer.below = [_difference(place, row, top, lines) for row in below]
-    # A lead over a reference with other settings is none over a reference that is higher.
+    # A lead over a reference with other settings does not count if another reference is higher.
     level = -math.inf if usual is None else usual.curve[top - 1].value
     better = [row for row in better if row.curve[top - 1].value > level]
     highest = () if answer.usual_is_highest else best
@@ -213,7 +213,7 @@ def _answer(place: Place, tuned: Lines, *, alone: bool) -> Answer:
 def _gaps(
     decoding: str, use: TrainingRow, against: TrainingRow, k: int
 ) -> tuple[Interval, Interval] | None:
-    """Return the gaps to the optimum of two rows in a decoding, if both have one."""
+    """Return the gaps to the optimum of two rows in a decoding, if both have gaps."""
     ends = [row.decoded.get(decoding) for row in (use, against)]
     gaps = [end.gaps[k] for end in ends if end is not None and has_value(end.gaps.get(k))]
     return (gaps[0], gaps[1]) if len(gaps) == 2 else None
@@ -240,9 +240,9 @@ def _difference(place: Place, row: TrainingRow, k: int, lines: Lines) -> Differe
 
 
 def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
-    """Yield the lead where all are decoded as POMO's authors do, over its loss and POMO as shipped.
+    """Yield the lead with the decoding of POMO's authors, over POMO's loss and POMO as shipped.
 
-    Two families, where there are two rivals, share the level.
+    If there are both references, the two families share the level.
     """
     reference = place.reference
     if reference is None or use.compared_with != reference.key.path:
@@ -261,7 +261,7 @@ def _as_pomo(place: Place, use: TrainingRow) -> Iterator[Difference]:
 
 
 def _next(places: Sequence[Place], origin: Origin) -> Next | None:
-    """The seeds that would make the lead of the highest method significant, if these are few."""
+    """The seeds that would make the lead of the highest method significant, if few suffice."""
     (place,) = places
     if not place.measured or place.significant(1, place.top) or _state(place) != "compared":
         return None
@@ -323,18 +323,18 @@ def _basis(rows: Sequence[TrainingRow], places: Sequence[Place], level: float) -
 
 
 def comparisons_of(places: Sequence[Place]) -> int:
-    """Return the number of differences to references that are corrected together."""
+    """Return the number of differences to references in one correction."""
     return next((line.comparisons for line in places[0].lines.values()), 0)
 
 
 def _ends(values: Iterable[int]) -> list[int]:
-    """Return the smallest and the largest value, once if they are equal."""
+    """Return the smallest and the largest value; a single value if they are equal."""
     ordered = sorted(set(values))
     return ordered if len(ordered) < 2 else [ordered[0], ordered[-1]]
 
 
 def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
-    """Yield a line for each method of each place, the highest at all samples first."""
+    """Yield a line for each method of each place, highest at all samples first."""
     shown = [place for place in places if place.measured]
     if not shown:
         return
@@ -375,15 +375,15 @@ def _table(places: Sequence[Place]) -> Iterator[BaseModel]:
 
 
 def _seeds_apart(place: Place, row: TrainingRow) -> list[int]:
-    """Return the seeds of a row, or of the row it is compared with, that ended far from others."""
+    """Return the outlying seeds of a row and of the row it is compared with."""
     pair = [row, place.at(row.compared_with)] if row.compared_with else [row]
     return sorted({seed for each in pair for seed in each.sampled.apart})
 
 
 def _role(place: Place, row: TrainingRow, axes: Sequence[str]) -> str:
-    """Return the words for a reference, and for a row with another reference than the table says.
+    """Return the words for a reference, or for a row with another reference than the table's.
 
-    The table says that a row is minus the reference with the same values of these axes.
+    The table says that a row is minus the reference with equal values of these axes.
     """
     usual = place.reference
     if usual is None or row is usual:
@@ -410,7 +410,7 @@ def _axes(rows: Iterable[TrainingRow]) -> list[str]:
 
 
 def _matched(places: Sequence[Place], axes: Sequence[str]) -> list[str]:
-    """Return the axes in which every method has the value of its reference, in words."""
+    """Return, in words, the axes in which every method equals its reference."""
     pairs = [
         (row, place.at(row.compared_with))
         for place in places

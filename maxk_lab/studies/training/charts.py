@@ -1,11 +1,11 @@
-"""The charts of a training study, from a table with one line for each row, measure, K and step.
+"""The charts of a training study, from a table with a line for each row, measure, K and step.
 
 Columns of the table: `measure` (`max`; its `difference` to a reference, paired by seed; `gap` to
 the optimum in per cent), `value`, `low`, `high`, `level`; `at_k` (K at evaluation), `step`,
 `rollouts` (both NaN at the end of training); `row` (its path), `method`, `named` (with its K),
 `k_train`, `estimator`, `style` (from its bias), `passes` (rewards are 0 or 1), `seeds`; `place`
-(environment and policy), `reference` (whether the row is one), `against` (that of its place),
-`minus` (its own reference, if another).
+(environment and policy), `reference` (whether the row is a reference), `against` (the reference of
+its place), `minus` (its own reference, if it is another).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from maxk_lab.studies.training.table import places_of
 # With more lines a chart has a panel for each K that methods are trained for.
 LINES = 7
 _HEIGHT = 210
-# A space at which no line breaks.
+# A space without line break.
 _SPACE = "\u00a0"
 _TRAINED = "trained for"
 
@@ -115,7 +115,7 @@ def _during(row: TrainingRow, paired: TrainingRow | None, level: float) -> Itera
 def _difference(
     row: TrainingRow, paired: TrainingRow, number: int, k: int, level: float
 ) -> Interval:
-    """Return the difference at one evaluation, paired by seed; NaN if they do not pair."""
+    """Return the difference at one evaluation, paired by seed; NaN without pairs."""
     rollouts = [[evaluation.rollouts for evaluation in each.evaluations] for each in (row, paired)]
     means = (
         [each.evaluations[number].means.get(k) for each in (row, paired)]
@@ -174,7 +174,7 @@ def gap(board: Table) -> Figure | None:
 
 
 def max_at_k(board: Table) -> Figure | None:
-    """Return the final Max@K if no optimum is known; else `gap` shows the same.
+    """Return the final Max@K if no optimum is known; otherwise `gap` shows the same data.
 
     Columns: measure (`max`), step (NaN at the end), at_k, value, low, high, level, row, series,
     style, panel, place, subject, seeds, passes, reference.
@@ -187,7 +187,7 @@ def max_at_k(board: Table) -> Figure | None:
 
 
 def during(board: Table) -> Figure | None:
-    """The difference to the reference during training, at the trained K and at the largest K.
+    """Return the difference to the reference during training, at the trained K and the largest K.
 
     Columns: measure (`difference`), step, rollouts, at_k, k_train, value, low, high, level, row,
     series, style, panel, place, subject, seeds, passes, against, minus, named, reference.
@@ -196,7 +196,7 @@ def during(board: Table) -> Figure | None:
     if rows.empty:
         return None
     value, against, top = _objective(board), _against(board), rows.at_k.max()
-    # With a panel for each trained K each panel has its own K, else all have the largest of them.
+    # A panel for a trained K shows this K; without such panels the chart shows the largest K.
     by_k = board.panel.str.startswith(_TRAINED).any()
     trained = rows.k_train if by_k else rows.k_train[rows.k_train < top].max()
     levels = [rows[(rows.at_k == trained) & (rows.at_k < top)], rows[rows.at_k == top]]
@@ -267,7 +267,7 @@ def _panels(
     better: int = 1,
     log: bool = False,
 ) -> list[Panel]:
-    """Return a panel for each `panel`, all with one y axis; of several places each has its own.
+    """Return a panel for each `panel`, all with one y axis; each place has its own axis.
 
     Columns: x, value, low, high, row, series, style, marked, words (of the title), panel.
     """
@@ -289,7 +289,7 @@ def _panels(
             title = ", ".join(filter(None, [panel.words.iloc[0], panel.panel.iloc[0]]))
             names = panel.series + (f", {title}" if title else "")
             on_axis = panel.value.between(*domain)
-            # A band without its line would cover all others.
+            # A band without its line would cover all other lines.
             drawn = on_axis.groupby(panel.line).transform("any")
             ends = {end: panel[end].where(drawn) for end in ("low", "high")}
             shown = draw.on_axis(panel.assign(**ends), domain).assign(name=names)
@@ -300,10 +300,10 @@ def _panels(
 
 
 def _far_lines(rows: Table, *, zero: bool, better: int) -> list[str]:
-    """Return the lines that would flatten all others on one axis.
+    """Return the lines that would flatten all other lines on one axis.
 
-    They are more than three times as far from 0, or from the median at each x, as half of the lines
-    are, and not on the `better` side (1: above).
+    Their distance from 0, or from the median at each x, is more than three times that of half of
+    the lines, and not on the `better` side (1: above).
     """
     centre = 0.0 if zero else rows.groupby("x").value.transform("median")
     worse = (-better * (rows.value - centre)).groupby(rows.line, sort=False).max()
@@ -313,7 +313,7 @@ def _far_lines(rows: Table, *, zero: bool, better: int) -> list[str]:
 
 
 def _beyond(panel: Table, domain: Sequence[float]) -> str:
-    """Return the note on the lines of a panel that leave its axis."""
+    """Return the note on the lines that leave the axis of a panel."""
     ranges = panel.groupby(["line", "series"], sort=False).value.agg(["min", "max"])
     ranges = ranges.reset_index()
     gone = ranges[(ranges["min"] < domain[0]) | (ranges["max"] > domain[1])]
@@ -334,6 +334,6 @@ def _against(board: Table) -> str:
 
 
 def _minus(rows: Table) -> str:
-    """Return the sentences on lines with another reference than the title names."""
+    """Return the sentences on lines with another reference than the title's."""
     lines = rows[rows.minus != ""].groupby("minus", sort=False)["named"].unique()
     return "".join(f" {', '.join(names)}: minus {reference}." for reference, names in lines.items())

@@ -20,7 +20,7 @@ from maxk_lab.studies.training.row import (
     unusual,
 )
 
-# The names of the leave-one-out baseline that other baselines are compared with, at K = 1.
+# The leave-one-out baselines that serve as references, at K = 1.
 _LEAVE_ONE_OUT = ("rloo", "centred")
 # The name of the family of comparisons with a reference.
 REFERENCE = "reference"
@@ -32,11 +32,11 @@ Lines = Mapping[tuple[TrainingKey, int], Comparison]
 def reference_of(row: TrainingRow, rows: Sequence[TrainingRow]) -> TrainingRow:
     """Return the row of the same environment and policy that `row` is compared with.
 
-    POMO's loss with the same start is what a study of it must beat. Without it, the order is plain
-    RLOO, both with another start, the first row. Among several the row that shares most settings
-    and n with `row`. POMO's loss or plain RLOO with settings that are not the default is compared
-    with the row of its kind with the fewest such settings. A row that would be compared with
-    itself is compared with the same method at the smallest n.
+    The order is: POMO's loss with the same start, plain RLOO with the same start, both with another
+    start, the first row. Ties go to the row that shares most settings and n with `row`. POMO's loss
+    or plain RLOO with settings that are not the default is compared with the row of its kind with
+    the fewest such settings. A row that would be compared with itself is compared with its method
+    at the smallest n.
     """
     rivals = [rival for rival in rows if place_of(rival) == place_of(row)]
 
@@ -81,7 +81,7 @@ def place_of(row: TrainingRow) -> tuple[str, Setting]:
 
 
 def with_differences_to(row: TrainingRow, reference: TrainingRow, level: float) -> TrainingRow:
-    """Return the row with its differences to a reference, in every decoding that both have."""
+    """Return the row with its differences to a reference, in every decoding that both rows have."""
     decoded = dict(row.decoded)
     for name, decoding in row.decoded.items():
         if name == SAMPLED or (name in reference.decoded and reference.decoded[name].ks):
@@ -96,9 +96,9 @@ def with_differences_to(row: TrainingRow, reference: TrainingRow, level: float) 
 def difference(
     row: TrainingRow, rival: TrainingRow, k: int, level: float, decoding: str = SAMPLED
 ) -> Interval:
-    """Final Max@k of `row` minus Max@k of `rival` in the same decoding, paired by seed.
+    """Return the final Max@k of `row` minus Max@k of `rival` in one decoding, paired by seed.
 
-    With one seed it is paired by instance, and does not cover other training runs.
+    With one seed it is paired by instance, and is not about other training runs.
     """
     values, reason = _pairs(row, rival, k, decoding)
     if reason:
@@ -119,7 +119,7 @@ def difference_p_value(
 
 
 def _pairs(row: TrainingRow, rival: TrainingRow, k: int, decoding: str) -> tuple[list[float], str]:
-    """Return the differences by seed, of one seed by its instances; or why there are none."""
+    """The differences by seed, or by instance for one seed; or the reason if there are none."""
     if reason := why_not_paired(row, rival, k, decoding):
         return [], reason
     mine, theirs = row.decoded[decoding], rival.decoded[decoding]
@@ -131,7 +131,7 @@ def _pairs(row: TrainingRow, rival: TrainingRow, k: int, decoding: str) -> tuple
 
 
 def why_not_paired(row: TrainingRow, rival: TrainingRow, k: int, decoding: str = SAMPLED) -> str:
-    """Why two rows have no pairs of values at K = k; empty if they have."""
+    """Return why two rows have no pairs of values at K = k; empty if they have pairs."""
     for each in (row, rival):
         if each.reason:
             return f"{each.key.path}: {each.reason}"
@@ -168,9 +168,8 @@ def reference_lines(
 ) -> dict[tuple[TrainingKey, int], Comparison]:
     """Return the comparisons with references in a decoding, corrected together (Holm 1979).
 
-    They are those of all environments of a study, at the K of interest. Points of a curve between
-    these K take no power from them. A difference is significant if its adjusted p-value is below
-    `alpha`.
+    The family has all environments of a study, at the K of interest. Other points of a curve cost
+    no power. A difference is significant if its adjusted p-value is below `alpha`.
     """
     ks = shown_ks(rows, decoding)
     differences = {
@@ -210,7 +209,7 @@ def reference_lines(
 
 
 def caveat(interval: Interval, *pair: TrainingRow) -> str:
-    """Why a difference has no interval, else the seeds that ended far from the others."""
+    """Return why a difference has no interval, else the outlying seeds."""
     apart = [f"seed {end.apart[0]} of {row.key.path}" for row in pair if (end := row.sampled).apart]
     return interval.reason or (f"{' and '.join(apart)} ended apart" if apart else "")
 

@@ -36,13 +36,13 @@ from maxk_lab.training.settings import (
     schedule_refusal,
 )
 
-# Settings that came later than the first records: see `without_defaults`.
+# Settings that are newer than the first records: see `without_defaults`.
 LATER = ("start", "reward_scale", "device", "snapshots", "k_schedule")
 LATER_EVALUATION = ("extras", "data", "reference", "temperatures", "tuning", "last")
 
 
 class Overrides(StepSettings):
-    """Settings that hold for one entry of the grid only; other settings are as everywhere."""
+    """Settings for one entry of the grid; they replace the settings of the study."""
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of the entry, as plain JSON."""
@@ -57,7 +57,7 @@ class Overrides(StepSettings):
 
 
 class TrainingGrid(Grid):
-    """An entry of the grid of a training study, with the settings that hold for its points only."""
+    """An entry of the grid of a training study, with settings for its points only."""
 
     overrides: Overrides = Field(default=Overrides(), alias="with")
 
@@ -73,12 +73,12 @@ class TrainingGrid(Grid):
 
 
 class Study(Settings, AnyStudy):
-    """Policies trained by every point of the grid from the same start: their Max@K curves."""
+    """Policies trained at every grid point from the same start, with their Max@K curves."""
 
     grid: OneOrMore[TrainingGrid]
 
     def settings(self) -> dict[str, Any]:
-        """Return everything but the grid, as plain JSON: the training for a worker."""
+        """Return everything but the grid as plain JSON: the training for a worker."""
         settings = self.model_dump(mode="json", exclude={"grid"})
         written = Settings().model_dump(mode="json")
         later = {name: written[name] for name in LATER}
@@ -87,7 +87,7 @@ class Study(Settings, AnyStudy):
         return without_defaults(settings, later) | {"evaluate": evaluate}
 
     def with_entry(self, entry: TrainingGrid) -> Study:
-        """Return the study whose grid is this entry alone, with the settings of its points."""
+        """Return the study with this entry as its grid, and the settings of its points."""
         settings = merged(self.model_dump(exclude={"grid"}), entry.overrides.settings())
         axes = {axis: getattr(entry, axis) for axis in Grid.model_fields}
         return Study.model_validate(settings | {"grid": axes})
@@ -95,7 +95,7 @@ class Study(Settings, AnyStudy):
     def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
         """Return why the K of `measure`, as in max@8, is not evaluated at both points of a pair.
 
-        Or why a way of decoding is not measured.
+        It may also be that a decoding is not measured.
         """
         if measure != "mean" and not measure.startswith("max@"):
             decodings = [name for extra in self.evaluate.extras for name in WAYS[extra]]
@@ -113,7 +113,7 @@ class Study(Settings, AnyStudy):
         return None
 
     def lacks_decoding(self, decoding: str) -> str | None:
-        """Return why policies are not decoded so: no temperature is chosen, or no start forced."""
+        """Return why a decoding is missing: no temperature is chosen, or no start is forced."""
         if decoding == "forced" and "multistart" not in self.evaluate.extras:
             return "forced needs multistart among evaluate.extras"
         if decoding == "best" and not (
@@ -127,7 +127,7 @@ class Study(Settings, AnyStudy):
 
 
 def merged(settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `settings` with the values of `overrides` in their place, block by block."""
+    """Return `settings` with the values of `overrides`, block by block."""
     return dict(settings) | {
         name: merged(settings[name], value)
         if isinstance(value, Mapping) and isinstance(settings.get(name), Mapping)
@@ -137,7 +137,7 @@ def merged(settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[st
 
 
 def evaluated_ks(samples: int, *ks: int) -> tuple[int, ...]:
-    """Return the K at which a final curve is kept.
+    """Return the K at which a final curve is recorded.
 
     These are the powers of two up to `samples`, `samples` itself, and `ks`.
     """
@@ -145,7 +145,7 @@ def evaluated_ks(samples: int, *ks: int) -> tuple[int, ...]:
     return tuple(sorted(powers | {samples, *ks}))
 
 
-# Settings that change nothing that is measured.
+# Settings that do not change a measured number.
 WITHOUT_MEANING = ("checkpoint_every", "device", "snapshots")
 
 
@@ -157,7 +157,7 @@ class TrainingConditions(Conditions):
     k_schedule: KScheduleSettings | None = None
 
     def refusal(self, point: Point) -> Refusal | None:
-        """Return the axis that is at fault and why the point cannot run, or None."""
+        """Return the axis at fault and why the point cannot run, or None."""
         if (refused := refused_k(point)) is not None:
             return refused
         weighting, schedule = Weighting(**point), self.k_schedule
@@ -174,7 +174,7 @@ class TrainingConditions(Conditions):
 class Training:
     """A point of the grid and the settings of its training.
 
-    `setting` has those that are not the same for all points.
+    `setting` has the settings that differ between points.
     """
 
     point: Point
@@ -183,26 +183,26 @@ class Training:
 
 
 def conditions(study: Study, environment: str | None) -> TrainingConditions:
-    """Return what decides whether a point can run, as far as the environment is known."""
+    """Return the conditions on a point in an environment, which may be unknown."""
     return TrainingConditions(environment, study.k_schedule)
 
 
 def meaning_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a training that change what is measured."""
+    """Return the settings of a training that change a measured number."""
     named = {name: value for name, value in settings.items() if name not in WITHOUT_MEANING}
     meaning: dict[str, Any] = without_paths(named)
     return meaning
 
 
-# The checks of a spec, its claims and its plan all ask for the same grid.
+# Cached: the checks of a spec, its claims and its plan need the same grid.
 @lru_cache(maxsize=8)
 def training_points(
     study: Study, environment: str
 ) -> tuple[tuple[Training, ...], tuple[Skipped, ...]]:
-    """Return the trainings of a study in this environment, and the points left out with why."""
+    """Return the trainings of a study in an environment, and the skipped points with reasons."""
     trainings: dict[str, Training] = {}
     skipped: list[Skipped] = []
-    # The settings that an entry of the grid has for itself, in the order of the file.
+    # The settings that entries of the grid set, in the order of the file.
     varied = (key for entry in study.grid for key in _leaves(entry.overrides.settings()))
     keys = tuple(dict.fromkeys(varied))
     for entry in study.grid:
@@ -222,10 +222,9 @@ def training_points(
 
 
 def _as_trained(study: Study, point: Point) -> Study:
-    """Return the study with the settings that say something at the point.
+    """Return the study with the settings that have an effect at the point.
 
-    An estimator that takes no K has no schedule of it, and nothing reads the ends of one that is
-    fixed.
+    An estimator without K has no schedule, and a fixed schedule has no ends.
     """
     takes_k = choose_estimator(point["estimator"]).row.fixed_k is None
     if takes_k and study.k_schedule.kind != "fixed":
@@ -242,8 +241,8 @@ def _leaves(settings: Mapping[str, Any], inside: Sequence[str] = ()) -> Iterator
 
 
 def _setting(study: Study, keys: Sequence[str]) -> dict[str, Any]:
-    """Return the values as claims and figures can name them: lists as text, null as none."""
-    # Where K is fixed, nothing reads the ends of a schedule.
+    """Return the values as claims and figures name them: lists as text, null as none."""
+    # A fixed schedule has no ends.
     unread = ("k_schedule.first", "k_schedule.until") if study.k_schedule.kind == "fixed" else ()
     setting = {}
     for key in keys:
@@ -258,7 +257,7 @@ def _setting(study: Study, keys: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingUnit(Unit):
-    """One policy to train, which is one cell."""
+    """The unit of one trained policy, with one cell."""
 
     study: ClassVar[str] = "training"
     sent: ClassVar[tuple[str, ...]] = ("environment", "policy", "training", "seed")
@@ -270,20 +269,20 @@ class TrainingUnit(Unit):
 
     @property
     def label(self) -> str:
-        """A few words for people, e.g. `toy_llm, maxk/centred n=16 k=8, seed 1`."""
+        """Return a short description, e.g. `toy_llm, maxk/centred n=16 k=8, seed 1`."""
         points = ", ".join(f"{c.estimator}/{c.baseline} n={c.n} k={c.k}" for c in self.cells)
         return f"{self.place}, {points}, seed {self.seed}"
 
     @property
     def on_device(self) -> bool:
-        """Whether it trains on a CUDA device where there is one."""
+        """Return whether it trains on a CUDA device if there is one."""
         places = "cuda" in ENVIRONMENTS.get(self.environment["name"]).supports
         return places and bool(self.training.get("device", "auto") != "cpu")
 
     def check_machine(self) -> None:
-        """Raise `LabError` where the training asks for a CUDA device and there is none.
+        """Raise `LabError` if the training asks for a CUDA device and there is none.
 
-        Imports torch where it does.
+        Imports torch in this case.
         """
         if self.training.get("device") == "cuda":
             from maxk_lab.training.evaluation import resolve_device
@@ -301,7 +300,7 @@ def units(
 ) -> Iterator[TrainingUnit]:
     """Yield all settings and points of a seed before the next seed.
 
-    An unfinished sweep then has whole seeds to compare.
+    An unfinished sweep then has complete seeds to compare.
     """
     first = [
         TrainingUnit(

@@ -30,12 +30,11 @@ def evaluation_set(
 ) -> tuple[Instances, dict[str, Any]]:
     """Return the held-out instances and {"instances": their hash, "source"}.
 
-    The source is "drawn" or a path: they are drawn from `seed` alone, or read from `evaluate.data`,
-    at most the first `evaluate.instances`. Drawn ones are kept in `cache` as
-    `instances-<seed>-<count>-<hash>.npz` where the environment can write them, and read from there
-    by other cells; a damaged file is drawn again. The hash is None where the environment has none.
-    Raises `LabError` for an `evaluate.data` that has changed since the run was planned or that the
-    environment cannot read.
+    The source is "drawn" or a path. Instances are drawn from `seed`, or read from `evaluate.data`,
+    at most the first `evaluate.instances`. Drawn instances are stored in `cache` as
+    `instances-<seed>-<count>-<hash>.npz` if the environment can write them, and other cells read
+    this file; a damaged file is drawn again. The hash is None if the environment has none. Raises
+    `LabError` if `evaluate.data` has changed since the plan, or if the environment cannot read it.
     """
     count, data, source = evaluate.instances, evaluate.data, "drawn"
     if not supports(environment, "read_instances"):
@@ -55,9 +54,9 @@ def evaluation_set(
 
 
 def tuning_set(environment: Environment, count: int, seed: int) -> Instances:
-    """Return instances to choose a way of decoding on, which share none with the held-out ones.
+    """Return tuning instances to choose a decoding on; none of them is held out.
 
-    They are drawn as those of training are.
+    They are drawn like training instances.
     """
     return environment.instances(count, derive_seed("instances", seed))
 
@@ -67,13 +66,13 @@ def _drawn(environment: Environment, count: int, seed: int) -> Instances:
 
 
 def _kept(environment: FullEnvironment, count: int, seed: int, cache: Path | None) -> Instances:
-    """Return the instances of the cache, or draw them and keep them there."""
+    """Return the instances from the cache, or draw and store them."""
     if cache is None:
         return _drawn(environment, count, seed)
     # Of the first format that the environment declares: .npz for those of RL4CO.
     stem, suffix = instances_stem(count, seed), formats_of(environment.name)[0].suffix
     for path in sorted(cache.glob(f"{stem}-*{suffix}")):
-        # Whatever is wrong with the file, the instances can be drawn again.
+        # After any error in the file, the instances are drawn again.
         with suppress(Exception):
             instances = environment.read_instances(path)
             if path.stem == f"{stem}-{environment.instances_hash(instances)}":
@@ -88,7 +87,7 @@ def _kept(environment: FullEnvironment, count: int, seed: int, cache: Path | Non
     return instances
 
 
-# Optima are kept after this many instances, so that an interrupted run goes on from there.
+# Optima are stored after this many instances, so that an interrupted run can resume.
 BLOCK = 16
 
 
@@ -102,9 +101,9 @@ def optima_record(
     """Return {"kind": method, "exact", "per_instance"}, or {"kind": "none", "reason"}.
 
     `per_instance` has the best rewards, None if undefined. `reference` is `evaluate.reference`,
-    `data` the second result of `evaluation_set`. Where no optimum is known in a moment, `auto` has
-    a reason; `exact` raises a `LabError`. Optima are kept in `cache` by environment,
-    method and hash of the instances.
+    `data` the second result of `evaluation_set`. If no fast method exists, `auto` gives a reason
+    and `exact` raises a `LabError`. Optima are stored in `cache` by environment, method and hash of
+    the instances.
     """
     if reference == "none":
         return {"kind": "none", "reason": "none was asked for"}
@@ -135,7 +134,7 @@ def _known(
 
 
 def _read(path: Path | None, count: int) -> dict[str, Any] | None:
-    """Return the optima known so far; None where there is no file or a damaged one."""
+    """Return the stored optima; None if the file is missing or damaged."""
     try:
         record: Any = json.loads(path.read_bytes()) if path is not None else None
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Training records → rows pooled over seeds: Max@K during and after training, in every decoding."""
+"""Training records → rows pooled over seeds: Max@K during and after training, by decoding."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from maxk_lab.visible import visible_line
 if TYPE_CHECKING:
     from maxk_lab.execution.records import Record
 
-# The extra in which POMO's authors decode (arXiv 2010.16011, section 4).
+# The decoding of POMO's authors (arXiv 2010.16011, section 4).
 POMO_WAY = EXTRAS[-1]
-# Rewards are sums in single precision; the same tour from another city differs in its last bits:
-# values that are so near to each other, relative to their size, are the same.
+# Rewards are sums in single precision; a tour from another city differs in the last bits. Values
+# with a smaller relative difference are equal.
 SAME_REWARD = 1e-6
 
 
@@ -57,14 +57,14 @@ key = TrainingKey.of
 def pool(
     cells: Sequence[Mapping[str, Any]], done: Mapping[str, Record], *, level: float, alpha: float
 ) -> Pooled[TrainingRow]:
-    """One row per key of the planned cells; `compare` sets them against each other."""
+    """Return one row per key of the planned cells; `compare` compares the rows."""
     rows = [_pooled(*members, level) for members in members_by_key(cells, done, key)]
     settings = list(dict.fromkeys(row.key.setting for row in rows))
     return Pooled(tuple(sorted(rows, key=lambda row: _order(row, settings))))
 
 
 def _order(row: TrainingRow, settings: Sequence[Setting]) -> tuple[Any, ...]:
-    """A key that sorts by environment, n, K and the catalogue; settings as in the sweep file."""
+    """A sort key: environment, n, K and catalogue; settings in the order of the sweep file."""
     places = list(dict.fromkeys(map(place_setting, settings)))
     method = row.key.method
     estimator, baseline, _ = method.catalogue_order
@@ -88,7 +88,7 @@ def _pooled(
     level: float,
 ) -> TrainingRow:
     training = cells[0]["training"]
-    # Of an evaluation file a cell has only the hash.
+    # A cell has only the hash of an evaluation file.
     evaluate = {name: value for name, value in training["evaluate"].items() if name != "data"}
     row = TrainingRow(
         key=key,
@@ -134,7 +134,7 @@ def _pooled(
 def _rewards(environment: Mapping[str, Any]) -> tuple[Range, bool]:
     """Return the range of an environment's rewards, and whether all are 0 or 1.
 
-    Nothing is known of one that is not installed here.
+    The range is unknown if the environment is not installed.
     """
     try:
         row = ENVIRONMENTS.get(environment["name"])
@@ -144,7 +144,7 @@ def _rewards(environment: Mapping[str, Any]) -> tuple[Range, bool]:
 
 
 def _optimum(seeds: Sequence[Optima]) -> Optima:
-    """The way in which the optima of all seeds are known; none where some seed lacks them."""
+    """Return how the optima of all seeds are known; "none" if a seed lacks them."""
     missing = next((each for each in seeds if each.kind == "none"), None)
     if missing is not None:
         return Optima(kind="none", reason=missing.reason)
@@ -153,10 +153,10 @@ def _optimum(seeds: Sequence[Optima]) -> Optima:
 
 
 class _End(NamedTuple):
-    """The end of one seed in one decoding: its means for K = 1, 2, ..., and values by kept K.
+    """One seed at the end of training in one decoding: means for K = 1, 2, ..., and values by K.
 
-    `tuning` are the means on the tuning instances, empty where there are none; `chosen` names by K
-    the decoding that was best there.
+    `tuning` are the means on the tuning instances, empty without them; `chosen` has the decoding
+    that was best on them by K.
     """
 
     means: Sequence[Mean] = ()
@@ -167,7 +167,7 @@ class _End(NamedTuple):
 
 
 def _ends(metrics: Metrics, level: float, within: Range) -> dict[str, _End]:
-    """The end of one seed in every decoding: at each temperature, the extras, and its own best."""
+    """Return the end of one seed in every decoding: each temperature, the extras, and the best."""
     final, tuning = metrics.final, metrics.tuning
     finals = {1.0: final} | {float(t): end for t, end in metrics.tempered.items()}
     tuned = {float(t): floats(means) for t, means in tuning.tempered.items()}
@@ -184,7 +184,7 @@ def _ends(metrics: Metrics, level: float, within: Range) -> dict[str, _End]:
             value = {1: floats(extra.per_instance)}
             ends[name] = _End([extra.mean], value, [] if best is None else [best])
     if len(sampled) > 1 and all(ends[name].tuning for name in sampled):
-        # Where K samples can be scored at no temperature, all are as good.
+        # If no temperature scores K samples, all are equally good.
         chosen = {
             k: best_on_tuning({name: ends[name].tuning[k - 1] for name in sampled}) or SAMPLED
             for k in range(1, len(final.value) + 1)
@@ -198,13 +198,13 @@ def _ends(metrics: Metrics, level: float, within: Range) -> dict[str, _End]:
 
 
 def best_on_tuning(means: Mapping[str, float]) -> str | None:
-    """The way with the highest mean on the tuning instances, the first of equals; NaN never is."""
+    """Return the decoding with the highest mean on the tuning instances; ties go to the first."""
     defined = [name for name, mean in means.items() if not math.isnan(mean)]
     return max(defined, key=lambda name: means[name], default=None)
 
 
 def _decoding(row: TrainingRow, name: str, ends: Sequence[_End], level: float) -> Decoding:
-    """Return the decoding of this name, pooled over these ends of the seeds."""
+    """Return the decoding of this name, pooled over the seeds."""
     reason = next((end.reason for end in ends if end.reason), "")
     if reason:
         return Decoding(curve=(undefined(level, reason),))
@@ -229,8 +229,8 @@ def _decoding(row: TrainingRow, name: str, ends: Sequence[_End], level: float) -
 def gap(values: Array, optima: Sequence[Sequence[float]]) -> Array:
     """The optimality gaps [S, I] of rewards [S, I] in percent: 100 (optimum − value) / |optimum|.
 
-    Costs are rewards below zero, so 0 is optimal and higher is worse there as elsewhere. NaN where
-    the optimum is 0. Within rounding of the optimum it is 0.
+    Costs are negative rewards, so 0 is optimal and higher is worse in all environments. NaN if the
+    optimum is 0. A value equal to the optimum up to rounding has gap 0.
     """
     best = np.asarray(optima, dtype=float)
     share = (best - values) / np.where(best == 0, np.nan, np.abs(best))
@@ -239,9 +239,9 @@ def gap(values: Array, optima: Sequence[Sequence[float]]) -> Array:
 
 
 def gap_range(optimum: Optima, rewards: Range) -> Range:
-    """No gap to a proven optimum is below 0, and of rewards from 0 on none is above 100 %.
+    """Return the range of gaps: at least 0 for a proven optimum, at most 100 % for rewards >= 0.
 
-    The best known may be beaten.
+    Rewards can exceed a best known value that is not proven.
     """
     if not optimum.exact:
         return ANYWHERE
@@ -259,10 +259,10 @@ def _gap(row: TrainingRow, values: Array, level: float) -> Interval:
 
 
 def _apart(row: TrainingRow, decoding: Decoding) -> tuple[int, ...]:
-    """Return the seeds that ended apart at K = 1 or at all samples, the two ends of a curve.
+    """Return the outlying seeds at K = 1 or at all samples, the two ends of a curve.
 
-    Each end has half of the rate of false alarms. The spread that the instances of each seed
-    explain tells of none, unless all seeds share their instances.
+    Each end gets half of the rate of false alarms. Spread that the instances of each seed explain
+    does not count, unless all seeds share their instances.
     """
     from scipy import stats
 
@@ -289,9 +289,9 @@ def _evaluations(
 
 
 def _log(metrics: Sequence[Metrics], level: float, within: Range) -> dict[str, dict[int, Interval]]:
-    """Return every measure of the training log at the steps that all seeds have kept, by rollouts.
+    """Return every measure of the training log at the steps that all seeds recorded, by rollouts.
 
-    NaN where it is not defined in every seed; without an interval where there is one seed.
+    NaN if a seed has no value; without an interval for a single seed.
     """
     logs = [m.log for m in metrics]
     steps = sorted(set.intersection(*(set(log.step) for log in logs)))
@@ -315,7 +315,7 @@ def _log(metrics: Sequence[Metrics], level: float, within: Range) -> dict[str, d
 
 
 def _range_of_log(name: str, within: Range) -> Range:
-    """Return the range of a measure of the training steps, the rewards being `within` theirs."""
+    """Return the range of a measure of the training steps, for rewards `within` a range."""
     if name == "reward/mean":
         return within
     if name.startswith(("frac_", "clip_ratio/")) or name == "ess":
@@ -325,7 +325,7 @@ def _range_of_log(name: str, within: Range) -> Range:
 
 
 def estimates(row: TrainingRow) -> dict[str, Interval]:
-    """Return every number of the end, and counts; none unless all seeds finished."""
+    """Return every number of the end, and counts; empty unless all seeds finished."""
     if not row.curve:
         return {}
     numbers = _curve(row.sampled)
@@ -339,7 +339,7 @@ def estimates(row: TrainingRow) -> dict[str, Interval]:
 
 
 def _decodings(row: TrainingRow) -> dict[str, Interval]:
-    """The gap, the best reward and the difference in every decoding, if there are several."""
+    """Yield the gap, the best reward and the difference in every decoding, if there are several."""
     decodings = {
         name: end for name, end in row.decoded.items() if name in EXTRAS or name.startswith("T=")
     }
@@ -361,7 +361,7 @@ def _decodings(row: TrainingRow) -> dict[str, Interval]:
 
 
 def _curve(decoding: Decoding, of: str = "") -> dict[str, Interval]:
-    """Return the final Max@K at every K that is kept, and its differences."""
+    """Yield the final Max@K at every recorded K, and its differences."""
     numbers = {}
     for k in decoding.ks:
         numbers[f"{of}max@{k}"] = decoding.curve[k - 1]

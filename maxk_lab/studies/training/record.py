@@ -22,14 +22,14 @@ Temperature = Annotated[str, AfterValidator(_above_zero)]
 
 
 class Tuning(Recorded):
-    """The means over other instances of every way: at each temperature by K = 1 ..., of extras."""
+    """The means on the tuning instances, by K = 1, 2, ... at each temperature, and by extra."""
 
     tempered: dict[Temperature, Numbers] = Field(default_factory=dict)
     extras: dict[str, float | None] = Field(default_factory=dict)
 
 
 class Log(Recorded):
-    """The quantities logged at the `step`s that were kept, by name."""
+    """The logged quantities by name, at the recorded `step`s."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Numbers] = Field(init=False)
@@ -43,12 +43,12 @@ class Log(Recorded):
 
     @property
     def series(self) -> Mapping[str, Numbers]:
-        """The values of each quantity at these steps."""
+        """Return the values of each quantity at these steps."""
         return self.__pydantic_extra__
 
 
 class Optima(Recorded):
-    """How the best reward of each instance is known; "none", with the reason, if it is not."""
+    """The method for the best reward of each instance; "none" with a reason if it is unknown."""
 
     kind: str = "none"
     reason: str = "not asked for"
@@ -57,7 +57,7 @@ class Optima(Recorded):
 
 
 class Data(Recorded):
-    """The hash of the held-out instances, and where they are from."""
+    """The hash and the source of the held-out instances."""
 
     instances: str | None = ""
     source: str = ""
@@ -79,12 +79,12 @@ class Metrics(Recorded):
     steps: Count
     rollouts: Count
     evaluations: Evaluations
-    # The steps of the evaluations that everything of the end is the mean over.
+    # The steps of the evaluations that the end is averaged over.
     last: list[Count] = Field(default_factory=list)
     final: Final
-    # The same at other temperatures.
+    # The curves at other temperatures.
     tempered: dict[Temperature, Final] = Field(default_factory=dict)
-    # That of J_K^starts, over forced starts.
+    # The curve of J_K^starts, with forced starts.
     forced: Final | None = None
     tuning: Tuning = Tuning()
     extras: dict[str, Extra] = Field(default_factory=dict)
@@ -95,20 +95,20 @@ class Metrics(Recorded):
 
     @property
     def schedule(self) -> tuple[Any, ...]:
-        """All that seeds must share to be pooled: how far they were trained, what was evaluated."""
+        """What must be equal in all seeds of a pooled row: steps and evaluations."""
         evaluated = self.evaluations
         lists = self.last, evaluated.step, evaluated.rollouts, evaluated.ks, self.final.ks
         return self.steps, self.rollouts, *lists
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """The final Max@K with its interval, at the K that the report has."""
+        """The final Max@K with its interval, at the K of the report."""
         names, means = ("value", "low", "high"), self.final.means
         ends = {f"max@{k}": dict(zip(names, means[k - 1], strict=True)) for k in self.final.ks}
         return {"final": ends}
 
     def check(self, cell: Mapping[str, Any]) -> None:
-        """Raise `ValueError` where this cannot have been measured of the cell."""
+        """Raise `ValueError` if the record cannot belong to the cell."""
         samples, instances = len(self.final.value), self.final.instances
         finals = {f"tempered.{temperature}": final for temperature, final in self.tempered.items()}
         finals |= {"forced": self.forced} if self.forced else {}
@@ -130,12 +130,12 @@ class Metrics(Recorded):
         fewest = 1 if evaluate.get("data") is not None else evaluate["instances"]
         if not fewest <= instances <= evaluate["instances"]:
             raise ValueError(f"it was evaluated on {instances} instances")
-        # A reward above an optimum: the solver or the reward is wrong. Functions of the user's own
-        # may give the same trajectory another reward.
+        # A reward above an optimum is an error of the solver or the reward. A user's function may
+        # be random, so it is exempt.
         exact = self.optima.exact and not cell["environment"].get("rewards")
         pairs = zip(self.optima.per_instance, self.final.per_instance[-1], strict=False)
         for optimum, best in pairs if exact else ():
-            # Rewards are often of single precision, their sums far less exact than a mean.
+            # Rewards are often float32, so sums are less exact than a mean.
             if optimum is not None and best is not None and best > optimum + 1e-4 * abs(optimum):
                 raise ValueError(f"a reward of {best} is above the optimum, {optimum}")
 
@@ -144,7 +144,7 @@ Ks = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterVali
 
 
 class Ends(Recorded):
-    """A mean over held-out instances with its interval over these; with the reason if undefined."""
+    """A mean over held-out instances with its interval over them, or the reason if undefined."""
 
     value: float | None
     low: float | None = None
@@ -158,7 +158,7 @@ class Ends(Recorded):
 
 
 class Extra(Ends):
-    """Another way of decoding: the best reward on each instance, their mean, and what it costs."""
+    """Another decoding: the best reward on each instance, their mean, and the trajectories."""
 
     trajectories: int | None = None
     per_instance: Numbers = Field(default_factory=list)

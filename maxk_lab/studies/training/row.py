@@ -1,4 +1,4 @@
-"""A trained row: its setting and its names, its numbers, and what is known of its gradient."""
+"""A trained row: its setting, its names, its numbers, and the state of its gradient."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from maxk_lab.training.settings import Settings, StepSettings
 # Added to the words for the bias of a gradient with forced starts.
 OF_STARTS = " for J_K^starts"
 SCHEDULED = "scheduled K"
-# The blocks of a sweep file that make another environment or start, not another way of training.
+# The blocks of a sweep file that change the environment or start, not the training.
 _PLACES = ("environment", "policy")
 _POMO = ("reinforce", "group_mean")
-# The temperature that is best for each policy and K on its tuning instances.
+# The best temperature of each policy and K on its tuning instances.
 OWN_TEMPERATURE = "own_temperature"
 # Samples with forced starts, whose curve is that of J_K^starts.
 FORCED = "forced"
@@ -37,23 +37,23 @@ def sampled_at(temperature: float) -> str:
     return f"T={str(temperature).removesuffix('.0')}"
 
 
-# The policy as it was trained.
+# The policy at the temperature of training.
 SAMPLED = sampled_at(1.0)
 
 
 def place_setting(setting: Setting) -> Setting:
-    """The part that makes another environment or policy: only rows that share it are compared."""
+    """Return the part of a setting that changes environment or policy: only equal parts compare."""
     return tuple((key, value) for key, value in setting if key.partition(".")[0] in _PLACES)
 
 
 def unusual(setting: Setting) -> Setting:
-    """Return the rest, how this row is trained, where it is not as it is by default."""
+    """Return the training settings of a row that are not defaults."""
     rest = ((key, value) for key, value in setting if key.partition(".")[0] not in _PLACES)
     return tuple((key, value) for key, value in rest if not _is_default(key, value))
 
 
 def _is_default(key: str, value: Any) -> bool:
-    """Return whether the value is that of a sweep file which does not give it."""
+    """Return whether a value is the default of a sweep file."""
     default: Any = StepSettings()
     for name in key.split("."):
         default = getattr(default, name, None) if isinstance(default, Model) else None
@@ -61,7 +61,10 @@ def _is_default(key: str, value: Any) -> bool:
 
 
 def training_words(setting: Setting) -> str:
-    """`start=multistart, k_schedule(kind=linear, first=2)`: all that is not as it is by default."""
+    """Return training settings as text: `start=multistart, k_schedule(kind=linear, first=2)`.
+
+    Defaults are left out.
+    """
     blocks: dict[str, list[str]] = {}
     for key, value in unusual(setting):
         block, _, name = key.rpartition(".")
@@ -73,7 +76,7 @@ def training_words(setting: Setting) -> str:
 
 
 def biasing(settings: StepSettings) -> dict[str, str]:
-    """The settings that bias the gradient of Max@K, or change its objective, in words by name."""
+    """Return, by name, the settings that bias the gradient of Max@K or change its objective."""
     scale, normal = settings.reward_scale, settings.weight_normalization
     clip, aggregation = settings.reward_clip, settings.loss.aggregation
     wrong = {
@@ -93,7 +96,7 @@ def biasing(settings: StepSettings) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingKey(GridKey):
-    """The point of a grid that is trained."""
+    """The grid point of a trained row."""
 
     @cached_property
     def path(self) -> str:
@@ -106,8 +109,8 @@ class TrainingKey(GridKey):
 class Evaluation:
     """One evaluation during training: Max@K on held-out instances, by K in `values`.
 
-    `means` are those of the seeds (K → [S]). `seconds` is the training time until then, evaluations
-    excluded, mean over seeds; NaN where not recorded.
+    `means` are the means of the seeds (K → [S]). `seconds` is the training time so far without
+    evaluations, mean over seeds; NaN if not recorded.
     """
 
     step: int
@@ -119,13 +122,12 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class Decoding:
-    """The end of a row in one decoding: its Max@K for K = 1, 2, ..., pooled over seeds.
+    """The end of training in one decoding: Max@K for K = 1, 2, ..., pooled over seeds.
 
-    An extra has one value, the best reward, whose K says nothing, or the reason why it has none. At
-    the `ks` that are kept there are the `values` of instances (K → [S, I]), optimality `gaps` and
-    `differences` to the same decoding of another row, with their `p_values`. `apart` are the seeds
-    that no mean speaks for; `chosen` names by K the decoding that was best on the tuning instances
-    of each seed.
+    An extra has one value, the best reward, which has no K, or a reason why it is undefined. At the
+    recorded `ks` there are the `values` of instances (K → [S, I]), optimality `gaps` and
+    `differences` to another row in the same decoding, with their `p_values`. `apart` are outlying
+    seeds; `chosen` has, by K, the best decoding on the tuning instances of each seed.
     """
 
     means: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False)
@@ -146,18 +148,18 @@ _NOTHING = Decoding()
 class TrainingRow(PooledRow):
     """One (environment, setting, estimator, baseline, n, K) trained, and evaluated by decoding.
 
-    `decoded` has the row as it was trained, and its other decodings. Intervals are over seeds, or
-    over held-out instances where `one_seed`. Unless all seeds finished there are none, as `reason`
-    says. The end is the mean over the evaluations after `last` steps. `evaluations` and `log` (name
-    → rollouts → interval) are of the training itself.
-    `compared_with` is the path of the row that the differences are to.
+    `decoded` has the row at the temperature of training, and its other decodings. Intervals are
+    over seeds, or over held-out instances if `one_seed`. Unless all seeds finished, they are
+    undefined with the `reason`. The end is the mean over the evaluations after `last` steps.
+    `evaluations` and `log` (name → rollouts → interval) are from the training itself.
+    `compared_with` is the path of the row that the differences are relative to.
 
     Gaps are in percent, (best − value) / |best| of the `optima` [S, I], mean over instances;
-    `optimum` says how these are known. `instances` are the hashes of those of each seed, None where
+    `optimum` says how these are known. `instances` are the hashes of each seed's instances; None if
     they have none.
 
     Rewards, and numbers other than gaps and the log, lie `within` a range. If all are 0 or 1, Max@K
-    is the share of instances with a sample among K that `passes`. `environment_words` name the
+    is the share of instances with a sample among K that `passes`. `environment_words` names the
     environment in sentences.
     """
 
@@ -181,12 +183,12 @@ class TrainingRow(PooledRow):
 
     @property
     def sampled(self) -> Decoding:
-        """The policy as it was trained."""
+        """The end of the policy at the temperature of training."""
         return self.decoded.get(SAMPLED, _NOTHING)
 
     @property
     def curve(self) -> tuple[Interval, ...]:
-        """The final Max@K for K = 1, 2, ... of the policy as it was trained."""
+        """The final Max@K for K = 1, 2, ... at the temperature of training."""
         return self.sampled.curve
 
     @property
@@ -196,17 +198,17 @@ class TrainingRow(PooledRow):
 
     @property
     def one_seed(self) -> bool:
-        """Nothing is known of other training runs: intervals are over held-out instances."""
+        """Whether there is one seed: intervals are then over held-out instances."""
         return len(self.cells) == 1
 
     @property
     def is_pomo(self) -> bool:
-        """Whether its loss is that of RL4CO's POMO; with start=multistart it is POMO as shipped."""
+        """Whether its loss is RL4CO's POMO; with start=multistart it is POMO as shipped."""
         return (self.key.estimator, self.key.baseline) == _POMO
 
     @property
     def method(self) -> str:
-        """The name of the row in sentences, whatever the K that it is trained for."""
+        """The name of the row in sentences, without the K of training."""
         return self.words()
 
     def words(self, without: Collection[str] = ()) -> str:
@@ -227,7 +229,7 @@ class TrainingRow(PooledRow):
 
     @property
     def method_for_k(self) -> str:
-        """`maxk subloo for K = 8`; nothing is added to POMO's loss, which is for the mean."""
+        """The name with the K of training: `maxk subloo for K = 8`; POMO's loss has no K."""
         return self.method + ("" if self.is_pomo else f" for K = {self.key.k}")
 
     def final(self, k: int) -> Interval | None:
@@ -236,10 +238,10 @@ class TrainingRow(PooledRow):
 
     @property
     def derived(self) -> str:
-        """The word for the gradient, known of the pair by the catalogue and of its own settings.
+        """The state of the gradient, from the catalogue and the row's own settings.
 
-        A setting that biases all rows of a study alike does not count, except a start or a K
-        schedule that makes another objective.
+        A setting that biases all rows of a study does not count, unless it is a start or a K
+        schedule that changes the objective.
         """
         forced = self.settings.start != "iid"
         if self.settings.k_schedule.kind != "fixed":
@@ -250,5 +252,5 @@ class TrainingRow(PooledRow):
 
     @property
     def bias_state(self) -> str:
-        """The column `bias`: what the formula and the settings say of the gradient."""
+        """The column `bias`: the state of the gradient by formula and settings."""
         return self.derived

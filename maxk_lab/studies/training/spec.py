@@ -1,4 +1,4 @@
-"""The row of the training study, and the conditions that its block of a sweep file must meet."""
+"""The row of the training study, and the conditions of its block in a sweep file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EVALUATE: _Path = ("training", "evaluate")
 
 
 def check(study: Study, variants: Sequence[Variant]) -> Iterator[Problem]:
-    """Yield grids that cannot run, and settings that fit neither each other nor the environment."""
+    """Yield grids that cannot run, and settings that contradict each other or the environment."""
 
     def conditions_of(entry: TrainingGrid, environment: str) -> TrainingConditions:
         return conditions(study.with_entry(entry), environment)
@@ -47,14 +47,14 @@ def check(study: Study, variants: Sequence[Variant]) -> Iterator[Problem]:
 
 @dataclass(frozen=True)
 class _Entry:
-    """An entry of the grid, the study with the settings of its points, and its number."""
+    """An entry of the grid with its number, and the study with the settings of its points."""
 
     grid: TrainingGrid
     study: Study
     number: int
 
     def place(self, *setting: str) -> _Path:
-        """Return the location of a setting, or of its block: in this entry, or in the study."""
+        """Return the location of a setting, or of its block: in the entry, or in the study."""
         inside = setting[0] in self.grid.overrides.settings()
         return (
             ("training", "grid", self.number, "with", *setting)
@@ -65,7 +65,7 @@ class _Entry:
 
 def _problems(study: Study, entries: Sequence[_Entry]) -> Iterator[Problem]:
     """Yield settings that contradict each other, or that do not fit the training study's grid."""
-    # A batch must suit all entries that share its place.
+    # A batch must suit all entries with this setting.
     batches: dict[_Path, list[_Entry]] = {}
     for entry in entries:
         batches.setdefault(entry.place("batch"), []).append(entry)
@@ -87,7 +87,7 @@ def _problems(study: Study, entries: Sequence[_Entry]) -> Iterator[Problem]:
 
 
 def _unread_schedule(entry: _Entry) -> Iterator[Problem]:
-    """Yield ends of a schedule, which nothing reads, where the same place says that K is fixed."""
+    """Yield ends of a schedule that are unused because K is fixed."""
     schedule, settings = entry.study.k_schedule, entry.grid.overrides.settings()
     block = settings.get("k_schedule", schedule.model_dump())
     for name in ("first", "until") if schedule.kind == "fixed" else ():
@@ -98,7 +98,7 @@ def _unread_schedule(entry: _Entry) -> Iterator[Problem]:
 
 
 def _problems_in(study: Study, entries: Sequence[_Entry], variant: Variant) -> Iterator[Problem]:
-    """Yield settings that the environment or its policy has nothing for."""
+    """Yield settings that the environment or its policy does not support."""
     environment, policy, evaluate = variant.environment, variant.policy, study.evaluate
     name = environment["name"]
     for entry in entries:
@@ -130,7 +130,7 @@ def _problems_of_data(
     environment: Mapping[str, Any],
     policy: Mapping[str, Any],
 ) -> Iterator[Problem]:
-    """Yield files of instances that cannot be read, or that hold fewer than are asked for."""
+    """Yield instance files that cannot be read, or that hold too few instances."""
     name = environment["name"]
     reason = capability_refusal(name, "files") or data_refusal(name, path)
     if reason is not None:
@@ -141,7 +141,7 @@ def _problems_of_data(
     except LabError as error:
         yield (*_EVALUATE, "data"), str(error)
         return
-    # The default is the most that are read; a resolved sweep file has it written out.
+    # A resolved sweep has the default written out, so it limits the number and is no request.
     default = EvaluationSettings.model_fields["instances"].default
     if count < evaluate.instances != default:
         message = f"must be at most {count}, the instances in {path}, got {evaluate.instances}"
@@ -160,17 +160,17 @@ def evaluation_seed(unit: Mapping[str, Any]) -> int:
 
 
 def checkpoint_file(cell_id: str) -> str:
-    """Return the name of the last checkpoint of a cell, which holds the trained policy, too."""
+    """Return the name of the last checkpoint of a cell, which also holds the trained policy."""
     return f"training-{cell_id}.pt"
 
 
 def snapshot_file(cell_id: str, step: int | str) -> str:
-    """Return the name of a cell's policy as it was after `step` steps."""
+    """Return the name of a cell's policy after `step` steps."""
     return f"policy-{cell_id}-{step}.pt"
 
 
 def instances_stem(count: int, seed: int) -> str:
-    """Return what the name of the file of held-out instances begins with, before their hash."""
+    """Return the prefix of the name of the file of held-out instances."""
     return f"instances-{seed:016x}-{count}"
 
 

@@ -1,9 +1,9 @@
-"""Trained rows against each other: comparisons, places, and verdicts on claims.
+"""Comparisons of trained rows, places, and verdicts on claims.
 
-Two families of comparisons have one line each in `comparisons`. `reference` has the differences of
-all rows of a study to their references (Holm). `best` has the best of each place against its rivals
-(Bonferroni). A place has the rows of one environment and policy; estimator, baseline, K, n and the
-settings of the training differ in it.
+Two families of comparisons have lines in `comparisons`. `reference` has the differences of all rows
+of a study to their references (Holm). `best` has the best of each place against its rivals
+(Bonferroni). A place has the rows of one environment and policy; its rows differ in estimator,
+baseline, K, n and the settings of the training.
 """
 
 from __future__ import annotations
@@ -60,9 +60,8 @@ def judge(
 ) -> ClaimVerdict:
     """Judge each paired difference by its interval over seeds, which must exclude the bound.
 
-    Both policies are decoded as the claim says. Several differences are each judged at a level that
-    makes up for their number (Bonferroni). One seed leaves the claim undecided: its interval is
-    over instances and does not cover other runs.
+    Both policies have the decoding of the claim. Several differences share the level (Bonferroni).
+    With one seed the claim is undecided: the interval is over instances and not about other runs.
     """
     level = 1 - alpha / len(matching)
     decoding = {"best": OWN_TEMPERATURE, "forced": FORCED}.get(
@@ -94,10 +93,10 @@ def _verdict(
 
 
 def beaten(rows: Sequence[TrainingRow], k: int, alpha: float, ks: int = 1) -> list[TrainingRow]:
-    """The rows that some rival is significantly better than at k; the best row has no such rival.
+    """Return the rows with a significantly better rival at k; the best row has no such rival.
 
-    For the truly best row to be beaten by chance, one of its R − 1 rivals must seem better: so each
-    comparison is one-sided at alpha / (R − 1), shared among as many `ks`, whatever row seems best
+    The truly best row is beaten by chance if one of its R − 1 rivals seems better. So each
+    comparison is one-sided at alpha / (R − 1), shared among the `ks`, for any row that seems best
     (Gupta 1965, "On some multiple decision (selection and ranking) rules").
     """
     share = alpha / max(1, len(rows) - 1) / ks
@@ -121,8 +120,8 @@ def _one_sided(row: TrainingRow, rival: TrainingRow, k: int) -> float:
 class Place:
     """The rows of one environment and policy, which are compared with each other.
 
-    `where` is its name in words; `lines` are the comparisons with references in the whole study,
-    which has this number of `places`, each at `alpha`.
+    `where` is its name in words. `lines` are the comparisons with references in the whole study.
+    The study has this number of `places`, each tested at `alpha`.
     """
 
     rows: tuple[TrainingRow, ...]
@@ -137,7 +136,7 @@ class Place:
         return {row.key.path: self.name(row) for row in self.rows}
 
     def name(self, row: TrainingRow, without: Collection[str] = ()) -> str:
-        """Return the name of a row, without the settings or the n that a table has in columns."""
+        """Return the name of a row, without the settings or the n of the table's columns."""
         for_k = len({row.key.k for row in self.rows}) > 1 and not row.is_pomo
         several = len({row.key.n for row in self.rows}) > 1 and "n" not in without
         size = f" at n = {row.key.n}" if several else ""
@@ -175,12 +174,12 @@ class Place:
         return self.at(counts.most_common(1)[0][0]) if counts else None
 
     def at(self, path: str) -> TrainingRow:
-        """Return the row of this path."""
+        """Return the row with this path."""
         return next(row for row in self.rows if row.key.path == path)
 
     @cached_property
     def references(self) -> tuple[TrainingRow, ...]:
-        """The rows that rows are compared with, and the same method at other settings and n."""
+        """The references of rows, and the same methods at other settings and n."""
         usual, paths = self.reference, {row.compared_with for row in self.rows}
         return tuple(
             row
@@ -194,7 +193,7 @@ class Place:
         return tuple(row for row in self.measured if has_value(row.differences.get(self.top)))
 
     def best(self, k: int) -> list[TrainingRow]:
-        """The row that is highest at k, and rows that are equally high, the reference first."""
+        """Return the row that is highest at k, and equal rows, the reference first."""
         values = [
             (row, end.value) for row in self.measured if (end := row.final(k)) and has_value(end)
         ]
@@ -205,14 +204,14 @@ class Place:
     def may_be_best(self, k: int, lists: int = 1) -> list[TrainingRow]:
         """Return the rows that no row is significantly better than at k.
 
-        All places of a study, and this number of `lists` of each, share its level.
+        All places of a study, and this number of `lists` of each place, share the level.
         """
         rows = [row for row in self.measured if has_value(row.final(k))]
         worse = beaten(rows, k, self.alpha / self.places, lists)
         return [row for row in rows if row not in worse]
 
     def sign(self, row: TrainingRow, k: int) -> int:
-        """1 for significantly better than the reference, -1 for worse, 0 for neither."""
+        """Return 1 for significantly better than the reference, -1 for worse, 0 for neither."""
         return sign(self.lines.get((row.key, k)))
 
     def significant(self, side: int, k: int) -> list[TrainingRow]:
@@ -237,7 +236,7 @@ def places_of(rows: Sequence[TrainingRow], level: float) -> list[Place]:
 def compare(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Iterator[Comparison]:
     """Yield the lines of `comparisons`: against the reference, and against the best of each place.
 
-    Each at the K of interest, and of policies sampled as they were trained.
+    Lines are at the K of interest, for policies sampled at the temperature of training.
     """
     for place in places_of(pooled.rows, level):
         for row in place.compared:
@@ -248,7 +247,7 @@ def compare(pooled: Pooled[TrainingRow], *, level: float, alpha: float) -> Itera
 
 
 def _against_best(place: Place, k: int, level: float) -> Iterator[Comparison]:
-    """Yield the rows of a place against the highest at k; none if no row has a value there."""
+    """Yield the rows of a place against the highest at k; none if no row has a value."""
     tied = place.may_be_best(k, len(place.ks))
     count = max(1, len(place.measured) - 1) * len(place.ks) * place.places
     for first in place.best(k)[:1]:

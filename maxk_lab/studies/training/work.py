@@ -37,7 +37,7 @@ from maxk_lab.training.settings import Settings, Weighting, trajectories_of_extr
 from maxk_lab.training.step import Step
 from maxk_lab.training.trainer import Trainer, train
 
-# Steps of the log that are kept, and digits of its numbers.
+# Steps of the log in a record, and digits of its numbers.
 LOG_POINTS, DIGITS = 200, 6
 ENDS = ("value", "low", "high")
 
@@ -48,14 +48,14 @@ def measure(
     """Yield (cell id, metrics or exception) of every cell of a unit.
 
     The unit has one environment, policy, seed and set of training settings. All cells of a seed
-    start from the same policy, see the same instances at every step and are evaluated on the same
-    held-out ones, always with i.i.d. samples. `cache` is a folder for checkpoints, from which an
-    interrupted cell goes on; the last one, `training-<cell id>.pt`, holds the trained policy under
-    `policy`, as do the snapshots, `policy-<cell id>-<step>.pt`. `event("training", {"step",
+    start from the same policy, see the same instances at every step, and are evaluated with i.i.d.
+    samples on the same held-out instances. `cache` is a folder for checkpoints, from which an
+    interrupted cell resumes. The last checkpoint, `training-<cell id>.pt`, holds the trained policy
+    under `policy`, as do the snapshots, `policy-<cell id>-<step>.pt`. `event("training", {"step",
     "steps"})` is called at every step.
     """
     torch.set_num_threads(1)
-    # A process in which RL4CO's own trainer was made multiplies in bfloat16.
+    # A process that has used RL4CO's trainer multiplies in bfloat16.
     torch.set_float32_matmul_precision("highest")
     for cell in cells:
         try:
@@ -72,7 +72,7 @@ def _measure(
     settings = Settings.from_mapping(unit["training"])
     held_out_seed = evaluation_seed(unit)
     held_out, data = evaluation_set(environment, settings.evaluate, held_out_seed, cache)
-    # Before the training, which would be in vain where there are none.
+    # Before the training, so that an error costs no training time.
     optima = optima_record(environment, held_out, settings.evaluate.reference, cache, data)
 
     ending = settings.evaluate.final_steps(settings.steps)
@@ -94,7 +94,7 @@ def _measure(
                 policy,
                 instances,
                 settings.evaluate,
-                # Held-out samples at temperature 1 are those of the evaluation itself.
+                # Held-out samples at temperature 1 are the samples of the evaluation.
                 temperatures=[
                     each for each in settings.evaluate.temperatures if name == "tuning" or each != 1
                 ],
@@ -147,17 +147,17 @@ def _start(
 def _resumed(
     start: Callable[[], Trainer], path: Path | None, snapshot: Callable[[int], Path] | None
 ) -> Trainer:
-    """Return the training as its checkpoint left it, or at its beginning.
+    """Return the training from its checkpoint, or from the beginning.
 
-    It begins again where the checkpoint is missing or damaged, or where a policy that was to be
-    kept before it is not there.
+    It starts from the beginning if the checkpoint is damaged or missing, or if an earlier snapshot
+    is missing.
     """
     trainer = start()
     if path is None or snapshot is None or not path.exists():
         return trainer
     try:
         trainer.load(torch.load(path, map_location="cpu", weights_only=True))
-    except Exception:  # a damaged file is no reason to fail: train again
+    except Exception:  # a damaged file only costs time: train again
         path.unlink(missing_ok=True)
         return start()
     passed = [step for step in trainer.one_step.settings.snapshots if step < trainer.steps]
@@ -169,9 +169,9 @@ def training_metrics(
 ) -> dict[str, Any]:
     """Return the measures of a finished training for K = k; `costs` are trajectories by extra.
 
-    All of the end are means over the `final_evaluations`, instance by instance. Intervals are
-    over the held-out instances, whose rewards lie `within` a range. JSON has no NaN: what is
-    undefined is None, with its reason under `undefined`.
+    Final numbers are means over the `final_evaluations`, instance by instance. Intervals are over
+    the held-out instances, whose rewards lie `within` a range. An undefined number is None, because
+    JSON has no NaN; the reason is under `undefined`.
     """
     samples = trainer.evaluations[-1].rewards.shape[1]
     ks = list(evaluated_ks(samples, k))
@@ -198,7 +198,7 @@ def training_metrics(
 
 
 def _average(values: Sequence[Tensor]) -> Tensor:
-    """Return the mean over checkpoints, NaN where one of them has no value."""
+    """Return the mean over checkpoints; NaN if one of them has no value."""
     return torch.stack(list(values)).mean(0)
 
 
@@ -259,7 +259,7 @@ def _averages(decodings: Sequence[Decoded]) -> Decoded:
 def _mean_at(curves: Tensor, k: int, within: Range, reasons: dict[str, str]) -> Interval:
     """Return the mean over instances of ρ̂(samples, k), curves [I, samples].
 
-    `reasons` gets the reason of a missing value or end.
+    `reasons` gets the reason for a missing value or end.
     """
     values = curves[:, k - 1]
     missing = values.isnan()
@@ -280,7 +280,7 @@ def _mean_at(curves: Tensor, k: int, within: Range, reasons: dict[str, str]) -> 
 
 
 def _mean(values: Tensor, within: Range) -> Interval:
-    """Return the mean of the [I] values that are defined, with its interval over these."""
+    """Return the mean of the defined values of [I], with its interval over them."""
     defined = values[~values.isnan()].tolist()
     if len(defined) == 0:
         return undefined(RECORDED_LEVEL, "no instance has K scorable samples")
@@ -303,7 +303,7 @@ def _plain(values: Tensor | Sequence[float]) -> list[float | None]:
 
 
 def _thinned(log: Mapping[str, Sequence[float]], steps: int) -> dict[str, list[Any]]:
-    """Return at most `LOG_POINTS` evenly spaced steps of the log, its first and last included.
+    """Return at most `LOG_POINTS` evenly spaced steps of the log, with the first and the last.
 
     Floats are rounded to `DIGITS` digits.
     """
