@@ -107,7 +107,7 @@ def _method_of(estimator: str, baseline: str | Callable[..., Any] | None, k: int
 def _weights_of(
     method: Method, rewards: Tensor, usable: Tensor | None, options: Mapping[str, Any]
 ) -> Tensor:
-    """Return the weights of rewards `[..., n]`, of which some samples may not be usable."""
+    """Return the weights of rewards `[..., n]`, some of them unusable."""
     if usable is not None:
         method.check_size(checks.check_rewards(rewards.where(usable, torch.zeros_like(rewards))))
         groups = rewards.to(checks.result_dtype(rewards))

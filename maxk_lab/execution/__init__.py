@@ -1,1 +1,1 @@
-"""The missing cells of a plan are measured in worker processes, their records kept on disk."""
+"""Execution: worker processes measure the missing cells of a plan; records are files."""

@@ -1,4 +1,4 @@
-"""The policy that a unit begins with: a fresh one, or that of its checkpoint."""
+"""The initial policy of a unit: a fresh policy, or a checkpoint."""
 
 from __future__ import annotations
 

@@ -26,16 +26,16 @@ def devices_here() -> tuple[str, ...]:
         except (OSError, subprocess.SubprocessError, UnicodeError):
             return ()
         return tuple(done.stdout.split())
-    # As CUDA reads it: an invalid name hides the names behind it.
+    # As in CUDA, an invalid name hides the names behind it.
     names = [name.strip() for name in visible.split(",")]
     return tuple(takewhile(lambda name: name and not name.startswith("-"), names))
 
 
 class Devices:
-    """The devices of a run: workers take them when they start and give them back at their end.
+    """The devices of a run: workers take them at their start and give them back at their end.
 
-    If `share` is None, each worker that can use a device sees one, if there is any; several workers
-    may share it. Otherwise a worker has `share` devices, or this fraction of one.
+    If `share` is None, each worker that can use a device gets one if there is any; several workers
+    may share it. Otherwise a worker gets `share` devices, or this fraction of a device.
     """
 
     def __init__(self, share: float | None) -> None:
@@ -73,7 +73,7 @@ class Devices:
     def take(self, uses_device: bool) -> str | None:
         """Return the `CUDA_VISIBLE_DEVICES` of a new worker.
 
-        None if no device is known but one may be used: the worker sees what this process sees.
+        None if no device is known but one may be used: the worker sees the devices of this process.
         """
         if not uses_device:
             return ""

@@ -1,7 +1,7 @@
 """The driver: it gives units to a backend until every cell has a record.
 
-Several drivers may share a run. Each leases a unit before a backend gets it, leaves out the cells
-that have a record by then, and waits at the end for the units of the other drivers.
+Several drivers may share a run. A driver leases a unit before a backend gets it, omits cells that
+already have a record, and waits at the end for the units of other drivers.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.store import Head, Store
 from maxk_lab.execution.tasks import Backend, Event, OnEvent, Task
 
-# The signals that end a run. Workers hear of them from the driver only.
+# The signals that end a run. The driver passes them to the workers.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Seconds in which a backend waits for an event, and between two reads of the store.
+# Seconds that a backend waits for an event, and seconds between two reads of the store.
 EVENT_SECONDS, READ_SECONDS = 0.1, 0.05
 # Seconds in which workers write a checkpoint after a signal: the run ends within 5 s.
 LEAVE_SECONDS = 3.0
-# Seconds between two looks at the units of other drivers.
+# Seconds between two checks of the units of other drivers.
 OTHERS_SECONDS = 1.0
 
 
@@ -71,13 +71,13 @@ def drive(
     driver: Driver,
     on_event: OnEvent,
 ) -> None:
-    """Have every task measured by `backend`; then each of their cells has a record.
+    """Have `backend` measure every task; then each of their cells has a record.
 
     If a unit loses its worker, its first cell without a record fails: cells are measured in order.
     Another worker measures the rest. If that happens twice before any record, all cells fail.
 
-    After a signal, units stop at a checkpoint, without records. Raises `KeyboardInterrupt` then,
-    and what the backend raises.
+    After a signal, units stop at a checkpoint, without records. Then this raises
+    `KeyboardInterrupt`, and any error of the backend.
     """
     driving = _Driving(run, backend, driver, on_event, deque(tasks))
     leaving = False
@@ -134,7 +134,7 @@ class _Driving:
             self.leased.clear()
 
     def give_up(self) -> None:
-        """Begin no task any more."""
+        """Begin no further task."""
         for task in self.queue:
             if task.key in self.open:
                 self._close(task.key)
@@ -160,7 +160,7 @@ class _Driving:
             self._finish(unit)
 
     def _announce_waiting(self) -> None:
-        """Send `waiting` with the other drivers that this one waits for, once for each task."""
+        """Send the event `waiting` with the drivers that this one waits for, once per task."""
         if self.leased.keys() <= self.announced:
             return
         holders = (self.driver.holder(key) for key in self.leased)

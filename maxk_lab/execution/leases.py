@@ -1,7 +1,7 @@
 """Drivers and leases: several processes share the units of a run without measuring one twice.
 
-Records do not depend on leases. Two processes that measure the same unit lose time only, so errors
-of the file system are ignored here.
+Records do not depend on leases. If two processes measure one unit, only time is lost, so errors of
+the file system are ignored here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DriverInfo:
 
 
 class Driver:
-    """This process in a run, for a `with` block: it shows itself, and leases tasks.
+    """This process in a run, as a `with` block: it announces itself, and leases tasks.
 
     It rewrites `<run>/drivers/<id>.json` each second; leases are files in `<run>/leases/`.
     """
@@ -86,9 +86,9 @@ class Driver:
     def take(self, key: str) -> bool:
         """Lease a task; return False if another living driver has it.
 
-        The other driver may have released it just now, so read its records again.
+        The other driver may have released it meanwhile, so read its records again.
         """
-        # A run with nothing to measure needs no library of leases.
+        # A run with nothing to measure does not import the library of leases.
         from filelock import SoftFileLease, Timeout
 
         if key in self._tasks:

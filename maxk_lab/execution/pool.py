@@ -33,7 +33,7 @@ _PROGRAM = (
 )
 # Seconds to import modules (a loaded machine needs minutes), and to take a task.
 IMPORT_SECONDS, TAKE_SECONDS = 600.0, 4.0
-# Seconds between two looks at the memory of the workers: each takes a millisecond or two.
+# Seconds between two checks of the workers' memory: each takes a millisecond or two.
 MEMORY_SECONDS = 0.1
 # Workers in a row that may end before they are ready.
 _STARTS = 3
@@ -50,7 +50,7 @@ class Worker:
         options = json.dumps({"driver": os.getpid(), **modules._asdict()})
         visible = {} if devices is None else {VARIABLE: devices}
         try:
-            # It imports nothing of the calling script, and prints to stderr.
+            # The worker imports nothing of the calling script, and prints to stderr.
             self.process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, str(end.fileno()), options, *sys.path],
                 pass_fds=[end.fileno()],
@@ -67,7 +67,7 @@ class Worker:
             end.close()
         self.line.setblocking(False)
         self.pid = self.process.pid
-        # None between two tasks; the worker says when it has taken one.
+        # None between two tasks; the worker reports when it has taken a task.
         self.task: Task | None = None
         self.ready = self.taken = False
         # None before the modules of the lab are imported.
@@ -87,7 +87,7 @@ class Worker:
         return f"exit code {code}"
 
     def begin(self, task: Task) -> None:
-        """Send a task to the worker. Its clock starts when the function that measures is there."""
+        """Send a task to the worker. Its clock starts when the measuring function is imported."""
         self.task, self.taken, self.since = task, False, time.monotonic() + IMPORT_SECONDS
         self.line.settimeout(TAKE_SECONDS)
         try:
@@ -122,7 +122,7 @@ class Worker:
             except OSError:
                 return
             if not chunk:
-                self.kill()  # a user's function closed the line, or the worker is dead
+                self.kill()  # a user's function closed the socket, or the worker is dead
                 return
             *lines, self._unread = (self._unread + chunk).split(b"\n")
             yield from map(json.loads, lines)
@@ -170,18 +170,18 @@ class Pool:
         return sum(worker.ready and worker.task is None for worker in self._workers)
 
     def begin(self, task: Task) -> None:
-        """Give a task to a worker that waits for one."""
+        """Give a task to an idle worker."""
         next(w for w in self._workers if w.ready and w.task is None).begin(task)
 
     def leave(self, seconds: float) -> None:
-        """Have every worker write a checkpoint and end; kill those that take longer."""
+        """Have every worker write a checkpoint and end; kill workers that take longer."""
         self._deadline = time.monotonic() + seconds
         for worker in self._workers:
             worker.leave()
             worker.ready = False
 
     def events(self, seconds: float, waiting: int) -> Iterator[Event]:
-        """Yield the events since the last call; start workers for the tasks that wait.
+        """Yield the events since the last call; start workers for the `waiting` tasks.
 
         Raises `StorageError` if a worker cannot write, `RefusedError` if no worker starts.
         """
@@ -202,7 +202,7 @@ class Pool:
                     self._note_failed_start()
 
     def _start(self, waiting: int) -> None:
-        """Start workers while tasks wait and there is a place for one."""
+        """Start workers while tasks wait and there is room."""
         idle = sum(worker.task is None for worker in self._workers)
         while idle < waiting and len(self._workers) < self._jobs:
             devices = self._devices.take(self._on_device)
@@ -219,7 +219,7 @@ class Pool:
     def _note_failed_start(self) -> None:
         """Let the next workers import the user's modules with the units that need them.
 
-        Then the record of such a unit has the reason. Raises `RefusedError` after three workers.
+        The record of such a unit then has the reason. Raises `RefusedError` after three workers.
         """
         self._modules = self._modules._replace(user=())
         self._starts -= 1
@@ -229,7 +229,7 @@ class Pool:
             )
 
     def _listen(self, worker: Worker) -> Iterator[Event]:
-        """Yield the events in the messages of a worker; kill it if a message is none."""
+        """Yield the events in the messages of a worker; kill it after an invalid message."""
         try:
             for name, payload in worker.messages():
                 if name not in ("progress", "taken"):
@@ -250,7 +250,7 @@ class Pool:
                         worker.task = None
                     yield Event(task.key, name, payload)
         except (ValueError, TypeError, KeyError):
-            worker.kill()  # a user's function wrote to the line
+            worker.kill()  # a user's function wrote to the socket
 
     def _fault(self, worker: Worker) -> tuple[str, dict[str, Any]] | None:
         """Return the event that ends the task of a worker: dead, too slow or too large; or None."""
@@ -261,7 +261,7 @@ class Pool:
             return ("left", {}) if ended or idle or now >= self._deadline else None
         if worker.process.poll() is not None:
             if not worker.taken:
-                return "unit_finished", {}  # it died while it waited: no cell is at fault
+                return "unit_finished", {}  # it died while it was idle: no cell is at fault
             why = f"the worker process died while measuring ({worker.ending})"
             why += ": out of memory, killed, or ended by code that was called"
             return "lost", {"why": why}

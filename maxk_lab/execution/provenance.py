@@ -1,4 +1,4 @@
-"""Provenance: the code, versions and kind of machine that a record comes from.
+"""Provenance: the code, versions and kind of machine behind a record.
 
 It holds nothing private: no command line, no names of machines or users, no folders.
 """
@@ -58,7 +58,7 @@ def _git(package: Path) -> dict[str, Any] | None:
     # A repository does not track a copy that is installed inside it.
     if _run_git(package, "ls-files", "--error-unmatch", "__init__.py") is None:
         return None
-    # Results are no code.
+    # Results are not code.
     return _state_of(package, "--", ":(top)", ":(top,exclude)results")
 
 
@@ -67,7 +67,7 @@ def _project() -> dict[str, Any] | None:
     top = _run_git(Path(), "rev-parse", "--show-toplevel")
     if not top or Path(maxk_lab.__file__).parent.parent == Path(top):
         return None
-    # New files do not count: the hashes of a sweep cover those that it names.
+    # New files do not count: the sweep has hashes of all files that it names.
     return _state_of(Path(), "--untracked-files=no")
 
 
@@ -88,7 +88,7 @@ def _run_git(folder: Path, *arguments: str) -> str | None:
 
 
 def without_places(text: str) -> str:
-    """Return a text, such as a traceback, without the folders of whoever measured.
+    """Return a text, such as a traceback, without the folders of the user's machine.
 
     Modules are named from their folder on the path, files of the home from `~`, other files by
     their base name.

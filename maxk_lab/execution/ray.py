@@ -23,8 +23,8 @@ from maxk_lab.execution.tasks import Event, Modules, Task
 from maxk_lab.sweep_file.content import source_files
 from maxk_lab.sweep_file.execution import Execution
 
-# Ray sends no statistics, prints no lines to stdout, takes our modules in `ray job submit`, and
-# tries to reach a cluster for seconds, not for minutes.
+# Ray sends no statistics, prints no lines to stdout, ships our modules in `ray job submit`, and
+# gives up on a cluster after seconds instead of minutes.
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS_SKIP_REGEX": "^",

@@ -1,6 +1,6 @@
-"""The record of a cell: its metrics or its error, as a line of a segment and back.
+"""The record of a cell, its metrics or its error, as a line of a segment and back.
 
-The kind of study checks the metrics, for the writer and for every reader.
+The kind of study validates the metrics, on writing and on reading.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Record:
         Raises `ValueError` or `TypeError` if the line could not be read again.
         """
         body = {name: getattr(self, name) for name in _BODY}
-        # No file can hold half of a surrogate pair.
+        # No file can hold a lone surrogate.
         body["error"] = self.error and self.error.encode(errors="backslashreplace").decode()
         head = {
             "id": self.cell["id"],

@@ -33,8 +33,8 @@ class Outcome:
     """The selected cells after a run, as ids in the order of the plan.
 
     `done` were measured in this run, by this driver or another; the `reused` had a record before.
-    `failed` includes `failed_before`, which this run did not try. `missing` lost their record while
-    the run was at work. `last` says that no other driver works in the run.
+    `failed` includes `failed_before`, which this run did not retry. `missing` lost their record
+    during the run. `last` means that no other driver works in the run.
     """
 
     done: tuple[str, ...]
@@ -61,10 +61,10 @@ def execute(
     """Measure the cells that `run.todo` returns, with `jobs` workers or on Ray.
 
     Other processes, here or on other machines, may do the same in the same run: they share the
-    units by leases. With `force` a cell uses nothing that an earlier measurement left in the cache.
-    `measure` names the `module:function` that measures a unit, instead of that of its study.
-    `on_event(name, payload)` is called in this process. Raises `LabError` for what the user can
-    mend. Raises KeyboardInterrupt after a signal; the same call later goes on.
+    units by leases. With `force` a cell ignores cached files of earlier measurements. `measure`
+    names the `module:function` that measures a unit, instead of the function of its study.
+    `on_event(name, payload)` is called in this process. Raises `LabError` for errors that the user
+    can mend. Raises KeyboardInterrupt after a signal; a later call resumes.
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise LabError(f"--jobs must be a whole number of at least 1, got {jobs!r}")
@@ -128,8 +128,8 @@ def _backend(
 def _clear_cache(run: Run, driver: Driver, again: Set[str], *, shared: bool) -> None:
     """Remove the files of the cells that are measured `again`, so that they do not resume.
 
-    With `shared` files that belong to no cell go, too, such as a pool: its name does not depend on
-    the code that drew it. Files of units that other drivers measure stay.
+    With `shared`, also remove shared files such as pools, whose names do not depend on the code.
+    Files of units that other drivers measure stay.
     """
     plan, folder = run.plan, run.folder
     if not (again or shared):

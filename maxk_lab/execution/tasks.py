@@ -1,4 +1,4 @@
-"""Tasks: the units that a run measures, as plain data, and the events while they are measured."""
+"""Tasks: units as plain data for a worker, and the events of their measurement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OnEvent = Callable[[str, dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class Task:
-    """A unit to measure, as plain data: all that a worker needs."""
+    """A unit to measure, as plain data for a worker."""
 
     # The id of the unit, also if only some of its cells are measured.
     key: str

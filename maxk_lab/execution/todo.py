@@ -1,4 +1,4 @@
-"""A run as one value: the plan of a sweep, the folder of its records, and what is left to do."""
+"""A run: the plan of a sweep, the folder of its records, and the cells that are left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ State = Literal["done", "failed", "missing"]
 
 @dataclass(frozen=True)
 class Todo:
-    """The selected cells by what a run does with them, as ids in the order of the plan.
+    """The selected cells by their treatment in a run, as ids in the order of the plan.
 
     The run measures `cells`. It keeps the records of the `done` and of the `failed`.
     """
@@ -42,7 +42,7 @@ class Run:
     def todo(
         self, only: str | None = None, *, force: bool = False, retry_failed: bool = False
     ) -> Todo:
-        """Return what a run does with the cells that `only` selects, by their records now.
+        """Return the treatment of the cells that `only` selects, by their current records.
 
         A cell with a record is measured again if `force`, or if it failed and `retry_failed`.
         """
@@ -59,7 +59,7 @@ class Run:
 
     @property
     def stale(self) -> int:
-        """The number of records that are not of cells of the plan."""
+        """The number of records of cells outside the plan."""
         return self.folder.stale(self.plan)
 
     def seconds_left(self) -> float | None:

@@ -32,17 +32,17 @@ from maxk_lab.planning.identity import without_paths
 from maxk_lab.seeds import derive_seed, seed_generators
 from maxk_lab.sweep_file.content import check_content
 
-# Progress of one kind is sent at most this often.
+# The least seconds between two progress messages of one kind.
 SECONDS_BETWEEN_EVENTS = 0.5
-# The characters that a record keeps of the beginning of an error, and of its end.
+# The most characters of an error in a record, at its beginning and at its end.
 ERROR_CHARACTERS = 10_000
-# Modules that torch and statistics import in the first unit: 0.4 s that no cell should pay for.
+# Modules that torch and statistics import in the first unit: 0.4 s that no cell should pay.
 _LATE_MODULES = ("torch.fx.experimental.symbolic_shapes", "scipy.special")
 _PR_SET_PDEATHSIG = 1
 
 
 def main(number: int, argument: str) -> None:
-    """Measure the units that come through the socket of this number, until the socket ends.
+    """Measure the units that come through the socket `number`, until the socket ends.
 
     `argument` is JSON: the process id of the `driver`, and the modules to import: `lab`, `user`.
     """
@@ -66,10 +66,10 @@ def main(number: int, argument: str) -> None:
 
 
 def _guard(line: socket, driver: int) -> None:
-    """Have this process and all that it starts killed when its driver ends.
+    """Have this process and its child processes killed when the driver ends.
 
-    A child waits for the end of the driver's side of the line, so that this works while the process
-    is stuck or stopped.
+    A child waits for the end of the driver's side of the socket, so that this also works while the
+    process hangs or is stopped.
     """
     worker = os.getpid()
     if os.fork():
@@ -84,7 +84,7 @@ def _guard(line: socket, driver: int) -> None:
 
 
 def _signal_after(parent: int, number: int) -> None:
-    """Have Linux send a signal to this process when its parent has ended."""
+    """Have Linux send a signal to this process when its parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:  # it ended before the call
@@ -96,7 +96,7 @@ def _import(line: socket, lab: Iterable[str], user: Iterable[str]) -> None:
 
     A unit whose module cannot be imported fails with the error in its record.
     """
-    # A module that draws when it is imported draws the same in every worker.
+    # A module with random numbers at import draws the same in every worker.
     seed_generators(0)
     for module in lab:
         with suppress(Exception):
@@ -112,7 +112,7 @@ def _import(line: socket, lab: Iterable[str], user: Iterable[str]) -> None:
 
 
 class _State:
-    """The state of the process after its imports, which every unit begins with."""
+    """The state of the process after its imports, at which every unit begins."""
 
     def __init__(self) -> None:
         self._folder = os.getcwd()
@@ -142,10 +142,10 @@ def measure_unit(task: Task, line: socket, segment: Segment) -> None:
         try:
             try:
                 measure = load(task.measure)
-            finally:  # imports take no time of a cell
+            finally:  # imports do not count as time of a cell
                 work.send("unit_started", pid=os.getpid())
                 work.since = time.monotonic()
-            # For the generators of user's functions; neither places nor hashes change the seed.
+            # For the generators of user's functions; folders and hashes do not change the seed.
             meaning = {name: value for name, value in task.unit.items() if name != "content"}
             seed_generators(derive_seed("process", without_paths(meaning)))
             check_content(task.unit, task.cells)
@@ -161,7 +161,7 @@ def measure_unit(task: Task, line: socket, segment: Segment) -> None:
         else:
             work.fail_rest(f"{task.measure} gave no result for this cell")
     except StorageError as error:
-        # The cell is not at fault: it is measured when there is room for its record.
+        # The cell is not at fault: it is measured again when there is space.
         work.send("cannot_write", error=str(error))
     work.send("unit_finished")
 
@@ -180,7 +180,7 @@ def _format_error(error: BaseException) -> str:
 
 
 class _Work:
-    """A task at work: its cells without a record, and the line to the driver.
+    """A task in progress: its cells without a record, and the socket to the driver.
 
     Messages are lines of JSON, so that the driver runs no code of a user when it reads them.
     """
@@ -189,7 +189,7 @@ class _Work:
         self._task, self._line, self._segment = task, line, segment
         self._process = os.getpid()
         self._cells = {cell["id"]: cell for cell in task.cells}
-        # When progress of each kind was sent last; when the last record was written.
+        # The times of the last progress message of each kind, and of the last record.
         self._sent: dict[str, float] = {}
         self.since = time.monotonic()
 
@@ -200,17 +200,17 @@ class _Work:
         try:
             _send(self._line, name, **payload)
         except OSError:
-            os._exit(1)  # the driver is gone, or a user's function closed the line
+            os._exit(1)  # the driver is gone, or a user's function closed the socket
 
     def progress(self, name: str, payload: dict[str, Any]) -> None:
-        """Send the progress of a phase, if it is time to."""
+        """Send the progress of a phase, if the last message is old enough."""
         now = time.monotonic()
         if now - self._sent.get(name, -SECONDS_BETWEEN_EVENTS) >= SECONDS_BETWEEN_EVENTS:
             self._sent[name] = now
             self.send("progress", phase=name, **payload)
 
     def leaving(self) -> bool:
-        """Return whether the driver closed its end for writing: it sends nothing during a task."""
+        """Return whether the driver closed its end for writing; it writes nothing during a task."""
         return bool(select.select([self._line], [], [], 0)[0])
 
     def keep_all(self, results: Iterable[tuple[str, dict[str, Any] | Exception]]) -> None:

@@ -22,21 +22,21 @@ from maxk_lab.planning.identity import (
 from maxk_lab.sweep_file.content import Content, named_content, rows_on_axes
 from maxk_lab.sweep_file.studies import GRID_AXES
 
-# Keys of a cell as JSON that are no part of its meaning.
+# Keys of a cell's JSON that are no part of its meaning.
 OUTSIDE_MEANING = ("id", "setting")
-# A grid point: its axes, and its stage and varied settings where it has them.
+# A grid point: its axes, and its stage and varied settings if it has them.
 Point = dict[str, Any]
 _json = lru_cache(maxsize=None, typed=True)(canonical_json)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Unit:
-    """Cells that share their samples and run in one worker; each kind of study has its own class.
+    """Cells that share their samples and run in one worker; each kind of study has a subclass.
 
-    `sent` names the fields that a worker gets: all that its numbers depend on except the grid
-    points. `stage` counts the steps of training before the measuring, None in kinds without stages.
-    `setting` has the values of what the sweep varies. `content` has the hashes of what it names.
-    `like` is a unit that differs in its seed only, if any.
+    `sent` names the fields that a worker gets: everything that its numbers depend on except the
+    grid points. `stage` counts the steps of training before the measurement; None in kinds without
+    stages. `setting` has the values that the sweep varies. `content` has the hashes of user code
+    and files. `like` is a unit that differs in its seed only, if any.
     """
 
     study: ClassVar[str]
@@ -56,21 +56,21 @@ class Unit:
         return tuple(Cell(self, **point) for point in self.points)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all that the worker gets, as plain JSON: what the cells share."""
+        """Return everything that the worker gets and the cells share, as plain JSON."""
         fields = ((name, getattr(self, name)) for name in self.sent)
         sent = {n: dict(value) if isinstance(value, Mapping) else value for n, value in fields}
         return sent | ({"content": self.shared_content} if self.shared_content else {})
 
     @cached_property
     def shared_content(self) -> Content:
-        """The content of what all cells name."""
+        """The content of everything that all cells name."""
         if not self.content:
             return {}
         return named_content(self.content, {name: getattr(self, name) for name in self.sent})
 
     @property
     def on_device(self) -> bool:
-        """Whether it can use a CUDA device."""
+        """Whether the unit can use a CUDA device."""
         return False
 
     @property
@@ -80,12 +80,12 @@ class Unit:
 
     @property
     def label(self) -> str:
-        """A few words for people, e.g. `tsp, weights, seed 1`; no two units share them."""
+        """A short description, e.g. `tsp, weights, seed 1`, unique in its plan."""
         return f"{self.place}, {self.study}, seed {self.seed}"
 
     @property
     def place(self) -> str:
-        """The environment with what is varied, e.g. `bandit arms=8`."""
+        """The environment with its varied settings, e.g. `bandit arms=8`."""
         varied = [
             f"{re.sub(r'^(environment|policy|behaviour)[.]', '', key)}={value}"
             for key, value in self.setting.items()
@@ -108,7 +108,7 @@ class Unit:
     def hashed_meaning(self) -> dict[str, Any]:
         """The shared meaning with removed settings at their old defaults, as ids hash it."""
         settings = dict(self.shared_meaning)
-        # The settings of a training are a block; those of other kinds are fields of the unit.
+        # The settings of a training are a block; other kinds have fields of the unit.
         if self.study in settings:
             settings[self.study] = with_removed_defaults(settings[self.study], self.study)
         else:
@@ -141,7 +141,7 @@ class Unit:
             yield self if seed == self.seed else replace(self, seed=seed, like=like)
 
     def with_content(self, content: Content) -> Self:
-        """Return the unit with the content of what the sweep names."""
+        """Return the unit with the content of everything that the sweep names."""
         return replace(self, content=content, like=None)
 
 
@@ -161,7 +161,7 @@ class Cell:
         return {axis: getattr(self, axis) for axis in GRID_AXES}
 
     def meaning(self) -> dict[str, Any]:
-        """Return all that distinguishes the cell, with the content of what its axes name."""
+        """Return everything that distinguishes the cell, with the content that its axes name."""
         return self._with_axes(self.unit.shared_meaning)
 
     def _with_axes(self, shared: dict[str, Any]) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class Cell:
 
     @cached_property
     def id(self) -> str:
-        """16 hex digits that depend on the resolved meaning of the cell and on nothing else."""
+        """The 16 hex digits that depend only on the resolved meaning of the cell."""
         unit = self.unit
         if unit.content:
             return content_hash(self._with_axes(unit.hashed_meaning))
@@ -193,7 +193,7 @@ class Cell:
 
     @property
     def setting(self) -> Mapping[str, Any]:
-        """The values of what the sweep varies; the identity has them resolved."""
+        """The values that the sweep varies; the identity has them resolved."""
         return self.unit.setting
 
     @property

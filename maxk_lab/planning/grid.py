@@ -43,7 +43,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Conditions(ABC):
-    """The settings that decide, besides a point itself, whether it can run in a kind of study.
+    """The settings that decide, together with a point, whether the point can run.
 
     A setting that is None is unknown and refuses nothing.
     """
@@ -78,7 +78,7 @@ class Conditions(ABC):
 
 
 def refused_k(point: Point) -> Refusal | None:
-    """Return why estimator and baseline do not go together at this n and K."""
+    """Return why estimator and baseline do not fit together at this n and K."""
     reason = Method.of(point).refusal(point["n"])
     return None if reason is None else ("k", reason)
 
@@ -135,7 +135,7 @@ def left_out_of(conditions: type[Conditions], study: Any, environment: str) -> l
 
 
 def repeated(point: Point, study: str) -> Skipped:
-    """Return a point as skipped that an earlier entry of the grid has, too."""
+    """Return a point as skipped if an earlier entry of the grid has it, too."""
     reason = f"repeats {describe_point(point)} of an earlier entry"
     return Skipped(point, reason, study, repeats=point)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from maxk_lab.policies.catalogue import PRETRAINED_FOLDER
 
-# Raised whenever the same cell would be measured differently; records of another version are stale.
+# Increase it whenever equal cells would be measured differently; old records are then stale.
 IDENTITY_VERSION = 1
-# Settings that no longer exist, by their path, with the value that older ids and seeds hash.
-# The owner of a setting of `environment` or `policy` is the environment's name.
+# Removed settings by path, with the value that older ids and seeds hash. The owner of a setting of
+# `environment` or `policy` is the environment's name.
 REMOVED_DEFAULTS: Mapping[str, Any] = {
     "environment.toy_llm.top_p": 1.0,
     "training.kl.reference": "frozen",
@@ -32,7 +32,7 @@ def canonical_json(obj: Any) -> str:
     Raises `ValueError` for NaN and infinities, `TypeError` for objects that are not JSON.
     """
     text = _ENCODER.encode(obj)
-    # Few texts have -0.0, which means 0.0.
+    # Skip texts without -0.0, which means 0.0.
     if "-0.0" in text:
         text = _ENCODER.encode(json.loads(text, parse_float=lambda digits: float(digits) + 0.0))
     return text

@@ -1,7 +1,7 @@
-"""The answer of a kind of study: its template, filled with its facts, and its short table.
+"""The answer of a kind of study: its template with its facts, and its short table.
 
-A template has one sentence a line; an indented line continues the sentence before it. A sentence
-may begin with a label, as in `Use: subloo`. Below a line `---` stand the notes of the short table.
+A template has one sentence per line; an indented line continues the sentence before it. A sentence
+may begin with a label, as in `Use: subloo`. The notes of the short table follow a line `---`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
 
 
 class Numbers(BaseModel):
-    """The facts of a kind without an `answer`: the numbers of each row by its name."""
+    """The facts of a kind without an `answer`: the numbers of each row by name."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -49,7 +49,7 @@ class Numbers(BaseModel):
 
 
 def answer_of_study(kind: StudyRow, pooled: Pooled[PooledRow], origin: Origin) -> Answer:
-    """Return the answer from the facts of the rows; without rows, an empty one."""
+    """Return the answer from the facts of the rows; empty without rows."""
     if not pooled.rows:
         return Answer()
     if kind.has("answer"):
@@ -66,7 +66,7 @@ def filled(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the sentences of the answer, and the notes of the short table.
 
-    Beside the facts a template has the number of `rows`, and the names of `missing` ones.
+    The template sees the facts, the number of `rows`, and the names of `missing` rows.
     """
     path = Path(str(kind.load_module("table").__file__)).with_name("answer.md.j2")
     template = _environment().from_string(path.read_text(encoding="utf-8"))
@@ -83,7 +83,7 @@ def _sentences(text: str) -> tuple[str, ...]:
 
 
 def _short_table(facts: Any, notes: Sequence[str]) -> Block:
-    """Return a column for each titled field of the lines of the table that any line has."""
+    """Return the short table: a column for each titled field that any line has."""
     import pandas as pd
 
     lines = getattr(facts, "table", ())
@@ -127,19 +127,19 @@ def _environment() -> Environment:
 
 
 def names(items: Iterable[object], most: int = 3) -> str:
-    """`a, b and 2 more`."""
+    """Return `a, b and 2 more`."""
     every = list(map(str, items))
     listed = every if len(every) <= most else [*every[:most], f"{len(every) - most} more"]
     return " and ".join(filter(None, (", ".join(listed[:-1]), *listed[-1:])))
 
 
 def counts(items: Iterable[Any]) -> str:
-    """`subloo in 10, centred in 2`, of items with a name and a count."""
+    """Return `subloo in 10, centred in 2` for items with a name and a count."""
     return names(f"{item.name} in {item.count}" for item in items)
 
 
 def duration(seconds: float) -> str:
-    """`about 20 s`, `about 3 min`, `about 2 h`."""
+    """Return `about 20 s`, `about 3 min`, `about 2 h`."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 1.5 * size:
             return f"about {seconds / size:.0f} {unit}"
@@ -147,6 +147,6 @@ def duration(seconds: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """`2.40`: three significant digits as in tables, `26,000` of a large ratio."""
+    """Return `2.40`: three significant digits as in tables; a large ratio is `26,000`."""
     digits = 2 - math.floor(math.log10(ratio)) if ratio > 0 else 0
     return f"{round(ratio, digits):,.0f}" if ratio >= 999.5 else number(ratio)

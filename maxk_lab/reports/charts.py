@@ -1,7 +1,7 @@
 """The parts that all charts share: theme, legend, axes, marks, and files by vl-convert.
 
-A figure has panels. A panel is an Altair chart of one view that is as wide as its container.
-Texts of a run are data or titles of a chart, and never part of an expression.
+A figure has panels. A panel is an Altair chart of one view that is as wide as its container. Texts
+of a run are data or titles of a chart, and never part of an expression.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Panel:
     @cached_property
     def spec(self) -> dict[str, Any]:
         """The spec of Vega-Lite without title and width; unchecked, as checks are slow."""
-        # Altair refuses more than 5000 rows, which a log of many trainings has.
+        # Altair refuses more than 5000 rows; a log of many trainings has more.
         with alt.data_transformers.enable("default", max_rows=None, consolidate_datasets=False):
             spec: dict[str, Any] = harmless(self.chart.to_dict(validate=False))
         return {key: value for key, value in spec.items() if key not in ("config", "$schema")}
@@ -114,7 +114,7 @@ class Figure:
         """Return the spec of all panels, each with a plot of this width in pixels."""
         notes = [_wrapped(panel.note, plot) for panel in self.panels]
         axes = [_y_axes(panel.spec) for panel in self.panels]
-        # One panel that needs its labels takes their place in its whole column.
+        # A single panel with labels needs the whole width for them.
         shared = all(axes[i] == axes[i - 1] for i in range(len(axes)) if i % columns)
         views = []
         for i, (panel, note) in enumerate(zip(self.panels, notes, strict=True)):
@@ -146,7 +146,7 @@ class Figure:
         return svg
 
     def write(self, folder: Path) -> list[Path]:
-        """Write `<name>.png`, `.svg` and `.pdf`, and return their paths; nothing is fetched.
+        """Write `<name>.png`, `.svg` and `.pdf` offline, and return their paths.
 
         The PDF has no title and is as wide as a column of a paper.
         """
@@ -202,7 +202,7 @@ def fills(styles: Iterable[str]) -> str:
 
 
 def chart_table(lines: Iterable[Mapping[str, Any]]) -> Table:
-    """Return lines as a table; halves of characters, which no library writes, are spelled out."""
+    """Return lines as a table; lone surrogates, which no library writes, are spelled out."""
     return pd.DataFrame(
         {
             name: value.encode(errors="backslashreplace").decode()
@@ -250,7 +250,7 @@ def drawable(data: Table, *, log: bool = False) -> Table:
 
 
 def axis_domain(data: Table, *, log: bool = False, include: Sequence[float] = ()) -> list[float]:
-    """Return the ends of an axis for all values, and for what is near them of their intervals."""
+    """Return the ends of an axis that shows all values and nearby ends of intervals."""
     to, back = (math.log10, lambda x: 10**x) if log else (float, float)
     points = [to(x) for x in [*data.value, *include]]
     low, high = min(points, default=0.0), max(points, default=1.0)
@@ -262,9 +262,9 @@ def axis_domain(data: Table, *, log: bool = False, include: Sequence[float] = ()
 
 
 def on_axis(data: Table, domain: Sequence[float]) -> Table:
-    """Return the rows with the part of each interval that is on the axis.
+    """Return the rows with each interval clipped to the axis.
 
-    New columns: `lo` and `hi`, None without an interval, and `open`, -1 or 1 where the interval
+    New columns: `lo` and `hi`, None without an interval, and `open`, -1 or 1 if the interval
     continues beyond the axis. No number is NaN or infinite.
     """
     data = data.copy()
@@ -315,7 +315,7 @@ def reference_line(**axis: float) -> Any:
 
 
 def tooltips() -> list[Any]:
-    """Return the words under the pointer: the name of a mark, its value and its interval."""
+    """Return the tooltip: the name of a mark, its value and its interval."""
     words = {"value": "value", "low": "from", "high": "to"}
     numbers = [alt.Tooltip(f"{name}:Q", title=word, format=".3~g") for name, word in words.items()]
     return [alt.Tooltip("name:N", title=" "), *numbers]

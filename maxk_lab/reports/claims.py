@@ -1,4 +1,4 @@
-"""Verdicts on claims: supported or refuted if intervals at a corrected level say so."""
+"""Verdicts on claims from intervals at a corrected level: supported, refuted or undecided."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ClaimVerdict:
 def side(
     interval: Interval, at_least: float | None, at_most: float | None, *, strict: bool = False
 ) -> Verdict:
-    """Supported if no end of the interval is beyond the bound, refuted if all of it is.
+    """Return supported if no end of the interval is beyond the bound, refuted if all of it is.
 
     With `strict` the bound itself must lie outside of the interval.
     """
@@ -65,7 +65,7 @@ def side(
 def combined(
     verdicts: Sequence[ClaimVerdict], parts: str, alpha: float | None = None
 ) -> ClaimVerdict:
-    """Return the verdict of several: one refutation refutes, and every part must support.
+    """Return the verdict of several parts: one refuted part refutes; all supported parts support.
 
     `parts` is their name in the plural. With `alpha` the intervals hold together at that level
     (Bonferroni), and the detail says so.
@@ -84,7 +84,7 @@ def combined(
 
 
 def shown(interval: Interval) -> str:
-    """`12.3 [11.0, 13.9]`, with the reason if it is about fixed instances; `—` without interval.
+    """Return `12.3 [11.0, 13.9]`, with a reason if about fixed instances; `—` without interval.
 
     Ends that three digits do not distinguish have six.
     """
@@ -101,7 +101,7 @@ def shown(interval: Interval) -> str:
 
 
 def count_verdicts(claims: Sequence[ClaimVerdict]) -> str:
-    """`5 of 6 supported, 1 undecided`."""
+    """Return `5 of 6 supported, 1 undecided`."""
     verdicts = [claim.verdict for claim in claims]
     counts = [f"{verdicts.count(each)} {each}" for each in VERDICTS if each in verdicts]
     counts[0] = counts[0].replace(" ", f" of {len(claims)} ", 1)
@@ -113,8 +113,8 @@ def judge_claims(
 ) -> list[ClaimVerdict]:
     """Return the verdict on each claim, in order, at level `alpha` (Bonferroni over its intervals).
 
-    A claim without rows, or with a row without all of its seeds, is undecided with that reason.
-    The kind of study that the claim is about judges the other claims.
+    A claim without rows, or with an unfinished row, is undecided with this reason. The claim's kind
+    of study judges all other claims.
     """
     return [_judged(claim, studies[claim.study].rows, alpha) for claim in claims]
 
@@ -163,7 +163,7 @@ def _words(claim: Claim) -> str:
     bound = f"at least {claim.at_least:g}" if least else f"at most {claim.at_most:g}"
     sides = [where for where in (claim.of, claim.over) if where is not None]
     if claim.kind == "difference":
-        # K = 8 minus K = 1 says more than 8 minus 1.
+        # K = 8 minus K = 1 is clearer than 8 minus 1.
         first, second = (_place(where).removeprefix(" where ") for where in sides)
         decoded = ", each at its own best temperature," if claim.decoding == "best" else ","
         if claim.decoder is not None:

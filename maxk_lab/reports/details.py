@@ -1,4 +1,4 @@
-"""All tables of a report, as blocks: one for each place and group of measures."""
+"""All tables of a report as blocks: one for each place and group of measures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maxk_lab.statistics.intervals import EXACT, Interval
 from maxk_lab.statistics.measures import Described, described
 from maxk_lab.sweep_file.studies import GRID_AXES
 
-# The most columns of numbers beside those that name a row, and the most rows that are named.
+# The most columns of numbers in a table, and the most rows named in a sentence.
 _WIDEST, _NAMED = 8, 4
 _PLACE = ("study", "environment", "stage")
 _SIZES = ("k", "n")
@@ -25,7 +25,7 @@ _OF_K = re.compile(r"@\d+")
 
 
 def texts_of(tables: Tables) -> pd.DataFrame:
-    """One line of texts for each row: its axes, numbers with intervals, and verdicts.
+    """Return one line of texts for each row: its axes, numbers with intervals, and verdicts.
 
     The axes keep their values. A missing number is `—`; other missing texts are empty.
     """
@@ -51,14 +51,14 @@ def _text(interval: Interval) -> str:
 
 
 def is_axis(name: str) -> bool:
-    """Whether a column says which row it is: an axis, or a varied key such as policy.seed."""
+    """Return whether a column identifies the row: an axis, or a varied key such as policy.seed."""
     parts = name.split(".")
     varied = len(parts) > 1 and all(word.isidentifier() for word in parts)
     return varied or name in (*GRID_AXES, "environment", "stage", "proxy", "start")
 
 
 def detail_blocks(tables: Tables, words: Mapping[str, str]) -> Iterator[Block]:
-    """Yield all tables; `words` are those for the environments in titles."""
+    """Yield all tables; `words` has the name of each environment in titles."""
     lines = texts_of(tables)
     place = [name for name in _PLACE if name in lines]
     for key, rows in lines.groupby(place, sort=False, dropna=False):
@@ -68,7 +68,7 @@ def detail_blocks(tables: Tables, words: Mapping[str, str]) -> Iterator[Block]:
 
 
 def _column(name: str, measures: Collection[str]) -> Described | None:
-    """The description of a column; a measure without a row in the catalogue has its name only."""
+    """Return the description of a column; an unknown measure has its name only."""
     if (column := described(name)) is None and name in measures:
         return Described(name, "a number of its kind of study", "numbers")
     return column
@@ -88,7 +88,7 @@ def _groups(rows: pd.DataFrame, environment: str, measures: Collection[str]) -> 
         where = ", ".join([environment, *same])
         sizes = rows.loc[measured, [name for name in _SIZES if name in rows]]
         breaks = list(sizes.itertuples(index=False, name=None))
-        # A meaning is said once for all K.
+        # All K share one meaning.
         caption = dict.fromkeys(f"{_OF_K.sub('@K', c.heading)}: {c.meaning}." for c in columns)
         parts = -(-len(columns) // _WIDEST)
         size = -(-len(columns) // parts)
@@ -103,7 +103,7 @@ def _groups(rows: pd.DataFrame, environment: str, measures: Collection[str]) -> 
 
 
 def _key_columns(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The axes in which these rows differ, as texts, and words for the axes that are equal."""
+    """Return the axes in which these rows differ, as texts, and words for the equal axes."""
     axes = [name for name in map(str, rows.columns) if is_axis(name) and name != "environment"]
     headings = short_names(axes) | {"k": "K"}
     keys: dict[str, pd.Series[str]] = {}
@@ -122,7 +122,7 @@ def _key_columns(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _undefined(estimates: pd.DataFrame) -> Iterator[Block]:
-    """Yield the table of numbers without a value or an interval, by the reason."""
+    """Yield the table of numbers without a value or an interval, by reason."""
     unknown = estimates[estimates.low.isna() & estimates.value.isna() | estimates.low.isna()]
     items = []
     for reason, lines in unknown.groupby("reason", sort=False):
@@ -136,7 +136,7 @@ def _undefined(estimates: pd.DataFrame) -> Iterator[Block]:
 def chosen_table(
     tables: Tables, columns: Sequence[str], words: Mapping[str, str], level: float
 ) -> Block:
-    """Return the table of the chosen columns; K is a column, too, if the rows differ in K."""
+    """Return the table of the chosen columns, with a column K if the rows differ in K."""
     lines = texts_of(tables)
     every = list(map(str, lines.columns))
     if measured := [name for name in columns if not is_axis(name)]:

@@ -1,4 +1,4 @@
-"""A report as blocks that every text format prints, and its numbers as text."""
+"""A report as blocks that all text formats print, and its numbers as text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from maxk_lab.reports.charts import Figure
 
 UNDEFINED = "—"
-# Beside a value without an interval.
+# Printed beside a value without interval.
 WITHOUT = "[—]"
-# Below a table whose caption repeats lines of the table before.
+# Printed below a table whose caption repeats lines of the table before.
 SAME = "Otherwise as in the table above."
 _LABEL = re.compile(r"([A-Z][a-z ]{,20}): ")
 
@@ -34,11 +34,11 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Block:
-    """The parts below a title: lines, items, a table, pictures, or folded blocks.
+    """The content below a title: lines, items, a table, pictures, or folded blocks.
 
-    Lines that are `labelled` may begin with a label, as in `Use: subloo`; see `label_of`. `breaks`
-    are the numbers of the `rows` with a rule above; the `caption` is about all rows. Pictures lie
-    in the folder of figures beside the report. `folded` blocks are for readers who open them.
+    `labelled` lines may begin with a label, as in `Use: subloo`; see `label_of`. `breaks` are the
+    indices of `rows` with a rule above; the `caption` is about all rows. Pictures lie in the folder
+    of figures beside the report. `folded` blocks open on demand.
     """
 
     title: str = ""
@@ -62,8 +62,8 @@ def sheet(
 ) -> Block:
     """Return the table of a DataFrame of texts, whose columns are the headings.
 
-    `numeric` headings are aligned to the right. A rule stands where the values of `breaks`, one
-    for each row, change.
+    `numeric` headings are aligned to the right. A rule separates rows with different values of
+    `breaks`, which has a value per row.
     """
     numbers = set(numeric)
     changes = (i for i, (before, after) in enumerate(pairwise(breaks), 1) if before != after)
@@ -77,13 +77,13 @@ def sheet(
 
 
 def label_of(line: str) -> tuple[str, str]:
-    """Return the label of a line of the answer, empty if it has none, and the rest."""
+    """Return the label of a line of the answer, empty if it has none, and the remaining text."""
     match = _LABEL.match(line)
     return (match[1], line[match.end() :]) if match else ("", line)
 
 
 def with_captions(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield the blocks, each caption without the lines of the caption before."""
+    """Yield the blocks; a caption omits lines of the caption before."""
     before: tuple[str, ...] = ()
     for block in blocks:
         new = tuple(line for line in block.caption if line not in before)
@@ -92,7 +92,7 @@ def with_captions(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def number(value: float) -> str:
-    """Three significant digits, trailing zeros kept; `—` for undefined."""
+    """Return three significant digits, trailing zeros kept; `—` if undefined."""
     if math.isnan(value):
         return UNDEFINED
     if math.isinf(value):
@@ -103,17 +103,17 @@ def number(value: float) -> str:
 
 
 def exact(value: float) -> str:
-    """Four significant digits of a computed number; `—` for undefined."""
+    """Return four significant digits of a computed number; `—` if undefined."""
     return UNDEFINED if math.isnan(value) else f"{0.0 if abs(value) < 1e-12 else value:.4g}"
 
 
 def marked(interval: Interval) -> str:
-    """Return the interval, with † if it is about fixed instances in place of new ones."""
+    """Return the interval, with † if it is about fixed instances instead of new instances."""
     return f"{compact(interval)} †" if interval.fallen_back else compact(interval)
 
 
 def compact(interval: Interval) -> str:
-    """`12.3 [11.0, 13.9]`; `—` without a value or an interval.
+    """Return `12.3 [11.0, 13.9]`; `—` without a value or an interval.
 
     A value that is equal in every seed is `12.3 [—]`.
     """
@@ -122,7 +122,7 @@ def compact(interval: Interval) -> str:
     if not interval.defined:
         return UNDEFINED
     ends = [interval.value, interval.low, interval.high]
-    # What is far below the ends of the interval is the rounding of a sum that is 0.
+    # A value far below the ends of the interval is the rounding error of 0.
     least = 1e-12 * max((abs(end) for end in ends if math.isfinite(end)), default=0.0)
     value, low, high = (number(0.0 if abs(end) < least else end) for end in ends)
     return f"{value} [{low}, {high}]"

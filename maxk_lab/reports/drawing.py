@@ -1,4 +1,4 @@
-"""The charts of a report, which are drawn on demand."""
+"""The charts of a report, drawn on demand."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def figures(report: Report, *, failed: Callable[[str], None] | None = None) -> Iterator[Figure]:
-    """Yield the charts that have something to show, each with a name of its own.
+    """Yield the charts with data, each with a unique name.
 
-    `failed` gets a line for each that fails; without it the error is raised.
+    `failed` gets a line for each chart that fails; without `failed` the error is raised.
     """
     names: list[str] = []
     for kind in filter(lambda kind: kind.has("charts"), in_reading_order()):
@@ -44,11 +44,11 @@ def with_charts(report: Report) -> Report:
 
 @contextmanager
 def catching(failed: Callable[[str], None] | None, what: str) -> Iterator[None]:
-    """Hand a line on an error within to `failed`; without it raise the error."""
+    """Pass a line about an error in the block to `failed`; without `failed`, raise the error."""
     try:
         yield
     except Exception as error:
-        # A full disk refuses the whole report.
+        # A full disk fails the whole report.
         if failed is None or isinstance(error, OSError):
             raise
         failed(f"{what} could not be drawn: {type(error).__name__}: {first_line(error)}")

@@ -12,12 +12,12 @@ from maxk_lab.estimators.method import Method
 from maxk_lab.sweep_file.studies import GRID_AXES
 from maxk_lab.visible import visible_line
 
-# (key of the sweep file, value), e.g. (("environment.arms", 8), ("policy.embed_dim", 64)),
-# in the file's order.
+# (key of the sweep file, value), e.g. (("environment.arms", 8), ("policy.embed_dim", 64)), in the
+# order of the file.
 Setting = tuple[tuple[str, Any], ...]
 
 
-# What the formula of a method says of its bias, and a measurement may overrule.
+# The bias by formula; a measurement can overrule it.
 UNBIASED, NOT_PROVED, BIASED = "unbiased (proved)", "not proved", "biased"
 
 
@@ -52,14 +52,14 @@ class GridKey:
 
     @property
     def bias_state(self) -> str:
-        """Unbiased (proved), not proved or biased: what the formula of the method says."""
+        """Unbiased (proved), not proved or biased, by the formula of the method."""
         if self.method.is_unbiased:
             return UNBIASED
         return BIASED if self.method.is_derived else NOT_PROVED
 
     @property
     def path(self) -> str:
-        """`weights/maxk/centred/n16/k8`."""
+        """The path `weights/maxk/centred/n16/k8`."""
         return self.named(self.study)
 
     @property
@@ -70,7 +70,7 @@ class GridKey:
     def named(self, first: str, setting: str | None = None) -> str:
         """Return the name of the row below `first`: the kind of study, or the stage.
 
-        `setting` are other words for the values that the sweep varies.
+        `setting` replaces the words for the values that the sweep varies.
         """
         words = setting_words(self.setting) if setting is None else setting
         point = (self.estimator, self.baseline, f"n{self.n}", f"k{self.k}")
@@ -78,7 +78,7 @@ class GridKey:
 
 
 def environment_label(cell: Mapping[str, Any]) -> str:
-    """`tsp(num_loc=20)`: the environment of a cell with its distinguishing parameters.
+    """Return `tsp(num_loc=20)`: the environment of a cell with its distinguishing parameters.
 
     Parameters that the sweep varies are left out: they belong to the setting.
     """
@@ -97,10 +97,10 @@ def _varied(cell: Mapping[str, Any]) -> set[str]:
 
 
 def environment_words(cell: Mapping[str, Any]) -> str:
-    """`TSP with 20 cities`: the environment of a cell in words, without varied parameters.
+    """Return `TSP with 20 cities`: the environment of a cell in words, without varied parameters.
 
-    An environment without words is its name with its parameters: `knapsack (items 5)`. A folder
-    with a model of the user is named, too.
+    An environment without words is its name with its parameters: `knapsack (items 5)`. A user's
+    model is named by its folder.
     """
     words = describe_environment(cell["environment"], without=_varied(cell))
     folder = (cell.get("policy") or {}).get("pretrained")
@@ -118,15 +118,15 @@ def setting_of(cell: Mapping[str, Any]) -> Setting:
 
 
 def setting_words(setting: Setting) -> str:
-    """`arms=8, distance=0.3`; empty where nothing varies."""
+    """Return `arms=8, distance=0.3`; empty if the sweep varies nothing."""
     short = short_names([key for key, _ in setting])
     return ", ".join(f"{short[key]}={spelled(value)}" for key, value in setting)
 
 
 def plain_setting(setting: Setting) -> str:
-    """`arms 8, pomo-100`: the varied values in titles; a file is its name."""
+    """Return `arms 8, pomo-100`: the varied values for titles; a file is its name."""
     short = short_names([key for key, _ in setting])
-    # A sweep file calls the start of the records `forced`.
+    # Sweep files say `forced` for the recorded start `multistart`.
     setting = tuple((key, "forced" if value == "multistart" else value) for key, value in setting)
     return ", ".join(
         visible_line(PurePath(value).stem)
@@ -137,7 +137,7 @@ def plain_setting(setting: Setting) -> str:
 
 
 def short_names(keys: list[str]) -> dict[str, str]:
-    """Return the last word of each key, or the whole key where two share it."""
+    """Return the last word of each key, or the whole key if two keys share their last word."""
     last = [key.rpartition(".")[2] for key in keys]
     return {
         key: word if last.count(word) == 1 else key for key, word in zip(keys, last, strict=True)
@@ -145,7 +145,7 @@ def short_names(keys: list[str]) -> dict[str, str]:
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """`a, b and 3 more`: the first names, and the number of further ones."""
+    """Return `a, b and 3 more`: the first names, and the number of further names."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Question:
-    """The gradient of `objective` (as `max@8`) at a stage, for a budget of rollouts a step.
+    """The gradient of `objective` (as `max@8`) at a stage, for a budget of rollouts per step.
 
-    `only` selects the cells that it takes to answer; `n` is None where n is ranked, too.
+    `only` selects the cells that the answer needs; `n` is None if n is ranked, too.
     """
 
     objective: str
@@ -26,13 +26,13 @@ class Question:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One (estimator, baseline, n, K) at a budget of B rollouts a step.
+    """One (estimator, baseline, n, K) at a budget of B rollouts per step.
 
-    `row` is one of a kind of study that recommends: its key has these, an environment, a setting
-    and a stage. A step has `groups` = B/n groups, each of another instance. `step_snr` is
-    ‖∇J‖² over the variance of its mean estimate, (n/B)(V_n + V_between). `over_best` is this
-    variance over that of the best, paired over instances; None for the best itself. `tied`: a
-    report says that its V_n does not differ significantly from the best at the same n.
+    The key of `row` has the method, an environment, a setting and a stage. A step has `groups` =
+    B/n groups, each of another instance. `step_snr` is ‖∇J‖² over the variance of the step's mean
+    estimate, (n/B)(V_n + V_between). `over_best` is this variance over that of the best, paired
+    over instances; None for the best itself. `tied` means that in the report its V_n does not
+    differ significantly from the best at the same n.
     """
 
     row: Any
@@ -43,13 +43,13 @@ class Candidate:
 
     @property
     def worse(self) -> bool:
-        """It is significantly worse than the best, by its interval and by the report."""
+        """Whether it is significantly worse than the best, by its interval and by the report."""
         return self.over_best is not None and self.over_best.low > 1 and not self.tied
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The candidates of one environment and stage, best first, and the rows left out, with why.
+    """The candidates of one environment and stage, best first, and the omitted rows with reasons.
 
     `use` is the candidate to use: the simplest of those close to the best at its n.
     `no_between` says why the candidates are of one n, without V_between; empty where they have it.
@@ -69,5 +69,5 @@ class Recommendation:
 
     @property
     def ties(self) -> tuple[Candidate, ...]:
-        """Candidates that are not significantly different from the best."""
+        """The candidates that are not significantly different from the best."""
         return tuple(c for c in self.candidates[1:] if not c.worse)

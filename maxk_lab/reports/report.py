@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from maxk_lab.reports.charts import Figure
     from maxk_lab.sweep_file.claims import Claim
 
-# The most listed reasons, unfinished cells, names, and failed cells with a line each.
+# The most reasons, unfinished cells and names in a list, and the most failed cells with a line.
 _REASONS, _CELLS, _NAMES, _FAILED = 20, 6, 5, 5
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the numbers come from: the sweep, its cells, and the code that measured them.
+    """The source of the numbers: the sweep, its cells, and the code that measured them.
 
-    `commits` and `versions` are those of all records, `projects` the commits of the user's own
-    repository. `failed` has the error of each failed cell by its name, `missing` the names of
-    cells without a record. `stale` counts records of another version of the sweep; `changed` names
-    the code and models that changed since the measurement. `level` is that of intervals, `alpha`
-    the error rate of a family of comparisons, `seconds` the time by kind of study.
+    `commits` and `versions` are those of all records, `projects` the commits of the user's
+    repository. `failed` has the error of each failed cell by its name, `missing` the names of cells
+    without a record. `stale` counts records of another version of the sweep; `changed` names the
+    code and models that changed since the measurement. `level` is that of intervals, `alpha` the
+    error rate of a family of comparisons, `seconds` the time by kind of study.
     """
 
     name: str = ""
@@ -54,7 +54,7 @@ class Origin:
 
     @property
     def progress(self) -> str:
-        """`all 8 cells measured`, or `5 of 8 cells measured; 1 failed, 2 missing`."""
+        """The progress `all 8 cells measured`, or `5 of 8 cells measured; 1 failed, 2 missing`."""
         if not self.planned:
             return "no cells are planned"
         if self.done == self.planned:
@@ -65,7 +65,7 @@ class Origin:
 
     @property
     def lines(self) -> list[str]:
-        """The git commit and the versions, a line each."""
+        """The lines of the git commit and the versions."""
         versions = [f"{package} {' / '.join(each)}" for package, each in self.versions.items()]
         lines = [f"git commit: {', '.join(self.commits) or 'unknown'}"]
         lines += [f"project commit: {', '.join(self.projects)}"] if self.projects else []
@@ -73,7 +73,7 @@ class Origin:
 
     @property
     def failures(self) -> list[str]:
-        """A line for each failed cell; for each reason, if many cells or all failed."""
+        """A line for each failed cell; a line for each reason if many or all cells failed."""
         single = self.done and len(self.failed) <= _FAILED
         cells = list(self.failed)
         groups = grouped(cells, lambda cell: cell if single else self.failed[cell]).values()
@@ -87,7 +87,7 @@ class Origin:
 
     @property
     def without_result(self) -> list[str]:
-        """A line for each cell without a result, or for many of them together."""
+        """Return a line for each cell without a result, or one line for many cells."""
         lines = [f"failed: {line}" for line in self.failures] if self.done else []
         if len(self.missing) > _CELLS:
             example, command = self.missing[0], f"maxk-lab run {self.name}.yaml"
@@ -100,12 +100,12 @@ class Origin:
 
 @dataclass(frozen=True)
 class Report:
-    """The report of a run, which every format prints.
+    """The report of a run, for every format.
 
     `answers` are the sentences and short tables of the kinds of study, in reading order. `charts`
-    are drawn on demand, and `undrawn` says which could not be. `studies` has the rows with their
-    paired values, for charts and recommendations. A part of a report says in
-    `selection` which, and has the chosen `columns` if any.
+    are drawn on demand, and `undrawn` names the charts that failed. `studies` has the rows with
+    their paired values, for charts and recommendations. In a part of a report, `selection`
+    describes the part, and `columns` are the chosen columns.
     """
 
     tables: Tables
@@ -131,7 +131,7 @@ class Report:
 
     @property
     def status(self) -> list[str]:
-        """The first lines: which cells have a result, and what changed since."""
+        """The first lines: the cells with a result, and changes since the measurement."""
         origin = self.origin
         words = origin.progress
         if origin.planned and len(origin.failed) == origin.planned:
@@ -165,9 +165,9 @@ class Report:
 
     @property
     def blocks(self) -> list[Block]:
-        """The answer, the claims, the short tables, the figures, and folded all other tables.
+        """The answer, the claims, the short tables, the figures, and all other tables, folded.
 
-        A part of a report has its tables unfolded, and no answer.
+        A part of a report has unfolded tables and no answer.
         """
         if self.selection or self.columns:
             return self.short_blocks
@@ -227,7 +227,7 @@ def changed_line(changed: Sequence[str]) -> str:
 def read_report(
     run: RunDirectory, plan: Plan | None = None, *, level: float = 0.95, alpha: float = 0.05
 ) -> Report:
-    """Return the report of the records of a run; its plan is made unless it is given."""
+    """Return the report of the records of a run; its plan is made unless `plan` is given."""
     plan = plan or make_plan(run.spec())
     return make_report(
         [cell.as_dict() for cell in plan.cells],

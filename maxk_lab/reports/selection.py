@@ -1,6 +1,6 @@
-"""A part of a report: the rows with some cells, and chosen columns.
+"""A part of a report: selected rows and chosen columns.
 
-Verdicts and differences stay those of the whole run.
+Verdicts and differences are those of the whole run.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _WHOLE_RUN = "Claims, verdicts and corrections are those of the whole run, not o
 
 
 def selected_cells(plan: Plan, where: str | None, dashes: str = "--") -> frozenset[str] | None:
-    """The ids of the cells that `where` selects, in the language of `run --only`; None for all.
+    """The ids of the cells that `where` selects, in the syntax of `run --only`; None for all.
 
-    A message names the option with `dashes`. Raises `LabError` for a seed, and for unknown axes.
+    With `dashes`, messages name the option. Raises `LabError` for a seed, and for unknown axes.
     """
     if where is None:
         return None
@@ -42,10 +42,10 @@ def part_of(
     columns: str | Sequence[str] | None = None,
     dashes: str = "--",
 ) -> Report:
-    """Return the rows of a report that `where` selects, with these columns only if any are given.
+    """Return the rows of a report that `where` selects, with the chosen columns.
 
-    `columns` are names of `texts_of`, which may be joined by commas. Raises `LabError` for what
-    the report does not have.
+    `columns` are names of `texts_of`, which may be joined by commas; without them all columns stay.
+    Raises `LabError` for unknown rows or columns.
     """
     cells = selected_cells(plan, where, dashes)
     if cells is None and columns is None:
@@ -83,7 +83,7 @@ def part_of(
 
 
 def _with_rows(tables: Tables, rows: Sequence[tuple[str, str]]) -> Tables:
-    """The tables with the estimates and comparisons of these rows, by kind of study and name."""
+    """Return the tables with the estimates and comparisons of these rows, by study and name."""
     chosen = set(rows)
     estimates, comparisons = (
         table[[pair in chosen for pair in zip(table.study, table.row, strict=True)]]

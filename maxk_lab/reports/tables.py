@@ -1,4 +1,4 @@
-"""The tables of a run: estimates, comparisons and claims. Every reader selects from them.
+"""The tables of a run: estimates, comparisons and claims. All formats read them.
 
 A kind of study pools its records into rows, gives the `estimates` of a row, and compares rows.
 """
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 # Sums of the same numbers in another order differ by less than this share of the largest term.
 ROUNDING = 1e-12
-# The last columns of `estimates`; the columns before say whose number it is.
+# The last columns of `estimates`; the columns before identify the row.
 NUMBER = ("measure", "value", "low", "high", "level", "about", "unit", "reason")
-# The columns that say whose number it is: of rows, and of cells.
+# The columns that identify a row, or a cell.
 ROWS = ("row", "seeds", "seeds_finished", "status", "bias")
 CELLS = ("row", "seed", "cell", "status", "bias")
 _ENDS = ("value", "low", "high")
@@ -36,7 +36,7 @@ CLAIM = ("name", "text", "verdict", "detail", "judged", *_ENDS, "level", "count"
 NAME = ("study", "environment", "row")
 # Measures that are whole numbers.
 COUNTS = ("instances", "instances_without", "lower_on", "pool", "rollouts", "steps")
-# The parts of a number, and the endings of their columns in `wide`.
+# The fields of a number, and the suffixes of their columns in `wide`.
 _ENDINGS = {"value": "", "low": "_low", "high": "_high", "about": "_about"}
 # Family and verdict at a K, and the column of `wide` that lists such K.
 _LISTS_OF_K = {
@@ -127,7 +127,7 @@ class PooledRow:
 
     @property
     def unfinished(self) -> str:
-        """How many of the seeds finished, in words; empty if all did."""
+        """Return how many seeds finished, in words; empty if all did."""
         if self.all_finished:
             return ""
         return f"incomplete: {len(self.finished)} of {len(self.cells)} seeds finished"
@@ -154,7 +154,7 @@ class Pooled(Generic[RowType]):
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Return the items by their key, in the order in which the keys appear."""
+    """Return the items by key, in the order of the keys' first appearance."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -223,7 +223,7 @@ def row_estimates(kind: str, row: PooledRow) -> Mapping[str, Interval]:
 def number_lines(
     place: Mapping[str, Any], estimates: Mapping[str, Interval], reason: str = ""
 ) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a row or cell at its `place`; without estimates one with the `reason`."""
+    """The lines of a row or cell at its `place`; without estimates a line with the `reason`."""
     if not estimates:
         yield {**place, **_number(undefined(float("nan"), reason))}
     for name, interval in estimates.items():
@@ -297,7 +297,7 @@ def make_tables(studies: Mapping[str, Pooled[PooledRow]], claims: Sequence[Claim
 
 
 def wide(tables: Tables) -> pd.DataFrame:
-    """One line for each row of the report: its axes, numbers with their ends, and verdicts.
+    """Return one line for each row of the report: its axes, numbers with ends, and verdicts.
 
     A number `variance` has the columns variance, variance_low, variance_high and variance_about.
     `verdict` (lowest, tied, worse or open) is about the variance of the row, `bias_test` and

@@ -27,9 +27,9 @@ def write_report(
 ) -> list[Path]:
     """Write the report to the folder `out` and return the files, figures last.
 
-    `formats` are all that have a file unless given. A chart that cannot be drawn is left out;
-    `failed` gets a line, which the report has, too. `shown` gets each chart with its files.
-    Raises `LabError` for formats without a file; nothing is written then.
+    `formats` are all formats with a file by default. A chart that cannot be drawn is left out;
+    `failed` gets a line, which the report has, too. `shown` gets each chart with its files. Raises
+    `LabError` for formats without a file; nothing is written then.
     """
     chosen = list(FILES if formats is None else formats)
     for format in chosen:

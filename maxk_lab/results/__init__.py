@@ -1,1 +1,1 @@
-"""Results: runs read as tables of numbers, and two runs compared. Changes no record."""
+"""Results: runs read as tables of numbers, and comparisons of two runs. Records never change."""

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from maxk_lab.reports.report import Origin
     from maxk_lab.sweep_file.model import Sweep
 
-# The keys of a sweep file that change no number, and claims, which are compared apart.
+# The keys of a sweep file that change no number; and claims, which are compared separately.
 BESIDE = {"name", "description", "execution", "tracking", "claims"}
 _HASH = re.compile(r"\b[0-9a-f]{40,64}\b")
 _MOST_LETTERS = 60
 
 
 def changes(sweeps: Sequence[Sweep], origins: Sequence[Origin]) -> tuple[str, ...]:
-    """Return the differences of two runs, a line each: of the sweep, of commits and versions."""
+    """Return the differences of two runs, one per line: sweep, commits and versions."""
     sides = [
         sweep.model_dump(mode="json", exclude=BESIDE)
         | {"git commit": origin.commits, "project commit": origin.projects, **origin.versions}
@@ -30,7 +30,7 @@ def changes(sweeps: Sequence[Sweep], origins: Sequence[Origin]) -> tuple[str, ..
 
 
 def differences(a: Any, b: Any, path: str = "") -> Iterator[str]:
-    """Yield a line for each place where two trees differ, as in `training.steps 300 -> 400`."""
+    """Yield a line for each difference of two trees, as in `training.steps 300 -> 400`."""
     if isinstance(a, Mapping) and isinstance(b, Mapping) and "sha256" not in a:
         for key in dict.fromkeys((*a, *b)):
             yield from differences(a.get(key), b.get(key), f"{path}.{key}" if path else str(key))

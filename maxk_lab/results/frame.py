@@ -1,4 +1,4 @@
-"""Runs as a DataFrame: one line for each cell, or row of the report, and measure."""
+"""Runs as a DataFrame: one line for each measure of a cell or row."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Run = str | os.PathLike[str] | RunDirectory
-# Nearer to 0 or 1 than this, a level that is corrected for many comparisons would be 1 by rounding.
+# A level closer to 0 or 1 would round to 1 after correction for many comparisons.
 _LEAST = 1e-9
-# The columns that say whose number it is.
+# The columns that identify the row or cell of a number.
 _WHOSE = {"cells": CELLS, "seeds": ROWS}
 
 
@@ -53,14 +53,14 @@ def load(
     `run` is the name of a run under `results`, a folder or a bundle; the latest run if None. For
     several runs, in a list, the column `run` has their names.
 
-    `over="cells"` has the numbers of every cell, and so of one seed: their intervals are not about
+    `over="cells"` has the numbers of every cell, which has one seed: the intervals are not about
     other seeds. `over="seeds"` is the table `estimates` of the report, pooled over the seeds. Its
-    columns are those of `maxk_lab.reports.tables.Tables`; over cells `seed` and `cell` take the
-    place of `seeds` and `seeds_finished`.
+    columns are those of `maxk_lab.reports.tables.Tables`. Over cells, `seed` and `cell` replace
+    `seeds` and `seeds_finished`.
 
     A cell without a result is one line with its `status` (failed or missing) and no measure; over
-    seeds it is a row that is incomplete. With `failed=False` these lines are left out. Warns of
-    code and models that changed since the measurement. Raises `LabError` without such a run.
+    seeds it makes its row incomplete. `failed=False` removes these lines. Warns about code and
+    models that changed since the measurement. Raises `LabError` if there is no such run.
 
         frame = load("tsp_sweep", over="seeds").query("measure == 'variance' and k == 8")
         frame.pivot_table("value", index="n", columns="baseline")
@@ -92,12 +92,12 @@ class ReadRun:
 
     @cached_property
     def plan(self) -> Plan:
-        """The plan of its spec. Raises `LabError` where there is no sound one."""
+        """The plan of the sweep. Raises `LabError` if the sweep is invalid."""
         return make_plan(self.directory.spec())
 
     @cached_property
     def records(self) -> Mapping[str, Record]:
-        """The sound records of the planned cells by their ids, failed ones too."""
+        """The valid records of the planned cells by id, also failed records."""
         return {record.cell["id"]: record for record in self.directory.records(self.plan)}
 
     def report(self, level: float) -> Report:
@@ -138,7 +138,7 @@ class ReadRun:
 
     @cached_property
     def absent(self) -> dict[str, tuple[str, str]]:
-        """The state of every cell without a result, and the reason, by its id."""
+        """Return the state of every cell without a result, and the reason, by its id."""
         failed = {
             cell: ("failed", error_line(record.error))
             for cell, record in self.records.items()
@@ -149,7 +149,7 @@ class ReadRun:
 
 
 def check_share(name: str, value: object, *, such_as: float, or_zero: bool = False) -> None:
-    """Raise `LabError` unless an argument is a number between 0 and 1; that may be 0, or not."""
+    """Raise `LabError` unless an argument is a number between 0 and 1; `or_zero` allows 0."""
     least = 0 if or_zero else _LEAST
     if isinstance(value, int | float) and type(value) is not bool and least <= value <= 1 - _LEAST:
         return
@@ -158,7 +158,7 @@ def check_share(name: str, value: object, *, such_as: float, or_zero: bool = Fal
 
 
 def find(run: Run | None, results: str | os.PathLike[str]) -> RunDirectory:
-    """The run of that name or in that place; the latest if None. Raises `LabError` without one."""
+    """The run with a name or at a path; the latest if None. Raises `LabError` without a run."""
     if isinstance(run, RunDirectory):
         return run
     for place in (run, results):

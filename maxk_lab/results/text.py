@@ -44,7 +44,7 @@ def comparison_text(
 
 
 def _blocks(comparison: Comparison) -> Iterator[Block]:
-    """Yield what differs between the runs, the significant differences, and counts."""
+    """The differences between the runs, the significant differences of numbers, and counts."""
     numbers, findings = comparison.numbers, lines_of(comparison.findings)
     changes = "; ".join(_first(comparison.changes, _CHANGES)) or "nothing in sweep and versions"
     yield Block(lines=(f"Changed: {changes}.",))
@@ -79,7 +79,7 @@ def _texts(line: dict[str, Any]) -> dict[str, str]:
 
 
 def _counts(comparison: Comparison) -> Iterator[str]:
-    """Yield how many numbers have each verdict, and what the verdicts are corrected for."""
+    """Yield how many numbers have each verdict, and the correction of the verdicts."""
     counts = [f"{number} {verdict}" for verdict, number in comparison.verdicts.items() if number]
     yield f"Numbers: {', '.join(counts) or 'none, as no row has all results in both runs'}."
     if comparison.tests:

@@ -1,4 +1,4 @@
-"""A report as CSV and as JSON: every value, to compute with."""
+"""A report as CSV and as JSON, with all values for computation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from maxk_lab.visible import visible_json, visible_line
 if TYPE_CHECKING:
     import pandas as pd
 
-# A spreadsheet takes a text that begins so for a formula, and runs it.
+# A spreadsheet runs a text with such a beginning as a formula.
 FORMULA = ("=", "+", "-", "@")
 
 
 def csv(report: Report) -> str:
-    """One line for each row with every number and its ends; an undefined number is empty."""
+    """Return one line for each row with every number and its ends; an undefined number is empty."""
     table = wide(report.tables)
     if report.columns:
         endings = ("", "_low", "_high", "_about")
@@ -34,7 +34,7 @@ def csv_of_lines(lines: Iterable[Mapping[str, Any]]) -> str:
     import pandas as pd
 
     safe = [{safe_text(name): safe_text(value) for name, value in line.items()} for line in lines]
-    # As objects: whole numbers would become floats beside missing values.
+    # As objects, because missing values would turn whole numbers into floats.
     return str(pd.DataFrame(safe, dtype=object).to_csv(index=False, lineterminator="\n"))
 
 

@@ -1,4 +1,4 @@
-"""A report as one page that opens offline and requests no other file."""
+"""A report as one page that opens offline and makes no requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def html(report: Report) -> str:
     """Return the report as a page with its charts."""
     from maxk_lab.reports.charts import theme
 
-    # Texts and lines of charts have the colour of the page around them, light or dark.
+    # Texts and lines of charts have the colour of the page, light or dark.
     config = theme(ink="currentColor", background="transparent") | {"legend": {"disable": True}}
     specs = [panel.spec | _FIT_CONTAINER for figure in report.charts for panel in figure.panels]
     return _template().render(

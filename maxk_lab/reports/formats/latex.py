@@ -20,7 +20,7 @@ _BOX = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 
 def latex(report: Report) -> str:
-    """Return one table of the chosen columns, else the short table of each kind of study."""
+    """Return one table of the chosen columns, or the short table of each kind of study."""
     if report.columns:
         return _table(report.chosen, report.chosen.caption[0])
     short = (answer.table for answer in report.answers)
@@ -30,7 +30,7 @@ def latex(report: Report) -> str:
 def _table(block: Block, caption: str) -> str:
     import pandas as pd
 
-    # After the end of a row LaTeX takes [ for the start of an argument.
+    # LaTeX reads [ after the end of a row as an argument.
     rows = [[re.sub(r"^\[", "{}[", escape(text)) for text in row] for row in block.rows]
     table = pd.DataFrame(rows, columns=[escape(column.heading) for column in block.columns])
     text: str = table.style.hide(axis="index").to_latex(
@@ -44,7 +44,7 @@ def _table(block: Block, caption: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return a text on one line that LaTeX prints as it is; unknown letters are spelled out."""
+    """Return a text on one line, escaped for LaTeX; unknown letters are spelled out."""
     return _LETTERS.sub(
         lambda match: _ESCAPES.get(match[0], f"[U+{ord(match[0]):04X}]"), visible_line(text)
     )

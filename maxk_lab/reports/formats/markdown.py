@@ -1,4 +1,4 @@
-"""A report as Markdown, with its figures when they are given."""
+"""A report as Markdown, with its figures if they were drawn."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from maxk_lab.visible import visible_line
 if TYPE_CHECKING:
     from maxk_lab.reports.report import Report
 
-# Marks that act anywhere. Brackets act only in pairs: those of an interval stay.
+# Characters with a meaning anywhere. Brackets have a meaning in pairs only, so intervals stay.
 _MARKS = re.compile(r"[\\|*_<`~$&]|(?<=\])[(\[:]")
-# Marks that make a line a heading, a list, a quotation or a rule.
+# Characters that begin a heading, a list, a quotation or a rule.
 _AT_THE_START = re.compile(r"^(\d*)([.)](?=\s|$)|(?<!\d)(?:[#>]|[+=-](?=[\s=-]|$)))")
 _ADDRESS = re.compile(r"(\S*(?:://|[wW][wW][wW]\.|[\w.+-]+@[\w-]+\.\w)\S*)")
 
 
 def markdown(report: Report) -> str:
-    """Return the report as Markdown; folded blocks open by a click where HTML is shown."""
+    """Return the report as Markdown; folded blocks open by a click if HTML is rendered."""
     return written(report.title, report.blocks)
 
 
@@ -67,7 +67,7 @@ def _row(texts: Sequence[str]) -> str:
 def escape(text: str) -> str:
     """Return the text on one line as Markdown without links, images, formulas, HTML and headings.
 
-    Addresses, which would become links, stand as code.
+    Addresses are written as code, so that they do not become links.
     """
     parts = _ADDRESS.split(visible_line(text).strip())
     # Every second text is an address.

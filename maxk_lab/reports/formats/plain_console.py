@@ -1,4 +1,4 @@
-"""A console of rich that writes no control codes but its own; imports rich only."""
+"""A console of rich that escapes control codes in texts; imports rich only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from maxk_lab.visible import visible
 
 
 class PlainConsole(Console):
-    """A console that writes no control codes but its own."""
+    """A console that writes no control codes from texts."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **settings)

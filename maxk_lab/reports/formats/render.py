@@ -1,4 +1,4 @@
-"""The formats of a report: a function each, which is imported when it is used."""
+"""The formats of a report: functions that are imported on demand."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def rendered(report: Report, format: str, **options: Any) -> str:
 
 
 def rendered_together(reports: Sequence[Report], format: str, **options: Any) -> str:
-    """Several reports in one of `FORMATS`, below each other; as JSON a list.
+    """Return several reports in one of `FORMATS`, below each other; as JSON a list.
 
     Raises `LabError` for any other format, and for several reports as one page.
     """

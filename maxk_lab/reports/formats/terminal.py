@@ -29,7 +29,7 @@ _STYLES = {
     "alarm": "yellow",
 }
 _LABEL = 10
-# Stands for a space at which no line breaks: in an interval, and before a unit.
+# A space without line break, in an interval and before a unit.
 _TIE = "\ue000"
 _INTERVAL = re.compile(r"(?<=\d,) (?=[^][]*\])|(?<=\]) (?=†)")
 _UNIT = re.compile(r"(?<=\d) (?=[%†])")
@@ -96,7 +96,7 @@ def _print(console: PlainConsole, block: Block) -> None:
 
 
 def _indented(label: Text, text: str, width: int = _LABEL) -> Table:
-    """Return the text to the right of its label, on all of its lines."""
+    """Return the text to the right of its label, with all lines indented."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=width)
     grid.add_column(overflow="fold")
@@ -124,7 +124,7 @@ def _table(block: Block, width: int) -> Table:
 def _widths(
     columns: Sequence[Sequence[str]], numeric: Sequence[bool], width: int
 ) -> list[int | None]:
-    """Return the width of each column of texts; None for rich to choose.
+    """Return the width of each column of texts; None if rich may choose.
 
     If the table is too wide, a number is as wide as its longest word, and words share the rest.
     """

@@ -2,7 +2,7 @@
 
 A step of B rollouts has B/n groups of different instances. So the variance of its mean estimate is
 (n/B)(V_n + V_between) = (n/B)(E‖ĝ‖² − ‖∇J‖²), with ∇J the mean gradient over instances. Unbiased
-rows of one objective have one ∇J: they are ranked by this variance.
+rows of one objective share ∇J, and are ranked by this variance.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _LEVEL = 0.95
 def ask(
     plan: Plan, *, budget: int, objective: str | None, stage: int | None, n: int | None = None
 ) -> Question:
-    """The question as the sweep can answer it, about its one objective and last stage by default.
+    """Return the question for a sweep; defaults are its one objective and its last stage.
 
-    With `n` only baselines are ranked. Raises `LabError` where it cannot.
+    With `n` only baselines are ranked. Raises `LabError` if the sweep cannot answer.
     """
     cells = [cell for cell in plan.cells if cell.study == "gradient"]
     name, at = _objective(cells, objective), _stage(plan, stage)
@@ -62,7 +62,7 @@ def ask(
 
 
 def answers(pooled: Pooled[GradientRow], question: Question) -> list[Recommendation]:
-    """A recommendation for each environment and setting; with forced starts for each n, too."""
+    """A recommendation for each environment and setting; with forced starts also for each n."""
     rows = [
         row
         for row in pooled.rows
@@ -73,10 +73,10 @@ def answers(pooled: Pooled[GradientRow], question: Question) -> list[Recommendat
 
 
 def ranked(rows: Sequence[GradientRow], budget: int, n: int | None = None) -> Recommendation:
-    """The ranking of rows of one environment, setting and stage that estimate one gradient.
+    """Return the ranking of rows of one environment, setting and stage that estimate one gradient.
 
-    Only unbiased rows are candidates, and no fitted baselines, which no training can use. The
-    comparisons with the best are corrected together (Bonferroni). Without V_between in the records
+    Candidates are unbiased rows without fitted baselines, which a training cannot use. The
+    comparisons with the best are corrected together (Bonferroni). Without V_between in the records,
     rows of one `n` are ranked by V_n. Raises `LabError` if such records hold several n.
     """
     rows = [row for row in rows if n in (None, row.key.n)]
@@ -90,7 +90,7 @@ def ranked(rows: Sequence[GradientRow], budget: int, n: int | None = None) -> Re
             f"which n is best needs V_between, and the records lack it ({no_between}). "
             f"Name one with --n, {listed}, to rank its baselines, or measure the sweep again"
         )
-    # Equal rows have no order of their own.
+    # The catalogue orders equal rows.
     chosen.sort(key=lambda row: (row.key.method.catalogue_order, row.key.n))
     chosen.sort(key=lambda row: _step_variance(row, no_between))
     candidates = [_candidate(row, budget, no_between) for row in chosen]
@@ -128,7 +128,7 @@ def _unfit(row: GradientRow, budget: int) -> str:
 
 
 def _moments(*rows: GradientRow) -> Sample:
-    """E‖ĝ‖² of each row, then pseudo-values of ‖∇J‖²: a sample of new instances."""
+    """Return E‖ĝ‖² of each row, then pseudo-values of ‖∇J‖²: a sample of new instances."""
     units = [row.units for row in rows if row.units is not None]
     squares, _ = units[0].between_instances()
     values = np.stack([*(each.m2 for each in units), squares])
@@ -136,7 +136,7 @@ def _moments(*rows: GradientRow) -> Sample:
 
 
 def _step_variance(row: GradientRow, no_between: str) -> float:
-    """B times the variance of a step."""
+    """Return B times the variance of a step."""
     if no_between:
         return float(row.intervals["variance"].value)
     m2, square = stratified_mean(_moments(row).values, _moments(row).stratum)
@@ -146,9 +146,9 @@ def _step_variance(row: GradientRow, no_between: str) -> float:
 def _quotient(
     sample: Sample, top: Sequence[float], bottom: Sequence[float], level: float
 ) -> Interval:
-    """Return the quotient of two combinations of moments that are not negative, of new instances.
+    """Return the quotient of two nonnegative combinations of moments, about new instances.
 
-    Undefined, with a reason, where no quotient above 0 is rejected.
+    Undefined, with a reason, if no quotient above 0 is rejected.
     """
     means = stratified_mean(sample.values, sample.stratum)
     slopes = [np.array(each) for each in (top, bottom)]
@@ -173,7 +173,7 @@ def _candidate(row: GradientRow, budget: int, no_between: str) -> Candidate:
 
 
 def _compared(candidate: Candidate, best: Candidate, level: float, no_between: str) -> Candidate:
-    """The candidate with the variance of its step over that of the best."""
+    """Return the candidate with the variance of its step over that of the best."""
     first, second = candidate.row, best.row
     if no_between:
         over = ratio(first, second, level, alike=same_mean(first, second))
@@ -185,17 +185,17 @@ def _compared(candidate: Candidate, best: Candidate, level: float, no_between: s
         sizes = first.key.n, second.key.n
         sample = _moments(first, second)
         over = _quotient(sample, (sizes[0], 0.0, -sizes[0]), (0.0, sizes[1], -sizes[1]), level)
-    # At one n a report compares them, too, more strictly, and corrected for all of its settings.
+    # At one n the report's comparison counts, too: it is stricter and corrected for all settings.
     least = first.over_least if first.key.group == second.key.group else None
     tied = least is not None and least.line.verdict == "tied" and not least.line.fixed
     return replace(candidate, over_best=over, tied=tied)
 
 
 def _unpaired(first: Units, second: Units, level: float, reason: str) -> Interval:
-    """The ratio of two variances from two intervals that hold together at `level`.
+    """Return the ratio of two variances from two intervals that hold together at `level`.
 
-    By Bonferroni it holds whatever their dependence. Both are about new instances, or about fixed
-    ones where for either too few carry the mean.
+    By Bonferroni it holds for any dependence. Both intervals are about new instances, or about
+    fixed instances if too few carry either mean.
     """
     each = 1 - (1 - level) / 2
     top, bottom = (interval(units, "variance", level=each) for units in (first, second))

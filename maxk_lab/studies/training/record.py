@@ -95,7 +95,7 @@ class Metrics(Recorded):
 
     @property
     def schedule(self) -> tuple[Any, ...]:
-        """What must be equal in all seeds of a pooled row: steps and evaluations."""
+        """The steps and evaluations that all seeds of a pooled row must share."""
         evaluated = self.evaluations
         lists = self.last, evaluated.step, evaluated.rollouts, evaluated.ks, self.final.ks
         return self.steps, self.rollouts, *lists
