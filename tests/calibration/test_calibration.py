@@ -85,7 +85,9 @@ def test_a_star_is_seldom_on_the_wrong_side_and_mostly_on_the_right_one():
 
 
 def test_estimators_unbiased_by_proof_seldom_look_biased_in_pools_of_real_policies():
-    tasks = [replace(task, n=(8,), k=(2, 4)) for task in (pools.BANDIT, pools.TOY_LLM)]
+    tasks = [
+        replace(task, n=(8,), k=(2, 4), sizes=(512,)) for task in (pools.BANDIT, pools.TOY_LLM)
+    ]
     rows = [
         row
         for row in pools.false_verdicts(2, tasks=tasks)
@@ -136,9 +138,11 @@ def test_seeds_are_named_as_apart_as_often_as_said():
 
 def test_winners_are_named_by_chance_no_more_often_than_said():
     """Of rows whose seeds are bell-shaped; where one has another shape, as a list itself says."""
-    for row in trainings.of_winners(300):
+    # Without the correction for rivals 36 % to 52 %: 100 studies show that in all but 1e-4.
+    repetitions = 100
+    for row in trainings.of_winners(repetitions):
         alike = row.regime.endswith("2 K")
-        assert row.covered <= at_most(row.nominal if alike else 0.13, 300), row
+        assert row.covered <= at_most(row.nominal if alike else 0.13, repetitions), row
 
 
 def test_seeds_alone_make_two_runs_seldom_better_or_worse():

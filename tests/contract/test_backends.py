@@ -84,6 +84,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {cell: json.dumps(metrics, sort_keys=True) for cell, metrics in cells}
 
 
+@pytest.mark.usefixtures("forked_here")
 def test_metrics_are_those_of_one_process_byte_for_byte_for_any_jobs_and_order_of_units(
     site: Site, run: RunDirectory, tmp_path: Path, alone: dict[str, str]
 ) -> None:
@@ -122,6 +123,7 @@ def test_a_cell_that_fails_fails_alone_with_the_reason(
     assert all(why in error for error in errors)
 
 
+@pytest.mark.usefixtures("forked_here")
 def test_an_interrupted_run_goes_on_where_it_stopped(
     site: Site, go: Go, run: RunDirectory, tmp_path: Path
 ) -> None:

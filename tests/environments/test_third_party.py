@@ -56,7 +56,7 @@ def python(tmp_path: Path) -> Run:
     (installed / "entry_points.txt").write_text(ENTRY_POINTS)
     path = os.pathsep.join([str(installed.parent), str(FIXTURES), *sys.path])
 
-    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, *arguments],
             cwd=tmp_path,
@@ -65,7 +65,7 @@ def python(tmp_path: Path) -> Run:
             text=True,
             check=False,
         )
-        assert done.returncode == code, done.stdout + done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         return done
 
     return run
@@ -75,7 +75,7 @@ def python(tmp_path: Path) -> Run:
 def lab(python: Run) -> Run:
     """Runs `maxk-lab` there."""
     program = "from maxk_lab.cli import main\nif __name__ == '__main__':\n    main()"
-    return lambda *arguments, code=0: python("-c", program, *arguments, code=code)
+    return lambda *arguments: python("-c", program, *arguments)
 
 
 def records(folder: Path) -> list[dict]:
@@ -101,30 +101,43 @@ def test_an_environment_of_another_package_is_decoded_read_from_a_file_and_solve
     assert "maxk centred" in lab("report", "locks", "--format", "markdown").stdout
 
 
-def test_what_it_does_not_declare_is_refused(lab: Run, tmp_path: Path) -> None:
+# Runs the program with each of the command lines, and prints code and output of each as JSON.
+COMMANDS = """
+import json, sys
+from typer.testing import CliRunner
+from maxk_lab.cli import app
+done = [CliRunner().invoke(app, command) for command in json.loads(sys.argv[1])]
+print(json.dumps([(each.exit_code, each.output) for each in done]))
+"""
+
+
+def test_plans_know_what_rows_of_other_packages_declare(python: Run, tmp_path: Path) -> None:
     wrong = TRAINING.replace("steps: 40", "steps: 40\n  device: cuda\n  start: multistart")
     (tmp_path / "codes.npz").write_text("[[0, 1, 2]]")
     (tmp_path / "codes.json").write_text("[[0, 1, 2]]")
     # What a file holds is read before settings are set against each other.
-    for text, messages in (
-        (wrong.replace(".json", ".npz"), ["codes.npz is no file of instances; allowed: a .json"]),
+    (tmp_path / "npz.yaml").write_text(wrong.replace(".json", ".npz"))
+    (tmp_path / "wrong.yaml").write_text(wrong)
+    (tmp_path / "hidden.yaml").write_text(GRADIENT)
+    plans = [["plan", f"{name}.yaml"] for name in ("npz", "wrong", "hidden")]
+    commands = [*plans, ["list", "policies", "--json"]]
+    npz, refused, hidden, policies = json.loads(python("-c", COMMANDS, json.dumps(commands)).stdout)
+    for (code, output), messages in (
+        (npz, ["codes.npz is no file of instances; allowed: a .json"]),
         (
-            wrong,
+            refused,
             [
                 "cuda: lock stays on the CPU; allowed: auto, cpu, or one of these",
                 "multistart: lock has no forced first actions",
             ],
         ),
     ):
-        (tmp_path / "locks.yaml").write_text(text)
-        printed = " ".join(lab("plan", "locks.yaml", code=2).stderr.split())
+        assert code == 2
+        printed = " ".join(output.split())
         assert [message for message in messages if message not in printed] == []
-
-
-def test_a_policy_of_another_package_is_listed_and_planned(lab: Run, tmp_path: Path) -> None:
-    (tmp_path / "hidden.yaml").write_text(GRADIENT)
-    assert "2 cells" in lab("plan", "hidden.yaml").stdout
-    listed = {row["name"]: row for row in json.loads(lab("list", "policies", "--json").stdout)}
+    assert hidden[0] == 0
+    assert "2 cells" in hidden[1]
+    listed = {row["name"]: row for row in json.loads(policies[1])}
     assert listed["perceptron"]["acts in"] == ["bandit"]
     assert listed["tabular"]["acts in"] == ["bandit", "lock"]
 
