@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from stored import forget
+from launched import launching
 from sweep_files import Write
+from written_runs import WriteRun
 
 from maxk_lab.cli.runs import planned
 from maxk_lab.errors import SpecError
@@ -20,53 +21,45 @@ from maxk_lab.execution.archive import write_bundle
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.sweep_file.load import load_spec
 
-from .conftest import program
-
 pytestmark = pytest.mark.slow
 Lab = Callable[..., Result]
 
 
 def test_it_reads_and_resumes_in_an_empty_folder(
-    finished: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_run: WriteRun, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With nothing of the machine that it comes from, resumed in a process of its own; one record \
 is missing."""
-    shutil.copytree(finished / "results", tmp_path / "home")
-    forget(tmp_path / "home/tiny", max(RunDirectory(tmp_path / "home/tiny").ids()))
+    home, plan = write_run(missing=1)
     there = tmp_path / "elsewhere"
     there.mkdir()
-    done = lab("bundle", "tiny", "--results", str(tmp_path / "home"), "--out", str(there))
-    assert done.stdout.startswith(f"{there}/tiny.zip  0.0")
-    assert "19 of 20 records" in done.stdout
+    done = lab("bundle", "small", "--out", str(there))
+    assert done.stdout.startswith(f"{there}/small.zip  0.0")
+    assert "7 of 8 records" in done.stdout
+    reports = [name for name in zipfile.ZipFile(there / "small.zip").namelist() if "/" in name]
+    assert {"report/report.md", "report/table.csv"} <= {*reports}
+    assert {name.partition("/")[0] for name in reports} == {"records", "report"}
+    shutil.rmtree(home.root)
     monkeypatch.chdir(there)
-    report = lab("report", "tiny.zip", "--format", "json")
+    report = lab("report", "small.zip", "--format", "json")
     assert report.exit_code == 0, report.stderr
-    assert json.loads(report.stdout)["origin"]["done"] == 19
-    assert list(there.iterdir()) == [there / "tiny.zip"]
-    resumed = program(["run", "tiny.zip", "--json"], there)
-    assert resumed.returncode == 0, resumed.stderr
-    told = json.loads(resumed.stdout)
-    assert (len(told["done"]), len(told["reused"])) == (1, 19)
-    records = [RunDirectory(folder / "results/tiny") for folder in (there, finished)]
-    ours, theirs = (run.read(told["done"][0]) for run in records)
+    assert json.loads(report.stdout)["origin"]["done"] == 7
+    assert list(there.iterdir()) == [there / "small.zip"]
+    with launching(there, stand_in="quick") as launch:
+        resumed = launch("run", "small.zip", "--json")
+        assert resumed.wait() == 0, resumed.err
+        told = json.loads(resumed.out)
+    first = plan.cells[0]
+    assert (told["done"], len(told["reused"])) == ([first.id], 7)
+    ours = RunDirectory("results/small").read(first.id)
     assert ours is not None
-    assert theirs is not None
-    assert ours.metrics == theirs.metrics
+    assert ours.cell == first.as_dict()
     # What was unpacked goes on with other settings, and is another run then.
-    assert lab("run", "tiny.zip", "--set", "seeds=[0]").exit_code == 0
-    refused = lab("run", "tiny.zip")
+    assert lab("run", "small.zip", "--set", "seeds=[0]").exit_code == 0
+    refused = lab("run", "small.zip")
     assert refused.exit_code == 2
     assert "they differ in seeds" in refused.output
-    assert lab("plan", "results/tiny/spec.yaml").exit_code == 0
-
-
-def test_the_report_is_in_it_as_text(finished: Path, lab: Lab, tmp_path: Path) -> None:
-    path = tmp_path / "some.zip"
-    done = lab("bundle", "tiny", "--results", str(finished / "results"), "--out", str(path))
-    assert done.exit_code == 0
-    names = zipfile.ZipFile(path).namelist()
-    reports = [name for name in names if name.startswith(("report/", "cache/"))]
-    assert reports == ["report/report.md", "report/table.csv"]
+    assert lab("plan", "results/small/spec.yaml").exit_code == 0
 
 
 OWN = """\
