@@ -13,9 +13,21 @@ from maxk_lab.execution.archive import find_run
 from maxk_lab.planning.plan import make_plan
 
 pytestmark = pytest.mark.slow
+# The longest. Every measure and family of comparisons of theirs is also among those of the others.
+LONG = {
+    "llm_bandit",
+    "ordergrad_bandit",
+    "pronounce",
+    "tsp_sweep",
+    "tsp_training_tuned",
+    "tsp_tuning",
+}
 
 
-@pytest.mark.parametrize("name", golden.SWEEPS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.deep] * (name in LONG)) for name in golden.SWEEPS],
+)
 def test_every_number_equals_its_frozen_value(name: str) -> None:
     problems, _ = golden_values.differences(name, golden_values.removed_lines())
     assert problems == []
