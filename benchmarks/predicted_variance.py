@@ -1,11 +1,13 @@
-"""Predict variances of golden gradient studies from rewards alone, and compare with the records.
+"""Predict variances of golden gradient studies from rewards, and compare with the records.
 
     python benchmarks/predicted_variance.py            the default sweeps
     python benchmarks/predicted_variance.py quick      these sweeps only
 
 Records hold no rewards, so the pools are drawn again from their seeds. A cell is the
-variance of a group, V_n, over the lowest measured V_n at the same K. Writes the predicted and the
-measured ratio of each cell into docs/figures/predicted/<sweep>.csv, and draws those of `DRAWN`.
+variance of a group, V_n, over the lowest measured V_n at the same K. It is predicted from rewards
+alone, and with scores measured on other rollouts of the same prompts and policy. Writes the
+predicted and the measured ratio of each cell into docs/figures/predicted/<sweep>.csv, and draws
+those of `DRAWN`.
 """
 
 from __future__ import annotations
@@ -26,16 +28,20 @@ from remeasure import records_in
 from torch import Tensor
 
 from maxk_lab.environments.environment import make_environment
+from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.own.plans.coherence import Coherence
+from maxk_lab.own.plans.products import ScoreProducts, score_products_by_rank
 from maxk_lab.own.plans.steps import BASELINES, plan
 from maxk_lab.planning.identity import environment_key
 from maxk_lab.seeds import derive_seed
-from maxk_lab.studies.gradient.work import _policy_at_stage
+from maxk_lab.studies.gradient.work import _freeze_others, _policy_at_stage
 
 SWEEPS = ("quick", "cross_fit_bandit", "cross_fit_llm", "tsp_sweep", "pronounce")
 FIGURES = golden.ROOT / "docs/figures/predicted"
 # The charts that pages show.
 DRAWN = ("pronounce",)
+# Samples of a prompt whose scores are measured.
+MEASURED = 1024
 # V_n alone: nothing of the variance is between prompts.
 ALONE = Coherence((0.05,) * 3, (1e-9,) * 3)
 Key = tuple[int, int, str]
@@ -56,10 +62,12 @@ def units_of(name: str) -> Iterator[tuple[dict[str, Any], dict[Key, float]]]:
         yield json.loads(unit), variances
 
 
-def rewards_of(unit: Mapping[str, Any]) -> Tensor:
-    """Return the rewards of the pool of a unit, [instances, pool], drawn again."""
+def drawn_again(unit: Mapping[str, Any]) -> tuple[Tensor, ScoreProducts]:
+    """Return the rewards of the pool of a unit, [instances, pool], and scores of other rollouts."""
     environment = make_environment(unit["environment"], unit["policy"])
     policy = _policy_at_stage(unit, environment, None, lambda *event: None)
+    if "scores" in unit:
+        _freeze_others(policy, unit["scores"]["parameters"])
     data = derive_seed("study", environment_key(unit["environment"]), unit["seed"])
     instances = environment.instances(unit["instances"], derive_seed("instances", data))
     seed, rows = derive_seed("pool", data), []
@@ -67,34 +75,46 @@ def rewards_of(unit: Mapping[str, Any]) -> Tensor:
         drawn = derive_seed("rollouts", seed, i)
         rollouts = environment.rollout(policy, instances[i : i + 1], unit["pool"], seed=drawn)
         rows.append(rollouts.rewards[0].double())
-    return torch.stack(rows)
+    count, seed = min(unit["pool"], MEASURED), derive_seed("pool again", data)
+    others = draw_pool(environment, policy, instances, len(rows), count, objectives=(), seed=seed)
+    products = [
+        part.gram if part.scores is None else part.scores @ part.scores.mT for part in others.parts
+    ]
+    places = [part.rows for part in others.parts]
+    within = [each[rows][:, rows].float() for each, rows in zip(products, places, strict=True)]
+    return torch.stack(rows), score_products_by_rank(others.rewards.double(), torch.stack(within))
 
 
-def predicted(rewards: Tensor, keys: Sequence[Key]) -> dict[Key, float]:
+def predicted(
+    rewards: Tensor, keys: Sequence[Key], by_rank: ScoreProducts | None = None
+) -> dict[Key, float]:
     """Return the predicted V_n, up to a factor of each K, by K, n and baseline."""
     ks, budget = sorted({k for k, *_ in keys}), math.lcm(*(n for _, n, _ in keys))
     coherence = dict.fromkeys(ks, ALONE)
-    frame = plan([rewards], [np.arange(len(rewards))], budget, ks, coherence)
+    prompts = [np.arange(len(rewards))]
+    frame = plan([rewards], prompts, budget, ks, coherence, by_rank=by_rank)
     return {(row.k, row.n, row.baseline): row.loss / row.n for row in frame.itertuples()}
 
 
 def ratios(name: str) -> pd.DataFrame:
     """Return the predicted and the measured ratio of each cell to the lowest at the same K.
 
-    `predicted` is NaN for a cell that cannot be predicted from the pool.
+    `predicted` is that of rewards alone, `with_scores` that with scores of other rollouts. They are
+    NaN for a cell that cannot be predicted from the pool.
     """
     rows = []
     for unit, variances in units_of(name):
-        values = predicted(rewards_of(unit), [*variances])
+        rewards, by_rank = drawn_again(unit)
+        predictions = [predicted(rewards, [*variances], each) for each in (None, by_rank)]
         for k in sorted({k for k, *_ in variances}):
             defined = {key: value for key, value in variances.items() if key[0] == k and value > 0}
             if not defined:
                 continue
             lowest = min(defined, key=lambda key: defined[key])
             for key in (key for key in variances if key[0] == k and key != lowest):
-                ratio = values.get(key, math.nan) / values[lowest]
-                rows.append((unit["stage"], *key, ratio, variances[key] / variances[lowest]))
-    columns = ["stage", "k", "n", "baseline", "predicted", "measured"]
+                pair = [each.get(key, math.nan) / each[lowest] for each in predictions]
+                rows.append((unit["stage"], *key, *pair, variances[key] / variances[lowest]))
+    columns = ["stage", "k", "n", "baseline", "predicted", "with_scores", "measured"]
     return pd.DataFrame(rows, columns=columns)
 
 

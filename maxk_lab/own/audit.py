@@ -6,7 +6,7 @@ have equal norms.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -22,10 +22,12 @@ from maxk_lab.estimators import maxk_curve
 from maxk_lab.estimators.method import Method
 from maxk_lab.own.arrays import SUFFIXES, numbers_of, read_arrays, score_products
 from maxk_lab.own.log import Log, read_log, step_order
-from maxk_lab.own.plans.coherence import ASSUMED, Coherence, coherences
+from maxk_lab.own.plans.coherence import Coherence, coherences
+from maxk_lab.own.plans.products import score_products_by_rank
 from maxk_lab.own.plans.steps import BASELINES, plan, recommendations
 from maxk_lab.own.rows import factor_name, row_of
 from maxk_lab.ranges import ANYWHERE, SHARES
+from maxk_lab.statistics.bands import ranges
 from maxk_lab.statistics.seeds import skewed_mean
 
 LEVEL = 0.95
@@ -45,7 +47,7 @@ class Audit:
     curve [step, k, value, low, high, groups, reason]: the unbiased Max@K, with intervals over
     prompts, or the reason why there is none; the step None is all steps together.
     plan [source, ...]: the steps of a budget, with the columns of `plans.steps.plan`. `use` has a
-    line for each source and K, and `assumption` says which coherence they rest on.
+    line for each source and K, and `assumption` says how each K knows gradients.
     rows [baseline, k, signal, noise, relative]: the share of the groups with a signal, the mean of
     Σ w², and that over the lowest at this K.
     trained: the row of the catalogue that the logged advantages are, its K and the factor; None if
@@ -174,10 +176,9 @@ def audit_log(
     advantages = [_matrix(rows.advantage, n) for n, rows in blocks if "advantage" in rows]
     rows = _baselines(rewards, ks)
     equal = torch.cat([(each == each[:, :1]).all(1) for each in rewards])
-    planned, assumption = pd.DataFrame(), ""
+    planned = pd.DataFrame()
     if budget is not None and not bool(equal.all()):
-        planned, coherence = _planned(table, ks, budget, measured)
-        assumption = "; ".join(dict.fromkeys(f"{each}" for each in coherence.values()))
+        planned = _planned(table, ks, budget, measured)
     return Audit(
         reading,
         tuple(notes),
@@ -193,16 +194,17 @@ def audit_log(
         _advice(rows, bool(equal.all())),
         planned,
         tuple(recommendations(planned)) if len(planned) else (),
-        assumption,
+        _assumption(planned) if len(planned) else "",
     )
 
 
 def _planned(
     table: pd.DataFrame, ks: Sequence[int], budget: int, measured: Measured | None
-) -> tuple[pd.DataFrame, Mapping[int, Coherence]]:
-    """Return the plan of every source, and the coherence of each K."""
-    coherence, products = dict[int, Coherence](), None
+) -> pd.DataFrame:
+    """Return the plan of every source."""
+    coherence, products, by_rank = dict[int, Coherence](), None, None
     if measured is not None:
+        by_rank = score_products_by_rank(measured.rewards, measured.products)
         coherence = coherences(measured.rewards, measured.products, measured.scores, ks)
         same = table.reward.to_numpy().shape == (measured.rewards.numel(),)
         alone = same and "step" not in table and "by" not in table
@@ -217,10 +219,18 @@ def _planned(
         prompts = pd.Series(pd.factorize(rows.group)[0], rows.index)
         groups = [_matrix(block.reward, n) for n, block in blocks]
         numbers = [prompts[block.index].to_numpy()[::n] for n, block in blocks]
-        frame = plan(groups, numbers, budget, ks, coherence, products)
+        frame = plan(groups, numbers, budget, ks, coherence, products, by_rank)
         frame.insert(0, "source", name)
         plans.append(frame)
-    return pd.concat(plans, ignore_index=True), {k: coherence.get(k, ASSUMED) for k in ks}
+    return pd.concat(plans, ignore_index=True)
+
+
+def _assumption(plan: pd.DataFrame) -> str:
+    """Return how a plan knows the gradients of each K."""
+    ks = plan.groupby("gradients", sort=False).k.unique()
+    if len(ks) == 1:
+        return f"{ks.index[0]}"
+    return "; ".join(f"K = {ranges(sorted(each))}: {text}" for text, each in ks.items())
 
 
 def range_of(sizes: tuple[int, int]) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,8 @@ from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.method import Method
 from maxk_lab.own.audit import audit
 from maxk_lab.own.plans.coherence import Coherence, coherences
-from maxk_lab.own.plans.steps import FEWEST, _interval, group_sizes, plan
+from maxk_lab.own.plans.products import ScoreProducts, mid_ranks, score_products_by_rank
+from maxk_lab.own.plans.steps import BASELINES, FEWEST, _interval, group_sizes, plan
 
 BUDGET = 24
 
@@ -153,7 +154,7 @@ def test_sources_are_planned_apart_and_scores_replace_the_assumption(tmp_path):
     rewards, scores = gaussian_scores()
     np.savez(tmp_path / "s.npz", rewards=rewards, scores=scores)
     measured = audit(path, tmp_path / "s.npz", budget=16, ks=(1,))
-    assert measured.assumption.startswith("measured: coherence ")
+    assert measured.assumption.startswith("scores measured at the ranks of rewards; measured: ")
     with pytest.raises(LabError, match="one file of scores"):
         audit(path, tmp_path / "s.npz", tmp_path / "s.npz", budget=16)
 
@@ -164,3 +165,92 @@ def test_a_log_without_a_signal_has_no_plan(tmp_path):
     assert found.plan.empty
     assert found.use == ()
     assert isinstance(found.plan, pd.DataFrame)
+
+
+@pytest.mark.parametrize("rewards", [(0.0, 1.0, 0.0, 1.0), (0.3, -1.0, 2.0, 0.3)])
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_norms_and_products_by_reward_give_the_enumerated_variance(rewards, baseline):
+    """V_n of a bandit whose arms of one reward have different chances and scores."""
+    bandit = TinyBandit((0.3, -0.5, 1.0, 0.1), rewards)
+    chances = torch.softmax(torch.tensor(bandit.logits, dtype=torch.float64), -1)
+    scores = bandit.scores(1)[0]
+    values, arms = np.unique(rewards, return_inverse=True)
+    member = torch.nn.functional.one_hot(torch.from_numpy(arms), len(values)).double()
+    shares = chances @ member
+    means = (member * chances[:, None]).T @ scores / shares[:, None]
+    norms = (chances * scores.square().sum(1)) @ member / shares
+    exact = ScoreProducts(norms, means @ means.T)
+    checked = 0
+    for n, k in product((2, 3, 4), (1, 2, 3)):
+        method = Method.parse("maxk", baseline, k)
+        if method.refusal(n) is not None:
+            continue
+        groups = torch.cartesian_prod(*[torch.arange(len(values))] * n)
+        weights = method.weights(torch.from_numpy(values)[groups])
+        moment = shares[groups].prod(1) @ exact.second_moments(weights, groups)
+        variance = moment - bandit.gradient(k).square().sum()
+        assert float(variance) == pytest.approx(bandit.trace_variance(n, method), rel=1e-10)
+        checked += 1
+    assert checked >= 5
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_plan_with_scores_by_rank_has_the_variance_of_the_scores(binary):
+    """Norms grow with the reward: equal norms are refuted, and other samples tell the variance."""
+    rng = np.random.default_rng(3)
+    scores = rng.standard_normal((2, 24, 48, 8))
+    rewards = scores[..., 0] + 0.3 * rng.standard_normal(scores.shape[:-1])
+    rewards = (rewards > 0.8).astype(float) if binary else rewards
+    scores *= np.where(rewards > 0.8, 3.0, 0.5)[..., None]
+    rewards, scores = torch.from_numpy(rewards), torch.from_numpy(scores)
+    products = scores @ scores.mT
+    elsewhere = score_products_by_rank(rewards[1], products[1])
+    given = [rewards[0]], [np.arange(24)], 16, (1, 2)
+    frames = [
+        plan(*given).assign(rule="none"),
+        plan(*given, products=products[0]).assign(rule="scores"),
+        plan(*given, by_rank=elsewhere).assign(rule="ranks"),
+    ]
+    table = pd.concat(frames).pivot(index=["k", "n", "baseline"], columns="rule", values="loss")
+    table = table[table.scores.notna()]
+    assert len(table) > 20
+    error = (table.ranks / table.scores - 1).abs()
+    assert error.median() < 0.1
+    assert error.median() < 0.5 * (table.none / table.scores - 1).abs().median()
+
+
+def test_halves_too_small_for_a_k_leave_it_to_the_coherence(tmp_path):
+    """Groups of 8 have halves of 4; rewards of 0 and 1 need none."""
+    rng = np.random.default_rng(0)
+    rewards, scores = gaussian_scores()
+    np.savez(tmp_path / "s.npz", rewards=rewards, scores=scores)
+    groups = {f"p{i}": rng.random(8).tolist() for i in range(40)}
+    audited = audit(
+        log_of(tmp_path / "log.jsonl", groups), tmp_path / "s.npz", budget=16, ks=(2, 4)
+    )
+    first, second = audited.assumption.split("; K = ")
+    assert first.startswith(
+        "K = 2: scores measured at the ranks of rewards; measured: share between"
+    )
+    assert second.startswith("4: measured: coherence ")
+    solved = {name: [float(x > 0.5) for x in each] for name, each in groups.items()}
+    audited = audit(
+        log_of(tmp_path / "log.jsonl", solved), tmp_path / "s.npz", budget=16, ks=(2, 4)
+    )
+    assert "coherence" not in audited.assumption
+
+
+def test_score_products_are_the_means_over_the_samples_of_bins():
+    """Means over bins by hand; failures are in bin 1, successes in 2, and 0 and 3 are empty."""
+    rewards, scores = gaussian_scores(prompts=3)
+    found = score_products_by_rank(rewards, scores @ scores.mT, (0.25, 0.5, 1.5))
+    bins = found.bins(mid_ranks(rewards)).numpy()
+    assert found.norms[3] == found.norms[2]
+    assert found.means[3, 0] == found.means[2, 1]
+    products = (scores @ scores.mT).numpy()
+    for i, j in ((1, 1), (1, 2), (2, 2)):
+        pairs = (bins[:, :, None] == i) & (bins[:, None, :] == j)
+        pairs &= ~np.eye(bins.shape[1], dtype=bool)
+        assert float(found.means[i, j]) == pytest.approx(products[pairs].mean())
+    squares = np.einsum("pii->pi", products)
+    assert float(found.norms[1]) == pytest.approx(squares[bins == 1].mean())

@@ -6,13 +6,14 @@ P prompts, M samples, D numbers of a score, R bootstrap draws of prompts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from maxk_lab.estimators.method import Method
+from maxk_lab.own.plans.products import BlockScores, LoggedScores
 from maxk_lab.statistics.bands import resampled
 from maxk_lab.statistics.estimates import Array
 
@@ -24,17 +25,32 @@ _ENDS = (2.5, 97.5)
 _LEAST, _MOST = 1e-6, 0.999
 
 
+# How a plan knows gradients, by the rule of `plans.steps`.
+_RULES = {
+    "scores": "scores of these samples; ",
+    "ranks": "scores measured at the ranks of rewards; ",
+    "coherence": "",
+}
+
+
 @dataclass(frozen=True)
 class Coherence:
     """κ and β, each a value with the ends of a range, and how they are known.
 
     `coherence` κ is E‖∇J_K‖² over prompts as a share of the most that scores of this norm allow,
-    E‖ψ‖² Var h_K(R). `between` β is the share of E‖∇J_K‖² that differs between prompts.
+    E‖ψ‖² Var h_K(R). `between` β is the share of E‖∇J_K‖² that differs between prompts. `rule` is
+    that of `plans.steps`: κ is 1 where a rule has the norm of gradients itself.
     """
 
     coherence: Range = (0.05, 0.005, 0.5)
     between: Range = (0.5, 0.5, 0.5)
     source: str = "assumed"
+    rule: str = "coherence"
+
+    def under(self, rule: str) -> Coherence:
+        """Return the values that a rule uses."""
+        kappa = self.coherence if rule == "coherence" else (1.0, 1.0, 1.0)
+        return replace(self, coherence=kappa, rule=rule)
 
     def __str__(self) -> str:
         """Return one line."""
@@ -42,8 +58,9 @@ class Coherence:
         texts = [
             f"{name} {value:.2g}" + (f" ({low:.2g} to {high:.2g})" if low < high else "")
             for name, (value, low, high) in words.items()
+            if self.rule == "coherence" or name != "coherence"
         ]
-        return f"{self.source}: {', '.join(texts)}"
+        return f"{_RULES[self.rule]}{self.source}: {', '.join(texts)}"
 
 
 ASSUMED = Coherence()
@@ -67,7 +84,7 @@ def coherences(
         method = Method.parse("maxk", "centred", k)
         if method.refusal(samples // 2) is not None or prompts < 2:
             continue
-        squared = squared_gradients(rewards, products, k)
+        squared = squared_gradients(rewards, LoggedScores(products), k)
         weights = method.weights(rewards)
         most = (norms * (samples - 1) * weights.square().sum(1)).numpy()
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -86,7 +103,7 @@ def coherences(
     return result
 
 
-def squared_gradients(rewards: Tensor, products: Tensor, k: int) -> Array:
+def squared_gradients(rewards: Tensor, scores: BlockScores, k: int) -> Array:
     """Return unbiased estimates of ‖∇J_K‖² of each prompt, [P].
 
     They are products of the estimates of two halves of the samples.
@@ -100,7 +117,7 @@ def squared_gradients(rewards: Tensor, products: Tensor, k: int) -> Array:
             torch.zeros_like(rewards).scatter(1, places, method.weights(rewards.gather(1, places)))
             for places in (order[:, :half], order[:, half : 2 * half])
         )
-        total += ((first[:, None] @ products)[:, 0] * second).sum(1).numpy() / _HALVES
+        total += scores.inner_products(first, second).numpy() / _HALVES
     return total
 
 

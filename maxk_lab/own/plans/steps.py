@@ -1,9 +1,14 @@
 """The variance of a training step at every n, baseline and K, predicted from rewards.
 
-A step of B rollouts has B/n groups of different prompts: Var = (n/B)(V_n + V_between). Scores have
-one squared norm, 1, and E[ψ|R] explains the share κ, the coherence, of what it can explain at most:
-‖∇J_K‖² = κ Var h_K(R) with h_K(r) = K E[max(r, best of K − 1)]. V_between is the share β of
-E‖∇J_K‖² over prompts. Both come from measured scores, or are assumed.
+A step of B rollouts has B/n groups of different prompts: Var = (n/B)(V_n + V_between). V_between is
+the share β of E‖∇J_K‖² over prompts, measured or assumed. Every K follows one of three rules:
+
+- scores: V_n and ‖∇J_K‖² are those of the products of the logged samples' scores.
+- ranks: the norms and products of scores are those measured elsewhere at the ranks of rewards.
+  ‖∇J_K‖² is the product of two halves of a group; groups of 0 and 1 need no halves. If halves of
+  all groups are too small for K, the next rule holds.
+- coherence: scores have one squared norm, 1, and E[ψ|R] explains the share κ, the coherence, of
+  what it can explain at most: ‖∇J_K‖² = κ Var h_K(R) with h_K(r) = K E[max(r, best of K − 1)].
 
 X are prompts, or chances p of a success on a grid; J are logs that each lack a block of prompts.
 """
@@ -12,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -26,11 +30,19 @@ from torch import Tensor
 
 from maxk_lab.estimators.method import Method
 from maxk_lab.own.plans.coherence import ASSUMED, Coherence, squared_gradients
+from maxk_lab.own.plans.products import (
+    BlockScores,
+    LoggedScores,
+    RankedScores,
+    ScoreProducts,
+    mid_ranks,
+)
 from maxk_lab.statistics.estimates import Array
 
 BASELINES = ("none", "sample_loo", "centred", "subloo")
 LARGEST_N = 256
 _EQUAL = 1e-12  # weights of equal samples differ by rounding
+_FLOOR = 1e-12  # a group may lie where the prior has no mass
 _PARTITIONS = 8
 # Chances of a success, closer to each other near 0 and 1.
 _GRID = np.sin(np.pi / 2 * (np.arange(400) + 0.5) / 400) ** 2
@@ -39,8 +51,12 @@ _BLOCKS, FEWEST = 64, 24
 
 
 class _Cell(NamedTuple):
-    """One K, n and baseline over X: E Σ w², what κ adds to it, ‖∇J_K‖²/κ, and dead groups."""
+    """One K, n and baseline over X: V_n is `squares` + κ `cross`, ‖∇J_K‖² is κ `signal`.
 
+    κ is 1 unless the rule is `coherence`. `dead` is the share of groups with equal weights.
+    """
+
+    rule: str
     k: int
     n: int
     baseline: str
@@ -62,17 +78,19 @@ def plan(
     ks: Sequence[int],
     coherence: Mapping[int, Coherence] | None = None,
     products: Tensor | None = None,
+    by_rank: ScoreProducts | None = None,
 ) -> pd.DataFrame:
     """Return the relative variance of a step for every K, n and unbiased baseline.
 
     rewards: groups [G, n] by their size; prompts: the number of the prompt of each group [G].
     Returns columns k, n, prompts, baseline, relative_variance, low, high, dead, loss, loss_low,
-    loss_high, loss_least, loss_most, reason. `dead` is the share of groups with equal weights,
-    `loss` the variance over the lowest at this K. Intervals are 95 % over prompts, NaN with a
-    `reason` where fewer than `FEWEST` prompts are informative. `loss_least` and `loss_most` are the
-    ends of the loss over the ranges of κ and β, which are assumed without `coherence`.
-    With `products` ψ·ψ [G, n, n] of one block of groups, V_n is that of the scores. Then, and for
-    rewards other than 0 and 1, n is at most the size of the groups.
+    loss_high, loss_least, loss_most, gradients, reason. `dead` is the share of groups with equal
+    weights, `loss` the variance over the lowest at this K. Intervals are 95 % over prompts, NaN
+    with a `reason` where fewer than `FEWEST` prompts are informative. `loss_least` and `loss_most`
+    are the ends of the loss over the ranges of κ and β, which are assumed without `coherence`.
+    `products` ψ·ψ [G, n, n] are those of one block of groups, `by_rank` those measured elsewhere;
+    `gradients` says which rule a K follows. With `products`, and for rewards other than 0 and 1, n
+    is at most the size of the groups.
     """
     binary = all(bool(((each == 0) | (each == 1)).all()) for each in rewards)
     count = 1 + max(int(each.max()) for each in prompts)
@@ -80,19 +98,18 @@ def plan(
     few = informative < FEWEST
     weights = np.ones((1, count)) if few else _shares_of_prompts(count)
     if binary and products is None:
-        cells, weights = [*_binary_cells(budget, ks)], _beta_weights(rewards, prompts, weights)
+        cells, shares = [*_binary_cells(budget, ks, by_rank)], weights
+        weights = _beta_weights(rewards, prompts, shares)
+        if by_rank is not None:  # norms can depend on p so strongly that the prior is too wide
+            weights = _posteriors(weights, rewards, prompts, shares)
     else:
-        cells = [*_log_cells(rewards, prompts, budget, ks, products)]
+        cells = [*_log_cells(rewards, prompts, budget, ks, products, by_rank)]
         weights = weights / weights.sum(1, keepdims=True)
     lines = [
-        line
-        for k in dict.fromkeys(cell.k for cell in cells)
-        for line in _lines(
-            [cell for cell in cells if cell.k == k],
-            weights,
-            budget,
-            _coherence(coherence, k, products is not None),
-        )
+        (*line, f"{of_k}")
+        for rule, k in dict.fromkeys((cell.rule, cell.k) for cell in cells)
+        for of_k in [(coherence or {}).get(k, ASSUMED).under(rule)]
+        for line in _lines([cell for cell in cells if cell.k == k], weights, budget, of_k)
     ]
     reason = f"no interval: {informative} of {count} prompts are informative, {FEWEST} needed"
     return pd.DataFrame(lines, columns=COLUMNS).assign(reason=reason if few else "")
@@ -100,7 +117,7 @@ def plan(
 
 COLUMNS = (
     *("k", "n", "prompts", "baseline", "relative_variance", "low", "high", "dead"),
-    *("loss", "loss_low", "loss_high", "loss_least", "loss_most"),
+    *("loss", "loss_low", "loss_high", "loss_least", "loss_most", "gradients"),
 )
 
 
@@ -128,12 +145,6 @@ def _number(chosen: Iterable[Tensor], prompts: Iterable[Array]) -> int:
     """Return the number of prompts of the groups that are chosen."""
     parts = [each[mask.numpy()] for mask, each in zip(chosen, prompts, strict=True)]
     return len(np.unique(np.concatenate(parts)))
-
-
-def _coherence(coherence: Mapping[int, Coherence] | None, k: int, measured: bool) -> Coherence:
-    """Return the coherence of a K; `measured` gradients have no κ but their own norm."""
-    values = (coherence or {}).get(k, ASSUMED)
-    return replace(values, coherence=(1.0, 1.0, 1.0)) if measured else values
 
 
 def _lines(
@@ -193,25 +204,44 @@ def _methods(ks: Iterable[int], sizes: Iterable[int]) -> Iterator[tuple[int, int
             yield k, n, baseline, method
 
 
-def _binary_cells(budget: int, ks: Sequence[int]) -> Iterator[_Cell]:
+def _binary_cells(budget: int, ks: Sequence[int], by_rank: ScoreProducts | None) -> Iterator[_Cell]:
     """Yield the cells over chances p of a success: sums over the successes s of n samples."""
-    p, q = _GRID[:, None], 1 - _GRID[:, None]
+    p, q = _GRID, 1 - _GRID
+    rule = "coherence" if by_rank is None else "ranks"
+    win, loss, wins, mixed, losses = _binary_products(by_rank)
     for k, n, baseline, method in _methods(ks, group_sizes(budget)):
         s = np.arange(n + 1)
         w = method.weights(torch.from_numpy((np.arange(n) >= n - s[:, None]).astype(float))).numpy()
         ones, zeros = np.where(s > 0, w[:, -1], 0.0), np.where(s < n, w[:, 0], 0.0)
-        chance = binom.pmf(s, n, p)
-        total = s * ones * q - (n - s) * zeros * p
-        alone = s * (ones * q) ** 2 + (n - s) * (zeros * p) ** 2
-        signal = k**2 * q ** (2 * k - 1) * p
+        chance = binom.pmf(s, n, p[:, None])
+        signal = (k * q ** (k - 1) * p * q) ** 2 * (wins - 2 * mixed + losses)
+        cross = (
+            (chance @ (s * (s - 1) * ones**2)) * wins
+            + (chance @ (2 * s * (n - s) * ones * zeros)) * mixed
+            + (chance @ ((n - s) * (n - s - 1) * zeros**2)) * losses
+        )
         is_dead = np.abs(ones - zeros)[1:-1] <= _EQUAL
         yield _Cell(
-            *(k, n, baseline),
-            squares=chance @ (s * ones**2 + (n - s) * zeros**2),
-            cross=(chance * (total**2 - alone) / (p * q)).sum(1) - signal[:, 0],
-            signal=signal[:, 0],
+            *(rule, k, n, baseline),
+            squares=chance @ (s * ones**2) * win + chance @ ((n - s) * zeros**2) * loss,
+            cross=cross - signal,
+            signal=signal,
             dead=chance @ np.array([True, *is_dead, True], dtype=float),
         )
+
+
+def _binary_products(by_rank: ScoreProducts | None) -> tuple[Array, ...]:
+    """Return squared norms and products of scores at each chance of a success, [5, X].
+
+    E‖ψ‖² of a success and of a failure; E[ψ·ψ'] of two successes, of one of each, of two failures.
+    """
+    p, q = _GRID, 1 - _GRID
+    if by_rank is None:
+        norms = np.ones_like(p)
+        return norms, norms, q / p, -norms, p / q
+    win, loss = (by_rank.bins(torch.from_numpy(ranks)) for ranks in (1 - p / 2, q / 2))
+    means = (by_rank.means[pair] for pair in ((win, win), (win, loss), (loss, loss)))
+    return tuple(each.numpy() for each in (by_rank.norms[win], by_rank.norms[loss], *means))
 
 
 def _log_cells(
@@ -220,53 +250,76 @@ def _log_cells(
     budget: int,
     ks: Sequence[int],
     products: Tensor | None,
+    by_rank: ScoreProducts | None,
 ) -> Iterator[_Cell]:
     """Yield the cells over prompts: means over groups of n that are cut out of the log's groups."""
     count = 1 + max(int(each.max()) for each in prompts)
     # Weights are in units of the largest reward, so that their squares are finite and not 0.
     unit = max(float(each.abs().max()) for each in rewards) or 1.0
+    rewards = [each / unit for each in rewards]
     largest = max(each.shape[1] for each in rewards)
     sizes = [n for n in group_sizes(budget) if n <= largest]
     generator = torch.Generator().manual_seed(0)
-    cuts = {n: [*_cut([each / unit for each in rewards], prompts, n, generator)] for n in sizes}
-    norms = {}
-    if products is not None:
-        (block,) = rewards
-        norms = {k: squared_gradients(block / unit, products, k) for k in ks if k < largest // 2}
+    cuts = {n: [*_cut(rewards, n, generator)] for n in sizes}
+    scores: list[BlockScores] = [] if products is None else [LoggedScores(products)]
+    if by_rank is not None and products is None:
+        scores = [RankedScores(by_rank, by_rank.bins(mid_ranks(each))) for each in rewards]
+    signals = _signals(rewards, prompts, scores, ks, count)
     for k, n, baseline, method in _methods(ks, sizes):
-        if products is not None and k not in norms:
+        measured = k in signals
+        if products is not None and not measured:
             continue
         reference = Method.parse("maxk", "centred" if k < n else "subloo", k)
         columns: list[tuple[Tensor, Tensor, Tensor, Array]] = []
-        for groups, numbers, order in cuts[n]:
+        for block, groups, rows, places in cuts[n]:
             w = method.weights(groups)
             spread = (w - w.mean(1, keepdim=True)).abs().amax(1)
             squares = w.square().sum(1)
-            if products is not None:
-                rows = torch.arange(len(products)).repeat_interleave(len(groups) // len(products))
-                within = products[rows[:, None, None], order[:, :, None], order[:, None, :]]
-                squares = ((w[:, None] @ within)[:, 0] * w).sum(1)
+            if measured:
+                squares = scores[block].second_moments(w, rows, places)
             signal = (n - 1) * reference.weights(groups).square().sum(1)
+            numbers = prompts[block][rows.numpy()]
             columns.append((squares, signal, (spread <= _EQUAL).double(), numbers))
         m2, norm, dead = (
             _prompt_means([(np.asarray(each[i]), each[3]) for each in columns], count)
             for i in range(3)
         )
-        norm = norms.get(k, norm)
-        m2 = m2 if products is None else m2 - norm
-        yield _Cell(k, n, baseline, m2 * unit**2, 0 * m2, norm * unit**2, dead)
+        norm = signals.get(k, norm)
+        m2 = m2 - norm if measured else m2
+        rule = "coherence" if not measured else "ranks" if products is None else "scores"
+        yield _Cell(rule, k, n, baseline, m2 * unit**2, 0 * m2, norm * unit**2, dead)
+
+
+def _signals(
+    rewards: Sequence[Tensor],
+    prompts: Sequence[Array],
+    scores: Sequence[BlockScores],
+    ks: Sequence[int],
+    count: int,
+) -> dict[int, Array]:
+    """Return ‖∇J_K‖² of each prompt [X] for the K that halves of some groups have."""
+    signals = {}
+    for k in ks:
+        blocks = [
+            (squared_gradients(groups, block, k), numbers)
+            for groups, numbers, block in zip(rewards, prompts, scores, strict=False)
+            if k < groups.shape[1] // 2
+        ]
+        if blocks:
+            signals[k] = _prompt_means(blocks, count)
+    return signals
 
 
 def _cut(
-    rewards: Sequence[Tensor], prompts: Sequence[Array], n: int, generator: torch.Generator
-) -> Iterator[tuple[Tensor, Array, Tensor]]:
-    """Yield groups [G, n], cut out of larger groups, with their prompts [G] and places [G, n]."""
-    for groups, numbers in zip(rewards, prompts, strict=True):
+    rewards: Sequence[Tensor], n: int, generator: torch.Generator
+) -> Iterator[tuple[int, Tensor, Tensor, Tensor]]:
+    """Yield blocks of groups [G, n] cut out of larger groups: their block, row and places there."""
+    for block, groups in enumerate(rewards):
         each = groups.shape[1] // n
         for _ in range(min(each, 1) * (_PARTITIONS if groups.shape[1] > n else 1)):
             order = torch.rand(groups.shape, generator=generator).argsort(1)[:, : each * n]
-            places = order.view(-1, n)
-            yield groups.gather(1, order).view(-1, n), np.repeat(numbers, each), places
+            rows = torch.arange(len(groups)).repeat_interleave(each)
+            yield block, groups.gather(1, order).view(-1, n), rows, order.view(-1, n)
 
 
 def _prompt_means(columns: Sequence[tuple[Array, Array]], count: int) -> Array:
@@ -296,6 +349,23 @@ def _beta_weights(rewards: Sequence[Tensor], prompts: Sequence[Array], counts: A
     shares = (mean * precision, (1 - mean) * precision)
     below = beta_distribution.cdf(ends, *(share[:, None] for share in shares))
     return np.diff(below, axis=1)
+
+
+def _posteriors(
+    prior: Array, rewards: Sequence[Tensor], prompts: Sequence[Array], counts: Array
+) -> Array:
+    """Return the mean posterior of p over groups, [1 + J, X], given its prior."""
+    prior, weights = np.maximum(prior, _FLOOR), np.zeros_like(prior)
+    for groups, numbers in zip(rewards, prompts, strict=True):
+        n = groups.shape[1]
+        each, place = np.unique(groups.sum(1).numpy(), return_inverse=True)
+        likelihood = binom.logpmf(each[:, None], n, _GRID)
+        likelihood = np.exp(likelihood - likelihood.max(1, keepdims=True))
+        times = np.zeros((len(counts), len(each)))
+        np.add.at(times.T, place, counts[:, numbers].T)
+        weights += prior * ((times / (prior @ likelihood.T)) @ likelihood)
+    normed: Array = weights / weights.sum(1, keepdims=True)
+    return normed
 
 
 def recommendations(plan: pd.DataFrame) -> Iterator[str]:
