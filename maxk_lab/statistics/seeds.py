@@ -195,10 +195,9 @@ def enclosing_values(values: Array, q: float, level: float) -> tuple[float, floa
 @cache
 def _ranks(count: int, q: float, level: float) -> tuple[int, int]:
     """Return the ranks of the ends among `count` values; 0 and count + 1 if there is none."""
-    from scipy.stats import binom
-
-    tail = (1 - level) / 2
-    return int(binom.ppf(tail, count, q)), int(binom.isf(tail, count, q)) + 1
+    ranks, tail = np.arange(count + 1), (1 - level) / 2  # scipy.stats takes 1.7 s to import
+    low = np.searchsorted(scipy.special.bdtr(ranks, count, q), tail)
+    return int(low), int(np.argmax(scipy.special.bdtrc(ranks, count, q) <= tail)) + 1
 
 
 def skewed_mean(
@@ -279,8 +278,4 @@ def outlying(values: Sequence[float], noise: float = 0.0, alpha: float = FALSE_A
 @cache
 def sign_test(wins: int, losses: int) -> float:
     """Return the exact two-sided p-value of wins and losses under equal probability."""
-    from scipy import stats
-
-    if wins + losses == 0:
-        return 1.0
-    return float(stats.binomtest(wins, wins + losses).pvalue)
+    return min(1.0, 2 * float(scipy.special.bdtr(min(wins, losses), wins + losses, 0.5)))

@@ -264,12 +264,11 @@ def _apart(row: TrainingRow, decoding: Decoding) -> tuple[int, ...]:
     Each end gets half of the rate of false alarms. Spread that the instances of each seed explain
     does not count, unless all seeds share their instances.
     """
-    from scipy import stats
-
     same = len(set(row.instances)) == 1 and row.instances[0] not in (None, "")
     apart, tested = [], sorted({decoding.ks[0], decoding.ks[-1]})
     for k in tested:
-        errors = np.zeros(1) if same else stats.sem(decoding.values[k], axis=1)
+        values = decoding.values[k]
+        errors = np.zeros(1) if same else values.std(1, ddof=1) / math.sqrt(values.shape[1])
         noise = float(np.sqrt(np.mean(np.square(errors))))
         which = outlying(decoding.means[:, k - 1].tolist(), noise, FALSE_ALARM / len(tested))
         apart += [] if which is None else [row.finished[which]]
