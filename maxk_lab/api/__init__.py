@@ -74,7 +74,7 @@ def checked(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
 
 @contextmanager
 def translate_refusals() -> Iterator[None]:
-    """Raise a `RefusedError` where the system refuses something, as the command line says it."""
+    """Raise a `RefusedError` with the message of the command line if the system refuses."""
     try:
         yield
     except OSError as error:
@@ -85,7 +85,7 @@ def translate_refusals() -> Iterator[None]:
 
 @dataclass(frozen=True, repr=False)
 class RunReport:
-    """The report of a run, which a notebook shows as Markdown."""
+    """The report of a run; a notebook shows it as Markdown."""
 
     _report: Report = field(repr=False)
 
@@ -113,12 +113,12 @@ class RunReport:
 
     @property
     def text(self) -> str:
-        """The report as `maxk-lab report --full` prints it."""
+        """The text of `maxk-lab report --full`."""
         return rendered(self._report, "terminal", full=True)
 
     @property
     def verdicts(self) -> Mapping[str, ClaimVerdict]:
-        """The verdict on every claim of the sweep, by its name."""
+        """The verdict on every claim of the sweep, by name."""
         return {claim.name: claim for claim in self._report.claims}
 
     @property
@@ -135,7 +135,7 @@ class RunReport:
 
     @checked
     def chart(self, name: str) -> Any:
-        """The Altair chart of this name, such as `variance`. Raises `LabError` without one."""
+        """The Altair chart with a name such as `variance`. Raises `LabError` if there is none."""
         charts = {figure.name: figure.chart for figure in figures(self._report)}
         if name not in charts:
             raise LabError(f"no chart {shown(name)}; this run has {', '.join(charts) or 'none'}")
@@ -149,7 +149,7 @@ class RunReport:
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A run that was just measured: its absolute `folder`, and the `outcome` with ids of cells.
+    """A measured run: its absolute `folder`, and the `outcome` with ids of cells.
 
     A `Run` is a path: `maxk_lab.load(run)`.
     """
@@ -166,7 +166,7 @@ class Run:
 
     @property
     def ok(self) -> bool:
-        """Whether every cell that was selected is measured."""
+        """Whether every selected cell is measured."""
         return not (self.outcome.failed or self.outcome.missing)
 
     def load(self, **options: Any) -> pd.DataFrame:
@@ -187,7 +187,7 @@ def plan(
     overrides: Mapping[str, Any] | Sequence[str] = (),
     results: AnyPath = "results",
 ) -> Plan:
-    """The cells and units of a sweep, as `maxk-lab plan` counts them; nothing is measured."""
+    """Return the cells and units of a sweep, as `maxk-lab plan` counts them, without measuring."""
     spec = Path(spec) if isinstance(spec, str | os.PathLike) else spec
     return planned(spec, _as_options(overrides), Path(results)).plan
 
@@ -206,19 +206,19 @@ def run(
     execution: AnyPath | None = None,
     progress: bool | OnEvent = True,
 ) -> Run:
-    """Measure the cells of a sweep that have no record yet, as `maxk-lab run` does.
+    """Measure the cells of a sweep that have no record yet, like `maxk-lab run`.
 
     `spec` is a sweep file, a dict, a `Sweep`, or a bundle. `overrides` are {"gradient.pool": 64} or
-    ["gradient.pool=64"]. Records go to a folder of the sweep's name under `results`; the same call
-    again continues. `only` selects cells, as in "baseline=subloo,k=8". The other options are those
-    of the command line.
+    ["gradient.pool=64"]. Records go to a folder with the sweep's name under `results`; the same
+    call again continues. `only` selects cells, as in "baseline=subloo,k=8". The other options are
+    those of the command line.
 
-    `progress=True` prints lines to stderr (a bar in a terminal); a function gets the name and
-    content of every event instead. Nothing is sent to W&B: `maxk-lab track` does.
+    `progress=True` prints lines to stderr (a bar on a terminal). A function as `progress` gets the
+    name and payload of every event instead. Nothing is sent to W&B; use `maxk-lab track`.
 
     Units are measured in `jobs` processes, which import nothing of the calling script or notebook:
     a function that a sweep names must be in a module. A warning counts the failed cells. Raises
-    `LabError` for every problem of the spec, and `RefusedError` where the system refuses something.
+    `LabError` for every problem of the spec, and `RefusedError` if the system refuses an operation.
     """
     spec = Path(spec) if isinstance(spec, str | os.PathLike) else spec
     settings = None if execution is None else Path(execution)
@@ -243,7 +243,7 @@ def run(
 
 
 def _as_options(overrides: Mapping[str, Any] | Sequence[str]) -> list[str]:
-    """Overrides as the command line has them: values are YAML, and so JSON will do."""
+    """Return overrides as command-line options: values are YAML, so JSON is valid."""
     if not isinstance(overrides, Mapping):
         return list(overrides)
     return [f"{key}={as_json(value, 'overrides must be')}" for key, value in overrides.items()]
@@ -259,9 +259,9 @@ def report(
 ) -> RunReport:
     """Return the report of a run: tables, and a verdict on every claim.
 
-    `run` is the name of a run under `results`, a folder, a bundle, or what `maxk_lab.run` returns;
-    the latest run if None. `where` selects rows, as in "k=8,baseline=centred", and `columns`
-    columns of the CSV; claims are judged on the whole run. Raises `LabError` for an unknown run,
+    `run` is the name of a run under `results`, a folder, a bundle, or the result of `maxk_lab.run`;
+    the latest run if None. `where` selects rows, as in "k=8,baseline=centred"; `columns` selects
+    columns of the CSV. Claims are judged on the whole run. Raises `LabError` for an unknown run,
     row or column.
     """
     if not isinstance(run, RunDirectory):

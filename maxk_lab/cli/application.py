@@ -173,9 +173,7 @@ def _version(requested: bool) -> None:
 @app.callback()
 def callback(
     context: typer.Context,
-    results: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where runs are, a folder for each.")
-    ] = RESULTS,
+    results: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the runs.")] = RESULTS,
     json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
     version: Annotated[
         bool,

@@ -1,4 +1,4 @@
-"""Output that the verbs share: messages to stderr, JSON, fields and tables to stdout."""
+"""Output of all verbs: messages to stderr; JSON, fields and tables to stdout."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from maxk_lab.visible import visible, visible_json, visible_line
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Tables that go to a file or a pipe are not squeezed into 80 columns.
+# Tables for a file or a pipe are not limited to 80 columns.
 PIPE_WIDTH = 200
 
 
 def console(*, stderr: bool = False) -> Console:
     """Return a rich console on stdout, or on stderr."""
-    # Verbs that lay out nothing do without rich.
+    # Verbs without layout do not import rich.
     from maxk_lab.reports.formats.plain_console import PlainConsole
 
     stream = sys.stderr if stderr else sys.stdout
@@ -34,9 +34,9 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table without lines, a row in a line: rich takes .3 ms to lay out each of them.
+    """Print a table without rules: rich takes .3 ms to lay out a row.
 
-    What is no text is printed as one.
+    Values that are not texts are converted.
     """
     from rich.cells import cell_len, set_cell_size
 
@@ -48,7 +48,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> No
 
 
 def print_fields(fields: Mapping[str, Any], indent: int = 0) -> None:
-    """Print the fields that have a value, a line each; indent the fields of a mapping."""
+    """Print the fields with a value, one per line; indent the fields of a mapping."""
     present = {key: value for key, value in fields.items() if value not in (None, "", [], (), {})}
     width = max(
         (len(key) for key, value in present.items() if not isinstance(value, dict)), default=0
@@ -79,7 +79,7 @@ def print_line(text: str, *, bold: bool = False) -> None:
 
 
 def emit(text: str) -> None:
-    """Print on stdout, as it is, what a writer has made that escapes by itself."""
+    """Print text on stdout unchanged; the writer has escaped it."""
     typer.echo(text, nl=False)
 
 
@@ -87,7 +87,7 @@ def say(text: str = "", mark: str = "", colour: str = "") -> None:
     """Print a line of progress or advice on stderr; `typer.echo` would print it over a bar."""
     if mark and sys.stderr.isatty():
         mark = typer.style(mark, fg=colour, bold=True)
-    with suppress(OSError):  # where nobody can read it, as on a full disk, the work goes on
+    with suppress(OSError):  # if stderr fails, as on a full disk, the work continues
         print(mark + visible(text), file=sys.stderr)
 
 
@@ -127,9 +127,9 @@ def estimate(seconds: float) -> str:
 
 
 def refusal(error: OSError | MemoryError) -> str | None:
-    """Return what the system refused, with the file if there is one.
+    """Return the message about an operation that the system refused, with the file if any.
 
-    None where the error may be a bug of ours, as a file that is not there, or a closed pipe.
+    None if the error may be a bug of ours, such as a missing file or a closed pipe.
     """
     if isinstance(error, MemoryError):
         return "out of memory"

@@ -1,4 +1,4 @@
-"""The arguments and options that several verbs share, so that each means the same everywhere."""
+"""The arguments and options that several verbs share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Execution = Annotated[
     typer.Option(metavar="FILE", help="A YAML mapping that is merged over execution of the sweep."),
 ]
 RESULTS = Path("results")
-# The verbs that read or write runs, and those that print JSON.
+# The verbs that read or write runs, and the verbs that print JSON.
 WITH_RESULTS = ("run", "plan", "recommend", "report", "compare", "show", "bundle", "track")
 WITH_JSON = ("run", "plan", "recommend", "show", "list", "check", "audit")
 
@@ -44,12 +44,12 @@ def shared(context: typer.Context) -> Shared:
     return options
 
 
-# The options by which the same cells are measured in the same way, in this order.
+# The options that change which cells are measured and how, in this order.
 _OF_A_RUN = ("overrides", "shift_seeds", "execution", "jobs", "only")
 
 
 def run_command(context: typer.Context, spec: Path) -> str:
-    """Return the command line that runs a sweep, with the options that this one has set."""
+    """Return the command line that runs a sweep with the current options."""
     words = ["maxk-lab", "run", str(spec)]
     options = {option.name: option for option in context.command.params}
     for name in _OF_A_RUN:
@@ -62,7 +62,7 @@ def run_command(context: typer.Context, spec: Path) -> str:
 
 
 def command(verb: str, what: object, results: Path) -> str:
-    """Return the command line of a verb that finds something under the same results."""
+    """Return the command line of a verb with the same results folder."""
     return shlex.join(["maxk-lab", verb, str(what), *_where(results)])
 
 

@@ -1,4 +1,4 @@
-"""The program `maxk-lab`: the application with what a process of its own needs around it."""
+"""The program `maxk-lab`: the application, with the set-up of its process."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Entry point of the console script `maxk-lab`.
+    """Run the console script `maxk-lab`.
 
-    What lies in the current folder is data to every verb: only the workers of a run open it, for a
-    function that a sweep names by a dotted path.
+    Files in the current folder are data to every verb. Only the workers of a run import from there,
+    for a function that a sweep names by a dotted path.
     """
     try:
-        # A stream that the caller has closed takes nothing.
+        # A stream that the caller has closed accepts nothing.
         sys.stdout, sys.stderr = (
             stream or open(os.devnull, "w")  # noqa: SIM115
             for stream in (sys.stdout, sys.stderr)
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning in a line, not with the source that raised it."""
+    """Print a warning in a line, without its source line."""
     from maxk_lab.cli.console import warn
 
     warn((str(message).strip() or "a warning without words").splitlines()[0])

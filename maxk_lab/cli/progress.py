@@ -1,6 +1,6 @@
-"""The execution of a plan from the command line: how far it is, on stderr, and orderly ends.
+"""The execution of a plan on the command line: progress on stderr, and orderly interruption.
 
-On a terminal there is a rich bar, elsewhere now and then a plain line.
+A terminal gets a rich bar, other streams an occasional line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from maxk_lab.tracking.wandb_tracker import Live
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-# Plain lines: at most one about a unit's phase in this many seconds.
+# The least seconds between two lines about a phase of a unit.
 QUIET_SECONDS = 5.0
 # Texts and numbers of an error differ between samples; paths of functions do not.
 _OF_SAMPLES = re.compile(r"""('[\w.]+:\w+')|'[^']*'|"[^"]*"|\d[\w.]*""")
@@ -72,7 +72,7 @@ def execute_plan(
 
 @contextmanager
 def _terminate_as_interrupt() -> Iterator[None]:
-    """SIGTERM, as schedulers send it, ends a run as orderly as Ctrl-C, before it measures, too."""
+    """Turn SIGTERM, which schedulers send, into Ctrl-C, also before the measurement."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -84,10 +84,10 @@ def _terminate_as_interrupt() -> Iterator[None]:
 
 
 class Display:
-    """The progress of a run, from its events: a bar on a terminal, else plain lines.
+    """The progress of a run from its events: a bar on a terminal, else plain lines.
 
-    The bar, the percentage and the count are all of cells. `studies` has the kind of study of
-    each cell. Messages on stderr stay above the bar.
+    The bar, the percentage and the count are in cells. `studies` has the kind of study of each
+    cell. Messages on stderr stay above the bar.
     """
 
     def __init__(
@@ -96,12 +96,12 @@ class Display:
         self._clock, self._printed = clock, clock()
         self._studies = studies or {}
         self._bar = _bar() if sys.stderr.isatty() else None
-        # When the first unit began: the start of the workers is not timed.
+        # The time begins with the first unit: the start of the workers does not count.
         self._begun: float | None = None
         self._cells, self._done = Counter[str](), Counter[str]()
         self._seconds: dict[str, list[float]] = {}
         self._timed = False
-        # Cells by their error without sample values; only the first cell of an error is printed.
+        # Cells by error without sample values; only the first cell of an error is printed.
         self._errors: dict[str, list[str]] = {}
 
     def __enter__(self) -> Self:
@@ -118,7 +118,7 @@ class Display:
                 warn(f"{count} failed as cell {first} did")
 
     def __call__(self, name: str, event: Event) -> None:
-        """Take in one event of a run and show it."""
+        """Handle an event of a run and show it."""
         self._count(name, event)
         current, due = self._current(name, event)
         for line in notes(name, event):
@@ -149,8 +149,8 @@ class Display:
     def _seconds_left(self) -> float | None:
         """Return the time of the remaining cells; None before the first unit is measured.
 
-        A cell weighs the mean time of the measured cells of its kind of study, or of all kinds if
-        none of its kind is measured.
+        A cell counts with the mean time of its kind of study, or of all kinds if no cell of its
+        kind is measured.
         """
         times = [seconds for each in self._seconds.values() for seconds in each]
         if self._begun is None or not self._timed or not sum(times):
@@ -159,7 +159,7 @@ class Display:
             count * fmean(self._seconds.get(study) or times)
             for study, count in (self._cells - self._done).items()
         )
-        # Several workers measure at once, so that their times add up to more than the elapsed one.
+        # Several workers measure at once, so their times add up to more than the elapsed time.
         return (self._clock() - self._begun) * remaining / sum(times)
 
     def _count(self, name: str, event: Event) -> None:
@@ -184,7 +184,7 @@ class Display:
                     warn(f"cell {event['cell']} failed: {event['error']}")
 
     def _current(self, name: str, event: Event) -> tuple[str, bool]:
-        """Return what is going on, if an event says so, and whether it is due without a bar."""
+        """The current activity, if the event has one, and whether to print it without a bar."""
         match name:
             case "progress":
                 phase = "warm-up" if event["phase"] == "warmup" else event["phase"]
@@ -198,7 +198,7 @@ class Display:
 
 
 def _bar() -> Progress:
-    """Return a bar with one task for the terminal; elsewhere a run does without rich."""
+    """Return a bar with one task for the terminal; elsewhere a run does not import rich."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
     from rich.table import Column
 
@@ -221,7 +221,7 @@ def _bar() -> Progress:
 
 
 def notes(name: str, event: Event) -> list[str]:
-    """Return the warnings that an event brings."""
+    """Return the warnings in an event."""
     match name:
         case "stale":
             return [stale_line(event["records"])]

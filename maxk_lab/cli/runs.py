@@ -28,8 +28,8 @@ def planned(
 ) -> Run:
     """Return the run of a sweep, which may be in a file: its plan, and the folder of its records.
 
-    `execution` is a file that is merged over `execution` of the sweep. A sweep in a bundle is
-    `unpacked` into `results`, or else only read.
+    `execution` is a file that is merged over `execution` of the sweep. With `unpacked`, a bundle is
+    unpacked into `results`, otherwise it is only read.
     """
 
     def plan_of(sweep: Path | Mapping[str, Any] | Sweep) -> Plan:
@@ -42,7 +42,7 @@ def planned(
         if not unpacked:
             try:
                 return Run(plan_of(bundle.spec_path), bundle)
-            except SpecError as error:  # the extracted file is gone when the user reads it
+            except SpecError as error:  # the extracted file is gone when the user reads the message
                 extracted, archive = str(bundle.root), str(bundle.place)
                 problems = [
                     replace(p, file=p.file.replace(extracted, archive)) for p in error.problems
@@ -54,7 +54,7 @@ def planned(
 
 
 def skipped_as_json(skipped: Iterable[Skipped]) -> list[dict[str, Any]]:
-    """Return the points that a sweep leaves out, each with its reason."""
+    """Return the skipped points of a sweep, each with its reason."""
     return [
         {"study": skip.study, "point": dict(skip.point), "reason": skip.reason} for skip in skipped
     ]

@@ -1,4 +1,4 @@
-"""Sending to W&B as `run` and `track` do it: while a sweep is measured, and all at its end."""
+"""Sending to W&B in `run` and `track`: during a sweep, and everything at its end."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from maxk_lab.tracking import wandb_tracker
 from maxk_lab.tracking.wandb_tracker import Live, chosen_mode
 
 NOTHING_TRACKED = "nothing was tracked (the warning says why)"
-# Seconds between two lines about how far the sending is.
+# Seconds between two lines about the progress.
 _QUIET = 5.0
-# Seconds that a run which is just being sent is waited for at the end of a sweep.
+# The most seconds that the end of a sweep waits for a run in transmission.
 _LAST_RUN = 60.0
 
 
 def lines(mode: str, clock: Callable[[], float] = time.monotonic) -> Callable[[int, int], None]:
-    """Return a function that prints now and then how many runs are sent, and the time left."""
+    """A function that prints, from time to time, the number of sent runs and the time left."""
     what = "runs sent to W&B" if mode == "online" else "runs written for W&B"
     start = printed = clock()
 
@@ -42,14 +42,14 @@ def lines(mode: str, clock: Callable[[], float] = time.monotonic) -> Callable[[i
 
 def sync_command(places: Sequence[str]) -> str:
     """Return the command that sends offline runs, all in one folder."""
-    # The shell takes a pattern for one only where it is not quoted.
+    # The shell expands a pattern only if it is not quoted.
     return f"wandb sync {shlex.quote(str(Path(places[0]).parent))}/offline-run-*"
 
 
 def live_sending(run: Run) -> tuple[str, Live | None]:
-    """Return the mode of W&B, and what sends each training that is measured, if anything is sent.
+    """Return the mode of W&B and a sender for finished trainings; the sender is None without W&B.
 
-    Prints the environment variable that decides about the mode.
+    Prints the environment variable that determines the mode.
     """
     mode, line = chosen_mode(run.plan.spec.tracking.wandb)
     if line:
@@ -60,10 +60,10 @@ def live_sending(run: Run) -> tuple[str, Live | None]:
 def send_all(
     run: Run, mode: str, live: Live | None, *, news: bool, last: bool
 ) -> tuple[list[str], str]:
-    """Send the records to W&B. A failure of W&B does not fail the sweep.
+    """Send all records to W&B. A failure of W&B does not fail the sweep.
 
-    Return the places that were written, and what the summary of the run says was lost. Nothing is
-    sent without `news`; of several processes in a run the `last` sends.
+    Return the written places, and the losses for the summary of the run. Nothing is sent without
+    `news`; of several processes in a run, only the `last` sends.
     """
     if mode == "disabled":
         return [], ""

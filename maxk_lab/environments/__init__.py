@@ -1,4 +1,4 @@
-"""Environments draw i.i.d. trajectories from a policy, and list them all where they can."""
+"""Environments sample i.i.d. trajectories from a policy, and list them all if possible."""
 
 from typing import TYPE_CHECKING
 

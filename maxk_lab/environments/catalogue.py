@@ -1,6 +1,6 @@
-"""The catalogue of environments, what they can do by their rows, and the files they read.
+"""The catalogue of environments, their capabilities by row, and the files they read.
 
-Imports no torch and no RL4CO.
+This module imports neither torch nor RL4CO.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ ENVIRONMENTS: Catalogue[EnvironmentRow] = Catalogue(
     [*ROUTING, BANDIT, GAUSSIAN, TOY_LLM, LANGUAGE, PRONOUNCE, CUSTOM],
     "maxk_lab.environments",
 )
-# How an environment that lacks a capability differs from those that have it.
+# How an environment without a capability differs from environments with it.
 _WITHOUT = {
     "greedy": "is not decoded greedily; environments that are",
     "multistart": "has no forced first actions; environments that have",
     "tempered": "is not sampled at another temperature; environments that are",
-    # Whether there is a CUDA device, only the run can tell.
+    # Only the run knows whether there is a CUDA device.
     "cuda": "stays on the CPU; allowed: auto, cpu, or one of these environments",
     "files": "reads no instances; environments that do",
 }
@@ -40,7 +40,7 @@ Formats = Sequence[FileFormat]
 
 
 def capability_refusal(name: str, capability: str) -> str | None:
-    """Why this environment lacks a capability of its row's (`greedy`, `files`, ...), or None."""
+    """Return why an environment lacks a capability (`greedy`, `files`, ...), or None."""
 
     def can(row: EnvironmentRow) -> bool:
         return bool(row.files) if capability == "files" else capability in row.supports
@@ -52,9 +52,9 @@ def capability_refusal(name: str, capability: str) -> str | None:
 
 
 def optimum_refusal(name: str, parameters: Mapping[str, Any], reference: str) -> str | None:
-    """Return why an environment has no optima for `evaluate.reference`; None where it has.
+    """Return why an environment has no optima for `evaluate.reference`; None if it has.
 
-    The run may still refuse `exact` for instances of a file, whose size only the file says.
+    The run may still refuse `exact` for instances of a file, because only the file has their size.
     """
     row = ENVIRONMENTS.get(name)
     if reference != "exact" or row.solves_any_size or row.enumerable(parameters):
@@ -67,16 +67,16 @@ def optimum_refusal(name: str, parameters: Mapping[str, Any], reference: str) ->
 
 
 def formats_of(environment: str) -> Formats:
-    """The formats of an environment's files; of one that has none, those of all environments."""
+    """The formats of an environment's files; without any, the formats of all environments."""
     formats = ENVIRONMENTS.get(environment).files if environment in ENVIRONMENTS else ()
     return formats or tuple(dict.fromkeys(file for row in ENVIRONMENTS for file in row.files))
 
 
 def data_files(path: str | Path, formats: Formats) -> list[Path]:
-    """The files of instances at `path`: the file itself, or those of a folder by their names.
+    """Return the instance files at `path`: the file itself, or those of a folder by name.
 
-    Files of other suffixes in a folder, such as solutions, are passed over. Raises `LabError` where
-    there is nothing to read.
+    Files of other suffixes in a folder, such as solutions, are ignored. Raises `LabError` if there
+    is no file to read.
     """
     path = Path(path)
     suffixes = {entry.suffix for entry in formats}
@@ -97,7 +97,7 @@ def data_files(path: str | Path, formats: Formats) -> list[Path]:
 def hash_of_data(path: str | Path, environment: str) -> str:
     """Return the SHA-256 of a file of instances of this environment.
 
-    The hash of a folder is that of its files' hashes, one a line, in the order of their names.
+    The hash of a folder is that of its files' hashes, one per line, in the order of their names.
     """
     path = Path(path)
     files = data_files(path, formats_of(environment))
@@ -107,9 +107,9 @@ def hash_of_data(path: str | Path, environment: str) -> str:
 
 
 def data_refusal(environment: str, path: str | Path) -> str | None:
-    """Why the files at `path` cannot be an evaluation set of this environment, or None.
+    """Return why the files at `path` cannot be an evaluation set of this environment, or None.
 
-    The names of the files say so, not their content.
+    The test uses the names of the files, not their content.
     """
     formats = formats_of(environment)
     by_suffix = {entry.suffix: entry for entry in formats}
@@ -131,7 +131,7 @@ def instances_in(
 ) -> int:
     """Return the number of instances at `path`, read by the environment itself; imports torch.
 
-    Raises `LabError` where it cannot read them.
+    Raises `LabError` if it cannot read them.
     """
     from maxk_lab.environments.environment import make_environment
 

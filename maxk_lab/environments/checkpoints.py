@@ -1,4 +1,4 @@
-"""Policies from checkpoints: those of our trainings, and those of Lightning."""
+"""Policies from checkpoints of our trainings, and of Lightning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from maxk_lab.environments.environment import make_environment
 from maxk_lab.errors import LabError, shortened
 
-# The letters of differences that a message lists.
+# The most letters of differences in a message.
 MOST_LETTERS = 400
 # The name of the policy within the state of a Lightning module.
 PREFIX = "policy."

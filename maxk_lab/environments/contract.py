@@ -1,4 +1,4 @@
-"""The contract of an environment: laws of its six methods, and what breaks them.
+"""The contract of an environment: laws of its six methods, and their violations.
 
 B instances, n trajectories of each, T decisions, A listed trajectories.
 """
@@ -16,15 +16,15 @@ from maxk_lab.environments.environment import Environment
 from maxk_lab.environments.rollouts import Rollouts, checked
 from maxk_lab.errors import LabError, first_line
 
-# Draws of one instance that are compared with the listed probabilities.
+# Draws of one instance for the comparison with the listed probabilities.
 DRAWS = 2_000
-# Standard deviations of χ² and of a mean that a correct environment does not exceed.
+# The most standard deviations of χ² and of a mean for a correct environment.
 DEVIATIONS = 6.0
 B, N = 3, 5
 
 
 def contract(make: Callable[[], Environment]) -> Iterator[tuple[str, str]]:
-    """Yield each law with what breaks it, an empty text where it holds."""
+    """Yield each law with its violation, an empty text if it holds."""
     for law in LAWS:
         try:
             law(make())

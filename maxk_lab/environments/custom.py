@@ -1,4 +1,4 @@
-"""Environments of the user's own: a class with the six methods of `Environment`. No torch."""
+"""User environments: a class with the six methods of `Environment`. Does not import torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METHODS = ("policy", "instances", "rollout", "log_probs", "tokens", "enumerate")
 
 
 class CustomSettings(Settings):
-    """The settings of an environment of the user's own."""
+    """The settings of a user's environment."""
 
     env: str = setting("", "class package.module:Name with the six methods")
     arguments: dict[str, int | float | str] = setting({}, "arguments of the class, as {size: 4}")
@@ -24,7 +24,7 @@ class CustomSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class CustomRow(EnvironmentRow):
-    """A class of the user's own, imported by the process that measures alone."""
+    """A user's class, imported only by the measuring process."""
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
         return bool(parameters["enumerable"])
@@ -40,7 +40,7 @@ class CustomRow(EnvironmentRow):
 
 
 def missing_methods(environment: object) -> list[str]:
-    """Return the names of the six methods that an environment, or its class, lacks."""
+    """Return the names of the six methods that an environment or its class lacks."""
     return [name for name in METHODS if not callable(getattr(environment, name, None))]
 
 
@@ -49,7 +49,7 @@ def custom_environment(
 ) -> Any:
     """Return the user's environment.
 
-    Raises `LabError` for a class that lacks a method, and for whatever its constructor raises.
+    Raises `LabError` for a class that lacks a method, and for any exception of its constructor.
     """
     path = parameters["env"]
     kind = load_function(path, None, "with the six methods", "env", classes=True)

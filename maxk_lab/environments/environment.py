@@ -1,4 +1,4 @@
-"""The methods that every environment has, and those that some have."""
+"""The methods of every environment, and the optional methods."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from maxk_lab.environments.rollouts import Rollouts, TokenStatistics
 from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import Objective
 
-# A batch of problem instances, which can be counted with `len` and sliced; only the environment
-# that made it looks inside.
+# A batch of problem instances, which supports `len` and slices; its content belongs to its
+# environment.
 Instances = Any
-# `evaluate.reference: auto` lists at most this number of trajectories.
+# The most trajectories that `evaluate.reference: auto` lists.
 AUTO_TRAJECTORIES = 250_000
 ENUMERATION = "enumeration"
 
 
 class Environment(Protocol):
-    """Everything that a study needs of an environment.
+    """The methods that every study needs of an environment.
 
     No method reads or changes the global random state. `enumerable` says whether `enumerate` works.
     """
@@ -36,19 +36,19 @@ class Environment(Protocol):
         """Return a freshly initialised policy in evaluation mode."""
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> Instances:
-        """`count` problem instances drawn from `seed`.
+        """Return `count` problem instances drawn from `seed`.
 
-        The held-out ones share none with the others; continuous instances never repeat anyway.
+        Held-out instances share none with the others; continuous instances never repeat.
         """
 
     def rollout(self, policy: nn.Module, instances: Instances, n: int, *, seed: int) -> Rollouts:
-        """`n` i.i.d. trajectories per instance, without gradient."""
+        """Return `n` i.i.d. trajectories per instance, without gradient."""
 
     def log_probs(self, policy: nn.Module, instances: Instances, actions: Tensor) -> Tensor:
-        """log π(actions) by teacher forcing, differentiable: actions [B, n, T] → [B, n]."""
+        """Return log π(actions) by teacher forcing, differentiable: actions [B, n, T] → [B, n]."""
 
     def tokens(self, policy: nn.Module, instances: Instances, actions: Tensor) -> TokenStatistics:
-        """Return the same by decision: actions [B, n, T] → [B, n, T] each.
+        """Return the statistics by decision: actions [B, n, T] → [B, n, T] each.
 
         Its `log_probs` sum to those of the method `log_probs`.
         """
@@ -56,7 +56,7 @@ class Environment(Protocol):
     def enumerate(self, instances: Instances) -> tuple[Tensor, Tensor]:
         """Return every trajectory of one instance: actions [A, T] and rewards [A].
 
-        Raises `LabError` when there are too many.
+        Raises `LabError` if there are too many.
         """
 
 
@@ -64,7 +64,7 @@ class Environment(Protocol):
 class Optima:
     """The best rewards of instances, `values` [B] float64, in the environment's own units.
 
-    `kind` is the method that found them, `exact` whether it proves that they are best.
+    `kind` is the method, `exact` whether it proves that they are best.
     """
 
     values: Tensor
@@ -73,10 +73,10 @@ class Optima:
 
 
 class FullEnvironment(Environment, Protocol):
-    """An environment with all that it can be asked besides; `supports` tells which it has.
+    """An environment with all optional methods; `supports` tests for them.
 
-    A comment in quotes is the word that stands for the methods below it in the `supports` of the
-    environment's row, from which a plan can refuse without making the environment.
+    A comment in quotes is the word for the methods below it in the environment's row. With this
+    word, a plan can refuse without making the environment.
     """
 
     name: str
@@ -88,28 +88,28 @@ class FullEnvironment(Environment, Protocol):
 
     # "tempered"
     def tempered(self, temperature: float) -> Environment:
-        """Return the same environment with the log-probabilities of every decision divided by this.
+        """The environment with the log-probabilities of every decision divided by `temperature`.
 
         They are normalised again, after any temperature of its own and before a nucleus: samples,
-        log-probabilities and Max@K are then of that other policy.
+        log-probabilities and Max@K then belong to the tempered policy.
         """
 
     # "cuda"
     def place(self, instances: Instances, device: torch.device | str) -> Instances:
-        """The instances on `device`; rollouts of a policy that is there come out there, too."""
+        """Return the instances on `device`; rollouts of a policy there stay there, too."""
 
     # "multistart": feasible for any number of trajectories
     def forced_starts(self) -> Environment:
-        """Return the same environment with POMO's forced first actions.
+        """Return the environment with POMO's forced first actions.
 
-        These are no decisions: log-probability 0, mask False, not in `lengths`. Trajectories are
-        then independent, and not identically distributed: estimates are not of the policy's Max@K,
-        but of J_K^starts, the mean over the K-subsets of the starts of E[max].
-        Raises `LabError` where there are no such starts.
+        A forced action is no decision: log-probability 0, mask False, not in `lengths`.
+        Trajectories are then independent, and not identically distributed. Estimates are not of the
+        policy's Max@K, but of J_K^starts, the mean over the K-subsets of the starts of E[max].
+        Raises `LabError` if there are no such starts.
         """
 
     def start_count(self, instances: Instances) -> int:
-        """Return the number of first actions that can be forced on each of these instances."""
+        """Return the number of possible forced first actions on each instance."""
 
     # "greedy"
     def greedy(
@@ -120,46 +120,46 @@ class FullEnvironment(Environment, Protocol):
         augmented: bool = False,
         multistart: bool = False,
     ) -> Tensor:
-        """Return the reward [B] of taking the most likely action throughout, without gradient.
+        """Return the reward [B] of the most likely actions, without gradient.
 
-        It is the best over all forced first actions where `multistart` asks for these, and over an
-        instance's eight rotated and mirrored copies where `augmented` does; both as in POMO's
-        paper. Raises `LabError` where there are no such starts, or no coordinates to rotate.
+        With `multistart`, it is the best over all forced first actions. With `augmented`, it is the
+        best over an instance's eight rotated and mirrored copies. Both are as in POMO's paper.
+        Raises `LabError` if there are no such starts, or no coordinates to rotate.
         """
 
     # The row's `files`: environments may share instances, but not their rewards.
     def read_instances(self, path: str | Path) -> Instances:
-        """Return the instances of a file or a folder of files, in the order of their names.
+        """Return the instances of a file, or of a folder of files in the order of their names.
 
-        Raises `LabError` when they are none of this environment's.
+        Raises `LabError` if they belong to another environment.
         """
 
     def write_instances(self, instances: Instances, path: str | Path) -> None:
-        """Write what `read_instances` reads."""
+        """Write a file for `read_instances`."""
 
     def instances_hash(self, instances: Instances) -> str:
-        """16 hexadecimal digits that say what the instances are, not where they come from."""
+        """16 hexadecimal digits that identify the instances, independently of their source."""
 
     # The row's `solves_any_size`
     def optimum_method(self, instances: Instances, reference: str) -> str | None:
         """Return the method for `evaluate.reference`: auto (what takes a moment) or exact.
 
-        None leaves the optimum to enumeration. Raises `LabError` with a reason where there is no
-        method, and for `auto` where the method takes longer.
+        None leaves the optimum to enumeration. Raises `LabError` with a reason if there is no
+        method, and for `auto` if the method takes longer.
         """
 
     def optima(self, instances: Instances, method: str) -> Optima:
-        """The optima by a method that `optimum_method` named. Raises `LabError` for another one."""
+        """The optima by a method of `optimum_method`. Raises `LabError` for another method."""
 
-    # Where trajectories cannot be listed, but objectives be integrated
+    # If trajectories cannot be listed, but objectives can be integrated
     has_exact: bool
 
     def exact_objective(
         self, policy: nn.Module, instances: Instances, objective: Objective
     ) -> Tensor:
-        """J of one instance (a batch of one), a scalar differentiable in the policy's parameters.
+        """Return J of one instance (a batch of one), differentiable in the policy's parameters.
 
-        Raises `LabError` where `has_exact` is False.
+        Raises `LabError` if `has_exact` is False.
         """
 
     # Scores
@@ -170,33 +170,32 @@ class FullEnvironment(Environment, Protocol):
         """
 
     def encoding(self, policy: nn.Module, instances: Instances) -> tuple[Tensor, ...]:
-        """All that a policy reads of instances once for all trajectories, with gradient: [B, ...].
+        """Return the shared encoding of instances for all trajectories: [B, ...], with gradient.
 
-        Empty where it reads every trajectory by itself.
+        Empty if it reads every trajectory separately.
         """
 
     def trajectory_log_probs(
         self, policy: nn.Module, encoding: tuple[Tensor, ...], *rows: Tensor
     ) -> Tensor:
-        """log π [M] of M trajectories, each with its own row of the encoding and of the rest.
+        """Return log π [M] of M trajectories, each with its own row of the encoding and the inputs.
 
-        The layers that this calls have the trajectories along the first dimension of what they read
-        and give.
+        All layers have the trajectories along the first dimension of their inputs and outputs.
         """
 
 
 def supports(environment: Environment, *methods: str) -> TypeGuard[FullEnvironment]:
-    """Return whether an environment has all of these methods, and only these may then be called."""
+    """Return whether an environment has all of these methods."""
     return all(getattr(environment, method, None) is not None for method in methods)
 
 
 def make_environment(parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> Environment:
     """Return the environment `parameters["name"]`, with its own and its policy's parameters.
 
-    Both hold all parameters of their catalogue rows but optional ones; the environment gets the
-    name of the policy where `policy` has none. `policy["checkpoint"]`, where a policy's weights
-    come from, is no matter of the environment, whose policies are fresh. Raises `LabError` for a
-    policy that cannot act there.
+    Both hold all parameters of their catalogue rows but optional ones. If `policy` has no name, the
+    environment gets its default policy. `policy["checkpoint"]`, the source of the weights, does not
+    affect the environment, whose policies are fresh. Raises `LabError` for a policy that cannot act
+    there.
     """
     row = ENVIRONMENTS.get(parameters["name"])
     fresh = {name: value for name, value in policy.items() if name != "checkpoint"}
@@ -207,8 +206,8 @@ def make_environment(parameters: Mapping[str, Any], policy: Mapping[str, Any]) -
 def optima(environment: Environment, instances: Instances, method: str) -> Optima:
     """Return the optima of `instances` by a method of `method_for`.
 
-    Enumeration takes the largest reward among all trajectories, computed in the precision of the
-    instances, as a policy's rewards are; NaN where none can be scored. Raises `LabError` where the
+    Enumeration takes the largest reward among all trajectories, in the precision of the instances,
+    like the rewards of a policy; NaN if no trajectory can be scored. Raises `LabError` if the
     environment has no such method.
     """
     if method == ENUMERATION:
@@ -224,9 +223,9 @@ def optima(environment: Environment, instances: Instances, method: str) -> Optim
 
 
 def method_for(environment: Environment, instances: Instances, reference: str) -> str:
-    """Return the method of `optima` that `evaluate.reference` stands for here.
+    """Return the method of `optima` for `evaluate.reference`.
 
-    Raises `LabError` with the reason where there is none.
+    Raises `LabError` with the reason if there is none.
     """
     if supports(environment, "optimum_method"):
         method = environment.optimum_method(instances, reference)

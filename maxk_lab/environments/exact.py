@@ -1,4 +1,4 @@
-"""The smallest environments, on which everything is known exactly: a bandit, a Gaussian."""
+"""The smallest environments, with exact objectives: a bandit, a Gaussian."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from maxk_lab.leaving import RAISED
 from maxk_lab.policies.catalogue import fresh_policy
 from maxk_lab.seeds import isolated_rng
 
-# The reach of the cells in standard deviations: less than 1e-18 lies beyond, and counts as the
+# The reach of the cells in standard deviations: less than 1e-18 lies beyond, and counts for the
 # outermost cells.
 REACH = 9.0
-# Cells that a stretch between two breakpoints has at least, however short it is.
+# The least number of cells between two breakpoints.
 LEAST_CELLS = 200
 CELLS = 20_000
-# Halving the cells may move J by this share of the range of rewards: more is a jump inside a cell.
+# Halving the cells may move J by this share of the range of rewards; more indicates a jump inside a
+# cell.
 LARGEST_MOVE = 1e-5
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 class Bandit:
-    """Instances are reward tables [B, arms], those of `rewards` + `reward_shift`.
+    """Instances are reward tables [B, arms]: `rewards` + `reward_shift`.
 
     One trajectory is one arm.
     """
@@ -50,7 +51,7 @@ class Bandit:
         return fresh_policy(self.policy_parameters, seed, arms=self.arms)
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
-        """Gaussian tables are drawn, the others are the same for every seed and instance."""
+        """Tables: Gaussian tables are drawn, other tables are equal for every seed and instance."""
         if self.rewards != "gaussian":
             return _table(self.rewards, self.arms).repeat(count, 1) + self.reward_shift
         with isolated_rng(seed):
@@ -91,7 +92,7 @@ class Bandit:
 
 
 def _table(name: str, arms: int) -> Tensor:
-    """Return the rewards of a table that is not drawn, [arms], ascending from 0 to 1."""
+    """Return the rewards of a fixed table, [arms], ascending from 0 to 1."""
     position = torch.linspace(0, 1, arms, dtype=torch.float64)
     if name == "linear":
         return position
@@ -103,8 +104,8 @@ def _table(name: str, arms: int) -> Tensor:
 class Gaussian:
     """One trajectory is one draw x [dim].
 
-    Instances are all alike and hold nothing, [B, 0]. float64 throughout. A policy is any module
-    that gives [2, dim] like `DiagonalGaussian`. `logit_proxy` is NaN: there are no logits.
+    All instances are equal and empty, [B, 0]. All numbers are float64. A policy is any module that
+    returns [2, dim] like `DiagonalGaussian`. `logit_proxy` is NaN: there are no logits.
     """
 
     enumerable = False
@@ -137,7 +138,7 @@ class Gaussian:
         return _log_density(policy(), actions[..., : self.dim])
 
     def tokens(self, policy: nn.Module, instances: Tensor, actions: Tensor) -> TokenStatistics:
-        """Return the draw is one decision, at the first of the `dim` places that it takes."""
+        """Return the statistics: the draw is one decision, at the first of its `dim` places."""
         gaussian, rest = policy(), (0, actions.shape[-1] - 1)
         log_probs = _log_density(gaussian, actions[..., : self.dim])
         draw = TokenStatistics(
@@ -163,10 +164,10 @@ class Gaussian:
         return _log_density(encoding[0].transpose(0, 1), rows[0])
 
     def exact_objective(self, policy: nn.Module, instances: Tensor, objective: Objective) -> Tensor:
-        """J by quadrature, with two sizes of cells extrapolated to none.
+        """Return J by quadrature, extrapolated from two sizes of cells.
 
-        The reward of a cell is that of its middle. Raises `LabError` for dim > 1, and where J
-        depends on the cells: the reward then jumps where it has no breakpoint.
+        The reward of a cell is the reward at its middle. Raises `LabError` for dim > 1, and if J
+        depends on the cells: the reward then jumps at an undeclared breakpoint.
         """
         if not self.has_exact:
             raise LabError(f"the exact objective of a gaussian needs dim = 1, got {self.dim}")
@@ -174,7 +175,7 @@ class Gaussian:
         edges = cell_edges(mean.item(), log_scale.exp().item(), self.breakpoints, CELLS)
 
         def integral(edges: Tensor) -> tuple[Tensor, Tensor]:
-            """J with these cells, and their rewards."""
+            """Return J with these cells, and their rewards."""
             rewards = self.rewards(((edges[:-1] + edges[1:]) / 2).unsqueeze(-1))
             probabilities = cell_probabilities(edges, mean, log_scale)
             return distribution_value(probabilities, rewards, objective), rewards
@@ -189,13 +190,13 @@ class Gaussian:
                 "when the cells are halved: give the function an attribute `breakpoints` with the "
                 "numbers where it jumps"
             )
-        # The error of one size is proportional to the square of that size.
+        # The error is proportional to the square of the cells' size.
         return fine + (fine - coarse) / 3
 
     def rewards(self, actions: Tensor) -> Tensor:
         """Return the rewards of actions [..., dim] → [...] float64.
 
-        Raises `LabError`, naming the function, for anything else it gives.
+        Raises `LabError`, naming the function, for any other result.
         """
         name = f"reward function {self.reward_name!r}"
         try:
@@ -221,7 +222,7 @@ class Gaussian:
 
 
 def _log_density(gaussian: Tensor, actions: Tensor) -> Tensor:
-    """log N(x; mean, scale²) of [2, dim] at x [..., dim] → [...]."""
+    """Return log N(x; mean, scale²) of [2, dim] at x [..., dim] → [...]."""
     mean, log_scale = gaussian
     z = (actions - mean) * torch.exp(-log_scale)
     density: Tensor = (-0.5 * z.square() - log_scale - LOG_ROOT_TWO_PI).sum(-1)
@@ -234,9 +235,9 @@ def _entropy(log_scale: Tensor) -> Tensor:
 
 
 def cell_edges(mean: float, scale: float, breakpoints: Sequence[float], cells: int) -> Tensor:
-    """Edges [C + 1] of about `cells` cells over mean ± REACH · scale.
+    """Return edges [C + 1] of about `cells` cells over mean ± REACH · scale.
 
-    They are the breakpoints inside, and evenly spaced ones between.
+    They are the breakpoints inside, and evenly spaced edges between them.
     """
     low, high = mean - REACH * scale, mean + REACH * scale
     marks = [low, *sorted({point for point in breakpoints if low < point < high}), high]
@@ -250,7 +251,7 @@ def cell_edges(mean: float, scale: float, breakpoints: Sequence[float], cells: i
 def cell_probabilities(edges: Tensor, mean: Tensor, log_scale: Tensor) -> Tensor:
     """The probability of each cell under N(mean, e^(2 log_scale)), [C], differentiable in both.
 
-    What lies beyond the edges counts as the outermost cells: the probabilities sum to one.
+    The tails count for the outermost cells: the probabilities sum to one.
     """
     inner = torch.special.ndtr((edges[1:-1] - mean) * torch.exp(-log_scale))
     below = torch.cat([inner.new_zeros(1), inner])

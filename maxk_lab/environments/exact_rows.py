@@ -1,6 +1,6 @@
-"""The rows of the bandit and of the Gaussian environment, and the latter's reward functions.
+"""The rows of the bandit and of the Gaussian environment, and the Gaussian's reward functions.
 
-What may be set about them and their policies. Imports no torch.
+This module does not import torch.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 BANDIT_LIMIT = 2_000
 EXPONENTIAL_RATE = 5.0
 
-# The rewards of a table. All but the Gaussian ones are the same for every instance and
-# ascend with the arm.
+# The rewards of a table. All tables but the Gaussian ones are equal for every instance and ascend
+# with the arm.
 REWARD_TABLES = {
     "gaussian": "N(0, 1) per arm and instance",
     "linear": "spaced evenly over [0, 1], by arm",
@@ -47,7 +47,7 @@ class BanditSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class BanditRow(EnvironmentRow):
-    """A bandit: one decision without a network, whatever the number of arms."""
+    """A bandit: one decision without a network, for any number of arms."""
 
     def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
         table = parameters.get("rewards", "gaussian")
@@ -83,7 +83,7 @@ BANDIT = BanditRow(
 class GaussianRewardRow(FunctionRow):
     """A reward function of actions x [..., dim] → [...].
 
-    `breakpoints` are where it jumps in dim = 1, or ends a stretch that a coarse grid would miss.
+    `breakpoints` are its jumps in dim = 1, and the ends of stretches that a coarse grid would miss.
     """
 
     breakpoints: tuple[float, ...] = ()
@@ -100,13 +100,13 @@ reward = listed(_ROWS, GaussianRewardRow)
     within=SHARES,
 )
 def square_on_unit(x: Tensor) -> Tensor:
-    """Return the mean over coordinates."""
+    """Return the reward, a mean over coordinates."""
     return (x.square() * ((x >= 0) & (x <= 1))).mean(-1)
 
 
 @reward("x: the gradient with respect to the mean is the same for every K, and its variance is not")
 def slope(x: Tensor) -> Tensor:
-    """Return the mean over coordinates."""
+    """Return the reward, a mean over coordinates."""
     return x.mean(-1)
 
 
@@ -116,10 +116,10 @@ GAUSSIAN_REWARDS: Catalogue[GaussianRewardRow] = Catalogue(
 
 
 def load_gaussian_reward(name: str) -> tuple[Any, tuple[float, ...]]:
-    """The function behind a catalogue name or a path `package.module:name`, and its breakpoints.
+    """The function with a catalogue name or a path `package.module:name`, and its breakpoints.
 
-    A function of the user's own says where it jumps in an attribute `breakpoints`. Raises
-    `LabError` for what is not there, is no function, or has breakpoints that are no numbers.
+    A user's function declares its jumps in an attribute `breakpoints`. Raises `LabError` for a
+    missing function, and for breakpoints that are not numbers.
     """
     function = load_function(name, GAUSSIAN_REWARDS, "of x [..., dim] → [...]")
     if ":" not in name:
@@ -147,7 +147,7 @@ class GaussianSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianRow(ScoredRow):
-    """The Gaussian environment: its actions are real numbers, integrated over and never listed."""
+    """The Gaussian environment: its actions are real numbers, which are integrated, not listed."""
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
         return False

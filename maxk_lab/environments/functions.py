@@ -1,7 +1,7 @@
-"""Functions that a sweep names, of a catalogue or its user's own, and rewards that they give.
+"""User functions and catalogue functions that a sweep names, and the rewards that they return.
 
-Only the process that measures imports a function of the user's own. Before, it is looked up whether
-its module is there, and nothing is imported. No torch.
+Only the measuring process imports a user's function. Before that, only the existence of its module
+is checked. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ RowType = TypeVar("RowType", bound=Row)
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionRow(Row):
-    """A reward function, whose values lie `within` a range, or are 0 and 1 alone."""
+    """A reward function, with values `within` a range, or only 0 and 1."""
 
     binary: bool = False
     within: Range = ANYWHERE
 
     @property
     def range(self) -> Range:
-        """The range that its values do not leave."""
+        """The range of its values."""
         return SHARES if self.binary else self.within
 
 
 def listed(
     rows: list[RowType], kind: type[RowType], **common: Any
 ) -> Callable[..., Callable[[Function], Function]]:
-    """Make a decorator that adds a row of this kind for a function, under the function's name."""
+    """Return a decorator that adds a row for a function, with the function's name."""
 
     def decorator(meaning: str, **facts: Any) -> Callable[[Function], Function]:
         def add(function: Function) -> Function:
@@ -62,9 +62,9 @@ def listed(
 def check_function(
     name: str, catalogue: Catalogue[Any] | None, what: str = "reward function"
 ) -> None:
-    """Raise `LabError` for no name of the catalogue, if any, and no path `package.module:name`.
+    """Raise `LabError` for an unknown name that is no path `package.module:name`.
 
-    Of a path, it is looked up whether there is such a module: what is in it, its import tells.
+    Of a path, only the existence of the module is checked: its content is known after an import.
     """
     if ":" not in name and catalogue is not None:
         _implementation(name, catalogue)
@@ -87,9 +87,9 @@ def check_function(
 
 
 def call_problems(names: Sequence[str], arguments: Sequence[str]) -> Iterator[str]:
-    """Yield why functions of the user's own cannot be called by name with these arguments.
+    """Yield why user functions cannot be called by name with these arguments.
 
-    The source is read and not run: imports and decorators that change no signature are followed.
+    The source is read, not run. Imports, and decorators that keep the signature, are followed.
     """
     called_with = f"it is called by name, with {', '.join(arguments)}"
     for name in names:
@@ -110,16 +110,16 @@ def call_problems(names: Sequence[str], arguments: Sequence[str]) -> Iterator[st
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-# Decorators of the standard library and of torch that leave the arguments as they are.
+# Decorators of the standard library and of torch that keep the arguments.
 _TRANSPARENT = {"cache", "lru_cache", "no_grad", "inference_mode"}
-# Imports from module to module that are followed.
+# The most imports from module to module that are followed.
 _STEPS = 8
 
 
 def _signature(path: str, steps: int = _STEPS) -> ast.arguments | None:
     """Return the arguments of the function at `module:name`, from the source of its module.
 
-    None where the source does not decide them.
+    None if the source does not determine them.
     """
     module, _, name = path.partition(":")
     if not name or not steps:
@@ -153,16 +153,16 @@ def _parent(module: str) -> str:
 
 
 def _word(node: ast.AST) -> str:
-    """Return the last name of `a`, `a.b` or `a.b(...)`; "" for anything else."""
+    """Return the last name of `a`, `a.b` or `a.b(...)`; "" for other nodes."""
     node = node.func if isinstance(node, ast.Call) else node
     return getattr(node, "attr", getattr(node, "id", ""))
 
 
 def _passes_all(decorator: ast.expr, functions: Mapping[str, Any]) -> bool:
-    """Whether a decorator changes no signature: known ones, and those that pass all arguments on.
+    """Return whether a decorator keeps the signature: it is known, or passes all arguments.
 
-    A decorator of the module passes all on if its inner function takes `*a, **k` and only calls
-    with `*a, **k`.
+    A decorator of the module passes all arguments if its inner function takes `*a, **k` and only
+    calls with `*a, **k`.
     """
     if _word(decorator) in _TRANSPARENT:
         return True
@@ -193,10 +193,10 @@ def load_function(
     *,
     classes: bool = False,
 ) -> Any:
-    """The function, or class, that it names, imported: from now on also from the project's folders.
+    """Return the function, or class, with a name or path; project folders become importable.
 
-    `takes` says what the function is given. Raises `LabError` where there is none, and whatever its
-    module does when it is imported.
+    `takes` describes the function's arguments. Raises `LabError` if it is missing, and for any
+    exception of its module at import.
     """
     if ":" not in name and catalogue is not None:
         return load(_implementation(name, catalogue))
@@ -204,7 +204,7 @@ def load_function(
     kind, what = what, f"{what} {shown(name)}"
     try:
         function = load(name, f"the {kind} ")
-    except KeyboardInterrupt as error:  # Ctrl-C, or the module's own: it ends this either way
+    except KeyboardInterrupt as error:  # Ctrl-C, or raised by the module: it ends the import
         raise LabError(f"cannot load the {what}: {first_line(error)}") from error
     except LabError as error:
         places = PLACES if isinstance(error.__cause__, ModuleNotFoundError) else ""
@@ -231,11 +231,11 @@ class ScoredRow(EnvironmentRow):
     functions: Catalogue[Any]
 
     def reward_names(self, parameters: Mapping[str, Any]) -> list[str]:
-        """The functions that score its trajectories: names of the catalogue, or dotted paths."""
+        """Return the functions that score its trajectories: catalogue names, or dotted paths."""
         return [parameters["reward"]]
 
     def reward_weights(self, parameters: Mapping[str, Any]) -> list[float]:
-        """One weight per function, all 1 unless given."""
+        """Return one weight per function, all 1 by default."""
         names = self.reward_names(parameters)
         return list(parameters.get("reward_weights", ())) or [1.0] * len(names)
 

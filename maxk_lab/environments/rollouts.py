@@ -1,4 +1,4 @@
-"""Trajectories drawn from a policy, what each of their decisions says, and laws of their shapes."""
+"""Trajectories drawn from a policy, the statistics of their decisions, and checks of shapes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 
 from maxk_lab.errors import LabError
 
-# The logarithm of a number that is 0 in any precision.
+# The logarithm of a number that underflows in every precision.
 IMPOSSIBLE = -1e4
-# The dimension that parts of rollouts have beside instances and trajectories.
+# The dimension of rollout fields besides instances and trajectories.
 _THIRD = {"actions": "T", "reward_parts": "F"}
 
 
@@ -20,10 +20,9 @@ _THIRD = {"actions": "T", "reward_parts": "F"}
 class TokenStatistics:
     """The statistics of every decision of n trajectories per instance.
 
-    T is the width of the actions asked about. log_probs, entropy, logit_proxy: [B, n, T] floating,
-    zero after the end; log_probs and entropy are differentiable. mask: [B, n, T] bool, whether the
-    trajectory still took a decision there. Sums over T are the fields of `Rollouts` of the same
-    name.
+    T is the width of the given actions. log_probs, entropy, logit_proxy: [B, n, T] floating, zero
+    after the end; log_probs and entropy are differentiable. mask: [B, n, T] bool, True for a
+    decision. Sums over T are the fields of `Rollouts` with the same name.
     """
 
     log_probs: Tensor
@@ -37,14 +36,14 @@ class Rollouts:
     """n trajectories per instance, i.i.d. along n given the instance.
 
     B instances, T the longest trajectory. rewards, log_probs, entropy, logit_proxy: [B, n]
-    floating; lengths: [B, n] decisions taken before done; actions: [B, n, T], padded after done.
-    Rewards are higher-is-better. `entropy` sums the policy's entropy over steps; `logit_proxy` is
+    floating; lengths: [B, n] decisions before the end; actions: [B, n, T], padded after the end.
+    Rewards are higher-is-better. `entropy` sums the policy's entropy over steps. `logit_proxy` is
     Σ_t (1 − 2π_t + Σ_a π_t(a)²), the squared norm of the gradient with respect to the logits.
 
-    Where an environment has them: truncated [B, n] bool, cut at the longest allowed length instead
-    of ended by the policy; reward_parts [B, n, F], the value of each of F reward functions before
-    weighting, NaN where one returned None. `rewards` is NaN exactly where a reward function
-    returned None: that trajectory is unscorable, not worth zero.
+    Optional fields: truncated [B, n] bool, cut at the longest allowed length instead of ended by
+    the policy; reward_parts [B, n, F], the value of each of F reward functions before weighting,
+    NaN if a function returned None. `rewards` is NaN exactly if a reward function returned None:
+    the trajectory is unscorable, not worth zero.
     """
 
     rewards: Tensor
@@ -60,9 +59,9 @@ class Rollouts:
     def from_tokens(
         cls, tokens: TokenStatistics, *, actions: Tensor, rewards: Tensor, **others: Tensor
     ) -> Rollouts:
-        """Rollouts whose sums are those of their tokens.
+        """Return rollouts whose sums are those of their tokens.
 
-        `others` are the fields that may be None.
+        `others` are the optional fields.
         """
         return cls(
             rewards=rewards,
@@ -79,7 +78,7 @@ Statistics = TypeVar("Statistics", TokenStatistics, Rollouts)
 
 
 def mapped(function: Callable[[Tensor], Tensor], statistics: Statistics) -> Statistics:
-    """`function` of each field that is there."""
+    """Return the statistics with `function` applied to each field that is present."""
     values = {field.name: getattr(statistics, field.name) for field in fields(statistics)}
     return type(statistics)(
         **{name: function(value) for name, value in values.items() if value is not None}
@@ -87,28 +86,28 @@ def mapped(function: Callable[[Tensor], Tensor], statistics: Statistics) -> Stat
 
 
 def logit_proxy(policy: Tensor, actions: Tensor) -> Tensor:
-    """1 − 2π_c + Σ_a π_a² of the actions c [...] under `policy` [..., A], without gradient.
+    """Return 1 − 2π_c + Σ_a π_a² of actions c [...] under `policy` [..., A], without gradient.
 
-    Computed as (Σ_{a≠c} π_a)² + Σ_{a≠c} π_a², never negative: the first form cancels, and a
-    confident float32 policy would leave nothing of it.
+    It is computed as (Σ_{a≠c} π_a)² + Σ_{a≠c} π_a², which is never negative. The first form would
+    cancel for a confident float32 policy.
     """
     others = policy.detach().scatter(-1, actions.unsqueeze(-1), 0.0)
     return others.sum(-1).square() + others.square().sum(-1)
 
 
 def surprise(log_policy: Tensor) -> Tensor:
-    """−log π, with a number instead of ∞ where π is 0: what it is multiplied with is 0 there."""
+    """Return −log π, with a finite number instead of ∞ if π is 0: its factor is 0 there."""
     return -log_policy.clamp(min=IMPOSSIBLE)
 
 
 def token_statistics(
     log_policy: Tensor, actions: Tensor, mask: Tensor, policy: Tensor | None = None
 ) -> TokenStatistics:
-    """The statistics of actions [..., T] drawn from log_policy [..., T, A], where `mask` is True.
+    """Return the statistics of actions [..., T] from log_policy [..., T, A], if `mask` is True.
 
-    Differentiable in `log_policy`, also where an action is impossible (−∞): its entropy term and
-    the gradient of it are zero. `policy` are the probabilities, where somebody has them already:
-    they are the dearest part.
+    They are differentiable in `log_policy`, also if an action is impossible (−∞): its entropy term
+    and gradient are zero. `policy` are the probabilities if the caller has them: they cost the most
+    time.
     """
     policy = log_policy.exp() if policy is None else policy
     chosen = log_policy.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
@@ -122,9 +121,9 @@ def token_statistics(
 
 
 def checked(rollouts: Rollouts, n: int, instances: int | None = None) -> Rollouts:
-    """Return rollouts of `n` trajectories of each of `instances`; None: of any number.
+    """Return rollouts of `n` trajectories of each of `instances`; None accepts any number.
 
-    Raises `LabError` for a part of another shape, which would be taken for other trajectories.
+    Raises `LabError` for a field of another shape, which would be misread as other trajectories.
     """
     rewards = rollouts.rewards
     if instances is None:
@@ -146,7 +145,7 @@ def checked(rollouts: Rollouts, n: int, instances: int | None = None) -> Rollout
 
 
 def check_scorable(rewards: Tensor, where: str, study: str) -> None:
-    """Raise `LabError` where a trajectory of a study that needs all of them has no reward."""
+    """Raise `LabError` if a trajectory has no reward in a study that needs all rewards."""
     missing = int(rewards.isnan().sum())
     if missing:
         raise LabError(

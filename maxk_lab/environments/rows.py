@@ -1,4 +1,4 @@
-"""The row by which an environment declares what may be set about it and what it can do."""
+"""The row of an environment: its settings and its capabilities."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from maxk_lab.policies.catalogue import POLICIES, PolicyRow
 from maxk_lab.ranges import ANYWHERE, SHARES, Range
 from maxk_lab.settings import Settings
 
-# The most nodes, tokens, arms or coordinates of an instance: no machine holds a larger instance.
+# The most nodes, tokens, arms or coordinates of an instance, a limit of memory.
 MOST_NODES, MOST_TOKENS, MOST_ARMS, MOST_COORDINATES = 10**5, 10**6, 10**6, 10**7
 
 
 @dataclass(frozen=True)
 class FileFormat:
-    """Files that hold instances: their suffix, and their name in a list of what is allowed.
+    """Files with instances: their suffix, and their name in a list of allowed formats.
 
-    The files of a family of environments may be for one of them `only`; then `holds` says what
-    such a file is.
+    A format may be for one environment of a family `only`; then `holds` describes such a file.
     """
 
     suffix: str
@@ -33,48 +32,50 @@ class FileFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentRow(Row):
-    """An environment: what a sweep may set about it and its policy, and what it can do.
+    """An environment: the settings of the environment and its policy, and its capabilities.
 
-    `exact_when` says in words when every trajectory can be listed, or J_K integrated; by default
-    the former is when parameter `size_parameter` is at most `enumerable_up_to`. `small` are
-    parameters of such a setting that runs in a moment. `label` are the parts of its name for
+    `exact_when` describes when every trajectory can be listed, or J_K integrated. By default,
+    trajectories are listed if parameter `size_parameter` is at most `enumerable_up_to`. `small` are
+    parameters of an enumerable setting that runs in a moment. `label` are the parts of its name for
     readers, such as "TSP" and "with {num_loc} cities".
     """
 
     reward: str
     settings: type[Settings]
-    # The policies of the catalogue that it takes; its own, which need not be named, first.
+    # The catalogue policies that it accepts; its own policy, whose name may be omitted, comes
+    # first.
     policies: tuple[str, ...]
     exact_when: str
     small: Mapping[str, Any] = field(default_factory=dict)
     size_parameter: str = ""
     label: tuple[str, ...] = ()
     enumerable_up_to: int = 0
-    # Whether trajectories can be listed under any parameters.
+    # Whether trajectories can be listed under some parameters.
     listable: bool = True
-    # Whether its rewards are known to be real numbers, never only 0 and 1. Where they are not, and
-    # lie within [0, 1], they are taken to be 0 or 1 alone.
+    # Whether its rewards are real numbers, not only 0 and 1. Otherwise, rewards within [0, 1] are
+    # assumed to be 0 or 1.
     graded: bool = False
 
-    # The range of its rewards, where it is the same under all parameters.
+    # The range of its rewards, if it is the same under all parameters.
     rewards_within: Range = ANYWHERE
 
-    # What its environment can do besides, as `FullEnvironment` says: greedy, multistart, tempered,
-    # cuda.
+    # The optional capabilities of its environment, as in `FullEnvironment`: greedy, multistart,
+    # tempered, cuda.
     supports: frozenset[str] = frozenset()
-    # Formats of files of instances that it reads.
+    # The formats of its instance files.
     files: tuple[FileFormat, ...] = ()
-    # Whether `optima` solves instances of any size, not only those that can be enumerated.
+    # Whether `optima` solves instances of any size, not only enumerable ones.
     solves_any_size: bool = False
-    # Raised whenever the same policy and seed give other digits: all cells are then measured again.
+    # Increase it whenever equal policies and seeds give other digits: all cells are then measured
+    # again.
     version: int = 1
 
     def in_words(self, parameters: Mapping[str, Any]) -> str:
-        """`TSP with 20 cities`: its label, empty without one.
+        """Return `TSP with 20 cities`: its label; empty without a label.
 
-        Parts that name a parameter that is not among these are left out.
+        Parts that name a parameter outside `parameters` are left out.
         """
-        # A path of the user's own is left as it is.
+        # A user's path stays unchanged.
         texts = {name: str(value) for name, value in parameters.items()}
         words = {name: x if ":" in x else x.replace("_", " ") for name, x in texts.items()}
         return " ".join(
@@ -84,27 +85,27 @@ class EnvironmentRow(Row):
         )
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether every trajectory can be listed: J_K and its gradient are then known exactly."""
+        """Return whether every trajectory can be listed, so that J_K and its gradient are exact."""
         return bool(parameters[self.size_parameter] <= self.enumerable_up_to)
 
     def integrable(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether J_K and its gradient are known exactly although trajectories cannot be listed."""
+        """Return whether J_K and its gradient are exact by integration."""
         return False
 
     def other_rewards(self, parameters: Mapping[str, Any]) -> str | None:
-        """Why the rewards are not all 0 or 1; None if they are, or if only the run can tell."""
+        """Why the rewards are not all 0 or 1; None if they are, or if only the run can decide."""
         return f"those of {self.name} are {self.reward}" if self.graded else None
 
     def reward_range(self, parameters: Mapping[str, Any]) -> Range:
-        """Return the range that no reward leaves; intervals of their means keep to it."""
+        """Return the range of all rewards, which also bounds the intervals of their means."""
         return self.rewards_within
 
     def passes(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether every reward is known to be 0 or 1, so that Max@K is what is called pass@K."""
+        """Return whether every reward is 0 or 1, so that Max@K is pass@K."""
         return self.other_rewards(parameters) is None and self.reward_range(parameters) == SHARES
 
     def refuses_weight(self, kind: str) -> str | None:
-        """Why there is no trajectory weight of this kind here; None where there is.
+        """Return why there is no trajectory weight of this kind; None if there is.
 
         Kinds are length, logit_proxy and grad_norm.
         """
@@ -116,7 +117,7 @@ class EnvironmentRow(Row):
 
     @property
     def policy_settings(self) -> type[Settings]:
-        """The settings of its own policy."""
+        """Return the settings of its own policy."""
         return self.settings_of({})
 
     def settings_of(self, policy: Mapping[str, Any]) -> type[Settings]:
@@ -124,15 +125,15 @@ class EnvironmentRow(Row):
         return self.policy_row(policy).settings
 
     def written(self, policy: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the one way to write a policy with all its parameters, for its identity.
+        """Return a policy with all its parameters in canonical form, for its identity.
 
-        The name that it has anyway is left out.
+        The name is left out if it is the default.
         """
         default = ("name", self.policies[0])
         return {name: value for name, value in policy.items() if (name, value) != default}
 
     def policy_row(self, policy: Mapping[str, Any]) -> PolicyRow:
-        """Return the row of the policy that `policy` names, or of its own.
+        """Return the row of the policy that `policy` names, or of its own policy.
 
         Raises `LabError` for a policy that cannot act here.
         """
@@ -146,15 +147,15 @@ class EnvironmentRow(Row):
 
     @property
     def accepted_policies(self) -> tuple[str, ...]:
-        """The policies that can act here, its own first, those that name this environment last."""
+        """The policies that can act here, its own first; last, those naming this environment."""
         others = (row.name for row in POLICIES if self.name in row.environments)
         return tuple(dict.fromkeys((*self.policies, *others)))
 
     def problems(self, parameters: Mapping[str, Any]) -> Iterable[str]:
-        """Why these parameters cannot be run together."""
+        """Return why these parameters cannot be run together."""
         return ()
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-        """Why these parameters, or those of the policy, cannot be run together, or None."""
+        """Return why the parameters, or those of the policy, cannot be run together, or None."""
         of_policy = self.policy_row(policy).refusal(policy)
         return "; ".join(filter(None, (*self.problems(parameters), of_policy))) or None

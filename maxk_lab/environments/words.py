@@ -12,8 +12,8 @@ from maxk_lab.environments.catalogue import ENVIRONMENTS
 def distinguishing_parameters(environment: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters that distinguish an environment from others of its name, by name.
 
-    Empty parameters and those at their default are left out, except its size and its task. Of an
-    environment that is not in the catalogue, all that are not empty are returned.
+    Parameters that are empty or at their default are left out, except the size and the task. For an
+    environment outside the catalogue, all parameters that are not empty are returned.
     """
     parameters = {name: value for name, value in sorted(environment.items()) if name != "name"}
     short = {

@@ -1,4 +1,4 @@
-"""Arrays of rewards and scores in a file: .npz, .npy and .pt, without running code in it.
+"""Arrays of rewards and scores in a file (.npz, .npy, .pt), read without running code in it.
 
 P prompts, M samples, D numbers of a score.
 """
@@ -24,7 +24,7 @@ _LARGEST = 1e15  # fourth powers of variances are finite
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
-    """Return the arrays `rewards` and, where a file has them, `scores` and `gram`.
+    """Return the array `rewards` of a file, and `scores` and `gram` if the file has them.
 
     Raises `LabError` for a file without arrays, or without rewards.
     """
@@ -46,7 +46,7 @@ def read_arrays(path: Path) -> dict[str, Any]:
 
 
 def score_products(rewards: Tensor, scores: Any, gram: Any) -> Tensor:
-    """Return the products ψ·ψ of each prompt, [P, M, M], of `scores` [P, M, D] or as `gram`."""
+    """Return the products ψ·ψ of each prompt, [P, M, M], from `scores` [P, M, D] or `gram`."""
     prompts, samples = rewards.shape
     name = "scores" if gram is None else "gram"
     numbers = numbers_of(scores if gram is None else gram, name, 3)
@@ -60,7 +60,7 @@ def score_products(rewards: Tensor, scores: Any, gram: Any) -> Tensor:
 
 
 def _content(path: Path) -> Mapping[str, Any]:
-    """Return the arrays of a file by their names; a lone array is the rewards."""
+    """Return the arrays of a file by name; a single array is the rewards."""
     if path.suffix.lower() in (".pt", ".pth"):
         content = torch.load(path, map_location="cpu", weights_only=True)
     else:
@@ -69,7 +69,7 @@ def _content(path: Path) -> Mapping[str, Any]:
 
 
 def _check_gram(gram: Tensor, dtype: torch.dtype) -> None:
-    """Raise `LabError` for matrices [P, M, M], stored in `dtype`, that are no products ψ·ψ."""
+    """Raise `LabError` for matrices [P, M, M], stored in `dtype`, that are not products ψ·ψ."""
     rounding = max(_ROUNDING, 16 * torch.finfo(dtype).eps if dtype.is_floating_point else 0)
     size = torch.linalg.matrix_norm(gram)[:, None, None]
     lowered = gram + rounding * size * torch.eye(gram.shape[1])

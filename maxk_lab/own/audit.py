@@ -1,7 +1,7 @@
-"""The audit of a log: its Max@K curve, groups without signal, what its advantages are.
+"""The audit of a log: its Max@K curve, groups without signal, and the method of its advantages.
 
-Variances need gradients, which logs lack: the scores of samples are taken to be orthogonal and to
-have equal norms.
+Variances need gradients, but logs have none. The scores of samples are therefore assumed to be
+orthogonal with equal norms.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from maxk_lab.statistics.bands import ranges
 from maxk_lab.statistics.seeds import skewed_mean
 
 LEVEL = 0.95
-# Groups whose advantages are compared with the rows of the catalogue, up to this K.
+# The most groups for the comparison of advantages with catalogue rows, and the largest K.
 _COMPARED, _LARGEST_K = 200, 64
-# A K keeps the signal if this share of the groups with a signal at K = 1 has one.
+# A K keeps the signal if this share of the groups with a signal at K = 1 has one at K.
 _KEEPS = 0.9
-_ROUNDING = 1e-3  # logs may be written with few digits
+_ROUNDING = 1e-3  # logs may have few digits
 _EQUAL = 1e-12  # weights of equal samples differ by rounding
 
 
@@ -74,7 +74,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class Measured:
-    """Rewards [P, M] of a file, products of their scores [P, M, M], and scores if it has them."""
+    """Rewards [P, M] of a file, products of scores [P, M, M], and scores if they are present."""
 
     rewards: Tensor
     products: Tensor
@@ -93,14 +93,14 @@ def audit(
 ) -> Audit:
     """Audit a log of rewards: JSON, CSV or Parquet files, or folders of them.
 
-    With a `budget` of rollouts a step, `plan` compares every n and baseline, for each value of the
-    column `by`. A file of `rewards` with `scores` or `gram`, as for `measure`, gives the coherence
-    of the scores; alone it is the log, too.
+    With a `budget` of rollouts per step, `plan` compares every n and baseline, for each value of
+    the column `by`. A file of `rewards` with `scores` or `gram`, as for `measure`, adds the
+    coherence of the scores. Such a file alone is the log, too.
 
-    The other arguments name its columns where they are not as in `log.FORMATS`: the reward of a
-    sample (`a+b` adds two), its group (samples of one prompt in one step), its step, the advantage
-    that it was trained with. Rows may be in any order. `ks` are the K of the curve, by default the
-    powers of 2. Raises `LabError` where nothing can be read or measured.
+    The other arguments name columns that differ from `log.FORMATS`: the reward of a sample (`a+b`
+    adds two columns), its group (samples of one prompt in one step), its step, and its advantage in
+    training. Rows may be in any order. `ks` are the K of the curve, by default the powers of 2.
+    Raises `LabError` if nothing can be read or measured.
     """
     files = [Path(path) for path in paths]
     arrays = [path for path in files if path.suffix.lower() in SUFFIXES]
@@ -234,7 +234,7 @@ def _assumption(plan: pd.DataFrame) -> str:
 
 
 def range_of(sizes: tuple[int, int]) -> str:
-    """Return the sizes of groups in words: `4`, or `2 to 4`."""
+    """Return the sizes of groups as text: `4`, or `2 to 4`."""
     return f"{sizes[0]}" if sizes[0] == sizes[1] else f"{sizes[0]} to {sizes[1]}"
 
 
@@ -251,13 +251,13 @@ def _values(rows: pd.DataFrame, n: int, ks: Sequence[int]) -> pd.DataFrame:
 
 
 def _curve(values: pd.DataFrame, binary: bool) -> pd.DataFrame:
-    """Return the curve of all steps together, None, and of each step."""
+    """Return the curve of all steps together, and of each step."""
     steps = [*values.groupby(["step", "k"], sort=False)] if "step" in values else []
     steps.sort(key=lambda each: (step_order(each[0][0]), each[0][1]))
     lines = []
     for (step, k), groups in [*(((None, k), groups) for k, groups in values.groupby("k")), *steps]:
         shares = groups.value
-        if step is None:  # a prompt's share of the mean, as if all prompts had as many groups
+        if step is None:  # a prompt's share of the mean, as if all prompts had equally many groups
             prompts, value = groups.groupby("group").value.agg(["sum", "count"]), shares.mean()
             shares = value + (prompts["sum"] - value * prompts["count"]) / prompts["count"].mean()
         within = SHARES if binary and SHARES.holds(shares) else ANYWHERE
@@ -271,7 +271,7 @@ def _curve(values: pd.DataFrame, binary: bool) -> pd.DataFrame:
 def _baselines(blocks: Sequence[Tensor], ks: Sequence[int]) -> pd.DataFrame:
     """Return signal and noise of every baseline and K over blocks of groups [groups, n]."""
     lines = []
-    # Weights are in units of the largest reward, so that their squares are finite and not 0.
+    # In units of the largest reward, squares of weights neither overflow nor vanish.
     unit = max(float(rewards.abs().max()) for rewards in blocks) or 1.0
     for k, baseline in product(ks, sorted(BASELINES)):
         method = Method.parse("maxk", baseline, k)
@@ -289,7 +289,7 @@ def _baselines(blocks: Sequence[Tensor], ks: Sequence[int]) -> pd.DataFrame:
 
 
 def _trained_with(blocks: Sequence[tuple[Tensor, Tensor]]) -> tuple[str, int, str] | None:
-    """Return the row of the catalogue that all logged advantages are, its K, and their factor."""
+    """Return the catalogue row that equals all logged advantages, its K, and the factor."""
     informative = []
     for rewards, advantages in blocks:
         rows = advantages.isfinite().all(1) & (rewards != rewards[:, :1]).any(1)

@@ -1,6 +1,6 @@
-"""The check of a user's function: the gradient it estimates, the row it equals, the laws it breaks.
+"""The check of a user's function: the gradient it estimates, its equal row, and broken laws.
 
-A function of a metric is checked in the same way: an unbiased one equals the mean over all subsets.
+A metric is checked in the same way: an unbiased estimate equals the mean over all subsets.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from maxk_lab.own.metric import judge_metric, metric_evidence, metric_steps
 from maxk_lab.own.rows import factor_name, row_of
 from maxk_lab.own.verdict import Bias, Law, Verdict, judge_steps
 
-# Seconds after which a check ends with what was seen.
+# Seconds after which a check ends with a partial verdict.
 LIMIT = 30.0
 LARGEST_K = 32
-# A variance above this multiple of the best row's is worth a remark.
+# A variance above this multiple of the best row's gets a remark.
 _LARGE = 2.0
-# What to change about a row that a function equals, and where a law or a family of rewards fails.
+# The advice for a row that a function equals, and for a broken law or a failing family of rewards.
 _CHANGES = {
     "sample_loo": "subtract K/n times the baseline: the weights have the scale K/n of the value",
     "pkpo_sloo": "subtract K/n times the baseline, not K/(n - 1) times",
@@ -51,12 +51,13 @@ def check(
     values: Mapping[str, Any] | None = None,
     limit: float = LIMIT,
 ) -> Verdict:
-    """Check a function of advantages, or with `metric` an estimate of pass@k or Max@k, for K = k.
+    """The verdict on a function of advantages, or with `metric` on an estimate of pass@k or Max@k.
 
     `signature` is rewards for f(rewards) with k and n by name, flat for f(rewards [B n],
-    num_generations), or verl. A metric takes (rewards, k) or the counts (n, c, k). `binary` tries
-    rewards of 0 and 1 only, `values` are further arguments by name. The check ends after `limit`
-    seconds, between two calls. Raises `LabError` for an unknown signature and a k out of range.
+    num_generations), or verl. A metric takes (rewards, k) or the counts (n, c, k). `binary`
+    restricts the rewards to 0 and 1; `values` are further arguments by name. The check ends after
+    `limit` seconds, between two calls. Raises `LabError` for an unknown signature and a k out of
+    range.
     """
     *_, judge = check_steps(function, k, signature, binary, metric, name, values, limit)
     return judge()
@@ -72,7 +73,7 @@ def check_steps(
     values: Mapping[str, Any] | None = None,
     limit: float = LIMIT,
 ) -> Iterator[Callable[[], Verdict]]:
-    """Yield a function for the verdict of `check` whenever more groups were seen."""
+    """Yield a function that returns the verdict of `check`, whenever more groups were checked."""
     if not 1 <= k <= LARGEST_K:
         raise LabError(f"k must be at least 1 and at most {LARGEST_K}, got {k}")
     title = name or getattr(function, "__name__", "the function")
@@ -108,7 +109,7 @@ def check_steps(
 
 
 def _judge(name: str, evidence: Evidence, laws: Sequence[Law], bias: Sequence[Bias]) -> Verdict:
-    """Return the verdict on all that was seen so far."""
+    """Return the verdict on the groups so far."""
     k, fit = evidence.k, evidence.fit(evidence.k)
     error, dtype = max(fit.errors), str(evidence.dtype).removeprefix("torch.")
     rounding = f", up to rounding ({error:.0e})" if fit.is_right and error > 1e-9 else ""
@@ -150,7 +151,7 @@ def _judge(name: str, evidence: Evidence, laws: Sequence[Law], bias: Sequence[Bi
 def _unbiased(
     evidence: Evidence, fit: Fit, bias: Sequence[Bias], laws: Sequence[Law], row: str
 ) -> tuple[str, str]:
-    """Return the line and the change of a function whose factors for J_K are positive."""
+    """Return the sentence and the advice for a function whose factors for J_K are positive."""
     k, scale = evidence.k, factor_name(fit.factors, evidence.k, 4 * evidence.rounding)
     # Most factors without a name shrink with n - K.
     nothing = any(law.name == AT_K and "w = " in law.detail for law in laws)
@@ -166,7 +167,7 @@ def _unbiased(
 
 
 def _objective(evidence: Evidence) -> str:
-    """Return the name of the other J whose gradient the pairs fit."""
+    """Return the name of another J whose gradient the pairs fit."""
     objectives = {"J_1": 1, "J_n": None, **{f"J_{j}": j for j in range(2, 9)}}
     return next((name for name, k in objectives.items() if evidence.fit(k, False).is_right), "")
 
@@ -174,7 +175,7 @@ def _objective(evidence: Evidence) -> str:
 def _biased(
     evidence: Evidence, fit: Fit, bias: Sequence[Bias], laws: Sequence[Law]
 ) -> tuple[str, str, str]:
-    """Return the line, the counterexample and the change of a function that is biased for J_K."""
+    """The sentence, the counterexample and the advice for a function that is biased for J_K."""
     k, change = evidence.k, _advice(evidence)
     if not fit.wrong:
         return _unlike(evidence, fit)
@@ -213,7 +214,7 @@ def _biased(
 
 
 def _unlike(evidence: Evidence, fit: Fit) -> tuple[str, str, str]:
-    """Return what `_biased` does for pairs that fit J_K, with factors that are not all positive."""
+    """The result of `_biased` for pairs that fit J_K with factors that are not all positive."""
     k, change = evidence.k, _use(evidence.k)
     groups = [*evidence.small(), *evidence.calls]
     if not any(fit.factors.values()):
@@ -235,7 +236,7 @@ def _join(words: Iterable[str]) -> str:
 
 
 def _counterexample(evidence: Evidence, fit: Fit) -> str:
-    """Return two moves of a reward whose weights do not move in proportion to the score weights."""
+    """Two changes of a reward that move the weights disproportionately to the score weights."""
     wrong, needed = fit.wrong[0], fit.needed
     n, ratio = len(wrong.before), wrong.moved / (needed[wrong] or math.nan)
 
@@ -257,13 +258,13 @@ def _counterexample(evidence: Evidence, fit: Fit) -> str:
 
 
 def _advice(evidence: Evidence) -> str:
-    """Return what to change, by the cause as far as the weights show it."""
+    """Return the advice for the cause that the weights show."""
     use, groups, calls = _use(evidence.k), evidence.small(), evidence.calls
     if groups and all(is_close(evidence.weigh(g), evidence.weigh(g)[:1] * len(g)) for g in groups):
         return f"give each sample a weight of its own: {use}"
 
     def unmoved(factor: int, shift: int) -> bool:
-        """Whether most groups with weights have the same weights after the change of rewards."""
+        """Return whether most groups with weights keep their weights after a change of rewards."""
         pairs = [(calls[g], calls.get(tuple(factor * r + shift for r in g), ())) for g in groups]
         close = [is_close(a, b, 0.05) for a, b in pairs if b and any(a)]
         return sum(close) > len(close) / 2

@@ -1,4 +1,4 @@
-"""A check in a process of its own, ended after a time, whatever the user's function does."""
+"""A check in a process that is killed after a timeout, whatever the user's function does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from maxk_lab.errors import LabError
 from maxk_lab.own.verdict import Law, Verdict
 
-# Seconds for the function, and for all with the imports of the process.
+# Timeouts in seconds: for the function, and for the process with its imports.
 LIMIT, _ALL = 45.0, 58.0
 
 
@@ -25,9 +25,9 @@ def check_path(
     limit: float = LIMIT,
     **options: Any,
 ) -> Verdict:
-    """Return the verdict on the function at a path, or what was seen of it after `limit` seconds.
+    """Return the verdict on the function at a path; a partial verdict after `limit` seconds.
 
-    Calls `progress` with each verdict on the way; `options` are those of `check_steps`. Raises
+    Calls `progress` with each partial verdict; `options` are those of `check_steps`. Raises
     `LabError` if there is no such function.
     """
     context, start = get_context("spawn"), time.monotonic()
@@ -42,7 +42,7 @@ def check_path(
             message = receiver.recv()
             if message is None:
                 return verdict
-            if message == "":  # the function is there
+            if message == "":  # the function was loaded
                 deadline = min(deadline, time.monotonic() + limit)
                 continue
             if isinstance(message, str):
@@ -61,7 +61,7 @@ def check_path(
 
 
 def check_class(environment: type, path: str) -> Verdict:
-    """Return the verdict on a class of the user's as an environment."""
+    """Return the verdict on a user's class as an environment."""
     from maxk_lab.environments.contract import contract
     from maxk_lab.environments.custom import METHODS, missing_methods
 
@@ -75,11 +75,11 @@ def check_class(environment: type, path: str) -> Verdict:
 
 
 def _work(sender: Connection, path: str, options: dict[str, Any]) -> None:
-    """Send every verdict, then None; a message if there is no such function."""
-    # What the function prints, or warns of, is no part of the answer.
+    """Send every verdict, then None; send a message if there is no such function."""
+    # Output and warnings of the function are not part of the answer.
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
-    # Imports torch, which the parent does without.
+    # The parent process does not import torch.
     from maxk_lab.own.check import check_steps
     from maxk_lab.own.functions import load_function
 

@@ -1,10 +1,10 @@
-"""Calls of a user's function on groups of rewards, and what they say about its bias.
+"""Calls of a user's function on groups of rewards, and the evidence about its bias.
 
-E[Σ w_i ψ_i] = c ∇J_K under every policy if and only if, whenever one reward of a group changes, the
-weight of its sample moves c times as much as its score weight: the mean over all groups is a
-polynomial in the probabilities, and these moves are its coefficients. Pairs of groups that differ
-in one reward prove a bias; all groups of a few values prove that these values have none. Samples of
-equal reward count with their mean weight.
+E[Σ w_i ψ_i] = c ∇J_K holds under every policy if and only if every change of one reward in a group
+moves the weight of its sample by c times the move of its score weight. The reason is that the mean
+over all groups is a polynomial in the probabilities, with these moves as coefficients. A pair of
+groups that differ in one reward can prove a bias. All groups of a few values can prove that these
+values have no bias. Samples with equal rewards count with their mean weight.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from maxk_lab.own.verdict import Bias, LateError
 
 Group = tuple[float, ...]
 SIZES = (*range(2, 25), 31, 32, 33, 48, 63, 64, 1200)
-# Relative differences of moves below this are rounding.
+# Relative differences of moves below this are rounding errors.
 _ROUNDING = 1e-4
-# The seconds that one call may take before groups stop growing.
+# If a call takes longer, groups stop growing.
 _SLOW = 0.3
 _GRID, _MOST_GROUPS, _OUTCOMES = (0.0, 1.0, -2.0), 80, 20_000
 BINARY = "rewards of 0 and 1"
@@ -52,7 +52,7 @@ _BINARY_BANDITS = (
 
 
 class Pair(NamedTuple):
-    """Two groups that differ in one reward, and how far the weight of its sample moves.
+    """Two groups that differ in one reward, and the change of the weight of its sample.
 
     `size` is the largest weight of both.
     """
@@ -67,9 +67,10 @@ class Pair(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The pairs against the gradient of some J: the factor at each n, and pairs that deviate.
+    """The fit of the pairs to the gradient of some J: the factor at each n, and deviating pairs.
 
-    `needed` holds the move of the score weight in each pair, `errors` the rounding of the others.
+    `needed` holds the move of the score weight in each pair, `errors` the rounding errors of the
+    other weights.
     """
 
     factors: dict[int, float]
@@ -111,7 +112,7 @@ class Evidence:
         return self.calls[group]
 
     def again(self, group: Group) -> Group:
-        """Return the weights of a group from another call; NaN if the function raises."""
+        """Return the weights of a group from a new call; NaN if the function raises."""
         try:
             return tuple(self.caller.weigh(tensor(group)).tolist())
         except LabError as error:
@@ -126,7 +127,7 @@ class Evidence:
         return f"R = {show_numbers(group)}: {text}"
 
     def seen(self, note: str = "") -> str:
-        """Return the groups of n >= K of all calls in words, with a note."""
+        """Return a description of the groups with n >= K in all calls, with a note."""
         sizes = sorted({len(group) for group in self.calls if len(group) >= self.k}) or [0]
         rewards = [reward for group in self.calls for reward in group if math.isfinite(reward)]
         text = f"{len(self.calls):,} group{'s' * (len(self.calls) != 1)}: n = {sizes[0]}"
@@ -137,12 +138,12 @@ class Evidence:
         return text + ("; its calls take too long for larger groups" if self.is_slow else "")
 
     def small(self) -> list[Group]:
-        """Return the groups of whole numbers of the two smallest n > K, not all equal."""
+        """Return the groups of whole numbers with the two smallest n > K, without equal groups."""
         sizes = [n for n in self.sizes if n > self.k][:2]
         return [g for g in self.calls if len(g) in sizes and len({*g}) > 1]
 
     def blocks(self, binary: bool = False) -> list[tuple[Tensor, Tensor]]:
-        """Return groups with their finite weights [groups, n] by n, or those of 0 and 1 only."""
+        """Return groups with their finite weights [groups, n] by n; with `binary`, only 0 and 1."""
         blocks = []
         for pairs in self.pairs.values():
             groups = list(dict.fromkeys(p.before for p in pairs if p.family in _USUAL))
@@ -155,14 +156,14 @@ class Evidence:
         return blocks
 
     def average(self, group: Group) -> list[float]:
-        """Return the weights of a group, the mean over equal rewards for each of them."""
+        """Return the weights of a group, averaged over equal rewards."""
         weights: dict[float, list[float]] = {}
         for reward, weight in zip(group, self.weigh(group), strict=True):
             weights.setdefault(reward, []).append(weight)
         return [sum(weights[reward]) / len(weights[reward]) for reward in group]
 
     def add_grid(self, n: int) -> None:
-        """Add all pairs of groups of n of a few whole numbers, of 0 and 1 where they are many."""
+        """Add all pairs of groups of n of a few whole numbers; of 0 and 1 if the pairs are many."""
         few = not self.binary and math.comb(n + len(_GRID) - 1, n) <= _MOST_GROUPS
         values = _GRID if few else (0.0, 1.0)
         for rest in combinations_with_replacement(values, n - 1):
@@ -192,20 +193,20 @@ class Evidence:
     def _add(self, family: str, before: Group, after: Group, low: float, high: float) -> None:
         moved = self.average(after)[after.index(high)] - self.average(before)[before.index(low)]
         size = max(map(abs, (*self.weigh(before), *self.weigh(after))))
-        # Functions that fail at equal rewards have a law of their own.
+        # A law covers functions that fail at equal rewards.
         if not any(group in self.errors and len({*group}) == 1 for group in (before, after)):
             pair = Pair(family, before, after, low, high, moved, size)
             self.pairs.setdefault(len(before), []).append(pair)
 
     @property
     def rounding(self) -> float:
-        """The relative error of the type that the function returns."""
+        """The relative rounding error of the function's result type."""
         return _ROUNDING + (2 * torch.finfo(self.dtype).eps if self.dtype.is_floating_point else 0)
 
     def fit(self, k: int | None, complete: bool = True) -> Fit:
-        """Compare all pairs with the score weights of J_k, or of the best of all n.
+        """Return the fit to J_k, or to the best of all n if k is None.
 
-        Unless `complete`, stops at the first n with pairs that deviate.
+        Unless `complete`, it stops at the first n with deviating pairs.
         """
         fit = Fit({}, [], {}, [0.0])
         for n, pairs in self.pairs.items():
@@ -215,7 +216,7 @@ class Evidence:
             needed, level = _score_moves(pairs, k or n)
             if n == self.k and bool((moved.nan_to_num().abs() <= self.rounding * n * level).all()):
                 continue  # many rows need K < n
-            # The usual pair that shows its factor best sets it for all pairs.
+            # The clearest typical pair determines the factor of all pairs.
             usual = (1e-9 + tensor([p.family in _USUAL for p in pairs])) * moved.isfinite()
             clear = (needed / level).abs()
             best = int((clear * usual).argmax())
@@ -248,7 +249,7 @@ class Evidence:
             ranked, order = rewards.sort(1)
             groups, inverse = torch.unique(ranked, dim=0, return_inverse=True)
             table = tensor([self.average(tuple(group)) for group in groups.tolist()])
-            # Functions that fail at equal rewards have a law of their own.
+            # A law covers functions that fail at equal rewards.
             table[(groups == groups[:, :1]).all(1) & table.isnan().any(1)] = 0.0
             return torch.zeros_like(rewards).scatter(1, order, table[inverse])
 
@@ -265,7 +266,7 @@ class Evidence:
 
 
 def _score_moves(pairs: Sequence[Pair], k: int) -> tuple[Tensor, Tensor]:
-    """Return how far the score weights of J_k move in pairs of one n, and their largest."""
+    """Return the moves of the score weights of J_k in pairs of one n, and the largest weights."""
     moves, level = torch.zeros(2, len(pairs), dtype=torch.float64)
     for sign, groups, values in (
         (-1, [p.before for p in pairs], [p.low for p in pairs]),
@@ -287,14 +288,14 @@ def tensor(numbers: Sequence[object]) -> Tensor:
 def is_close(
     numbers: Sequence[float], others: Sequence[float], rounding: float = ROUNDING, size: float = 0.0
 ) -> bool:
-    """Whether numbers are equal up to rounding of the largest of them and of `size`, NaN as NaN."""
+    """Whether numbers are equal up to rounding of the largest and of `size`; NaN equals NaN."""
     scale = max(size, 1e-12, *map(abs, (*numbers, *others)))
     pairs = zip(numbers, others, strict=True)
     return all(abs(a - b) <= rounding * scale or (a != a and b != b) for a, b in pairs)
 
 
 def show_numbers(numbers: Sequence[float]) -> str:
-    """Return numbers in brackets, the first eight of many."""
+    """Return numbers in brackets; at most eight of them."""
     short = [number + 0.0 for number in numbers[:8]]
     text = ", ".join(f"{x:.0f}" if x == round(x, 0) and abs(x) < 1e6 else f"{x:.4g}" for x in short)
     return f"[{text}, ... of {len(numbers)}]" if len(numbers) > 8 else f"[{text}]"

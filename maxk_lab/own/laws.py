@@ -1,4 +1,4 @@
-"""The laws of weights, tried on small groups of rewards."""
+"""The laws of weights, tested on small groups of rewards."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_laws(evidence: Evidence) -> Iterator[Law]:
     )
     second = _law(SECOND, unlike, needed=True)
     yield second
-    if second.holds:  # other laws mean nothing for random weights
+    if second.holds:  # other laws are meaningless for random weights
         yield from _group_laws(evidence, finite, size)
         yield from _edge_laws(evidence, size)
         yield from _type_laws(evidence, finite, size)
@@ -74,7 +74,7 @@ def _group_laws(e: Evidence, groups: list[Group], size: float) -> Iterator[Law]:
     if e.caller.takes_batches:
 
         def mixture(a: Group, b: Group) -> str:
-            """Return how the weights of a group differ beside another group, else nothing."""
+            """Return how a second group changes the weights of a group; empty if it does not."""
             try:
                 weights = e.caller.weigh(tensor([a, b]))[0].tolist()
             except LabError as error:
@@ -116,7 +116,7 @@ def _edge_laws(e: Evidence, size: float) -> Iterator[Law]:
 
 
 def _type_laws(e: Evidence, groups: list[Group], size: float) -> Iterator[Law]:
-    """Yield the laws of rewards that are no float64."""
+    """Yield the laws of rewards with other types than float64."""
 
     def deviation(group: Group, dtype: torch.dtype) -> str:
         kind = f"R = {show_numbers(group)} in {str(dtype).removeprefix('torch.')}"

@@ -1,4 +1,4 @@
-"""Logs of rewards as one table: the formats that are read, and what their columns mean."""
+"""Logs of rewards as one table: the known formats, and the meaning of their columns."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from maxk_lab.tables import Row, files_in, natural
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of log, recognised by its `marks`: columns that every such log has.
+    """A kind of log; `marks` are columns that every such log has.
 
-    The other fields list the columns of a role; the first that exists counts. `*` is any text,
-    `a…b` are the columns between a and b. `sums`: several rewards are added.
+    The other fields list the columns of a role; the first existing column counts. `*` is any text,
+    `a…b` are the columns between a and b. `sums` means that several rewards are added.
     """
 
     name: str
@@ -65,7 +65,7 @@ FORMATS = (
     Format("inspect_ai", INSPECT_FILES, "id epoch target", "score_*", "id"),
     Format("any other", "", "", OTHER_REWARDS, OTHER_GROUPS),
 )
-# Texts that mean a number, as inspect_ai, evalplus and tables of booleans write them.
+# Texts of numbers and booleans in inspect_ai, evalplus and tables.
 TEXTS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "pass": 1.0, "passed": 1.0, "fail": 0.0}
 TEXTS |= {"failed": 0.0, "timeout": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 TEXTS |= {"correct": 1.0, "incorrect": 0.0}
@@ -80,7 +80,7 @@ _LONG = 80  # letters of a text that stay in memory
 
 @dataclass(frozen=True)
 class Log:
-    """The samples of a log: `table` [group, reward], and [step, by, advantage] where it has them.
+    """The samples of a log: `table` has group and reward, and optionally step, by and advantage.
 
     `reading` says how the columns were understood, `left_out` which rows do not count.
     """
@@ -91,10 +91,11 @@ class Log:
 
 
 def read_log(paths: Sequence[Path], named: Mapping[str, str | None]) -> Log:
-    """Read files, or folders of them, as one log.
+    """Return the log of files, or of folders of files.
 
-    `named` names the column of a role: reward (or a sum, `a+b`), group, step, by, advantage. Raises
-    `LabError` for a file that cannot be read, a role without a column, a reward that is no number.
+    `named` has the user's columns of roles: reward (or a sum, `a+b`), group, step, by, advantage.
+    Raises `LabError` for a file that cannot be read, a role without a column, or a reward that is
+    not a number.
     """
     columns = {role: name for role, name in named.items() if name is not None}
     groups = {columns["group"]} if "group" in columns else _GROUPS
@@ -118,10 +119,11 @@ def read_log(paths: Sequence[Path], named: Mapping[str, str | None]) -> Log:
 
 
 class _Column:
-    """A column as `numbers`: NaN for a missing value and for a bad value, such as a text.
+    """A column as `numbers`: NaN for a missing value and for an invalid value, such as a text.
 
-    `problem` describes the first bad value, `count` is the number of bad values. `notes` say how
-    values were understood. `numeric`: some values are numbers, or all are missing.
+    `problem` describes the first invalid value, `count` is the number of invalid values. `notes`
+    say how values were understood. `numeric` is True if some values are numbers, or all are
+    missing.
     """
 
     def __init__(self, name: str, values: Sequence[Any], places: Sequence[str]) -> None:
@@ -141,7 +143,7 @@ class _Column:
 
 
 class _Reader:
-    """The choice of a column for each role; messages name `file`, the first of the log."""
+    """The choice of a column for each role; messages name `file`, the first file of the log."""
 
     def __init__(
         self, file: Path, frame: pd.DataFrame, places: Sequence[str], named: dict[str, str]
@@ -154,14 +156,14 @@ class _Reader:
         self.columns = {str(name): _Column(str(name), [*frame[name]], places) for name in frame}
 
     def log(self) -> Log:
-        """Return the log of the rows that count."""
+        """Return the log of the valid rows."""
         table, roles = pd.DataFrame(index=self.frame.index), dict[str, str]()
         steps = [name for name in STEPS if name in self.frame and self.frame[name].notna().any()]
         for name in (self._named("step") or steps)[:1]:
             roles["step"], table["step"] = name, self._keys(name)
         names = f"{self.form.group} {OTHER_GROUPS}".split()
         groups = self._named("group") or [name for name in names if name in self.frame]
-        # The first whose keys samples share: an index, or a uid of samples, is no group.
+        # The first column that samples share; a unique index or uid is no group.
         shared = (x for x in groups if table.assign(x=self._keys(x)).dropna().duplicated().any())
         roles["group"] = next(shared, (groups or self._refuse("group"))[0])
         table["group"] = self._keys(roles["group"])
@@ -191,7 +193,7 @@ class _Reader:
         return self._counted(table, reading, roles | {"reward": "reward"})
 
     def _named(self, role: str) -> list[str]:
-        """Return the columns that the user names for a role; none if the user does not."""
+        """Return the columns that the user names for a role; none by default."""
         name = self.named.get(role)
         is_sum = role == "reward" and name not in self.columns
         columns = [] if name is None else name.split("+") if is_sum else [name]
@@ -220,7 +222,7 @@ class _Reader:
         return pd.DataFrame({name: self.columns[name].numbers for name in names})
 
     def _rewards(self, free: Sequence[str]) -> list[str]:
-        """Return the columns that the format calls rewards; of texts if none holds numbers."""
+        """Return the reward columns of the format; columns of texts if no column has numbers."""
         numeric, columns = [name for name in free if self.columns[name].numeric], [*self.columns]
         patterns = f"{self.form.reward} {'' if self.form.sums else OTHER_REWARDS}".split()
         for names, pattern in product((numeric, free), patterns):
@@ -232,7 +234,7 @@ class _Reader:
                 return rewards
             if rewards:
                 break
-        else:  # TRL's reward functions have any names
+        else:  # TRL's reward functions may have any name
             rewards = [x for x in numeric if self.form.sums and not self.columns[x].problem]
         if len(rewards) > 1:
             raise LabError(
@@ -255,10 +257,10 @@ class _Reader:
 
 
 def _compact(row: Row | None) -> Row | None:
-    """Return a row with values that are short, and equal where they were; None if there is none."""
+    """Return a row with long values shortened to unique keys; None without a row."""
     try:
         return None if row is None else {_clean(name): _short(x) for name, x in row.items()}
-    except RecursionError:  # as unreadable as text that is nested too deeply
+    except RecursionError:  # as unreadable as deeply nested text
         return None
 
 
@@ -275,12 +277,12 @@ def _short(value: Any) -> Any:
 
 
 def _clean(text: str) -> str:
-    """Return a text without halves of characters, which JSON may hold and pandas does not."""
+    """Return a text without lone surrogates, which JSON allows and pandas does not."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _key(value: Any) -> str | None:
-    """Return a text that equal keys share; None for a missing key."""
+    """Return an equal text for equal keys; None for a missing key."""
     if value is None or value != value:
         return None
     if isinstance(value, float) and value.is_integer():
@@ -289,7 +291,7 @@ def _key(value: Any) -> str | None:
 
 
 def _number(value: Any, notes: dict[str, None]) -> float:
-    """Return a value as a number, NaN for a missing one, and note what its text means."""
+    """Return a value as a number, NaN if missing, and note the meaning of a text."""
     if isinstance(value, dict):
         notes["its `score`"], value = None, value["score"]
     if isinstance(value, str):
@@ -314,7 +316,7 @@ def _number(value: Any, notes: dict[str, None]) -> float:
 
 
 def _step(text: str) -> int | float | str:
-    """Return a step as a number where it is one."""
+    """Return a step as a number if possible."""
     try:
         number = float(text)
     except ValueError:
@@ -323,7 +325,7 @@ def _step(text: str) -> int | float | str:
 
 
 def step_order(step: int | float | str) -> tuple[bool, Any]:
-    """Return a sort key: numbers by their size, then texts by the numbers in them."""
+    """Return a sort key: numbers by size, then texts by the numbers in them."""
     return (True, natural(step)) if isinstance(step, str) else (False, step)
 
 

@@ -1,4 +1,4 @@
-"""A gradient study of what a training has: rewards, and gradients of the samples."""
+"""A gradient study of a user's rewards and gradients."""
 
 from __future__ import annotations
 
@@ -37,17 +37,18 @@ def measured(
     baselines: Sequence[str] = BASELINES,
     name: str = "measured",
 ) -> Report | Audit:
-    """Measure which estimator and baseline the samples of a training call for.
+    """Measure which estimator and baseline suit the samples of a training.
 
-    `rewards` [P, M]: M i.i.d. samples of each of P prompts. Of their gradients ψ = ∇ log π one of:
-    `scores` [P, M, D], the gradients or `GradientSketch`es of them; `gram` [P, M, M], their
-    products ψ·ψ; or `log_probs` [P, M] with a graph, and the `parameters` that gradients are taken
-    in (a backward pass for each sample). Groups of `n` samples are cut out of the M, for each K of
-    `k`; by default the largest power of 2 that M holds four times, and the powers of 2 below it.
+    `rewards` [P, M]: M i.i.d. samples of each of P prompts. Their gradients ψ = ∇ log π are passed
+    in one of three forms: `scores` [P, M, D], the gradients or their `GradientSketch`es; `gram` [P,
+    M, M], the products ψ·ψ; or `log_probs` [P, M] with a graph, and `parameters` for a backward
+    pass per sample. Groups of `n` samples are cut from the M samples, for each K of `k`. By default
+    the group sizes are the largest power of 2 that fits four times into M, and all smaller powers
+    of 2.
 
-    Returns the report of a gradient study, its bias judged against a reference estimator. Without
-    gradients it returns an `Audit`: what rewards alone say. Raises `LabError` for wrong shapes,
-    numbers that are not finite, and samples too few for two groups.
+    Returns the report of a gradient study, with a reference estimator for the bias. Without
+    gradients it returns an `Audit` of the rewards. Raises `LabError` for wrong shapes, numbers that
+    are not finite, and too few samples for two groups.
     """
     values = numbers_of(rewards, "rewards", 2)
     sources = [x is not None for x in (scores, gram, log_probs)]
@@ -81,10 +82,10 @@ def measured(
 
 
 def measured_file(path: Path, **options: Any) -> Report | Audit:
-    """`measured` of a file with the arrays `rewards` and, if any, `scores` or `gram`.
+    """Return `measured` of a file with the array `rewards` and optionally `scores` or `gram`.
 
-    It is an .npz file, a .pt file with a dict of tensors, or an .npy file of rewards alone. No code
-    in it runs. Raises `LabError` for any other file.
+    The file is an .npz file, a .pt file with a dict of tensors, or an .npy file of rewards alone.
+    No code in the file is run. Raises `LabError` for any other file.
     """
     arrays = read_arrays(path)
     return measured(arrays.pop("rewards"), **arrays, **({"name": path.stem} | options))

@@ -18,7 +18,7 @@ from maxk_lab.own.functions import Caller, parameters
 from maxk_lab.own.rows import ROUNDING
 from maxk_lab.own.verdict import Law, Verdict
 
-# What metrics compute instead, from sorted rewards.
+# Common estimates of metrics that differ from the mean over subsets, from sorted rewards.
 _OTHERS: dict[str, Callable[[Group, int], float]] = {
     "the best of k draws with replacement": lambda group, k: sum(
         reward * (((i + 1) / len(group)) ** k - (i / len(group)) ** k)
@@ -27,7 +27,7 @@ _OTHERS: dict[str, Callable[[Group, int], float]] = {
     "the mean": lambda group, k: sum(group) / len(group),
     "the best of all n": lambda group, k: max(group),
 }
-# How near a bootstrap comes to its mean.
+# The tolerance of a bootstrap's mean.
 _NEAR = 0.06
 _CHANGE = "take the mean over all subsets, 1 - C(n - c, k)/C(n, k) for rewards of 0 and 1"
 
@@ -48,7 +48,7 @@ def metric_evidence(
 
 
 def metric_steps(evidence: Evidence, laws: list[Law]) -> list[Callable[[], object]]:
-    """Return the calls of a metric, with the trial of its laws once n is 2k."""
+    """Yield after each call of a metric; its laws are tested once n is 2k."""
     sizes = [n for n in SIZES if n >= evidence.k]
     steps: list[Callable[[], object]] = [partial(_add, evidence, n) for n in sizes]
     few = sum(n <= 2 * evidence.k + 1 for n in sizes)
@@ -56,7 +56,7 @@ def metric_steps(evidence: Evidence, laws: list[Law]) -> list[Callable[[], objec
 
 
 def _add(evidence: Evidence, n: int) -> None:
-    """Add sorted groups of n: every number of successes, and some of other rewards."""
+    """Add sorted groups of n: every number of successes, and some with other rewards."""
     for successes in range(n + 1) if n <= 64 else (0, 1, n // 2, n - 1, n):
         evidence.weigh((*[0.0] * (n - successes), *[1.0] * successes))
     rng = random.Random(n)
@@ -122,7 +122,7 @@ def _deviates(evidence: Evidence, group: Group, value: float, rounding: float = 
 
 
 def _biased(evidence: Evidence, wrong: Sequence[Group], what: str) -> tuple[str, str]:
-    """Return the line on a biased metric, and what it computes instead."""
+    """Return the sentence on a biased metric, and the quantity that it computes instead."""
     k, counts = evidence.k, [group for group in wrong if {*group} <= {0.0, 1.0}]
     few = [g for g in evidence.calls if len(g) <= 2 * k + 1 and {*g} <= {0.0, 1.0}]
     if not counts:

@@ -1,4 +1,4 @@
-"""The row of the catalogue that weights equal, and the factor between them."""
+"""The catalogue row with the same weights as a function, and the factor between them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS
 from maxk_lab.estimators.method import Method
 
-# Relative differences below this are rounding, also of functions that compute in float32.
+# Smaller relative differences are rounding errors, also of float32 functions.
 ROUNDING = 1e-5
-# The factors between what trainers call advantages and weights that sum to a gradient estimate.
+# The factors between the advantages of trainers and weights that sum to a gradient estimate.
 _FACTORS: dict[str, Callable[[int, int], float]] = {
     "1": lambda n, k: 1,
     "n": lambda n, k: n,
@@ -33,7 +33,7 @@ _FACTORS: dict[str, Callable[[int, int], float]] = {
     "(n - K)/(n - 1)": lambda n, k: (n - k) / (n - 1),
     "C(n, K)": math.comb,
 }
-# Rows with the small numbers that trainers add to a deviation.
+# Rows with the small constants that trainers add to a deviation.
 _SPELLINGS = ("grpo[1e-06]", "grpo[1e-08]")
 
 
@@ -46,9 +46,9 @@ def row_of(
 ) -> tuple[str, dict[int, float]]:
     """Return the row with the same weights up to a factor that depends on n, and the factors by n.
 
-    blocks: rewards and weights [groups, n], for several n. The row is defined at every n, or, not
-    `everywhere`, at two n at least. Rows that need more than rewards are left out; unbiased rows
-    come first. Returns an empty name if no row fits.
+    blocks: rewards and weights [groups, n], for several n. With `everywhere`, the row must be
+    defined at every n, otherwise at two n at least. Rows that need more than rewards are left out;
+    unbiased rows come first. Returns an empty name if no row fits.
     """
     methods = [
         Method.parse(estimator, baseline, k)
@@ -76,7 +76,7 @@ def row_of(
 def _fits(
     method: Method, rewards: Tensor, weights: Tensor, factors: dict[int, float], rounding: float
 ) -> bool:
-    """Return whether weights are those of a method times the factor at n; adds a new n's factor."""
+    """Whether weights are the method's weights times the factor at n; add a new n's factor."""
     expected = method.weights(rewards)
     factor = factors.setdefault(
         rewards.shape[-1], float((weights * expected).sum() / expected.square().sum())

@@ -1,4 +1,4 @@
-"""The samples of a log: rows of a file, and what JSON objects hold besides single samples."""
+"""The samples of a log: rows of a file, also from nested JSON objects."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from maxk_lab.tables import Places, Row, read_rows
 
-# Columns that may hold a reward or a list of rewards, and columns that a sample has.
+# Columns that may hold a reward or a list of rewards, and columns of a sample.
 _REWARD = re.compile("rewards?|scores?|.*_reward|passed|correct|is_correct")
 _SAMPLE = re.compile(f"{_REWARD.pattern}|completion|output|advantages?")
 
 
 def read_samples(path: Path) -> Places:
-    """Yield (place, row) for every sample of a file; the row is None where it cannot be read."""
+    """Yield (place, row) for every sample of a file; the row is None if it cannot be read."""
     for place, document in read_rows(path):
         rows = [None] if document is None else _rows_of(document)
         for number, row in enumerate(rows, start=1):
@@ -23,7 +23,7 @@ def read_samples(path: Path) -> Places:
 
 
 def _rows_of(document: Row) -> list[Any]:
-    """Return the rows of a JSON object: of a table, of a step, of a prompt, or itself."""
+    """The rows of a JSON object: of a table, of a step or of a prompt, or the object itself."""
     names, data, tasks = (document.get(key) for key in ("columns", "data", "eval"))
     if isinstance(names, list) and isinstance(data, list):  # W&B, and pandas
         return [dict(zip(map(str, names), row, strict=False)) for row in data if _is_list(row)]
@@ -54,7 +54,7 @@ def _rows_of(document: Row) -> list[Any]:
 
 
 def _is_list(value: Any) -> bool:
-    """Return whether a value is a list, and no conversation."""
+    """Return whether a value is a list, but not a conversation."""
     is_chat = isinstance(value, list) and any(isinstance(x, dict) and "role" in x for x in value)
     return isinstance(value, list) and not is_chat
 
@@ -66,7 +66,7 @@ def _is_table(rows: list[Any]) -> bool:
 
 
 def _scored(row: Row) -> Row:
-    """Return a row with a column for each scorer of inspect_ai, and with evalplus's verdict."""
+    """Return a row with a column for each scorer of inspect_ai, and evalplus's verdict."""
     scores = row.get("scores")
     if isinstance(scores, dict):
         scored = {name: x for name, x in scores.items() if isinstance(x, dict)}

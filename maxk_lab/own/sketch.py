@@ -1,9 +1,9 @@
 """Random projections of per-sample gradients, from one extra backward pass over chosen layers.
 
-A count sketch (Charikar, Chen and Farach-Colton 2002): every entry of a parameter has a random sign
-and one of `dimension` places, at which entries are added up. Products of sketches are unbiased for
-those of the gradients, ⟨x, y⟩, with variance (‖x‖²‖y‖² + ⟨x, y⟩²)/dimension at the most: a squared
-norm is off by a share of √(2/dimension), 2 % at 4,096.
+In a count sketch (Charikar, Chen and Farach-Colton 2002), every entry of a parameter has a random
+sign and one of `dimension` places, and entries at a place are added. Products of sketches are
+unbiased for products of gradients, ⟨x, y⟩, with variance at most (‖x‖²‖y‖² + ⟨x, y⟩²)/dimension.
+The relative error of a squared norm is √(2/dimension), 2 % at 4,096.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from torch import Tensor, nn
 
 from maxk_lab.errors import LabError
 
-# Entries of per-sample gradients that are held at a time.
+# The most entries of per-sample gradients in memory.
 _ENTRIES = 2**25
 
 
 class GradientSketch:
-    """Sketches of the per-sample gradients of some parameters of a model.
+    r"""Sketches of the per-sample gradients of some parameters of a model.
 
-    `parameters` is a regular expression; parameters whose names contain a match are taken: weights
-    and biases of linear layers and embeddings (GPT-2's `Conv1D`, and LoRA's, too). The forward pass
-    runs inside `with sketch:`, and its first dimension is the sample:
+    `parameters` is a regular expression that selects parameters with a match in their names:
+    weights and biases of linear layers and embeddings (also GPT-2's `Conv1D` and LoRA). The forward
+    pass runs inside `with sketch:`, and its first dimension is the sample:
 
-        sketch = GradientSketch(model, parameters=r"lm_head|layers\\.11\\.")
+        sketch = GradientSketch(model, parameters=r"lm_head|layers\.11\.")
         with sketch:
             log_probs = ...                       # [N], of whole samples
         scores = sketch.scores(log_probs)         # [N, dimension]
 
-    Raises `LabError` where no parameter has such a name, or one is of another layer.
+    Raises `LabError` if no parameter matches, or if a parameter belongs to another kind of layer.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class GradientSketch:
             raise LabError(f"dimension must be at least 1, got {dimension}")
         chosen = matching(model, parameters)
         self.dimension, self.parameters = dimension, tuple(chosen)
-        # Parameters that layers share have one sketch: by linearity their gradients add up.
+        # Shared parameters have one sketch: by linearity their gradients add up.
         self._hashes = {
             id(parameter): _hash(parameter, dimension, seed + number)
             for number, parameter in enumerate(chosen.values())
@@ -75,10 +75,10 @@ class GradientSketch:
             self._calls.append((layer, inputs[0].detach(), output))
 
     def scores(self, log_probs: Tensor, *, keep_graph: bool = True) -> Tensor:
-        """Return the sketches of ∇ log_probs, [N] → [N, dimension] in float32, on its device.
+        """The sketches of ∇ log_probs, [N] → [N, dimension] in float32, on the model's device.
 
         The graph stays for the training's backward pass unless `keep_graph` is False. Raises
-        `LabError` for a forward pass outside `with sketch:`, or of another batch.
+        `LabError` for a forward pass outside `with sketch:`, or with another batch.
         """
         if not self._calls:
             raise LabError("nothing was recorded: run the forward pass inside `with sketch:`")
@@ -127,9 +127,9 @@ class GradientSketch:
 
 
 def matching(model: nn.Module, parameters: str) -> dict[str, nn.Parameter]:
-    """Return the parameters with a gradient whose names contain a match, each once, by its name.
+    """Return the parameters with a gradient whose names match, each once, by name.
 
-    Raises `LabError` for none.
+    Raises `LabError` if no name matches.
     """
     first: dict[nn.Parameter, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
@@ -146,7 +146,7 @@ def _linear(weight: Tensor, inputs: Tensor, outer: Tensor) -> Tensor:
 
 
 def _transposed(weight: Tensor, inputs: Tensor, outer: Tensor) -> Tensor:
-    """Return the same for GPT-2's Conv1D, whose weight is [in, out]."""
+    """Return the gradient for GPT-2's Conv1D, whose weight is [in, out]."""
     return torch.einsum("nto,nti->nio", outer, inputs.float())
 
 
@@ -160,12 +160,12 @@ _KINDS = {"Linear": _linear, "Conv1D": _transposed, "Embedding": _embedding}
 
 
 def _kind(layer: nn.Module) -> str | None:
-    """Return the kind of a layer whose gradients can be read; None for any other layer."""
+    """Return the kind of a supported layer; None for any other layer."""
     return next((base.__name__ for base in type(layer).__mro__ if base.__name__ in _KINDS), None)
 
 
 def _hash(parameter: Tensor, dimension: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Return the place and the sign of every entry, drawn on the CPU: the same on any device."""
+    """The place and the sign of every entry, drawn on the CPU for equal results everywhere."""
     generator = torch.Generator().manual_seed(seed)
     count = parameter.numel()
     place = torch.randint(dimension, (count,), generator=generator)

@@ -1,4 +1,4 @@
-"""The result of a check, and results on the way."""
+"""The result of a check, also of an unfinished check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 class Law:
     """A property of weights, whether it holds, and the smallest group that breaks it.
 
-    `needed` says whether weights without it are wrong.
+    `needed` is True if the weights are wrong without it.
     """
 
     name: str
@@ -22,9 +22,9 @@ class Law:
 
 @dataclass(frozen=True)
 class Bias:
-    """E[Σ w_i ψ_i] at one n against ∇J_K on tiny bandits, all outcomes enumerated.
+    """E[Σ w_i ψ_i] at one n against ∇J_K on tiny bandits, with all outcomes enumerated.
 
-    `factor` is its lowest and highest multiple along the gradient, `cosine` the lowest cosine.
+    `factor` is the lowest and the highest multiple along the gradient, `cosine` the lowest cosine.
     `variance` is the largest relative variance, tr Cov/‖E‖², over that of the best unbiased row.
     """
 
@@ -38,11 +38,11 @@ class Bias:
 class Verdict:
     """The result of a check.
 
-    `verdict` is one line and `seen` the groups it rests on. `unbiased`: E[Σ w_i ψ_i] is ∇J_K times
-    a factor of n and K on all of them; `ok`: so it is, and no law that weights need is broken.
-    `objective` names the J whose gradient it estimates. `equals` is the row of the catalogue with
-    the same weights times `factor`; `example` is the smallest counterexample, and `change` what to
-    do.
+    `verdict` is one line, and `seen` describes the groups behind it. `unbiased` means that E[Σ w_i
+    ψ_i] is ∇J_K times a factor of n and K on all groups. `ok` means unbiased without a broken law
+    that weights need. `objective` names the J whose gradient it estimates. `equals` is the
+    catalogue row with the same weights times `factor`; `example` is the smallest counterexample,
+    and `change` the advice.
     """
 
     function: str

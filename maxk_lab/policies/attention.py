@@ -1,4 +1,4 @@
-"""RL4CO's attention model, with embeddings that take one trajectory and show its gradient."""
+"""RL4CO's attention model, with embeddings that accept one trajectory and expose its gradient."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def attention_model(*, environment: str, dtype: str, **sizes: int) -> nn.Module:
 
 
 class RepeatedTSPContext(TSPContext):
-    """RL4CO's, with a placeholder whose gradient can be seen by trajectory."""
+    """RL4CO's context with a placeholder whose gradient is visible by trajectory."""
 
     def __init__(self, embed_dim: int) -> None:
         super().__init__(embed_dim)
@@ -47,7 +47,7 @@ class RepeatedTSPContext(TSPContext):
 
 
 class RepairedPDPContext(PDPContext):
-    """RL4CO's drops every dimension of length one, the batch among them."""
+    """RL4CO's context without its error: it drops every dimension of length one, also the batch."""
 
     def forward(self, embeddings: Tensor, td: TensorDict) -> Tensor:
         return self.project_context(gather_by_index(embeddings, td["current_node"]))

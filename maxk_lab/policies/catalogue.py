@@ -1,4 +1,4 @@
-"""The catalogue of policies: their parameters and where they can act. Imports no torch."""
+"""The catalogue of policies: their parameters and environments. Does not import torch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from maxk_lab.settings import Folder, Settings, number, setting
 if TYPE_CHECKING:
     from torch import nn
 
-# The widest head that RL4CO's kernels take.
+# The widest head that RL4CO's kernels accept.
 WIDEST_HEAD = 128
-# No machine holds a wider layer, and no policy learns with more layers.
+# Bounds of layers: memory, and no policy learns with more.
 WIDEST, MOST_LAYERS = 2**16, 1000
 # The setting that names the folder of a language model.
 PRETRAINED_FOLDER = "pretrained"
@@ -28,12 +28,12 @@ Dtype = Literal["float32", "float64"]
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyRow(Row):
-    """A policy: what a sweep may set about it, and where it can act.
+    """A policy: its settings, and the environments where it can act.
 
-    `implementation` is a class or function that makes a fresh torch module. It is called with the
-    row's settings and with what the environment says of its problem, all by keyword, while the
-    global random state is seeded. `environments` are those that the policy can act in besides the
-    ones whose rows name it. `refusal` says why parameters cannot be run together, or None.
+    `implementation` is a class or function that makes a fresh torch module. Its keyword arguments
+    are the row's settings and the environment's description of the problem; the global random state
+    is seeded meanwhile. `environments` are additional environments whose rows do not name the
+    policy. `refusal` returns why parameters cannot be run together, or None.
     """
 
     settings: type[Settings] = Settings
@@ -71,7 +71,7 @@ def _pretrained_refusal(policy: Mapping[str, Any]) -> str | None:
 
 
 def folder_problem(folder: Path) -> str | None:
-    """Return why a folder is none of a saved model; whether all of it is whole, loading tells."""
+    """Return why a folder is no saved model; loading decides whether it is complete."""
     try:
         if (folder / "config.json").is_file():
             return None
@@ -81,10 +81,10 @@ def folder_problem(folder: Path) -> str | None:
 
 
 def folder_hash(folder: str | Path) -> str:
-    """Return the SHA-256 of what a folder holds of a model: of the names and hashes of its files.
+    """Return the SHA-256 of the names and hashes of a model's files in a folder.
 
-    Those in folders below, hidden ones and texts for people are none of the model's. Raises
-    `LabError` where there is no such folder, or a file cannot be read.
+    Subfolders, hidden files and texts for people do not count. Raises `LabError` if the folder is
+    missing, or a file cannot be read.
     """
     with named_in_sweep(folder):
         inside = sorted(file for file in Path(folder).iterdir() if file.is_file())
@@ -156,7 +156,7 @@ class GRUSettings(Settings):
 
 
 class OwnOrPretrainedSettings(TransformerSettings):
-    """The settings of the causal transformer, or the folder of a model that takes its place."""
+    """The settings of the causal transformer, or the folder of a model instead."""
 
     pretrained: Folder = _FOLDER
 
@@ -226,7 +226,7 @@ POLICIES: Catalogue[PolicyRow] = Catalogue(
 def fresh_policy(parameters: Mapping[str, Any], seed: int, **problem: Any) -> nn.Module:
     """Return the policy `parameters["name"]`, freshly initialised from `seed`, in evaluation mode.
 
-    `problem` is what the environment says of itself, such as its number of actions.
+    `problem` is the environment's description of the problem, such as its number of actions.
     """
     from maxk_lab.seeds import isolated_rng
 

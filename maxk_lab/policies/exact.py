@@ -1,4 +1,4 @@
-"""The smallest policies, on which everything is known exactly: a softmax table, a Gaussian."""
+"""The smallest policies, with exact gradients: a softmax table, a Gaussian."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class SoftmaxTable(nn.Module):
         self.repeated = Repeated()
 
     def forward(self) -> Tensor:
-        """Log-probabilities [actions]."""
+        """Return log-probabilities [actions]."""
         return torch.log_softmax(self.repeated(self.logits, ()), dim=-1)
 
 
 def softmax_table(
     *, arms: int, init_std: float, dtype: str, success_probability: float = 0.0
 ) -> SoftmaxTable:
-    """Random logits; the same for every seed where the last arm has a given probability.
+    """Return random logits; fixed logits if the last arm has a given probability.
 
-    The other arms then share the rest evenly.
+    The other arms then share the remaining probability evenly.
     """
     kind: torch.dtype = getattr(torch, dtype)
     if not success_probability:
@@ -40,9 +40,9 @@ def softmax_table(
 
 
 class DiagonalGaussian(nn.Module):
-    """Mean and logarithm of the scale of every coordinate, float64, the same for every seed.
+    """Mean and logarithm of the scale of every coordinate, float64, equal for every seed.
 
-    The latter is a parameter only where the scale is learned.
+    The scale is a parameter only if it is learned.
     """
 
     def __init__(self, *, dim: int, mean: float, scale: float, learn_scale: bool) -> None:
@@ -56,5 +56,5 @@ class DiagonalGaussian(nn.Module):
             self.register_buffer("log_scale", log_scale)
 
     def forward(self) -> Tensor:
-        """[2, dim]: the mean, then the logarithm of the scale."""
+        """Return [2, dim]: the mean, then the logarithm of the scale."""
         return torch.stack([self.repeated(each, ()) for each in (self.mean, self.log_scale)])

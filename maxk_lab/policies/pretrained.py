@@ -16,9 +16,9 @@ Decode = Callable[[Sequence[Sequence[int]]], list[str]]
 
 
 class PretrainedPolicy(nn.Module):
-    """The model of the folder `pretrained`, the same for every seed; it never writes `separator`.
+    """The model of the folder `pretrained`, equal for every seed; it never writes `separator`.
 
-    Raises `LabError` where the model cannot read prompt, separator and completion.
+    Raises `LabError` if the model cannot read prompt, separator and completion.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class PretrainedPolicy(nn.Module):
             )
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """tokens [N, L] → logits [N, L, V]."""
+        """Return logits [N, L, V] of tokens [N, L]."""
         return self._writable(self.model(input_ids=tokens, use_cache=False).logits)
 
     def extend(self, tokens: Tensor, memory: Any, *, copies: int = 1) -> tuple[Tensor, Any]:
-        """Logits of tokens [N, L] that follow those in `memory`, and the memory of them all.
+        """Return logits of tokens [N, L] that follow those in `memory`, and the new memory.
 
-        The memory is that of `copies` of each row, one after the other.
+        The memory has `copies` of each row, one after the other.
         """
         output = self.model(input_ids=tokens, past_key_values=memory, use_cache=True)
         memory = output.past_key_values
@@ -62,10 +62,10 @@ class PretrainedPolicy(nn.Module):
 
 
 def tokens_of(folder: str, symbols: str) -> tuple[Tensor, tuple[int, ...], int, Decode]:
-    """The token of every symbol, of the separator, if any, and of the end; and what decodes them.
+    """Return the tokens of symbols, separator (if any) and end, and the function that decodes them.
 
-    The separator, or beginning, and the end are those of the tokenizer. Raises `LabError` where it
-    has no token for one of the symbols, or no end.
+    The tokenizer determines the separator, or beginning, and the end. Raises `LabError` if it has
+    no token for one of the symbols, or no end.
     """
     tokenizer = loaded("AutoTokenizer", folder)
     end = tokenizer.eos_token_id
@@ -88,15 +88,15 @@ def tokens_of(folder: str, symbols: str) -> tuple[Tensor, tuple[int, ...], int, 
 
 
 def loaded(kind: str, folder: str) -> Any:
-    """`transformers.<kind>` of a local folder; nothing is ever downloaded."""
-    transformers = import_module("transformers")  # that it is installed, the row has checked
+    """Return `transformers.<kind>` of a local folder; nothing is downloaded."""
+    transformers = import_module("transformers")  # the row has checked that it is installed
     bars = transformers.utils.logging
     shown = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     try:
-        with isolated_rng(0):  # weights that the folder lacks are drawn from the global generator
+        with isolated_rng(0):  # missing weights are drawn from the global generator
             return getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # transformers raises many kinds for a folder it cannot read
+    except Exception as error:  # transformers raises many kinds for an unreadable folder
         raise LabError(
             f"{folder!r} holds no causal language model with its tokenizer: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""A parameter that is read once per trajectory, in a place where that can be seen."""
+"""A module that repeats a parameter by trajectory, to expose its gradient by trajectory."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 
 class Repeated(nn.Module):
-    """Gives a parameter of the module around it once per row, and has none itself.
+    """Returns a parameter of the enclosing module once per row, and has none itself.
 
-    The gradient with respect to what this gives is the parameter's gradient by row.
+    The gradient with respect to the output is the parameter's gradient by row.
     """
 
     def forward(self, parameter: Tensor, batch: Sequence[int]) -> Tensor:
-        """parameter [...] → [*batch, ...]."""
+        """Return the parameter [...] as [*batch, ...]."""
         return parameter.expand(*batch, *parameter.shape)

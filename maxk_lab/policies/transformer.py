@@ -28,9 +28,9 @@ class Block(nn.Module):
     def forward(
         self, x: Tensor, blocked: Tensor | None, past: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """x [..., L, E] → the same and its keys and values.
+        """Return x [..., L, E] after the block, and its keys and values.
 
-        `blocked` [L, positions] is True where a position must not look.
+        `blocked` [L, positions] is True if a position must not be attended to.
         """
         heads = self.read(self.attention_norm(x)).unflatten(-1, (3, self.num_heads, -1))
         query, key, value = (heads[..., i, :, :].transpose(-2, -3) for i in range(3))
@@ -68,7 +68,7 @@ class CausalTransformer(nn.Module):
         self.head = nn.Linear(embed_dim, outputs, bias=False)
 
     def initialise(self, std: float) -> CausalTransformer:
-        """Weights N(0, std²) from the current random state, biases 0, norms the identity.
+        """Draw weights N(0, std²) from the current random state; biases 0, norms the identity.
 
         Returns itself.
         """
@@ -80,19 +80,19 @@ class CausalTransformer(nn.Module):
         return self
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """tokens [..., L] → logits [..., L, outputs]."""
+        """Return logits [..., L, outputs] of tokens [..., L]."""
         return self.extend(tokens, None)[0]
 
     def extend(
         self, tokens: Tensor, memory: Memory | None, *, copies: int = 1
     ) -> tuple[Tensor, Memory]:
-        """Logits of tokens [..., L] that follow those in `memory`, and the memory of them all.
+        """Return logits of tokens [..., L] that follow those in `memory`, and the new memory.
 
         The memory has each row `copies` times in a row: the next tokens are [B · copies, L].
         """
         seen = 0 if memory is None else memory[0][0].shape[-2]
         place = torch.arange(seen + tokens.shape[-1], device=tokens.device)
-        # A single new token looks at everything before it and at itself.
+        # A single new token attends to everything before it and to itself.
         blocked = place[seen:].unsqueeze(1) < place if tokens.shape[-1] > 1 else None
         # [1, ..., L]: the same places for every row.
         places = place[seen:].view(*[1] * (tokens.dim() - 1), -1)
@@ -109,6 +109,6 @@ class CausalTransformer(nn.Module):
 def fresh_transformer(
     *, inputs: int, outputs: int, positions: int, init_std: float, dtype: str, **sizes: int
 ) -> CausalTransformer:
-    """Random weights; those of a seed are the same in float32 and float64, up to rounding."""
+    """Return random weights; float32 and float64 agree up to rounding for a seed."""
     transformer = CausalTransformer(inputs, outputs, positions, **sizes)
     return transformer.initialise(init_std).to(getattr(torch, dtype))

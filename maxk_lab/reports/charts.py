@@ -281,7 +281,7 @@ def on_axis(data: Table, domain: Sequence[float]) -> Table:
 
 
 def _objects(values: Iterable[float | None]) -> Any:
-    """Return an array that keeps None, where pandas would make NaN."""
+    """Return an array that keeps None, because pandas would convert it to NaN."""
     return np.array([*values, None], dtype=object)[:-1]
 
 

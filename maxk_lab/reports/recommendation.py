@@ -49,10 +49,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The candidates of one environment and stage, best first, and the omitted rows with reasons.
+    """The candidates of one environment and stage, best first, and omitted rows with reasons.
 
-    `use` is the candidate to use: the simplest of those close to the best at its n.
-    `no_between` says why the candidates are of one n, without V_between; empty where they have it.
+    `use` is the recommended candidate: the simplest candidate close to the best at its n. If the
+    records lack V_between, `no_between` is the reason, and all candidates have one n; else it is
+    empty.
     """
 
     objective: str

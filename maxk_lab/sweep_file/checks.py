@@ -1,4 +1,4 @@
-"""The meaning of a sweep file: what needs the grid, the varied settings or several blocks."""
+"""Checks of a sweep's meaning: of the grid, the varied settings, and several blocks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from maxk_lab.sweep_file.vary import CHECKPOINT, NAME, Variant, read_vary, varia
 
 # A larger plan takes minutes and several gigabytes.
 MOST_CELLS = 1_000_000
-# Instances that show whether a generator's arguments make sense.
+# Instances to test the arguments of a generator.
 DRAWN = 64
 
 
 def resolve_vary(sweep: Sweep, source: Source) -> Sweep:
-    """Return a sweep with the values of `vary` read; note what is wrong with them."""
+    """Return a sweep with the values of `vary`; add their problems."""
     environment, policy = source.tree["environment"], source.tree.get("policy", {})
     if (reason := refusal(sweep.environment, sweep.policy)) is not None:
         source.add(culprit(reason, sweep.environment, sweep.policy), reason)
@@ -31,7 +31,7 @@ def resolve_vary(sweep: Sweep, source: Source) -> Sweep:
     for finding in findings:
         source.add(*finding)
     updates: dict[str, Any] = {"vary": vary}
-    if NAME in vary:  # the defaults of what is not written depend on the name
+    if NAME in vary:  # the defaults depend on the name
         for block, written in (("environment", environment), ("policy", policy)):
             settings = getattr(sweep, block).items()
             updates[block] = {key: value for key, value in settings if key in written}
@@ -39,7 +39,7 @@ def resolve_vary(sweep: Sweep, source: Source) -> Sweep:
 
 
 def check_meaning(sweep: Sweep, source: Source) -> None:
-    """Note what is wrong with the meaning of a sweep whose `vary` is read."""
+    """Add the problems in the meaning of a sweep whose `vary` is read."""
     grids = [entry for study in sweep.studies.values() for entry in study.grid]
     axes = ([len(values) for _, values in entry if isinstance(values, tuple)] for entry in grids)
     seeds = math.prod(map(len, [sweep.seeds, *sweep.vary.values()]))
@@ -75,13 +75,13 @@ def _study_problems(sweep: Sweep, variants: Sequence[Variant]) -> Iterator[Findi
         yield from (Finding(*problem) for problem in spec.check(study, variants))
         units = spec.units(study, (0,), variants)
         points[kind] = [cell.point for unit in units for cell in unit.cells]
-    # A grid that cannot run has its problems already.
+    # The problems of a grid that cannot run are reported already.
     if all(points.values()):
         yield from check_claims(sweep.claims, points, sweep.studies)
 
 
 def _check_loading(variants: Sequence[Variant], source: Source) -> None:
-    """Note checkpoints that do not fit, and arguments that RL4CO's generators refuse.
+    """Add checkpoints that do not fit, and arguments that RL4CO's generators refuse.
 
     Imports torch, and RL4CO for its generators, only if there are any.
     """
@@ -103,7 +103,7 @@ def _check_loading(variants: Sequence[Variant], source: Source) -> None:
                 make_environment(environment, policy).instances(DRAWN, 0)
             except LabError as error:
                 source.add(("environment", "generator"), f"{shown(generator)}: {error}")
-            except Exception as error:  # RL4CO raises anything
+            except Exception as error:  # RL4CO may raise any exception
                 reason = f"RL4CO refuses {shown(generator)}: {type(error).__name__}: "
                 source.add(("environment", "generator"), reason + first_line(error))
 

@@ -36,10 +36,10 @@ from maxk_lab.sweep_file.fields import AnyStudy, BaselineName, EstimatorName, Va
 from maxk_lab.sweep_file.findings import Finding
 from maxk_lab.sweep_file.studies import GRID_AXES, STUDIES
 
-# Axes that claims may name; seeds are pooled before.
+# The axes in claims; seeds are pooled before.
 AXES = (*GRID_AXES, "stage")
 Point = Mapping[str, Any]
-# The keys of each kind of claim: those that it needs, and those that it may have.
+# The required and the optional keys of each kind of claim.
 KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unbiased": (("detectable",), ()),
     "biased": (("bias",), ()),
@@ -48,7 +48,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "order": (("metric", "along"), ()),
     "difference": (("metric", "of", "over"), ("at_least", "at_most", "decoding")),
 }
-# Exactly one of these keys is needed.
+# Exactly one of these keys is required.
 _EITHER = {
     "equals": ("tolerance", "relative_tolerance"),
     "ratio": ("at_least", "at_most"),
@@ -58,7 +58,7 @@ _FINAL = (
     "max@[1-9][0-9]{0,8}|[a-z_]+",
     "must be mean, max@K such as max@8, or the name of a way of decoding",
 )
-# Earlier words for `about`, which bundles contain.
+# Old words for `about`, which bundles contain.
 _EARLIER = {"these instances": FIXED, "instances like these": NEW}
 
 
@@ -77,7 +77,7 @@ def _spell_start(setting: dict[str, Any]) -> dict[str, Any]:
 class Where(Model):
     """A region of the grid: each axis has the value, or one of the values.
 
-    `setting` has values of what the sweep varies, by its key: `{environment.arms: [4, 8]}`.
+    `setting` has values of varied settings by key: `{environment.arms: [4, 8]}`.
     """
 
     estimator: OneOrMore[EstimatorName] | None = None
@@ -231,7 +231,7 @@ class Claim(Model):
 
     @property
     def study(self) -> str:
-        """The kind of study whose rows the claim speaks of: that of its measure or its kind."""
+        """The kind of study of the claim: that of its measure or of its kind."""
         if self.measure in MEASURES:
             return MEASURES.get(self.measure).study
         return next(row.name for row in STUDIES if self.kind in row.claims)
@@ -243,7 +243,7 @@ class Claim(Model):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes of that study's points; varied settings come on top."""
+        """The axes of that study's points; varied settings are additional axes."""
         return STUDIES.get(self.study).axes
 
     @property
@@ -253,12 +253,12 @@ class Claim(Model):
 
     @property
     def decoder(self) -> str | None:
-        """The decoder that a difference names, such as greedy; None for sampling."""
+        """The decoder of a difference, such as greedy; None for sampling."""
         sampled = self.measure == "mean" or self.measure.startswith("max@")
         return None if self.kind != "difference" or sampled else self.metric
 
     def slack(self, value: float) -> float:
-        """Return how far the measure may be from `value`, that of the claim at a point."""
+        """Return the allowed distance of the measure from `value`, the claim's value at a point."""
         if self.tolerance is not None:
             return self.tolerance
         assert self.relative_tolerance is not None
@@ -272,7 +272,7 @@ class Claim(Model):
         yield from ((("along", number), each) for number, each in enumerate(self.along or ()))
 
     def points(self, points: Sequence[Point]) -> Iterator[tuple[Point, ...]]:
-        """Yield the rows of points that the claim is about: single ones, pairs, or an order.
+        """Yield the rows of points of the claim: single points, pairs, or an order.
 
         The points of a row are equal in all axes and settings that the claim does not compare.
         """
@@ -282,7 +282,7 @@ class Claim(Model):
             return ((point,) for point in points if self.where.contains(point))
         over = self.over
         if self.kind == "difference" and over.k is None:
-            # An estimator of `over` without a K is compared with every K of `of`.
+            # If `over` has no K, it is compared with every K of `of`.
             ks = {choose_estimator(name).row.fixed_k for name in over.estimator or ()}
             if len(ks) == 1 and None not in ks:
                 over = over.model_copy(update={"k": tuple(ks)})
@@ -294,8 +294,9 @@ def _align(
 ) -> Iterator[tuple[Point, ...]]:
     """Yield, for each point of the first region, a row with one point of each region.
 
-    All but the first region have one value of each of their axes. Rows that would lack a point, or
-    have one twice, are left out; `where` holds for the first, in the axes that it does not name.
+    All regions but the first have one value for each of their axes. Rows with a missing point, or
+    with a repeated point, are left out. `where` applies to the first region, in the axes that it
+    does not name.
     """
     swapped = {axis for region in regions for axis in region.values()}
     settings = dict.fromkeys(key for point in points for key in settings_of(point))
@@ -323,7 +324,7 @@ def check_claims(
     points: Mapping[str, Sequence[Point]],
     studies: Mapping[str, AnyStudy],
 ) -> Iterator[Finding]:
-    """Yield claims of equal names, of points that do not exist, and of undefined values.
+    """Yield claims with equal names, with unknown points, or with undefined values.
 
     `points` holds the points that each of `studies` measures, with their stage and setting.
     """
@@ -356,7 +357,7 @@ def _unknown_settings(claim: Claim, points: Sequence[Point]) -> Iterator[Finding
 
 
 def _unmeasured(claim: Claim, points: Sequence[Point], study: AnyStudy) -> Iterator[Finding]:
-    """Yield why a claim speaks of no point, or of what is not measured or undefined there."""
+    """Yield why a claim matches no point, or needs a number that is not measured or undefined."""
     rows = list(claim.points(points))
     if not rows:
         key, what = "where", "no point of the grid that can run"
@@ -383,7 +384,7 @@ def evaluate_value(
     k: int,
     setting: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
 ) -> float:
-    """Return the number that a claim names: itself, or by arithmetic such as `1 - k/n`.
+    """Return the number of a claim: a number, or arithmetic such as `1 - k/n`.
 
     Arithmetic is + - * / ** and brackets in n, k and varied settings that are numbers, by the last
     word of their key: `arms` for `environment.arms`. Raises `LabError` for anything else, for a
@@ -391,12 +392,12 @@ def evaluate_value(
     """
     varied = {key.rpartition(".")[2]: each for key, each in dict(setting).items()}
     numbers = {name: each for name, each in varied.items() if _is_number(each)}
-    # Floats, since a tower of whole numbers would not end.
+    # As floats, because powers of whole numbers may never end.
     names = {name: float(each) for name, each in (numbers | {"n": n, "k": k}).items()}
     place = ", ".join(f"{name} = {names[name]:g}" for name in ("n", "k", *numbers))
     code = compile(ast.fix_missing_locations(_parse(value, names)), "a claim", "eval")
     try:
-        result = eval(code, {"__builtins__": {}}, names)  # only arithmetic, as _parse says
+        result = eval(code, {"__builtins__": {}}, names)  # only arithmetic, ensured by _parse
     except ZeroDivisionError:
         raise LabError(f"{shown(value)} divides by zero at {place}") from None
     except OverflowError:
@@ -408,7 +409,7 @@ def evaluate_value(
     return float(result)
 
 
-# All that arithmetic is made of, besides numbers: no call, no attribute, no text.
+# The allowed nodes of arithmetic, besides numbers: no call, no attribute, no text.
 _ALLOWED = (
     *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Name, ast.Load),
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.USub, ast.UAdd),

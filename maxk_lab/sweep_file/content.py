@@ -1,7 +1,7 @@
-"""The content of what a sweep only names, such as a reward function of the user.
+"""The content behind names in a sweep, such as a reward function of the user.
 
-A name stays when the code or the weights behind it change. So the resolved sweep keeps the hash of
-the content, and the id of a cell holds the hashes that it rests on. Nothing is imported for this.
+A name stays when its code or weights change. So the resolved sweep has the hash of the content, and
+the id of a cell includes the hashes of its content. Nothing is imported for this.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from maxk_lab.sweep_file.model import Sweep
     from maxk_lab.sweep_file.vary import Variant
 
-# The hash of code or files behind each name; that of a plugin has its package and version too.
+# The hash of code or files behind each name; for a plugin with its package and version.
 Content = Mapping[str, Mapping[str, str]]
 # A row of a catalogue, or a function or folder without a catalogue, by its key in the content.
 Names = dict[str, tuple[Catalogue[Any] | None, str]]
@@ -38,7 +38,7 @@ _SITES = ("site-packages", "dist-packages")
 
 
 def content_of(spec: Sweep) -> Content:
-    """Return the content of all that a validated sweep names outside of this package."""
+    """Return the content of everything outside this package that a validated sweep names."""
     names: Names = {}
     blocks = [study.model_dump(mode="json") for study in spec.studies.values()]
     for variant in variants(spec, spec.vary):
@@ -49,7 +49,7 @@ def content_of(spec: Sweep) -> Content:
 
 
 def changed_since(spec: Sweep) -> list[str]:
-    """Return the names in a resolved sweep whose content here differs; absent ones are left out."""
+    """The names in a resolved sweep whose content has changed here; absent names are left out."""
     try:
         current = content_of(spec) if spec.content else {}
     except (LabError, OSError):
@@ -58,7 +58,7 @@ def changed_since(spec: Sweep) -> list[str]:
 
 
 def named_content(content: Content, settings: Mapping[str, Any]) -> Content:
-    """Return the entries of what the settings of a unit name, without the place of its model."""
+    """Return the content of the names in a unit's settings, without the path of its model."""
     folder = model_folder(settings["policy"])
     return {
         PRETRAINED_FOLDER if key == folder else key: content[key]
@@ -68,7 +68,7 @@ def named_content(content: Content, settings: Mapping[str, Any]) -> Content:
 
 
 def check_content(unit: Mapping[str, Any], cells: Iterable[Mapping[str, Any]]) -> None:
-    """Raise `LabError` if something that a unit and its cells name has changed since the plan."""
+    """Raise `LabError` if content that a unit and its cells name has changed since the plan."""
     planned: dict[str, Mapping[str, str]] = dict(unit.get("content", {}))
     for cell in cells:
         planned |= cell.get("content", {})
@@ -95,7 +95,7 @@ def model_folder(policy: Mapping[str, Any]) -> str:
 
 
 def names_in(unit: Mapping[str, Any], cells: Iterable[Any] = ()) -> Names:
-    """Return the rows, functions and model folder that a unit and its cells name, by their keys."""
+    """Return the rows, functions and model folder that a unit and its cells name, by key."""
     environment, policy = unit["environment"], unit["policy"]
     names: Names = {
         path: (None, path) for path in filter(is_function_path, texts_in([unit, *cells]))
@@ -163,8 +163,8 @@ def _source_hash(modules: Iterable[str]) -> Mapping[str, str]:
 def source_files(modules: Iterable[str]) -> dict[str, Path]:
     """Return the source files of modules, by their names from the folder of the package.
 
-    An installed package gives its own files. A module of the user gives the files that it imports
-    from the same folder, too. This package, Python's modules and absent modules give none.
+    An installed package gives its own files. A user's module also gives the files that it imports
+    from its folder. This package, Python's modules and absent modules give none.
     """
     files: dict[str, Path] = {}
     queue = [(module.partition(".")[0], _folder_of(module)) for module in modules]
@@ -174,7 +174,7 @@ def source_files(modules: Iterable[str]) -> dict[str, Path]:
             continue
         seen.add(first)
         package, file = folder / first, folder / f"{first}.py"
-        # A folder without an __init__ is the package only where no module has its name.
+        # A folder without `__init__` is the package only if no module has its name.
         is_module = file.is_file() and not (package / "__init__.py").is_file()
         for path in [file] if is_module else package.rglob("*.py"):
             files[path.relative_to(folder).as_posix()] = path

@@ -1,4 +1,4 @@
-"""The execution of a sweep: where its units run and their limits; no part of what they measure."""
+"""The execution of a sweep: the place and the limits of its units. It changes no number."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def spelled_size(count: int) -> str:
 
 
 def _check_size(count: ByteSize) -> ByteSize:
-    # No process of Python is smaller, and no machine is larger.
+    # The bounds of a memory limit: no Python process is smaller, and no machine is larger.
     if not 10**7 <= count <= 2**50:
         raise ValueError(f"must be between 10 MB and 1024 TiB, got {spelled_size(count)}")
     return count
@@ -65,7 +65,7 @@ def _check_devices(value: float) -> float:
     return value
 
 
-# The driver looks at the clock a few times a second.
+# The driver checks the time a few times a second.
 Seconds = Annotated[
     float,
     BeforeValidator(lambda value: seconds(value) if isinstance(value, str) else value),
@@ -81,12 +81,12 @@ Devices = Annotated[
 
 
 class Execution(Model):
-    """Where the units of a sweep run, and the limits that end a cell; None is no limit.
+    """The place of the units of a sweep, and the limits that end a cell; None is no limit.
 
     `timeout`, seconds or a text such as `2h`, limits each cell; the first cell of a unit includes
     the work that all its cells share. `memory`, bytes or a text such as `4GB`, limits a worker with
-    all processes that it started. A unit gets `gpus` devices, a fraction if several units share a
-    device; None is a device for units that can use one. `address` is that of a Ray cluster, auto or
+    all its child processes. A unit gets `gpus` devices, a fraction if several units share a device;
+    None is a device for units that can use one. `address` is that of a Ray cluster, auto or
     host:port; without it a cluster of --jobs cores starts on this machine.
     """
 

@@ -39,7 +39,7 @@ DistinctAscending = Annotated[Distinct, AfterValidator(lambda values: tuple(sort
 
 
 class Grid(Model):
-    """The methods that are compared; every combination is a point of the grid."""
+    """The methods of a study; every combination is a point of the grid."""
 
     estimator: OneOrMore[EstimatorName]
     baseline: OneOrMore[BaselineName]
@@ -48,16 +48,16 @@ class Grid(Model):
 
 
 class AnyStudy(Model):
-    """The block of a study; every kind adds its settings and `grid`, its entries one or several."""
+    """The block of a study; every kind adds its settings and `grid`, one or several entries."""
 
     def unit_settings(self) -> dict[str, Any]:
-        """Return the settings that a unit holds: everything but the grid."""
+        """Return the settings of a unit: everything but the grid."""
         return self.model_dump(exclude={"grid"})
 
     def lacks(self, measure: str, points: Sequence[Sequence[Mapping[str, Any]]]) -> str | None:
-        """Return why the study does not have a measure, or not at one of these points, or None.
+        """Return why the study lacks a measure, at all or at one of these points, or None.
 
-        `points` holds the grid points, or pairs or rows of them, that a claim compares.
+        `points` holds the grid points of a claim, or pairs or rows of them.
         """
         return None
 

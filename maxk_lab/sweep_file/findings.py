@@ -1,4 +1,4 @@
-"""Problems of the shape of a sweep file, in words and at the key or value at fault."""
+"""Problems of the shape of a sweep file: a message, and the key or value at fault."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Finding(NamedTuple):
 def findings(
     error: ValidationError, model: type[BaseModel], tree: Any, keys: Iterable[str] = ()
 ) -> Iterator[Finding]:
-    """Yield what is wrong with a tree that was validated with a model of these keys."""
+    """Yield the problems of a tree that was validated with a model of these keys."""
     for finding in error.errors(include_url=False):
         kind, value = finding["type"], finding["input"]
         location, _ = trace(model, finding["loc"])
@@ -39,12 +39,12 @@ def findings(
         elif kind == "unexpected_key":
             yield Finding(location, finding["msg"], key=True)
         elif kind != "too_short" or len(value) < finding["ctx"]["min_length"]:
-            # pydantic counts valid entries only, and has listed the problems of the others.
+            # pydantic counts valid entries only, and has listed the other problems.
             yield Finding(location, removed_value(path, value) or message(finding))
 
 
 def _name_problem(block: str, tree: Mapping[str, Any]) -> str:
-    """Return what is wrong with the name of the environment or the policy of a sweep."""
+    """Return the problem of the environment's or policy's name in a sweep."""
     name = tree[block].get("name")
     try:
         if block == "policy":

@@ -1,4 +1,4 @@
-"""A sweep file becomes a validated sweep, or all its problems at once with their places."""
+"""Loading a sweep file: a validated sweep, or all problems at once with their places."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def load_spec(
 ) -> Sweep:
     """Return the validated sweep of a YAML file, a mapping or another sweep.
 
-    `execution` is a YAML file that is merged over `execution`; then `overrides`, as in
+    `execution` is a YAML file that is merged over `execution`. Then `overrides`, as in
     `gradient.pool=64`, are set; at last the seeds are shifted. Raises `SpecError` with every
     problem of its shape, or else of its meaning, as `file:line:column: path: message`, and
     `LabError` if there is no readable file.
@@ -66,7 +66,7 @@ def load_spec(
 
 
 def _read_shape(source: Source) -> Sweep:
-    """Return the sweep of a tree. Raises `SpecError` with everything that is wrong with it."""
+    """Return the sweep of a tree. Raises `SpecError` with all its problems."""
     tree = source.tree
     name = _name(tree)
     model = sweep_model(tree, name)
@@ -79,18 +79,18 @@ def _read_shape(source: Source) -> Sweep:
 
 
 def _name(tree: Mapping[str, Any]) -> str | None:
-    """Return the name of the environment of a sweep, None if it is not in the catalogue."""
+    """Return the environment's name in a sweep, None if it is not in the catalogue."""
     environment = tree.get("environment")
     name = environment.get("name") if isinstance(environment, Mapping) else None
     return name if isinstance(name, str) and name in ENVIRONMENTS else None
 
 
 def read_spec(path: str | Path) -> Sweep:
-    """Return the sweep that `spec_to_yaml` wrote, as it is.
+    """Return the sweep that `spec_to_yaml` wrote, unchanged.
 
-    Rewards, environments and policies that it names need not be installed. Keys that were removed
-    since are dropped. Raises `LabError` if the file cannot be read, or if its baselines or
-    estimators are of a package that is not installed, and `SpecError` for another shape.
+    Its rewards, environments and policies need not be installed. Removed keys are dropped. Raises
+    `LabError` if the file cannot be read, or if its baselines or estimators are of a package that
+    is not installed, and `SpecError` for another shape.
     """
     source = read_source(path)
     source.tree = _without_removed(source.tree)
@@ -124,7 +124,7 @@ def _without_removed(tree: Any, path: tuple[str, ...] = ()) -> Any:
         return tree
 
     def is_removed(key: str, value: Any) -> bool:
-        place = (*path, key)  # the backend of a run says nothing of its numbers
+        place = (*path, key)  # the backend of a run does not affect its numbers
         in_execution = path == ("execution",)
         return bool(removed_key(place) or (in_execution and removed_value(place, value)))
 
@@ -156,7 +156,7 @@ def spec_to_yaml(sweep: Sweep) -> str:
 def as_mapping(sweep: Sweep) -> dict[str, Any]:
     """Return a sweep as a mapping that `load_spec` reads back to it."""
     written = sweep.model_dump(mode="json", by_alias=True)
-    # An axis that a claim does not name is left out; a setting that is null is written.
+    # An axis that a claim does not name is omitted; a setting that is null is written.
     written["claims"] = [claim.model_dump(mode="json", exclude_none=True) for claim in sweep.claims]
     for kind in sweep.studies:
         grid = written[kind]["grid"]

@@ -25,7 +25,7 @@ WandbMode = Literal["offline", "online", "disabled"]
 WANDB_MODES: tuple[str, ...] = get_args(WandbMode)
 # Meanings and examples of the keys.
 KEYS = Path(__file__).with_name("keys.yaml")
-# No sweep has more cells, and every seed has one at least.
+# The most cells of a sweep; every seed has at least one.
 MOST_SEEDS = 1_000_000
 
 _FOLDER = (
@@ -37,17 +37,17 @@ _FolderName = Annotated[str, AfterValidator(lambda name: check_text(name, *_FOLD
 
 
 class Tracking(Model):
-    """Weights & Biases: WANDB_PROJECT, WANDB_ENTITY and WANDB_RUN_GROUP say where runs go."""
+    """Weights & Biases: WANDB_PROJECT, WANDB_ENTITY and WANDB_RUN_GROUP set the destination."""
 
     wandb: WandbMode = "offline"
 
 
-# A sweep without the block: nothing is written for W&B.
+# Without this block nothing is written for W&B.
 NO_TRACKING = Tracking(wandb="disabled")
 
 
 def list_seeds(seeds: Any) -> Any:
-    """Return `seeds` as a tuple, a number n as 0 … n − 1. Raises `ValueError` for another value.
+    """Return `seeds` as a tuple; a number n means 0 … n − 1. Raises `ValueError` for another value.
 
     The entries of a list are validated later.
     """
@@ -83,7 +83,7 @@ class Sweep(Place):
     name: _FolderName
     description: str = ""
     seeds: Seeds
-    # The settings that the values are for validate them.
+    # Validated by the settings of each value.
     vary: dict[str, OneOrMore[Any]] = Field(default_factory=dict)
     tracking: Tracking = NO_TRACKING
     execution: Execution = Execution()
@@ -92,14 +92,14 @@ class Sweep(Place):
 
     @classmethod
     def in_order(cls) -> list[str]:
-        """Return the keys of a sweep file in their order, with every kind of study."""
+        """Return the keys of a sweep file in order, with every kind of study."""
         before = ("name", "description", "seeds", "environment", "policy", "vary")
         rest = [key for key in Sweep.model_fields if key not in before]
         return [*before, *STUDIES.names(), *rest]
 
     @property
     def studies(self) -> dict[str, Any]:
-        """The studies of the sweep by their kind, in the order of the catalogue."""
+        """The studies of the sweep by kind, in the order of the catalogue."""
         fields = type(self).model_fields
         return {kind: getattr(self, kind) for kind in STUDIES.names() if kind in fields}
 
@@ -115,7 +115,7 @@ class Sweep(Place):
 def sweep_model(
     kinds: Collection[str] | None = None, environment: str | None = None
 ) -> type[Sweep]:
-    """Return the model of a sweep file with these kinds of study, in this environment.
+    """Return the model of a sweep file with these kinds of study in an environment.
 
     Without kinds every study is optional, as in the JSON schema.
     """

@@ -28,7 +28,7 @@ from maxk_lab.settings import Setting
 from maxk_lab.sweep_file.text import Location
 
 Block = Mapping[str, Any]
-# Validation of a run on disk: its blocks stay as they are, whatever is installed here.
+# The validation of a run on disk: blocks stay unchanged, also if their rows are not installed.
 RECORDED = {"recorded": True}
 _Checkpoint = Annotated[
     dict[str, str] | None,
@@ -40,8 +40,8 @@ _AS_IT_IS = PlainSerializer(lambda block: block)
 class Place(Model):
     """An environment and a policy, each as the settings of its row, all defaults filled in.
 
-    Settings that came later than the first records are left out at their default, and the policy's
-    name if it is the environment's first.
+    Settings that are newer than the first records are left out at their defaults. The policy's name
+    is left out if it is the environment's first policy.
     """
 
     environment: dict[str, Any]
@@ -122,7 +122,7 @@ def _policy_type(environment: str, policies: tuple[str, ...]) -> Any:
         return resolved | checkpoint
 
     members = [*map(member, row.accepted_policies)]
-    # pydantic takes no union of one.
+    # pydantic rejects a union of one type.
     union: Any = reduce(or_, members)
     union = Annotated[union, Discriminator(tag)] if members[1:] else union
     return Annotated[union, WrapValidator(resolve), _AS_IT_IS]
@@ -143,7 +143,7 @@ def _resolve(block: Any, handler: Any, info: ValidationInfo) -> dict[str, Any]:
 def refusal(environment: Block, policy: Block) -> str | None:
     """Return why a resolved environment and policy cannot run, or None.
 
-    None also where they are not installed, as where a run is only reported.
+    Also None if they are not installed, as on a machine that only reports a run.
     """
     if not _installed(environment, policy):
         return None
@@ -156,7 +156,7 @@ def refusal(environment: Block, policy: Block) -> str | None:
 
 
 def culprit(reason: str, environment: Block, policy: Block) -> Location:
-    """Return the location of a refusal: the value that it quotes, or the first key it names."""
+    """Return the location of a refusal: the value that it quotes, or the first key in it."""
     places: dict[tuple[int | str, ...], Any] = {}
     for block, settings in (("environment", environment), ("policy", policy)):
         for name, value in settings.items():
@@ -181,7 +181,7 @@ def _installed(environment: Block, policy: Block) -> bool:
 def settings_by_key(environment: str, policy: Block) -> dict[str, Setting]:
     """Return the settings of an environment and its policy, by keys as `policy.mean`.
 
-    There are none where either is not installed. Raises `LabError` for a policy that does not fit.
+    Empty if either is not installed. Raises `LabError` for a policy that does not fit.
     """
     if not _installed({"name": environment}, policy):
         return {}
@@ -193,10 +193,10 @@ def settings_by_key(environment: str, policy: Block) -> dict[str, Setting]:
 
 
 def moved(environment: Block, policy: Block, key: str, value: Any) -> tuple[Block, Block]:
-    """Return a resolved environment and policy with the setting at `key` at another value.
+    """Return a resolved environment and policy with another value of the setting at `key`.
 
-    Raises `LabError` for a value that the setting or the environment refuses, and for the default
-    of a later setting: it means that the setting is absent.
+    Raises `LabError` for a value that the setting or the environment refuses. Also raises for the
+    default of a later setting, because the default means that the setting is absent.
     """
     block, _, name = key.partition(".")
     blocks = {"environment": dict(environment), "policy": dict(policy)}

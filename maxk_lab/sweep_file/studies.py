@@ -1,32 +1,31 @@
-"""The catalogue of study kinds: one row and one folder each. Imports none of the kinds.
+"""The catalogue of study kinds: one row and one folder for each kind.
 
-A kind is a package of these files and what they import beside them. Nothing outside imports them:
-they are found through the row and loaded when they are used, so that planning imports no torch and
-reporting no trainer. What plans has its signatures in the protocol below. A kind may lack `answer`,
-`charts` and `recommend`. examples/silent_groups is a kind of 100 lines.
+Only the row refers to the folder of a kind, and its modules are imported on demand. So planning
+imports no torch, and a report imports no trainer. `Spec` below has the signatures for planning. A
+kind may lack `answer`, `charts` and `recommend`. examples/silent_groups is a kind of 100 lines.
 
-| file           | what the frame looks up in it                                                   |
+| file           | what the package uses                                                           |
 |----------------|---------------------------------------------------------------------------------|
-| `spec`         | what `Spec` has; `evaluation(unit, cells)`: the patterns of the files in the    |
-|                | cache of a run that bundles keep, if there are any                              |
+| `spec`         | the members of `Spec`; optional `evaluation(unit, cells)`: the patterns of the  |
+|                | cache files that bundles keep                                                   |
 | `work`         | `measure(unit, cells, *, cache, event)`: the `Measured` of every cell, in a     |
-|                | worker; `cache` is a folder for what others can use                             |
+|                | worker; `cache` is a folder of files for other cells                            |
 | `table`        | `key(cell)`: its row, whose name is the `path` of the key;                      |
 |                | `pool(cells, done, *, level, alpha)`: `Pooled` rows of the planned cells, whose |
 |                | finished records `done` has by their ids;                                       |
-|                | `estimates(row)`: its numbers by name, with a reason where one has no value;    |
+|                | `estimates(row)`: its numbers by name, with a reason for each missing value;    |
 |                | `judge(claim, matching, alpha)`: the verdict on a claim about complete rows, or |
 |                | on pairs or lists of them, if the row has `claims`. Optional:                   |
 |                | `sorted_rows(rows)`: the rows in the order of a report;                         |
 |                | `judged(pooled, *, level, alpha)`: the rows with verdicts;                      |
 |                | `compare` with the same arguments: lines of `comparisons`                       |
-| `answer`       | `facts(pooled, origin)`: what the template says, with the `table` and `title`   |
-|                | of the short table                                                              |
+| `answer`       | `facts(pooled, origin)`: the variables of the template, with the `table` and    |
+|                | `title` of the short table                                                      |
 | `answer.md.j2` | the sentences; a line `---`, then the notes of the short table. Without         |
 |                | `answer` it has the `estimates` of each row by its name                         |
 | `charts`       | `charts(pooled, origin)`: the figures                                           |
-| `recommend`    | `ask(plan, *, budget, objective, stage, biased)`: the question that a sweep can |
-|                | answer; `answers(pooled, question)`: a recommendation for each of its places    |
+| `recommend`    | `ask(plan, *, budget, objective, stage, biased)`: the question of a sweep;      |
+|                | `answers(pooled, question)`: a recommendation for each place                    |
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ from maxk_lab.catalogue import Catalogue, Row, load
 if TYPE_CHECKING:
     from maxk_lab.sweep_file.vary import Variant
 
-# The name of a step and how far it is, e.g. "cells", {"done": 1, "of": 4}.
+# The name of a step and its progress, e.g. "cells", {"done": 1, "of": 4}.
 Event = Callable[[str, dict[str, Any]], None]
-# The id of a cell, and its metrics or the reason why there are none.
+# The id of a cell, and its metrics or the reason for their absence.
 Measured = tuple[str, dict[str, Any] | Exception]
-# A location in a sweep file, and what is wrong there.
+# A location in a sweep file, and the problem there.
 Problem = tuple[Iterable[int | str], str]
 GRID_AXES = ("estimator", "baseline", "n", "k")
 
@@ -55,15 +54,14 @@ GRID_AXES = ("estimator", "baseline", "n", "k")
 class StudyRow(Row):
     """A kind of study: `name` is its key in a sweep file, `implementation` its package.
 
-    `axes` are those of its grid points that claims may speak of; `varied` says whether it is made
-    at every combination of what a sweep varies. `claims` are the kinds of claims that speak of it
-    unless their measure is of another kind. `files` names the settings that are paths, such as
-    `evaluate.data`, each with the `module:function` that hashes what is there for an environment:
-    a resolved sweep has {"path", "sha256"} in their place. `exact` kinds compute their numbers
-    from no samples; a report shows them first. One that `recommends` has a module `recommend`, too,
-    and answers the verb of this name. `block` and `record` are the models of its block in a sweep
-    file and of a finished record, each as `module:class` of its package. Two blocks may share a
-    package.
+    `axes` are the axes of its grid points in claims. `varied` is True if the study runs at every
+    combination of varied settings. `claims` are its kinds of claims, unless a claim's measure
+    belongs to another kind. `files` names the settings that are paths, such as `evaluate.data`,
+    each with the `module:function` that hashes the files for an environment; a resolved sweep has
+    {"path", "sha256"} instead of the path. `exact` kinds compute their numbers without samples, and
+    come first in a report. A kind that `recommends` has a module `recommend`. `block` and `record`
+    are the models of its block in a sweep file and of a finished record, each as `module:class` of
+    its package. Two blocks may share a package.
     """
 
     axes: tuple[str, ...] = GRID_AXES
@@ -98,10 +96,10 @@ class Spec(Protocol):
         """Return the units with their cells, in the order in which they are measured."""
 
     def left_out(self, study: Any, environment: str) -> list[Any]:
-        """Return the points of the grid that are not measured in this environment, with why."""
+        """Return the points of the grid that cannot run in this environment, with reasons."""
 
     def check(self, study: Any, variants: Sequence[Variant]) -> Iterable[Problem]:
-        """Return what is wrong with a study of valid shape in these variants of its place."""
+        """Return the problems of a study of valid shape in these variants of its place."""
 
 
 STUDIES: Catalogue[StudyRow] = Catalogue(
@@ -129,7 +127,7 @@ STUDIES: Catalogue[StudyRow] = Catalogue(
             implementation="maxk_lab.studies.exact",
             block="spec:Objective",
             record="spec:ObjectiveRecord",
-            # Its points have no samples: their n is their K, and they take no baseline.
+            # Its points have no samples: n is K, and there is no baseline.
             axes=("estimator", "k"),
             varied=False,
             exact=True,

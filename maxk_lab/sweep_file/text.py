@@ -18,9 +18,9 @@ from maxk_lab.files import named_in_sweep
 # The most characters of a message, which may list all allowed values, and of a path.
 LONGEST_MESSAGE = 1200
 LONGEST_PATH = 200
-# No sweep file is nested deeper.
+# The deepest nesting of a sweep file.
 DEEPEST = 40
-# The keys and list numbers that lead to a value; a single value may stand for a list of one.
+# The keys and list indices that lead to a value; a single value may replace a list of one.
 Location = Iterable[int | str]
 KeyPath = tuple[str, ...]
 EXECUTION, SET = "execution", "--set"
@@ -28,7 +28,7 @@ _NO_INTERPOLATION = (
     "a text may not hold ${: a sweep file is read as it is written and means the same everywhere; "
     "write the value itself, or give it with --set"
 )
-# Plain scalars that are not texts, by their tags: YAML 1.2 with 1_000, and 010 is a text.
+# Plain scalars that are not texts, by tag: YAML 1.2 with 1_000, and 010 is a text.
 _SCALARS = {
     "bool": r"true|True|TRUE|false|False|FALSE",
     "int": r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)",
@@ -51,7 +51,7 @@ for _name, _form in _SCALARS.items():
 
 
 class InvalidError(yaml.MarkedYAMLError):
-    """YAML that is not a value of a sweep file."""
+    """YAML that cannot be a value of a sweep file."""
 
 
 class Mark(NamedTuple):
@@ -73,7 +73,7 @@ class Source:
     problems: list[Problem] = field(default_factory=list)
 
     def path(self, location: Location) -> KeyPath:
-        """Return a location as it is written, without the number of a value outside a list."""
+        """Return a location as written, without the index of a value outside a list."""
         path: list[str] = []
         tree = self.tree
         for step in location:
@@ -85,7 +85,7 @@ class Source:
         return tuple(path)
 
     def add(self, location: Location, message: str, key: bool = False) -> None:
-        """Note a problem at a value (or its key), or at the nearest value around it."""
+        """Add a problem at a value (or its key), or at the nearest enclosing value."""
         path = self.path(location)
         mark = self.keys.get(path) if key else None
         for end in range(len(path), -1, -1):
@@ -93,14 +93,14 @@ class Source:
         self.problems.append(make_problem(mark or Mark(self.file, 1, 1), path, message))
 
     def refuse(self, findings: Iterable[tuple[Location, str, bool]]) -> NoReturn:
-        """Note findings, at least one, and raise a `SpecError`."""
+        """Add findings, at least one, and raise a `SpecError`."""
         for finding in findings:
             self.add(*finding)
         self.raise_problems()
         raise AssertionError("an invalid sweep has problems")
 
     def raise_problems(self) -> None:
-        """Raise a `SpecError` if there are problems: first those of the sweep file itself."""
+        """Raise a `SpecError` if there are problems: problems of the sweep file come first."""
 
         def place(problem: Problem) -> tuple[Any, ...]:
             outside = problem.file.startswith("--"), problem.file != self.file
@@ -111,7 +111,7 @@ class Source:
 
 
 def make_problem(mark: Mark, path: KeyPath, message: str) -> Problem:
-    """Return a problem that prints on one line, whatever its keys hold."""
+    """Return a problem that prints on one line, whatever its keys contain."""
     steps = (step if step.isprintable() else shown(step) for step in path)
     place = shortened(".".join(steps), LONGEST_PATH)
     return Problem(*mark, place or "(file)", shortened(message, LONGEST_MESSAGE))
@@ -215,7 +215,7 @@ def yaml_reason(error: yaml.YAMLError) -> str:
 
 def _build(loader: Loader, node: yaml.Node, path: KeyPath, source: Source) -> Any:
     source.values[path] = _mark(source, node)
-    if len(path) > DEEPEST:  # also an alias that names a value around it
+    if len(path) > DEEPEST:  # also an alias of an enclosing value
         raise InvalidError(problem="is nested too deeply", problem_mark=node.start_mark)
     if isinstance(node, yaml.SequenceNode):
         items = enumerate(node.value)
@@ -244,7 +244,7 @@ def _scalar(loader: Loader, node: yaml.Node) -> Any:
     try:
         value = loader.construct_object(node)
         if isinstance(value, str):
-            value.encode()  # half a character, as in "\ud800", cannot be written
+            value.encode()  # a lone surrogate, as in "\ud800", cannot be written
     except (ValueError, KeyError, AttributeError):
         message = f"cannot be read as {node.tag.rpartition(':')[2]}"
         raise InvalidError(problem=message, problem_mark=node.start_mark) from None
@@ -289,7 +289,7 @@ def set_values(source: Source, overrides: Iterable[str]) -> None:
     for number, text in enumerate(overrides, start=1):
         key, equals, written = text.partition("=")
         path = tuple(step for step in re.split(r"[.\[\]]+", key.strip()) if step)
-        if path[:1] == ("vary",) and len(path) > 2:  # its keys have a dot
+        if path[:1] == ("vary",) and len(path) > 2:  # keys of `vary` have a dot
             path = ("vary", ".".join(path[1:3]), *path[3:])
         key_mark, value_mark = Mark(SET, number, 1), Mark(SET, number, len(key) + 2)
         inside = Source(SET)
@@ -315,7 +315,7 @@ def set_values(source: Source, overrides: Iterable[str]) -> None:
 
 def _with_value(tree: Any, path: KeyPath, value: Any) -> Any:
     """Return a tree with a value set. Raises `LabError` for a path that no tree can have."""
-    # OmegaConf takes a tenth of a second to import; only --set pays.
+    # OmegaConf takes a tenth of a second to import, so only --set pays.
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 

@@ -1,4 +1,4 @@
-"""The combinations of values that a sweep varies: environment and policy of each."""
+"""The combinations of the values that a sweep varies, each with its environment and policy."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Variant:
 def variants(place: Place, vary: Vary) -> Iterator[Variant]:
     """Yield every combination of validated values, the last key fastest.
 
-    If nothing varies, it is the place itself. A combination that is refused for the same reason as
-    the place itself can run: the place was valid when the run was made, with rewards that are not
-    installed here.
+    Without varied values, it is the place itself. A combination that is refused for the same reason
+    as the place itself counts as runnable: the place was valid when the run was made, with rewards
+    that are not installed here.
     """
     if not vary:
         yield Variant({}, dict(place.environment), dict(place.policy))
@@ -84,9 +84,9 @@ def _with_values(environment: Block, policy: Block, chosen: Block) -> tuple[Bloc
 
 
 def _with_defaults(environment: Block, policy: Block, *, complete: bool) -> tuple[Any, Any]:
-    """Return both without later settings at their default, `complete` with all other defaults.
+    """Return both without later settings at their defaults, `complete` with all other defaults.
 
-    They stay as they are if they are not installed here.
+    Rows that are not installed stay unchanged.
     """
     name = environment["name"]
     if name not in ENVIRONMENTS or policy.get("name", "") not in ("", *POLICIES.names()):
@@ -102,7 +102,7 @@ def _with_defaults(environment: Block, policy: Block, *, complete: bool) -> tupl
 def read_vary(
     environment: Block, policy: Block, written: Vary
 ) -> tuple[dict[str, tuple[Any, ...]], list[Finding]]:
-    """Return the validated values of every key of `vary`, and what is wrong with them.
+    """Return the validated values of every key of `vary`, and their problems.
 
     `environment` and `policy` are those of the file. Each combination is validated once.
     """
@@ -179,7 +179,7 @@ def _refuses(environment: str, reason: str) -> str:
 def short_names(paths: Iterable[str]) -> dict[str, str]:
     """Return a distinct short name for each path; no name begins at the root.
 
-    A file of the current folder is named from there. Any other file has its base name, with as
+    A file in the current folder has its path from there. Any other file has its base name, with as
     many of its folders as make the name unique.
     """
     distinct = list(dict.fromkeys(paths))

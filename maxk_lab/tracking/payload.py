@@ -1,4 +1,4 @@
-"""Payloads: the names and contents of runs at W&B. Imports no wandb.
+"""Payloads: the names and contents of runs at W&B. This module does not import wandb.
 
 A kind of study whose cells have curves has a module `payload` with a function `history`. Each of
 its cells is a run; the sweep is one more run.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from maxk_lab.reports.report import Report
 
 Summary = dict[str, float | int | str]
-# Keys of a cell that the config leaves out or has in other words.
+# Keys of a cell that the config omits or renames.
 _LEFT_OUT = ("id", "setting", "content")
 JOB_TYPE = "report"
 
@@ -43,7 +43,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class History:
-    """The lines of a run in their order: the values of axes and curves by name, where defined.
+    """The rows of a run in order: the defined values of axes and curves by name.
 
     The first axis counts steps.
     """
@@ -126,7 +126,7 @@ def sweep_payload(sweep: str, spec: Mapping[str, Any], report: Report, record: R
 
 
 def _provenance(record: Record) -> dict[str, Any]:
-    """The commit, and what reproduces the record: no command line and no name of a machine."""
+    """Return the commit and the shared provenance of a record, without machine names."""
     shared = {key: value for key, value in record.provenance.items() if key in SHARED}
     return {"commit": (shared.get("git") or {}).get("commit"), "provenance": shared}
 

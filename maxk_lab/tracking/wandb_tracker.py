@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from maxk_lab.planning.plan import Plan
     from maxk_lab.tracking.payload import History, Payload
 
-# Seconds to reach the server, and to upload what was logged.
+# Seconds to reach the server, and to upload the logged data.
 INIT_TIMEOUT, FINISH_TIMEOUT = 30.0, 300.0
-# W&B would ignore the ids of runs where these are set.
+# W&B ignores the ids of runs if these variables are set.
 _IGNORED = ("WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH", "WANDB_RUN_ID")
 _SPELLINGS = {"dryrun": "offline", "run": "online"}
 _FORMATS = ("markdown", "csv", "json")
-# Called after each run that is sent: how many are sent, and of how many.
+# Called after each sent run with the number sent and the total.
 Progress = Callable[[int, int], None]
 
 
@@ -47,9 +47,9 @@ class TrackingError(LabError):
 
 
 def chosen_mode(default: str) -> tuple[str, str]:
-    """Return the mode of W&B, and a line on the environment variable that decides, else empty.
+    """Return the mode of W&B, and a line on the environment variable that sets it, or empty.
 
-    WANDB_DISABLED and WANDB_MODE win over the default. Raises `LabError` for an unknown mode.
+    WANDB_DISABLED and WANDB_MODE overrule the default. Raises `LabError` for an unknown mode.
     """
     mode, line = default, ""
     if default != "disabled":
@@ -79,8 +79,8 @@ def track(
 ) -> list[str]:
     """Send the finished records of `run` to W&B; return the folders or addresses written.
 
-    One run for each cell with curves, then one for the sweep with its tables and report. `offline`
-    writes below the folder of the run, WANDB_DIR, or the first folder that can be written, and
+    There is one run for each cell with curves, then one for the sweep with its tables and report.
+    `offline` writes below the folder of the run, WANDB_DIR, or the first writable folder, and
     replaces earlier runs of the same cells. `disabled` does nothing. `sent` has the places of cells
     that are already sent. Raises `NoKeyError` for `online` without a key, and `TrackingError` if
     W&B fails; records are only read.
@@ -153,13 +153,13 @@ class Sender:
         tables: Mapping[str, pd.DataFrame] = {},
         files: Mapping[str, bytes] = {},
     ) -> str:
-        """Send one run, in place of an earlier run with its id; return its folder or address."""
+        """Send a run, replacing an earlier run with its id; return its folder or address."""
         import wandb
 
         run = self._begin(payload)
         folder = Path(run.settings.sync_dir)
         if self.mode == "offline":
-            # What is to be uploaded lies in the folder of the run, and is removed with the run.
+            # Files to upload lie in the folder of the run, and are removed with the run.
             os.environ["WANDB_DATA_DIR"] = str(folder.absolute())
         try:
             _log_curves(run, payload.history)
@@ -204,7 +204,7 @@ class Sender:
                 # Records have the provenance; that of the sending process would mislead.
                 disable_code=True,
                 disable_git=True,
-                # No name of a machine, and no path.
+                # No machine names and no paths.
                 x_disable_meta=True,
                 host="",
                 x_disable_stats=True,
@@ -216,7 +216,7 @@ class Sender:
 
 
 class Live:
-    """Sends each cell with curves when its record appears, in a thread: no network is waited for.
+    """Sends each cell with curves as soon as its record appears, in a thread.
 
     `sent` has the places of the cells that are sent.
     """
@@ -224,7 +224,7 @@ class Live:
     def __init__(self, run: RunDirectory, plan: Plan, mode: str) -> None:
         self.sent: dict[str, str] = {}
         self.notes: list[str] = []
-        # Absolute: the current folder is another one while W&B starts.
+        # Absolute, because the current folder changes while W&B starts.
         self._root, self._plan, self._mode = run.root.absolute(), plan, mode
         self._cells: SimpleQueue[str | None] = SimpleQueue()
         # A daemon: neither an exit nor a signal waits for W&B.
@@ -232,7 +232,7 @@ class Live:
         self._ended = False
 
     def event(self, name: str, payload: Mapping[str, Any]) -> list[str]:
-        """Take in an event of the sweep; return new lines about W&B for the user."""
+        """Handle an event of the sweep; return new lines about W&B for the user."""
         if name == "run_started" and payload["cell_ids"]:
             self._thread.start()
         if name in ("cell_done", "cell_failed"):
@@ -251,7 +251,7 @@ class Live:
         from maxk_lab.execution.records import RunDirectory
         from maxk_lab.tracking.payload import has_curves
 
-        run = RunDirectory(self._root)  # the reader of the driver is not made for two threads
+        run = RunDirectory(self._root)  # the driver's reader is not thread-safe
         planned = {c.id: c for c in self._plan.cells if has_curves(c.study)}
         sender: Sender | None = None
         try:
@@ -268,9 +268,10 @@ class Live:
 
 
 def set_up(mode: str) -> None:
-    """Start wandb with the settings of the user; raise `NoKeyError` if `online` lacks a key.
+    """Start wandb with the user's settings; raise `NoKeyError` if `online` lacks a key.
 
-    The current folder is empty meanwhile: its `wandb/settings` may name another server for the key.
+    Meanwhile the current folder is an empty one, because `wandb/settings` in the user's folder may
+    send the key to another server.
     """
     import wandb
 
@@ -287,7 +288,7 @@ def set_up(mode: str) -> None:
 
 
 def writable_folder(root: Path) -> Path:
-    """WANDB_DIR, else the folder of the run, else the first folder that can be written."""
+    """Return WANDB_DIR, else the folder of the run, else the first writable folder."""
     choices = [Path(os.environ["WANDB_DIR"])] if os.environ.get("WANDB_DIR") else []
     choices += [root, Path.cwd(), Path(gettempdir())]
     return next(path.absolute() for path in choices if os.access(path, os.W_OK))

@@ -1,4 +1,4 @@
-"""`maxk-lab audit`: what a log of rewards says of a training."""
+"""`maxk-lab audit`: findings about a training from its log of rewards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from maxk_lab.own.audit import Audit
     from maxk_lab.own.plans.difference import LogDifference
 
-# Steps that are shown of a long training, and the first K of a difference.
+# The most steps in a table, and the first K of a difference.
 _STEPS, _SHOWN = 6, 16
 
 
@@ -33,43 +33,43 @@ def main(
         str | None, typer.Option(metavar="COLUMN", help="The reward of a sample; A+B adds two.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="What samples of one prompt share.")
+        str | None, typer.Option(metavar="COLUMN", help="The prompt of a sample.")
     ] = None,
     step: Annotated[str | None, typer.Option(metavar="COLUMN", help="The training step.")] = None,
     advantage: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="What a sample was trained with.")
+        str | None, typer.Option(metavar="COLUMN", help="The advantage of a sample.")
     ] = None,
     k: Annotated[
         list[int] | None,
         typer.Option("--k", "-k", metavar="K", min=1, help="A K of the curve. Repeatable."),
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(min=2, metavar="B", help="Rollouts a step: compare every n.")
+        int | None, typer.Option(min=2, metavar="B", help="Rollouts per step: compare every n.")
     ] = None,
     by: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Plan each of its values, too.")
+        str | None, typer.Option(metavar="COLUMN", help="Also plan for each value of the column.")
     ] = None,
     compare: Annotated[
-        list[Path] | None, typer.Option(metavar="LOG2", help="Does Max@K differ from this log's?")
+        list[Path] | None, typer.Option(metavar="LOG2", help="Compare Max@K with this log.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write table and chart into this folder.")
+        Path | None, typer.Option(metavar="DIR", help="Write table and chart to a folder.")
     ] = None,
 ) -> None:
-    """Audit the rewards that a training has logged: which K and baseline they call for.
+    """Audit the rewards in a training log, and recommend a K and a baseline.
 
-    Logs of TRL, ms-swift and verl, and results of human-eval, evalplus and inspect_ai are read as
-    they are (docs/files.md). The options name the columns of any other log. The first line says
-    how the columns were understood.
+    Logs of TRL, ms-swift and verl, and results of human-eval, evalplus and inspect_ai are read
+    directly (docs/files.md). For other logs, the options name the columns. The first line says how
+    the columns were understood.
 
-    Prints the unbiased Max@K curve (pass@K if all rewards are 0 or 1) by step and in all, the
-    share of groups with a signal and the noise of each baseline and K, and which method the logged
-    advantages are.
+    Prints the unbiased Max@K curve (pass@K if all rewards are 0 or 1), by step and over all steps.
+    Prints the share of groups with a signal, the noise of each baseline and K, and the method
+    behind the logged advantages.
 
-    With --budget it predicts the variance of a step of B rollouts for every n that divides B, and
-    recommends n and a baseline. Scores of samples have equal norms and an assumed coherence, unless
-    a file for `maxk-lab measure`, with scores, is among the logs. With --compare it gives the
-    difference in Max@K to another log, with a 95 % band over all K.
+    --budget predicts the variance of a step of B rollouts for every n that divides B, and
+    recommends n and a baseline. It assumes scores with equal norms and a given coherence, unless a
+    file with scores for `maxk-lab measure` is among the logs. --compare prints the difference in
+    Max@K to another log, with a 95 % band over all K.
 
     \b
     [bold]maxk-lab audit completions.jsonl[/bold]
@@ -98,7 +98,7 @@ def main(
 
 
 def _print(result: Any, frames: Sequence[str], show: Callable[[Any], None], json: bool) -> None:
-    """Print a result, as JSON with these attributes as lists of records."""
+    """Print a result; as JSON, these attributes are lists of records."""
     if json:
         records = {name: getattr(result, name).to_dict("records") for name in frames}
         emit_json(asdict(result) | records)
@@ -144,7 +144,7 @@ def show(audit: Audit) -> None:
 
 
 def _show_plan(audit: Audit) -> None:
-    """Print the lowest variance of a step at each n, for every source and K, and what to use."""
+    """Print the lowest variance of a step at each n, by source and K, and the recommendation."""
     plan = audit.plan
     for (source, k), rows in plan.groupby(["source", "k"], sort=False):
         place = f", {source}" if plan.source.nunique() > 1 else ""
@@ -194,7 +194,7 @@ def show_difference(difference: LogDifference) -> None:
 
 
 def _print_by_k(frame: pd.DataFrame, by: str, texts: list[str]) -> None:
-    """Print a text of each line in a table with a column for every K."""
+    """Print the texts of each line as a table with a column for every K."""
     cells = dict(zip(zip(frame[by], frame.k, strict=True), texts, strict=True))
     ks = sorted({*frame.k})
     rows = (

@@ -1,4 +1,4 @@
-"""`maxk-lab bundle`: a run as one file, to hand on, to keep, and to go on with elsewhere."""
+"""`maxk-lab bundle`: a run as one file, to share, to keep, and to continue elsewhere."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def main(
 ) -> None:
     """Write a run into one file: records, sweep, cached evaluation data, and the report as text.
 
-    report, show and plan read the file on any machine; run unpacks and continues it. Your code, \
-the files that the sweep names and trained policies are not in it: copy the folder of the run \
-instead. Equal runs give equal files.
+    report, show and plan read the file on any machine; run unpacks and continues it. The file \
+lacks your code, files that the sweep names, and trained policies; to keep them, copy the folder \
+of the run. Equal runs give equal files.
 
     \b
     [bold]maxk-lab bundle tsp_training[/bold]                       writes tsp_training.zip
     [bold]maxk-lab bundle tsp_training --out shared/[/bold]
     [bold]maxk-lab report tsp_training.zip[/bold]
-    [bold]maxk-lab run tsp_training.zip[/bold]                      continues where it stopped
+    [bold]maxk-lab run tsp_training.zip[/bold]                      continues the run
     """
     results = options.shared(context).results
     directory = find_run(run, results).for_writing("a new bundle")
@@ -56,7 +56,7 @@ instead. Equal runs give equal files.
 
 
 def _path(run: RunDirectory, out: Path | None) -> Path:
-    """Return where the bundle is written. Raises `LabError` where something else lies there."""
+    """Return the path of the bundle. Raises `LabError` if another file is there."""
     path = Path(f"{run.name}{BUNDLE}") if out is None else out
     if path.is_dir():
         path = path / f"{run.name}{BUNDLE}"
@@ -68,10 +68,10 @@ def _path(run: RunDirectory, out: Path | None) -> Path:
 
 
 def _report(run: RunDirectory) -> dict[str, bytes]:
-    """Return the files of the report as text, by their names."""
+    """Return the files of the report as text, by name."""
     try:
         return report_files(read_report(run), _OF_REPORT)
     except Exception as error:
-        # A run is bundled also if its report has a fault.
+        # A run is bundled even if its report fails.
         warn(f"the report is not in it: {type(error).__name__}: {first_line(error)}")
         return {}

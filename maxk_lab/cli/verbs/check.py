@@ -16,7 +16,7 @@ from maxk_lab.cli.console import emit_json, print_line, print_table, say
 if TYPE_CHECKING:
     from maxk_lab.own.verdict import Verdict
 
-# Seconds before progress is worth a line.
+# Seconds before the first line of progress.
 _QUIET = 8.0
 
 
@@ -38,11 +38,9 @@ def main(
         int, typer.Option("--k", "-k", metavar="K", min=1, max=32, help="The K of FUNCTION.")
     ] = 4,
     signature: Annotated[
-        str, typer.Option(metavar="NAME", help="What FUNCTION takes: rewards, flat, verl.")
+        str, typer.Option(metavar="NAME", help="Its arguments: rewards, flat, verl.")
     ] = "rewards",
-    binary: Annotated[
-        bool, typer.Option("--binary", help="FUNCTION is for rewards of 0 and 1 alone.")
-    ] = False,
+    binary: Annotated[bool, typer.Option("--binary", help="Use rewards of 0 and 1 only.")] = False,
     metric: Annotated[
         bool, typer.Option("--metric", help="FUNCTION estimates pass@k or Max@k.")
     ] = False,
@@ -50,17 +48,18 @@ def main(
     """Check an advantage function of yours, or every formula of the catalogue.
 
     FUNCTION gets groups of n <= 64 and of 1,200 rewards: large, tiny, negative, tied, of several
-    types. The verdict says for which J_K its gradient estimate is unbiased and up to which factor,
-    which row of the catalogue it equals, the smallest counterexample, and what to change. It is
-    called as f(rewards), with k and n by name; `flat` calls it as TRL does with (rewards,
+    types. The verdict names the J_K for which its gradient estimate is unbiased, and the factor. It
+    also has the equal row of the catalogue, the smallest counterexample, and advice.
+
+    The call is f(rewards), with k and n by name. `flat` calls it like TRL with (rewards,
     num_generations), `verl` with (token_level_rewards, response_mask, index, config). With
-    `--metric` it is f(rewards, k) or f(n, c, k). A slow function ends within 60 seconds.
+    `--metric` the call is f(rewards, k) or f(n, c, k). The check ends within 60 seconds.
 
-    A class is checked as an environment: its six methods against their contract.
+    A class is checked as an environment with six methods.
 
-    Without FUNCTION every formula is checked against brute force, and for exact unbiasedness.
+    Without FUNCTION, every formula is checked against brute force and for exact unbiasedness.
 
-    Exits with 1 when a check fails, or FUNCTION is not unbiased.
+    Exits with 1 if a check fails, or if FUNCTION is not unbiased.
 
     \b
     [bold]maxk-lab check mine.py:advantages --k 8[/bold]
@@ -94,7 +93,7 @@ def _check_function(function: str, settings: Mapping[str, Any], *, json: bool) -
 
 def _check_formulas(estimator: str | None, baseline: str | None, *, json: bool) -> bool:
     """Print the checks of the catalogue; return whether all passed."""
-    # Imports torch, which takes a second: `--help` does without.
+    # Imports torch late, because it takes a second.
     from maxk_lab.estimators.check.run import run_checks
 
     results = run_checks(estimator, baseline)

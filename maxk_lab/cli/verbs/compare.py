@@ -19,9 +19,9 @@ FailOn = StrEnum("FailOn", ["worse", "changed", "missing"])
 def main(
     context: typer.Context,
     a: Annotated[str, typer.Argument(metavar="A", help="A run: its name, folder or bundle.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The run that is judged by A.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The run to compare with A.")],
     format: Annotated[
-        str, typer.Option(metavar="NAME", help=f"How it is printed: {', '.join(FORMATS)}.")
+        str, typer.Option(metavar="NAME", help=f"The format: {', '.join(FORMATS)}.")
     ] = "terminal",
     where: options.Where = None,
     measures: Annotated[
@@ -39,14 +39,14 @@ def main(
         ),
     ] = None,
 ) -> None:
-    """Compare run B with run A: what is identical, tied, better, worse, new or gone.
+    """Compare run B with run A, with a verdict for each number.
 
-    Rows are matched by name, numbers by measure. The first line says what differs between the \
-runs, then come the significant differences. Verdicts are corrected for all numbers that differ; \
-with --where or --measure smaller differences are significant.
+    Rows are matched by name, numbers by measure. The first line names the differences between \
+the runs; the significant differences follow. Verdicts are corrected for all numbers that differ. \
+With --where or --measure, smaller differences are significant.
 
-    --fail-on worse: a number, or the verdict on a claim; changed: anything; missing: results or \
-supported claims of A.
+    --fail-on worse: a number or a claim's verdict is worse; changed: anything differs; missing: \
+B lacks results or supported claims of A.
 
     \b
     [bold]maxk-lab compare tsp_sweep before/tsp_sweep[/bold]

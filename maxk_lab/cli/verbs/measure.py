@@ -29,9 +29,11 @@ def main(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write report and figures into this folder.")
     ] = None,
-    format: Annotated[str, typer.Option(metavar="NAME", help="How it is printed.")] = "terminal",
+    format: Annotated[
+        str, typer.Option(metavar="NAME", help="The format of the report.")
+    ] = "terminal",
 ) -> None:
-    """Measure which estimator and baseline the samples of your own training call for.
+    """Measure which estimator and baseline suit the samples of your own training.
 
     The file holds the rewards of samples, and `scores`, the gradients of their log-probabilities
     (or maxk_lab.GradientSketch's projections), or `gram`, the products of these gradients. With

@@ -33,13 +33,13 @@ def main(
     ],
     overrides: options.Set = None,
     cells: Annotated[
-        bool, typer.Option("--cells", help="Every cell with its id and status.")
+        bool, typer.Option("--cells", help="List every cell with its id and status.")
     ] = False,
 ) -> None:
     """Check sweep files, and show the cells of one sweep: done, failed, missing, and skipped.
 
     All problems of a file are listed at once, with their lines and columns. Several files are \
-checked only. The remaining time is estimated from the measured units, or from the golden run of \
+only checked. The remaining time is estimated from the measured units, or from the golden run of \
 the same name.
 
     \b
@@ -87,7 +87,7 @@ the same name.
 def _seconds_left(run: Run, missing: int, results: Path) -> tuple[float | None, str]:
     """Return the seconds that one worker needs for the missing cells, and their source.
 
-    None if neither the run nor a golden run of its name has measured cells.
+    None if neither the run nor a golden run with its name has measured cells.
     """
     seconds = run.seconds_left()
     if seconds is not None:
@@ -127,7 +127,7 @@ def _check(specs: Sequence[Path], overrides: Sequence[str], *, json: bool) -> No
 
 
 def _functions(plan: Plan) -> dict[str, str]:
-    """Return the files of the user's functions that a sweep names."""
+    """Return the files of the user's functions in a sweep."""
     names = (key.rpartition(" ")[2] for key in plan.spec.content)
     return {
         name: str(place_of(name.partition(":")[0]).origin)
@@ -152,7 +152,7 @@ def _as_json(run: Run, state: Mapping[str, str], seconds: float | None) -> dict[
 
 
 def _print_units(plan: Plan, state: Mapping[str, str]) -> None:
-    # Units of one seed share a line, where each cell is a unit of its own.
+    # Units of one seed share a line if each cell is a unit.
     lines: dict[tuple[str, str, int], Counter[str]] = {}
     for unit in plan.units:
         stage = unit.study if unit.stage is None else str(unit.stage)
@@ -183,7 +183,7 @@ def _print_skipped(plan: Plan) -> None:
         return
     points = count(len(plan.skipped), "grid point")
     print_line(f"\nskipped: {points}, invalid or equal to another point")
-    # One line per estimator: a grid of many baselines repeats those that take none at every one.
+    # One line per estimator: a large grid repeats estimators without baseline.
     reasons = Counter(
         f"repeats a point of {skip.point['estimator']} that is measured once (--json lists them)"
         if skip.repeats
@@ -195,7 +195,7 @@ def _print_skipped(plan: Plan) -> None:
 
 
 def _describe(unit: Unit) -> str:
-    """Return a text such as `tsp num_loc=20`, with what is varied of the policy."""
+    """Return a text such as `tsp num_loc=20`, with the varied settings of the policy."""
     pairs = [pair for pair in unit.environment.items() if pair[0] != "name"]
     pairs += [pair for pair in unit.setting.items() if not pair[0].startswith("environment.")]
     words = [f"{key}={short_value(value)}" for key, value in pairs if value not in ([], "")]

@@ -37,20 +37,20 @@ def main(
             metavar="DIR", help="Write every format and the figures here; print the verdicts."
         ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="All tables in the terminal, too.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Also print all tables.")] = False,
     where: options.Where = None,
     columns: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN,...", help="One table with these columns of the CSV."),
+        typer.Option(metavar="COLUMN,...", help="Print one table with these CSV columns."),
     ] = None,
 ) -> None:
-    """Report a run: the answer, a verdict on each claim, and the tables that they rest on.
+    """Report a run: the answer, a verdict on each claim, and the tables behind them.
 
-    Of --where all axes must hold, values of one axis are alternatives; claims are judged on the \
-whole run. With --columns the report is one table, as for a paper with --format latex. Of several \
-runs --out has a folder each.
+    A row must match every axis of --where; values of one axis are alternatives. Claims are \
+judged on the whole run. With --columns the report is one table; --format latex prints it for a \
+paper. With several runs, --out has a folder for each.
 
-    Exits with 1 when a claim is refuted or cannot be judged, or cells failed.
+    Exits with 1 if a claim is refuted or cannot be judged, or cells failed.
 
     \b
     [bold]maxk-lab report[/bold]                                    the latest run
@@ -86,7 +86,7 @@ runs --out has a folder each.
 
 
 def _print(reports: Sequence[tuple[RunDirectory, Report]], format: str, *, full: bool) -> None:
-    """Print the reports; in a terminal with the commands that show more of them."""
+    """Print the reports; on a terminal also the commands that show more."""
     if format != "terminal":
         emit(rendered_together([report for _, report in reports], format))
         return
@@ -102,7 +102,7 @@ def _print(reports: Sequence[tuple[RunDirectory, Report]], format: str, *, full:
 
 
 def _write(reports: Sequence[tuple[RunDirectory, Report]], out: Path) -> bool:
-    """Write the files, of several runs in a folder each; return whether no figure has a fault."""
+    """Write the files, several runs in a folder each; return whether all figures were drawn."""
     undrawn: list[str] = []
     for directory, report in reports:
         folder = out / directory.name if len(reports) > 1 else out
@@ -118,8 +118,8 @@ def _write(reports: Sequence[tuple[RunDirectory, Report]], out: Path) -> bool:
 
 
 def _verdicts(report: Report) -> Iterator[str]:
-    """Yield the verdicts on claims, and what failed."""
-    # Where nothing was measured, the first lines say all.
+    """Yield the verdicts on claims, and the failures."""
+    # If nothing was measured, the first lines suffice.
     if not report.origin.done:
         return
     for claim in report.claims:

@@ -34,20 +34,19 @@ def main(
     ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Measure again what has a record, and what cells share."),
+        typer.Option("--force", help="Measure all cells again, without cached files."),
     ] = False,
 ) -> None:
-    """Run a sweep. The same command again continues where it stopped and measures only what is \
-missing.
+    """Run a sweep; the same command again measures the missing cells only.
 
-    --force empties the cache of the run, except files of cells that --only leaves out. A run with \
---shift-seeds is kept apart by --results.
+    --force empties the cache of the run, except files of cells that --only leaves out. Use \
+--results to keep a run with --shift-seeds separate.
 
     Nothing is sent to Weights & Biases unless the sweep has a block [bold]tracking[/bold]; \
 maxk-lab track sends a run later. WANDB_MODE and WANDB_DISABLED overrule the block.
 
-    Exits with 1 when cells failed or lack a record, with 130 when interrupted; finished cells are \
-kept either way.
+    Exits with 1 if cells failed or lack a record, and with 130 if interrupted. Finished cells \
+are always kept.
 
     \b
     [bold]maxk-lab run experiments/tsp_sweep.yaml --jobs 2[/bold]
@@ -57,14 +56,14 @@ kept either way.
     results, json = options.shared(context)
     measured = planned(spec, overrides, results, shift_seeds, execution, unpacked=True)
     folder = measured.folder
-    # The command line of this run, without what must not be repeated. Of a bundle it names what was
-    # unpacked, which may be changed since by `overrides`.
+    # The command line of this run without unique options. For a bundle it names the unpacked run,
+    # which `overrides` may have changed.
     again = options.run_command(context, folder.spec_path if is_bundle(spec) else spec)
     mode, live = live_sending(measured)
     outcome = execute_plan(
         measured,
         live=live,
-        # With --force nothing is left out: it begins all over again.
+        # --force begins again, so nothing is left out.
         resume=again + " --retry-failed" * retry_failed + " --force" * force,
         jobs=jobs,
         only=only,
@@ -90,7 +89,7 @@ def _say_next(outcome: Outcome, directory: RunDirectory, again: str, results: Pa
 
 
 def _say_summary(outcome: Outcome, directory: RunDirectory, lost: str) -> None:
-    """Say what was done; `lost` says what went wrong beside the measuring."""
+    """Print the outcome; `lost` has failures besides those of cells."""
     counts = [
         f"{len(outcome.done)} measured",
         f"{len(outcome.reused)} already done",

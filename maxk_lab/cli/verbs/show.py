@@ -1,4 +1,4 @@
-"""`maxk-lab show`: the runs, one run, or one cell with everything its numbers rest on."""
+"""`maxk-lab show`: the runs, one run, or one cell with the origin of its numbers."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def main(
 ) -> None:
     """Show all runs, one run, or one cell: settings, numbers, formula, seed, versions, commit.
 
-    A run that is at work also has its drivers and the units that they measure.
+    A running run also shows its drivers and the units that they measure.
 
     \b
-    [bold]maxk-lab show[/bold]             every run with its counts of cells, the latest first
+    [bold]maxk-lab show[/bold]             every run with its counts of cells, latest first
     [bold]maxk-lab show tsp_sweep[/bold]
     [bold]maxk-lab show 3f2a[/bold]        a cell id, as plan --cells and the reports print it
     [bold]maxk-lab show 3f2a --results tsp_sweep.zip[/bold]   of a bundle
@@ -71,7 +71,7 @@ def _show_runs(runs: list[RunDirectory], results: Path, *, json: bool) -> None:
 
 
 def _overview(run: RunDirectory) -> dict[str, Any]:
-    """Return where a run is, when it changed, and its counts; None if its sweep is unreadable."""
+    """The folder of a run, its last change and its counts; None if its sweep is unreadable."""
     counts: dict[str, int | None] = dict.fromkeys((*STATES, "stale"))
     description = ""
     try:
@@ -123,7 +123,7 @@ def _find_cell(runs: list[RunDirectory], prefix: str, results: Path) -> tuple[Ru
 
 
 def _cell_view(run: RunDirectory, record: Record, *, json: bool) -> dict[str, Any]:
-    """Return all that the numbers of a cell rest on; `json` has the lists among them, too."""
+    """Return the origin of a cell's numbers; `json` includes the lists."""
     content, id_, metrics = record.content, record.cell["id"], record.metrics
     rows = {
         "estimator": choose_estimator(record.cell["estimator"]).row,
@@ -136,7 +136,7 @@ def _cell_view(run: RunDirectory, record: Record, *, json: bool) -> dict[str, An
     # Recompute the numbers as a report does.
     recomputed = dict(content.shown if content else {})
     numbers = {name: value for name, value in (metrics or {}).items() if isinstance(value, float)}
-    # The files of a trained policy: the last one and, by step, the snapshots on the way.
+    # The files of a trained policy: the last one, and the snapshots by step.
     last = run.cache_path / f"training-{id_}.pt"
     steps = {
         int(path.stem.rsplit("-", 1)[1]): str(path)
@@ -164,7 +164,7 @@ def _cell_view(run: RunDirectory, record: Record, *, json: bool) -> dict[str, An
 
 
 def _short(value: Any) -> Any:
-    """Return a value without the lists in it, which --json has; an interval in one line."""
+    """Return a value without its lists, which --json has; an interval in one line."""
     if not isinstance(value, dict):
         return value
     some = {key: item for key, item in value.items() if not isinstance(item, list)}

@@ -22,13 +22,13 @@ def main(
 ) -> None:
     """Send a run's finished records to Weights & Biases (again).
 
-    Each training is a run with its curves; one more run has the tables of the report. What was \
-sent before is replaced. It needs no block [bold]tracking[/bold] in the sweep file. \
-WANDB_MODE is offline, which writes files to send later, or online; it is offline if not set. \
-WANDB_PROJECT, WANDB_ENTITY and WANDB_DIR choose another place.
+    Each training is a run with its curves; one more run has the tables of the report. Runs that \
+were sent before are replaced. The sweep file needs no block [bold]tracking[/bold]. WANDB_MODE is \
+offline (the default), which writes files to send later, or online. WANDB_PROJECT, WANDB_ENTITY \
+and WANDB_DIR choose another place.
 
-    Exits with 1 when that fails, and with 2 where online tracking lacks an API key; the records
-    are only read.
+    Exits with 1 if sending fails, and with 2 if online tracking lacks an API key. The records are \
+only read.
 
     \b
     [bold]WANDB_MODE=online maxk-lab track tsp_sweep[/bold]

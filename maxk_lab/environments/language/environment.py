@@ -1,4 +1,4 @@
-"""Language models as bandits: prompts of a toy language or of the user's own, and completions."""
+"""Language environments: prompts of a toy language or of the user, and completions."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _LOGITS = 2**26
 
 
 class LanguageEnvironment(Completions):
-    """Instances are prompts [B, prompt_length], written as numbers of symbols.
+    """Instances are prompts [B, prompt_length], as indices of symbols.
 
-    The policy reads prompt, separator, completion, in its own vocabulary: that of the toy language
-    has the token 0 for the end, 1.. for the symbols, and one more, read and never written, as the
-    separator.
+    The policy reads prompt, separator and completion in its own vocabulary. The vocabulary of the
+    toy language has the token 0 for the end, 1.. for the symbols, and the separator, which is read
+    and never written.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class LanguageEnvironment(Completions):
         return fresh_policy(self.policy_parameters, seed, positions=positions, **sizes)
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
-        """`count` of the task's training or held-out prompts, drawn uniformly with replacement."""
+        """Return `count` of the task's training or held-out prompts, uniform with replacement."""
         generator = torch.Generator().manual_seed(seed)
         prompts: list[list[int]] = []
         while len(prompts) < count:
@@ -98,9 +98,9 @@ class LanguageEnvironment(Completions):
         return tokens, torch.full_like(tokens[:, 0], tokens.shape[1])
 
     def enumerate(self, instances: Tensor) -> tuple[Tensor, Tensor]:
-        """Return every completion, the short ones first, padded with the end.
+        """Return every completion, short ones first, padded with the end.
 
-        Those of full length are the cut ones.
+        Completions of full length are cut.
         """
         if not self.enumerable:
             raise LabError(
@@ -117,7 +117,7 @@ class LanguageEnvironment(Completions):
 
 
 class PromptEnvironment(Completions):
-    """Instances are numbers of prompts [B], int64; completions have at most `max_new_tokens`.
+    """Instances are indices of prompts [B], int64; completions have at most `max_new_tokens`.
 
     They end with the model's end of sequence or one of the `stop` tokens.
     """
@@ -142,7 +142,7 @@ class PromptEnvironment(Completions):
         self.padded = nn.utils.rnn.pad_sequence(rows, True, float(self.ends[0]))
 
     def _ends(self, stop: Sequence[str]) -> Tensor:
-        """Return the tokens that end a completion, the one that pads first."""
+        """Return the tokens that end a completion; the padding comes first."""
         end = self.tokenizer.eos_token_id
         ends = [] if end is None else [int(end)]
         for text in stop:
@@ -171,7 +171,7 @@ class PromptEnvironment(Completions):
         return fresh_policy(self.policy_parameters, seed, separator=(), **lengths)
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> Tensor:
-        """`count` of the training or held-out prompts, each as often as any other, in any order."""
+        """Return `count` training or held-out prompts, each equally often, in any order."""
         rows = [i for i, line in enumerate(self.lines) if self._is_held_out(line) == held_out]
         if not rows:
             which = "held out" if held_out else "left to train on"

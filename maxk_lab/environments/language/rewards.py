@@ -29,7 +29,7 @@ class RewardFunction:
 def load_rewards(names: Sequence[str]) -> tuple[RewardFunction, ...]:
     """Return the reward functions of these catalogue names or dotted paths.
 
-    Raises `LabError` for one that is not there.
+    Raises `LabError` for a missing function.
     """
     takes = "(prompts, completions, **columns) or a torch module"
     return tuple(RewardFunction(name, load_function(name, REWARDS, takes)) for name in names)
@@ -42,14 +42,13 @@ def score(
     tokens: Tensor | None = None,
     mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return R = Σ_f w_f r_f of N completions: rewards [N] and parts r [N, F], float64 both.
+    """Return R = Σ_f w_f r_f of N completions: rewards [N] and parts r [N, F], both float64.
 
-    A function is called as TRL calls it: by name, with the lists of `texts`: prompts, completions
-    and any columns. It returns a number or None for every completion. A torch module is called as
+    A function is called like in TRL: by name, with the lists of `texts`: prompts, completions and
+    any columns. It returns a number or None for every completion. A torch module is called as
     `module(tokens, mask)`, tokens [N, L] of prompt and completion, mask [N, L] False after the end.
-    None makes the part and the reward NaN: unscorable.
-    Raises `LabError`, naming function and sample, for a function that raises or gives NaN, ±inf,
-    something that is no number, or not one value per completion.
+    None makes the part and the reward NaN: unscorable. Raises `LabError` with function and sample
+    for a function that raises, returns NaN, ±inf or no number, or not one value per completion.
     """
     by_function = []
     for function in functions:
@@ -83,7 +82,7 @@ def _texts_scored(function: RewardFunction, texts: Mapping[str, Sequence[Any]]) 
         values = call(slice(None))
     except RAISED as error:
         where = f"for {count} samples together, for none of them alone"
-        for index in range(count):  # which sample it raises for
+        for index in range(count):  # find the sample for which it raises
             try:
                 call(slice(index, index + 1))
             except RAISED:
@@ -122,7 +121,7 @@ def _texts_scored(function: RewardFunction, texts: Mapping[str, Sequence[Any]]) 
 def _tokens_scored(function: RewardFunction, tokens: Tensor, mask: Tensor) -> Tensor:
     name, count = f"reward model {function.name!r}", len(tokens)
     try:
-        # Tensors of its own, which it may change; what it returns may be one that it keeps.
+        # A copy, which the module may change or keep.
         values = function.call(tokens.clone(), mask.clone())
     except RAISED as error:
         raise LabError(f"{name} raised {type(error).__name__}: {error}") from error

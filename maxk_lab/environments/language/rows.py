@@ -1,6 +1,6 @@
-"""The catalogue rows of the toy language and of the user's own prompts: what may be set.
+"""The catalogue rows of the toy language and of a user's own prompts.
 
-Imports no torch.
+This module does not import torch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from maxk_lab.settings import File, Numbers, Settings, Texts, number, setting
 from maxk_lab.tables import read_rows
 
 MAX_SEQUENCES = 20_000
-# What a reward function is called with by name, besides the columns of its prompts.
+# The named arguments of a reward function besides the columns of its prompts.
 REWARD_ARGUMENTS = ("prompts", "completions", "completion_ids", "truncated")
 
 
@@ -53,14 +53,14 @@ class LanguageSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageRow(ScoredRow):
-    """The toy language: enumerable where sequences are few and the policy is the small one."""
+    """The toy language: enumerable if sequences are few and the policy is the small one."""
 
     supports: frozenset[str] = frozenset({"tempered"})
 
     def in_words(self, parameters: Mapping[str, Any]) -> str:
-        """`language model (modular prompts, reward mine:correct)` where a reward is the user's own.
+        """`language model (modular prompts, reward mine:correct)` if a reward is the user's own.
 
-        It is what was measured then; of the task only the prompts are left.
+        The task then only provides the prompts.
         """
         rewards = [name for name in parameters.get("rewards", ()) if ":" in name]
         if not rewards:
@@ -70,12 +70,12 @@ class LanguageRow(ScoredRow):
         return f"language model ({prompts}{word} {', '.join(rewards)})"
 
     def sequences(self, parameters: Mapping[str, Any]) -> int:
-        """Return the number of completions, those that are cut at max_length included."""
+        """Return the number of completions, including those that are cut at max_length."""
         symbols, longest = parameters["vocab_size"] - 1, parameters["max_length"]
         return int(sum(symbols**length for length in range(longest + 1)))
 
     def enumerable(self, parameters: Mapping[str, Any]) -> bool:
-        # Of two symbols or more, longer completions are too many, and would take long to count.
+        # With two or more symbols, longer completions are too many, and take long to count.
         short = parameters["max_length"] <= MAX_SEQUENCES.bit_length()
         small = not parameters.get("pretrained")
         return small and short and self.sequences(parameters) <= MAX_SEQUENCES
@@ -92,16 +92,19 @@ class LanguageRow(ScoredRow):
         return OwnOrPretrainedSettings if is_default else row.settings
 
     def written(self, policy: Mapping[str, Any]) -> dict[str, Any]:
-        """A folder alone names the pretrained policy; its own policy's parameters are there too."""
+        """Return the policy in canonical form; a folder selects the pretrained policy.
+
+        The default policy's parameters are there, too.
+        """
         if policy.get("name") != "pretrained" or not policy.get("pretrained"):
             return EnvironmentRow.written(self, policy)
         settings = {name: value for name, value in policy.items() if name != "name"}
         return self.policy_settings.defaults() | settings
 
     def policy_row(self, policy: Mapping[str, Any]) -> PolicyRow:
-        """Its own policy gives way to the pretrained one where `pretrained` is given.
+        """Return the pretrained policy if `pretrained` is given, else the default policy.
 
-        Raises `LabError` where both are asked for, too.
+        Raises `LabError` if both are requested, too.
         """
         row = EnvironmentRow.policy_row(self, policy)
         if row.name != self.policies[0] or not policy.get("pretrained"):
@@ -154,8 +157,8 @@ TOY_LLM = LanguageRow(
 def read_prompts(path: str | Path, prompt: str) -> list[dict[str, Any]]:
     """Return the rows of a file, each with a text under the key `prompt`.
 
-    Raises `LabError`, naming the line, for a row without one, with other keys than the first, or
-    with a key that reward functions are called with anyway.
+    Raises `LabError` with the line for a row without this key, with other keys than the first row,
+    or with a key that reward functions have as argument.
     """
     lines: list[dict[str, Any]] = []
     for place, line in read_rows(Path(path)):
@@ -182,7 +185,7 @@ def read_prompts(path: str | Path, prompt: str) -> list[dict[str, Any]]:
 
 
 class PromptSettings(Settings):
-    """The settings of prompts of the user's own."""
+    """The settings of a user's own prompts."""
 
     prompts: File = setting(
         "",
@@ -204,7 +207,7 @@ class PromptSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class PromptRow(ScoredRow):
-    """Prompts of the user's own, which a language model answers: too many answers to be listed."""
+    """A user's prompts for a language model: the answers are too many to be listed."""
 
     listable: bool = False
     supports: frozenset[str] = frozenset({"tempered", "cuda"})
@@ -241,13 +244,13 @@ class PromptRow(ScoredRow):
                 yield from call_problems(parameters["rewards"], names)
 
     def refusal(self, parameters: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-        """Also where a prompt with its completion is longer than the model reads."""
+        """Return a refusal also if a prompt with its completion exceeds the model's length."""
         reason = ScoredRow.refusal(self, parameters, policy)
         return reason or _too_long(parameters, policy.get("pretrained", ""))
 
 
 def _too_long(parameters: Mapping[str, Any], folder: str) -> str | None:
-    """Return why the model of a folder cannot read a prompt; None where the run must tell."""
+    """Return why the model of a folder cannot read a prompt; None if only the run can decide."""
     config = Path(folder, "config.json")
     if not (config.is_file() and find_spec("tokenizers")):
         return None
@@ -268,9 +271,9 @@ def _too_long(parameters: Mapping[str, Any], folder: str) -> str | None:
 
 
 def _lengths(folder: str, texts: list[str], *, special: bool) -> list[int]:
-    """Return the numbers of tokens of texts; none where the folder has no tokenizer.
+    """Return the numbers of tokens of texts; none if the folder has no tokenizer.
 
-    Only older folders, without tokenizer.json, make it import transformers.
+    Only old folders, without tokenizer.json, import transformers.
     """
     file = Path(folder, "tokenizer.json")
     if not file.is_file():

@@ -1,10 +1,10 @@
-"""The toy language's symbols, its tasks, and the reward functions of completions. No torch.
+"""The toy language's symbols, its tasks, and the reward functions of completions.
 
-Every task is a deterministic function of the prompt, so that prompts never seen in training can be
-solved where the rule can be learnt. A task is `(prompts, symbols)` → the columns that its reward
-function reads, one entry per prompt. A reward function is `(prompts, completions, **columns)` → one
-number per completion. `completions` are texts without the end of sequence; `truncated` says which
-were cut at the longest allowed length.
+Every task is a deterministic function of the prompt. A policy that learns the rule can solve
+prompts that it never saw in training. A task maps (prompts, symbols) to the columns of its reward
+function, one entry per prompt. A reward function maps (prompts, completions, **columns) to one
+number per completion. `completions` are texts without the end of sequence; `truncated` marks those
+that were cut at the longest allowed length. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from maxk_lab.ranges import SHARES
 from maxk_lab.seeds import derive_seed
 
 ALPHABET = string.digits + string.ascii_lowercase + string.ascii_uppercase
-# Token 0 ends a completion, so that a row padded with zeros is a row padded with ends.
+# Token 0 ends a completion, so zeros as padding are ends.
 END = 0
 MAX_VOCABULARY = len(ALPHABET) + 1
 HELD_OUT_SHARE = 0.25
-# Prompt spaces up to this size are counted before a run; a larger one has both kinds of prompt for
-# certain.
+# Prompt spaces up to this size are counted before a run; a larger one surely has both kinds of
+# prompt.
 COUNTED_PROMPTS = 4096
 
 SAFE_REWARD = 0.4
@@ -46,12 +46,12 @@ def symbols_of(vocab_size: int) -> str:
 
 
 def hash_share(*words: str) -> float:
-    """A number in [0, 1) that is a hash of `words`: uniform, and the same for the same words."""
+    """Return a hash of `words` as a uniform number in [0, 1)."""
     return derive_seed(*words) / 2**63
 
 
 def is_held_out(task: str, prompt: str) -> bool:
-    """Whether a prompt is held out of its task; a hash says so of a quarter of all prompts."""
+    """Return whether a prompt is held out of its task: a quarter of all prompts, by hash."""
     return hash_share("held-out", task, prompt) < HELD_OUT_SHARE
 
 
@@ -88,7 +88,7 @@ task = listed(_TASKS, TaskRow)
     least_max_length=2,
 )
 def modular(prompts: Texts, symbols: str) -> Columns:
-    """`answer`: the sum of the prompt's digits modulo the number of symbols, as one symbol."""
+    """Return the column `answer`: the sum of the prompt's digits modulo the number of symbols."""
     sums = (sum(map(symbols.index, prompt)) for prompt in prompts)
     return {"answer": [symbols[total % len(symbols)] for total in sums]}
 
@@ -100,7 +100,7 @@ def modular(prompts: Texts, symbols: str) -> Columns:
     least_max_length=3,
 )
 def deceptive(prompts: Texts, symbols: str) -> Columns:
-    """`safe` and `risky`: first symbols of answers that pay a little always, and a lot seldom."""
+    """Return the columns `safe` and `risky`: first symbols of answers with sure or rare rewards."""
     return {"safe": [symbols[0]] * len(prompts), "risky": [symbols[1]] * len(prompts)}
 
 
@@ -149,10 +149,11 @@ def single_symbol(
 def safe_or_risky(
     prompts: Texts, completions: Texts, *, safe: Texts, risky: Texts, **columns: Any
 ) -> list[float]:
-    """Which eighth wins is a hash of prompt and completion.
+    """Return a small reward for `safe`, and a large one for a random eighth of `risky` answers.
 
-    Nothing but trying tells, and what is found for one prompt says nothing about another. So the
-    mean is best served by the safe symbol, the best of many by the risky one.
+    A hash of prompt and completion determines the winning eighth. It can only be found by trying,
+    and it differs between prompts. So the safe symbol is best for the mean, the risky one for the
+    best of many.
     """
     rewards = []
     for prompt, text, secure, daring in zip(prompts, completions, safe, risky, strict=True):

@@ -1,6 +1,6 @@
-"""RL4CO's environments: truly i.i.d. sampling, teacher forcing, greedy decoding, enumeration.
+"""RL4CO's environments: i.i.d. sampling, teacher forcing, greedy decoding, enumeration.
 
-RL4CO lays n trajectories of B instances out as (n b); everything here leaves as [B, n].
+RL4CO orders n trajectories of B instances as (n b); results here are [B, n].
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-# Before RL4CO itself: it readies the import.
+# Before RL4CO, because it prepares the import.
 from maxk_lab.environments.routing import problems  # isort: skip
 
 import torch
@@ -32,7 +32,7 @@ ROW_NAMES = {row.name for row in ROUTING}
 class RL4COEnvironment:
     """Any environment of RL4CO whose trajectories a policy samples one node at a time.
 
-    Its catalogue row names it. `forced` says whether first actions are.
+    Its catalogue row names it. `forced` says whether first actions are forced.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class RL4COEnvironment:
         self.dtype: torch.dtype = getattr(torch, policy.get("dtype", "float32"))
         self.enumerable = row.enumerable(parameters)
         self.env = problems.make_rl4co(row.name, parameters)
-        # Embeddings of other problems, as flp's, cannot take n trajectories of an instance.
+        # Embeddings of other problems, such as flp, cannot take n trajectories of an instance.
         self.shared_encoding = self.env.name in ROW_NAMES
         self.foreign = bool(parameters.get("env"))
 
@@ -55,7 +55,7 @@ class RL4COEnvironment:
 
     def instances(self, count: int, seed: int, *, held_out: bool = False) -> TensorDict:
         drawn = problems.draw_instances(self.env, count, seed, self.dtype)
-        # What the entries of a user's environment mean, only the user knows.
+        # Only the user knows the meaning of a user environment's entries.
         return drawn if self.foreign else problems.check_feasible(drawn)
 
     def place(self, instances: TensorDict, device: torch.device | str) -> TensorDict:
@@ -105,7 +105,7 @@ class RL4COEnvironment:
     def encoding(self, policy: nn.Module, instances: TensorDict) -> tuple[Tensor, ...]:
         cache = self._start(policy, instances, 1).cache
         parts = (cache.node_embeddings, cache.glimpse_key, cache.glimpse_val, cache.logit_key)
-        graph = cache.graph_context  # 0 where the policy has none
+        graph = cache.graph_context  # 0 if the policy has none
         return (*parts, graph) if isinstance(graph, Tensor) else parts
 
     def trajectory_inputs(self, instances: TensorDict, actions: Tensor) -> tuple[Any, ...]:
@@ -175,7 +175,7 @@ class RL4COEnvironment:
         return actions, self.env.get_reward(state, actions)
 
     def _taught(self, policy: nn.Module, instances: TensorDict, actions: Tensor) -> TokenStatistics:
-        """The statistics of actions [B, n, T] until all trajectories are done, [B, n, steps]."""
+        """Return the statistics of actions [B, n, T] until all trajectories end, [B, n, steps]."""
         n = actions.shape[1]
         first, rest = self._forced_and_chosen(actions.transpose(0, 1).flatten(0, 1))
         start = self._start(policy, instances, n, first)
@@ -183,21 +183,21 @@ class RL4COEnvironment:
         return mapped(lambda values: unbatchify(values, n), tokens)
 
     def _best_of_copies(self, policy: nn.Module, instances: TensorDict, n: int) -> Tensor:
-        """The best of n greedy solutions of each symmetric copy, as the instance itself values."""
+        """Return the best of n greedy solutions of each symmetric copy, valued on the instance."""
         copies, count = problems.symmetric_copies(self.env, instances), n * problems.DIHEDRAL
         actions = decoding.greedily(self._started(policy, copies, n)).actions
-        # [(n 8 b)], as are the instances: b varies fastest.
+        # [(n 8 b)], like the instances: b varies fastest.
         start = batchify(instances.clone(), count)
         replay = decoding.replayed(actions)
         original = decoding.decode(self.env, start, replay, len(instances))
         return unbatchify(self.env.get_reward(original.state, original.actions), count).amax(1)
 
     def _forced_and_chosen(self, actions: Tensor) -> tuple[Tensor | None, Tensor]:
-        """Return the forced first actions [N], if any, and the others, of actions [N, T]."""
+        """Return the forced first actions [N], if any, and the other actions of [N, T]."""
         return (actions[:, 0], actions[:, 1:]) if self.forced else (None, actions)
 
     def _started(self, policy: nn.Module, instances: TensorDict, n: int) -> decoding.Start:
-        """n trajectories with the first actions that are forced here, if any."""
+        """Return the start of n trajectories with their forced first actions, if any."""
         first = problems.start_nodes(self.env, instances, n) if self.forced else None
         return self._start(policy, instances, n, first)
 

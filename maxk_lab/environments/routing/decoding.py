@@ -1,8 +1,8 @@
-"""Decoding of RL4CO's environments: one loop, in which actions are drawn, given or the best.
+"""Decoding of RL4CO's environments: one loop for sampled, given and greedy actions.
 
-The loop has the gradient of every decision; given actions can also be evaluated all together. RL4CO
-lays n trajectories of B instances out as (n b); N below is n·B, A the number of actions, T that of
-steps.
+The loop keeps the gradient of every decision; given actions can also be evaluated all together.
+RL4CO orders n trajectories of B instances as (n b); N below is n·B, A the number of actions, T the
+number of steps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Choice = Callable[[Tensor], Tensor]
 # RL4CO's tensor dictionary, or a plain one whose entries have the same names.
 State = Any
 
-# The entries of the state that a context embedding reads, except the mask; those left out cannot
+# The entries of the state that a context embedding reads, except the mask; other embeddings cannot
 # take several steps at once.
 READ: dict[type[nn.Module], tuple[str, ...]] = {
     context.TSPContext: ("i", "first_node", "current_node"),
@@ -42,12 +42,12 @@ READ: dict[type[nn.Module], tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Start:
-    """n trajectories per instance before their first action, and the policy that is to act.
+    """n trajectories per instance before their first action, and the policy.
 
-    The states [N], what the decoder keeps of the encoding, the number of instances, how many
-    trajectories share an encoding (0: each has its own), the forced first actions [N], if any, and
-    the temperature of the decisions.
-    `pointer` is the policy's decoder in fewer operations, None where it is another one.
+    The fields are the states [N], the decoder's cache of the encoding, the number of instances, how
+    many trajectories share an encoding (0: none), the forced first actions [N], if any, and the
+    temperature of the decisions. `pointer` is a faster form of the policy's decoder, None for other
+    decoders.
     """
 
     env: RL4COEnvBase
@@ -61,15 +61,15 @@ class Start:
     pointer: Pointer | None = None
 
     def decode(self, act: Callable[[State], Tensor]) -> Decoded:
-        """Take the forced actions and then those of `act`; changes `state`."""
-        # Other decoders may read a state in ways that a plain dictionary does not know.
+        """Take the forced actions and then the actions of `act`; changes `state`."""
+        # Other decoders may need RL4CO's tensor dictionary.
         on_dictionaries = self.pointer is not None and self.pointer.on_dictionaries
         return decode(self.env, self.state, act, self.instances, self.first, on_dictionaries)
 
     def decide(self, state: State) -> Decision:
-        """The decision of RL4CO's own decoder, with gradient, or that of `pointer` in its place.
+        """Return the decision of RL4CO's decoder, with gradient, or of `pointer` instead.
 
-        The former's digit for digit, the latter's up to rounding.
+        RL4CO's decoder is reproduced to the last digit, `pointer` up to rounding.
         """
         if self.pointer is not None:
             return self.pointer.decide(state)
@@ -80,9 +80,9 @@ class Start:
 
 @dataclass(frozen=True)
 class Decoded:
-    """The actions and mask [N, T] until every trajectory was done, and the last states [N].
+    """The actions and mask [N, T] until every trajectory has ended, and the last states [N].
 
-    The mask is False where a trajectory had ended and where its action was forced: no decisions.
+    The mask is False after the end of a trajectory and for forced actions: these are no decisions.
     """
 
     actions: Tensor
@@ -101,10 +101,10 @@ def encode(
 ) -> Start:
     """Encode the instances once for all their trajectories.
 
-    Where RL4CO cannot share an encoding, every trajectory is encoded.
+    If RL4CO cannot share an encoding, every trajectory is encoded.
     """
     state = batchify(instances.clone(), n)
-    # The encoder changes the state it is given.
+    # The encoder changes its argument.
     hidden, _ = policy.encoder(instances.clone() if shared_encoding else state.clone())
     shared = n if shared_encoding else 0
     cache = policy.decoder._precompute_cache(hidden, num_starts=shared)
@@ -120,12 +120,11 @@ def decode(
     first: Tensor | None = None,
     on_dictionaries: bool = True,
 ) -> Decoded:
-    """Take the actions `act(state)` [N] until every trajectory is done; changes `start`.
+    """Take the actions `act(state)` [N] until every trajectory ends; changes `start`.
 
-    Raises `LabError` with the number of an instance whose trajectories do not end.
-
-    The forced ones `first` [N], if any, come before. With `on_dictionaries` `act` reads states
+    The forced actions `first` [N], if any, come before. With `on_dictionaries`, `act` reads states
     that are plain dictionaries, which are faster; `act` then gets the same object at every step.
+    Raises `LabError` with the index of an instance whose trajectories do not end.
     """
     lean = LEAN.get(type(env)) if on_dictionaries else None
     state: State = start if lean is None else dict(start.items())
@@ -158,7 +157,7 @@ def decode(
 def step_by_step(start: Start, choose: Choice) -> tuple[Decoded, TokenStatistics]:
     """Return the actions of `choose` and the statistics [N, T] of their decisions, with gradient.
 
-    Without gradient, no distribution [N, A] is kept any longer than needed.
+    Without gradient, a distribution [N, A] is freed after use.
     """
     decisions: list[Decision] = []
     steps: list[TokenStatistics] = []
@@ -187,11 +186,11 @@ def step_by_step(start: Start, choose: Choice) -> tuple[Decoded, TokenStatistics
 
 
 def all_steps_together(start: Start, actions: Tensor) -> Tensor:
-    """log π [N] of given actions [N, T], by one or two calls of RL4CO's decoder, with gradient.
+    """Return log π [N] of given actions [N, T], by one or two calls of RL4CO's decoder.
 
-    The states that actions lead through need no policy, so they are found first. The decoder's
-    dimension for the trajectories that share an encoding then takes all steps of them. Only where
-    `can_be_together`; the values are those of `step_by_step` up to rounding.
+    The states along given actions need no policy, so they are computed first. The decoder's
+    dimension for trajectories with a shared encoding then holds all their steps. It has a gradient,
+    needs `can_be_together`, and equals `step_by_step` up to rounding.
     """
     entries, states = (*_read(start), "action_mask"), []
     replay = replayed(actions)
@@ -203,7 +202,7 @@ def all_steps_together(start: Start, actions: Tensor) -> Tensor:
     with torch.no_grad():
         walked = decode(start.env, start.state, act, start.instances, start.first)
         mask = walked.mask[:, -len(states) :]
-    # tsp's embedding reads from one state whether all of them have a first city.
+    # tsp's embedding looks at one state to see if all have a first city.
     alone = isinstance(start.policy.decoder.context_embedding, context.TSPContext)
     runs = [states[:1], states[1:]] if alone else [states]
     log_policy = torch.cat([_together(start, run) for run in runs if run], 1)
@@ -214,8 +213,8 @@ def all_steps_together(start: Start, actions: Tensor) -> Tensor:
 def can_be_together(start: Start) -> bool:
     """Return whether the decisions of `start`'s trajectories can be evaluated together.
 
-    Not for sdvrp, whose node embeddings change at every step, nor for smtwtp, whose first state
-    has other shapes, nor where trajectories share no encoding.
+    Exceptions are sdvrp (its node embeddings change at every step), smtwtp (its first state has
+    other shapes), and trajectories without a shared encoding.
     """
     return start.shared > 0 and bool(_read(start)) and not start.policy.decoder.is_dynamic_embedding
 
@@ -223,7 +222,7 @@ def can_be_together(start: Start) -> bool:
 def greedily(start: Start) -> Decoded:
     """Take the most likely actions after the forced ones.
 
-    Raises `FloatingPointError` where there are none.
+    Raises `FloatingPointError` if no action is possible.
     """
 
     def act(state: State) -> Tensor:
@@ -233,10 +232,10 @@ def greedily(start: Start) -> Decoded:
 
 
 def log_policy_of(policy: nn.Module, logits: Tensor, mask: Tensor, temperature: float) -> Tensor:
-    """Log-probabilities from the decoder's logits [..., A], −∞ where `mask` is False.
+    """Return log-probabilities from the decoder's logits [..., A], −∞ where `mask` is False.
 
-    RL4CO's `process_logits` without writing into the logits. `temperature` divides them on top of
-    the policy's own.
+    It is RL4CO's `process_logits` without writing into the logits. `temperature` divides the logits
+    in addition to the policy's own temperature.
     """
     if policy.tanh_clipping > 0:
         logits = torch.tanh(logits) * policy.tanh_clipping
@@ -245,49 +244,49 @@ def log_policy_of(policy: nn.Module, logits: Tensor, mask: Tensor, temperature: 
 
 
 class Race:
-    """Draws actions by noise that depends on nothing but the seed and the shapes, on any device.
+    """Samples actions by noise that depends only on the seed and the shapes, on any device.
 
-    An exponential race, argmax of π / q with q ~ Exp(1): on the CPU, bit for bit the draws of
-    `torch.multinomial`.
+    An exponential race, argmax of π / q with q ~ Exp(1). On the CPU it equals `torch.multinomial`
+    bit for bit.
     """
 
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)
 
     def __call__(self, policy: Tensor) -> Tensor:
-        """Actions [N] from the probabilities of a policy [N, A].
+        """Return actions [N] sampled from the probabilities [N, A] of a policy.
 
-        Raises `FloatingPointError` where these are none.
+        Raises `FloatingPointError` for invalid probabilities.
         """
         # The noise of `exponential_` in less than half the time.
         uniform = torch.rand(policy.shape, dtype=torch.float64, generator=self.generator)
         noise = uniform.neg_().log1p_().neg_().to(policy.dtype)
         noise = noise.to(policy.device, non_blocking=True)
-        # The index of the maximum comes in half the time with the maximum itself.
+        # The maximum together with its index takes half the time of the index alone.
         return _possible(*(policy / noise).max(-1), 0.0)
 
 
 def replayed(actions: Tensor) -> Callable[[Any], Tensor]:
-    """Return the columns of actions [N, T] one after the other, whatever the state."""
+    """Return a function that gives the columns of actions [N, T] in turn."""
     columns = iter(actions.unbind(1))
     return lambda _: next(columns)
 
 
 def _possible(highest: Tensor, actions: Tensor, impossible: float) -> Tensor:
-    """Return the actions, unless the highest is no higher than what is impossible."""
+    """Return the actions, unless the highest value is impossible."""
     if not (highest > impossible).all():
         raise FloatingPointError("the policy gives no action a positive probability")
     return actions
 
 
 def _read(start: Start) -> tuple[str, ...]:
-    """Return the entries that the decoder's context reads; none where they are not listed."""
+    """Return the entries that the decoder's context reads; none if they are not listed."""
     kinds = type(start.policy.decoder.context_embedding).__mro__
     return next((READ[kind] for kind in kinds if kind in READ), ())
 
 
 def _together(start: Start, states: list[Entries]) -> Tensor:
-    """Log-probabilities [N, T, A] of the next action in T states of N trajectories each."""
+    """Return log-probabilities [N, T, A] of the next action in T states of N trajectories."""
     steps, count = len(states), len(states[0]["action_mask"])
     entries = {key: torch.cat([state[key] for state in states]) for key in states[0]}
     groups = steps * start.shared
@@ -295,7 +294,7 @@ def _together(start: Start, states: list[Entries]) -> Tensor:
     if groups > 1:  # RL4CO's embeddings drop a dimension of length one
         together = unbatchify(together, groups)
     decoder, cache, mask = start.policy.decoder, start.cache, together["action_mask"]
-    # RL4CO's decoder without copies of keys and values that stay the same.
+    # RL4CO's decoder without copies of constant keys and values.
     logits = decoder.pointer(
         *(decoder._compute_q(cache, together), cache.glimpse_key, cache.glimpse_val),
         *(cache.logit_key, mask),

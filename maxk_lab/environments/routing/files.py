@@ -22,10 +22,10 @@ from maxk_lab.environments.routing.tsplib import check, read_problem
 from maxk_lab.errors import LabError, shortened
 from maxk_lab.seeds import isolated_rng
 
-# RL4CO's resets of these take the number of nodes from the data, so any size can be evaluated.
+# RL4CO's resets of these read the number of nodes from the data, so any size can be evaluated.
 ANY_SIZE = ("tsp", "cvrp")
-# Entries of a first state that RL4CO's generators give by the same name and in the same shape, by
-# the entry that only this problem has.
+# Entries of a first state that RL4CO's generators return with the same name and shape, by the entry
+# that only this problem has.
 _SAME: Mapping[str, tuple[str, ...]] = {
     "job_due_time": ("job_due_time", "job_weight", "job_process_time"),
     "first_node": ("locs",),
@@ -37,10 +37,10 @@ _UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, No
 def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> TensorDict:
     """Return the first states of all instances of a file or folder, in order: batch [B], CPU.
 
-    Floating-point entries are of type `dtype`. An npz file is what `env.load_data` takes. TSPLIB
-    and CVRPLIB problems are scaled to the unit square (see `read_problem`), each by its own factor.
-    Instances must be as large as those `env` draws; those of tsp and cvrp may have any one size.
-    Raises `LabError` for a file that cannot be read so.
+    Floating-point entries are of type `dtype`. An npz file is for `env.load_data`. TSPLIB and
+    CVRPLIB problems are scaled to the unit square (see `read_problem`), each by its own factor.
+    Instances must have the size of `env`; instances of tsp and cvrp may have any one size. Raises
+    `LabError` for a file that does not meet these rules.
     """
     if (refusal := data_refusal(env.name, path)) is not None:
         raise LabError(refusal)
@@ -61,7 +61,7 @@ def read_instances(env: RL4COEnvBase, path: str | Path, dtype: torch.dtype) -> T
 
 def _first_states(env: RL4COEnvBase, arrays: dict[str, Tensor], dtype: torch.dtype) -> TensorDict:
     """Return RL4CO's first states of instances, floating-point entries as `dtype`."""
-    # RL4CO draws in single precision: what a reset computes of its files comes out bit for bit.
+    # RL4CO draws in single precision, so a reset reproduces its files bit for bit.
     exact = dtype == torch.float32 or all(_is_single(values) for values in arrays.values())
     start = TensorDict(arrays, batch_size=[len(next(iter(arrays.values())))])
     with isolated_rng(0):
@@ -72,7 +72,7 @@ def _first_states(env: RL4COEnvBase, arrays: dict[str, Tensor], dtype: torch.dty
 def write_instances(instances: TensorDict, path: str | Path) -> None:
     """Write first states as an npz file that `read_instances` and RL4CO's `env.load_data` read.
 
-    The `capacity` of cvrp and its kin is 1: their demand is divided by it.
+    The `capacity` of cvrp and similar problems is 1: their demand is divided by it.
     """
     with Path(path).open("wb") as file:
         arrays: dict[str, Any] = {key: values.numpy() for key, values in _stored(instances).items()}
@@ -80,7 +80,7 @@ def write_instances(instances: TensorDict, path: str | Path) -> None:
 
 
 def instances_hash(instances: TensorDict) -> str:
-    """Return 16 hex digits of the SHA-256 of instances, the same in single and double precision."""
+    """Return 16 hex digits of the SHA-256 of instances, equal in single and double precision."""
     digest = hashlib.sha256()
     for key, values in sorted(_stored(instances).items()):
         array = values.contiguous().numpy()
@@ -130,9 +130,9 @@ def _load(file: Path) -> dict[str, Any]:
 
 
 def _stored(instances: TensorDict) -> dict[str, Tensor]:
-    """Return first states as RL4CO's generators give them and its files hold them.
+    """Return first states in the form of RL4CO's generators and files.
 
-    They are in single precision where that loses nothing.
+    They are in single precision if this is exact.
     """
     state = instances.detach().cpu()
     if all(_is_single(values) for values in state.values()):

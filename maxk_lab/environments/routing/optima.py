@@ -20,11 +20,11 @@ from maxk_lab.errors import LabError
 
 Floats = NDArray[np.float64]
 METHOD = "milp"
-# Tours through at most this number of cities take a moment.
+# Tours of at most this many cities take a moment.
 FEW_CITIES = 12
-# HiGHS proves a cost to 1e-6: scaled lengths are proved to 1e-9.
+# HiGHS proves a cost to 1e-6; scaled lengths are proved to 1e-9.
 COST_SCALE = 1e3
-# Flows are integers: numbers of millionths.
+# Flows are integers in millionths.
 CAPACITY_UNIT = 1e-6
 # HiGHS's own tolerance hides smaller violations.
 LEAST_VIOLATION = 1e-2
@@ -33,7 +33,7 @@ LEAST_VIOLATION = 1e-2
 def optimum_method(environment: Any, instances: TensorDict, reference: str) -> str | None:
     """Return the method for `evaluate.reference`; None leaves the optimum to enumeration.
 
-    Raises `LabError` where `auto` would take longer than a moment, and for a user's environment.
+    Raises `LabError` if `auto` would take longer than a moment, and for a user's environment.
     """
     if environment.foreign:
         raise LabError("the optima of an environment of your own are not known")
@@ -62,8 +62,8 @@ def best_tour(points: Floats) -> list[int]:
 
     Variables x_e for the edges, with Σ_{δ(i)} x = 2 at every node i and Σ_{δ(S)} x ≥ 2 for sets S
     without node 0. Violated sets are added to the linear relaxation, then to the integer program,
-    until there is none (Dantzig, Fulkerson and Johnson 1954, doi:10.1287/opre.2.4.393).
-    Raises `RuntimeError` where HiGHS does not prove a tour optimal.
+    until no set is violated (Dantzig, Fulkerson and Johnson 1954, doi:10.1287/opre.2.4.393). Raises
+    `RuntimeError` if HiGHS does not prove a tour optimal.
     """
     n = len(points)
     if n <= 3:
@@ -108,7 +108,7 @@ def _cuts(x: Floats, a: NDArray[np.intp], b: NDArray[np.intp], n: int) -> list[c
         flow = maximum_flow(graph, node, 0)
         if flow.flow_value * CAPACITY_UNIT > 2 - LEAST_VIOLATION:
             continue
-        # The search would walk along stored zeros.
+        # The search would follow stored zeros.
         residual = (graph - flow.flow).maximum(0)
         inside = np.zeros(n, dtype=bool)
         inside[breadth_first_order(residual, node, return_predecessors=False)] = True

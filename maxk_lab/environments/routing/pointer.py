@@ -1,9 +1,9 @@
-"""RL4CO's attention decoder in fewer operations, for nodes whose embeddings stay the same.
+"""RL4CO's attention decoder in fewer operations, for constant node embeddings.
 
-Algebra and no approximation: the projection of what a query attends to goes into the keys of the
-logits, the scale of the products into the keys; and as the projection of a query is linear, all
-nodes are projected once instead of one by one at every step. Values are RL4CO's up to rounding.
-Decisions are taken without gradient; a backward pass of all of them follows from what they keep.
+The results are exact up to rounding. The projection of the attended values is folded into the keys
+of the logits, and the scale of the products into the keys. Projection is linear, so all nodes are
+projected once instead of at every step. Decisions have no gradient; one backward pass for all
+decisions uses their stored parts.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from torch.nn.functional import linear
 from maxk_lab.environments.rollouts import TokenStatistics, surprise
 from maxk_lab.policies.attention import RepeatedTSPContext
 
-# The queries [B, n, E] of states, whose entries are [(n b)] each.
+# Maps states, with entries [(n b)] each, to queries [B, n, E].
 Queries = Callable[[Any], Tensor]
 
-# Contexts of the first node and the current one,
+# Contexts of the first node and the current node,
 FIRST_AND_CURRENT = (context.TSPContext, RepeatedTSPContext)
-# and of the current node and of numbers that RL4CO's own `_state_embedding` reads.
+# and of the current node and numbers that RL4CO's `_state_embedding` reads.
 NODE_AND_NUMBERS = (context.VRPContext, context.PCTSPContext, context.OPContext)
 
 
 class Decision(NamedTuple):
     """A decision of N trajectories, n of each of B instances.
 
-    Log-probabilities and probabilities of the next actions, [N, A] each. A pointer's are without
-    gradient, and `parts` are what its backward pass needs besides: the query [B, n, E], with
-    gradient; the attention to the nodes by heads [B·heads, A, n]; what was attended to [B, E, n];
+    The fields are log-probabilities and probabilities of the next actions, [N, A] each. A pointer's
+    have no gradient. `parts` are the inputs of its backward pass: the query [B, n, E], with
+    gradient; the attention to the nodes by heads [B·heads, A, n]; the attended values [B, E, n];
     the clipped logits [N, A].
     """
 
@@ -50,9 +50,9 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class Pointer:
-    """The decoder of an attention model, made ready for B instances.
+    """The decoder of an attention model for B instances.
 
-    keys and values by heads: [B·heads, A, d]; logit_keys: [B, A, E]. `on_dictionaries` says whether
+    keys and values by heads: [B·heads, A, d]; logit_keys: [B, A, E]. `on_dictionaries` is True if
     `queries` read states that are dictionaries. `clipping` is the policy's bound of the logits, 0
     for none; `scale` the factor of the clipped logits.
     """
@@ -74,9 +74,9 @@ class Pointer:
     def _decide(self, query: Tensor, mask: Tensor) -> Decision:
         count, n, _ = query.shape
         nodes = mask.shape[-1]
-        # [A, n] keeps the heads of a glimpse side by side, without a copy.
+        # [A, n] keeps the heads of a glimpse adjacent, without a copy.
         products = torch.bmm(self.keys, _split_heads(query, self.heads).transpose(1, 2))
-        # 0 where an action is allowed, else −∞: several times as fast as filling by a mask.
+        # 0 for an allowed action, else −∞: several times as fast as filling by a mask.
         barred = mask.to(products.dtype).reciprocal_().neg_().add_(1)
         every_head = barred.view(n, count, nodes).permute(1, 2, 0).unsqueeze(1).contiguous()
         products.view(count, -1, nodes, n).add_(every_head)
@@ -86,7 +86,7 @@ class Pointer:
         logits = logits.transpose(0, 1).reshape(mask.shape)
         clipped = logits.tanh_() if self.clipping else logits
         scaled = (clipped * self.scale).add_(barred)
-        # An exponential of −∞ takes its time, softmax does not.
+        # softmax is faster than an exponential of −∞.
         log_policy, policy = scaled.log_softmax(-1), scaled.softmax(-1)
         return Decision(log_policy, policy, (query, attention, glimpse, clipped))
 
@@ -97,10 +97,9 @@ class Pointer:
     def with_gradient(
         self, decisions: Sequence[Decision], actions: Tensor, tokens: TokenStatistics
     ) -> TokenStatistics:
-        """The tokens [N, T] of the actions of T decisions, log_probs and entropy with gradient.
+        """Return log_probs and entropy [N, T] of the actions of T decisions, with gradient.
 
-        It goes to the keys and values and to the queries of the decisions, and has no derivative of
-        its own.
+        The gradient flows to the keys, the values and the queries; it has no second derivative.
         """
         log_probs, entropy = _Decisions.apply(  # type: ignore[no-untyped-call]
             *(self, decisions, actions, tokens, self.keys, self.values, self.logit_keys),
@@ -143,7 +142,7 @@ class _Decisions(torch.autograd.Function):
             if pointer.clipping:
                 slope = clipped.square().sub_(1).mul_(-pointer.scale)
             by_logits = (by_logits * slope).view(n, count, -1).permute(1, 2, 0)
-            # Out of place: several gradients at once (`is_grads_batched`) cannot be added to one.
+            # Out of place: batched gradients (`is_grads_batched`) cannot be added to a single one.
             by_logit_keys = by_logit_keys.baddbmm(by_logits, glimpse.transpose(1, 2))
             by_glimpse = torch.bmm(pointer.logit_keys.transpose(1, 2), by_logits)
             by_glimpse = by_glimpse.view(len(attention), -1, n)
@@ -162,8 +161,9 @@ def pointer_of(
 ) -> Pointer | None:
     """Return the pointer of an attention model with its encoding, or None for any other policy.
 
-    Subclasses are others. Hooks of the decoder are not called. `shared` is the number of
-    trajectories that share an encoding, `temperature` divides the logits on top of the policy's.
+    Subclasses are other policies. Hooks of the decoder are not called. `shared` is the number of
+    trajectories that share an encoding; `temperature` divides the logits in addition to the
+    policy's own.
     """
     decoder = policy.decoder
     if not is_plain(decoder):
@@ -192,7 +192,7 @@ def pointer_of(
 
 
 def is_plain(decoder: Any) -> bool:
-    """Whether this is RL4CO's attention decoder as it comes, with node embeddings that stay."""
+    """Return whether this is RL4CO's unchanged attention decoder with constant node embeddings."""
     if type(decoder) is not AttentionModelDecoder or type(decoder.pointer) is not PointerAttention:
         return False
     pointer = decoder.pointer
@@ -208,8 +208,8 @@ def is_plain(decoder: Any) -> bool:
 def projected_queries(embedding: Any, nodes: Tensor, graph: Tensor | float) -> Queries | None:
     """Return the queries of a context embedding, given the nodes' embeddings [B, A, E].
 
-    `graph` is what RL4CO's decoder adds to each, [B, E] or 0. None for other embeddings than those
-    named here, subclasses among them.
+    `graph` is what RL4CO's decoder adds to each, [B, E] or 0. None for embeddings that are not
+    named here, and for subclasses.
     """
     if type(embedding) not in (*FIRST_AND_CURRENT, *NODE_AND_NUMBERS):
         return None
@@ -240,7 +240,7 @@ def projected_queries(embedding: Any, nodes: Tensor, graph: Tensor | float) -> Q
 
 
 class _Nodes:
-    """Vectors of B instances' nodes [B, A, E], from which those of n nodes each are taken."""
+    """Vectors of B instances' nodes [B, A, E], for a choice of n nodes each."""
 
     def __init__(self, vectors: Tensor) -> None:
         self.count = len(vectors)
@@ -254,6 +254,6 @@ class _Nodes:
 
 
 def _split_heads(vectors: Tensor, heads: int) -> Tensor:
-    """Vectors [B, m, E] as [B·heads, m, d]."""
+    """Return vectors [B, m, E] as [B·heads, m, d]."""
     count, m, _ = vectors.shape
     return vectors.view(count, m, heads, -1).transpose(1, 2).reshape(count * heads, m, -1)

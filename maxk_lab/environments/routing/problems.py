@@ -1,7 +1,7 @@
-"""RL4CO's problems: instances drawn from a seed, forced starts, mirrored copies, and fast steps.
+"""RL4CO's problems: instances from a seed, forced starts, mirrored copies, and fast steps.
 
-Steps of tsp and cvrp come on plain dictionaries, too, with RL4CO's own values. Its states are
-tensor dictionaries, whose bookkeeping costs as much as the arithmetic of a step.
+Steps of tsp and cvrp also run on plain dictionaries, with RL4CO's own values. RL4CO's tensor
+dictionaries cost as much as the arithmetic of a step.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from maxk_lab.environments.routing.rows import OWN
 from maxk_lab.errors import LabError
 from maxk_lab.seeds import isolated_rng
 
-# RL4CO's dihedral augmentation has the eight symmetries of the square, and no other number of them.
+# RL4CO's dihedral augmentation needs exactly the eight symmetries of the square.
 DIHEDRAL = 8
 # Entries of a first state that are never negative.
 AMOUNTS = ("demand", "prize", "expected_prize", "real_prize", "penalty", "prize_required")
 AMOUNTS += ("job_due_time", "job_weight", "job_process_time")
 # RL4CO's tolerance of a load above the capacity.
 OVERLOAD = 1e-5
-# OP's reset takes this from the longest allowed tour, against rounding.
+# OP's reset subtracts this from the longest allowed tour, against rounding.
 OP_MARGIN = 1e-6
 
 
 def make_rl4co(name: str, parameters: Mapping[str, Any]) -> RL4COEnvBase:
-    """RL4CO's environment of this name; `parameters` are those of its row, `name` may be one.
+    """Return RL4CO's environment of this name or path, with the parameters of its row.
 
-    Sizes that RL4CO has no vehicle capacity or length limit for get those of the nearest size that
-    it lists.
+    For sizes without a vehicle capacity or length limit in RL4CO, the values of the nearest listed
+    size are used.
     """
     settings = {key: value for key, value in parameters.items() if key not in ("name", *OWN)}
     generator = settings | dict(parameters.get("generator", {}))
-    # RL4CO reseeds the global generator when an environment is made, and warns of the nearest size.
+    # RL4CO reseeds the global generator when it makes an environment, and warns of the nearest
+    # size.
     with isolated_rng(0), without_warnings():
         if parameters.get("env"):
             return _users_environment(parameters["env"], generator)
@@ -61,7 +62,7 @@ def _users_environment(path: str, generator: Mapping[str, Any]) -> RL4COEnvBase:
 
 
 def _check_generator(name: str, arguments: Mapping[str, Any]) -> None:
-    """Raise `LabError` for an argument that RL4CO's generator does not have: it passes it over."""
+    """Raise `LabError` for an argument that RL4CO's generator would ignore."""
     if not arguments:
         return
     generator = type(get_env(name).generator)
@@ -75,15 +76,15 @@ def _check_generator(name: str, arguments: Mapping[str, Any]) -> None:
 
 def draw_instances(env: RL4COEnvBase, count: int, seed: int, dtype: torch.dtype) -> TensorDict:
     """The first states of `count` new instances on the CPU, floating-point entries as `dtype`."""
-    with isolated_rng(seed):  # RL4CO's generators take no generator of their own
+    with isolated_rng(seed):  # RL4CO's generators have no generator argument
         state = env.reset(batch_size=[count])
     return cast_floats(state, dtype)
 
 
 def check_feasible(instances: TensorDict) -> TensorDict:
-    """Return first states after a check that each has a tour.
+    """Return first states, after a check that each has a tour.
 
-    Raises `LabError` with the number of the first other instance and what is wrong with it.
+    Raises `LabError` with the index of the first invalid instance and the reason.
     """
     rules: list[tuple[str, Tensor]] = [
         (f"{key} has entries that are no finite numbers", values.isfinite())
@@ -112,7 +113,7 @@ def check_feasible(instances: TensorDict) -> TensorDict:
 def check_steps(steps: int, state: Mapping[str, Tensor], instances: int) -> None:
     """Raise `LabError` with the first of B instances that has no end after many steps.
 
-    The rows of `state` are [(n b)]. Every feasible instance of RL4CO's ends before.
+    The rows of `state` are [(n b)]. Every feasible instance of RL4CO ends before.
     """
     most = 10 * state["action_mask"].shape[-1] + 100
     if steps >= most:
@@ -121,15 +122,15 @@ def check_steps(steps: int, state: Mapping[str, Tensor], instances: int) -> None
 
 
 def cast_floats(state: TensorDict, dtype: torch.dtype) -> TensorDict:
-    """Return the same with its floating-point entries as `dtype`."""
+    """Return the state with floating-point entries as `dtype`."""
     return state.apply(lambda x: x.to(dtype) if x.is_floating_point() else x)
 
 
 def starts(env: RL4COEnvBase, instances: TensorDict) -> range:
-    """Return the nodes at which RL4CO would force trajectories of these instances to begin.
+    """Return RL4CO's forced first nodes for trajectories of these instances.
 
-    Those of RL4CO's `select_start_nodes`, but by the size of the instances instead of that of the
-    generator, and pickups only.
+    Unlike `select_start_nodes` of RL4CO, the size is that of the instances, not of the generator,
+    and only pickups count.
     """
     lowest = 0 if env.name == "tsp" else 1  # a depot is never a start
     nodes = instances["action_mask"].shape[-1] - lowest
@@ -137,7 +138,7 @@ def starts(env: RL4COEnvBase, instances: TensorDict) -> range:
 
 
 def start_nodes(env: RL4COEnvBase, instances: TensorDict, n: int) -> Tensor:
-    """POMO's forced first actions of n trajectories per instance, [N]: node i for the i-th.
+    """Return POMO's forced first actions of n trajectories per instance, [N]: node i for the i-th.
 
     After the last node, the first follows again.
     """
@@ -153,7 +154,7 @@ def start_nodes(env: RL4COEnvBase, instances: TensorDict, n: int) -> Tensor:
 def symmetric_copies(env: RL4COEnvBase, instances: TensorDict) -> TensorDict:
     """Return the eight rotated and mirrored copies of every instance, [(8 b)].
 
-    Raises `LabError` where instances have no coordinates.
+    Raises `LabError` for instances without coordinates.
     """
     if instances.get("locs", None) is None:
         raise LabError(f"{env.name} has no coordinates to rotate: no augmentation")
@@ -162,7 +163,7 @@ def symmetric_copies(env: RL4COEnvBase, instances: TensorDict) -> TensorDict:
     return copies
 
 
-# A state: every entry has a row for each of the N trajectories. A step gives those that change.
+# A state: every entry has a row for each of the N trajectories. A step returns changed entries.
 Entries = dict[str, Tensor]
 
 
@@ -187,7 +188,7 @@ def _cvrp(state: Entries, actions: Tensor) -> Entries:
     unvisited = visited == 0
     fits = state["demand"] + load <= state["vehicle_capacity"] + OVERLOAD
     customers = unvisited[:, 1:] & fits
-    # Not from the depot to the depot, unless nothing else is left.
+    # No step from the depot to the depot, unless nothing else is left.
     depot = away | ~customers.any(1, keepdim=True)
     return {
         "current_node": node,
@@ -198,7 +199,7 @@ def _cvrp(state: Entries, actions: Tensor) -> Entries:
     }
 
 
-# By exact type: subclasses step as they please.
+# By exact type, because subclasses may change the step.
 LEAN: dict[type[RL4COEnvBase], Callable[[Entries, Tensor], Entries]] = {
     TSPEnv: _tsp,
     CVRPEnv: _cvrp,

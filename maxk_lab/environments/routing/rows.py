@@ -24,17 +24,17 @@ ABLE = frozenset({"greedy", "tempered", "cuda", "multistart"})
 
 @dataclass(frozen=True, kw_only=True)
 class RoutingRow(EnvironmentRow):
-    """An environment of RL4CO with RL4CO's `name`, and what the adapter makes of it."""
+    """An environment of RL4CO with RL4CO's `name`, and the adapter's options for it."""
 
     implementation: str = "maxk_lab.environments.routing.adapter:RL4COEnvironment"
     citation: str = "RL4CO, arXiv 2306.17100"
     policies: tuple[str, ...] = ("attention",)
     graded: bool = True
-    # Minus a cost, but where a row says otherwise.
+    # Minus a cost, unless a row says otherwise.
     rewards_within: Range = NOT_POSITIVE
     supports: frozenset[str] = ABLE
     files: tuple[FileFormat, ...] = FILES
-    # 2 since the projections of the decoder are folded into its keys.
+    # Version 2: the projections of the decoder are folded into its keys.
     version: int = 2
 
     def in_words(self, parameters: Mapping[str, Any]) -> str:
@@ -68,7 +68,7 @@ def _count(default: int, meaning: str = "size of an instance", low: int = 1) -> 
     return int, number(default, meaning, low=low, high=MOST_NODES)
 
 
-# Settings of all rows that stand for what is the user's own.
+# Settings of all rows that name the user's own code or files.
 OWN: dict[str, Settable] = {
     "generator": (
         dict[str, int | float | str],
@@ -92,8 +92,8 @@ def _row(
 ) -> RoutingRow:
     """Return the row of RL4CO's environment `name`.
 
-    enumerable: the largest size that can be enumerated, and one that is enumerated in a moment.
-    size: the parameter and its setting. facts: other fields of the row.
+    enumerable: the largest size for enumeration, and a size that takes a moment. size: the
+    parameter and its setting. facts: other fields of the row.
     """
     (parameter, settable), (largest, small) = size, enumerable
     fields: dict[str, Any] = {parameter: settable} | OWN
@@ -116,7 +116,7 @@ PENALISED = "minus length and penalties"
 CITIES, CUSTOMERS, PLACES = (
     f"with {{num_loc}} {what}" for what in ("cities", "customers", "places")
 )
-# RL4CO's forced starts may be out of reach (op), or run past the last job (smtwtp).
+# RL4CO's forced starts may be unreachable (op), or run past the last job (smtwtp).
 NO_STARTS = ABLE - {"multistart"}
 KOOL = "Kool et al. 2019, arXiv 1803.08475; RL4CO, arXiv 2306.17100"
 

@@ -1,4 +1,4 @@
-"""One problem of a TSPLIB or CVRPLIB file: its fields and sections, its nodes by their ids."""
+"""A problem of a TSPLIB or CVRPLIB file: its fields, its sections, and its nodes by id."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from maxk_lab.catalogue import did_you_mean
 from maxk_lab.errors import LabError
 
 Sections = Mapping[str, Sequence[Sequence[str]]]
-# What a problem of RL4CO has; any other field or section may change the problem.
+# The fields and sections of RL4CO's problems; any other may change the problem.
 _USED = ("TYPE", "DIMENSION", "EDGE_WEIGHT_TYPE", "NODE_COORD_SECTION")
 _USED_BY_CVRP = ("CAPACITY", "DEMAND_SECTION", "DEPOT_SECTION")
 _IGNORED = {"NAME", "COMMENT", "AUTHOR", "SOURCE", "BEST_KNOWN", "OPTIMAL_VALUE", "TOUR_SECTION"}
 _IGNORED |= {"NODE_COORD_TYPE", "EDGE_WEIGHT_FORMAT", "DISPLAY_DATA_TYPE", "DISPLAY_DATA_SECTION"}
-# These limit nothing where they are 0.
+# These limit nothing if they are 0.
 _LIMITS = ("DISTANCE", "SERVICE_TIME", "DROP_TIME")
 
 

@@ -249,7 +249,7 @@ def _use(group: Sequence[Contest]) -> Use:
 
 
 def _estimators(rows: Sequence[GradientRow], lines: Sequence[Comparison]) -> list[Count]:
-    """The estimators whose best method is significantly lower than all other estimators' best."""
+    """Return the estimators whose best method is significantly lower than those of all others."""
     by_path = {row.key.path: row.key.estimator for row in rows}
     groups = grouped(lines, lambda line: line.partner).items()
     counts = Counter(

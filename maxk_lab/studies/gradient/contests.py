@@ -80,10 +80,10 @@ class Contest:
 
     @cached_property
     def close(self) -> list[GradientRow]:
-        """The least, and the rows close to it.
+        """The lowest, and the rows close to it.
 
-        A row is close if neither the corrected test nor its own interval says that it has more
-        variance. A tied row far above the least is not close, however few its instances are.
+        A row is close if neither the corrected test nor its own interval shows more variance. A
+        tied row far above the lowest is not close, even with few instances.
         """
         if self.least is None:
             return []
@@ -118,7 +118,7 @@ def candidate_groups(
 
 
 def simplest(rows: Sequence[GradientRow]) -> GradientRow:
-    """The row to use of several close rows: the first in the catalogue that needs rewards alone.
+    """The recommended one of close rows: the first in the catalogue that needs rewards alone.
 
     If no row needs rewards alone, return the first row.
     """

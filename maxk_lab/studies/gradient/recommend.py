@@ -102,7 +102,7 @@ def ranked(rows: Sequence[GradientRow], budget: int, n: int | None = None) -> Re
 
 
 def _to_use(candidates: Sequence[Candidate], rows: Sequence[GradientRow]) -> Candidate:
-    """The simplest of the candidates close to the best at its n, as a report has it."""
+    """Return the simplest candidate close to the best at its n, as in a report."""
     best = candidates[0]
     same_size = [each for each in contests(rows) if each.rows[0].key.group == best.row.key.group]
     keys = {row.key for contest in same_size for row in contest.close}

@@ -87,7 +87,7 @@ class OverLeast:
 
     @property
     def close(self) -> bool:
-        """Neither the corrected test nor its own interval says that the row has more variance."""
+        """Whether neither the corrected test nor the row's own interval finds more variance."""
         if self.mean.reason == RARE_GROUPS:
             return True
         return bool(self.line.reason) and self.mean.defined and self.mean.low <= 1 + ROUNDED
