@@ -28,7 +28,7 @@ export MKL_NUM_THREADS := 1
 # Or each process compiles all that it imports: torch in 5.5 s, not in 2.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint docs docs-outputs release test browser-test adapters attack reproduce bench board calibrate golden golden-values remeasure clean $(NUMBERED)
+.PHONY: help setup lint docs docs-outputs tutorial-outputs release test browser-test adapters attack reproduce bench board calibrate golden golden-values remeasure clean $(NUMBERED)
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
@@ -99,6 +99,10 @@ docs: $(STAMP)
 
 docs-outputs: $(STAMP)
 	$(BIN)/python docs/outputs.py docs/tutorials/*.md
+
+# The shortest tutorial; the others train policies.
+tutorial-outputs: $(STAMP)
+	$(BIN)/python docs/outputs.py --check docs/tutorials/check_a_claim.md
 
 # The wheel holds the sweeps of init, the meanings of keys, the licence and the mark of typed packages.
 release: $(STAMP)
