@@ -31,8 +31,9 @@ _ENVIRONMENT = {
     "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1",
     "RAY_NUM_REDIS_GET_RETRIES": "2",
 }
-# Seconds in which the port of a cluster must answer.
-_CONNECT_SECONDS = 5.0
+# Seconds in which the port of a cluster must answer to the first bytes of HTTP/2; Ray waits longer.
+_CONNECT_SECONDS = 4.0
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 # Bytes of shared memory of a cluster on this machine, which only passes records.
 _STORE_BYTES = 100 * 2**20
 
@@ -63,10 +64,12 @@ class RayBackend:
         self, run: RunDirectory, execution: Execution, jobs: int, modules: Modules
     ) -> None:
         self._run, self._execution, self._jobs, self._modules = run, execution, jobs, modules
-        self._address = execution.address or os.environ.get("RAY_ADDRESS", "")
+        self._address = execution.address or ""
+        if self._address in ("", "auto"):
+            self._address = os.environ.get("RAY_ADDRESS") or self._address
         # The tasks of the cluster, by Ray's handles.
         self._open: dict[Any, Task] = {}
-        self._leaving = self._joined = False
+        self._leaving = False
 
     def __enter__(self) -> Self:
         """Join the cluster, or start one. Raises `RefusedError` if there is none."""
@@ -77,9 +80,8 @@ class RayBackend:
         except ImportError as error:
             install = "install it: pip install 'maxk-lab[ray]'"
             raise RefusedError(f"backend ray needs Ray ({first_line(error)}); {install}") from error
+        self._join()
         try:
-            if not self._ray.is_initialized():
-                self._join()
             self._check_resources()
         except RefusedError:
             self.__exit__()
@@ -89,9 +91,7 @@ class RayBackend:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._cancel_all()
-        if self._joined:
-            self._ray.shutdown()
+        self._ray.shutdown()  # it ends the tasks, too
 
     def _join(self) -> None:
         """Join the cluster, or start one with `jobs` cores on this machine."""
@@ -108,8 +108,7 @@ class RayBackend:
             try:
                 host, _, port = self._address.rpartition(":")
                 if port.isdigit():
-                    place = host.strip("[]"), int(port)
-                    socket.create_connection(place, _CONNECT_SECONDS).close()
+                    _check_answer(host.strip("[]"), int(port))
                 options |= {"runtime_env": {"working_dir": folder}}
                 self._ray.init(address=self._address or "local", **options)
             except Exception as error:  # Ray raises many kinds
@@ -118,7 +117,6 @@ class RayBackend:
                     f"no Ray cluster {where}: {first_line(error)}; execution.address or "
                     "RAY_ADDRESS names another; without both a run starts one on this machine"
                 ) from error
-        self._joined = True
 
     def _nodes(self) -> list[dict[str, float]]:
         """Return the resources of the living nodes."""
@@ -154,8 +152,8 @@ class RayBackend:
     def events(self, seconds: float, waiting: int) -> Iterator[Event]:
         """Yield the ends of tasks. Raises `RefusedError` if a node cannot measure at all."""
         del waiting
-        errors, timeout = self._ray.exceptions, 0 if self._leaving else seconds
-        ready, _ = self._ray.wait(list(self._open), num_returns=1, timeout=timeout)
+        errors = self._ray.exceptions
+        ready, _ = self._ray.wait(list(self._open), num_returns=1, timeout=seconds)
         for handle in ready:
             task = self._open.pop(handle)
             try:
@@ -167,17 +165,19 @@ class RayBackend:
             except errors.RayError as error:
                 # Records hold no addresses of nodes.
                 why = f"the node or its worker is gone (Ray: {type(error).__name__})"
-                yield Event(task.key, "lost", {"why": why})
-        if self._leaving:
-            keys = [task.key for task in self._open.values()]
-            self._cancel_all()
-            yield from (Event(key, "left", {}) for key in keys)
+                fault = ("left", {}) if self._leaving else ("lost", {"why": why})
+                yield Event(task.key, *fault)
 
     def leave(self, seconds: float) -> None:
         """Cancel every task; a unit resumes later from the checkpoints in the cache."""
         self._leaving = True
-
-    def _cancel_all(self) -> None:
         for handle in self._open:
             self._ray.cancel(handle, force=True)
-        self._open.clear()
+
+
+def _check_answer(host: str, port: int) -> None:
+    """Raise `OSError` if nothing answers at the port."""
+    with socket.create_connection((host, port), _CONNECT_SECONDS) as line:
+        line.sendall(_GREETING)
+        if not line.recv(1):
+            raise ConnectionError("the port closes every connection")
