@@ -1,4 +1,7 @@
-"""Catalogues: a name, its meaning and its code, once. Imports no torch."""
+"""Catalogues of rows: each name has one meaning and one implementation.
+
+This module does not import torch.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,16 @@ from maxk_lab.errors import LONGEST, LabError, first_line, shown, warn
 from maxk_lab.installed import entry_points, package_of
 from maxk_lab.removed import removed_row
 
-# The largest number, and minus the smallest, that a setting may have where it says nothing else:
-# sums of squares of such numbers are still exact to many digits.
+# The bounds of a setting without bounds of its own: sums of squares of such numbers are still exact
+# to many digits.
 MOST = 10**9
-# The letters from which on the beginning of a word stands for it: `env` for environment.
+# The least letters of an abbreviation: `env` for environment.
 SHORTEST_BEGINNING = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row of a catalogue: a name, its meaning in a line, the code behind it and its source."""
+    """A row of a catalogue: a name, its meaning in a line, its implementation and its source."""
 
     name: str
     meaning: str
@@ -76,8 +79,8 @@ class Catalogue(Generic[RowType]):
         return rows
 
     def _row_of(self, point: EntryPoint) -> RowType:
-        """Return the row that an entry point names. Raises `LabError` where it is none."""
-        row = load(point.value.partition("[")[0].strip())  # without the extras that it asks for
+        """Return the row that an entry point names. Raises `LabError` if it names no row."""
+        row = load(point.value.partition("[")[0].strip())  # without the extras in brackets
         kind = self._row_type
         if not isinstance(row, kind) or not isinstance(row.name, str):
             raise LabError(f"{point.value} must be a {kind.__name__} with a name, got {shown(row)}")
@@ -85,7 +88,7 @@ class Catalogue(Generic[RowType]):
 
     @property
     def _row_type(self) -> type[RowType]:
-        """The nearest class that all its own rows share."""
+        """The nearest common class of all rows of the project."""
         lineage: Iterable[Any] = type(self._own[0]).__mro__ if self._own else (Row,)
         shared = (kind for kind in lineage if all(isinstance(row, kind) for row in self._own))
         return cast(type[RowType], next(shared))
@@ -105,7 +108,7 @@ class Catalogue(Generic[RowType]):
         return self._points.get(name) if name in self._rows else None
 
     def get(self, name: str) -> RowType:
-        """Return the row called `name`. Raises `LabError` with the nearest name and all others."""
+        """Return the row with this name. Raises `LabError` with the nearest name and all others."""
         if name in self._rows:
             return self._rows[name]
         if name in self._left_out:
@@ -118,15 +121,15 @@ class Catalogue(Generic[RowType]):
         raise LabError(f"unknown {self.kind} {shown(name)}{also}; known: {', '.join(self._rows)}")
 
     def resolved(self, name: str) -> str:
-        """Return the name here of a row that is called `name` elsewhere, such as `pass@8`."""
+        """Return our name for a name in another project, such as `pass@8`."""
         return self._aliases.get(re.sub(r"@\d+$", "@k", name.lower()), name)
 
 
 def load(path: str, what: str = "") -> Any:
-    """Return the object that `package.module:name` names; `what` says in an error what it is.
+    """Return the object that `package.module:name` names; `what` describes it in an error.
 
-    Raises `LabError` when there is none, and when a module of another package breaks while it is
-    imported, whatever it raises: it may end a command as little as a misspelt name.
+    Raises `LabError` if it does not exist, or if a module of another package raises any exception
+    at import.
     """
     module, _, name = path.partition(":")
     try:
@@ -136,10 +139,10 @@ def load(path: str, what: str = "") -> Any:
 
 
 def imported(module: str) -> ModuleType:
-    """Return a module. Raises `ImportError` where it is not there or lacks another.
+    """Return a module. Raises `ImportError` if the module, or a module that it imports, is missing.
 
-    Raises `LabError` for whatever else a module of another package raises while it is imported; our
-    own keep their tracebacks.
+    Raises `LabError` for any other exception of another package at import; errors of this package
+    keep their tracebacks.
     """
     try:
         return import_module(module)
@@ -154,10 +157,10 @@ def imported(module: str) -> ModuleType:
 
 
 def did_you_mean(word: object, words: Iterable[str]) -> str:
-    """Return " (did you mean X?)" with the one of `words` most like `word`; "" when none is near.
+    """Return " (did you mean X?)" with the nearest of `words`, or "" if none is near.
 
-    Capitals make no difference, and the beginning of one word alone stands for it. Nothing is like
-    a value that is no text, or a very long one.
+    Case does not matter, and the beginning of a single word matches it. A value that is no text, or
+    a very long text, matches nothing.
     """
     text = word.lower() if isinstance(word, str) and len(word) <= LONGEST else ""
     spellings = {each.lower(): each for each in words}

@@ -1,4 +1,4 @@
-"""The user's mistakes: one clear line each, no traceback; everything else keeps its traceback."""
+"""The user's mistakes: one clear line each without traceback; other errors keep theirs."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import warnings
 from dataclasses import dataclass
 from typing import Self
 
-# The letters of a value that a message quotes.
+# The most letters of a quoted value.
 LONGEST = 120
 # The most problems of a sweep file in one message.
 MOST_PROBLEMS = 20
 
 
 def shown(value: object) -> str:
-    """Return how a message quotes a value that was given: on one line, and never a long one."""
+    """Return a value as a message quotes it: short, and on one line."""
     try:
         return shortened(repr(value), LONGEST)
-    except ValueError:  # Python writes no whole number of some thousand digits
+    except ValueError:  # Python refuses to print whole numbers of thousands of digits
         return "a whole number of very many digits"
-    except Exception:  # of a class of the user's own
+    except Exception:  # from a user's class
         return f"an object of {type(value).__name__} that cannot be shown"
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text without the middle of it where it has more than `most` letters."""
+    """Return a text without its middle if it has more than `most` letters."""
     if len(text) <= most:
         return text
     return f"{text[: most * 2 // 3]} … {text[len(text) - most // 4 :]} ({len(text):,} letters)"
@@ -33,35 +33,35 @@ def shortened(text: str, most: int) -> str:
 class LabError(Exception):
     """A mistake the user can mend; the command line prints the message and exits with 2.
 
-    All that the package raises on purpose is one. A bare `LabError(...)` is a `MistakeError`, as a
-    bare `OSError(...)` of Python becomes that of its number; a subclass says for itself whether it
-    is one.
+    Every deliberate error of the package is a `LabError`. A bare `LabError(...)` is a
+    `MistakeError`, like `OSError(...)` of Python becomes the class of its number; a subclass
+    chooses for itself.
     """
 
     def __new__(cls, *args: object) -> Self:
-        """Return the error, of the class that tells whose mistake it is."""
+        """Return the error; a bare `LabError` becomes a `MistakeError`."""
         error = super().__new__(MistakeError if cls is LabError else cls, *args)
         assert isinstance(error, cls)
         return error
 
 
 class MistakeError(LabError, ValueError):
-    """A `LabError` about what the caller has given, and so a `ValueError`, too."""
+    """A `LabError` about an argument of the caller, therefore also a `ValueError`."""
 
 
 class RefusedError(LabError):
-    """The system refuses what a run needs; the same command goes on once that is mended."""
+    """The system refuses an operation; the same command continues after the cause is mended."""
 
 
 class LabWarning(UserWarning):
-    """A mistake that nothing stops for; the command line prints its message in a line."""
+    """A mistake that stops nothing; the command line prints its message in a line."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem of a sweep file: where it stands and what is wrong with it.
+    """One problem of a sweep file: its place and its message.
 
-    The line is 0 where there is no file.
+    The line is 0 without a file.
     """
 
     file: str
@@ -76,7 +76,7 @@ class Problem:
 
 
 class SpecError(MistakeError):
-    """Every problem of a sweep file at once, one line per problem; of very many the first."""
+    """Every problem of a sweep file, one per line; a long list is cut."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
@@ -86,21 +86,21 @@ class SpecError(MistakeError):
 
 
 def warn(text: str) -> None:
-    """Warn of a mistake that nothing stops for."""
+    """Warn about a mistake that stops nothing."""
     warnings.warn(text, LabWarning, stacklevel=3)
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message; `no message` where there is none."""
+    """Return the first line of an error's message; `no message` if it is empty."""
     try:
         return (str(error).strip() or "no message").splitlines()[0]
-    except Exception:  # an error of another package may fail to say what it is
+    except Exception:  # an error of another package may fail to print
         return "no message"
 
 
-# Where a traceback says in which file it is.
+# A frame in a traceback: the place of the file.
 _FRAME = re.compile(r'^ +File ".*", line \d+')
-# The kind of an error that is for the user, whose text says all.
+# A user error in a traceback, whose message suffices.
 _OURS = re.compile(r"^maxk_lab\.errors\.\w+: ")
 
 
@@ -110,10 +110,10 @@ def count(number: int, word: str) -> str:
 
 
 def error_line(traceback: str | None) -> str:
-    """Return the line of a traceback that names the error and says what is wrong.
+    """Return the line of a traceback with the error's name and message.
 
-    It is the first line below the last frame: a message may go on with lines of advice. Without a
-    frame it is the first line. Of a `LabError` it is the message alone.
+    It is the first line below the last frame; further lines may be advice. Without a frame it is
+    the first line. For a `LabError` it is the message alone.
     """
     lines = (traceback or "").strip().split("\n")
     frames = [number for number, line in enumerate(lines) if _FRAME.match(line)]

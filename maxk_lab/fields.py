@@ -1,6 +1,6 @@
-"""Fields and models of settings and records, and the words for what pydantic finds wrong with them.
+"""Field types and models of settings and records, and messages for pydantic's errors.
 
-Imports no torch.
+This module does not import torch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def as_tuple(value: Any) -> Any:
 
 
 def distinct(values: tuple[Item, ...]) -> tuple[Item, ...]:
-    """Return `values`. Raises `ValueError` where one of them is there twice."""
+    """Return `values`. Raises `ValueError` if one of them is repeated."""
     repeated = [value for value, count in Counter(values).items() if count > 1]
     if repeated:
         listed = ", ".join(map(str, sorted(repeated)))  # type: ignore[type-var]
@@ -39,16 +39,16 @@ def distinct(values: tuple[Item, ...]) -> tuple[Item, ...]:
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 WholeNumber = Annotated[int, Field(ge=0, le=MOST)]
 AtLeastOne = Annotated[int, Field(ge=1, le=MOST)]
-# Counts of samples, instances or groups that are in memory at once; no machine holds more.
+# Counts of samples, instances or groups in memory at once, a limit of memory.
 MOST_IN_MEMORY = 10**7
 Samples = Annotated[int, Field(ge=1, le=MOST_IN_MEMORY)]
 TwoSamples = Annotated[int, Field(ge=2, le=MOST_IN_MEMORY)]
-# An n or a K: estimators work with as many numbers as there are samples in a group.
+# An n or a K: estimators use as many numbers as a group has samples.
 GroupSize = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 Finite = Annotated[float, Field(ge=-MOST, le=MOST, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
-# What was measured, whose fourth powers a report adds up: those of more are no numbers any more.
+# Measured numbers: a report sums their fourth powers, so they are bounded.
 _MOST_MEASURED = 1e75
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Number = Annotated[float, Field(ge=-_MOST_MEASURED, le=_MOST_MEASURED, allow_inf_nan=False)]
@@ -76,33 +76,33 @@ Different = Annotated[tuple[Item, ...], Listed(), AfterValidator(distinct)]
 
 
 def start_of(written: Any) -> Any:
-    """Return the start with its one spelling: `forced` is the one that RL4CO calls multistart."""
+    """Return the canonical spelling of a start: `forced` is RL4CO's multistart."""
     return "multistart" if written == "forced" else written
 
 
 Start = Annotated[Literal["iid", "multistart", "forced"], AfterValidator(start_of)]
 
-# What becomes of a group whose rewards are all equal: it counts, is dropped or is replaced.
+# The treatment of a group with equal rewards: it counts, is dropped or is replaced.
 Selection = Literal["none", "drop_equal", "resample_equal"]
 
 
 def check_lengths(length: int, parts: Mapping[str, Sequence[Any]]) -> None:
-    """Raise `ValueError` for the first of the parts of a record that is not of this length."""
+    """Raise `ValueError` for the first part of a record with another length."""
     for name, entries in parts.items():
         if len(entries) != length:
             raise ValueError(f"{name} has {len(entries)} entries where there must be {length}")
 
 
 class Model(BaseModel):
-    """A block of settings: frozen, every key known, every number strict."""
+    """A block of settings: frozen, with known keys only and strict numbers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
-        """Return the block that `mapping` describes, defaults filled in.
+        """Return the block for a `mapping`, with defaults.
 
-        Raises one `LabError` with everything that is wrong.
+        Raises one `LabError` with all problems.
         """
         try:
             return cls.model_validate(dict(mapping))
@@ -111,23 +111,23 @@ class Model(BaseModel):
 
 
 class Recorded(BaseModel):
-    """A part of a finished record, for reading: keys that nothing reads are passed over."""
+    """A part of a finished record, for reading: unknown keys are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
-    # The formulas of its numbers, for a reader of one cell: each with its function and its source.
+    # The formulas of its numbers for `show`: each with its function and its source.
     formulas: ClassVar[Mapping[str, Mapping[str, str]]] = {}
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """The numbers among its lists that a reader of one cell sees, by the key of the list."""
+        """Return the numbers in its lists that `show` prints, by the key of the list."""
         return {}
 
     def check(self, cell: Mapping[str, Any]) -> None:
-        """Raise `ValueError` where this cannot have been measured of the cell."""
+        """Raise `ValueError` if the content cannot belong to the cell."""
 
     @classmethod
     def of(cls, record: Any) -> Self:
-        """Return the content of a finished record. Raises `LabError` that says what is missing."""
+        """Return the content of a finished record. Raises `LabError` for missing parts."""
         content = getattr(record, "content", None)
         if isinstance(content, cls):
             return content
@@ -160,7 +160,7 @@ _WORDS = {
     "model_type": "must be a mapping of keys to values",
     "model_attributes_type": "must be a mapping of keys to values",
 }
-# Keys by which other programs call what has another name here.
+# Keys of other programs that have another name here.
 SYNONYMS = {"type": "name", "class": "name"}
 _BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
@@ -171,9 +171,9 @@ _BOUNDS = {
 
 
 def findings(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
-    """Yield one sentence for everything that is wrong with a mapping given for `model`."""
+    """Yield one sentence for every problem of a mapping for `model`."""
     for finding in error.errors(include_url=False):
-        if not finding["loc"]:  # it is about the mapping as a whole
+        if not finding["loc"]:  # about the mapping as a whole
             yield message(finding)
             continue
         *block, key = map(str, finding["loc"])
@@ -184,7 +184,7 @@ def findings(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
 
 
 def message(finding: Mapping[str, Any]) -> str:
-    """Return what is wrong with the value of one finding, other than of an unknown key."""
+    """Return the problem of the value in one finding, except an unknown key."""
     kind, value, context = finding["type"], finding["input"], finding.get("ctx", {})
     if kind == "missing":
         return "is missing"
@@ -206,14 +206,14 @@ def message(finding: Mapping[str, Any]) -> str:
 
 
 def one_of(value: Any, words: Iterable[str]) -> str:
-    """Return the sentence for a value that is none of `words`, with the nearest of them."""
+    """Return the sentence for a value that is not one of `words`, with the nearest of them."""
     words = list(words)
     also = did_you_mean(str(value), words)
     return f"must be one of {', '.join(words)}, got {_shown(value)}{also}"
 
 
 def unknown_key(key: str, keys: Iterable[str]) -> str:
-    """Return the sentence for a key that nothing reads, with the nearest of `keys`."""
+    """Return the sentence for an unknown key, with the nearest of `keys`."""
     keys = list(keys)
     synonym = SYNONYMS.get(key)
     also = did_you_mean(synonym if synonym in keys else key, keys) or f"; known: {', '.join(keys)}"
@@ -223,9 +223,9 @@ def unknown_key(key: str, keys: Iterable[str]) -> str:
 def trace(
     model: type[BaseModel], location: Iterable[int | str]
 ) -> tuple[list[int | str], list[str]]:
-    """Return a location within `model` as it is written, and the keys of the block there.
+    """Return a location within `model` as written, and the keys of the block there.
 
-    The tags of unions, which are the names of their models, are not written.
+    Tags of unions, which are the names of their models, are omitted.
     """
     members, written = [model], list[int | str]()
     for step in location:

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside, flushed to the disk, then renamed into place."""
+"""Atomic writes: a file is written beside, flushed to the disk, then renamed into place."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PARTIAL = ".partial-"
 
 
 class StorageError(RefusedError):
-    """A file that cannot be written, as on a full disk; what was there before is whole."""
+    """A file cannot be written, for example because the disk is full; an older file is intact."""
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` to `path`: all or nothing, whenever the process or the machine may crash.
+    """Write `data` to `path` completely or not at all, even if the process or machine crashes.
 
-    Raises `StorageError` where the system refuses to write it.
+    Raises `StorageError` if the system refuses to write it.
     """
     save_atomically(path, lambda file: file.write(data))
 
 
 def save_atomically(path: Path, save: Callable[[BinaryIO], object]) -> None:
-    """Write to `path` what `save(file)` writes to the open file: all or nothing, as above."""
+    """Write to `path` what `save(file)` writes to the open file, completely or not at all."""
     partial = path.with_name(f"{PARTIAL}{path.name}-{os.getpid()}-{threading.get_ident()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,9 +41,9 @@ def save_atomically(path: Path, save: Callable[[BinaryIO], object]) -> None:
         partial.replace(path)
         sync_folder(path.parent)
     except BaseException as error:
-        with suppress(OSError):  # where the system refuses even that, the first error counts
+        with suppress(OSError):  # if the system refuses this, the first error counts
             partial.unlink(missing_ok=True)
-        # Libraries such as torch raise an error of their own while they handle that of the system.
+        # Libraries such as torch raise their own error while they handle the system's error.
         cause: BaseException | None = error if isinstance(error, Exception) else None
         while cause is not None and not isinstance(cause, OSError):
             cause = cause.__cause__ or cause.__context__
@@ -53,7 +53,7 @@ def save_atomically(path: Path, save: Callable[[BinaryIO], object]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have a folder on the disk, so that a new name in it survives a power cut, too."""
+    """Flush a folder to the disk, so that a new name in it survives a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -62,7 +62,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def hash_of(path: str | Path) -> str:
-    """Return the SHA-256 of a file, 64 hex digits; it is read once until it is written.
+    """Return the SHA-256 of a file, 64 hex digits; it is cached until the file changes.
 
     Raises `OSError`.
     """
@@ -79,9 +79,9 @@ def _hash(path: str, stamp: tuple[int, ...]) -> str:
 
 @contextmanager
 def named_in_sweep(path: str | Path) -> Iterator[None]:
-    """Turn what the system says of a path out of a sweep file into a `LabError`.
+    """Raise a `LabError` for an error of the system about a path in a sweep file.
 
-    It may be of any letters and any length, and lead to anything.
+    The path may be invalid, too long, or a special file.
     """
     name = _quoted(str(path))
     try:
@@ -94,7 +94,7 @@ def named_in_sweep(path: str | Path) -> Iterator[None]:
 
 
 def hash_of_file(path: str | Path) -> str:
-    """Return the SHA-256 of a file, 64 hex digits. Raises `LabError` where it cannot be read."""
+    """Return the SHA-256 of a file, 64 hex digits. Raises `LabError` if it cannot be read."""
     with named_in_sweep(path):
         return hash_of(path)
 
@@ -102,10 +102,10 @@ def hash_of_file(path: str | Path) -> str:
 def resolved_file(
     written: Any, name: str, hashed: Callable[[str | Path], str] = hash_of_file
 ) -> dict[str, str]:
-    """Return {"path", "sha256"} of a path, or of such a mapping, which a resolved sweep file has.
+    """Return {"path", "sha256"} of a path, or of such a mapping from a resolved sweep.
 
-    Raises `LabError` for what is neither, for a file that is not there, and for one that is no
-    longer what the mapping says.
+    Raises `LabError` for any other value, for a missing file, and for a file that has changed since
+    the mapping was made.
     """
     keys = dict(written) if isinstance(written, Mapping) else {"path": written}
     path, expected = keys.pop("path", None), keys.pop("sha256", None)
@@ -121,7 +121,7 @@ def resolved_file(
 def placed(path: str) -> str:
     """Return the path of a file in the current folder or beside the sweep file; `~` is the home.
 
-    Raises `LabError` that names the folders where it was looked for.
+    Raises `LabError` with the searched folders.
     """
     place = os.path.expanduser(path)
     folders = [] if os.path.isabs(place) else project_folders()
@@ -137,6 +137,6 @@ def _quoted(path: str) -> str:
 
 
 def remove_partials(folder: Path) -> None:
-    """Remove the leftovers of killed writers; only where nobody else writes."""
+    """Remove the leftovers of killed writers; call it only if no other process writes."""
     for partial in folder.glob(f"{PARTIAL}*"):
         partial.unlink(missing_ok=True)

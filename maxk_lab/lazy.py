@@ -8,7 +8,7 @@ from typing import Any
 
 
 class LazyModule:
-    """A module of ours that is imported at the first use of one of its names."""
+    """A module of this package that is imported at the first use of one of its names."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -20,7 +20,7 @@ class LazyModule:
 def lazy_exports(
     package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """The `__getattr__`, `__dir__` and `__all__` of a package, from names joined by their module.
+    """Return `__getattr__`, `__dir__` and `__all__` of a package, from names by module.
 
     Type checkers and editors see the imports under `if TYPE_CHECKING:` in the package.
     """

@@ -1,10 +1,10 @@
-"""Checks whether the driver wants work to stop at a checkpoint, from which it resumes later."""
+"""Requests of the driver to stop work at a checkpoint, from which it resumes later."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-# Anything that a user's function may raise: sys.exit() in it must not end the program. Ctrl-C does.
+# Exceptions of a user's function: sys.exit() in it must not end the program, but Ctrl-C does.
 RAISED = (Exception, SystemExit, GeneratorExit)
 
 
@@ -16,10 +16,10 @@ _checks: list[Callable[[], bool]] = []
 
 
 def leave_when(check: Callable[[], bool]) -> None:
-    """Have `leaving` call `check`, in place of an earlier check of this process."""
+    """Have `leaving` call `check`, replacing an earlier check of this process."""
     _checks[:] = [check]
 
 
 def leaving() -> bool:
-    """Return whether work should stop at a checkpoint; then it raises `Leaving`."""
+    """Return whether work should stop at a checkpoint; the caller then raises `Leaving`."""
     return any(check() for check in _checks)

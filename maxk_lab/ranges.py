@@ -1,4 +1,4 @@
-"""The range that values are known to lie in, which no interval of their mean may leave."""
+"""The range of values, which no interval of their mean leaves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Range:
-    """Values from `low` to `high`, both included; an end is infinite where none is known."""
+    """Values from `low` to `high`, inclusive; an unknown end is infinite."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -20,16 +20,16 @@ class Range:
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     def holds(self, values: Iterable[float]) -> bool:
-        """Return whether all of these are in it."""
+        """Return whether all values are in the range."""
         return all(self.low <= value <= self.high for value in values)
 
     @property
     def differences(self) -> Range:
-        """The range of the difference of two such values."""
+        """The range of the difference of two values."""
         return Range(self.low - self.high, self.high - self.low) if self.bounded else ANYWHERE
 
     def share(self, value: float) -> float:
-        """Return the way that a value has come from the low end to the high one, in [0, 1]."""
+        """Return the position of a value between the ends, in [0, 1]."""
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
     def clamped(self, value: float) -> float:

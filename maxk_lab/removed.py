@@ -1,4 +1,4 @@
-"""Features that no longer exist, each with the line that says what to use instead; until 0.2."""
+"""Removed features, each with a message about its replacement; until version 0.2."""
 
 from __future__ import annotations
 
@@ -115,36 +115,36 @@ ROWS: Mapping[tuple[str, str], str] = {
 
 
 def removed_key(path: tuple[str, ...]) -> str | None:
-    """Return what to use instead of a removed key of a sweep file; None for any other key."""
+    """Return the replacement of a removed key of a sweep file; None for any other key."""
     advice = KEYS.get(_key(path))
     return None if advice is None else f"was removed: {advice}"
 
 
 def removed_value(path: tuple[str, ...], value: object) -> str | None:
-    """Return what to use instead of a removed value of a key; None for any other value."""
+    """Return the replacement of a removed value of a key; None for any other value."""
     advice = VALUES.get(f"{_key(path)}={value}")
     return None if advice is None else f"{value} was removed: {advice}"
 
 
 def _key(path: tuple[str, ...]) -> str:
-    """Return a path as `KEYS` has it."""
+    """Return a path in the form of `KEYS`."""
     words = ".".join(step for step in path if not step.isdigit())
     return words.replace("training.grid.with.", "training.")
 
 
 def removed_option(verb: str, option: str) -> str | None:
-    """Return what to use instead of a removed option of a verb; None for any other option."""
+    """Return the replacement of a removed option of a verb; None for any other option."""
     advice = OPTIONS.get(f"{verb} {option}")
     return None if advice is None else f"{option} was removed: {advice}"
 
 
 def removed_verb(verb: str) -> str | None:
-    """Return what to use instead of a removed verb; None for any other verb."""
+    """Return the replacement of a removed verb; None for any other verb."""
     advice = VERBS.get(verb)
     return None if advice is None else f"maxk-lab {verb} was removed: {advice}"
 
 
 def removed_row(kind: str, name: str) -> str | None:
-    """Return what to use instead of a removed row of a catalogue; None for any other name."""
+    """Return the replacement of a removed row of a catalogue; None for any other name."""
     advice = ROWS.get((kind, name)) or ROWS.get((kind, name.partition("[")[0]))
     return None if advice is None else f"{kind} {name!r} was removed: {advice}"

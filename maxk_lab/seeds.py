@@ -1,4 +1,4 @@
-"""Random seeds by axis: a seed is a hash of only the things its randomness may depend on."""
+"""Random seeds by axis: a seed is a hash of the values that its randomness depends on."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 
 
 def derive_seed(*axes: object) -> int:
-    """Return a seed in [0, 2**63) that depends on nothing but the values of `axes`.
+    """Return a seed in [0, 2**63) that depends only on the values of `axes`, in order.
 
-    They are plain values as JSON knows them; their order counts.
+    They are plain JSON values.
     """
     text = json.dumps(axes, sort_keys=True, separators=(",", ":"))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def seed_generators(seed: int) -> None:
-    """Seed the generators that belong to the process: those of Python, numpy and torch."""
+    """Seed the global generators of Python, numpy and torch."""
     random.seed(seed)
-    # A process that has not imported them does not import them for this.
+    # A module that is not imported needs no seed.
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed % 2**32)
@@ -33,11 +33,11 @@ def seed_generators(seed: int) -> None:
 
 @contextmanager
 def isolated_rng(seed: int) -> Iterator[None]:
-    """Run a block under torch's global generator seeded with `seed`; give the old state back after.
+    """Run a block with torch's global generator seeded by `seed`; restore its state afterwards.
 
-    Libraries reseed it behind the user's back. The states of CUDA devices are given back, too,
-    where CUDA is in use; to look at them would initialise it. A block that wakes CUDA itself draws
-    there from a seed of CUDA's own.
+    Libraries reseed it without notice. The states of CUDA devices are restored, too, if CUDA is in
+    use; reading them would initialise it. A block that initialises CUDA itself draws there from
+    CUDA's own seed.
     """
     import torch
 
@@ -50,5 +50,5 @@ def isolated_rng(seed: int) -> Iterator[None]:
 def _seed_torch(seed: int) -> None:
     torch: Any = sys.modules["torch"]
     torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():  # else it would keep the seed for devices never woken
+    if torch.cuda.is_initialized():  # otherwise CUDA would use the seed when it starts later
         torch.cuda.manual_seed_all(seed)

@@ -1,6 +1,6 @@
-"""Settings of catalogue rows: fields of pydantic models that the lab checks, lists and varies.
+"""Settings of catalogue rows: fields of pydantic models that are checked, listed and varied.
 
-Imports no torch.
+This module does not import torch.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from maxk_lab.errors import LabError
 from maxk_lab.fields import Model, message
 from maxk_lab.files import placed, resolved_file
 
-# The types of settings by their names in JSON's schemas.
+# The types of settings by their names in JSON schemas.
 _TYPES = {"integer": int, "number": float, "string": str, "boolean": bool} | {
     "array": list,
     "object": dict,
 }
-# No setting is infinite, and none is undefined.
+# No setting is infinite or undefined.
 _FINITE = ConfigDict(allow_inf_nan=False)
 
 
 def setting(
     default: Any, meaning: str = "", *, later: bool = False, spelling: str = "", **field: Any
 ) -> Any:
-    """Return a field of a `Settings` model: its default, and its meaning in a line of `list`.
+    """Return a field of a `Settings` model with its default, and its meaning for `list`.
 
-    A setting that came `later` than the identity of cells is left out of a resolved sweep at its
-    default, so that older cells keep their ids and seeds. `spelling` names its type to who writes a
-    sweep, where Python's name would not say it. `field` is as in `pydantic.Field`.
+    A `later` setting is newer than the identity of cells. At its default it is left out of a
+    resolved sweep, so that older cells keep their ids and seeds. `spelling` is the name of its type
+    for users, if Python's name would not do. `field` is as in `pydantic.Field`.
     """
     extra: Any = {"later": later, "spelling": spelling}
     return Field(default, description=meaning, json_schema_extra=extra, **field)
@@ -51,7 +51,7 @@ def _a_list(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
 
 
-# One entry need not be in a list.
+# A single entry need not be in a list.
 Texts = Annotated[list[str], BeforeValidator(_a_list)]
 Numbers = Annotated[list[Annotated[float, Field(ge=-MOST, le=MOST)]], BeforeValidator(_a_list)]
 
@@ -61,21 +61,21 @@ def _a_file(value: Any) -> Any:
 
 
 def _a_folder(value: Any) -> Any:
-    with suppress(LabError):  # the policy says what the folder lacks
+    with suppress(LabError):  # the policy reports what the folder lacks
         return placed(value) if value and isinstance(value, str) else value
     return value
 
 
-# The path of a file of the user's own; a resolved sweep has {"path", "sha256"}.
+# The path of a user's file; a resolved sweep has {"path", "sha256"}.
 File = Annotated[Any, BeforeValidator(_a_file)]
 Folder = Annotated[str, BeforeValidator(_a_folder)]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting, by itself: `kind` is its type as pydantic takes it, with its bounds.
+    """A setting of its own: `kind` is its pydantic type with bounds.
 
-    Its values may be given as texts, as in `affine[0.5]`, unless it is `strict`.
+    Its values may be texts, as in `affine[0.5]`, unless it is `strict`.
     """
 
     name: str
@@ -91,8 +91,8 @@ class Setting:
         return TypeAdapter(self.kind, config=_FINITE)
 
     def parse(self, value: Any) -> Any:
-        """Return `value` in the setting's type. Raises `LabError` that says what is allowed."""
-        # Python calls True a number.
+        """Return `value` in the setting's type. Raises `LabError` with the allowed values."""
+        # Python treats True as a number.
         strict = self.strict or not isinstance(value, str)
         try:
             return self._adapter.validate_python(value, strict=strict)
@@ -111,7 +111,7 @@ class Setting:
 
     @property
     def type_name(self) -> str:
-        """Return the type as a sweep's writer knows it, e.g. `int` or `list of str`."""
+        """Return the type's name for users, e.g. `int` or `list of str`."""
         if self.spelling:
             return self.spelling
         of = f" of {_TYPES[self._schema['items']['type']].__name__}" if self.type is list else ""
@@ -119,18 +119,18 @@ class Setting:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Return the words that it may be; none where it may be any."""
+        """Return the allowed words; none if any word is allowed."""
         only = [self._schema["const"]] if "const" in self._schema else []
         return tuple(self._schema.get("enum", only))
 
     @property
     def low(self) -> float | None:
-        """Return the least that it may be; None where nothing says so."""
+        """Return the smallest allowed value; None without a bound."""
         return _told(self._schema.get("minimum"))
 
     @property
     def high(self) -> float | None:
-        """Return the most that it may be; None where nothing says so."""
+        """Return the largest allowed value; None without a bound."""
         return _told(self._schema.get("maximum"))
 
 
@@ -139,10 +139,10 @@ def _told(bound: float | None) -> float | None:
 
 
 def without_defaults(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `settings` without those that are as in `defaults`.
+    """Return `settings` without those that equal `defaults`.
 
-    A setting that came later than the first records is left out of the identity in this way while
-    it is at its default, so that the cells that were there before it keep their ids and seeds.
+    Settings that are newer than the first records are left out of the identity at their defaults,
+    so that older cells keep their ids and seeds.
     """
     return {
         name: value
@@ -152,17 +152,17 @@ def without_defaults(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -
 
 
 class Settings(Model):
-    """The settings of a row, by their names in a sweep file; every one has a default.
+    """The settings of a row by their names in a sweep file; every setting has a default.
 
-    What a sweep gives is read strictly: no text is a number, and nothing unknown is passed over.
+    Values are read strictly: a text is not a number, and unknown keys are errors.
     """
 
     model_config = ConfigDict(**_FINITE, validate_default=True)
 
     @classmethod
-    @cache  # every value of a sweep asks
+    @cache  # cached, because every value of a sweep needs it
     def each(cls) -> tuple[Setting, ...]:
-        """Return the settings one by one, in the order in which they stand."""
+        """Return the settings in the order of their definition."""
         settings = []
         for name, field in cls.model_fields.items():
             extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
@@ -183,13 +183,13 @@ class Settings(Model):
 
     @classmethod
     def defaults(cls, *, later: bool = True) -> dict[str, Any]:
-        """Return every setting at its default; without those that came `later`, if so wanted."""
+        """Return every setting at its default; without `later` settings if `later` is False."""
         values = cls().model_dump()
         return {each.name: values[each.name] for each in cls.each() if later or not each.later}
 
     @classmethod
     def without_later(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return `settings` without those that came later than the first records, at defaults."""
+        """Return `settings` without the later settings that are at their defaults."""
         return without_defaults(
             settings, {each.name: each.default for each in cls.each() if each.later}
         )

@@ -1,4 +1,4 @@
-"""Rows of a file of any form: JSON lines, JSON, CSV and Parquet, compressed or not."""
+"""Rows of a file: JSON lines, JSON, CSV and Parquet, compressed or not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNREADABLE = (OSError, ValueError, OverflowError, EOFError, RecursionError, zli
 
 
 def files_in(path: Path) -> list[Path]:
-    """Return a file, or the files of a folder that may hold rows, by the numbers in their names."""
+    """Return a file, or the files of a folder that may hold rows, in numeric order of names."""
     if path.is_file():
         return [path]
     if not path.is_dir():  # a pipe cannot be read twice
@@ -47,10 +47,10 @@ def natural(text: str) -> list[Any]:
 
 
 def read_rows(path: Path) -> Places:
-    """Yield (place, row) for every row of a file; the row is None where it cannot be read.
+    """Yield (place, row) for every row of a file; the row is None if it cannot be read.
 
-    A JSON document that is no list is one row. The content decides on the form. Raises `LabError`
-    for a file of no such form.
+    A JSON document that is no list is one row. The content determines the format. Raises `LabError`
+    for any other format.
     """
     try:
         with path.open("rb") as file:
@@ -112,7 +112,7 @@ def _parsed(text: str) -> Any:
 
 
 def _csv(path: Path, text: IO[str]) -> Places:
-    """Yield the rows of a table; the header decides on the separator, and on spaces behind it."""
+    """Yield the rows of a table; the header determines the separator, and spaces after it."""
     header = re.sub('"[^"]*"', "", next((line for line in text if line.strip()), ""))
     text.seek(0)
     separator = max(",;\t|", key=header.count)

@@ -1,8 +1,8 @@
-"""Text from files, made harmless to whoever reads it: nothing in it acts, and nothing is hidden.
+r"""Text from files, made harmless for its reader: nothing in it acts, and nothing is hidden.
 
-What drives a terminal (escape sequences, one-byte controls), turns the direction of writing, shows
-nothing at all, or is no character (half of a surrogate pair) is spelled out as in Python's own
-texts, such as `\\x1b`. Each writer escapes besides what its own format would take for a command.
+Escape sequences and control bytes, marks of writing direction, invisible characters and lone
+surrogates are spelled out as in Python, such as `\x1b`. Each writer also escapes the syntax of its
+own format.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-# Controls except the end of a line and a tab, marks of direction, separators, the byte order mark,
-# surrogates, and letters of language tags, which are not shown.
+# Controls except newline and tab, marks of direction, separators, the byte order mark, surrogates,
+# and invisible letters of language tags.
 _ACTING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
@@ -22,19 +22,19 @@ _ACTING = re.compile(
 
 
 def visible(text: str) -> str:
-    """Return the text with all that acts spelled out; its lines stay lines."""
+    """Return the text with control characters spelled out; its lines stay lines."""
     return _ACTING.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def visible_line(text: str) -> str:
-    """Return the text on one line, with all that acts spelled out."""
+    """Return the text on one line, with control characters spelled out."""
     return visible(" ".join(text.splitlines()).replace("\t", " "))
 
 
 def json_value(value: Any, spelled: Callable[[str], str] | None = None) -> Any:
     """Return the value with NaN as None, and infinities as the texts "inf" and "-inf".
 
-    With `spelled` all its texts are so, and what JSON does not know is a text.
+    With `spelled` its texts are made visible, and values unknown to JSON become texts.
     """
     if isinstance(value, dict):
         spell = spelled or str
@@ -49,12 +49,12 @@ def json_value(value: Any, spelled: Callable[[str], str] | None = None) -> Any:
 
 
 def harmless(value: Any) -> Any:
-    """The value as JSON holds it, with all that acts in its texts spelled out; see `json_value`."""
+    """Return the value as JSON holds it, with control characters in texts spelled out."""
     return json_value(value, visible)
 
 
 def visible_json(value: Any, *, indent: int) -> str:
-    """`value` as JSON, in whose texts all that acts is escaped as JSON does; see `json_value`."""
+    """Return `value` as JSON with control characters in texts escaped as in JSON."""
     text = json.dumps(
         json_value(value), indent=indent, ensure_ascii=False, allow_nan=False, default=str
     )

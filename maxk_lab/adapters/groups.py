@@ -1,8 +1,8 @@
-"""Advantages of a flat batch: rewards in any order, in groups of any size, some of them missing.
+"""Advantages of a flat batch: rewards in any order, groups of any size, missing rewards.
 
 Trainers average their loss over sequences, and the weights w of a group carry the factor 1/n. So an
-advantage is m w, where m of the n samples of the group have a reward. Imports only NumPy, torch and
-`maxk_lab.estimators`.
+advantage is m w, where m of the n samples of the group have a reward. This module imports only
+NumPy, torch and `maxk_lab.estimators`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def grouped_advantages(
     """Return the advantages of a flat batch, for a loss that is averaged over sequences.
 
     rewards `[N]`: a tensor, an array or a list; None and NaN are missing rewards. groups `[N]`: a
-    key for each sample, the same for samples of one prompt under one policy. The order is free, and
+    key for each sample, equal for samples of one prompt under one policy. The order is free, and
     groups may differ in size. `estimator`, `baseline` and `k` are as in `maxk_lab.advantages`;
     `lengths` `[N]` are for baselines that weigh by length.
 
@@ -55,8 +55,8 @@ def grouped_advantages(
 def grouped_curve(rewards: Any, groups: Any, ks: Sequence[int]) -> Tensor:
     """Return the unbiased estimates of J_K of every group, [groups, ks], in order of appearance.
 
-    rewards and groups are as in `grouped_advantages`. NaN where fewer than K samples of a group
-    have a reward. Raises `LabError` for a K below 1.
+    rewards and groups are as in `grouped_advantages`. NaN if fewer than K samples of a group have a
+    reward. Raises `LabError` for a K below 1.
     """
     if min(ks, default=1) < 1:
         raise LabError(f"every K must be at least 1, got {min(ks)}")
@@ -112,9 +112,8 @@ class Weighting:
         """Return the weighting of these names.
 
         n: the size of the trainer's groups, None if it is unknown. lengths: None if samples have no
-        lengths. centred_by: what has subtracted the mean of the rewards, empty for nothing; then
-        only shift-invariant rows are right. Raises `LabError` for names and numbers that cannot be
-        right.
+        lengths. centred_by: the setting that has subtracted the mean of the rewards, or empty; then
+        only shift-invariant rows are right. Raises `LabError` for invalid names and numbers.
         """
         row = choose_estimator(estimator).row
         if k is None and row.fixed_k is None:
@@ -142,7 +141,7 @@ class Weighting:
         return cls(method)
 
     def keeps_equal_groups(self, n: int) -> bool:
-        """Return whether a group of n equal rewards has weights other than 0."""
+        """Return whether a group of n equal rewards has nonzero weights."""
         weights = usable_weights(self.method, torch.ones(1, n).double(), torch.ones(1, n).bool())[0]
         return bool((weights.abs() > 1e-12).any())
 
@@ -229,7 +228,7 @@ class _Batch:
         return cls(values.nan_to_num(0.0), ~values.isnan(), rows, columns)
 
     def table(self, flat: Tensor) -> Tensor:
-        """Return numbers of the samples `[N]` at the places of their rewards."""
+        """Return numbers of the samples `[N]` at the places of their rewards in the table."""
         if flat.shape != self.rows.shape:
             raise LabError(f"{len(self.rows)} samples need as many lengths, got {len(flat)}")
         table = torch.zeros_like(self.values)

@@ -1,4 +1,4 @@
-"""Measurements while a trainer trains: which estimator and baseline this run should have used."""
+"""Measurements during a training: which estimator and baseline suit it best."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from maxk_lab.own.audit import Audit
 from maxk_lab.own.measure import BASELINES
 from maxk_lab.own.sketch import GradientSketch, matching
 
-# The measures of a gradient study that are logged.
+# The logged measures of a gradient study.
 _MEASURES = ("relative_variance", "snr")
 
 
@@ -86,7 +86,7 @@ class Measuring:
         lacking, measurable = [], False
         for estimator, baseline, at in product(self.estimators, self.baselines, self._ks):
             method = Method.parse(estimator, baseline, at)
-            # A pair that no group size suits needs no warning about this size.
+            # No warning for a pair that fits no group size.
             if method.needs_rewards_alone and method.refusal(n) is None:
                 measurable = True
             elif method.needs_rewards_alone and method.refusal(4 * n + at) is None:
@@ -122,8 +122,8 @@ class Measuring:
     ) -> dict[str, float]:
         """Return the numbers of the groups `[P, M]` of all processes to log, on the main process.
 
-        chunks: the log-probabilities of this process's samples, `[n]` a pass, or None. The model is
-        in evaluation mode meanwhile, because dropout makes log π random.
+        chunks: the log-probabilities of this process's samples, `[n]` per pass, or None. The model
+        is in evaluation mode meanwhile, because dropout makes log π random.
         """
         begun, scores = time.perf_counter(), None
         model = accelerator.unwrap_model(model)
@@ -208,11 +208,11 @@ def _pair_measures(report: RunReport) -> Iterator[tuple[str, float]]:
     for row in rows:
         key = row.key
         pair = key.baseline if key.estimator == "maxk" else f"{key.estimator} {key.baseline}"
-        # Both numbers are undefined where the gradient is not significantly above 0.
+        # Both numbers are undefined if the gradient is not significantly above 0.
         if math.isfinite(row.intervals["relative_variance"].value):
             for name in _MEASURES:
                 yield f"{name}/{pair}@{key.k}", row.intervals[name].value
-        # A biased estimate can have less variance by being shorter.
+        # A biased estimate can have less variance because it is shorter.
         if row in unbiased and lowest[key.k] > 0:
             ratio = row.intervals["variance"].value / lowest[key.k]
             yield f"variance_over_lowest/{pair}@{key.k}", ratio

@@ -1,4 +1,4 @@
-"""RL4CO: Max@K for any of its models that train by REINFORCE, beside `MaxKPOMO`."""
+"""RL4CO: Max@K for any of its models with REINFORCE; `MaxKPOMO` is for POMO."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def with_maxk(model: type[REINFORCE]) -> type[MaxKSampling]:
     invariance loss; a group is the samples of one augmentation. A model outside of maxk-lab's
     catalogue encodes each sample separately, so that samples of MatNet are i.i.d., too.
 
-    Raises `LabError` for a model with its own training step, and whatever `MaxKPOMO` raises.
+    Raises `LabError` for a model with its own training step, and the errors of `MaxKPOMO`.
     """
     if not issubclass(model, SymNCO | POMO):
         for method in ("shared_step", "calculate_loss"):
@@ -100,7 +100,7 @@ class _WithMaxK(MaxKSampling):
         reward: Tensor | None = None,
         log_likelihood: Tensor | None = None,
     ) -> dict[str, Any]:
-        """Add `loss` and the rest as `MaxKPOMO` does, and log the measures of the groups."""
+        """Add `loss` and the other outputs of `MaxKPOMO`, and log the measures of the groups."""
         out = super().calculate_loss(td, batch, policy_out, reward, log_likelihood)
         if reward is not None and self.measuring and self.measuring.due(self.global_step):
             begun = time.perf_counter()
@@ -128,10 +128,10 @@ class _WithMaxKSymNCO(_WithMaxK):
         *sampled: Tensor | None,
         **named: Tensor | None,
     ) -> dict[str, Any]:
-        """Add `loss` and the rest as `MaxKPOMO` does, the invariance loss added."""
+        """Add `loss` and the other outputs of `MaxKPOMO`; the loss includes the invariance loss."""
         out = super().calculate_loss(td, batch, policy_out, *sampled, **named)
         if self.num_augment > 1:
-            # If every sample has an encoding, one of them is enough.
+            # If every sample has an encoding, one of the encodings is enough.
             projected = out["proj_embeddings"][: len(td) * self.num_augment]
             out["loss_inv"] = invariance_loss(projected, self.num_augment)
             out["loss"] = out["loss"] + self.alpha * out["loss_inv"]

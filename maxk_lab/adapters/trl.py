@@ -22,10 +22,10 @@ from maxk_lab.errors import LabError, LabWarning
 
 
 class _MaxKTrainer:
-    """The two steps of TRL that both trainers replace, and the checks before them."""
+    """The two replaced steps of both TRL trainers, and the checks before them."""
 
     _default: type[Any]
-    # Refused arguments: name, allowed values, and what any other value does.
+    # Refused arguments: name, allowed values, and the effect of any other value.
     _refused: tuple[tuple[str, tuple[Any, ...], str], ...]
     _kl_in_reward = False
 
@@ -189,14 +189,14 @@ def _warn_of_dropout(model: torch.nn.Module) -> None:
 class MaxKRLOOTrainer(_MaxKTrainer, RLOOTrainer):  # type: ignore[misc]
     """`RLOOTrainer` for the best of `k`: use `MaxKRLOOTrainer(…, k=8)` instead.
 
-    The loss is about sequences, with clipping if a batch takes several steps. `estimator` and
+    The loss is per sequence, with clipping if a batch takes several steps. `estimator` and
     `baseline` are names of the catalogue that need only rewards, or lengths; `reinforce` with
     `centred` is TRL's own step. measuring: what to measure during the training. The logs have
     `max@K`, the unbiased estimates, and the Max@K advantages.
 
     Raises `LabError` for K too large for `num_generations` and for normalised advantages. With
     `beta` > 0 the penalty is inside the maximum: it warns, and raises `LabError` for a row that is
-    not shift-invariant. Warns of dropout and of truncated samples (`top_p` < 1), too.
+    not shift-invariant. It also warns of dropout and of truncated samples (`top_p` < 1).
     """
 
     _default = RLOOConfig
@@ -209,7 +209,7 @@ class MaxKRLOOTrainer(_MaxKTrainer, RLOOTrainer):  # type: ignore[misc]
 class MaxKGRPOTrainer(_MaxKTrainer, GRPOTrainer):  # type: ignore[misc]
     """`GRPOTrainer` for the best of `k`: use `MaxKGRPOTrainer(…, k=8)` instead.
 
-    As `MaxKRLOOTrainer`, with GRPO's losses and its KL outside the reward. `scale_rewards="none"`
+    Like `MaxKRLOOTrainer`, with GRPO's losses and its KL outside the reward. `scale_rewards="none"`
     is required; estimator `grpo` scales. The loss `luspo` with token ratios has the gradient of
     sequences; docs/adapters.md has the factors of the other losses.
     """

@@ -1,4 +1,4 @@
-"""verl: the advantage estimator `maxk`, which verl loads itself through its plug-in entry point.
+"""verl: the advantage estimator `maxk`, which verl loads through its plug-in entry point.
 
     algorithm.adv_estimator=maxk +algorithm.maxk_k=8 +algorithm.maxk_baseline=subloo
     algorithm.norm_adv_by_std_in_grpo=False
@@ -36,8 +36,8 @@ def maxk_advantages(
     uid of a prompt) are a group, in any order and of any size. config: verl's node `algorithm`.
     `maxk_k`, `maxk_estimator` and `maxk_baseline` are as in `maxk_lab.advantages`;
     `maxk_small_groups=zero` gives advantages of 0 to groups too small for the pair. Raises
-    `LabError` without uids, for `norm_adv_by_std_in_grpo`, and whatever `grouped_advantages`
-    raises. Warns of repeated rows, which padding makes.
+    `LabError` without uids, for `norm_adv_by_std_in_grpo`, and the errors of `grouped_advantages`.
+    Warns of repeated rows, a result of padding.
     """
     from maxk_lab.adapters.groups import grouped_advantages
 
@@ -77,10 +77,10 @@ def maxk_advantages(
 
 
 def _padded(rewards: Tensor, mask: Tensor, index: Any) -> list[Any]:
-    """Return the uids of groups whose surplus of rows repeats others, as verl pads a batch.
+    """Return the uids of groups whose surplus rows repeat other rows, as in verl's padding.
 
-    A surplus is over the size that more than half of the groups have. Rows [T] are the same if
-    rewards and mask are.
+    Surplus rows exceed the size of more than half of the groups. Rows [T] are equal if rewards and
+    mask are.
     """
     sizes = Counter(index)
     ((usual, groups),) = Counter(sizes.values()).most_common(1) or [(0, 0)]

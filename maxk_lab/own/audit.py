@@ -43,16 +43,15 @@ _EQUAL = 1e-12  # weights of equal samples differ by rounding
 class Audit:
     """The findings of an audit.
 
-    reading: how the log was read. notes: what could not be measured.
-    curve [step, k, value, low, high, groups, reason]: the unbiased Max@K, with intervals over
-    prompts, or the reason why there is none; the step None is all steps together.
-    plan [source, ...]: the steps of a budget, with the columns of `plans.steps.plan`. `use` has a
-    line for each source and K, and `assumption` says how each K knows gradients.
-    rows [baseline, k, signal, noise, relative]: the share of the groups with a signal, the mean of
-    Σ w², and that over the lowest at this K.
-    trained: the row of the catalogue that the logged advantages are, its K and the factor; None if
-    they are none. sizes: the smallest and the largest group. constant: the share of groups with
-    equal rewards. binary: all rewards are 0 or 1.
+    reading: how the log was read. notes: what could not be measured. curve [step, k, value, low,
+    high, groups, reason]: the unbiased Max@K with intervals over prompts, or the reason why it is
+    undefined; the step None is all steps together. plan [source, ...]: the steps of a budget, with
+    the columns of `plans.steps.plan`. `use` has a line for each source and K, and `assumption`
+    names the source of each K's gradients. rows [baseline, k, signal, noise, relative]: the share
+    of the groups with a signal, the mean of Σ w², and this mean over the lowest at the same K.
+    trained: the catalogue row that equals the logged advantages, with its K and the factor; None if
+    no row does. sizes: the smallest and the largest group. constant: the share of groups with equal
+    rewards. binary: whether all rewards are 0 or 1.
     """
 
     reading: str

@@ -1,6 +1,6 @@
-"""The batch of a step: instances, trajectories on them, their tokens, and its log.
+"""The batch of a step: instances, trajectories, tokens, and the log.
 
-Each name of the log has one meaning; what is undefined is NaN.
+Each name of the log has one meaning; undefined numbers are NaN.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from maxk_lab.seeds import derive_seed
 from maxk_lab.training.evaluation import device_of, placed
 from maxk_lab.training.loss import kl_tokens
 
-# name → meaning. All are over the whole batch; "scored" leaves out the samples to which a reward
-# function gave None.
+# name → meaning. Each is over the whole batch; "scored" excludes samples with a reward of None.
 METRICS: dict[str, str] = {
     "reward/mean": "mean raw reward of the scored completions",
     "reward/std": "standard deviation (ddof 1) of the raw rewards within a group, "
@@ -47,9 +46,9 @@ METRICS: dict[str, str] = {
     "grad_norm": "norm of the gradient before it is clipped, mean over inner epochs",
     "loss": "the whole loss: surrogate, KL and entropy terms, mean over inner epochs",
 }
-# Logged besides where K follows a schedule.
+# Logged in addition if K follows a schedule.
 SCHEDULE_METRICS: dict[str, str] = {"k": "the K that the step trained for"}
-# Logged besides for estimators that need ratios.
+# Logged in addition for estimators that need ratios.
 OFF_POLICY_METRICS: dict[str, str] = {
     "ess": "effective sample size of a group's ratios, divided by n, mean over groups and inner "
     "epochs; 1 in the first",
@@ -58,12 +57,12 @@ OFF_POLICY_METRICS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Batch:
-    """The trajectories of a step, drawn under the policy as it was then, and their tokens.
+    """The trajectories of a step, drawn under the policy before the step, and their tokens.
 
-    Shapes are [P, n, T]: P instances, n trajectories of each, of at most T tokens.
-    Tokens and actions are on the policy's device, everything else of the rollouts on the CPU.
-    `anchor_log_probs` are the tokens' log-probabilities under the anchor policy. `truncated` [P, n]
-    are the trajectories that were cut off; none where the environment reports none.
+    Shapes are [P, n, T]: P instances, n trajectories of each, at most T tokens. Tokens and actions
+    are on the policy's device, other fields of the rollouts on the CPU. `anchor_log_probs` are the
+    tokens' log-probabilities under the anchor policy. `truncated` [P, n] marks trajectories that
+    were cut; all False if the environment does not report it.
     """
 
     instances: Instances
@@ -90,8 +89,8 @@ class Batch:
     def ratios(self, now: TokenStatistics) -> Tensor:
         """Return π(y) / π_old(y) of every trajectory, from the policy's tokens `now`.
 
-        [P, n] float64 without gradient, on the CPU. Raises `FloatingPointError` where a ratio is 0
-        or not finite.
+        [P, n] float64 without gradient, on the CPU. Raises `FloatingPointError` if a ratio is 0 or
+        not finite.
         """
         difference = torch.where(self.tokens.mask, now.log_probs.detach() - self.old_log_probs, 0.0)
         ratios = difference.double().sum(-1).exp().cpu()
@@ -106,7 +105,7 @@ class Batch:
     def kl(self, kind: str) -> Tensor | None:
         """Return the KL estimate of every drawn token, [P, n, T] without gradient.
 
-        None without an anchor. Raises `FloatingPointError` where an estimate is not finite.
+        None without an anchor. Raises `FloatingPointError` if an estimate is not finite.
         """
         if self.anchor_log_probs is None:
             return None
@@ -126,9 +125,9 @@ def draw(
     n: int,
     seed: int,
 ) -> Batch:
-    """Draw `count` instances with n trajectories each, from the policy and `seed` alone.
+    """Return `count` instances with n trajectories each, drawn by the policy with `seed`.
 
-    Sampling and tokens take one pass of the policy where the environment can give both.
+    Sampling and tokens take one pass of the policy if the environment supports it.
     """
     instances = environment.instances(count, derive_seed("instances", seed))
     instances = placed(environment, instances, device_of(policy))
@@ -142,7 +141,7 @@ def draw(
     if anchor is not None:
         with torch.no_grad():
             under_anchor = environment.tokens(anchor, instances, rollouts.actions).log_probs
-    # The policy is asked about the actions again; all else is arithmetic of the CPU.
+    # The policy evaluates the actions again; everything else runs on the CPU.
     on_cpu = replace(mapped(lambda values: values.cpu(), rollouts), actions=rollouts.actions)
     rollouts = checked(on_cpu, n, count)
     truncated = rollouts.truncated
@@ -154,9 +153,9 @@ def draw(
 def batch_metrics(
     batch: Batch, shaped: Tensor, weights: Tensor, unusable: Tensor, kl: Tensor | None
 ) -> dict[str, float]:
-    """Return the log of a batch, its shaped rewards [P, n] and its weights [P, n].
+    """Return the log of a batch with shaped rewards [P, n] and weights [P, n].
 
-    Rewards are NaN for unscorable samples; unusable: [P]; kl: [P, n, T], of the settings.
+    Rewards are NaN for unscorable samples; unusable: [P]; kl: [P, n, T].
     """
     raw, mask = batch.rollouts.rewards, batch.numbers.mask
     scored = ~raw.isnan()
@@ -187,5 +186,5 @@ def batch_metrics(
 
 
 def _mean(values: Tensor) -> float:
-    """Return the mean in float64; NaN of nothing."""
+    """Return the mean in float64; NaN without values."""
     return values.detach().double().mean().item()

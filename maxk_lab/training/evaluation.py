@@ -1,6 +1,6 @@
-"""A policy on held-out instances: rewards in every way of decoding, and Max@K curves.
+"""A policy on held-out instances: rewards in every decoding, and Max@K curves.
 
-And the device that this, and a training, runs on: the CPU, or a CUDA device where there is one.
+This module also chooses the device: the CPU, or a CUDA device.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from maxk_lab.training.settings import WAYS, EvaluationSettings
 def resolve_device(name: str, environment: Environment | None = None) -> torch.device:
     """Return the device of the setting `auto`, `cpu` or `cuda`.
 
-    `auto` is CUDA where it is present, unless `environment` cannot use it. Raises `LabError` for
-    `cuda` without a CUDA device, or for an environment that stays on the CPU.
+    `auto` is CUDA if present, unless `environment` cannot use it. Raises `LabError` for `cuda`
+    without a CUDA device, or for an environment that stays on the CPU.
     """
     lacking = ""
     if not torch.cuda.is_available():
@@ -40,7 +40,7 @@ def device_of(policy: nn.Module) -> torch.device:
 
 
 def placed(environment: Environment, instances: Instances, device: torch.device) -> Instances:
-    """Return the instances on `device`, or where they are if the environment places none."""
+    """Return the instances on `device`, or unchanged if the environment cannot move them."""
     if not supports(environment, "place"):
         return instances
     return environment.place(instances, device)
@@ -49,7 +49,7 @@ def placed(environment: Environment, instances: Instances, device: torch.device)
 def sampled(
     environment: Environment, policy: nn.Module, instances: Instances, samples: int, seed: int
 ) -> tuple[Instances, Rollouts]:
-    """Return the instances where the policy is, and `samples` i.i.d. trajectories of each."""
+    """Return the instances on the policy's device, and `samples` i.i.d. trajectories of each."""
     instances = placed(environment, instances, device_of(policy))
     return instances, checked(environment.rollout(policy, instances, samples, seed=seed), samples)
 
@@ -68,9 +68,9 @@ def sample_rewards(
 def max_curves(rewards: Tensor) -> Tensor:
     """Return ρ̂(n, K) of every instance, K = 1..n: rewards [I, n] of i.i.d. samples → [I, n].
 
-    Each is unbiased for the instance's J_K; for rewards of 0 and 1 it is pass@k,
-    1 − C(n−c,k)/C(n,k). Samples that no reward function can score (NaN) are left out: an instance
-    with m scored ones has its J_K among scorable trajectories up to K = m, and NaN beyond.
+    Each is unbiased for the instance's J_K. For rewards of 0 and 1 it is pass@k, 1 −
+    C(n−c,k)/C(n,k). Samples that no reward function can score (NaN) are left out. An instance with
+    m scored samples has its J_K among scorable trajectories up to K = m, and NaN beyond.
     """
     scored = ~rewards.isnan()
     curves = torch.full_like(rewards, torch.nan)
@@ -81,10 +81,10 @@ def max_curves(rewards: Tensor) -> Tensor:
     return curves
 
 
-# Rewards of a policy on I instances by way of decoding, or why there are none. At a temperature
-# [I, samples] of i.i.d. samples of a policy of its own, whose Max@K they estimate. `forced`:
-# [I, samples] with forced starts, which estimate J_K^starts, the mean over the K-subsets of these
-# starts of E[max]. Of an extra [I], which estimates no Max@K.
+# Rewards of a policy on I instances by decoding, or the reason if there are none. A temperature has
+# [I, samples] of i.i.d. samples at this temperature, whose Max@K they estimate. `forced` has [I,
+# samples] with forced starts, which estimate J_K^starts, the mean over the K-subsets of these
+# starts of E[max]. An extra has [I] and no Max@K.
 Decoded = dict[float | str, Tensor | str]
 
 
@@ -98,10 +98,10 @@ def decoded(
     seed: int,
     extras_seed: int,
 ) -> Decoded:
-    """Decode at these of the temperatures, and in all ways of `evaluate.extras`, float64.
+    """Return the rewards at the temperatures and of all `evaluate.extras`, float64.
 
-    All temperatures share `seed`, so that they differ by as little chance as can be. A sweep file
-    is refused where the environment has no such way. The extras:
+    All temperatures share `seed`, to reduce the noise of their differences. Extras that the
+    environment lacks are errors of the sweep file. The extras:
 
     greedy        greedy: the reward of greedy decoding
     augmentation  greedy_augmented: the best greedy reward over an instance's eight symmetric copies

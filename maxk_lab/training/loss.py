@@ -32,11 +32,11 @@ def shape_rewards(
 
 
 def kl_tokens(log_probs: Tensor, anchor: Tensor, kind: str) -> Tensor:
-    """Return k1 or k3 of tokens drawn from π, given log π and that of the anchor a.
+    """Return k1 or k3 of tokens drawn from π, from log π and the anchor's log a.
 
     [...] → [...]. With d = log π − log a: k1 = d, k3 = e^{−d} − 1 + d (Schulman 2020,
     "Approximating KL divergence"). Given the tokens before, both have mean KL(π‖a), and k3 is never
-    negative. As a *loss*, with the tokens held fixed, the mean gradient of k1 is zero and that of
+    negative. As a *loss*, with the tokens held fixed, the mean gradient of k1 is zero, and that of
     k3 is ∇KL(a‖π).
     """
     difference = log_probs - anchor
@@ -47,7 +47,7 @@ def kl_tokens(log_probs: Tensor, anchor: Tensor, kind: str) -> Tensor:
 class Surrogate:
     """The loss to minimise, and the fractions of its ratios below and above the clip range.
 
-    The fractions are NaN without any ratio.
+    The fractions are NaN without ratios.
     """
 
     loss: Tensor
@@ -66,20 +66,20 @@ def surrogate(
     """Return −Σ_i c_i Σ_t min(r w, clip(r, 1 − ε_low, 1 + ε_high) w) of P instances.
 
     Each has n sequences of at most T tokens. log_probs, old_log_probs: [P, n, T]; mask: [P, n, T],
-    the tokens that are in the loss; weights: [P, n], as `advantages` gives them (they carry 1/n)
-    and used without gradient. The ratio r is that of each token, or that of the whole sequence,
-    whose term then stands for its sum over t. The factors c:
+    the tokens in the loss; weights: [P, n], from `advantages` (they carry 1/n), without gradient.
+    The ratio r is per token, or per sequence; a sequence ratio replaces the sum over t by one term.
+    The factors c:
 
         seq_sum     1 / P               unbiased: at r = 1 the gradient is −mean over instances of
                                         Σ_i w_i ∇log π_i
-        seq_mean    1 / (P |y_i|)       each sequence's mean over its tokens: biased where lengths
+        seq_mean    1 / (P |y_i|)       each sequence's mean over its tokens: biased if lengths
                                         differ
-        token_mean  n / Σ_i |y_i|       the mean over all tokens of n w_i: biased, for the divisor
-                                        is random
+        token_mean  n / Σ_i |y_i|       the mean over all tokens of n w_i: biased, because the
+                                        divisor is random
         fixed       1 / (P divisor)     the unbiased gradient, divided by a constant
 
-    Clipping biases as soon as r leaves 1. Weights [P, n] that hold the sequences' `ratios` [P, n]
-    already are weights of log π(y_i): nothing is clipped then, so nothing is biased.
+    Clipping biases as soon as r leaves 1. Weights [P, n] that already contain the sequences'
+    `ratios` [P, n] are weights of log π(y_i). They are not clipped, so they are not biased.
     """
     weights = weights.detach().to(log_probs)
     difference = torch.where(mask, log_probs - old_log_probs, 0.0)
@@ -103,7 +103,7 @@ def surrogate(
 
 
 def _aggregated(per_sequence: Tensor, lengths: Tensor, settings: LossSettings) -> Tensor:
-    """Return minus the sum of the terms [P, n] of sequences of these lengths, with its factors."""
+    """Minus the sum of the terms [P, n] of sequences of these lengths, with the factors c."""
     instances, n = per_sequence.shape
     if settings.aggregation == "seq_sum":
         return -per_sequence.sum() / instances
@@ -116,13 +116,13 @@ def _aggregated(per_sequence: Tensor, lengths: Tensor, settings: LossSettings) -
 
 
 def token_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean of `values` [..., T] over the tokens of `mask`; 0 where there is none."""
+    """Return the mean of `values` [..., T] over the tokens of `mask`; 0 without tokens."""
     return torch.where(mask, values, 0.0).sum() / mask.sum().clamp(min=1)
 
 
 def sequence_mean(values: Tensor, mask: Tensor) -> Tensor:
     """Return the mean over sequences of the sum of `values` [..., T] over their tokens.
 
-    Sequences without a token in `mask` do not count; 0 where none is left.
+    Sequences without a token in `mask` do not count; 0 if no sequence counts.
     """
     return torch.where(mask, values, 0.0).sum() / mask.any(-1).sum().clamp(min=1)

@@ -30,7 +30,7 @@ log = get_pylogger(__name__)
 
 
 class PomoSettings(Model):
-    """The pair of the catalogue with its K, and what POMO has no place for."""
+    """The pair of the catalogue with its K, and settings that POMO lacks."""
 
     estimator: str = "maxk"
     baseline: str
@@ -44,7 +44,7 @@ class PomoSettings(Model):
 
     @classmethod
     def split(cls, options: Mapping[str, Any], baseline: str | None) -> tuple[Self, dict[str, Any]]:
-        """Return the settings among the options of a model, checked, and its other options."""
+        """Return the checked settings among the options of a model, and its other options."""
         ours = {name: options[name] for name in cls.model_fields if name in options}
         row = choose_estimator(ours.get("estimator", "maxk")).row
         if baseline is None or (baseline == "shared" and not row.takes_baseline):
@@ -55,14 +55,14 @@ class PomoSettings(Model):
         return settings, {name: value for name, value in options.items() if name not in ours}
 
     def method(self, k: int, n: int) -> Method:
-        """Return the estimator with its baseline at K; Leader Reward has none, so one up to n."""
+        """The estimator with its baseline at K; Leader Reward has no K and gets one up to n."""
         name = choose_estimator(self.estimator).row.name
         return Method.parse(
             self.estimator, self.baseline, min(k, n) if name == "leader_reward" else k
         )
 
     def check(self) -> None:
-        """Raise `LabError` where the pair needs what RL4CO lacks, or validation more samples."""
+        """Raise `LabError` if the pair or the validation needs more than RL4CO provides."""
         method = self.method(self.k, self.k)
         lacking = method.needed_beside_rewards
         if lacking:
@@ -76,7 +76,7 @@ class PomoSettings(Model):
             raise LabError(f"val_samples must be at least {self.k}, got {self.val_samples}")
 
     def check_size(self, n: int) -> None:
-        """Raise `LabError` where n samples are too few for the pair at a K of the schedule."""
+        """Raise `LabError` if n samples are too few for the pair at a K of the schedule."""
         for k in self.k_schedule.all(self.k):
             refusal = self.method(k, n).refusal(n)
             if refusal is not None:
@@ -84,9 +84,9 @@ class PomoSettings(Model):
 
 
 class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
-    """The loss, i.i.d. samples and validation that make a REINFORCE model of RL4CO one of Max@K.
+    """A base class that gives a REINFORCE model of RL4CO the loss, samples and validation of Max@K.
 
-    It stands before the model among the bases of a class, whose constructor calls `prepare`.
+    It precedes the model among the bases of a class, whose constructor calls `prepare`.
     """
 
     settings: PomoSettings
@@ -95,7 +95,7 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
     test_metrics: list[str]
 
     def prepare(self, settings: PomoSettings, n: int | None) -> None:
-        """Set up what the model has beside RL4CO's; n is None where the environment says it."""
+        """Set up the attributes besides RL4CO's; n is None if the environment determines it."""
         for name in ("env", "policy", "measuring"):
             self.hparams.pop(name, None)
         self.settings, self.num_starts = settings, n
@@ -106,7 +106,7 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
         self.val_metrics, self.test_metrics = self.val_metrics + curve, self.test_metrics + curve
         if settings.start == "iid":
             for kind in ("train_decode_type", "val_decode_type", "test_decode_type"):
-                # POMO has just forced the first action of them all.
+                # POMO has just forced the first action of all trajectories.
                 setattr(self.policy, kind, getattr(self.policy, kind).removeprefix("multistart_"))
         else:
             log.warning("start multistart trains for another objective, J_K^starts")
@@ -121,9 +121,9 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
     ) -> dict[str, Any]:
         """Add `loss`, `rho_hat` and `k` to `policy_out`, and return it.
 
-        With forced starts there is `rho_hat_multistart`, of J_K^starts, in its place. reward,
+        With forced starts, `rho_hat_multistart` of J_K^starts replaces `rho_hat`. reward,
         log_likelihood: [batch, n], unbatchified; by default those of `policy_out`. Raises
-        `ValueError` for other shapes, and where the pair cannot weight n samples.
+        `ValueError` for other shapes, and if the pair cannot weight n samples.
         """
         reward = policy_out["reward"] if reward is None else reward
         log_likelihood = policy_out["log_likelihood"] if log_likelihood is None else log_likelihood
@@ -156,7 +156,7 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
     ) -> dict[str, Any]:
         """Take one batch of training, validation or test, and return its loss and metrics.
 
-        They are logged as RL4CO does; the loss is None but in training.
+        Metrics are logged like RL4CO's; the loss is None except in training.
         """
         td, settings = self.env.reset(batch), self.settings
         if phase != "train":
@@ -180,8 +180,8 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
     def _sample(self, td: TensorDict, n: int, phase: str, **options: Any) -> dict[str, Any]:
         """Return RL4CO's output for n i.i.d. trajectories of every instance, as (n batch).
 
-        An encoding per sample is right in every environment, one for all samples only where the
-        decoder can take it.
+        An encoding per sample is right in every environment. A shared encoding is right only if the
+        decoder supports it.
         """
         shared = n > 1 and self.env.name in ENVIRONMENTS
         out: dict[str, Any] = self.policy(
@@ -198,9 +198,10 @@ class MaxKSampling(REINFORCE):  # type: ignore[misc]  # RL4CO has no types
     def load_from_checkpoint(
         cls, checkpoint_path: Any, *args: Any, weights_only: bool = True, **kwargs: Any
     ) -> Self:
-        """Return the model of a checkpoint as Lightning does; `env=` must be given.
+        """Return the model of a checkpoint as Lightning does; `env=` is required.
 
-        RL4CO's own draws data sets for a baseline with parameters and never checks the policy's.
+        RL4CO's own method draws data sets for a baseline with parameters and never checks the
+        policy's parameters.
         """
         loaded: Self = super(REINFORCE, cls).load_from_checkpoint(
             checkpoint_path, *args, weights_only=weights_only, **kwargs
@@ -214,32 +215,32 @@ class MaxKPOMO(MaxKSampling, POMO):  # type: ignore[misc]  # RL4CO has no types
     The weights w are those of any pair of the catalogue. A script for POMO changes its import,
     `from maxk_lab.training import MaxKPOMO as POMO`. Besides POMO's arguments there are:
 
-        k                     the K of Max@K: what training is for and what validation reports
-        num_samples           n, the samples per instance; by default num_starts, or as many as
-                              POMO takes starts
+        k                     the K of Max@K, for training and validation
+        num_samples           n, the samples per instance; by default num_starts, or POMO's number
+                              of starts
         start                 iid (default): n samples of the policy, its own first action
-                              included. multistart: POMO's forced first actions. That is another
-                              objective, J_K^starts, the mean over the K-subsets of the starts of
+                              included. multistart: POMO's forced first actions. The objective is
+                              then J_K^starts, the mean over the K-subsets of the starts of
                               E[max]; the first decision is not trained
         estimator, baseline   names of the catalogue, `maxk` and `centred` by default. `reinforce`
                               with `group_mean` is POMO's own loss; RL4CO's word for this baseline,
-                              `shared`, is understood
+                              `shared`, is also accepted
         variance_reduction    none, sample_loo or subloo: the baseline under its older name
         k_schedule            {kind: fixed | step, first, until}: the K of every
                               optimisation step (`KScheduleSettings`)
-        entropy_bonus         times the mean over trajectories of the entropies summed over their
-                              steps, added to what is maximised
+        entropy_bonus         the factor of the entropies, summed over steps and averaged over
+                              trajectories, in the maximised objective
         weight_normalization  as in `maxk_lab.estimators.advantages`
-        stable_sort           understood and without effect: tied rewards get equal weights anyway
-        val_samples           how many i.i.d. samples of each instance validation and test draw
+        stable_sort           accepted without effect: tied rewards get equal weights anyway
+        val_samples           the i.i.d. samples of each instance in validation and test
 
     `reward_scale` is RL4CO's and scales the advantages n w. Validation and test log `max@1`,
-    `max@2`, `max@4`, … and `max@k`: the unbiased estimate from i.i.d. samples, whatever `start` is.
+    `max@2`, `max@4`, … and `max@k`: the unbiased estimate from i.i.d. samples, for any `start`.
     `val/reward` is that at k, so that existing monitors choose by the objective; `val/max_reward`
     is the best of val_samples. No augmentation is applied. A checkpoint holds neither environment
     nor policy, so that torch reads it at its default, `weights_only=True`.
 
-    Raises `LabError` for settings that are wrong by themselves and where n samples are too few.
+    Raises `LabError` for contradicting settings, and for n samples too few for the pair.
     """
 
     def __init__(
@@ -265,7 +266,7 @@ class MaxKPOMO(MaxKSampling, POMO):  # type: ignore[misc]  # RL4CO has no types
         n = num_starts if num_samples is None else num_samples
         if n is not None:
             settings.check_size(n)
-        # Under its name, so that a checkpoint holds a plain mapping.
+        # As a plain mapping, so that a checkpoint can hold it.
         policy_kwargs = dict(policy_kwargs or {})
         super().__init__(
             env, policy, policy_kwargs, num_augment=num_augment, num_starts=n, **others
@@ -279,9 +280,9 @@ class LeaderRewardPOMO(MaxKPOMO):
     """POMO with advantages R_i − mean R + α (max R − mean R) for the best i.
 
     Samples tied for the best share α equally. α = 0 is POMO's loss exactly; with start="multistart"
-    it is POMO. `k` is only that of validation: 8, or val_samples where these are fewer. All other
-    arguments are those of `MaxKPOMO`. Biased for every J_K. Wang et al. 2024, arXiv 2405.13947.
-    Raises `LabError` for α < 0.
+    it is POMO. `k` is only for validation: by default 8, or val_samples if these are fewer. All
+    other arguments are those of `MaxKPOMO`. Biased for every J_K. Wang et al. 2024, arXiv
+    2405.13947. Raises `LabError` for α < 0.
     """
 
     def __init__(self, env: RL4COEnvBase, *args: Any, alpha: float = 1.0, **kwargs: Any) -> None:

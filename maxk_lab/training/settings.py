@@ -1,6 +1,6 @@
-"""The settings of training, of a sweep file and of a trainer alike, and what contradicts itself.
+"""The settings of training, for sweep files and trainers, and their contradictions.
 
-They are unbiased by default. Imports no torch.
+The defaults are unbiased. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Temperature = Annotated[float, Field(ge=0.01, allow_inf_nan=False)]
 # Rotated and mirrored copies of an instance, for the extras with augmentation.
 AUGMENTATIONS = 8
 Extra = Literal["greedy", "augmentation", "multistart", "multistart_augmentation"]
-# The ways of decoding that an extra has measured: `training.evaluation.decoded`.
+# The decodings of each extra: `training.evaluation.decoded`.
 WAYS: dict[str, tuple[str, ...]] = {
     "greedy": ("greedy",),
     "augmentation": ("greedy_augmented",),
@@ -68,7 +68,7 @@ EXTRAS = tuple(decoding for decodings in WAYS.values() for decoding in decodings
 
 
 def trajectories_of_extras(starts: float, samples: int) -> dict[str, float]:
-    """Return the number of trajectories that each way of decoding costs on every instance."""
+    """Return the number of trajectories per instance of each decoding."""
     costs = (1, AUGMENTATIONS, starts, samples, starts * AUGMENTATIONS)
     return dict(zip(EXTRAS, costs, strict=True))
 
@@ -77,7 +77,7 @@ WeightNormalization = Literal["none", "zscore", "sum_to_zero"]
 
 
 class KLSettings(Model):
-    """The penalty that holds the policy near the initial one (the anchor): its place and size.
+    """The penalty for the distance to the initial policy (the anchor): its place and size.
 
     `k1` in the reward is unbiased for β ∇KL(π‖anchor).
     """
@@ -90,7 +90,7 @@ class KLSettings(Model):
 class LossSettings(Model):
     """The clipped surrogate loss (see `training.loss`): its ratio, clipping and aggregation.
 
-    `divisor` is read by the aggregation `fixed`, which needs it, and by no other.
+    Only the aggregation `fixed` uses `divisor`, and requires it.
     """
 
     ratio: Literal["sequence", "token"] = "sequence"
@@ -108,11 +108,11 @@ class KScheduleSettings(Model):
     until: AtLeastOne = 100
 
     def at(self, step: int, k: int) -> int:
-        """Return the K of step `step`, which counts from 0, where the grid has `k`."""
+        """Return the K of step `step`, which counts from 0; `k` is the K of the grid."""
         return self.first if self.kind == "step" and step < self.until else k
 
     def all(self, k: int) -> list[int]:
-        """Return every K that a step may train for where the grid has `k`, ascending."""
+        """Return every K of the schedule, ascending; `k` is the K of the grid."""
         return sorted({k, self.at(0, k)})
 
 
@@ -138,10 +138,10 @@ class EvaluationSettings(Model):
     """The held-out evaluation: `samples` trajectories on each of `instances` instances.
 
     The instances are drawn, or read from the file `data`. `reference` is the source of their
-    optima, for the optimality gap. At the end samples are drawn at all `temperatures`, which divide
-    the policy's log-probabilities, and the `extras` measured, which estimate no Max@K. On `tuning`
-    other instances the best way of decoding is chosen for each policy; 0: none is. Final numbers
-    are means over the `last` evaluations.
+    optima, for the optimality gap. At the end, samples are drawn at all `temperatures`, which
+    divide the policy's log-probabilities, and the `extras` are measured, which estimate no Max@K.
+    On `tuning` other instances, the best decoding is chosen for each policy; 0 means no choice.
+    Final numbers are means over the `last` evaluations.
     """
 
     every: AtLeastOne = 50
@@ -159,7 +159,7 @@ class EvaluationSettings(Model):
         return (*range(0, steps, self.every), steps)
 
     def final_steps(self, steps: int) -> tuple[int, ...]:
-        """Return those of the last evaluations; that of the untrained policy is none of them."""
+        """Return the steps of the last evaluations, without that of the untrained policy."""
         return self.after(steps)[1:][-self.last :]
 
 
@@ -167,8 +167,8 @@ class StepSettings(Model):
     """The settings of a step, which may differ between entries of a grid.
 
     A step draws `batch` trajectories, n on each of batch / n instances. They are i.i.d., or with
-    `multistart` each has a first action of its own, and the objective is J_K^starts, the mean over
-    the K-subsets of these starts of E[max]. Rewards are multiplied by `reward_scale`, then clipped,
+    `multistart` each has its own first action. The objective is then J_K^starts, the mean over the
+    K-subsets of these starts of E[max]. Rewards are multiplied by `reward_scale`, then clipped,
     then given their KL penalty.
     """
 
@@ -189,9 +189,9 @@ class StepSettings(Model):
 
 
 class Settings(StepSettings):
-    """All settings of a training but its weighting.
+    """All settings of a training except its weighting.
 
-    The policies after `snapshots` steps, 0 the start, are kept.
+    The policies after `snapshots` steps are saved; 0 is the initial policy.
     """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -200,13 +200,13 @@ class Settings(StepSettings):
     evaluate: EvaluationSettings = EvaluationSettings()
 
 
-# The path of a setting and what is wrong with its value.
+# The path of a setting and the problem of its value.
 Problem = tuple[tuple[str, ...], str]
 
 
 @dataclass(frozen=True)
 class Weighting:
-    """A point of the grid: how the n rewards of an instance become n weights, for J_K."""
+    """A point of the grid: the method that turns the n rewards of an instance into weights."""
 
     estimator: str
     baseline: str
@@ -224,7 +224,7 @@ class Weighting:
 
 
 def check(settings: Settings, weighting: Weighting) -> None:
-    """Raise one `LabError` with everything that forbids training so."""
+    """Raise one `LabError` with all problems of a training."""
     refused = (
         weighting.refusal(weighting.n)
         or schedule_refusal(weighting, settings.k_schedule)
@@ -245,7 +245,7 @@ def check(settings: Settings, weighting: Weighting) -> None:
 def schedule_refusal(weighting: Weighting, schedule: KScheduleSettings) -> str | None:
     """Return why a weighting cannot run with a K of the schedule, or None.
 
-    Estimators with a K of their own (`fixed_k`) follow no schedule.
+    Estimators with their own K (`fixed_k`) follow no schedule.
     """
     k = weighting.k
     if weighting.method.estimator.row.fixed_k is not None:
@@ -258,14 +258,14 @@ def schedule_refusal(weighting: Weighting, schedule: KScheduleSettings) -> str |
 
 
 def fit_refusal(weighting: Weighting) -> str | None:
-    """Return why no step can fit the coefficients of a baseline, or None."""
+    """Return why a training step cannot fit the coefficients of a baseline, or None."""
     if weighting.method.fit is None:
         return None
     return f"{weighting.baseline} is fitted to gradients: gradient studies only"
 
 
 def batch_problems(batch: int, sizes: Sequence[int]) -> Iterator[Problem]:
-    """Yield what is wrong with `batch` where a step cannot be cut into groups of every size."""
+    """Yield the problems of `batch` if a step cannot be cut into groups of every size."""
     odd = [str(n) for n in dict.fromkeys(sizes) if batch % n]
     if odd:
         common = math.lcm(*sizes)
@@ -279,7 +279,7 @@ def batch_problems(batch: int, sizes: Sequence[int]) -> Iterator[Problem]:
 
 
 def evaluation_problems(settings: Settings, largest_k: int, fewest_steps: int) -> Iterator[Problem]:
-    """Yield what is wrong with the evaluations and snapshots of trainings of so few steps."""
+    """Yield the problems of evaluations and snapshots in trainings of so few steps."""
     evaluate = settings.evaluate
     if evaluate.samples < largest_k:
         message = f"must be at least {largest_k}, the largest K of the grid, got {evaluate.samples}"
@@ -301,7 +301,7 @@ def evaluation_problems(settings: Settings, largest_k: int, fewest_steps: int) -
 def step_problems(
     settings: StepSettings, estimators: Sequence[str], baselines: Sequence[str], least_n: int
 ) -> Iterator[Problem]:
-    """Yield the settings of a step that contradict each other or some weighting of a grid."""
+    """Yield the settings of a step that contradict each other or a weighting of the grid."""
     loss, how = settings.loss, settings.weight_normalization
     if loss.aggregation == "fixed" and loss.divisor is None:
         message = "is missing: the aggregation fixed divides the sum over all tokens by it"
@@ -329,7 +329,7 @@ def step_problems(
 
 
 def _ratio_problems(loss: LossSettings, estimators: str) -> Iterator[Problem]:
-    """Yield the settings of a clipped ratio, which off-policy weights hold already."""
+    """Yield the settings of a clipped ratio, which off-policy weights already contain."""
     why = f"for {estimators}, whose weights hold the ratios of whole trajectories"
     if loss.ratio != "sequence":
         yield ("loss", "ratio"), f"must be sequence {why}; got {loss.ratio}"

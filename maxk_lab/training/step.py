@@ -27,7 +27,7 @@ from maxk_lab.training.settings import Settings, Weighting
 
 @dataclass(frozen=True)
 class Step:
-    """The way a step is taken: all that stays the same from step to step."""
+    """The settings and objects of a step that stay constant during training."""
 
     environment: Environment
     settings: Settings
@@ -35,9 +35,9 @@ class Step:
 
     @cached_property
     def drawn_from(self) -> Environment:
-        """The environment that trajectories start in: itself, or with RL4CO's forced first actions.
+        """The environment of the trajectories, with RL4CO's forced first actions for `multistart`.
 
-        Raises `LabError` for `multistart` where there is no such thing.
+        Raises `LabError` if `multistart` is impossible.
         """
         if self.settings.start == "iid":
             return self.environment
@@ -46,7 +46,7 @@ class Step:
         return self.environment.forced_starts()
 
     def at(self, k: int) -> Step:
-        """Return the same step for another K."""
+        """Return the step with another K."""
         if k == self.weighting.k:
             return self
         return replace(self, weighting=replace(self.weighting, k=k))
@@ -61,7 +61,7 @@ class Step:
     ) -> dict[str, float]:
         """Draw a batch, update the policy and return `METRICS`.
 
-        The batch depends on the policy and `seed` only. Raises `FloatingPointError` when the loss,
+        The batch depends on the policy and `seed` only. Raises `FloatingPointError` if the loss,
         its gradient or the KL estimate of a drawn token is not finite.
         """
         settings, n = self.settings, self.weighting.n
@@ -76,9 +76,8 @@ class Step:
             clip=settings.reward_clip,
         )
 
-        # The policy's first pass was made when the batch was drawn; each further inner epoch passes
-        # the whole batch through it once more. Weights that hold ratios are those of the policy as
-        # it is then.
+        # The first inner epoch reuses the policy's pass from the draw; each further epoch passes
+        # the whole batch through the policy. Weights with ratios use the current policy.
         tokens = batch.tokens
         ratios = batch.ratios(tokens) if self.weighting.method.needs_ratios else None
         weights, unusable = self._weights(policy, batch, rewards, ratios)
@@ -100,9 +99,9 @@ class Step:
     def _weights(
         self, policy: nn.Module, batch: Batch, rewards: Tensor, ratios: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the weights [P, n], and which groups have none, [P].
+        """Return the weights [P, n], and the mask [P] of groups without weights.
 
-        Weights are 0 for samples left out.
+        Samples that are left out have weight 0.
         """
         settings, method = self.settings, self.weighting.method
         usable = ~rewards.isnan()
@@ -120,7 +119,7 @@ class Step:
         return weights, unusable
 
     def _trajectory_weights(self, policy: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """Return the numbers [P, n] of every trajectory that the baseline weighs rewards with."""
+        """Return the trajectory weights [P, n] of the baseline."""
         kind, rollouts = self.weighting.method.needed_weight, batch.rollouts
         if kind is None:
             return {}
@@ -129,7 +128,7 @@ class Step:
         numbers = rollouts.logit_proxy
         if kind == "grad_norm":
             numbers = trajectory_squared_norms(self.drawn_from, policy, *batch.drawn).cpu()
-        # At least one rounding error: smaller ones are noise, and may come out negative.
+        # At least one rounding error: smaller values are noise, and may be negative.
         return {kind: numbers.detach().clamp(min=torch.finfo(numbers.dtype).eps)}
 
     def _loss(
@@ -157,7 +156,7 @@ class Step:
         return loss, log
 
     def _descend(self, policy: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
-        """Take a step down the loss and return the norm of its gradient before it was clipped."""
+        """Take an optimiser step and return the norm of the gradient before clipping."""
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         limit = self.settings.max_grad_norm or float("inf")
@@ -172,9 +171,9 @@ class Step:
 def normalized(weights: Tensor, counted: Tensor, n: int) -> Tensor:
     """Return the weights w with advantages A = n w standardised over the batch.
 
-    A becomes (A − mean) / (std + 1e-4), ddof 1. `counted`, of the shape of `weights`, says which
-    entries are advantages at all; the others stay as they are. Fewer than two have no spread and
-    stay, too. This is biased: the scale of the whole batch enters each weight.
+    A becomes (A − mean) / (std + 1e-4), ddof 1. `counted`, of the shape of `weights`, marks the
+    entries that are advantages; other entries stay unchanged, as do fewer than two advantages. This
+    is biased: the scale of the whole batch enters each weight.
     """
     values = n * weights[counted]
     if len(values) < 2:

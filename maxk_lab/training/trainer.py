@@ -26,8 +26,7 @@ from maxk_lab.training.step import Step
 class HeldOutRewards:
     """The rewards [I, samples] of held-out samples after `step` steps, `seconds` of training.
 
-    `ways` are those of the other ways of decoding, by set of instances, where they were asked for
-    at this step.
+    `ways` has the rewards of the other decodings, by set of instances, if they were measured.
     """
 
     step: int
@@ -43,11 +42,11 @@ class HeldOutRewards:
 
 @dataclass
 class Trainer:
-    """A policy under training: optimiser, anchor, the steps taken, their log, the evaluations.
+    """A policy in training: optimiser, anchor, number of steps, log and evaluations.
 
-    `about`, plain JSON that tells the policy's origin, is in every file that is written; a
-    checkpoint about something else is refused. The data of a step follow from `stream`, `seed` and
-    its number.
+    `about`, plain JSON with the policy's origin, is in every written file; a checkpoint with
+    another origin is refused. The data of a step follow from `stream`, `seed` and the step's
+    number.
     """
 
     one_step: Step
@@ -72,13 +71,13 @@ class Trainer:
         about: Mapping[str, Any] | None = None,
         stream: str = "step",
     ) -> Trainer:
-        """Return a trainer that has taken no step, the policy on the device of the settings.
+        """Return a trainer before its first step, with the policy on the device of the settings.
 
-        Raises `LabError` with everything that forbids training so.
+        Raises `LabError` with all problems of the training.
         """
         settings = one_step.settings
         check(settings, one_step.weighting)
-        _ = one_step.drawn_from  # refuses forced starts where there are none
+        _ = one_step.drawn_from  # raises if forced starts are impossible
         policy.to(resolve_device(settings.device, one_step.environment))
         optimizer = torch.optim.Adam(policy.parameters(), lr=settings.learning_rate)
         needs_anchor = settings.kl.place != "none"
@@ -86,7 +85,7 @@ class Trainer:
         return cls(one_step, policy, optimizer, anchor, seed, about or {}, stream)
 
     def advance(self) -> None:
-        """Take one step, with the data of its number."""
+        """Take one step with the data of its number."""
         start = time.perf_counter()
         schedule = self.one_step.settings.k_schedule
         k = schedule.at(self.steps, self.one_step.weighting.k)
@@ -104,7 +103,7 @@ class Trainer:
         self.seconds += time.perf_counter() - start
 
     def state(self) -> dict[str, Any]:
-        """Return all that `torch.save` must keep to go on from here to the same numbers."""
+        """Return the state that `torch.save` must keep to resume with equal numbers."""
         return {
             **self.about,
             "policy": self.policy.state_dict(),
@@ -116,7 +115,7 @@ class Trainer:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state. Raises `ValueError` for one that is about something else."""
+        """Resume from a saved state. Raises `ValueError` for a state with another origin."""
         if {name: state[name] for name in self.about} != self.about:
             raise ValueError(f"the checkpoint must be about {dict(self.about)}")
         self.policy.load_state_dict(state["policy"])
@@ -127,7 +126,7 @@ class Trainer:
 
     @property
     def final_evaluations(self) -> list[HeldOutRewards]:
-        """The evaluations over which the values of the end are averaged."""
+        """The evaluations that the final numbers are averaged over."""
         settings = self.one_step.settings
         steps = settings.evaluate.final_steps(settings.steps)
         return [evaluation for evaluation in self.evaluations if evaluation.step in steps]
@@ -137,7 +136,7 @@ class Trainer:
         save_atomically(path, partial(torch.save, self.state()))
 
     def keep_policy(self, path: Path) -> None:
-        """Write the policy as it is now."""
+        """Write the current policy."""
         state = {**self.about, "policy": self.policy.state_dict(), "step": self.steps}
         save_atomically(path, partial(torch.save, state))
 
@@ -177,14 +176,14 @@ def train(
     on_step: Callable[[int, int], None] = lambda step, steps: None,
     leaving: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Train to the last step, going on from where `trainer` is.
+    """Train to the last step, from the current step of `trainer`.
 
-    `evaluate(policy, step)` gives the rewards of held-out samples, [I, samples], at step 0, every
-    `evaluate.every` steps and at the end, and those of the other ways of decoding, by set of
-    instances. Without it there are none. The checkpoint is written every `checkpoint_every` steps
-    and at the end, the policy to `snapshot(step)` at the steps of `snapshots`, before the
-    checkpoint of that step; `on_step(step, steps)` is called after every step. Raises `Leaving`,
-    the checkpoint written, after the step at which `leaving()` says so.
+    `evaluate(policy, step)` returns the rewards of held-out samples, [I, samples], at step 0, every
+    `evaluate.every` steps and at the end, and the rewards of other decodings by set of instances.
+    Without `evaluate` there are no evaluations. The checkpoint is written every `checkpoint_every`
+    steps and at the end. The policy is written to `snapshot(step)` at the steps of `snapshots`,
+    before the checkpoint of the step. `on_step(step, steps)` is called after every step. Raises
+    `Leaving`, after a checkpoint, if `leaving()` returns True.
     """
     settings = trainer.one_step.settings
     evaluated = settings.evaluate.after(settings.steps) if evaluate else ()
