@@ -129,7 +129,8 @@ def listed(rewards, k):
     n, weights = len(rewards), [0.0] * len(rewards)
     for subset in itertools.combinations(range(n), k):
         best = max(rewards[i] for i in subset)
-        weights = [w + best * (i in subset) / math.comb(n, k) for i, w in enumerate(weights)]
+        for i in subset:
+            weights[i] += best / math.comb(n, k)
     return weights
 
 
@@ -190,7 +191,7 @@ def for_verl(token_level_rewards, response_mask, index, config=None, **kwargs):
 
 
 RIGHT = [
-    *((weighted(baseline), {"k": k}) for baseline in ("none", "centred") for k in (1, 8)),
+    (weighted("none"), {"k": 8}),
     *((weighted(baseline), {}) for baseline in ("sample_loo", "pkpo_sloo", "subloo", "affine")),
     (weighted("subloo"), {"binary": True}),
     (weighted("centred"), {"k": 1, "binary": True}),
@@ -216,12 +217,11 @@ def test_right_functions_pass(function, options):
     assert "groups: n = " in found.seen
 
 
-@pytest.mark.parametrize("k", [12, 32])
-def test_groups_up_to_twice_a_large_k_are_tried(k):
-    found = check(weighted("subloo"), k=k)
+def test_groups_up_to_twice_a_large_k_are_tried():
+    found = check(weighted("subloo"), k=32)
     assert found.ok
-    assert f"n = {k} to 64 and 1,200" in found.seen
-    assert "nothing is left at n = K" in check(wrong.in_group_mean, k=k).verdict
+    assert "n = 32 to 64 and 1,200" in found.seen
+    assert "nothing is left at n = K" in check(wrong.in_group_mean, k=32).verdict
 
 
 def clipped(rewards, k):
