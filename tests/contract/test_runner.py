@@ -47,7 +47,7 @@ def toy_llm(task, vocab_size, max_length):
     }
 
 
-BINARY = toy_llm("modular", 4, 3)
+BINARY = toy_llm("modular", 4, 3) | {"pool": 2048}
 # What measures them: n, the unit, and what it is told of each cell.
 WAYS = {
     "sampled": (8, BANDIT, {}),
