@@ -1,6 +1,6 @@
 """The coherence of measured scores: how large mean gradients are, and how far prompts differ.
 
-P prompts, M samples, D numbers of a score, R bootstrap draws of prompts.
+P prompts, M samples, D numbers of a score, J logs that each lack a block of prompts.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ import torch
 from torch import Tensor
 
 from maxk_lab.estimators.method import Method
+from maxk_lab.own.plans.jackknife import half_width, shares_of_prompts
 from maxk_lab.own.plans.products import BlockScores, LoggedScores
-from maxk_lab.statistics.bands import resampled
 from maxk_lab.statistics.estimates import Array
 
 Range = tuple[float, float, float]
-# Bootstrap draws of prompts, and random halves of the samples of a prompt.
-DRAWS, _HALVES = 400, 8
-_ENDS = (2.5, 97.5)
+# Random halves of the samples of a prompt.
+_HALVES = 8
 # κ and β lie in this range, or no gradient would be left.
 _LEAST, _MOST = 1e-6, 0.999
 
@@ -72,12 +71,12 @@ def coherences(
 ) -> dict[int, Coherence]:
     """Return the coherence of rewards [P, M] with products ψ·ψ [P, M, M] for each K that it has.
 
-    Without `scores` [P, M, D] the share between prompts is assumed. The ranges are 95 % bootstrap
+    Without `scores` [P, M, D] the share between prompts is assumed. The ranges are 95 % jackknife
     intervals over prompts. A K is left out if half of the samples are too few for it, or if its
     mean gradient is not above zero.
     """
     prompts, samples = rewards.shape
-    counts = np.concatenate([np.ones((1, prompts)), resampled(prompts, DRAWS)])
+    counts = shares_of_prompts(prompts)
     norms = products.diagonal(0, 1, 2).mean(1)
     result = {}
     for k in ks:
@@ -96,8 +95,8 @@ def coherences(
             means = (weights[:, None, :] @ scores)[:, 0]
             across = (means @ means.T).fill_diagonal_(0).numpy()
             pairs = counts.sum(1) ** 2 - (counts**2).sum(1)
-            across = np.einsum("rp,pq,rq->r", counts, across, counts) / pairs
-            share = 1 - across / (counts @ squared / prompts)
+            across = ((counts @ across) * counts).sum(1) / pairs
+            share = 1 - across / (counts @ squared / counts.sum(1))
             between = _range(share)
         result[k] = Coherence(_range(kappa), between, "measured")
     return result
@@ -122,7 +121,8 @@ def squared_gradients(rewards: Tensor, scores: BlockScores, k: int) -> Array:
 
 
 def _range(values: Array) -> Range:
-    """Return the first value with the 95 % interval of the others, inside their bounds."""
-    bounded = np.clip(np.nan_to_num(values, nan=_MOST), _LEAST, _MOST)
-    low, high = np.percentile(bounded[1:], _ENDS)
-    return float(bounded[0]), float(min(low, bounded[0])), float(max(high, bounded[0]))
+    """Return the first value [1 + J] with its 95 % interval, inside the bounds."""
+    value, *lacking = np.nan_to_num(values, nan=_MOST, posinf=_MOST, neginf=_LEAST)
+    half = half_width(np.array(lacking))
+    ends = np.clip((value, value - half, value + half), _LEAST, _MOST)
+    return float(ends[0]), float(ends[1]), float(ends[2])

@@ -25,11 +25,11 @@ import pandas as pd
 import torch
 from scipy.stats import beta as beta_distribution
 from scipy.stats import binom
-from scipy.stats import t as t_distribution
 from torch import Tensor
 
 from maxk_lab.estimators.method import Method
 from maxk_lab.own.plans.coherence import ASSUMED, Coherence, squared_gradients
+from maxk_lab.own.plans.jackknife import half_width, shares_of_prompts
 from maxk_lab.own.plans.products import (
     BlockScores,
     LoggedScores,
@@ -46,8 +46,8 @@ _FLOOR = 1e-12  # a group may lie where the prior has no mass
 _PARTITIONS = 8
 # Chances of a success, closer to each other near 0 and 1.
 _GRID = np.sin(np.pi / 2 * (np.arange(400) + 0.5) / 400) ** 2
-# Blocks of prompts that are left out in turn, and the fewest informative prompts.
-_BLOCKS, FEWEST = 64, 24
+# The fewest informative prompts of an interval.
+FEWEST = 24
 
 
 class _Cell(NamedTuple):
@@ -96,7 +96,7 @@ def plan(
     count = 1 + max(int(each.max()) for each in prompts)
     informative = _informative(rewards, prompts)
     few = informative < FEWEST
-    weights = np.ones((1, count)) if few else _shares_of_prompts(count)
+    weights = np.ones((1, count)) if few else shares_of_prompts(count)
     if binary and products is None:
         cells, shares = [*_binary_cells(budget, ks, by_rank)], weights
         weights = _beta_weights(rewards, prompts, shares)
@@ -119,14 +119,6 @@ COLUMNS = (
     *("k", "n", "prompts", "baseline", "relative_variance", "low", "high", "dead"),
     *("loss", "loss_low", "loss_high", "loss_least", "loss_most", "gradients"),
 )
-
-
-def _shares_of_prompts(count: int) -> Array:
-    """Return the weights of prompts in a jackknife, [1 + J, count]: all 1, then 0 for a block."""
-    blocks = np.random.default_rng(0).permutation(count) % min(_BLOCKS, count)
-    shares: Array = np.ones((1 + min(_BLOCKS, count), count))
-    shares[1 + blocks, np.arange(count)] = 0.0
-    return shares
 
 
 def _informative(rewards: Sequence[Tensor], prompts: Sequence[Array]) -> int:
@@ -189,10 +181,9 @@ def _interval(values: Array) -> tuple[float, float]:
     with np.errstate(divide="ignore", invalid="ignore"):
         value, *lacking = logarithms = np.log(values)
         agree = value != 0 and np.ptp(logarithms) <= _EQUAL
-    blocks = len(lacking)
-    if blocks < 2 or agree or not np.isfinite(logarithms).all():
+    if len(lacking) < 2 or agree or not np.isfinite(logarithms).all():
         return math.nan, math.nan
-    half = t_distribution.ppf(0.975, blocks - 1) * math.sqrt(blocks - 1) * float(np.std(lacking))
+    half = half_width(np.array(lacking))
     return math.exp(value - half), math.exp(value + half)
 
 
