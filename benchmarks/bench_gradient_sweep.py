@@ -37,9 +37,9 @@ ONE = [cell for cell in CELLS if cell["id"] == "centred-16-4"]
 
 def all_of(cells: list[dict[str, Any]]) -> None:
     """Measure cells from nothing."""
-    for _, found in measure(UNIT, cells, cache=None, event=lambda name, payload: None):
-        if isinstance(found, Exception):
-            raise found
+    for _, result in measure(UNIT, cells, cache=None, event=lambda name, payload: None):
+        if isinstance(result, Exception):
+            raise result
 
 
 torch.set_num_threads(1)

@@ -93,14 +93,14 @@ def costs(most: int) -> Iterator[tuple[str, int, Cost]]:
 def row(what: str, of_sizes: dict[int, Cost]) -> str:
     """Return the line of a table; the first cost is that of four cells."""
     (_, least), *large = of_sizes.items()
-    above = [one.seconds - least.seconds for _, one in large[-2:]]
+    above = [run.seconds - least.seconds for _, run in large[-2:]]
     exponent = ""
     if len(above) == 2 and min(above) >= RESOLVED:
         exponent = f"{math.log(above[1] / above[0]) / math.log(large[-1][0] / large[-2][0]):.2f}"
     columns = [
         ", ".join(f"{cells:,}" for cells, _ in large),
-        ", ".join(f"{one.seconds:.2f}" for _, one in large),
-        ", ".join(f"{one.peak:.0f}" for _, one in large),
+        ", ".join(f"{run.seconds:.2f}" for _, run in large),
+        ", ".join(f"{run.peak:.0f}" for _, run in large),
     ]
     return f"| {' | '.join([what, *columns, exponent])} |"
 
@@ -110,9 +110,9 @@ if __name__ == "__main__":
     parser.add_argument("--most", type=int, default=SIZES[-1], help="cells of the largest sweep")
     arguments = parser.parse_args()
     lines: dict[str, dict[int, Cost]] = {}
-    for what, cells, one in costs(arguments.most):
-        lines.setdefault(what, {})[cells] = one
-        print(what, cells, *one, file=sys.stderr, flush=True)
+    for what, cells, run in costs(arguments.most):
+        lines.setdefault(what, {})[cells] = run
+        print(what, cells, *run, file=sys.stderr, flush=True)
     heading = ["| command | cells | seconds | peak, MB | exponent |", "|---|---|---|---|--:|"]
     table = [*heading, *(row(*line) for line in lines.items())]
     print_or_put(table, arguments.into, "many cells")

@@ -40,9 +40,9 @@ class Batch:
 
     def log_probs(self, b: int, i: int, j: int) -> Tensor:
         """log π of some trajectories of an instance, with their graph."""
-        one, actions = self.instances[b : b + 1], self.actions[b : b + 1, i:j]
-        found: Tensor = self.environment.log_probs(self.policy, one, actions)[0]
-        return found
+        instance, actions = self.instances[b : b + 1], self.actions[b : b + 1, i:j]
+        log_probs: Tensor = self.environment.log_probs(self.policy, instance, actions)[0]
+        return log_probs
 
     def floor(self) -> object:
         """One forward and backward pass."""
@@ -74,7 +74,7 @@ class Batch:
         """The squared norms as trainings have them."""
         return trajectory_squared_norms(self.environment, self.policy, self.instances, self.actions)
 
-    def told(self, what: str, *, norms: bool) -> float:
+    def print_costs(self, what: str, *, norms: bool) -> float:
         """Print what every way costs; return how many times the floor that is."""
         now, plain = (self.norms, self.plain_norms) if norms else (self.gram, self.plain_gram)
         size = plain() if norms else plain().diagonal().max()
@@ -93,7 +93,9 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     for name, changes, sizes in SETTINGS:
         batch = Batch(made(name, changes, sizes), 1)
-        batch.told(f"{name}({changes | sizes})", norms=False)
+        batch.print_costs(f"{name}({changes | sizes})", norms=False)
     prompts = Batch(made("toy_llm", {}, {}), PROMPTS)
-    times = prompts.told(f"norms of {PROMPTS} x {prompts.n} completions of toy_llm", norms=True)
+    times = prompts.print_costs(
+        f"norms of {PROMPTS} x {prompts.n} completions of toy_llm", norms=True
+    )
     print(f"{'ok' if times <= ALLOWED else 'TOO SLOW'}: {ALLOWED:g} x the floor is allowed")

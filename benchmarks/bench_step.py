@@ -49,7 +49,7 @@ def ways(environment: RL4COEnvironment) -> dict[str, Callable[[], object]]:
     policy, instances = environment.policy(0), environment.instances(B, 1)
     settings = Settings.from_mapping({"device": "cpu"} | SETTINGS)
     pomo = Weighting("reinforce", "group_mean", N, 1)
-    one = Step(environment, settings, pomo)
+    step = Step(environment, settings, pomo)
 
     @torch.no_grad()
     def sample() -> None:
@@ -58,7 +58,7 @@ def ways(environment: RL4COEnvironment) -> dict[str, Callable[[], object]]:
 
     return {
         "RL4CO's step": rl4co_step(environment, copy.deepcopy(policy)),
-        "step": Trainer.start(one, copy.deepcopy(policy), seed=0).advance,
+        "step": Trainer.start(step, copy.deepcopy(policy), seed=0).advance,
         "RL4CO's sampling": sample,
         "sampling": lambda: environment.rollout(policy, instances, N, seed=0),
     }

@@ -181,8 +181,8 @@ class Source:
     def _node(self, path: str) -> Any:
         name, *inner = path.split(".")
         node: Any = self.definitions[name]
-        for part in inner:
-            node = next(each for each in ast.walk(node) if getattr(each, "name", "") == part)
+        for step in inner:
+            node = next(each for each in ast.walk(node) if getattr(each, "name", "") == step)
         return _undecorated(node)
 
 
@@ -195,8 +195,10 @@ def _undecorated(node: Any) -> Any:
 def _assigned(node: ast.AST) -> set[str]:
     """Return the names that a statement itself assigns."""
     targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
-    parts = [part for target in targets if isinstance(target, ast.AST) for part in ast.walk(target)]
-    return {part.id for part in parts if isinstance(part, ast.Name)}
+    parts = [
+        inner for target in targets if isinstance(target, ast.AST) for inner in ast.walk(target)
+    ]
+    return {name.id for name in parts if isinstance(name, ast.Name)}
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:

@@ -106,18 +106,18 @@ def summary(parts: Mapping[str, Sequence[Row]]) -> list[str]:
         which = ends.get(name.rpartition("-")[2], "")
         for row in rows:
             by_statistic[name, f"{row.statistic}{which}"].append(row)
-    for (_, statistic), found in by_statistic.items():
-        known = [row for row in found if not math.isnan(row.covered)]
+    for (_, statistic), rows_of_statistic in by_statistic.items():
+        defined = [row for row in rows_of_statistic if not math.isnan(row.covered)]
         # Of the few reports that show it elsewhere, a share tells nothing.
-        solid = sorted((row for row in known if row.shown >= SOLID), key=lambda r: r.covered)
+        solid = sorted((row for row in defined if row.shown >= SOLID), key=lambda r: r.covered)
         if not solid:
             continue
         most = next(row for row in solid if row.covered == solid[-1].covered)
         ends = [f"{r.covered:.1%} ± {r.se:.1%} ({r.regime})" for r in (solid[0], most)]
-        shares = sorted({round(100 * (1 - row.shown)) for row in found})
+        shares = sorted({round(100 * (1 - row.shown)) for row in rows_of_statistic})
         undefined = f"{shares[0]}%" + (f" to {shares[-1]}%" if len(shares) > 1 else "")
-        columns = [statistic, _nominal(solid[0]), str(len(found)), *ends]
-        wrong = _wrong(max(known, key=lambda row: row.wrong))
+        columns = [statistic, _nominal(solid[0]), str(len(rows_of_statistic)), *ends]
+        wrong = _wrong(max(defined, key=lambda row: row.wrong))
         lines.append(f"| {' | '.join(columns)} | {wrong} | {undefined} |")
     return lines
 
@@ -133,16 +133,16 @@ def main() -> None:
     files = {name: arguments.out / f"{name}.json" for name in PARTS}
     for name in arguments.only:
         measure(name, arguments.scale, files[name])
-    found = {
+    tables = {
         name: [Row(**row) for row in json.loads(path.read_text("utf-8"))["rows"]]
         for name, path in files.items()
         if path.exists()
     }
     text = "\n".join(
-        ["# Calibration", "", *table(row for rows in found.values() for row in rows), ""]
+        ["# Calibration", "", *table(row for rows in tables.values() for row in rows), ""]
     )
     write_atomically(arguments.out / "table.md", text.encode())
-    print_or_put(summary(found), arguments.into, "calibration")
+    print_or_put(summary(tables), arguments.into, "calibration")
 
 
 if __name__ == "__main__":

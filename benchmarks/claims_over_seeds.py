@@ -26,14 +26,14 @@ Verdicts = Mapping[tuple[str, str], str]
 
 def verdicts(results: Path) -> dict[tuple[str, str], str]:
     """Return the verdicts of every report in a folder of results, by sweep and claim."""
-    found = {}
+    by_claim = {}
     for path in sorted(results.glob("*/report/report.json")):
         report = json.loads(path.read_text(encoding="utf-8"))
         for claim in report["claims"]:
-            found[report["header"]["name"], claim["name"]] = claim["verdict"]
-    if not found:
+            by_claim[report["header"]["name"], claim["name"]] = claim["verdict"]
+    if not by_claim:
         sys.exit(f"{results} holds no report with claims: run make reproduce first")
-    return found
+    return by_claim
 
 
 def table(columns: Mapping[str, Verdicts]) -> list[str]:
@@ -44,10 +44,10 @@ def table(columns: Mapping[str, Verdicts]) -> list[str]:
     rows = [names, ["---", "---", *[":-:"] * len(columns), *["--:"] * len(MARKS)]]
     total: Counter[str] = Counter()
     for sweep, claim in claims:
-        found = [column.get((sweep, claim)) for column in columns.values()]
-        counts = Counter(verdict for verdict in found if verdict is not None)
+        row_verdicts = [column.get((sweep, claim)) for column in columns.values()]
+        counts = Counter(verdict for verdict in row_verdicts if verdict is not None)
         total.update(counts)
-        marks = [ABSENT if verdict is None else MARKS[verdict] for verdict in found]
+        marks = [ABSENT if verdict is None else MARKS[verdict] for verdict in row_verdicts]
         rows.append([sweep, f"`{claim}`", *marks, *(str(counts[verdict]) for verdict in MARKS)])
     sums = (str(total[verdict]) for verdict in MARKS)
     rows.append([f"{len(claims)} claims", "", *[""] * len(columns), *sums])
@@ -59,10 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table, or put it into a page."""
     parser = options(__doc__)
     parser.add_argument("results", type=Path, nargs="+", help="folders such as results/seeds-100")
-    given = parser.parse_args(arguments)
-    folders = sorted(given.results, key=lambda folder: (len(folder.name), folder.name))
+    parsed = parser.parse_args(arguments)
+    folders = sorted(parsed.results, key=lambda folder: (len(folder.name), folder.name))
     lines = table({folder.name.removeprefix("seeds-"): verdicts(folder) for folder in folders})
-    print_or_put(lines, given.into, "claims over seeds")
+    print_or_put(lines, parsed.into, "claims over seeds")
 
 
 if __name__ == "__main__":

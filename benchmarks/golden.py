@@ -112,11 +112,11 @@ def bundle(name: str, results: Path) -> None:
     size = written.path.stat().st_size
     print(f"{written.path.relative_to(ROOT)}  {size:,} bytes, {written.records} records")
     for policy, (point, step) in POLICIES.get(name, {}).items():
-        wanted = ({"start": "iid"} | point).items()
+        axes = ({"start": "iid"} | point).items()
         (cell,) = (
-            one
-            for one in make_plan(directory.spec()).cells
-            if one.seed == 0 and wanted <= {"start": "iid", **one.setting, **one.point}.items()
+            cell
+            for cell in make_plan(directory.spec()).cells
+            if cell.seed == 0 and axes <= {"start": "iid", **cell.setting, **cell.point}.items()
         )
         (folder / "policies").mkdir(exist_ok=True)
         path = directory.cache_path / f"policy-{cell.id}-{step}.pt"

@@ -137,14 +137,14 @@ def differences(name: str, removed: Sequence[Removed]) -> tuple[list[str], set[i
                 used.update(reasons)
                 problems += [] if reasons else [f"lost: {label}"]
                 continue
-            found = now[names]
+            line = now[names]
             # A p-value is corrected for the size of its family, and families may shrink.
-            if "comparisons" in values and not equal(found["comparisons"], values["comparisons"]):
-                found = found | {column: values[column] for column in ("p_adjusted", "comparisons")}
+            if "comparisons" in values and not equal(line["comparisons"], values["comparisons"]):
+                line = line | {column: values[column] for column in ("p_adjusted", "comparisons")}
             problems += [
-                f"changed: {label}: {column} {values[column]} -> {found[column]}"
+                f"changed: {label}: {column} {values[column]} -> {line[column]}"
                 for column in values
-                if not equal(found[column], values[column])
+                if not equal(line[column], values[column])
             ]
     return problems, used
 

@@ -44,14 +44,14 @@ def pages() -> Iterator[tuple[Path, str]]:
     """Yield every page and what it should say. Raises where the records do not have it."""
     templates = ROOT / "docs/templates"
     groups = read_gallery()
-    wanted = [("README.md", ROOT / "README.md", {}), ("files.md", ROOT / "docs/files.md", {})]
-    wanted.append(("gallery_index.md", ROOT / "docs/gallery/index.md", {"groups": groups}))
+    renders = [("README.md", ROOT / "README.md", {}), ("files.md", ROOT / "docs/files.md", {})]
+    renders.append(("gallery_index.md", ROOT / "docs/gallery/index.md", {"groups": groups}))
     for name in ("selection.md", "more_samples_or_prompts.md"):
-        wanted.append((name, ROOT / "docs/explanation" / name, {}))
+        renders.append((name, ROOT / "docs/explanation" / name, {}))
     for study in (study for studies in groups.values() for study in studies):
         page = ROOT / "docs/gallery" / f"{study.name}.md"
-        wanted.append(("gallery.md", page, {"study": study}))
-    for name, page, values in wanted:
+        renders.append(("gallery.md", page, {"study": study}))
+    for name, page, values in renders:
         try:
             yield page, environment(templates).get_template(name).render(values)
         except (records.WrongReferenceError, jinja2.TemplateError) as error:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from records import GOLDEN, given, number, report, select
+from records import GOLDEN, number, report, require, select
 from scipy import stats
 
 from maxk_lab.execution.archive import find_run
@@ -36,7 +36,7 @@ def trained(name: str, method: str) -> list[dict[str, Any]]:
     estimator, baseline, k = method.split()
     axes = {"estimator": estimator, "baseline": baseline, "k": int(k)}
     rows = [values for cell, values in metrics(name) if axes.items() <= cell.items()]
-    given(rows, f"{name} trains {method}")
+    require(rows, f"{name} trains {method}")
     return rows
 
 
@@ -80,7 +80,7 @@ def over_lowest(name: str, baseline: str, **axes: Any) -> float:
     """Return the variance of a Max@K baseline over the lowest of the unbiased ones at a setting."""
     rows = select(report(name).tables.estimates, measure="variance", estimator="maxk", **axes)
     rows = rows[rows.bias == "unbiased (proved)"]
-    given(rows.value.notna().all(), f"{name} has all variances where {axes}")
+    require(rows.value.notna().all(), f"{name} has all variances where {axes}")
     (value,) = rows[rows.baseline == baseline].value
     return float(value / rows.value.min())
 

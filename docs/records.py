@@ -22,7 +22,7 @@ class WrongReferenceError(Exception):
     """A template asks for a number that the records lack, or says what they no longer show."""
 
 
-def given(condition: Any, sentence: str) -> None:
+def require(condition: Any, sentence: str) -> None:
     """Raise if the records no longer show what a sentence says."""
     if not condition:
         raise WrongReferenceError(f"the records no longer show that {sentence}")
@@ -60,7 +60,7 @@ def lowest(name: str, **axes: Any) -> str:
     estimates, comparisons, _ = report(name).tables
     rows = set(select(estimates, measure="variance", **axes).row)
     marked = select(comparisons, family="best", verdict="lowest")
-    given(rows, f"{name} has rows where {axes}")
+    require(rows, f"{name} has rows where {axes}")
     return f"{marked.row.isin(rows).sum()} of {len(rows)}"
 
 
@@ -74,7 +74,7 @@ def verdicts(name: str, **axes: Any) -> set[str]:
 
 def number(value: float) -> str:
     """Return a number to three significant digits, with commas and a true minus sign."""
-    given(not math.isnan(value), "a number is known")
+    require(not math.isnan(value), "a number is known")
     size = abs(value)
     if size == 0 or math.isinf(size):
         text = "∞" if size else "0"

@@ -34,7 +34,9 @@ def verbs() -> str:
         for verb in lines:
             command = load(verb)
             text, _, examples = inspect.cleandoc(command.help).partition("\b")
-            text, examples = (re.sub(r"\[/?bold\]", "", part).strip() for part in (text, examples))
+            text, examples = (
+                re.sub(r"\[/?bold\]", "", chunk).strip() for chunk in (text, examples)
+            )
             shown = f"\n\n```text\n{examples}\n```" if examples else ""
             sections.append(f"## {verb}\n\n*{panel}.* {text}{shown}\n\n{_parameters(command)}")
     return "\n\n".join(sections)

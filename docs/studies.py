@@ -72,10 +72,10 @@ class Study:
         return max(0, len(self._table()) - 2 - ROWS)
 
     def _figure(self) -> re.Match[str]:
-        found = re.search(r"!\[(.*)\]\((.*)\)\n\n\*\*.*?\*\*\. (.*)", self._section("Figures"))
-        if found is None:
+        match = re.search(r"!\[(.*)\]\((.*)\)\n\n\*\*.*?\*\*\. (.*)", self._section("Figures"))
+        if match is None:
             raise SystemExit(f"results/golden/{self.name}/report.md has no figure with a caption")
-        return found
+        return match
 
     @property
     def chart_title(self) -> str:

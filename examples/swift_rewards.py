@@ -9,8 +9,8 @@ class RightDigit(ORM):
     def __call__(self, completions, answer, **columns):
         """The rewards of completions, of which some may be None."""
         return [
-            float(said[0] == right) if said else None
-            for said, right in zip(completions, answer, strict=True)
+            float(completion[0] == right) if completion else None
+            for completion, right in zip(completions, answer, strict=True)
         ]
 
 

@@ -21,7 +21,7 @@ from maxk_lab.adapters.trl import MaxKRLOOTrainer
 
 def near(completions: list[str], answer: list[int], **columns: Any) -> list[float]:
     """1 for the right digit first, less the farther it is off; 0 for none."""
-    digits = [int(one[0]) if one[:1].isdigit() else None for one in completions]
+    digits = [int(text[0]) if text[:1].isdigit() else None for text in completions]
     return [
         0.0 if digit is None else 1 - abs(digit - right) / 10
         for digit, right in zip(digits, answer, strict=True)

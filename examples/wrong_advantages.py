@@ -48,9 +48,9 @@ def listing_on_integers(rewards: Tensor, k: int) -> Tensor:
     n, order = len(rewards), rewards.argsort()
     ranked, weights = rewards[order], torch.zeros_like(rewards)
     for i in range(n):
-        own = math.comb(i, k - 1) / math.comb(n, k) * ranked[i]
+        alone = math.comb(i, k - 1) / math.comb(n, k) * ranked[i]
         above = sum(math.comb(j - 1, k - 2) / math.comb(n, k) * ranked[j] for j in range(i + 1, n))
-        weights[order[i]] = own + above
+        weights[order[i]] = alone + above
     return weights
 
 
@@ -59,9 +59,9 @@ def beyond_rank_k(rewards: Tensor, k: int) -> Tensor:
     n, order = len(rewards), rewards.argsort()
     ranked, weights = rewards[order].double(), torch.zeros(n, dtype=torch.float64)
     for i in range(n):
-        own = math.comb(i, k - 1) / math.comb(n, k) * ranked[i] if i + 1 > k else 0.0
+        alone = math.comb(i, k - 1) / math.comb(n, k) * ranked[i] if i + 1 > k else 0.0
         above = sum(math.comb(j - 1, k - 2) / math.comb(n, k) * ranked[j] for j in range(i + 1, n))
-        weights[order[i]] = own + above
+        weights[order[i]] = alone + above
     return weights
 
 
@@ -76,10 +76,10 @@ def binomials_as_floats(rewards: Tensor, k: int) -> Tensor:
         return inside.double().exp() if 0 <= b <= a else torch.zeros((), dtype=torch.float64)
 
     order = rewards.argsort()
-    own = torch.stack([comb(i, k - 1) for i in range(n)]) / comb(n, k) * rewards[order]
+    alone = torch.stack([comb(i, k - 1) for i in range(n)]) / comb(n, k) * rewards[order]
     share = torch.stack([comb(i - 1, k - 2) for i in range(n)]) / comb(n, k) * rewards[order]
     above = share.flip(0).cumsum(0).flip(0) - share
-    return torch.zeros_like(own).scatter(0, order, own + above)
+    return torch.zeros_like(alone).scatter(0, order, alone + above)
 
 
 def divided_by_the_deviation(rewards: Tensor) -> Tensor:

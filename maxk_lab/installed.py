@@ -75,8 +75,8 @@ def look_beside(sweep: str | os.PathLike[str] | None) -> None:
 
 def project_folders() -> list[str]:
     """Return the project folders: the current folder and the folder of the sweep file."""
-    beside = os.environ.get(_SWEEP_FOLDER)
-    return list(dict.fromkeys([*current_folder(), *([beside] if beside else [])]))
+    sweep_folder = os.environ.get(_SWEEP_FOLDER)
+    return list(dict.fromkeys([*current_folder(), *([sweep_folder] if sweep_folder else [])]))
 
 
 def current_folder() -> list[str]:

@@ -126,15 +126,15 @@ class Setting:
     @property
     def low(self) -> float | None:
         """Return the smallest allowed value; None without a bound."""
-        return _told(self._schema.get("minimum"))
+        return _unless_default(self._schema.get("minimum"))
 
     @property
     def high(self) -> float | None:
         """Return the largest allowed value; None without a bound."""
-        return _told(self._schema.get("maximum"))
+        return _unless_default(self._schema.get("maximum"))
 
 
-def _told(bound: float | None) -> float | None:
+def _unless_default(bound: float | None) -> float | None:
     return None if bound is None or abs(bound) == MOST else bound
 
 

@@ -94,7 +94,10 @@ def test_a_page_is_written_and_its_check_sees_when_it_is_stale(
     ("text", "message"),
     [
         ('\n{{ interval("tiny", "variance", n=5) }}', "templates/README.md:2: tiny: 0 rows"),
-        ('\n\n{% do given(1 > 2, "one is more") %}', "README.md:3: .* no longer show that one is"),
+        (
+            '\n\n{% do require(1 > 2, "one is more") %}',
+            "README.md:3: .* no longer show that one is",
+        ),
         ("{{ runs }}", "'runs' is undefined"),
         ("\n{% for %}", "README.md:2"),
     ],

@@ -119,7 +119,7 @@ class Weighting:
         if k is None and row.fixed_k is None:
             raise LabError(f"estimator {estimator} needs k, the number of samples to keep the best")
         if k is not None:
-            k = _whole(k)
+            k = _as_whole_k(k)
         if row.fixed_k is not None and k not in (None, row.fixed_k):
             message = f"{row.name} has K = {row.fixed_k}: k = {k} changes nothing"
             warnings.warn(message, LabWarning, stacklevel=3)
@@ -236,7 +236,7 @@ class _Batch:
         return table
 
 
-def _whole(k: Any) -> int:
+def _as_whole_k(k: Any) -> int:
     """Return `k` as an int. Raises `LabError` unless it is a whole number of at least 1."""
     if isinstance(k, bool) or not hasattr(k, "__index__") or operator.index(k) < 1:
         raise LabError(f"k must be a whole number of at least 1, got {k!r}")

@@ -44,7 +44,7 @@ def subloo(x: Tensor, r: Tensor, k: int) -> Tensor:
     """Return the sum over K-1 worse others of (product of ratios) (x_i - their max), by gaps."""
     n, p = x.shape[-1], k / x.shape[-1]
     before = products(r, k - 1, p)[1:-1, ..., k - 1].movedim(0, -1)
-    return _sum_lower_ranks(x.diff(dim=-1) * before * _left(n - 1, p, x.device))
+    return _sum_lower_ranks(x.diff(dim=-1) * before * _none_above(n - 1, p, x.device))
 
 
 def centred(x: Tensor, r: Tensor, k: int) -> Tensor:
@@ -68,7 +68,7 @@ def centred(x: Tensor, r: Tensor, k: int) -> Tensor:
     # The sum over T and j of min(r_j, 1) (max(x_i, T - j) - max(T)). A gap between rewards raises
     # it if i is above the gap and all of T is below. A gap lowers it if j is the only sample above.
     gaps = x.diff(dim=-1)
-    below_gap = by_common[1:-1, ..., k].movedim(0, -1) * _left(n - 1, p, x.device)
+    below_gap = by_common[1:-1, ..., k].movedim(0, -1) * _none_above(n - 1, p, x.device)
     source = x.new_zeros(n, *x.shape[:-1], k)
     source[1:, ..., 0] = (gaps * _one_behind(common, p)[..., :-1]).movedim(-1, 0)
     lowered = _meet(before, _from_behind(r, source, p), k - 1)
@@ -86,7 +86,7 @@ def _marked_maxima(
     """
     source = torch.zeros_like(maxima[1:])
     source[..., 1:] = p * (1 - r).movedim(-1, 0).unsqueeze(-1) * maxima[1:, ..., :-1]
-    source[..., 1] -= (p * over * x * _left(x.shape[-1], p, x.device)).movedim(-1, 0)
+    source[..., 1] -= (p * over * x * _none_above(x.shape[-1], p, x.device)).movedim(-1, 0)
     if maxima.shape[-1] > 2:
         source[..., 2] += (p * r * x * alone).movedim(-1, 0)
     return _from_behind(r, source, p)
@@ -100,7 +100,7 @@ def products(r: Tensor, k: int, p: float) -> Tensor:
 def below(before: Tensor, m: int, p: float) -> Tensor:
     """Return the sum over m worse others of the product of ratios, no better ones, `[..., n]`."""
     n = len(before) - 1
-    return before[:-1, ..., m].movedim(0, -1) * _left(n, p, before.device)
+    return before[:-1, ..., m].movedim(0, -1) * _none_above(n, p, before.device)
 
 
 @lru_cache(maxsize=64)
@@ -141,7 +141,7 @@ def _maxima(x: Tensor, r: Tensor, k: int, p: float) -> Tensor:
     n = x.shape[-1]
     source = x.new_zeros(n, *x.shape[:-1], k + 1)
     if k >= 1:
-        source[..., 1] = (p * r * x * _left(n, p, x.device)).movedim(-1, 0)
+        source[..., 1] = (p * r * x * _none_above(n, p, x.device)).movedim(-1, 0)
     return _from_behind(r, source, p)
 
 
@@ -153,7 +153,7 @@ def _meet(before: Tensor, behind: Tensor, k: int) -> Tensor:
 def _one_behind(marks: Tensor, p: float) -> Tensor:
     """Return the sum of marks over subsets with one sample above rank i, `[..., n]`."""
     n = marks.shape[-1]
-    behind = marks.flip(-1).cumsum(-1).flip(-1)[..., 1:] * _left(n - 1, p, marks.device)
+    behind = marks.flip(-1).cumsum(-1).flip(-1)[..., 1:] * _none_above(n - 1, p, marks.device)
     return p * torch.cat([behind, torch.zeros_like(marks[..., :1])], dim=-1)
 
 
@@ -162,7 +162,7 @@ def _sum_lower_ranks(values: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(values[..., :1]), values.cumsum(-1)], dim=-1)
 
 
-def _left(n: int, p: float, device: torch.device) -> Tensor:
+def _none_above(n: int, p: float, device: torch.device) -> Tensor:
     """Return (1-p)^(n-i), the probability of no sample above rank i = 1..n, `[n]`."""
     behind = torch.arange(n - 1, -1, -1, dtype=torch.float64, device=device)
     return torch.pow(1 - p, behind)

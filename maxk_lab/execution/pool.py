@@ -69,7 +69,7 @@ class Worker:
         self.pid = self.process.pid
         # None between two tasks; the worker reports when it has taken a task.
         self.task: Task | None = None
-        self.ready = self.taken = False
+        self.ready = self.has_begun = False
         # None before the modules of the lab are imported.
         self.lab_imported: float | None = None
         # When it started, and when its clock started: at its last record, or with its task.
@@ -88,7 +88,7 @@ class Worker:
 
     def begin(self, task: Task) -> None:
         """Send a task to the worker. Its clock starts when the measuring function is imported."""
-        self.task, self.taken, self.since = task, False, time.monotonic() + IMPORT_SECONDS
+        self.task, self.has_begun, self.since = task, False, time.monotonic() + IMPORT_SECONDS
         self.line.settimeout(TAKE_SECONDS)
         try:
             self.line.sendall(pickle.dumps(task))
@@ -235,7 +235,7 @@ class Pool:
                 if name not in ("progress", "taken"):
                     worker.since = time.monotonic()
                 if name == "taken":
-                    worker.taken = True
+                    worker.has_begun = True
                 elif name == "lab_imported":
                     worker.lab_imported = worker.since
                 elif name == "ready":
@@ -260,7 +260,7 @@ class Pool:
             idle = worker.task is None
             return ("left", {}) if ended or idle or now >= self._deadline else None
         if worker.process.poll() is not None:
-            if not worker.taken:
+            if not worker.has_begun:
                 return "unit_finished", {}  # it died while it was idle: no cell is at fault
             why = f"the worker process died while measuring ({worker.ending})"
             why += ": out of memory, killed, or ended by code that was called"

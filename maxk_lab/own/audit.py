@@ -319,9 +319,10 @@ def _advice(rows: pd.DataFrame, constant: bool) -> str:
     best = rows[rows.signal > 0].sort_values("noise", kind="stable").groupby("k").first()
     if best.empty:
         return f"no baseline has a signal at K = {', '.join(map(str, sorted(set(rows.k))))}"
-    at_one = rows[rows.k == rows.k.min()].signal.max()
+    signal_at_one = rows[rows.k == rows.k.min()].signal.max()
     k = max(
-        (int(k) for k in best.index if best.signal[k] >= _KEEPS * at_one), default=best.index[0]
+        (int(k) for k in best.index if best.signal[k] >= _KEEPS * signal_at_one),
+        default=best.index[0],
     )
     share, baseline = f"{best.signal[k]:.0%}", best.baseline[k]
     return (

@@ -109,7 +109,7 @@ def _row(
 
 
 _variance = partial(_row, group="variance", range=NOT_NEGATIVE)
-_these = partial(_row, question=FIXED)
+_fixed = partial(_row, question=FIXED)
 _weights = partial(_row, source="groups", group="weights", range=SHARES)
 _ratios = partial(_row, source="units", group="ratios", needs="behaviour", range=NOT_NEGATIVE)
 _of_weights = partial(_row, study="weights", source="cell", group="weights", claims=("equals",))
@@ -153,25 +153,25 @@ _ROWS = [
         better="higher",
         divides_by=("variance",),
     ),
-    _these(
+    _fixed(
         *("mean_square", "‖E ĝ‖²", "", _NORM, "statistics.moments:mean_square"),
         claims=(),
         range=NOT_NEGATIVE,
     ),
-    _these(
+    _fixed(
         *("squared_bias", "‖E ĝ − ∇J‖²"),
         *("squared bias", _NORM, "statistics.moments:squared_bias"),
         better="lower",
         judged=True,
         range=NOT_NEGATIVE,
     ),
-    _these(
+    _fixed(
         *("scale", "⟨E ĝ, ∇J⟩ / ‖∇J‖²", "scale", "1", "statistics.moments:scale"),
         group="bias",
         divides_by=("truth",),
         judged=True,
     ),
-    _these(
+    _fixed(
         *("cosine", "⟨E ĝ, ∇J⟩ / (‖E ĝ‖ ‖∇J‖)"),
         *("cosine", "1", "statistics.moments:cosine"),
         better="higher",

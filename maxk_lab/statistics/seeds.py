@@ -67,7 +67,7 @@ def seed_mean_ends(values: Array, level: float, within: Range = ANYWHERE) -> Arr
 
     NaN if all seeds have equal values, or if a seed has no value.
     """
-    within = _kept(values, within)
+    within = _checked_range(values, within)
     point = float(scipy.special.stdtrit(len(values) - 1, (1 + level) / 2))
     # The scales below divide by 0 if all values are equal.
     with np.errstate(all="ignore"):
@@ -90,7 +90,7 @@ def p_value(values: Sequence[float], within: Range = ANYWHERE) -> float:
     array = np.asarray(values, dtype=float)
     if np.isnan(array).any() or len(array) < 2 or np.ptp(array) == 0:
         return math.nan
-    within = _kept(array, within)
+    within = _checked_range(array, within)
     mean, error = float(array.mean()), float(_error(array))
     if within.bounded:
         share = within.share(mean)
@@ -144,7 +144,7 @@ def floats(values: Sequence[float | None]) -> list[float]:
     return [float("nan") if value is None else float(value) for value in values]
 
 
-def _kept(values: Array, within: Range) -> Range:
+def _checked_range(values: Array, within: Range) -> Range:
     """Return the range, or no range if a value lies outside by more than rounding."""
     numbers = values[~np.isnan(values)]
     slack = 1e-6 * max(1.0, float(np.abs(numbers).max(initial=0.0)))

@@ -58,10 +58,10 @@ def chosen_mode(default: str) -> tuple[str, str]:
         value = "disabled" if disabled else os.environ.get(name, "")
         mode = _SPELLINGS.get(value, value) or default
         line = f"W&B mode: {mode} ({name} is set)" if value else ""
-    return _known(mode), line
+    return _checked_mode(mode), line
 
 
-def _known(mode: str) -> str:
+def _checked_mode(mode: str) -> str:
     """Return a mode. Raises `LabError` for an unknown one."""
     if mode not in WANDB_MODES:
         also = did_you_mean(mode, WANDB_MODES)
@@ -85,7 +85,7 @@ def track(
     that are already sent. Raises `NoKeyError` for `online` without a key, and `TrackingError` if
     W&B fails; records are only read.
     """
-    if _known(mode) == "disabled":
+    if _checked_mode(mode) == "disabled":
         return []
     from maxk_lab.planning.plan import make_plan
     from maxk_lab.tracking.payload import has_curves

@@ -32,18 +32,18 @@ class Blocks:
     """B independent blocks of each of I instances, with mean estimates X_b.
 
     m2 [I, B] is the mean ‖ĝ‖² of a block. `square` [I, B, B] is ⟨X_b, X_c⟩, `cross` ⟨X_b, Y_c⟩ and
-    `other` ⟨Y_b, Y_c⟩; Y_b are the mean estimates of the reference method of the bias. With the
+    `reference` ⟨Y_b, Y_c⟩; Y_b are the mean estimates of the reference method of the bias. With the
     `exact` ∇J as reference, every Y_b is ∇J.
     """
 
-    def __init__(self, m2: Array, square: Array, cross: Array, other: Array, *, exact: bool):
-        self._square, self._cross, self._other = square, cross + cross.swapaxes(1, 2), other
+    def __init__(self, m2: Array, square: Array, cross: Array, reference: Array, *, exact: bool):
+        self._square, self._cross, self._reference = square, cross + cross.swapaxes(1, 2), reference
         mean_square = _pair_mean(square)
         if exact:
             inner = _block_mean(cross[:, :, 0])
-            truth = other[:, 0, 0], np.zeros_like(m2)
+            truth = reference[:, 0, 0], np.zeros_like(m2)
         else:
-            inner, truth = _pair_mean(self._cross / 2), _pair_mean(other)
+            inner, truth = _pair_mean(self._cross / 2), _pair_mean(reference)
         # The mean [I] of every instance, and the distances [I, B] of its blocks to the mean.
         self._estimates = (_block_mean(m2), mean_square, inner, truth)
 
@@ -71,7 +71,7 @@ class Blocks:
 
     def _along(self) -> Deviation:
         _, _, inner, truth = self._estimates
-        size = _largest(self._cross) + _largest(self._other)
+        size = _largest(self._cross) + _largest(self._reference)
         return Deviation.of(
             _beyond_rounding(inner[0] - truth[0], size),
             _beyond_rounding(inner[1] - truth[1], size[:, None]),
@@ -84,11 +84,13 @@ class Blocks:
         independent. So a t statistic is valid for any number of noise directions (Kim and Ramdas
         2024, "Dimension-agnostic inference using cross U-statistics").
         """
-        products = self._square - scale * self._cross + scale**2 * self._other  # ⟨X_b − s Y_b, …⟩
+        products = (
+            self._square - scale * self._cross + scale**2 * self._reference
+        )  # ⟨X_b − s Y_b, …⟩
         size = (
             _largest(self._square)
             + abs(scale) * _largest(self._cross)
-            + scale**2 * _largest(self._other)
+            + scale**2 * _largest(self._reference)
         )
         half = products.shape[1] // 2
         of_second = _beyond_rounding(products, size[:, None, None])[:, :half, half:].mean(1)

@@ -43,7 +43,7 @@ def evaluation_set(
             raise LabError(f"evaluate.data: {reader} reads no files of instances")
         return _drawn(environment, count, seed), {"instances": None, "source": source}
     if data is None:
-        instances = _kept(environment, count, seed, cache)
+        instances = _cached_instances(environment, count, seed, cache)
     elif hash_of_data(data.path, environment.name) == data.sha256:
         instances, source = environment.read_instances(data.path)[:count], data.path
     else:
@@ -65,7 +65,9 @@ def _drawn(environment: Environment, count: int, seed: int) -> Instances:
     return environment.instances(count, derive_seed("instances", seed), held_out=True)
 
 
-def _kept(environment: FullEnvironment, count: int, seed: int, cache: Path | None) -> Instances:
+def _cached_instances(
+    environment: FullEnvironment, count: int, seed: int, cache: Path | None
+) -> Instances:
     """Return the instances from the cache, or draw and store them."""
     if cache is None:
         return _drawn(environment, count, seed)

@@ -42,8 +42,8 @@ def history(records: Sequence[Record]) -> History:
     for k in evaluations.ks:
         curves[f"eval/max@{k}"] = Curve(against="rollouts", summary="max,last")
         for end in _ENDS[1:]:
-            beside = Curve(against="rollouts", summary="none", hidden=True)
-            curves[f"eval/max@{k}{end}"] = beside
+            end_curve = Curve(against="rollouts", summary="none", hidden=True)
+            curves[f"eval/max@{k}{end}"] = end_curve
     rows = [
         {name: value for name, value in lines[step].items() if value is not None}
         for step in sorted(lines)

@@ -207,7 +207,7 @@ def _final(
 ) -> dict[str, Any]:
     """Return the means of curves [I, samples] at every K, and their values per instance at `ks`."""
     means = [_mean_at(curves, at, within, reasons) for at in range(1, curves.shape[1] + 1)]
-    per_instance = [_plain(curves[:, at - 1]) for at in ks]
+    per_instance = [_without_nan(curves[:, at - 1]) for at in ks]
     return _columns(means) | {"ks": list(ks), "per_instance": per_instance}
 
 
@@ -226,7 +226,7 @@ def _decodings(
         elif isinstance(name, float):
             ends["tempered"][str(name)] = _final(rewards, ks, within, reasons)
         elif name in costs:
-            per_instance = {"per_instance": _plain(rewards), "trajectories": int(costs[name])}
+            per_instance = {"per_instance": _without_nan(rewards), "trajectories": int(costs[name])}
             ends["extras"][name] = _ends(_mean(rewards, within)) | per_instance
         else:
             ends[name] = _final(rewards, ks, within, reasons)
@@ -237,9 +237,9 @@ def _decodings(
             if isinstance(rewards, str):
                 continue
             if isinstance(name, float):
-                tuning["tempered"][str(name)] = _plain(rewards.nanmean(0))
+                tuning["tempered"][str(name)] = _without_nan(rewards.nanmean(0))
             elif name in costs:
-                (tuning["extras"][name],) = _plain(rewards.nanmean(0, keepdim=True))
+                (tuning["extras"][name],) = _without_nan(rewards.nanmean(0, keepdim=True))
     return ends
 
 
@@ -288,7 +288,7 @@ def _mean(values: Tensor, within: Range) -> Interval:
 
 
 def _ends(interval: Interval) -> dict[str, float | None]:
-    return dict(zip(ENDS, _plain([interval.value, interval.low, interval.high]), strict=True))
+    return dict(zip(ENDS, _without_nan([interval.value, interval.low, interval.high]), strict=True))
 
 
 def _columns(intervals: Sequence[Interval]) -> dict[str, list[float | None]]:
@@ -296,7 +296,7 @@ def _columns(intervals: Sequence[Interval]) -> dict[str, list[float | None]]:
     return {end: [row[end] for row in rows] for end in ENDS}
 
 
-def _plain(values: Tensor | Sequence[float]) -> list[float | None]:
+def _without_nan(values: Tensor | Sequence[float]) -> list[float | None]:
     """Return numbers with None for NaN, which JSON does not have."""
     numbers = values.tolist() if isinstance(values, Tensor) else values
     return [None if math.isnan(value) else value for value in numbers]
@@ -310,6 +310,6 @@ def _thinned(log: Mapping[str, Sequence[float]], steps: int) -> dict[str, list[A
     points = np.linspace(0, max(0, steps - 1), min(steps, LOG_POINTS))
     places = sorted({round(i) for i in points})
     return {"step": places} | {
-        name: _plain([float(f"{values[i]:.{DIGITS}g}") for i in places])
+        name: _without_nan([float(f"{values[i]:.{DIGITS}g}") for i in places])
         for name, values in log.items()
     }
