@@ -94,6 +94,7 @@ def test_no_device_where_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_here")
 def test_workers_see_what_is_theirs(
     nvidia_smi: Fake, small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ FAULTS = [
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_here")
 def test_what_fails_takes_no_other_cell_with_it(go: Go, run: RunDirectory, small: str) -> None:
     settings, names = ("seeds=9", "execution.timeout=5"), list[str]()
     outcome = go("faulty", *settings, jobs=2, on_event=lambda name, _: names.append(name))
@@ -68,6 +69,7 @@ def test_what_fails_takes_no_other_cell_with_it(go: Go, run: RunDirectory, small
     assert names.count("unit_finished") == 9
 
 
+@pytest.mark.usefixtures("forked_here")
 def test_a_function_that_is_not_there_fails_its_cells(go: Go, run: RunDirectory) -> None:
     assert len(go("absent").failed) == 8
     assert {"cannot load 'fake_measures:absent'" in str(r.error) for r in run.failed()} == {True}
@@ -133,6 +135,7 @@ def test_imports_take_no_time_of_a_cell(
     assert len(go("slow_import:quick", "execution.timeout=3s", only="seed=0").done) == 4
 
 
+@pytest.mark.usefixtures("forked_here")
 def test_a_unit_draws_the_same_in_any_worker_after_any_unit(
     tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +247,7 @@ print(len(execute(run, measure="fake_measures:quick").done), "done")
     assert (done.stdout, done.returncode) == ("begun\n8 done\n", 0), done.stderr
 
 
+@pytest.mark.usefixtures("forked_here")
 @pytest.mark.parametrize("idle", [False, True])
 def test_a_killed_worker_is_replaced(go: Go, run: RunDirectory, idle: bool) -> None:
     """A worker that dies between two units loses nothing; within one, a cell fails."""
@@ -271,6 +275,7 @@ def test_no_worker_that_gets_ready_is_an_error(go: Go, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_here")
 def test_removed_records_are_missed(small: str, run: RunDirectory, plan: Plan) -> None:
     def remove(name: str, payload: dict[str, Any]) -> None:
         if name == "unit_finished" and payload["key"] == plan.units[0].id:

@@ -17,6 +17,7 @@ from maxk_lab.execution.run import Outcome, Run, execute
 from maxk_lab.planning.plan import Plan, make_plan, select
 from maxk_lab.sweep_file.load import load_spec
 
+pytestmark = pytest.mark.usefixtures("forked")
 OWN = """\
 name: own
 seeds: [0]
