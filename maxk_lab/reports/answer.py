@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from pydantic import BaseModel, ConfigDict
 
 from maxk_lab.errors import count
@@ -69,10 +69,9 @@ def filled(
     The template sees the facts, the number of `rows`, and the names of `missing` rows.
     """
     path = Path(str(kind.load_module("table").__file__)).with_name("answer.md.j2")
-    template = _environment().from_string(path.read_text(encoding="utf-8"))
     fields = {name: getattr(facts, name) for name in type(facts).model_fields}
     missing = [row.key.path for row in rows if not row.all_finished]
-    text = template.render(fields, rows=len(rows), missing=missing)
+    text = _template(path).render(fields, rows=len(rows), missing=missing)
     answer, _, notes = text.partition("\n---")
     return _sentences(answer), _sentences(notes)
 
@@ -110,6 +109,12 @@ def _text(value: Any) -> str:
     if isinstance(value, Interval):
         return exact(value.value) if value.exact else marked(value)
     return number(value) if isinstance(value, float) else spelled(value)
+
+
+@cache
+def _template(path: Path) -> Template:
+    """Return a compiled template: compiling takes longer than the rest of a small report."""
+    return _environment().from_string(path.read_text(encoding="utf-8"))
 
 
 @cache

@@ -85,9 +85,8 @@ def test_a_star_is_seldom_on_the_wrong_side_and_mostly_on_the_right_one():
 
 
 def test_estimators_unbiased_by_proof_seldom_look_biased_in_pools_of_real_policies():
-    tasks = [
-        replace(task, n=(8,), k=(2, 4), sizes=(512,)) for task in (pools.BANDIT, pools.TOY_LLM)
-    ]
+    few = {"n": (8,), "k": (2, 4), "sizes": (512,), "instances": 8}
+    tasks = [replace(task, **few) for task in (pools.BANDIT, pools.TOY_LLM)]
     rows = [
         row
         for row in pools.false_verdicts(2, tasks=tasks)
