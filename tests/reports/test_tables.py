@@ -141,6 +141,7 @@ def test_latex_without_columns_is_the_short_table(report):
     text = rendered(report, "latex")
     assert text.count(r"\begin{tabular}") == 1
     assert r"group\_mean" in text
+    assert r"; 95\% confidence intervals in brackets.}" in text
 
 
 @pytest.mark.slow
@@ -164,6 +165,7 @@ def test_latex_is_escaped_and_spells_unknown_letters():
         == r"a\_b \& 5\% \{x\} \textasciitilde{}\textasciicircum{}\textbackslash{}"
     )
     assert escape("8–16 †, é, ∞ ☃") == r"8–16 $\dagger$, é, $\infty$ [U+2603]"
+    assert escape("Δ -0.5 [-2e-03, 1]") == r"$\Delta$ $-$0.5 [$-$2e-03, 1]"
 
 
 @pytest.mark.parametrize(

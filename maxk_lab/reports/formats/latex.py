@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 _ESCAPES = {letter: f"\\{letter}" for letter in "&%$#_{}"}
 _ESCAPES |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _ESCAPES |= {"−": "$-$", "∞": r"$\infty$", "★": r"$\star$", "†": r"$\dagger$", "ĝ": r"$\hat g$"}
+_ESCAPES |= {"Δ": r"$\Delta$"}
+# The minus of a number, not of e-04 or of a range.
+_MINUS = re.compile(r"(?<!\w)-(?=\d)")
 _LETTERS = re.compile(f"[{re.escape(''.join(_ESCAPES))}]|[^\0-\u017f–—]")
 # A table that is too wide shrinks to the width of the text.
 _BOX = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
@@ -24,7 +27,12 @@ def latex(report: Report) -> str:
     if report.columns:
         return _table(report.chosen, report.chosen.caption[0])
     short = (answer.table for answer in report.answers)
-    return "\n".join(_table(block, f"{block.title}.") for block in short if block.columns)
+    brackets = f"{report.origin.level:.0%} confidence intervals in brackets"
+    return "\n".join(
+        _table(block, f"{block.title.removeprefix('In short: ')}; {brackets}.")
+        for block in short
+        if block.columns
+    )
 
 
 def _table(block: Block, caption: str) -> str:
@@ -46,5 +54,6 @@ def _table(block: Block, caption: str) -> str:
 def escape(text: str) -> str:
     """Return a text on one line, escaped for LaTeX; unknown letters are spelled out."""
     return _LETTERS.sub(
-        lambda match: _ESCAPES.get(match[0], f"[U+{ord(match[0]):04X}]"), visible_line(text)
+        lambda match: _ESCAPES.get(match[0], f"[U+{ord(match[0]):04X}]"),
+        _MINUS.sub("−", visible_line(text)),
     )
