@@ -136,7 +136,7 @@ def test_intervals_cover_the_mean_over_prompts_or_are_withheld(prompts, times):
     """Of groups whose prompts differ and come several times, with rare successes among them."""
     generator = torch.Generator().manual_seed(prompts + times)
     shown = covered = 0
-    for _ in range(150):
+    for _ in range(100):
         chance = torch.rand(prompts, generator=generator).square().repeat_interleave(times)
         drawn = torch.rand(len(chance), 4, generator=generator)
         rewards = (drawn < chance[:, None]).double()
@@ -148,5 +148,5 @@ def test_intervals_cover_the_mean_over_prompts_or_are_withheld(prompts, times):
         exact = 2 / 3 - 1 / 5  # E[1 - (1 - p)^2] of p the square of a uniform number
         shown += whole.low == whole.low
         covered += whole.low <= exact <= whole.high
-    assert shown > 125
+    assert shown > 83
     assert covered / shown > 0.92

@@ -25,6 +25,12 @@ def report(lab: Any) -> Report:
     return make_report(cells, map(lab.record, cells), name="it")
 
 
+@pytest.fixture(scope="module")
+def figures(report: Report) -> dict[str, Figure]:
+    """The charts of the report by their names; no test changes them."""
+    return drawn(report)
+
+
 def test_a_mark_is_drawn_for_every_row_with_a_value(lab: Any) -> None:
     """The lowest of baselines with an unfinished one is not known."""
     cells = lab.cells(baselines=("none", "group_mean", "centred"), ns=(8, 16), ks=(2,))
@@ -61,8 +67,7 @@ def test_a_label_has_the_state_of_its_bias(lab: Any) -> None:
         assert "Filled: unbiased (proved); pale: not proved; hollow: biased." in figure.caption
 
 
-def test_captions_say_what_is_plotted(report: Report) -> None:
-    figures = drawn(report)
+def test_captions_say_what_is_plotted(report: Report, figures: dict[str, Figure]) -> None:
     assert figures["snr"].caption.startswith("‖E ĝ‖² / tr Cov ĝ of one estimate")
     plotted = {row["value"] for row in rows(figures["snr"])}
     assert plotted == {row.intervals["snr"].value for row in report.studies["gradient"].rows}
@@ -72,10 +77,10 @@ def test_captions_say_what_is_plotted(report: Report) -> None:
     assert {row["value"] for row in rows(figures["variance"])} == ratios | {1.0}
 
 
-def test_all_panels_of_all_charts_have_one_order_of_methods(report: Report) -> None:
+def test_all_panels_of_all_charts_have_one_order_of_methods(figures: dict[str, Figure]) -> None:
     orders = {
         tuple(dict.fromkeys(row["label"] for row in panel.spec["data"]["values"]))
-        for figure in (drawn(report)[name] for name in ("variance", "snr"))
+        for figure in (figures[name] for name in ("variance", "snr"))
         for panel in figure.panels
     }
     assert len(orders) == 1
@@ -93,14 +98,14 @@ def domains(figure: Figure) -> dict[str, set[tuple[float, float]]]:
     return ends
 
 
-def test_all_panels_have_one_scale(report: Report) -> None:
-    for figure in drawn(report).values():
+def test_all_panels_have_one_scale(figures: dict[str, Figure]) -> None:
+    for figure in figures.values():
         assert len(figure.panels) == 4
         assert [len(ends) for ends in domains(figure).values()] == [1]
 
 
-def test_stars_are_beside_the_axis_and_not_at_a_value(report: Report) -> None:
-    figure = drawn(report)["variance"]
+def test_stars_are_beside_the_axis_and_not_at_a_value(figures: dict[str, Figure]) -> None:
+    figure = figures["variance"]
     assert any(row["best"] for row in rows(figure))
     for panel in figure.panels:
         (star,) = (layer for layer in panel.spec["layer"] if layer["mark"]["type"] == "text")
