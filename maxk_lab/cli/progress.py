@@ -65,7 +65,7 @@ def execute_plan(
         if refused is None:
             raise
         complain(refused)
-        say("Every finished cell is kept. Make room, or mend what is in the way, then go on with:")
+        say("Finished cells are kept. Remove the cause, then continue with:")
         say(resume)
         raise typer.Exit(1) from None
 

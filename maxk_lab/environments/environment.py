@@ -235,7 +235,7 @@ def method_for(environment: Environment, instances: Instances, reference: str) -
         raise LabError("no optimum is known for this environment and size")
     listed = len(_rewards(environment, instances, 0)) * len(instances) if reference == "auto" else 0
     if listed > AUTO_TRAJECTORIES:
-        raise LabError("the trajectories of all held-out instances are many to list: ask for exact")
+        raise LabError("the trajectories of all held-out instances are many to list: use exact")
     return ENUMERATION
 
 

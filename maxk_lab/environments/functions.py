@@ -64,7 +64,7 @@ def check_function(
 ) -> None:
     """Raise `LabError` for an unknown name that is no path `package.module:name`.
 
-    Of a path, only the existence of the module is checked: its content is known after an import.
+    For a path, only the existence of the module is checked: its content is known after an import.
     """
     if ":" not in name and catalogue is not None:
         _implementation(name, catalogue)

@@ -98,7 +98,7 @@ def _method_of(estimator: str, baseline: str | Callable[..., Any] | None, k: int
     if k is None and row.fixed_k is None:
         raise LabError(
             f"estimator {estimator} needs k, the number of samples whose best is used: give "
-            'k=8 or the like; k=1 is the plain policy gradient, and so is estimator="reinforce"'
+            'k=8, for example; k=1 is the plain policy gradient, and so is estimator="reinforce"'
         )
     baseline = row.default_baseline if baseline is None else baseline
     return Method.parse(estimator, baseline, 1 if k is None else k)

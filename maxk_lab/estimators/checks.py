@@ -1,4 +1,4 @@
-"""The checks of rewards, K and other arguments, done once where a user's tensors come in.
+"""The checks of rewards, K and other arguments, done once on a user's tensors.
 
 Errors name the argument, its value and the allowed range. Values are checked on the CPU alone: on
 other devices a check would wait for the device, and an invalid value becomes NaN instead.

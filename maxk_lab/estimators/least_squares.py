@@ -57,7 +57,7 @@ def family_terms(rewards: Tensor, k: int, baseline: str) -> tuple[Tensor, Tensor
     Unbiased for every coefficient that does not depend on the samples' own rewards and scores.
 
     rewards: `[..., n]`, i.i.d. along n, higher is better. Returns start `[..., n]` and directions
-    `[..., n, D]` in the samples' order, float64 whatever the rewards' dtype.
+    `[..., n, D]` in the samples' order, float64 for any dtype of the rewards.
     """
     row = BASELINES.get(baseline)
     problem = row.refusal(check_rewards(rewards), k)

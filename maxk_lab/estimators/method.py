@@ -1,4 +1,4 @@
-"""A method: an estimator with a baseline at a K. Where it runs, what it needs, and its weights.
+"""A method: an estimator with a baseline at a K, with its conditions, inputs and weights.
 
 torch is imported only when weights are computed.
 """

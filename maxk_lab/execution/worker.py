@@ -159,7 +159,7 @@ def measure_unit(task: Task, line: socket, segment: Segment) -> None:
                 return
             work.fail_rest(_format_error(error))
         else:
-            work.fail_rest(f"{task.measure} gave no result for this cell")
+            work.fail_rest(f"{task.measure} returned no result for this cell")
     except StorageError as error:
         # The cell is not at fault: it is measured again when there is space.
         work.send("cannot_write", error=str(error))
@@ -218,7 +218,7 @@ class _Work:
         for cell_id, result in results:
             if cell_id not in self._cells:
                 raise ValueError(
-                    f"{self._task.measure} gave a result for {cell_id!r}, "
+                    f"{self._task.measure} returned a result for {cell_id!r}, "
                     "which is no cell of the unit or is done"
                 )
             if isinstance(result, StorageError):

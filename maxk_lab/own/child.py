@@ -1,4 +1,4 @@
-"""A check in a process that is killed after a timeout, whatever the user's function does."""
+"""A check in a process that is killed after a timeout, even if the user's function hangs."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Source:
 
 
 def make_problem(mark: Mark, path: KeyPath, message: str) -> Problem:
-    """Return a problem that prints on one line, whatever its keys contain."""
+    """Return a problem that prints on one line, also if its keys contain newlines."""
     steps = (step if step.isprintable() else shown(step) for step in path)
     place = shortened(".".join(steps), LONGEST_PATH)
     return Problem(*mark, place or "(file)", shortened(message, LONGEST_MESSAGE))

@@ -264,7 +264,7 @@ class Live:
                     self.sent[cell] = sender.send_cell(record)
         except (Exception, SystemExit) as error:
             kind = "" if isinstance(error, NoKeyError) else f"{type(error).__name__}: "
-            self.notes.append(f"W&B failed, and the sweep goes on: {kind}{first_line(error)}")
+            self.notes.append(f"W&B failed, and the sweep continues: {kind}{first_line(error)}")
 
 
 def set_up(mode: str) -> None:

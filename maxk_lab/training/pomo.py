@@ -289,7 +289,7 @@ class LeaderRewardPOMO(MaxKPOMO):
         name = f"leader_reward[{alpha}]"
         # A checkpoint gives it, too.
         if kwargs.setdefault("estimator", name) != name:
-            raise LabError(f"Leader Reward is an estimator of its own, got {kwargs['estimator']}")
+            raise LabError(f"Leader Reward has a fixed estimator, got {kwargs['estimator']}")
         samples = kwargs.get("val_samples")
         if isinstance(samples, int) and samples > 0:
             kwargs.setdefault("k", min(samples, 8))

@@ -43,7 +43,7 @@ FAULTS = [
     ("none", ""),
     ("all", "RuntimeError: no pool"),
     ("rest", "GeneratorExit: of the user's own"),
-    ("rest", "fake_measures:faulty gave no result for this cell"),
+    ("rest", "fake_measures:faulty returned no result for this cell"),
     ("all", "the metrics cannot be kept"),
     ("rest", "Leaving"),
     ("all", "(signal SIGKILL)"),

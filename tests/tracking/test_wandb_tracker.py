@@ -187,7 +187,7 @@ def test_a_failure_of_wandb_is_reported_once_and_the_sweep_goes_on(run, monkeypa
     until(lambda: not live._thread.is_alive())
     for cell in trained:
         notes += live.event("cell_done", {"cell": cell})
-    assert notes == [f"W&B failed, and the sweep goes on: {words}"]
+    assert notes == [f"W&B failed, and the sweep continues: {words}"]
     assert live.end(SECONDS) == {}
 
 

@@ -51,7 +51,7 @@ of the run. Equal runs give equal files.
     if written.absent:
         say(f"The sweep names files and code that are not in it: {', '.join(written.absent)}")
     if written.missing:
-        say(f"It goes on where it stopped with: maxk-lab run {written.path}")
+        say(f"To continue the run: maxk-lab run {written.path}")
     say(f"Next: maxk-lab report {written.path}")
 
 

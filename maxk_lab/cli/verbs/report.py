@@ -113,7 +113,7 @@ def _write(reports: Sequence[tuple[RunDirectory, Report]], out: Path) -> bool:
         drawn = f"{figures} figure{'' if figures == 1 else 's'}; {len(paths)} files in all"
         say(f"Wrote {folder}/report.html for a browser, report.md, {drawn}")
     for line in undrawn:
-        warn(f"{line}; this is a fault of maxk-lab, and touches nothing else of the report")
+        warn(f"{line}; this is a bug of maxk-lab, and the rest of the report is complete")
     return not undrawn
 
 

@@ -111,7 +111,7 @@ def _texts_scored(function: RewardFunction, texts: Mapping[str, Sequence[Any]]) 
         if not valid:
             raise LabError(
                 f"{name} returned {shown(value)} {sample(index)}; a reward is a finite number, or "
-                "None where there is none"
+                "None without a reward"
             )
         numbers.append(number)
     return torch.tensor(numbers, dtype=torch.float64)

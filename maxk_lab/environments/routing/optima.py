@@ -40,7 +40,7 @@ def optimum_method(environment: Any, instances: TensorDict, reference: str) -> s
     if not environment.row.solves_any_size:
         return None
     if reference == "auto" and instances["locs"].shape[1] > FEW_CITIES:
-        raise LabError("takes more than a moment: ask for exact")
+        raise LabError("takes more than a moment: use exact")
     return METHOD
 
 

@@ -54,7 +54,7 @@ class RoutingRow(EnvironmentRow):
             except LabError as error:
                 yield str(error)
         if self.size_parameter in parameters.get("generator", {}):
-            yield f"{self.size_parameter} stands in generator: write it as a setting of its own"
+            yield f"{self.size_parameter} is in generator: write it as a separate setting"
         size = parameters[self.size_parameter]
         if self.name == "pdp" and size % 2:
             yield f"{self.size_parameter} must be even, a delivery for every pickup, got {size}"

@@ -34,7 +34,7 @@ training:
         ("cvrp", "capacity: 5, min_demand: 8", "instance 0: a demand is above the capacity"),
         ("cvrp", "vehicle_capacity: 0", "instance 0: the capacity is not above 0"),
         ("cvrp", "capcity: 20", "no argument 'capcity' (did you mean capacity?)"),
-        ("cvrp", "num_loc: 7", "num_loc stands in generator: write it as a setting of its own"),
+        ("cvrp", "num_loc: 7", "num_loc is in generator: write it as a separate setting"),
         ("op", "max_length: -1.0", "instance 0: max_length is below 0, so that no tour exists"),
         ("pctsp", "penalty_factor: -1.0", "instance 0: penalty has an entry below 0"),
         ("sdvrp", "capacity: 1", "a demand is above the capacity"),

@@ -51,7 +51,7 @@ def test_auto_lists_only_what_takes_a_moment(monkeypatch):
     instances = torch.ones(4, 5)
     assert method_for(Listed(), instances, "auto") == "enumeration"
     monkeypatch.setattr(listing, "AUTO_TRAJECTORIES", 19)
-    with pytest.raises(LabError, match="many to list: ask for exact"):
+    with pytest.raises(LabError, match="many to list: use exact"):
         method_for(Listed(), instances, "auto")
     assert method_for(Listed(), instances, "exact") == "enumeration"
 
@@ -61,7 +61,7 @@ def test_auto_lists_only_what_takes_a_moment(monkeypatch):
     [
         ("tsp", 8, "auto", "milp"),
         ("tsp", 12, "exact", "milp"),
-        ("tsp", 13, "auto", "takes more than a moment: ask for exact"),
+        ("tsp", 13, "auto", "takes more than a moment: use exact"),
         ("tsp", 13, "exact", "milp"),
         ("op", 6, "auto", "enumeration"),
         ("cvrp", 20, "auto", "no optimum is known"),
