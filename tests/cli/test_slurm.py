@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from forked import forking
 from launched import STAND_INS, Launched, program
 from sweep_files import plan_of
 
@@ -73,7 +74,8 @@ def test_a_driver_that_is_requeued_in_the_middle_goes_on_beside_the_other(
     quiet, shared = (RunDirectory(tmp_path / name / "shared") for name in ("quiet", "shared"))
     monkeypatch.setattr(sys, "path", [*sys.path, *map(str, STAND_INS)])
     plan = plan_of(str(tmp_path / "sweep.yaml"))
-    execute(Run(plan, quiet), measure="fake_measures:trains")
+    with forking():
+        execute(Run(plan, quiet), measure="fake_measures:trains")
     first, second = job("shared", 1), job("shared", 2)
 
     def in_the_middle() -> bool:
