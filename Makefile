@@ -28,7 +28,7 @@ export MKL_NUM_THREADS := 1
 # Or each process compiles all that it imports: torch in 5.5 s, not in 2.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lint docs docs-outputs tutorial-outputs release test browser-test adapters attack reproduce bench board calibrate golden golden-values remeasure clean $(NUMBERED)
+.PHONY: help setup lint docs docs-outputs tutorial-outputs release test browser-test adapters attack reproduce bench board calibrate peers golden golden-values remeasure clean $(NUMBERED)
 
 help:
 	@echo "make setup       create .venv and install the pinned packages (the other targets do it themselves)"
@@ -43,6 +43,7 @@ help:
 	@echo "make lint        ruff, format check, the imports and the size of each room, the numbers in docs, mypy"
 	@echo "make bench       time the weights, scores, steps, sweeps and the command line"
 	@echo "make board       check the advantage functions of public packages (downloads 110 MB), into docs/board.md (5 minutes)"
+	@echo "make peers       compare audits with three other programs, in an environment of their own, .venvs/ (330 MB)"
 	@echo "make calibrate   measure by simulation how often intervals hold and verdicts err (20 minutes), into docs/method.md"
 	@echo "make golden      run the sweeps behind results/golden (hours), going on where it stopped; bundle and report each"
 	@echo "make golden-values  compare every number of results/golden with its frozen value (30 seconds)"
@@ -200,6 +201,9 @@ board: $(STAMP)
 # A part that was measured is not measured again: remove its file in results/golden/calibration first.
 calibrate: $(STAMP)
 	$(BIN)/python benchmarks/calibrate.py
+
+peers: $(STAMP)
+	$(BIN)/python benchmarks/peers.py
 
 # The same again goes on; what reads the policies of other sweeps is named once these are committed (golden.py tells).
 golden: $(STAMP)

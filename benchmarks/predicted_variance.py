@@ -5,9 +5,9 @@
 
 Records hold no rewards, so the pools are drawn again from their seeds. A cell is the
 variance of a group, V_n, over the lowest measured V_n at the same K. It is predicted from rewards
-alone, and with scores measured on other rollouts of the same prompts and policy. Writes the
-predicted and the measured ratio of each cell into docs/figures/predicted/<sweep>.csv, and draws
-those of `DRAWN`.
+alone, with scores measured on other rollouts of the same prompts and policy, and with scores of
+another seed. Writes the predicted and the measured ratios of each cell into
+docs/figures/predicted/<sweep>.csv, and draws those of `DRAWN`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import numpy as np
 import pandas as pd
 import torch
 from remeasure import records_in
-from torch import Tensor
+from torch import Tensor, nn
 
-from maxk_lab.environments.environment import make_environment
+from maxk_lab.environments.environment import Environment, Instances, make_environment
 from maxk_lab.gradients.scores.draw import draw_pool
 from maxk_lab.own.plans.coherence import Coherence
 from maxk_lab.own.plans.products import ScoreProducts, score_products_by_rank
@@ -40,6 +40,8 @@ SWEEPS = ("quick", "cross_fit_bandit", "cross_fit_llm", "tsp_sweep", "pronounce"
 FIGURES = golden.ROOT / "docs/figures/predicted"
 # The charts that pages show.
 DRAWN = ("pronounce",)
+# Sweeps whose scores are measured again with another training.
+OTHER_SEED = ("quick", "cross_fit_bandit")
 # Samples of a prompt whose scores are measured.
 MEASURED = 1024
 # V_n alone: nothing of the variance is between prompts.
@@ -62,27 +64,40 @@ def units_of(name: str) -> Iterator[tuple[dict[str, Any], dict[Key, float]]]:
         yield json.loads(unit), variances
 
 
-def drawn_again(unit: Mapping[str, Any]) -> tuple[Tensor, ScoreProducts]:
-    """Return the rewards of the pool of a unit, [instances, pool], and scores of other rollouts."""
+def task_of(unit: Mapping[str, Any]) -> tuple[Environment, nn.Module, Instances, int]:
+    """Return environment, policy and instances of a unit, and the seed of its data."""
     environment = make_environment(unit["environment"], unit["policy"])
     policy = _policy_at_stage(unit, environment, None, lambda *event: None)
     if "scores" in unit:
         _freeze_others(policy, unit["scores"]["parameters"])
-    data = derive_seed("study", environment_key(unit["environment"]), unit["seed"])
-    instances = environment.instances(unit["instances"], derive_seed("instances", data))
+    seed = derive_seed("study", environment_key(unit["environment"]), unit["seed"])
+    instances = environment.instances(unit["instances"], derive_seed("instances", seed))
+    return environment, policy, instances, seed
+
+
+def rewards_of(unit: Mapping[str, Any]) -> Tensor:
+    """Return the rewards of the pool of a unit, [instances, pool], drawn again."""
+    environment, policy, instances, data = task_of(unit)
     seed, rows = derive_seed("pool", data), []
     for i in range(unit["instances"]):
         drawn = derive_seed("rollouts", seed, i)
         rollouts = environment.rollout(policy, instances[i : i + 1], unit["pool"], seed=drawn)
         rows.append(rollouts.rewards[0].double())
+    return torch.stack(rows)
+
+
+def scores_of(unit: Mapping[str, Any]) -> ScoreProducts:
+    """Return the scores of other rollouts of the same instances and policy."""
+    environment, policy, instances, data = task_of(unit)
     count, seed = min(unit["pool"], MEASURED), derive_seed("pool again", data)
-    others = draw_pool(environment, policy, instances, len(rows), count, objectives=(), seed=seed)
-    products = [
-        part.gram if part.scores is None else part.scores @ part.scores.mT for part in others.parts
-    ]
-    places = [part.rows for part in others.parts]
-    within = [each[rows][:, rows].float() for each, rows in zip(products, places, strict=True)]
-    return torch.stack(rows), score_products_by_rank(others.rewards.double(), torch.stack(within))
+    pool = draw_pool(
+        environment, policy, instances, unit["instances"], count, objectives=(), seed=seed
+    )
+    products = []
+    for part in pool.parts:
+        gram = part.gram if part.scores is None else part.scores @ part.scores.mT
+        products.append(gram[part.rows][:, part.rows].float())
+    return score_products_by_rank(pool.rewards.double(), torch.stack(products))
 
 
 def predicted(
@@ -99,22 +114,26 @@ def predicted(
 def ratios(name: str) -> pd.DataFrame:
     """Return the predicted and the measured ratio of each cell to the lowest at the same K.
 
-    `predicted` is that of rewards alone, `with_scores` that with scores of other rollouts. They are
-    NaN for a cell that cannot be predicted from the pool.
+    `predicted` is that of rewards alone, `with_scores` that with scores of other rollouts, and
+    `other_seed` that with scores of other instances and another training, for the sweeps of
+    `OTHER_SEED`. They are NaN for a cell that cannot be predicted from the pool.
     """
-    rows = []
+    rows, columns = [], ["stage", "k", "n", "baseline", "predicted", "with_scores"]
+    columns += ["other_seed"] * (name in OTHER_SEED) + ["measured"]
     for unit, variances in units_of(name):
-        rewards, by_rank = drawn_again(unit)
-        predictions = [predicted(rewards, [*variances], each) for each in (None, by_rank)]
+        scores = [None, scores_of(unit)]
+        if name in OTHER_SEED:
+            scores.append(scores_of(unit | {"seed": unit["seed"] + 1000}))
+        rewards = rewards_of(unit)
+        predictions = [predicted(rewards, [*variances], each) for each in scores]
         for k in sorted({k for k, *_ in variances}):
             defined = {key: value for key, value in variances.items() if key[0] == k and value > 0}
             if not defined:
                 continue
             lowest = min(defined, key=lambda key: defined[key])
             for key in (key for key in variances if key[0] == k and key != lowest):
-                pair = [each.get(key, math.nan) / each[lowest] for each in predictions]
-                rows.append((unit["stage"], *key, *pair, variances[key] / variances[lowest]))
-    columns = ["stage", "k", "n", "baseline", "predicted", "with_scores", "measured"]
+                values = [each.get(key, math.nan) / each[lowest] for each in predictions]
+                rows.append((unit["stage"], *key, *values, variances[key] / variances[lowest]))
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -120,7 +120,7 @@ def recommendations(name: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Prediction:
-    """How well rewards alone predict the variances of a golden run.
+    """How well a plan predicts the variances of a golden run.
 
     within: the share of cells within 20 %; error: the median relative error. below: the cells
     predicted below the measured lowest, so that the plan names a wrong baseline.
@@ -132,11 +132,17 @@ class Prediction:
     below: int
 
 
-def prediction(name: str) -> Prediction:
-    """Return how well rewards alone predict a golden run (`benchmarks/predicted_variance.py`)."""
-    frame = pd.read_csv(PREDICTED / f"{name}.csv").dropna()
-    error = (frame.predicted / frame.measured - 1).abs()
-    below = int((frame.predicted < 1).sum())
+def prediction(name: str, column: str = "predicted") -> Prediction | None:
+    """Return how well a column of `benchmarks/predicted_variance.py` predicts a golden run.
+
+    By default this is the prediction from rewards alone. None if the column was not measured.
+    """
+    frame = pd.read_csv(PREDICTED / f"{name}.csv")
+    if column not in frame:
+        return None
+    frame = frame.dropna(subset=[column])
+    error = (frame[column] / frame.measured - 1).abs()
+    below = int((frame[column] < 1).sum())
     return Prediction(len(frame), float((error <= 0.2).mean()), float(error.median()), below)
 
 
