@@ -139,9 +139,7 @@ class Spread:
     freedom: float
 
     def t(self) -> float:
-        """Return the t statistic against 0, corrected for skewness; 0 if the error is 0."""
-        if not self.error > 0:
-            return 0.0
+        """Return the t statistic against 0, corrected for skewness; the error must not be 0."""
         return remove_skewness(self.mean / self.error, self.skewness)
 
     def p_above(self) -> float:
@@ -150,8 +148,9 @@ class Spread:
 
     def p_apart(self) -> float:
         """Return the two-sided p-value under mean 0; 1 if the error is 0."""
-        tail = scipy.special.stdtr(self.freedom, -abs(self.t()))
-        return float(2 * tail) if self.error > 0 else 1.0
+        if not self.error > 0:
+            return 1.0
+        return float(2 * scipy.special.stdtr(self.freedom, -abs(self.t())))
 
     def ends(self, level: float) -> tuple[float, float]:
         """The ends of the two-sided interval: the values of the mean that are not rejected."""
