@@ -114,14 +114,14 @@ def optima_record(
         path = None
         if cache is not None and supports(environment, "instances_hash"):
             path = cache / reference_file(environment.name, method, data["instances"])
-        return _known(environment, instances, method, path)
+        return _known_optima(environment, instances, method, path)
     except LabError as error:
         if reference != "auto":
             raise LabError(f"evaluate.reference: {reference}: {error}") from error
         return {"kind": "none", "reason": str(error)}
 
 
-def _known(
+def _known_optima(
     environment: Environment, instances: Instances, method: str, path: Path | None
 ) -> dict[str, Any]:
     record: dict[str, Any] = _read(path, len(instances)) or {"per_instance": []}
