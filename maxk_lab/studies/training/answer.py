@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -21,6 +21,7 @@ from maxk_lab.studies.training.differences import (
     same_method,
     shown_ks,
     sign,
+    signs_of_curve,
     with_differences_to,
 )
 from maxk_lab.studies.training.pool import POMO_WAY
@@ -53,6 +54,14 @@ class Difference(BaseModel):
     comparisons: int = 1
 
 
+class Curve(BaseModel):
+    """The K at which the recommended method is above its reference, below it, or neither."""
+
+    above: list[int]
+    below: list[int]
+    open: list[int]
+
+
 class Answer(BaseModel):
     """The answer for one environment and policy.
 
@@ -63,8 +72,8 @@ class Answer(BaseModel):
     first; methods far `below` it that are not significant after correction; the `highest` methods
     and methods `tied` with them. `usual` is the highest reference, because each setting and n may
     have its own. For the recommended method, unless it is a reference: its difference in the mean
-    (`cost`), at its best temperature (`tuned`) and with POMO's decoding, and its gap to the optimum
-    beside the reference's gap. `apart` names rows with an outlying seed.
+    (`cost`), at its best temperature (`tuned`) and with POMO's decoding, its gap to the optimum
+    beside the reference's gap, and its `curve` over K. `apart` names rows with an outlying seed.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -85,6 +94,7 @@ class Answer(BaseModel):
     below: list[Difference] = []
     tied: list[str] = []
     cost: Difference | None = None
+    curve: Curve | None = None
     tuned: Difference | None = None
     pomo: list[Difference] = []
     gaps: tuple[Interval, Interval] | None = None
@@ -207,7 +217,15 @@ def _answer(place: Place, tuned: Lines, *, alone: bool) -> Answer:
         against = place.at(use.compared_with)
         answer.gaps = _gaps(SAMPLED, use, against, top)
         answer.tuned_gaps = _gaps(OWN_TEMPERATURE, use, against, top)
+        answer.curve = _curve(signs_of_curve(use, against, 1 - place.alpha))
     return answer
+
+
+def _curve(signs: Mapping[int, int]) -> Curve | None:
+    if not signs:
+        return None
+    above, below, neither = ([k for k in signs if signs[k] == sign] for sign in (1, -1, 0))
+    return Curve(above=above, below=below, open=neither)
 
 
 def _gaps(

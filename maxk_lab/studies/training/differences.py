@@ -6,8 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from maxk_lab.estimators.method import Method
 from maxk_lab.reports.naming import Setting
+from maxk_lab.statistics.bands import difference_band
 from maxk_lab.statistics.families import Comparison, Family
 from maxk_lab.statistics.intervals import Interval, undefined
 from maxk_lab.statistics.seeds import instance_mean, instance_p_value, p_value, seed_mean
@@ -128,6 +131,26 @@ def _pairs(row: TrainingRow, rival: TrainingRow, k: int, decoding: str) -> tuple
     if k not in mine.values or k not in theirs.values:
         return [], f"no values per instance at K = {k}"
     return (mine.values[k][0] - theirs.values[k][0]).tolist(), ""
+
+
+def signs_of_curve(row: TrainingRow, rival: TrainingRow, level: float) -> dict[int, int]:
+    """Return by K whether Max@K of `row` is above (1) or below (-1) that of `rival`, or open (0).
+
+    The K are those with values per instance. A simultaneous band over them decides (see
+    `difference_band`). It is about new instances with these policies, not about other seeds. Empty
+    for rows without pairs, for fewer than two K and for fewer than two instances.
+    """
+    mine, theirs = row.sampled.values, rival.sampled.values
+    ks = [k for k in mine if k in theirs and not why_not_paired(row, rival, k)]
+    if len(ks) < 2:
+        return {}
+    differences = np.stack([mine[k] - theirs[k] for k in ks], -1)  # [S, I, K]
+    if len(set(row.instances)) == 1:  # all seeds share their instances
+        differences = differences.mean(0, keepdims=True)
+    instances = differences.reshape(-1, len(ks))
+    if len(instances) < 2:
+        return {}
+    return dict(zip(ks, difference_band([instances], level).settled.astype(int), strict=True))
 
 
 def why_not_paired(row: TrainingRow, rival: TrainingRow, k: int, decoding: str = SAMPLED) -> str:

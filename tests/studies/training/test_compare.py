@@ -29,10 +29,11 @@ from maxk_lab.studies.training.differences import (
     difference,
     reference_lines,
     sign,
+    signs_of_curve,
     with_differences_to,
 )
 from maxk_lab.studies.training.record import Optima
-from maxk_lab.studies.training.row import OWN_TEMPERATURE
+from maxk_lab.studies.training.row import OWN_TEMPERATURE, SAMPLED, Decoding
 from maxk_lab.studies.training.table import beaten, compare, judge, judged, places_of
 from maxk_lab.sweep_file.claims import Claim
 
@@ -331,3 +332,31 @@ def test_environments_share_one_correction():
 )
 def test_only_rewards_known_to_be_0_or_1_are_passes(environment, passes):
     assert ENVIRONMENTS.get(environment["name"]).passes(environment) is passes
+
+
+def test_the_signs_of_a_curve_are_about_instances():
+    """Instances that all seeds share count once; else each seed brings its own."""
+    effects, ks = {1: -0.3, 2: 0.0, 4: 0.055}, (1, 2, 4)
+    noise = np.random.default_rng(7).normal(0, 0.4, (3, 200))
+    noise -= noise.mean(1, keepdims=True)
+    # The same differences for all seeds: an effect of 1.9 errors of 200 instances, 3.4 of 600.
+    better = {k: effects[k] + np.tile(of_k, (3, 1)) for k, of_k in zip(ks, noise, strict=True)}
+
+    def signs(*hashes, values=better, other=("a", "a", "a")):
+        ends = [{k: np.zeros_like(of_k) for k, of_k in values.items()}, values]
+        loss, method = (
+            replace(
+                row(point, [0, 0, 0, 0]),
+                decoded={SAMPLED: Decoding(means=np.zeros((3, 4)), values=of_row, ks=ks)},
+                finished=(0, 1, 2),
+                instances=hashes,
+            )
+            for point, of_row in zip((POMO, CENTRED), ends, strict=True)
+        )
+        return signs_of_curve(method, replace(loss, instances=other), 0.95)
+
+    assert signs("a", "a", "a") == {1: -1, 2: 0, 4: 0}
+    assert signs("a", "b", "c", other=("a", "b", "c")) == {1: -1, 2: 0, 4: 1}
+    assert signs("a", "b", "c") == {}  # no pairs
+    assert signs("a", "a", "a", values={k: better[k][:, :1] for k in ks}) == {}
+    assert signs("a", "a", "a", values={1: better[1]}) == {}
