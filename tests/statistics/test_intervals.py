@@ -307,6 +307,12 @@ def test_where_instances_differ_much_their_mean_says_nothing_of_others(sd, about
     assert found.question == about
     assert found.fallen_back == (about == FIXED)
     assert ("still larger ones may be missing" in found.reason) == (about == FIXED)
+    errors = np.full(4 * MANY, 1e-3)
+    measured = interval(with_measure(np.exp(logs), errors=errors), MEASURE)
+    assert (measured.question, measured.reason) == (found.question, found.reason)
+    # A rate has no larger values than 1.
+    name, rates = "dead_gradient_rate", np.exp(logs - logs.max())
+    assert interval(with_measure(rates, name=name, errors=errors), name).question == NEW
 
 
 @pytest.mark.parametrize("alone", [False, True])
