@@ -40,7 +40,7 @@ CEILINGS = {
     "files": (268, 200),
     "AST nodes": (301_508, 200_000),
     "templates": (388, 450),
-    "tests": (30_807, 19_500),
+    "tests": (30_818, 19_500),
     "benchmarks + docs + .ci": (4_718, 2_000),
     "YAML keys": (125, 150),
     "options": (45, 45),

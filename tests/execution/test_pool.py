@@ -91,7 +91,12 @@ def test_an_endless_error_is_cut_and_stdout_is_not_for_what_is_measured(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "frozen"),
-    [(signal.SIGINT, False), (signal.SIGHUP, True), (signal.SIGKILL, True)],
+    [
+        (signal.SIGINT, False),
+        # Now and then on a busy machine the processes beside are not there: cause unknown.
+        pytest.param(signal.SIGHUP, True, marks=pytest.mark.deep),
+        pytest.param(signal.SIGKILL, True, marks=pytest.mark.deep),
+    ],
 )
 def test_nothing_outlives_a_run_that_is_ended(
     run: RunDirectory, plan: Plan, small: str, number: signal.Signals, frozen: bool
@@ -101,7 +106,13 @@ def test_nothing_outlives_a_run_that_is_ended(
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     everyone = set[int]()
     try:
-        wait_until(lambda: len(run.ids()) >= 2 or process.poll() is not None)
+        # Each worker is stuck, and the processes beside them run.
+        wait_until(
+            lambda: (
+                (len(run.ids()) >= 2 and len([*run.cache_path.glob("beside-*")]) == 2)
+                or process.poll() is not None
+            )
+        )
         assert process.poll() is None, process.communicate()
         everyone = descendants(process.pid)
         beside = {int(path.read_text()) for path in run.cache_path.glob("beside-*")}
