@@ -22,33 +22,29 @@ from maxk_lab.installed import look_beside
 from maxk_lab.policies.catalogue import folder_problem
 
 
-def test_bytes_are_written_and_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "a.json"
-    for data in (b"one", b"2"):
-        write_atomically(path, data)
-        assert path.read_bytes() == data
-    assert os.listdir(path.parent) == ["a.json"]
-
-
 def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "a.bin"
-    write_atomically(path, b"old")
+    folder = tmp_path / "folder"
+    path = folder / "a.bin"
+    for data in (b"older", b"old"):
+        write_atomically(path, data)
 
-    def fails(file: BinaryIO) -> None:
+    def fail(file: BinaryIO) -> None:
         file.write(b"ha")
         file.flush()
-        # The half is beside the file, under a name that no reader looks for, and not in its place.
         assert path.read_bytes() == b"old"
-        assert sorted(p.read_bytes() for p in tmp_path.glob(f"{PARTIAL}*")) == [b"ha"]
+        assert [partial.read_bytes() for partial in folder.glob(f"{PARTIAL}*")] == [b"ha"]
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        save_atomically(path, fails)
+        save_atomically(path, fail)
     assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["a.bin"]
+    assert os.listdir(folder) == ["a.bin"]
+    (folder / f"{PARTIAL}a.bin-1").write_bytes(b"ha")
+    remove_partials(folder)
+    assert os.listdir(folder) == ["a.bin"]
 
 
-def test_a_file_is_looked_for_here_beside_the_sweep_and_at_home(
+def test_a_file_is_searched_here_beside_the_sweep_and_at_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, sweep, home = (tmp_path / name for name in ("here", "my sweeps", "home"))
@@ -59,24 +55,20 @@ def test_a_file_is_looked_for_here_beside_the_sweep_and_at_home(
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("MAXK_LAB_SWEEP_FOLDER", "")
     look_beside(sweep / "a.yaml")
-    paths = {name: resolved_file(name, "data")["path"] for name in ("here.tsp", "everywhere.tsp")}
-    assert paths == {"here.tsp": "here.tsp", "everywhere.tsp": "everywhere.tsp"}
-    assert resolved_file("my sweeps.tsp", "data")["path"] == str(sweep / "my sweeps.tsp")
-    assert resolved_file("~/home.tsp", "data")["path"] == str(home / "home.tsp")
+    places = {
+        "here.tsp": "here.tsp",
+        "everywhere.tsp": "everywhere.tsp",
+        "my sweeps.tsp": str(sweep / "my sweeps.tsp"),
+        "~/home.tsp": str(home / "home.tsp"),
+    }
+    assert {name: resolved_file(name, "data")["path"] for name in places} == places
     with pytest.raises(LabError) as caught:
         resolved_file("$HOME/home.tsp", "data")
     assert str(caught.value) == f"$HOME/home.tsp does not exist (looked in {here} and {sweep})"
 
 
-def test_leftovers_are_removed_and_files_stay(tmp_path: Path) -> None:
-    write_atomically(tmp_path / "a.bin", b"whole")
-    (tmp_path / f"{PARTIAL}a.bin-1").write_bytes(b"ha")
-    remove_partials(tmp_path)
-    assert os.listdir(tmp_path) == ["a.bin"]
-
-
 @pytest.mark.parametrize("path", ["x" * 300, "x" * 5_000, "a\0b", "a/" * 3_000])
-def test_a_path_that_can_be_none_is_refused_in_a_line(path: str) -> None:
+def test_an_impossible_path_is_refused_in_a_line(path: str) -> None:
     for read in (hash_of_file, lambda path: hash_of_data(path, "tsp")):
         with pytest.raises(LabError) as caught:
             read(path)

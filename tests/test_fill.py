@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import fill
 import findings
@@ -33,80 +33,60 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "report", lambda name: SimpleNamespace(tables=tables))
 
 
-def test_a_number_is_selected_by_its_axes() -> None:
+def test_a_number_is_selected_by_its_axes_and_has_three_digits() -> None:
     assert interval("tiny", "variance", baseline="none", n=4) == "12.3 [11.0, 14.0]"
     assert lowest("tiny", baseline="centred") == "1 of 2"
-
-
-@pytest.mark.parametrize(
-    "axes", [{"baseline": "rloo"}, {"baseline": "centred"}, {"n": 8}, {"measure": "varance"}]
-)
-def test_no_row_several_rows_and_no_number_are_errors(axes: dict[str, Any]) -> None:
-    with pytest.raises(WrongReferenceError):
-        interval("tiny", **({"measure": "variance"} | axes))
-
-
-def test_a_number_has_three_digits() -> None:
     values = [150_819.0, 1530.4, 999.4, 0.5, 0.0194, -3.5e-4, 0.0, float("inf")]
     assert list(map(number, values)) == [
         *("151,000", "1,530", "999", "0.500", "0.0194", "−0.00035", "0", "∞")
     ]
     with pytest.raises(WrongReferenceError):
         number(float("nan"))
+    # No row, several rows, no number, no measure.
+    for axes in ({"baseline": "rloo"}, {"baseline": "centred"}, {"n": 8}, {"measure": "varance"}):
+        with pytest.raises(WrongReferenceError):
+            interval("tiny", **({"measure": "variance"} | axes))
 
 
 @pytest.fixture
-def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the templates of one page and one study."""
+def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Fills a README, in a folder with the templates of all pages, with options of `fill.py`."""
     monkeypatch.setattr(fill, "ROOT", tmp_path)
     monkeypatch.setattr(fill, "read_gallery", dict)
-    templates = tmp_path / "docs/templates"
-    templates.mkdir(parents=True)
-    for folder in ("gallery", "explanation"):
-        (tmp_path / "docs" / folder).mkdir()
+    monkeypatch.chdir(tmp_path)
+    for folder in ("templates", "gallery", "explanation"):
+        Path("docs", folder).mkdir(parents=True)
     for name in ("files.md", "gallery_index.md", "selection.md", "more_samples_or_prompts.md"):
-        (templates / name).write_text("")
-    return tmp_path
+        Path("docs/templates", name).touch()
 
+    def filled(text: str, *words: str) -> int:
+        Path("docs/templates/README.md").write_text(text)
+        monkeypatch.setattr(sys, "argv", ["fill.py", *words])
+        return fill.main()
 
-def filled(pages: Path, text: str, *words: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    (pages / "docs/templates/README.md").write_text(text)
-    monkeypatch.setattr(sys, "argv", ["fill.py", *words])
-    return fill.main()
+    return filled
 
 
 def test_a_page_is_written_and_its_check_sees_when_it_is_stale(
-    pages: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    filled: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = '{{ interval("tiny", "variance", baseline="none") }}\n'
-    assert filled(pages, text, monkeypatch=monkeypatch) == 0
-    page = pages / "README.md"
+    text, page = '{{ interval("tiny", "variance", baseline="none") }}\n', Path("README.md")
+    assert filled(text) == 0
     assert page.read_text() == "12.3 [11.0, 14.0]\n"
-    assert filled(pages, text, "--check", monkeypatch=monkeypatch) == 0
+    assert filled(text, "--check") == 0
     page.write_text("12.9 by hand\n")
     capsys.readouterr()
-    assert filled(pages, text, "--check", monkeypatch=monkeypatch) == 1
+    assert filled(text, "--check") == 1
     assert page.read_text() == "12.9 by hand\n"
     assert "-12.9 by hand\n+12.3 [11.0, 14.0]" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('\n{{ interval("tiny", "variance", n=5) }}', "templates/README.md:2: tiny: 0 rows"),
-        (
-            '\n\n{% do require(1 > 2, "one is more") %}',
-            "README.md:3: .* no longer show that one is",
-        ),
-        ("{{ runs }}", "'runs' is undefined"),
-        ("\n{% for %}", "README.md:2"),
-    ],
-)
-def test_a_template_that_asks_for_too_much_fails_with_its_line(
-    pages: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
-) -> None:
-    with pytest.raises(SystemExit, match=message):
-        filled(pages, text, monkeypatch=monkeypatch)
+    for text, message in {
+        '\n{{ interval("tiny", "variance", n=5) }}': "templates/README.md:2: tiny: 0 rows",
+        '\n\n{% do require(1 > 2, "one is 2") %}': "README.md:3: .* no longer show that one is 2",
+        "{{ runs }}": "'runs' is undefined",
+        "\n{% for %}": "README.md:2",
+    }.items():
+        with pytest.raises(SystemExit, match=message):
+            filled(text)
 
 
 def test_the_gallery_has_every_golden_study_and_quotes_its_report() -> None:

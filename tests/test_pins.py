@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import resolve_pins
@@ -17,83 +17,64 @@ OFFLINE = "WARNING: Retrying (Retry(total=0)) after connection broken\nERROR: fr
 NO_WHEEL = "ERROR: No matching distribution found for ray==1.0.0"
 
 
-@pytest.fixture
-def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script that resolves the pins, which keeps what it finds elsewhere."""
-    kept = tmp_path / ".ci"
-    kept.mkdir()
-    shutil.copy(resolve_pins.RESOLVED, kept)
-    monkeypatch.setattr(resolve_pins, "HERE", kept)
-    monkeypatch.setattr(resolve_pins, "RESOLVED", kept / "resolved_pins.txt")
-    return resolve_pins
-
-
-def answer(monkeypatch: pytest.MonkeyPatch, pins: ModuleType, bad: str, stderr: str) -> list[str]:
-    """Have pip fail for one Python, with that text; the Pythons that it is asked about."""
+def test_pins_are_looked_up_once_for_every_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resolved, pins, stderr = tmp_path / "resolved.txt", tmp_path / "constraints.txt", [""]
     asked: list[str] = []
 
     def run(command: list[str], **_: object) -> SimpleNamespace:
-        python = command[command.index("--python-version") + 1]
-        asked.append(python)
-        failed = python == bad
-        return SimpleNamespace(returncode=int(failed), stderr=stderr if failed else "")
+        asked.append(command[command.index("--python-version") + 1])
+        failed = bool(stderr[0]) and asked[-1] == "3.14"
+        return SimpleNamespace(returncode=int(failed), stderr=stderr[0] * failed)
 
-    monkeypatch.setattr(pins.subprocess, "run", run)
-    return asked
-
-
-def test_the_pins_as_they_are_were_found_to_resolve(pins, monkeypatch, capsys):
-    asked = answer(monkeypatch, pins, bad="", stderr="")
-    assert pins.pythons() == PYTHONS
-    assert pins.main() == 0
-    assert asked == []
+    shutil.copy(resolve_pins.RESOLVED, resolved)
+    for name, value in (("HERE", tmp_path / ".ci"), ("RESOLVED", resolved)):
+        monkeypatch.setattr(resolve_pins, name, value)
+    monkeypatch.setattr(resolve_pins.subprocess, "run", run)
+    assert resolve_pins.main() == 0
     assert "3.14 (looked up before)" in capsys.readouterr().out
-
-
-def test_other_pins_are_looked_up_once_for_every_python(pins, monkeypatch, tmp_path):
-    (tmp_path / "constraints.txt").write_text("ray==1.0.0\n")
-    monkeypatch.setattr(pins, "PINS", tmp_path / "constraints.txt")
-    asked = answer(monkeypatch, pins, bad="", stderr="")
-    assert [pins.main(), pins.main()] == [0, 0]
-    assert asked == PYTHONS
+    assert asked == [], "the pins of the repository are known to resolve"
+    pins.write_text("ray==1.0.0\n")
+    monkeypatch.setattr(resolve_pins, "PINS", pins)
+    before = resolved.read_text()
+    for stderr[0], reason in (
+        (NO_WHEEL, NO_WHEEL),
+        (OFFLINE, "the package index cannot be reached"),
+    ):
+        assert resolve_pins.main() == 1
+        errors = capsys.readouterr().err
+        assert f"Python 3.14: {reason}" in errors
+        assert "Python 3.13: every pin resolves" in errors
+        assert resolved.read_text() == before
+    asked.clear()
+    stderr[0] = ""
+    assert [resolve_pins.main(), resolve_pins.main()] == [0, 0]
+    assert asked == resolve_pins.pythons() == PYTHONS
 
 
 @pytest.mark.parametrize(
-    ("stderr", "said"), [(NO_WHEEL, NO_WHEEL), (OFFLINE, "the package index cannot be reached")]
+    ("version", "line"), [((9, 9), "creating .venv"), ((3, 10), "3.11 or newer")]
 )
-def test_a_pin_that_does_not_resolve_is_told(pins, monkeypatch, tmp_path, capsys, stderr, said):
-    (tmp_path / "constraints.txt").write_text("ray==1.0.0\n")
-    monkeypatch.setattr(pins, "PINS", tmp_path / "constraints.txt")
-    answer(monkeypatch, pins, bad="3.14", stderr=stderr)
-    before = pins.RESOLVED.read_text()
-    assert pins.main() == 1
-    told = capsys.readouterr().err
-    assert f"Python 3.14: {said}" in told
-    assert "Python 3.13: every pin resolves" in told
-    assert pins.RESOLVED.read_text() == before
-
-
-@pytest.mark.parametrize(("enough", "said"), [(True, "creating .venv"), (False, "3.11 or newer")])
-def test_setup_takes_every_python_that_is_new_enough(tmp_path, enough, said):
-    """`make setup` asks a Python itself: one of tomorrow will do, as one of yesterday will not."""
+def test_setup_takes_every_python_that_is_new_enough(
+    tmp_path: Path, version: tuple[int, int], line: str
+) -> None:
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)
-    later = tmp_path / "python9"
-    version = (9, 9) if enough else (3, 10)
-    # Runs what make asks for as if it were of that version; makes no environment.
-    later.write_text(
+    # Answers like a Python of this version, and makes no environment.
+    python = tmp_path / "python9"
+    python.write_text(
         '#!/bin/sh\n[ "$1" = -c ] || exit 1\n'
         f'exec python3 -c "import sys; sys.version_info = {version}; $2"\n'
     )
-    later.chmod(0o755)
+    python.chmod(0o755)
     done = subprocess.run(
-        ["make", "setup", f"PYTHON={later}"],
+        ["make", "setup", f"PYTHON={python}"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
         env={"PATH": os.environ["PATH"]},
     )
     assert done.returncode != 0
-    assert said in done.stdout + done.stderr
+    assert line in done.stdout + done.stderr

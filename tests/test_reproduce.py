@@ -15,145 +15,124 @@ import claims_over_seeds
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# What `make reproduce` runs of a sweep, alone on its core.
-RUN = "run ci/a.yaml --jobs 1 --retry-failed"
-
-
-NOTING = """
+# The reports of `.ci/reports.py` are calls of the same program.
+REPORTS = """
 import subprocess, sys
 import maxk_lab.cli
 maxk_lab.cli.main = lambda: sys.exit(subprocess.call([{program!r}, *sys.argv[1:]]))
 """
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
-def make(folder: Path, *words: str, refused: str = "") -> subprocess.CompletedProcess[str]:
-    """`make reproduce` of one sweep, with a program that only notes how it is called."""
-    program = folder / "bin" / "maxk-lab"
-    program.parent.mkdir(exist_ok=True)
-    fail = f'case "$*" in {refused}) exit 1;; esac\n' if refused else ""
-    program.write_text(f'#!/bin/bash\necho "$*" >> {folder}/calls\n{fail}')
-    program.chmod(0o755)
-    # The reports are those of this interpreter, with the noting program as `maxk_lab.cli.main`.
-    (folder / "bin" / "python").write_text(
-        f'#!/bin/bash\nPYTHONPATH={folder}/bin exec {sys.executable} "$@"\n'
+def make(folder: Path, words: list[str], case: str) -> subprocess.Popen[str]:
+    """Start `make reproduce` with a program that logs its calls; `case` is a branch of bash."""
+    script = (
+        f'echo "$*" >> {folder}/calls\ncase "$*" in {case}\nesac\n',
+        f'PYTHONPATH={folder} exec {sys.executable} "$@"\n',
     )
-    (folder / "bin" / "python").chmod(0o755)
-    (folder / "bin" / "sitecustomize.py").write_text(NOTING.format(program=str(program)))
-    command = ["make", "-o", ".venv/.installed", f"BIN={program.parent}", "reproduce"]
-    return subprocess.run(
-        [*command, "SWEEPS=ci/a.yaml", "RESULTS=there", *words],
+    for name, text in zip(("maxk-lab", "python"), script):
+        (folder / name).write_text(f"#!/bin/bash\n{text}")
+        (folder / name).chmod(0o755)
+    program = str(folder / "maxk-lab")
+    (folder / "sitecustomize.py").write_text(REPORTS.format(program=program))
+    command = ["make", "-o", ".venv/.installed", f"BIN={folder}", "RESULTS=there", "reproduce"]
+    return subprocess.Popen(
+        [*command, *words],
         cwd=ROOT,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
         text=True,
-        check=False,
     )
 
 
 def calls(folder: Path) -> list[str]:
     path = folder / "calls"
-    return path.read_text().splitlines() if path.exists() else []
+    return sorted(path.read_text().splitlines()) if path.exists() else []
 
 
-needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def planned(*runs: str, jobs: int) -> list[str]:
+    """The calls that check the formulas, run sweeps and write reports; a run is FOLDER/SWEEP."""
+    calls = ["check"]
+    for run in runs:
+        results, _, name = run.rpartition("/")
+        shift = f"--shift-seeds {results.partition('-')[2]} " if "-" in results else ""
+        calls += [
+            f"run ci/{name}.yaml --jobs {jobs} --retry-failed {shift}--results {results}",
+            f"report {name} --results {results} --out {run}/report",
+        ]
+    return sorted(calls)
+
+
+SEEDS = 'added to every seed, as in SEEDS="100 200"; got '
+ALONE = planned("there/a", jobs=2)
+# Sweeps run side by side with one worker each, and each shift has results of its own.
+FOUR = planned(*(f"there/seeds-{shift}/{name}" for shift in (1, 20) for name in "ab"), jobs=1)
+FAILED = """\
+make reproduce: 2 failed
+  there/seeds-20/b: the run did not finish well
+  there/seeds-1/a: a claim was refuted, or cells failed
+"""
 
 
 @needs_make
-def test_each_of_several_seeds_has_results_of_its_own(tmp_path: Path) -> None:
-    done = make(tmp_path, "SEEDS=100 200", "JOBS=1", refused="report*seeds-100*")
-    assert calls(tmp_path) == [
-        "check",
-        f"{RUN} --shift-seeds 100 --results there/seeds-100",
-        f"{RUN} --shift-seeds 200 --results there/seeds-200",
-        "report a --results there/seeds-100 --out there/seeds-100/a/report",
-        "report a --results there/seeds-200 --out there/seeds-200/a/report",
-    ]
-    assert done.returncode == 2
-    assert "  there/seeds-100/a: a claim was refuted, or cells failed\n" in done.stdout
-    assert "seeds-200/a: a claim" not in done.stdout
-
-
-@needs_make
-@pytest.mark.parametrize("seeds", ["ten", "100 -1", "0"])
-def test_seeds_that_are_no_whole_numbers_are_refused_before_anything_runs(
-    tmp_path: Path, seeds: str
+@pytest.mark.parametrize(
+    ("words", "fails", "expected", "lines"),
+    [
+        (["SWEEPS=ci/a.yaml"], "", ALONE, ["== maxk-lab report there/a\n", "every check passed"]),
+        (
+            ["SWEEPS=ci/a.yaml ci/b.yaml", "JOBS=2", "SEEDS=1 20"],
+            "report*seeds-1/*a/report|run*b.yaml*seeds-20",
+            FOUR,
+            [FAILED],
+        ),
+        (["SEEDS=ten"], "", [], [f"{SEEDS}ten"]),
+        (["SEEDS=100 -1"], "", [], [f"{SEEDS}-1"]),
+        (["SEEDS=0"], "", [], [f"{SEEDS}0"]),
+    ],
+)
+def test_the_sweeps_and_shifts_of_a_command(
+    tmp_path: Path, words: list[str], fails: str, expected: list[str], lines: list[str]
 ) -> None:
-    done = make(tmp_path, f"SEEDS={seeds}")
-    assert done.returncode == 2
-    assert f'added to every seed, as in SEEDS="100 200"; got {seeds.split()[-1]}' in done.stderr
-    assert calls(tmp_path) == []
-
-
-@needs_make
-def test_sweeps_run_side_by_side_each_with_a_worker_and_a_name_before_its_lines(
-    tmp_path: Path,
-) -> None:
-    """One alone has all workers."""
-    assert make(tmp_path).returncode == 0
-    assert calls(tmp_path) == [
-        "check",
-        "run ci/a.yaml --jobs 2 --retry-failed --results there",
-        "report a --results there --out there/a/report",
-    ]
-    (tmp_path / "calls").unlink()
-    done = make(tmp_path, "SWEEPS=ci/a.yaml ci/b.yaml", "JOBS=2", refused="run*b.yaml*")
-    assert sorted(calls(tmp_path)) == [
-        "check",
-        "report a --results there --out there/a/report",
-        "report b --results there --out there/b/report",
-        "run ci/a.yaml --jobs 1 --retry-failed --results there",
-        "run ci/b.yaml --jobs 1 --retry-failed --results there",
-    ]
-    assert "\n== maxk-lab report there/a\n" in done.stdout
-    assert "make reproduce: 1 failed\n  there/b: the run did not finish well\n" in done.stdout
-    assert done.returncode == 2
+    with make(tmp_path, words, f"{fails or 'none'}) exit 1;;") as process:
+        output = "".join(process.communicate(timeout=100))
+    assert calls(tmp_path) == expected
+    assert [line for line in lines if line not in output] == [], output
+    assert process.returncode == (0 if "every check passed" in output else 2)
 
 
 @needs_make
 def test_control_c_stops_all_sweeps_and_says_how_to_go_on(tmp_path: Path) -> None:
-    program = tmp_path / "maxk-lab"
-    waits = "for i in {1..200}; do sleep 0.1; done"
-    program.write_text(f'#!/bin/bash\necho "$*" >> {tmp_path}/calls\n[ "$1" != run ] || {waits}\n')
-    program.chmod(0o755)
-    command = ["make", "-o", ".venv/.installed", f"BIN={tmp_path}", "reproduce", "JOBS=2"]
-    with subprocess.Popen(
-        [*command, "SWEEPS=ci/a.yaml ci/b.yaml ci/c.yaml", "RESULTS=there"],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-        text=True,
-    ) as process:
+    waits = "run*) for i in {1..200}; do sleep 0.1; done;;"
+    with make(tmp_path, ["JOBS=2", "SWEEPS=ci/a.yaml ci/b.yaml ci/c.yaml"], waits) as process:
         while len(calls(tmp_path)) < 3:
             assert process.poll() is None
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=100)
-    assert "interrupted; the same command continues" in said
+        _, errors = process.communicate(timeout=100)
+    assert "interrupted; the same command continues" in errors
     assert process.returncode != 0
     assert not any("c.yaml" in call for call in calls(tmp_path))
 
 
-def report(results: Path, sweep: str, **verdicts: str) -> None:
-    """Write what of a report the table is made from."""
+def write_report(results: Path, sweep: str, claim: str, verdict: str) -> None:
     folder = results / sweep / "report"
     folder.mkdir(parents=True)
-    claims = [{"name": name, "verdict": verdict} for name, verdict in verdicts.items()]
-    text = json.dumps({"header": {"name": sweep}, "claims": claims})
-    (folder / "report.json").write_text(text)
+    content = {"header": {"name": sweep}, "claims": [{"name": claim, "verdict": verdict}]}
+    (folder / "report.json").write_text(json.dumps(content))
 
 
 PAGE = "# Above\n<!-- claims over seeds: begin -->\nold\n<!-- claims over seeds: end -->\nbelow\n"
 
 
 def test_the_table_counts_the_verdicts_of_every_claim(tmp_path: Path) -> None:
-    report(tmp_path / "seeds-100", "b", two="undecided")
-    report(tmp_path / "seeds-100", "a", one="supported")
-    report(tmp_path / "seeds-1000", "b", two="refuted")
-    page = tmp_path / "page.md"
+    low, high, page = tmp_path / "seeds-100", tmp_path / "seeds-1000", tmp_path / "page.md"
+    write_report(low, "b", "two", "undecided")
+    write_report(low, "a", "one", "supported")
+    write_report(high, "b", "two", "refuted")
     page.write_text(PAGE, encoding="utf-8")
-    folders = [str(tmp_path / "seeds-1000"), str(tmp_path / "seeds-100")]
-    for _ in range(2):  # it can be put there again
-        claims_over_seeds.main([*folders, "--into", str(page)])
+    for _ in range(2):  # the second table replaces the first
+        claims_over_seeds.main([str(high), str(low), "--into", str(page)])
     lines = page.read_text(encoding="utf-8").splitlines()
     assert (lines[0], lines[-1], "old" in lines) == ("# Above", "below", False)
     assert [line for line in lines if line.startswith("|")] == [
@@ -163,14 +142,11 @@ def test_the_table_counts_the_verdicts_of_every_claim(tmp_path: Path) -> None:
         "| b | `two` | ○ | ✗ | 0 | 1 | 1 |",
         "| 2 claims |  |  |  | 1 | 1 | 1 |",
     ]
-
-
-def test_a_page_without_marks_and_a_folder_without_claims_are_told(tmp_path: Path) -> None:
-    report(tmp_path / "seeds-100", "a", one="supported")
-    page = tmp_path / "page.md"
     page.write_text("# Above\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match="the page needs one line <!-- claims over seeds: begin"):
-        claims_over_seeds.main([str(tmp_path / "seeds-100"), "--into", str(page)])
+    for arguments, message in (
+        ([str(low), "--into", str(page)], "the page needs one line <!-- claims over seeds: begin"),
+        ([str(tmp_path)], "holds no report with claims: run make reproduce first"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            claims_over_seeds.main(arguments)
     assert page.read_text(encoding="utf-8") == "# Above\n"
-    with pytest.raises(SystemExit, match="holds no report with claims: run make reproduce first"):
-        claims_over_seeds.main([str(tmp_path / "seeds-200")])

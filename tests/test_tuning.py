@@ -1,74 +1,54 @@
-"""The learning rates of the tuned trainings are those that `tsp_tuning` found best."""
+"""The learning rates of the tuned trainings are those that a tuning found best."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
+from statistics import fmean
 
+import golden
 import pytest
+from remeasure import records_in
 
-from maxk_lab.execution.archive import find_run
-from maxk_lab.reports.report import read_report
-from maxk_lab.studies.training.row import TrainingRow
 from maxk_lab.sweep_file.load import load_spec
 
-ROOT = Path(__file__).resolve().parents[1]
-Method = tuple[str, str, int, str]
-
-
-def rates(name: str) -> dict[Method, float]:
-    """The rate of every method of a sweep file, or the rates that it was tuned over."""
-    training = load_spec(ROOT / f"experiments/{name}.yaml").training
-    return {
-        (entry.estimator[0], entry.baseline[0], k, entry.overrides.start): (
-            entry.overrides.learning_rate
-        )
-        for entry in training.grid
-        for k in entry.k
-    }
-
-
-@cache
-def tuned() -> Sequence[TrainingRow]:
-    """The rows of the tuning."""
-    report = read_report(
-        find_run(str(ROOT / "results/golden/tsp_tuning/tsp_tuning.zip"), "results")
-    )
-    rows: Sequence[TrainingRow] = report.studies["training"].rows
-    return rows
+EXPERIMENTS = Path(__file__).resolve().parents[1] / "experiments"
 
 
 @pytest.mark.parametrize(
-    ("name", "steps"), [("tsp_training_tuned_800", 800), ("tsp_training_tuned", 3200)]
+    ("name", "tuning", "rates", "steps", "k"),
+    [
+        ("tsp_training_tuned_800", "tsp_tuning", 4, (600, 800), 64),
+        ("tsp_training_tuned", "tsp_tuning", 4, (3000, 3200), 64),
+        ("pronounce_training", "pronounce_tuning", 3, (120,), None),
+    ],
 )
-def test_each_method_has_the_rate_that_was_best_on_seeds_of_its_own(name: str, steps: int) -> None:
-    """By the mean Max@64 over the seeds and the last two evaluations until so many steps."""
-    values: dict[Method, dict[float, float]] = {}
-    for row in tuned():
-        ends = {each.step: each.values[64].value for each in row.evaluations}
-        method = row.key.estimator, row.key.baseline, row.key.k, row.settings.start
-        value = (ends[steps] + ends[steps - 200]) / 2
-        values.setdefault(method, {})[row.settings.learning_rate] = value
-    assert all(len(of_rate) >= 4 for of_rate in values.values())
-    best = {method: max(of_rate, key=of_rate.__getitem__) for method, of_rate in values.items()}
-    assert rates(name) == best
-    seeds = {seed for row in tuned() for seed in row.cells}
-    assert not seeds & set(load_spec(ROOT / f"experiments/{name}.yaml").seeds)
-
-
-def test_each_training_on_pronounce_has_the_rate_with_the_best_pass_at_its_k() -> None:
-    """By the mean over the seeds after 120 steps, at the K that the method trains for."""
-    bundle = ROOT / "results/golden/pronounce_tuning/pronounce_tuning.zip"
-    report = read_report(find_run(str(bundle), "results"))
-    rows = report.studies["training"].rows
-    values: dict[Method, dict[float, float]] = {}
-    for row in rows:
-        (end,) = (each.values[row.key.k].value for each in row.evaluations if each.step == 120)
-        method = row.key.estimator, row.key.baseline, row.key.k, "iid"
-        values.setdefault(method, {})[row.settings.learning_rate] = end
-    assert all(len(by_rate) == 3 for by_rate in values.values())
-    best = {method: max(by_rate, key=by_rate.__getitem__) for method, by_rate in values.items()}
-    assert rates("pronounce_training") == best
-    seeds = {seed for row in rows for seed in row.cells}
-    assert not seeds & set(load_spec(ROOT / "experiments/pronounce_training.yaml").seeds)
+def test_each_method_has_the_rate_that_was_best_on_other_seeds(
+    name: str, tuning: str, rates: int, steps: tuple[int, ...], k: int | None
+) -> None:
+    """By the mean Max@K over the seeds and these evaluations; K is the method's own if None."""
+    spec = load_spec(EXPERIMENTS / f"{name}.yaml")
+    ends: dict[tuple[object, ...], dict[float, list[float]]] = {}
+    for record in records_in(golden.bundle_of(tuning)).values():
+        cell, curves = record["cell"], record["metrics"]["evaluations"]
+        assert cell["seed"] not in spec.seeds
+        method = (
+            *(cell[key] for key in ("estimator", "baseline", "k")),
+            cell["setting"].get("start"),
+        )
+        column = curves["ks"].index(k or cell["k"])
+        by_rate = ends.setdefault(method, {})
+        by_rate.setdefault(cell["setting"]["learning_rate"], []).extend(
+            curves["value"][curves["step"].index(step)][column] for step in steps
+        )
+    assert all(len(by_rate) >= rates for by_rate in ends.values())
+    best = {
+        (*method, start or "iid"): max(by_rate, key=lambda rate: fmean(by_rate[rate]))
+        for (*method, start), by_rate in ends.items()
+    }
+    assert best == {
+        (entry.estimator[0], entry.baseline[0], number, entry.overrides.start): (
+            entry.overrides.learning_rate
+        )
+        for entry in spec.training.grid
+        for number in entry.k
+    }
