@@ -6,7 +6,15 @@ import pickle
 
 import pytest
 
-from maxk_lab.errors import LabError, MistakeError, RefusedError, SpecError, error_line, shown
+from maxk_lab.errors import (
+    LabError,
+    MistakeError,
+    RefusedError,
+    SpecError,
+    error_line,
+    first_line,
+    shown,
+)
 from maxk_lab.files import StorageError
 
 
@@ -20,7 +28,10 @@ def test_a_mistake_of_the_caller_alone_is_a_value_error(kind: type[LabError]) ->
     assert issubclass(SpecError, MistakeError)
 
 
-def test_a_value_that_python_cannot_print_has_a_text() -> None:
+def test_a_value_or_an_error_that_cannot_be_printed_has_a_text() -> None:
+    silent = type("SilentError", (Exception,), {"__str__": lambda self: 1 / 0})()
+    assert first_line(ValueError("one\ntwo")) == "one"
+    assert first_line(ValueError()) == first_line(silent) == "no message"
     assert shown(10**5000) == "a whole number of very many digits"
     odd = type("Odd", (), {"__repr__": lambda self: 1 / 0})()
     assert shown(odd) == "an object of Odd that cannot be shown"

@@ -59,10 +59,14 @@ def test_mypy_reports_wrong_uses_and_knows_every_exported_name(
     assert [name for name, line in zip(names, types, strict=True) if 'is "Any"' in line] == []
 
 
+def modules_after(code: str) -> set[str]:
+    """The modules of a process after this code."""
+    program = [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"]
+    return set(subprocess.run(program, check=True, capture_output=True, text=True).stdout.split())
+
+
 def test_importing_the_packages_imports_nothing_of_what_they_export() -> None:
-    program = f"import sys, {', '.join(EXPORTING)}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
-    loaded = set(done.stdout.decode().split())
+    loaded = modules_after(f"import {', '.join(EXPORTING)}")
     parents = {name.rsplit(".", depth)[0] for name in EXPORTING for depth in range(3)}
     ours = {name for name in loaded if name.startswith("maxk_lab")}
     assert ours == parents | {"maxk_lab.lazy"}
@@ -79,13 +83,11 @@ def test_a_package_has_its_names_and_no_others(package: str) -> None:
 
 def test_advantages_import_torch_and_numpy_and_nothing_for_sweeps_or_reports() -> None:
     """Also with the adapters, which run beside a trainer."""
-    program = (
-        "import sys; from maxk_lab import advantages; advantages([1.0, 0.0], k=1); "
+    loaded = modules_after(
+        "from maxk_lab import advantages; advantages([1.0, 0.0], k=1); "
         "from maxk_lab.adapters import grouped_advantages; "
-        "grouped_advantages([1.0, 2.0, 3.0], [0, 0, 0], k=2); print(*sys.modules)"
+        "grouped_advantages([1.0, 2.0, 3.0], [0, 0, 0], k=2)"
     )
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
-    loaded = set(done.stdout.decode().split())
     assert {"torch", "numpy"} <= loaded
     heavy = {"altair", "lightning", "omegaconf", "pandas", "rich", "rl4co", "scipy", "transformers"}
     assert not (heavy | {"typer", "wandb", "yaml"}) & loaded
