@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from attacked_runs import SECONDS_TO_END, complaints
-from launched import HangError, Launch
+from launched import Launch
 from stored import all_records
 from sweep_files import measured_here, plan_of
+
+from maxk_lab.execution.records import Record
 
 SWEEP = """\
 name: hostile
@@ -123,40 +125,18 @@ def written(folder: Path, hostile: list[Hostile], timeout: float, *, calm: bool 
     (folder / "hostile.yaml").write_text(text, encoding="utf-8")
 
 
-def by_name(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the record of each function's one cell, without its id, which holds a hash of code."""
-    records = map(asdict, all_records(folder / "results" / "hostile"))
-    found = {one["cell"]["environment"]["reward"].partition(":")[2]: one for one in records}
-    for record in found.values():
-        (record["metrics"] or {}).pop("cell", None)
-    return found
-
-
-def judged(found: dict[str, Any], right: dict[str, Any], hostile: list[Hostile]) -> Iterator[str]:
-    """Yield what is wrong with the records of hostile functions."""
-    for each in hostile:
-        if (record := found.get(each.name)) is None:
-            yield f"lost: {each.name} has no record"
-            continue
-        error = str(record["error"])
-        if record["status"] != ("done" if each.says is None else "failed") and not each.any:
-            yield f"wrong: {each.name} is {record['status']}: {error[-1000:]}"
-        elif record["status"] == "failed":
-            if (each.says or "") not in error or not error.strip():
-                yield f"silent: {each.name} failed with {error[-1000:]!r}, without {each.says!r}"
-        elif record["metrics"] != right[each.name]:
+def judged(records: list[Record], right: dict[str, Any], hostile: list[Hostile]) -> Iterator[str]:
+    """Yield what is wrong with the records of hostile functions: one cell each."""
+    found = {one.cell["environment"]["reward"].partition(":")[2]: one for one in records}
+    yield from (f"lost: {each.name} has no record" for each in hostile if each.name not in found)
+    for each in (each for each in hostile if each.name in found):
+        record, error = found[each.name], str(found[each.name].error)
+        if record.status != ("done" if each.says is None else "failed") and not each.any:
+            yield f"wrong: {each.name} is {record.status}: {error[-1000:]}"
+        elif record.status == "done" and record.metrics != right[each.name]:
             yield f"wrong: {each.name} changed the metrics"
-
-
-def metrics_in_peace(folder: Path, hostile: list[Hostile]) -> dict[str, Any]:
-    """Return the metrics of functions that only answer, measured in this process."""
-    written(folder, hostile, timeout=600, calm=True)
-    metrics = {}
-    for unit in plan_of(str(folder / "hostile.yaml")).units:
-        (measured,) = measured_here(unit).values()
-        measured.pop("cell", None)
-        metrics[unit.environment["reward"].partition(":")[2]] = measured
-    return metrics
+        elif record.status == "failed" and ((each.says or "") not in error or not error.strip()):
+            yield f"silent: {each.name} failed with {error[-1000:]!r}, without {each.says!r}"
 
 
 def test_rewards(
@@ -171,33 +151,23 @@ def test_rewards(
         sort = [each for each in HOSTILE if each.costly == costly]
         hostile += dice.sample(sort, min(count, len(sort)))
     dice.shuffle(hostile)
-    monkeypatch.syspath_prepend(str(tmp_path / "calm"))
-    calm = metrics_in_peace(tmp_path / "calm", hostile)
-    jobs = "1" if attack_scale == 1 else dice.choice("12")
-    problems = list(struck(launch, tmp_path, hostile, jobs, calm))
-    assert not problems, "\n".join(problems)
-
-
-def struck(
-    launch: Launch, folder: Path, hostile: list[Hostile], jobs: str, calm: dict[str, Any]
-) -> Iterator[str]:
-    """Run a sweep of hostile functions, and yield what is wrong with it and what it leaves."""
-    wild = folder / "hostile"
+    calm, wild = tmp_path / "calm", tmp_path / "hostile"
+    monkeypatch.syspath_prepend(str(calm))
+    written(calm, hostile, timeout=600, calm=True)
+    right = {
+        unit.environment["reward"].partition(":")[2]: next(iter(measured_here(unit).values()))
+        for unit in plan_of(str(calm / "hostile.yaml")).units
+    }
     written(wild, hostile, timeout=15)
+    jobs = "1" if attack_scale == 1 else dice.choice("12")
     words = ("run", "hostile.yaml", "--jobs", jobs, "--json")
     launched = launch(*words, folder=wild, before=LIMITED, limit=280)
-    try:
-        if (code := launched.wait()) != 1:
-            yield f"exit code: {code}, {launched.err[-2000:]}"
-        yield from complaints(launched)
-        if launched.gone_after(SECONDS_TO_END) > SECONDS_TO_END:
-            yield f"leftover: {len(launched.started())} processes"
-        found = by_name(wild)
-        yield from judged(found, calm, hostile)
-        told = json.loads(launched.out)["failed"]
-        if len(told) != sum(record["status"] == "failed" for record in found.values()):
-            yield f"wrong: {len(told)} cells are said to have failed"
-    except HangError as error:
-        yield f"hang: {error}"
-    except ValueError:
-        yield f"wrong: stdout is no JSON but {launched.out[:100]!r}"
+    code, problems = launched.wait(), [*complaints(launched)]
+    if launched.gone_after(SECONDS_TO_END) > SECONDS_TO_END:
+        problems.append(f"leftover: {len(launched.started())} processes")
+    records = all_records(wild / "results" / "hostile")
+    problems += judged(records, right, hostile)
+    assert not problems, "\n".join(problems)
+    assert code == 1, launched.err
+    failed = [record.cell["id"] for record in records if record.status == "failed"]
+    assert sorted(json.loads(launched.out)["failed"]) == sorted(failed)

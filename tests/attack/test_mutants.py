@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import random
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -23,29 +23,14 @@ from maxk_lab.sweep_file.studies import STUDIES
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = sorted((ROOT / "experiments").rglob("*.yaml"))
 # The number of mutants at scale 1 that are validated, and that are measured.
-ROUNDS, MEASURED = 500, 3
+ROUNDS, MEASURED = 250, 3
 # A unit with a larger size is not measured.
 LARGEST = 2000
 # The least share of mutants with a known line of the fault that report this line.
 RIGHT_LINE = 0.99
 # The most seconds of a validation, and the timeout of any call.
-SLOW, HANGS = 5.0, 60.0
+SLOW, HANGS = 5, 60
 LONGEST_LINE, MOST_LINES = 2000, 21
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A changed sweep file; `lines` are the lines of its fault, empty if they are unknown.
-
-    The lines are known for an invalid value and for an unknown key. If a key is missing or has
-    another valid value, a conflict may be reported at another line.
-    """
-
-    seed: Path
-    what: str
-    text: str
-    lines: tuple[int, ...] = ()
-
 
 # Values that no setting accepts, except settings for any text or list.
 WRONG = (
@@ -61,13 +46,8 @@ OTHER = ("0", "1", "-1", "2", "3", "0.5", "1.5", "7", "64", "1000", "10000000", 
 JUNK = ("}\n", "]\n", "x\n", "- x\n", "? x\n", "\t\n", "...\nx: 1\n", "---\na: 1\n", "x: &x\n")
 LETTERS = "\0\xff:{}[],&*#?|-<>=!%@`'\"\\ \n\t0aZ~\x80é"
 
-# The description of a change, the changed text, and the lines of the fault.
-Made = tuple[str, str, tuple[int, ...]]
-Kind = Callable[[random.Random, str, "Place"], Made]
 
-
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A key and its value in a seed, with the positions of their text."""
 
     key: yaml.ScalarNode
@@ -75,28 +55,28 @@ class Place:
     block: bool
 
     @property
-    def lines(self) -> tuple[int, int]:
+    def span(self) -> tuple[int, int]:
+        return self.key.start_mark.index, self.value.end_mark.index
+
+    @property
+    def lines(self) -> tuple[int, ...]:
         return self.key.start_mark.line + 1, self.value.start_mark.line + 1
+
+
+# The changed text, and the lines of its fault. They are known for an invalid value and for an
+# unknown key. If a key is missing or has another valid value, a conflict may be reported elsewhere.
+Made = tuple[str, tuple[int, ...]]
+Kind = Callable[[random.Random, str, Place], Made]
 
 
 def places(node: yaml.Node) -> Iterator[Place]:
     """Yield every key of a sweep file with its value, also in nested mappings and lists."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield Place(key, value, not node.flow_style)
-            yield from places(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            yield from places(value)
-
-
-def mutants(dice: random.Random, seeds: list[Path]) -> Iterator[Mutant]:
-    """Yield mutants of the seeds in turn, endlessly."""
-    texts = {seed: seed.read_text(encoding="utf-8") for seed in seeds}
-    keys = {seed: [*places(yaml.compose(text, yaml.SafeLoader))] for seed, text in texts.items()}
-    while True:
-        for seed, text in texts.items():
-            yield Mutant(seed, *dice.choice(KINDS)(dice, text, dice.choice(keys[seed])))
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    for key, value in pairs:
+        yield Place(key, value, not node.flow_style)
+        yield from places(value)
+    for value in node.value if isinstance(node, yaml.SequenceNode) else []:
+        yield from places(value)
 
 
 def _replaced(text: str, node: yaml.Node, new: str) -> str:
@@ -107,35 +87,29 @@ def _replaced(text: str, node: yaml.Node, new: str) -> str:
 
 
 def _wrong_value(dice: random.Random, text: str, place: Place) -> Made:
-    value = dice.choice(WRONG)
-    what = f"{place.key.value}: {value[:40]}"
-    return what, _replaced(text, place.value, value), place.lines
+    return _replaced(text, place.value, dice.choice(WRONG)), place.lines
 
 
 def _other_value(dice: random.Random, text: str, place: Place) -> Made:
-    value = dice.choice(OTHER)
-    return f"{place.key.value}: {value}", _replaced(text, place.value, value), ()
+    return _replaced(text, place.value, dice.choice(OTHER)), ()
 
 
 def _renamed(dice: random.Random, text: str, place: Place) -> Made:
     name = dice.choice([f"{place.key.value}x", f"x{place.key.value}", "ключ", "a b", "1", "null"])
-    what = f"{place.key.value} called {name}"
-    return what, _replaced(text, place.key, name), place.lines[:1]
+    return _replaced(text, place.key, name), place.lines[:1]
 
 
 def _left_out(dice: random.Random, text: str, place: Place) -> Made:
-    start, end = place.key.start_mark.index, place.value.end_mark.index
-    rest = text[end:].lstrip(" ,") if not place.block else text[end:]
-    return f"without {place.key.value}", text[:start] + rest, ()
+    start, end = place.span
+    return text[:start] + (text[end:] if place.block else text[end:].lstrip(" ,")), ()
 
 
 def _doubled(dice: random.Random, text: str, place: Place) -> Made:
-    start, end = place.key.start_mark.index, place.value.end_mark.index
+    start, end = place.span
     pair = text[start:end].rstrip()
     between = "\n" + " " * place.key.start_mark.column if place.block else ", "
     changed = text[:start] + pair + between + pair + text[start + len(pair) :]
-    line = place.lines[0] + pair.count("\n") + place.block
-    return f"{place.key.value} twice", changed, (line,)
+    return changed, (place.lines[0] + pair.count("\n") + place.block,)
 
 
 def _nested(dice: random.Random, text: str, place: Place) -> Made:
@@ -143,16 +117,11 @@ def _nested(dice: random.Random, text: str, place: Place) -> Made:
     if "\n" in value.strip():
         return _wrong_value(dice, text, place)
     form = dice.choice(["{{inside: {}}}", "[[{}]]", "{{{}: 1}}"])
-    return (
-        f"{place.key.value} nested",
-        _replaced(text, place.value, form.format(value)),
-        place.lines,
-    )
+    return _replaced(text, place.value, form.format(value)), place.lines
 
 
 def _with_junk(dice: random.Random, text: str, place: Place) -> Made:
-    junk = dice.choice(JUNK)
-    return f"with {junk!r}", text + junk, ()
+    return text + dice.choice(JUNK), ()
 
 
 def _scrambled(dice: random.Random, text: str, place: Place) -> Made:
@@ -160,13 +129,27 @@ def _scrambled(dice: random.Random, text: str, place: Place) -> Made:
         at, letter = dice.randrange(len(text)), dice.choice(LETTERS)
         gone = dice.choice([0, 1, 1, 20])
         text = text[:at] + (letter if gone < 2 else "") + text[at + gone :]
-    return "scrambled", text, ()
+    return text, ()
 
 
 KINDS: tuple[Kind, ...] = (
     *(_wrong_value, _wrong_value, _wrong_value, _wrong_value, _other_value, _other_value),
     *(_renamed, _left_out, _doubled, _nested, _with_junk, _scrambled),
 )
+# What is wrong with the text, its answer, and the lines of its fault.
+Answer = tuple[str, Plan | LabError | str, tuple[int, ...]]
+
+
+def answers(dice: random.Random, seeds: list[Path], folder: Path) -> Iterator[Answer]:
+    """Yield the difference, the answer and the fault's lines of mutants of the seeds, endlessly."""
+    texts = {seed: seed.read_text(encoding="utf-8") for seed in seeds}
+    keys = {seed: [*places(yaml.compose(text, yaml.SafeLoader))] for seed, text in texts.items()}
+    while True:
+        for seed, text in texts.items():
+            changed, lines = dice.choice(KINDS)(dice, text, dice.choice(keys[seed]))
+            difference = difflib.unified_diff(text.splitlines(), changed.splitlines(), seed.name)
+            (folder / "mutant.yaml").write_text(changed, encoding="utf-8")
+            yield "\n".join(difference)[:1000], planned(folder / "mutant.yaml"), lines
 
 
 class TooLongError(BaseException):
@@ -174,23 +157,22 @@ class TooLongError(BaseException):
 
 
 @contextmanager
-def limit(seconds: float) -> Iterator[None]:
+def limit(seconds: int) -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise TooLongError
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.alarm(seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
 
 
-def planned(mutant: Mutant, folder: Path) -> Plan | LabError | str:
-    """Return the plan of a mutant or its refusal; a text describes a crash or a bad refusal."""
-    path, started = folder / "mutant.yaml", time.monotonic()
-    path.write_text(mutant.text, encoding="utf-8")
+def planned(path: Path) -> Plan | LabError | str:
+    """Return the plan of a sweep or its refusal; a text describes a crash or a bad refusal."""
+    started = time.monotonic()
     try:
         with limit(HANGS):
             plan = make_plan(load_spec(path))
@@ -212,14 +194,13 @@ def test_mutants_are_refused_where_they_are_wrong_or_can_be_planned(
     for seed in SEEDS:  # import the modules first, so that imports do not count as time
         load_spec(seed)
     of_one_line, wrong, elsewhere = 0, list[str](), list[str]()
-    for mutant in islice(mutants(dice, SEEDS), ROUNDS * attack_scale):
-        answer, what = planned(mutant, tmp_path), f"{mutant.seed.name}, {mutant.what}"
+    for what, answer, lines in islice(answers(dice, SEEDS, tmp_path), ROUNDS * attack_scale):
         if isinstance(answer, str):
             wrong.append(f"{what}: {answer}")
-        elif mutant.lines and isinstance(answer, SpecError):
+        elif lines and isinstance(answer, SpecError):
             of_one_line += 1
-            if {problem.line for problem in answer.problems}.isdisjoint(mutant.lines):
-                elsewhere.append(f"{what} (line {mutant.lines}): {str(answer)[:300]}")
+            if {problem.line for problem in answer.problems}.isdisjoint(lines):
+                elsewhere.append(f"{what} (line {lines}): {str(answer)[:300]}")
     assert not wrong
     assert len(elsewhere) <= (1 - RIGHT_LINE) * of_one_line, "\n".join(elsewhere)
 
@@ -240,8 +221,7 @@ def measured(plan: Plan) -> Iterator[Any]:
         for unit in [unit for unit in units if max(sizes(unit.as_dict())) <= LARGEST][:1]:
             cells = [cell.as_dict() for cell in unit.cells[:20]]
             measure = STUDIES.get(kind).load_module("work").measure
-            results = measure(unit.as_dict(), cells, cache=None, event=lambda *_: None)
-            yield from dict(results).values()
+            yield from dict(measure(unit.as_dict(), cells, cache=None, event=print)).values()
 
 
 @pytest.mark.deep
@@ -250,19 +230,15 @@ def test_accepted_mutants_run(
     dice: random.Random, attack_scale: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    endless = mutants(dice, [seed for seed in SEEDS if seed.parent.name == "ci"])
-    answers = ((mutant, planned(mutant, tmp_path)) for mutant in endless)
-    accepted = ((mutant, plan) for mutant, plan in answers if isinstance(plan, Plan))
-    failed = []
-    for mutant, plan in islice(accepted, MEASURED * attack_scale):
+    seeds = [seed for seed in SEEDS if seed.parent.name == "ci"]
+    plans = ((w, plan) for w, plan, _ in answers(dice, seeds, tmp_path) if isinstance(plan, Plan))
+    failed: list[str] = []
+    for what, plan in islice(plans, MEASURED * attack_scale):
         try:
             with limit(HANGS):
                 results = list(measured(plan))
         except TooLongError:
             continue
-        failed += [
-            f"{mutant.seed.name}, {mutant.what}: {type(result).__name__} {str(result)[:300]}"
-            for result in results
-            if isinstance(result, BaseException)
-        ]
+        errors = [result for result in results if isinstance(result, BaseException)]
+        failed += [f"{what}: {type(error).__name__} {str(error)[:300]}" for error in errors]
     assert not failed, "\n".join(failed)

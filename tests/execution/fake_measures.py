@@ -70,19 +70,6 @@ def _last(cell: dict[str, Any]) -> Any:
     return cell["baseline"] == "centred", cell["n"]
 
 
-def _takes_memory() -> None:
-    """Take 400 MB, page by page, and keep them for a while."""
-    taken = bytearray(400 * 10**6)
-    taken[::4096] = b"x" * len(taken[::4096])
-    time.sleep(30)
-
-
-def _beside(call: str) -> None:
-    """Call something in this module in a process of its own."""
-    told = f"import sys; sys.path[:] = {sys.path}; import fake_measures; fake_measures.{call}"
-    subprocess.run([sys.executable, "-c", told], check=True)
-
-
 def _in_c() -> None:
     """Stay in C code with the interpreter locked: no thread and no handler runs."""
     ctypes.PyDLL(None).sleep(600)
@@ -98,13 +85,10 @@ stuck = each(lambda turn: turn.number and time.sleep(600))
 not_json = each(lambda turn: gradient_metrics(turn.cell, value=float("nan")))
 leaves_unasked = each(lambda turn: turn.number and _raises(Leaving()))
 closes_generators = each(lambda turn: turn.number and _raises(GeneratorExit("of the user's own")))
-# One cell ends every worker that measures it, or starts a process that takes much memory; it is the
-# last of its unit.
+# The last cell of a unit ends every worker that measures it, or starts a process that takes 400 MB.
 deadly = each(lambda turn: turn.of("centred", 8) and os._exit(9), _last)
-greedy = each(
-    lambda turn: turn.of("centred", 8) and turn.cell["seed"] == 1 and _beside("_takes_memory()"),
-    _last,
-)
+GREEDY = [sys.executable, "-c", "taken = b'x' * 4 * 10**8; import time; time.sleep(30)"]
+greedy = each(lambda turn: turn.of("centred", 8) and subprocess.check_call(GREEDY), _last)
 one_stuck = each(lambda turn: turn.of("none", 4) and _in_c(), itemgetter("n", "baseline"))
 
 
@@ -217,8 +201,11 @@ def sees(turn: Turn) -> dict[str, Any]:
 
 @each
 def drawing(turn: Turn) -> dict[str, Any]:
-    """Draws from the generator of the process, as a reward function may, and moves away."""
+    """Draws from the generator of the process, moves away, and changes the type of numbers."""
+    torch = sys.modules["torch"]
     state = {"drawn": str(random.random()), "folder": Path.cwd().name * (turn.number == 0)}
+    state["dtype"] = str(torch.get_default_dtype())
     os.chdir("/")
+    torch.set_default_dtype(torch.float64)
     state |= {name: os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     return gradient_metrics(turn.cell, undefined=state)

@@ -7,25 +7,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from run_processes import alive, events, logged, wait_until, workers_of
-from sweep_files import Write, measured_here
+import torch  # noqa: F401  # forked workers have it: `drawing` needs it
+from run_processes import alive, events, wait_until, workers_of
+from sweep_files import Write, measured_here, plan_of
 
 from maxk_lab.errors import RefusedError
-from maxk_lab.execution import pool, worker
+from maxk_lab.execution import pool
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.run import Outcome, Run, execute
 from maxk_lab.execution.tasks import Modules
 from maxk_lab.leaving import Leaving, leave_when
-from maxk_lab.planning.cells import Unit
-from maxk_lab.planning.plan import Plan, make_plan, select
-from maxk_lab.sweep_file.load import load_spec
+from maxk_lab.planning.plan import Plan, select
 
 SCRIPT = Path(__file__).parent / "run_fake.py"
 Go = Callable[..., Outcome]
@@ -57,8 +55,7 @@ FAULTS = [
 def test_what_fails_takes_no_other_cell_with_it(go: Go, run: RunDirectory, small: str) -> None:
     settings, names = ("seeds=9", "execution.timeout=5"), list[str]()
     outcome = go("faulty", *settings, jobs=2, on_event=lambda name, _: names.append(name))
-    plan = make_plan(load_spec(small, settings))
-    for unit, (which, why) in zip(plan.units, FAULTS, strict=True):
+    for unit, (which, why) in zip(plan_of(small, *settings).units, FAULTS, strict=True):
         ids = [cell.id for cell in unit.cells]
         failed = {"none": [], "rest": ids[1:], "all": ids}[which]
         assert [cell for cell in ids if cell in outcome.failed] == failed
@@ -75,17 +72,35 @@ def test_a_function_that_is_not_there_fails_its_cells(go: Go, run: RunDirectory)
     assert {"cannot load 'fake_measures:absent'" in str(r.error) for r in run.failed()} == {True}
 
 
-def test_an_endless_error_is_cut_and_stdout_is_not_for_what_is_measured(
-    go: Go, run: RunDirectory, plan: Plan, capfd: pytest.CaptureFixture[str]
+# A script without `if __name__ == "__main__"`.
+RUNS = """
+import sys
+sys.path += {path}
+from maxk_lab.execution.records import RunDirectory
+from maxk_lab.execution.run import Run, execute
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.sweep_file.load import load_spec
+print("begun", flush=True)
+run = Run(make_plan(load_spec({sweep!r})), RunDirectory("run"))
+only = "seed=0,n=4,baseline=none"
+print(len(execute(run, only=only, measure="fake_measures:long_error").failed), "failed")
+"""
+
+
+def test_a_worker_starts_no_script_again_prints_to_stderr_and_an_endless_error_is_cut(
+    small: str, plan: Plan
 ) -> None:
-    go("long_error", only="seed=0,n=4,baseline=none")
-    (record,) = run.records(plan)
+    path = [str(SCRIPT.parent), str(SCRIPT.parents[1] / "fixtures")]
+    Path("script.py").write_text(RUNS.format(path=path, sweep=small))
+    done = subprocess.run(
+        [sys.executable, "script.py"], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.stdout, done.returncode) == ("begun\n1 failed\n", 0), done.stderr
+    assert "a line of the user's own" in done.stderr
+    (record,) = RunDirectory("run").records(plan)
     assert len(record.error or "") < 21_000
     assert "Traceback" in (record.error or "")
     assert "characters are left out" in (record.error or "")
-    told = capfd.readouterr()
-    assert told.out == ""
-    assert "a line of the user's own" in told.err
 
 
 @pytest.mark.slow
@@ -137,52 +152,31 @@ def test_nothing_outlives_a_run_that_is_ended(
     assert sorted(Run(plan, run).states().values()) == ["done"] * 2 + ["missing"] * 6
 
 
-def test_imports_take_no_time_of_a_cell(
-    go: Go, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    imports = "from fake_measures import quick\nimport time\ntime.sleep(4)\n"
-    (tmp_path / "slow_import.py").write_text(imports)
-    assert len(go("slow_import:quick", "execution.timeout=3s", only="seed=0").done) == 4
-
-
 @pytest.mark.usefixtures("forked_here")
 def test_a_unit_draws_the_same_in_any_worker_after_any_unit(
     tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one thread, in the folder where the run started, and with the usual type of numbers."""
+    """With one thread, in the folder where the run started, and with torch's default type."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name)
 
-    def states(units: Sequence[Unit], jobs: int) -> dict[str, Any]:
-        run = RunDirectory(tmp_path / "results" / str(len(list(tmp_path.glob("results/*")))))
-        shuffled = replace(plan, units=tuple(units))
-        execute(Run(shuffled, run), measure="fake_measures:drawing", jobs=jobs)
-        records = run.records(shuffled)
-        return {r.cell["id"]: r.metrics["undefined"] for r in records if r.metrics}
+    def states(name: str, step: int, jobs: int, only: str | None = None) -> dict[str, Any]:
+        run = RunDirectory(tmp_path / name)
+        ordered = Run(replace(plan, units=plan.units[::step]), run)
+        execute(ordered, measure="fake_measures:drawing", jobs=jobs, only=only)
+        return {r.cell["id"]: r.metrics["undefined"] for r in run.records(plan) if r.metrics}
 
-    one = states(plan.units, jobs=1)
-    assert len(one) == 8
-    assert states(plan.units[::-1], jobs=1) == states(plan.units, jobs=3) == one
-    assert states(plan.units[1:], jobs=1).items() <= one.items()
-    assert len({state["drawn"] for state in one.values()}) == 8
-    assert {(s["OMP_NUM_THREADS"], s["MKL_NUM_THREADS"]) for s in one.values()} == {("1", "1")}
-
-
-def test_a_unit_begins_with_the_type_of_numbers_of_the_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A user's function may change the type; the drawing units above change the folder."""
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    state = worker._State()
-    torch.set_default_dtype(torch.float64)
-    state.restore()
-    assert torch.get_default_dtype() == torch.float32
+    in_order = states("in_order", 1, jobs=1)
+    assert len(in_order) == len({state["drawn"] for state in in_order.values()}) == 8
+    assert states("backwards", -1, jobs=1) == states("beside", -1, jobs=2) == in_order
+    assert states("alone", 1, jobs=1, only="seed=1").items() <= in_order.items()
+    assert {(s["OMP_NUM_THREADS"], s["MKL_NUM_THREADS"]) for s in in_order.values()} == {("1", "1")}
+    assert [s["dtype"] for s in in_order.values()].count("torch.float32") == 2
 
 
-# A module of the user that leaves a process behind, and a line for each import.
-BESIDE = """
-import subprocess
+# A module of the user that takes long, leaves a process behind, and a line for each import.
+SLOW_IMPORT = """
+import subprocess, time
 from pathlib import Path
 
 from fake_measures import quick
@@ -190,23 +184,27 @@ from fake_measures import quick
 Path("beside").write_text(str(subprocess.Popen(["sleep", "600"]).pid))
 with open("imported", "a") as file:
     file.write("once\\n")
+time.sleep({seconds})
 """
 
 
-def test_a_worker_imports_once_and_measures_several_units(
-    go: Go, run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("own_measure.py").write_text(BESIDE)
-    outcome = go("own_measure:quick")
+@pytest.mark.usefixtures("forked_here")
+@pytest.mark.parametrize(("seconds", "imports"), [(0, 1), (4, 2)])
+def test_a_worker_imports_once_for_several_units_and_in_no_time_of_a_cell(
+    go: Go, run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    seconds: int, imports: int,
+) -> None:  # fmt: skip
+    """A worker whose import takes longer than a cell may is replaced by one that imports later."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("own_measure.py").write_text(SLOW_IMPORT.format(seconds=seconds))
+    outcome = go("own_measure:quick", "execution.timeout=3s")
     assert (len(outcome.done), outcome.failed, len(workers_of(run))) == (8, (), 1)
-    assert Path("imported").read_text() == "once\n"
+    assert Path("imported").read_text() == "once\n" * imports
     wait_until(lambda: not alive(int(Path("beside").read_text())), 5)
 
 
 LATE_IMPORT = """
 from fake_measures import quick as now
-
 
 def quick(unit, cells, **options):
     if unit["seed"]:
@@ -216,18 +214,13 @@ def quick(unit, cells, **options):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_here")
 @pytest.mark.parametrize("fault", ["import time; time.sleep(600)", "import os; os._exit(0)"])
 def test_an_import_that_does_not_end_well_fails_the_cells_that_need_it(
-    go: Go, run: RunDirectory, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    fault: str,
-) -> None:  # fmt: skip
-    """A worker that does not get ready is replaced by workers that import when a unit does."""
-    monkeypatch.chdir(tmp_path)
-    measure = "from fake_measures import quick as now\n\ndef quick(unit, cells, **options):\n"
-    measure += (
-        "    if unit['seed']:\n        import bad_import\n    return now(unit, cells, **options)\n"
-    )
-    Path("own_measure.py").write_text(measure)
+    go: Go, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("own_measure.py").write_text(LATE_IMPORT)
     Path("bad_import.py").write_text(fault)
     monkeypatch.setattr(
         "maxk_lab.execution.run.modules_of", lambda *_: Modules((), ("bad_import", "own_measure"))
@@ -237,35 +230,13 @@ def test_an_import_that_does_not_end_well_fails_the_cells_that_need_it(
     assert set(outcome.done) == select(plan, "seed=0")
 
 
-def test_a_run_in_a_script_does_not_start_the_script_again(
-    small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = f"""
-import sys
-sys.path += [{str(SCRIPT.parent)!r}, {str(SCRIPT.parents[1] / "fixtures")!r}]
-from maxk_lab.execution.records import RunDirectory
-from maxk_lab.execution.run import Run, execute
-from maxk_lab.planning.plan import make_plan
-from maxk_lab.sweep_file.load import load_spec
-print("begun", flush=True)
-run = Run(make_plan(load_spec({small!r})), RunDirectory("run"))
-print(len(execute(run, measure="fake_measures:quick").done), "done")
-"""
-    (tmp_path / "script.py").write_text(script)
-    done = subprocess.run(
-        [sys.executable, "script.py"], capture_output=True, text=True, timeout=100, check=False
-    )
-    assert (done.stdout, done.returncode) == ("begun\n8 done\n", 0), done.stderr
-
-
 @pytest.mark.usefixtures("forked_here")
 @pytest.mark.parametrize("idle", [False, True])
 def test_a_killed_worker_is_replaced(go: Go, run: RunDirectory, idle: bool) -> None:
     """A worker that dies between two units loses nothing; within one, a cell fails."""
-    log, killed = logged(run), list[int]()
+    killed: list[int] = []
 
     def kill(name: str, payload: dict[str, Any]) -> None:
-        log(name, payload)
         if name == "unit_started":
             killed.append(payload["pid"])
         if name == ("unit_finished" if idle else "cell_done") and len(killed) == 1:
@@ -285,19 +256,17 @@ def test_no_worker_that_gets_ready_is_an_error(go: Go, monkeypatch: pytest.Monke
         go()
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("forked_here")
-def test_removed_records_are_missed(small: str, run: RunDirectory, plan: Plan) -> None:
+def test_removed_records_are_missed(go: Go, run: RunDirectory, plan: Plan) -> None:
     def remove(name: str, payload: dict[str, Any]) -> None:
         if name == "unit_finished" and payload["key"] == plan.units[0].id:
             for path in run.records_path.iterdir():
                 path.unlink()
 
-    outcome = execute(Run(plan, run), measure="fake_measures:quick", on_event=remove)
-    gone = [cell.id for cell in plan.cells if cell.seed == 0]
-    assert set(gone) <= set(outcome.missing)
-    assert set(outcome.done) | set(outcome.missing) == {cell.id for cell in plan.cells}
-    again = execute(Run(plan, run), measure="fake_measures:quick")
+    outcome = go(on_event=remove)
+    assert select(plan, "seed=0") <= set(outcome.missing)
+    assert {*outcome.done, *outcome.missing} == {cell.id for cell in plan.cells}
+    again = go()
     assert (again.done, again.missing) == (outcome.missing, ())
 
 
@@ -306,7 +275,7 @@ name: taught
 seeds: [0]
 environment: {name: bandit, arms: 4}
 training:
-  steps: 40
+  steps: 20
   batch: 8
   checkpoint_every: 100000
   evaluate: {every: 10, instances: 8, samples: 4}
@@ -314,17 +283,16 @@ training:
 """
 
 
-@pytest.mark.slow
 def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(
     write: Write, run: RunDirectory
 ) -> None:
-    (unit,) = make_plan(load_spec(write(TAUGHT))).units
+    (unit,) = plan_of(write(TAUGHT)).units
     steps: list[int] = []
 
     def event(_: str, payload: dict[str, Any]) -> None:
         steps.append(payload.get("step", 9))
 
-    leave_when(lambda: len(steps) > 12)
+    leave_when(lambda: len(steps) > 8)
     try:
         with pytest.raises(Leaving):
             measured_here(unit, run.cache_path, event)
@@ -332,6 +300,6 @@ def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(
         leave_when(lambda: False)
     left, steps[:] = steps[-1], []
     resumed = measured_here(unit, run.cache_path, event)
-    assert 2 < left < 40
+    assert 2 < left < 20
     assert left <= steps[0] <= left + 1
     assert resumed == measured_here(unit)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from offline_runs import offline_run
+from run_processes import wait_until
 from stored import lines
 
 from maxk_lab.errors import LabError
@@ -57,33 +56,47 @@ def run(tmp_path, lab):
     return directory
 
 
-@pytest.fixture
-def sent(monkeypatch):
-    """Names of the runs that are sent, without wandb."""
-    names: list[str] = []
-
-    def send(sender, payload, tables=None, files=None):
-        names.append(payload.name)
-        return f"place of {payload.name}"
-
-    monkeypatch.setattr(wandb_tracker, "set_up", lambda mode: None)
-    monkeypatch.setattr(Sender, "send", send)
-    return names
+def started(run, mode, cells=("x",)):
+    """Live tracking of a run that has begun."""
+    live = Live(run, make_plan(run.spec()), mode)
+    assert live.event("run_started", {"cell_ids": cells}) == []
+    return live
 
 
-def until(done: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def raising(error):
+    """A function that raises an error, whatever it is called with."""
+
+    def fail(*_, **__):
+        raise error
+
+    return fail
 
 
 @pytest.mark.slow
-def test_offline_files_have_curves_tables_and_the_report_and_are_replaced(run, capfd, monkeypatch):
+def test_trainings_are_sent_live_and_the_rest_at_the_end_and_sending_again_replaces_all(
+    run, capfd, tmp_path, monkeypatch
+):
+    """Settings in the current folder change nothing: they could send the key to another server."""
+    import wandb
+
     names = {"PROJECT": "somewhere", "ENTITY": "me", "RUN_GROUP": "studies", "SWEEP_ID": "abc"}
     for name, value in names.items():
         monkeypatch.setenv(f"WANDB_{name}", value)
-    first = track(run, "offline")
+    monkeypatch.chdir(tmp_path)
+    Path("wandb").mkdir()
+    Path("wandb/settings").write_text("[default]\nbase_url = http://elsewhere.test\n")
+    wandb.teardown()  # an earlier test may have read the settings of another folder
+    live = started(run, "offline")
+    for cell in make_plan(run.spec()).cells:
+        live.event("cell_done", {"cell": cell.id})
+    wait_until(lambda: len(live.sent) == 2)
+    places = live.end(SECONDS)
+    before = {place: Path(place).stat().st_mtime_ns for place in places.values()}
+    first = track(run, "offline", sent=places)
+    assert first[:2] == [*before]
+    assert before == {place: Path(place).stat().st_mtime_ns for place in before}
+    assert wandb.setup().settings.base_url.startswith("https://")
+
     other = run.root / "wandb" / "offline-run-20260101_000000-somebody"
     other.mkdir()
     time.sleep(1.1)  # wandb names its folders by the second
@@ -91,33 +104,41 @@ def test_offline_files_have_curves_tables_and_the_report_and_are_replaced(run, c
     # The ids stay, and the files are replaced.
     assert [Path(place).name[-16:] for place in first] == [each.name[-16:] for each in folders]
     assert sorted(run.root.glob("wandb/offline-run-*")) == sorted([*folders, other])
-    one, failed, sweep = map(offline_run, folders)
-    for each in (one, failed, sweep):
-        # A text of the format stands after its length.
-        host = socket.gethostname().encode()
-        assert bytes([len(host)]) + host not in each.bytes
-        assert sys.executable.encode() not in each.bytes
-        assert (each.about.run_group, each.about.project) == ("studies", "somewhere")
-        assert (each.about.notes, each.about.entity) == ("Which one?", "me")
-    names = [(each.about.job_type, each.about.display_name) for each in (one, failed, sweep)]
-    assert names == [
+    done, _, sweep = runs = [*map(offline_run, folders)]
+    assert [(each.about.job_type, each.about.display_name) for each in runs] == [
         ("training", "maxk/centred n=8 k=4 seed 0"),
         ("training", "maxk/centred n=8 k=4 seed 1"),
         ("report", "small report"),
     ]
-    assert_curves(one, run.read(one.config["cell"]).metrics)
-    assert (one.exit_code, one.summary["status"]) == (0, "done")
-    assert (failed.exit_code, failed.summary["status"]) == (1, "failed")
+    ends = [(each.exit_code, each.summary.get("status")) for each in runs]
+    assert ends == [(0, "done"), (1, "failed"), (0, None)]
+    for each in runs:
+        assert_private_and_of_the_environment(each)
+    assert_curves(done, run.read(done.config["cell"]).metrics)
+    assert_report(sweep, folders[-1])
+    assert capfd.readouterr().out == ""
+
+
+def assert_private_and_of_the_environment(one):
+    """The run has what WANDB_ variables say, and neither host nor paths."""
+    # A text of the format stands after its length.
+    host = socket.gethostname().encode()
+    assert bytes([len(host)]) + host not in one.bytes
+    assert sys.executable.encode() not in one.bytes
+    assert (one.about.run_group, one.about.project) == ("studies", "somewhere")
+    assert (one.about.notes, one.about.entity) == ("Which one?", "me")
+
+
+def assert_report(sweep, folder):
+    """The run of the sweep has counts, tables and the files of the report."""
     counts = [sweep.summary[f"cells_{state}"] for state in ("planned", "done", "failed")]
     assert counts == [6, 1, 1]
-    assert sweep.summary["claims/equal"] == "undecided"
-    assert sweep.summary["claims/nrows"] == 1
+    assert (sweep.summary["claims/equal"], sweep.summary["claims/nrows"]) == ("undecided", 1)
     assert sweep.summary["estimates/nrows"] > 1
     files = sweep.artifacts["report"].manifest.contents
     assert {file.path for file in files} == {"report.md", "report.json", "table.csv"}
     for file in files:
-        assert Path(file.local_path).is_relative_to(folders[-1].absolute())
-    assert capfd.readouterr().out == ""
+        assert Path(file.local_path).is_relative_to(folder.absolute())
 
 
 def assert_curves(one, metrics):
@@ -137,35 +158,6 @@ def assert_curves(one, metrics):
     assert one.config["spec"]["training"]["steps"] == 100
 
 
-@pytest.mark.slow
-def test_each_training_is_sent_when_its_record_appears_and_not_again(run):
-    plan = make_plan(run.spec())
-    live = Live(run, plan, "offline")
-    ids = [cell.id for cell in plan.cells]
-    assert live.event("run_started", {"cell_ids": ids}) == []
-    for cell in ids:
-        live.event("cell_done", {"cell": cell})
-    until(lambda: len(live.sent) == 2)
-    places = live.end(SECONDS)
-    before = {place: Path(place).stat().st_mtime_ns for place in places.values()}
-    *again, sweep = track(run, "offline", plan=plan, sent=places)
-    assert again == [*places.values()]
-    assert before == {place: Path(place).stat().st_mtime_ns for place in again}
-    assert offline_run(sweep).about.display_name == "small report"
-
-
-def test_only_cells_with_curves_and_a_record_are_sent(run, sent):
-    plan = make_plan(run.spec())
-    live = Live(run, plan, "offline")
-    live.event("run_started", {"cell_ids": ["x"]})
-    for cell in (*plan.cells, plan.cells[0]):
-        live.event("cell_failed", {"cell": cell.id})
-    until(lambda: len(sent) >= 2)
-    assert len(live.end(SECONDS)) == 2
-    assert {name[-6:] for name in sent} == {"seed 0", "seed 1"}
-    assert track(run, "offline", sent=live.sent) == [*live.sent.values(), "place of small report"]
-
-
 @pytest.mark.parametrize(
     ("error", "words"),
     [
@@ -175,18 +167,12 @@ def test_only_cells_with_curves_and_a_record_are_sent(run, sent):
     ],
 )
 def test_a_failure_of_wandb_is_reported_once_and_the_sweep_goes_on(run, monkeypatch, error, words):
-    def fail(mode):
-        raise error
-
-    monkeypatch.setattr(wandb_tracker, "set_up", fail)
-    plan = make_plan(run.spec())
-    live = Live(run, plan, "online")
-    live.event("run_started", {"cell_ids": ["x"]})
-    trained = [cell.id for cell in plan.cells if cell.study == "training"]
-    notes = live.event("cell_done", {"cell": trained[0]})
-    until(lambda: not live._thread.is_alive())
-    for cell in trained:
+    monkeypatch.setattr(wandb_tracker, "set_up", raising(error))
+    live, notes = started(run, "online"), []
+    trained = [cell.id for cell in make_plan(run.spec()).cells if cell.study == "training"]
+    for cell in (trained[0], *trained):
         notes += live.event("cell_done", {"cell": cell})
+        wait_until(lambda: not live._thread.is_alive())
     assert notes == [f"W&B failed, and the sweep continues: {words}"]
     assert live.end(SECONDS) == {}
 
@@ -200,18 +186,14 @@ def test_the_sweep_does_not_wait_for_a_network_that_hangs(run, monkeypatch):
         raise ConnectionError("at last")
 
     monkeypatch.setattr(wandb_tracker, "set_up", hang)
-    plan = make_plan(run.spec())
-    live = Live(run, plan, "online")
-    live.event("run_started", {"cell_ids": ["x"]})
-    for cell in plan.cells:
+    live = started(run, "online")
+    for cell in make_plan(run.spec()).cells:
         assert live.event("cell_done", {"cell": cell.id}) == []
     assert hung.wait(SECONDS)
     assert live.end(0.0) == {}
     free.set()
     # A sweep with nothing to measure starts no thread.
-    idle = Live(run, plan, "online")
-    assert idle.event("run_started", {"cell_ids": []}) == []
-    assert not idle._thread.is_alive()
+    assert not started(run, "online", cells=[])._thread.is_alive()
 
 
 @pytest.mark.parametrize(
@@ -224,43 +206,38 @@ def test_the_sweep_does_not_wait_for_a_network_that_hangs(run, monkeypatch):
     ids=["failing", "ending the process", "not installed"],
 )
 def test_a_failing_wandb_is_an_error_that_keeps_the_records(run, monkeypatch, error, message):
-    import wandb
-
-    def fail(**_):
-        raise error
-
     before = lines(run.root)
-    monkeypatch.setattr(wandb, "init", fail)
+    monkeypatch.setattr("wandb.init", raising(error))
     if error is None:
         monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(TrackingError, match=f"{message}.*; the records are safe") as caught:
         track(run, "offline")
     assert f"WANDB_MODE=offline maxk-lab track {run.root}" in str(caught.value)
-    assert caught.value.sent == []
-    assert lines(run.root) == before
+    assert (caught.value.sent, lines(run.root)) == ([], before)
 
 
-def test_the_places_sent_before_a_failure_are_kept(run, sent, monkeypatch):
-    def fail(sender, record):
-        raise SystemExit(3)
-
-    monkeypatch.setattr(Sender, "send_sweep", fail)
+def test_the_places_sent_before_a_failure_are_kept(run, monkeypatch):
+    monkeypatch.setattr(wandb_tracker, "set_up", lambda mode: None)
+    monkeypatch.setattr(Sender, "send_cell", lambda sender, record: "place")
+    monkeypatch.setattr(Sender, "send_sweep", raising(SystemExit(3)))
     with pytest.raises(TrackingError, match="2 of 3 runs sent: SystemExit: 3") as caught:
         track(run, "offline")
-    assert len(caught.value.sent) == 2
+    assert caught.value.sent == ["place", "place"]
 
 
-def test_online_without_a_key_asks_nobody(run, monkeypatch):
-    import wandb
-
-    monkeypatch.setattr(wandb, "login", lambda *, prompt, verify: prompt)
-    monkeypatch.setattr(wandb, "init", lambda **_: pytest.fail("started without a key"))
+def test_modes_that_send_nothing(run, monkeypatch):
+    monkeypatch.setattr("wandb.login", lambda *, prompt, verify: prompt)
+    monkeypatch.setattr("wandb.init", lambda **_: pytest.fail("started without a key"))
     with pytest.raises(NoKeyError, match=r"needs an API key of W&B, .* set WANDB_API_KEY or run"):
         track(run, "online")
     for path in run.records_path.iterdir():
         path.unlink()
     with pytest.raises(NoKeyError):
         track(run, "online")
+    with pytest.raises(LabError, match=r"unknown W&B mode 'ofline' \(did you mean offline\?\)"):
+        track(run, "ofline")
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    assert track(run, "disabled") == []
 
 
 def test_the_files_lie_in_the_first_folder_that_can_be_written(run, monkeypatch, tmp_path):
@@ -273,36 +250,3 @@ def test_the_files_lie_in_the_first_folder_that_can_be_written(run, monkeypatch,
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path != run.root and access(path, mode))
     assert Sender(run, plan, "offline").folder == tmp_path
-
-
-@pytest.mark.slow
-def test_settings_in_the_current_folder_change_nothing(run, tmp_path):
-    """They could name another server, which would get the key."""
-    (tmp_path / "wandb").mkdir()
-    (tmp_path / "wandb" / "settings").write_text("[default]\nbase_url = http://elsewhere.test\n")
-    code = (
-        "import wandb; from maxk_lab.tracking.wandb_tracker import set_up; set_up('offline'); "
-        "print(wandb.setup().settings.base_url)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert "elsewhere" not in done.stdout
-    assert done.stdout.startswith("https://")
-
-
-def test_disabled_imports_no_wandb(run):
-    code = (
-        "import sys; from maxk_lab.execution.records import RunDirectory; "
-        "from maxk_lab.tracking.wandb_tracker import track; "
-        f"assert track(RunDirectory({str(run.root)!r}), 'disabled') == []; "
-        "assert not {'wandb', 'torch'} & set(sys.modules), 'imported'"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert not (run.root / "wandb").exists()
-
-
-def test_an_unknown_mode_is_the_users_mistake(run):
-    with pytest.raises(LabError, match=r"unknown W&B mode 'ofline' \(did you mean offline\?\)"):
-        track(run, "ofline")
