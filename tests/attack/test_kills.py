@@ -175,11 +175,13 @@ def kill(launch: Launch, run: Path, dice: random.Random, undisturbed: Path) -> l
 def test_killed_runs(
     attack: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
 ) -> None:
-    """Six SIGKILLs in `make test`, 48 in `make attack`."""
-    problems: list[str] = []
-    for index in range(2 * attack_scale if attack_scale > 1 else 1):
-        run = laid_out(tmp_path / str(index), undisturbed)
-        problems += kill(attack, run, dice, undisturbed)
+    """Four SIGKILLs in `make test`, 48 in `make attack`."""
+    if attack_scale == 1:
+        blows = dice.sample([*SIGKILLS, "workers killed"], 3)
+        problems = struck(attack, laid_out(tmp_path / "0", undisturbed), dice, blows, undisturbed)
+    else:
+        runs = [laid_out(tmp_path / str(index), undisturbed) for index in range(2 * attack_scale)]
+        problems = [line for run in runs for line in kill(attack, run, dice, undisturbed)]
     assert not problems, "\n".join(problems)
 
 

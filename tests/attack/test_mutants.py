@@ -22,8 +22,9 @@ from maxk_lab.sweep_file.studies import STUDIES
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = sorted((ROOT / "experiments").rglob("*.yaml"))
-# The number of mutants at scale 1 that are validated, and that are measured.
-ROUNDS, MEASURED = 250, 3
+# The number of mutants that are validated by `make test`, and by `make attack` for each of its
+# rounds; and the number that are measured.
+ROUNDS, ATTACK_ROUNDS, MEASURED = 150, 500, 3
 # A unit with a larger size is not measured.
 LARGEST = 2000
 # The least share of mutants with a known line of the fault that report this line.
@@ -194,7 +195,8 @@ def test_mutants_are_refused_where_they_are_wrong_or_can_be_planned(
     for seed in SEEDS:  # import the modules first, so that imports do not count as time
         load_spec(seed)
     of_one_line, wrong, elsewhere = 0, list[str](), list[str]()
-    for what, answer, lines in islice(answers(dice, SEEDS, tmp_path), ROUNDS * attack_scale):
+    rounds = ATTACK_ROUNDS * attack_scale if attack_scale > 1 else ROUNDS
+    for what, answer, lines in islice(answers(dice, SEEDS, tmp_path), rounds):
         if isinstance(answer, str):
             wrong.append(f"{what}: {answer}")
         elif lines and isinstance(answer, SpecError):

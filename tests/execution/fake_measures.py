@@ -193,8 +193,6 @@ def timed(turn: Turn) -> dict[str, Any]:
 @each
 def sees(turn: Turn) -> dict[str, Any]:
     """Metrics with the devices that the worker sees."""
-    if turn.number == 0:
-        time.sleep(0.3)
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
     return gradient_metrics(turn.cell, undefined={"sees": seen})
 

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sweep_files import Write
+from sweep_files import Write, plan_of
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.execution.devices import Devices, devices_here
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.execution.run import Run, execute
-from maxk_lab.planning.plan import make_plan
-from maxk_lab.sweep_file.load import load_spec
+from maxk_lab.execution.run import Outcome
+from maxk_lab.planning.cells import Unit
 
 Fake = Callable[[str], None]
 
@@ -57,7 +56,7 @@ def test_devices_are_those_that_this_process_sees_or_the_driver_names(
 
 
 @pytest.mark.parametrize(
-    ("there", "share", "most", "seen"),
+    ("visible", "share", "most", "seen"),
     [
         ("0,1", 1, 2, ["0", "1"]),
         ("0,1", 0.5, 4, ["0", "1", "0", "1"]),
@@ -67,13 +66,21 @@ def test_devices_are_those_that_this_process_sees_or_the_driver_names(
         ("0,1", 0, None, ["", ""]),
         # Unset: one each, and several see the same where there are more workers.
         ("0,1", None, None, ["0", "1", "0"]),
+        # Where nobody knows of any, and none is demanded, torch finds what it finds.
+        ("", None, None, [None]),
+        ("", 0.5, "this machine has no CUDA device", []),
+        ("0,1", 4, "this machine has 2 CUDA devices", []),
     ],
 )
 def test_shares_of_devices(
-    monkeypatch: pytest.MonkeyPatch, there: str, share: Any, most: Any, seen: list[str]
+    monkeypatch: pytest.MonkeyPatch, visible: str, share: Any, most: Any, seen: list[str | None]
 ) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", there)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     devices = Devices(share)
+    if isinstance(most, str):
+        with pytest.raises(LabError, match=most):
+            devices.most()
+        return
     assert devices.most() == most
     wanted = devices.wanted_by(True)
     assert [devices.take(wanted) for _ in seen] == seen
@@ -82,34 +89,18 @@ def test_shares_of_devices(
     assert devices.take(wanted) == seen[-1]
 
 
-def test_no_device_where_one_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with pytest.raises(LabError, match="this machine has no CUDA device"):
-        Devices(0.5).most()
-    # Where nobody knows of any, and none is demanded, torch finds what it finds.
-    assert Devices(None).take(True) is None
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with pytest.raises(LabError, match="this machine has 2 CUDA devices"):
-        Devices(4).most()
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("forked_here")
 def test_workers_see_what_is_theirs(
-    nvidia_smi: Fake, small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    go: Callable[..., Outcome], nvidia_smi: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every worker sees a device if any unit can use one; torch finds what it finds."""
 
     def seen(*overrides: str, on_device: Collection[int] = ()) -> Counter[str]:
+        monkeypatch.setattr(Unit, "on_device", property(lambda unit: unit.seed in on_device))
         run = RunDirectory(tmp_path / "results" / str(len(list(tmp_path.glob("results/*")))))
-        plan = make_plan(load_spec(small, overrides))
-        monkeypatch.setattr(
-            type(plan.units[0]), "on_device", property(lambda unit: unit.seed in on_device)
-        )
-        execute(Run(plan, run), measure="fake_measures:sees")
-        records = [record.metrics or {} for record in run.records(plan)]
-        assert len(records) == 8
-        return Counter(metrics["undefined"]["sees"] for metrics in records)
+        outcome = go("sees", *overrides, run=run)
+        records = [run.read(cell) for cell in outcome.done]
+        return Counter(r.metrics["undefined"]["sees"] for r in records if r and r.metrics)
 
     nvidia_smi('printf "3\n4\n"')
     assert seen("execution.gpus=2") == {"3,4": 8}
@@ -121,15 +112,14 @@ def test_workers_see_what_is_theirs(
 
 
 def test_training_units_can_use_a_device(write: Write) -> None:
-    def on_device(environment: str, device: str) -> list[bool]:
-        grid = "grid: {estimator: maxk, baseline: none, n: 4, k: 1}"
-        text = f"name: two\nseeds: [0]\nenvironment: {environment}\n"
+    grid = "grid: {estimator: maxk, baseline: none, n: 4, k: 1}"
+    for environment, device, on_device in (
+        ("tsp", "auto", [False, True]),
+        ("tsp", "cuda", [False, True]),
+        ("tsp", "cpu", [False, False]),
+        ("gaussian", "auto", [False, False]),  # its instances stay on the CPU
+    ):
+        text = f"name: two\nseeds: [0]\nenvironment: {{name: {environment}}}\n"
         text += f"gradient: {{{grid}}}\ntraining: {{device: {device}, {grid}}}\n"
-        return [unit.on_device for unit in make_plan(load_spec(write(text))).units]
-
-    assert on_device("{name: tsp}", "auto") == [False, True]
-    assert on_device("{name: tsp}", "cuda") == [False, True]
-    assert on_device("{name: tsp}", "cpu") == [False, False]
-    # Its instances stay on the CPU.
+        assert [unit.on_device for unit in plan_of(write(text)).units] == on_device
     assert "cuda" not in ENVIRONMENTS.get("gaussian").supports
-    assert on_device("{name: gaussian}", "auto") == [False, False]

@@ -2,60 +2,50 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ray_cluster import Nodes, pool_workers
-from run_processes import alive, logged, wait_until
+from run_processes import alive, wait_until
 
 from maxk_lab.errors import RefusedError
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.execution.run import Outcome, Run, execute
-from maxk_lab.planning.plan import Plan, make_plan
-from maxk_lab.sweep_file.load import load_spec
+from maxk_lab.execution.run import Outcome
 
 # One cluster for all tests of a group.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 SCRIPT = Path(__file__).parent / "run_fake.py"
+Go = Callable[..., Outcome]
 
 
-def plan_on(nodes: Nodes, path: str, *overrides: str) -> Plan:
-    on_ray = ("execution.backend=ray", f"execution.address={nodes.address}")
-    return make_plan(load_spec(path, [*on_ray, *overrides]))
-
-
-def measured(plan: Plan, run: RunDirectory, measure: str | None = None, **options: Any) -> Outcome:
-    named = None if measure is None else f"fake_measures:{measure}"
-    return execute(Run(plan, run), jobs=2, measure=named, **{"on_event": logged(run), **options})
+def on_ray(nodes: Nodes) -> tuple[str, str]:
+    return "execution.backend=ray", f"execution.address={nodes.address}"
 
 
 def test_functions_of_the_current_folder_travel_and_nothing_else_in_it_runs(
-    nodes: Nodes, small: str, run: RunDirectory, tmp_path: Path
+    nodes: Nodes, go: Go, run: RunDirectory, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text("from half import measure\n")
     (tmp_path / "half.py").write_text("from fake_measures import quick as measure\n")
     for library in ("yaml", "psutil", "six"):
         (tmp_path / f"{library}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    plan = plan_on(nodes, small)
-    outcome = execute(Run(plan, run), jobs=2, measure="mine:measure", only="seed=0")
+    outcome = go("mine:measure", *on_ray(nodes), jobs=2, only="seed=0")
     assert len(outcome.done) == 4, [r.error for r in run.failed()]
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.deep
 def test_a_run_that_is_killed_leaves_no_worker_and_goes_on_later(
-    nodes: Nodes, small: str, run: RunDirectory
+    nodes: Nodes, go: Go, small: str, run: RunDirectory
 ) -> None:
-    plan = plan_on(nodes, small)
     execution = f"execution: {{backend: ray, address: '{nodes.address}'}}\n"
-    Path("on_ray.yaml").write_text(Path("sweep.yaml").read_text() + execution)
+    Path("on_ray.yaml").write_text(Path(small).read_text() + execution)
     program = subprocess.Popen(
         [sys.executable, str(SCRIPT), "on_ray.yaml", str(run.root), "stuck", "2"],
         stdout=subprocess.PIPE,
@@ -63,13 +53,13 @@ def test_a_run_that_is_killed_leaves_no_worker_and_goes_on_later(
         text=True,
         start_new_session=True,
     )
-    wait_until(lambda: len(pool_workers()) == 2)
+    wait_until(lambda: len(pool_workers()) == 4)  # two workers, each with its guard
     before = pool_workers()
     program.kill()
     out, errors = program.communicate(timeout=100)
     assert (program.returncode, out) == (-signal.SIGKILL, ""), errors
     wait_until(lambda: not any(map(alive, before)))
-    assert len(measured(plan, run, "quick").done) == 8
+    assert len(go("quick", *on_ray(nodes), jobs=2).done) == 8
 
 
 @pytest.mark.parametrize(
@@ -87,16 +77,13 @@ def test_a_run_that_is_killed_leaves_no_worker_and_goes_on_later(
     ],
 )
 def test_no_cluster_and_what_no_node_has_are_errors(
-    small: str, run: RunDirectory, monkeypatch: pytest.MonkeyPatch,
-    setting: str, variable: str, why: str,
-) -> None:  # fmt: skip
-    if importlib.util.find_spec("ray") is None:
-        pytest.skip("not installed: pip install 'maxk-lab[ray]'")
+    go: Go, monkeypatch: pytest.MonkeyPatch, setting: str, variable: str, why: str
+) -> None:
+    pytest.importorskip("ray", reason="not installed: pip install 'maxk-lab[ray]'")
     with socket.create_server(("127.0.0.1", 0)) as server:  # it accepts, and answers nothing
         silent = f"127.0.0.1:{server.getsockname()[1]}"
         monkeypatch.setenv("RAY_ADDRESS", variable.replace("SILENT", silent))
-        plan = make_plan(load_spec(small, ["execution.backend=ray", f"execution.{setting}"]))
         since = time.monotonic()
         with pytest.raises(RefusedError, match=why):
-            measured(plan, run, "quick")
+            go("quick", "execution.backend=ray", f"execution.{setting}", jobs=2)
     assert time.monotonic() - since < 10 or "gpus" in setting

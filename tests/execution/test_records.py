@@ -12,36 +12,28 @@ import pytest
 from hand_written import gradient_metrics
 from pydantic_core import from_json
 from stored import change_line, damage, forget
+from written_runs import record_of
 
 from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.execution.archive import find_run
 from maxk_lab.execution.records import Record, RunDirectory
 from maxk_lab.execution.store import body_of, line_of
 from maxk_lab.execution.todo import Run
-from maxk_lab.planning.plan import make_plan
+from maxk_lab.planning.plan import Plan
 from maxk_lab.sweep_file.load import load_spec
 
 
-def record_of(path: str, number: int = 0, **fields: object) -> Record:
-    cell = make_plan(load_spec(path)).cells[number].as_dict()
-    return Record(
-        **{
-            "cell": cell,
-            "status": "done",
-            "metrics": gradient_metrics(cell, value=0.1),
-            "timings": {"seconds": 2.0},
-            **fields,
-        }
-    )  # type: ignore[arg-type]
+@pytest.fixture
+def record(plan: Plan) -> Record:
+    """The record of the first cell."""
+    return record_of(plan.cells[0])
 
 
 def test_the_last_attempt_counts_and_an_unreadable_record_is_missing(
-    small: str, run: RunDirectory
+    record: Record, run: RunDirectory
 ) -> None:
-    record = record_of(small)
     cell = record.cell["id"]
-    failed = replace(record, status="failed", metrics=None, error="ValueError: \ud800")
-    run.write(failed)
+    run.write(replace(record, status="failed", metrics=None, error="ValueError: \ud800"))
     # No terminal and no file could hold half of a letter.
     assert [(one.cell, one.error) for one in run.failed()] == [(record.cell, "ValueError: \\ud800")]
     run.write(record)
@@ -55,30 +47,27 @@ def test_the_last_attempt_counts_and_an_unreadable_record_is_missing(
     assert run.read(cell) == record
 
 
-def test_what_cannot_be_read_again_is_not_written(small: str, run: RunDirectory) -> None:
-    record = record_of(small)
+def test_what_cannot_be_read_again_is_not_written(record: Record, run: RunDirectory) -> None:
     run.write(record)
     cell = record.cell
-    for other, why in (
-        (record_of(small, metrics={"value": float("nan")}), "not JSON compliant"),
-        (record_of(small, metrics=None), "does not go with its metrics"),
-        (record_of(small, metrics={"value": 0.1}), "units is missing; replicates is missing"),
-        (record_of(small, metrics=gradient_metrics(cell, bias={})), "bias.squared is missing"),
+    for metrics, why in (
+        ({"value": float("nan")}, "not JSON compliant"),
+        (None, "does not go with its metrics"),
+        ({"value": 0.1}, "units is missing; replicates is missing"),
+        (gradient_metrics(cell, bias={}), "bias.squared is missing"),
     ):
         with pytest.raises(ValueError, match=why):
-            run.write(other)
+            run.write(replace(record, metrics=metrics))
     assert RunDirectory(run.root).read(cell["id"]) == record
     assert run.heads[cell["id"]].attempt == 1
 
 
-def test_states_and_estimate(small: str, run: RunDirectory) -> None:
-    plan = make_plan(load_spec(small))
+def test_states_and_estimate(plan: Plan, run: RunDirectory) -> None:
     assert Run(plan, run).seconds_left() is None
-    for number in range(3):
-        run.write(record_of(small, number))
-    run.write(record_of(small, 3, status="failed", metrics=None, error="x"))
+    for number, cell in enumerate(plan.cells[:4]):
+        run.write(record_of(cell, failed=number == 3))
     assert list(Run(plan, run).states().values()) == ["done"] * 3 + ["failed"] + ["missing"] * 4
-    assert Run(plan, run).seconds_left() == 6.0
+    assert Run(plan, run).seconds_left() == 4.5
 
 
 def test_find_run_by_name_path_and_age(small: str, tmp_path: Path) -> None:
@@ -110,10 +99,9 @@ UNREADABLE = [
 
 @pytest.mark.parametrize(("place", "value", "why"), UNREADABLE)
 def test_what_no_cell_can_have_measured_is_unreadable_whatever_its_checksum_says(
-    small: str, run: RunDirectory, place: tuple[str, ...], value: Any, why: str
+    record: Record, run: RunDirectory, plan: Plan, place: tuple[str, ...], value: Any, why: str
 ) -> None:
-    run.write(record_of(small))
-    (cell,) = run.ids()
+    run.write(record)
 
     def changed(line: bytes) -> bytes:
         head = from_json(line[9:].partition(b"\t")[0])
@@ -123,8 +111,8 @@ def test_what_no_cell_can_have_measured_is_unreadable_whatever_its_checksum_says
         part[place[-1]] = value
         return line_of(head | {"status": content.pop("status")}, content)
 
-    change_line(run.root, cell, changed)
+    change_line(run.root, record.cell["id"], changed)
     run = RunDirectory(run.root)
     with pytest.warns(LabWarning, match=f"jsonl:1: unreadable record: .*{why}"):
-        assert run.records(make_plan(load_spec(small))) == []
-    assert run.read(cell) is None
+        assert run.records(plan) == []
+    assert run.read(record.cell["id"]) is None

@@ -8,26 +8,17 @@ from typing import Any
 
 import pytest
 from stored import damage, forget, lines
+from sweep_files import Write, plan_of
 
 from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.execution.record import Record
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.run import Outcome, Run, execute
-from maxk_lab.planning.plan import Plan, make_plan, select
+from maxk_lab.planning.plan import Plan, select
 from maxk_lab.sweep_file.load import load_spec
 
 pytestmark = pytest.mark.usefixtures("forked")
-OWN = """\
-name: own
-seeds: [0]
-environment:
-  {name: toy_llm, vocab_size: 4, max_length: 3, prompt_length: 3, rewards: ["own_rewards:short"]}
-gradient:
-  instances: 2
-  pool: 16
-  grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}
-"""
 Go = Callable[..., Outcome]
 
 
@@ -72,30 +63,24 @@ def test_the_same_command_measures_what_is_missing_unreadable_or_forced(
         assert go(run=RunDirectory(run.root)).done == ids[:3:2]
 
 
-@pytest.mark.slow
 def test_failed_cells_fail_alone_and_wait_for_retry(go: Go, run: RunDirectory, plan: Plan) -> None:
     """Retried, they do not resume from what they have left."""
     outcome = go("bad_cell")
-    assert (len(outcome.done), len(outcome.failed)) == (4, 4)
-    failed = {record.cell["id"]: record for record in run.records(plan) if not record.metrics}
-    assert {record.cell["baseline"] for record in failed.values()} == {"none"}
-    assert all("ZeroDivisionError: no variance" in str(one.error) for one in failed.values())
+    assert set(outcome.failed) == select(plan, "baseline=none")
+    assert len(outcome.done) == 4
+    assert all("ZeroDivisionError: no variance" in str(record.error) for record in run.failed())
     again = go("bad_cell")
     assert (again.done, again.failed, again.failed_before) == ((), outcome.failed, outcome.failed)
-
-    trained = [run.cache_path / f"training-{cell_id}.pt" for cell_id in failed]
+    trained = [run.cache_path / f"training-{cell}.pt" for cell in outcome.failed]
     shared = run.cache_path / "pool-of-a-seed.npz"
-
     run.cache_path.mkdir(exist_ok=True)
     for path in (*trained, shared):
         path.write_text("kept")
     mended = go(retry_failed=True)
-    assert (set(mended.done), mended.failed) == (set(failed), ())
-    assert {path.exists() for path in trained} == {False}
-    assert shared.exists()
+    assert (mended.done, mended.failed) == (outcome.failed, ())
+    assert [*run.cache_path.iterdir()] == [shared]
 
 
-@pytest.mark.slow
 def test_forced_cells_find_nothing_of_theirs_in_the_cache(
     go: Go, run: RunDirectory, plan: Plan
 ) -> None:
@@ -136,20 +121,20 @@ def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) 
 @pytest.mark.parametrize(
     ("only", "message"),
     [
-        ("baselin=none", "--only: unknown axis 'baselin' (did you mean baseline?); "
+        ("baselin=none", "unknown axis 'baselin' (did you mean baseline?); "
          "known: estimator, baseline, n, k, stage, seed, study"),
-        ("baseline=centrd", "--only: unknown baseline 'centrd' (did you mean centred?); "
+        ("baseline=centrd", "unknown baseline 'centrd' (did you mean centred?); "
          f"known: {', '.join(BASELINES.names())}"),
-        ("baseline=subloo", "--only: no cell has baseline = subloo; the sweep has none, centred"),
-        ("n=16", "--only: no cell has n = 16; the sweep has 4, 8"),
-        ("n", "--only: must read axis=value,axis=value, got 'n' in 'n'"),
-        ("n=4,", "--only: must read axis=value,axis=value, got '' in 'n=4,'"),
+        ("baseline=subloo", "no cell has baseline = subloo; the sweep has none, centred"),
+        ("n=16", "no cell has n = 16; the sweep has 4, 8"),
+        ("n", "must read axis=value,axis=value, got 'n' in 'n'"),
+        ("n=4,", "must read axis=value,axis=value, got '' in 'n=4,'"),
     ],
 )  # fmt: skip
 def test_only_selects_or_says_what_is_wrong(plan: Plan, only: str, message: str) -> None:
     with pytest.raises(LabError) as caught:
         select(plan, only)
-    assert str(caught.value) == message
+    assert str(caught.value) == f"--only: {message}"
     counts = {None: 8, "baseline=none": 4, "n=4,n=8": 8, "n=4, seed=1": 2}
     counts["estimator=maxk,k=2,stage=0,n=4,seed=0"] = 2
     assert {one: len(select(plan, one)) for one in counts} == counts
@@ -168,31 +153,22 @@ training:
 
 
 def test_nothing_starts_on_a_device_that_is_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write: Write, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    path = tmp_path / "trained.yaml"
-    path.write_text(TRAINING, encoding="utf-8")
-    run = RunDirectory(tmp_path / "results" / "trained")
-    with pytest.raises(
-        LabError, match="device cuda: torch finds no CUDA device here; use auto or cpu"
-    ):
-        execute(Run(make_plan(load_spec(path)), run), measure="fake_measures:quick")
+    plan = plan_of(write(TRAINING))
+    with pytest.raises(LabError, match="device cuda: torch finds no CUDA device here; use auto or"):
+        execute(Run(plan, run), measure="fake_measures:quick")
     assert run.ids() == []
     assert not run.spec_path.exists()
 
 
 def test_code_that_is_edited_while_it_measures_has_no_result(
-    run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_rewards: Path, run: RunDirectory, small: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     Path("helper.py").write_text("def zero():\n    return 0.0\n")
-    reward = "import helper\n\ndef short(completions, **_):\n    return None\n"
-    Path("own_rewards.py").write_text(reward)
-    Path("own.yaml").write_text(OWN)
-    plan = make_plan(load_spec("own.yaml"))
-    outcome = execute(Run(plan, run), measure="fake_measures:edited")
+    own_rewards.write_text(f"import helper\n\n{own_rewards.read_text()}")
+    outcome = execute(Run(plan_of(small), run), measure="fake_measures:edited", only="seed=0,n=4")
     assert (len(outcome.done), len(outcome.failed)) == (1, 1)
-    record = run.read(outcome.failed[0])
-    assert record is not None
+    (record,) = run.failed()
     assert "code of own_rewards:short changed while the run was at work" in str(record.error)
