@@ -15,12 +15,12 @@ SWEEP = """\
 name: doors
 seeds: [0]
 environment:
-  {{name: toy_llm, vocab_size: 4, max_length: 3, prompt_length: 3, rewards: ["{reward}"]}}
+  {name: toy_llm, vocab_size: 4, max_length: 3, prompt_length: 3, rewards: ["trapped.fn:reward"]}
 gradient:
   instances: 2
   pool: 16
-  grid: {{estimator: maxk, baseline: [none, subloo], n: 4, k: 2}}
-tracking: {{wandb: disabled}}
+  grid: {estimator: maxk, baseline: [none, subloo], n: 4, k: 2}
+tracking: {wandb: disabled}
 """
 # Names that libraries try to import, installed or not, and some of the interpreter's own.
 TRIED = [
@@ -44,17 +44,16 @@ def reward(prompts, completions, **columns):
     return [len(text) for text in completions]
 """
 SIBLINGS = """\
-import torch, typer
+import typer
 
 def reward(prompts, completions, **columns):
     import sibling
-    return [sibling.VALUE * len(text) for text in completions]
+    sibling.CALLS.append(prompts)
+    if len(sibling.CALLS) > 1:
+        raise ValueError("no such place")
+    return [0.0 for _ in completions]
 """
 SECRET = "tok3n-in-the-command-line"
-RAISING = """\
-def reward(prompts, completions, **columns):
-    raise ValueError("no such place")
-"""
 READING = [
     ["plan", "doors.yaml", "doors.yaml"],
     ["plan", "doors.yaml", "--cells"],
@@ -65,10 +64,6 @@ READING = [
     ["report", "doors", "--out", "written"],
     ["track", "doors"],
 ]
-
-
-def write_sweep(folder: Path, reward: str = "trapped.fn:reward") -> None:
-    (folder / "doors.yaml").write_text(SWEEP.format(reward=reward), encoding="utf-8")
 
 
 def set_traps(folder: Path) -> Path:
@@ -104,7 +99,7 @@ def ended(launched: Launched) -> tuple[int, str]:
 def run_once(launch: Launch, folder: Path, reward: str, *arguments: str, **env: str) -> str:
     """Run the sweep in a folder where its reward is this source; return what was said."""
     (folder / "trapped").mkdir(parents=True, exist_ok=True)
-    write_sweep(folder)
+    (folder / "doors.yaml").write_text(SWEEP)
     (folder / "trapped" / "fn.py").write_text(reward)
     return ended(launch("run", "doors.yaml", *arguments, folder=folder, env=env))[1]
 
@@ -115,7 +110,7 @@ def test_reading_runs_nothing_that_lies_about(tmp_path: Path, launch: Launch) ->
     folder = tmp_path / "somebody_elses"
     folder.mkdir()
     shutil.copytree(tmp_path / "mine" / "results", folder / "results")
-    write_sweep(folder)
+    shutil.copy(tmp_path / "mine" / "doors.yaml", folder)
     mark = set_traps(folder)
     launched = [launch(*verb, folder=folder) for verb in READING]
     codes = {verb[0]: ended(one) for verb, one in zip(READING, launched, strict=True)}
@@ -123,28 +118,24 @@ def test_reading_runs_nothing_that_lies_about(tmp_path: Path, launch: Launch) ->
     assert {verb: said for verb, (code, said) in codes.items() if code} == {}
 
 
-def test_a_run_opens_the_folder_for_what_its_sweep_names_and_takes_no_library_from_it(
+def test_a_run_takes_no_library_from_its_folder_and_its_records_tell_nothing_private(
     tmp_path: Path,
 ) -> None:
-    mark = set_traps(tmp_path)
+    """The folder is open for what the sweep names, and what that imports; one cell fails."""
+    folder = tmp_path / "ada" / "sweep"
+    folder.mkdir(parents=True)
+    mark = set_traps(folder)
+    (folder / "trapped" / "__init__.py").unlink()
+    (folder / "sibling.py").write_text("CALLS = []")
+    env = {"HOME": str(folder.parent), "USER": "ada-the-user", "WANDB_API_KEY": "k" * 40}
+    with launching(folder, stand_in="rewarded") as launch:
+        said = run_once(launch, folder, SIBLINGS, "--set", f"description={SECRET}", **env)
+    assert "1 measured" in said
+    assert "1 failed" in said
     # What is not installed is found in the folder once it is open; see SECURITY.md.
-    absent = {name for name in TRIED if not find_spec(name)}
-    (tmp_path / "trapped" / "__init__.py").unlink()
-    (tmp_path / "sibling.py").write_text("VALUE = 2")
-    with launching(tmp_path, stand_in="rewarded") as launch:
-        assert "2 measured" in run_once(launch, tmp_path, SIBLINGS)
-    assert set(marks(mark)) <= absent
-
-
-def test_records_tell_nothing_of_who_measured_and_where(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    (home / "ada").mkdir(parents=True)
-    env = {"HOME": str(home / "ada"), "USER": "ada-the-user", "WANDB_API_KEY": "k" * 40}
-    secret = ["--set", f"description={SECRET}"]
-    with launching(tmp_path, stand_in="rewarded") as launch:
-        assert "2 failed" in run_once(launch, home / "sweep", RAISING, *secret, **env)
-    run = home / "sweep" / "results" / "doors"
-    private = [socket.gethostname(), "ada-the-user", str(home), sys.executable, "k" * 40]
+    assert set(marks(mark)) <= {name for name in TRIED if not find_spec(name)}
+    run = folder / "results" / "doors"
+    private = [socket.gethostname(), "ada-the-user", str(tmp_path), sys.executable, "k" * 40]
     for path in (*run.glob("records/*"), run / "spec.yaml"):
         text = path.read_text("utf-8")
         assert [word for word in private if word in text] == []
