@@ -10,7 +10,7 @@ import pytest
 HERE = Path(__file__).parent
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Mark what lies in this folder: it starts the program, and finds its processes in /proc."""
     for item in items:
         if item.path.is_relative_to(HERE):

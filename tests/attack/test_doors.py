@@ -6,10 +6,9 @@ import shutil
 import socket
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
-from launched import Launch, Launched, launching
+from launched import launching
 
 SWEEP = """\
 name: doors
@@ -66,7 +65,7 @@ READING = [
 ]
 
 
-def set_traps(folder: Path) -> Path:
+def set_traps(folder):
     """Fill a folder with code that leaves a mark when it runs; returns the folder of the marks."""
     mark = folder.parent / f"{folder.name}-marks"
     trap = TRAP.format(mark=str(mark))
@@ -85,18 +84,18 @@ def set_traps(folder: Path) -> Path:
     return mark
 
 
-def marks(folder: Path) -> list[str]:
+def marks(folder):
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
-def ended(launched: Launched) -> tuple[int, str]:
+def ended(launched):
     """The exit code and all that was said; never a traceback."""
     code, said = launched.wait(), launched.out + launched.err
     assert "Traceback" not in launched.err, launched.err
     return code, said
 
 
-def run_once(launch: Launch, folder: Path, reward: str, *arguments: str, **env: str) -> str:
+def run_once(launch, folder, reward, *arguments, **env):
     """Run the sweep in a folder where its reward is this source; return what was said."""
     (folder / "trapped").mkdir(parents=True, exist_ok=True)
     (folder / "doors.yaml").write_text(SWEEP)
@@ -105,7 +104,7 @@ def run_once(launch: Launch, folder: Path, reward: str, *arguments: str, **env: 
 
 
 @pytest.mark.deep
-def test_reading_runs_nothing_that_lies_about(tmp_path: Path, launch: Launch) -> None:
+def test_reading_runs_nothing_that_lies_about(tmp_path, launch):
     assert "2 measured" in run_once(launch, tmp_path / "mine", REWARD)
     folder = tmp_path / "somebody_elses"
     folder.mkdir()
@@ -118,9 +117,7 @@ def test_reading_runs_nothing_that_lies_about(tmp_path: Path, launch: Launch) ->
     assert {verb: said for verb, (code, said) in codes.items() if code} == {}
 
 
-def test_a_run_takes_no_library_from_its_folder_and_its_records_tell_nothing_private(
-    tmp_path: Path,
-) -> None:
+def test_a_run_takes_no_library_from_its_folder_and_its_records_tell_nothing_private(tmp_path):
     """The folder is open for what the sweep names, and what that imports; one cell fails."""
     folder = tmp_path / "ada" / "sweep"
     folder.mkdir(parents=True)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from attacked_runs import (
@@ -18,10 +15,10 @@ from attacked_runs import (
     laid_out,
     metrics,
 )
-from launched import HangError, Launch
+from launched import HangError
 
 
-def has_mounts() -> bool:
+def has_mounts():
     """Whether this user may mount a small disk of its own."""
     asked = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"]
     return shutil.which("unshare") is not None and (
@@ -43,9 +40,7 @@ exit $code
 
 
 @pytest.mark.skipif(not has_mounts(), reason="no disk can be mounted here")
-def test_full_disk(
-    attack: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
-) -> None:
+def test_full_disk(attack, undisturbed, tmp_path, dice, attack_scale):
     problems = []
     # One disk in `make test`, 20 in `make attack`.
     for index in range(attack_scale * 5 if attack_scale > 1 else 1):
@@ -67,7 +62,7 @@ def test_full_disk(
     assert not problems, "\n".join(problems)
 
 
-def judged(folder: Path, code: int) -> Iterator[str]:
+def judged(folder, code):
     """Yield what is wrong with the run on a full disk, and with the one after room was made."""
     first, err = int((folder / "first.code").read_text()), (folder / "first.err").read_text()
     before, after = metrics(folder / "first" / NAME), metrics(folder / "kept" / NAME)

@@ -7,19 +7,11 @@ beside the right `answer` changes nothing: its metrics are those of a function t
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import pytest
 from attacked_runs import SECONDS_TO_END, complaints
-from launched import Launch
 from stored import all_records
 from sweep_files import measured_here, plan_of
-
-from maxk_lab.execution.records import Record
 
 SWEEP = """\
 name: hostile
@@ -70,7 +62,7 @@ class Hostile:
     at_import: bool = False
     any: bool = False
 
-    def module(self, *, calm: bool) -> str:
+    def module(self, *, calm):
         """The text of a module with the function, which only answers if it is to be calm."""
         body = f"{self.body}; {CALM}" if self.says is None or self.any else self.body
         at_import, body = (body, CALM) if self.at_import else ("", body)
@@ -114,7 +106,7 @@ HOSTILE = [
 ]
 
 
-def written(folder: Path, hostile: list[Hostile], timeout: float, *, calm: bool = False) -> None:
+def written(folder, hostile, timeout, *, calm=False):
     """Write a sweep with a unit for each function."""
     folder.mkdir(exist_ok=True)
     for each in hostile:
@@ -125,7 +117,7 @@ def written(folder: Path, hostile: list[Hostile], timeout: float, *, calm: bool 
     (folder / "hostile.yaml").write_text(text, encoding="utf-8")
 
 
-def judged(records: list[Record], right: dict[str, Any], hostile: list[Hostile]) -> Iterator[str]:
+def judged(records, right, hostile):
     """Yield what is wrong with the records of hostile functions: one cell each."""
     found = {one.cell["environment"]["reward"].partition(":")[2]: one for one in records}
     yield from (f"lost: {each.name} has no record" for each in hostile if each.name not in found)
@@ -139,13 +131,7 @@ def judged(records: list[Record], right: dict[str, Any], hostile: list[Hostile])
             yield f"silent: {each.name} failed with {error[-1000:]!r}, without {each.says!r}"
 
 
-def test_rewards(
-    launch: Launch,
-    tmp_path: Path,
-    dice: random.Random,
-    attack_scale: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_rewards(launch, tmp_path, dice, attack_scale, monkeypatch):
     hostile = []
     for costly, count in ((True, attack_scale - 1), (False, CHEAP * attack_scale)):
         sort = [each for each in HOSTILE if each.costly == costly]

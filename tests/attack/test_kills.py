@@ -9,7 +9,7 @@ import random
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ from attacked_runs import (
     metrics,
     partials,
 )
-from launched import HangError, Launch, Launched
+from launched import HangError, Launched
 
 # A user waits for so long after Ctrl-C; a machine at work may take twice that.
 LIMIT = 2 * SECONDS_TO_END
@@ -36,18 +36,18 @@ Moment = Callable[[Launched, Path, random.Random], bool]
 Blow = Callable[[Launched, random.Random], None]
 
 
-def starting(launched: Launched, run: Path, dice: random.Random) -> bool:
+def starting(launched, run, dice):
     time.sleep(dice.uniform(0, 2))
     return launched.running()
 
 
-def working(launched: Launched, run: Path, dice: random.Random) -> bool:
+def working(launched, run, dice):
     there = launched.wait_for(lambda: (run / "leases").is_dir() and any((run / "leases").iterdir()))
     time.sleep(dice.uniform(0, 1))
     return there and launched.running()
 
 
-def recording(launched: Launched, run: Path, dice: random.Random) -> bool:
+def recording(launched, run, dice):
     before = metrics(run) if run.exists() else {}
     wanted = len(before) + dice.randint(1, 4)
     there = launched.wait_for(lambda: run.exists() and len(metrics(run)) >= wanted)
@@ -55,22 +55,22 @@ def recording(launched: Launched, run: Path, dice: random.Random) -> bool:
     return there and launched.running()
 
 
-def writing(launched: Launched, run: Path, dice: random.Random) -> bool:
+def writing(launched, run, dice):
     """While a record, a checkpoint or a pool is on its way to the disk."""
     launched.wait_for((run / "drivers").is_dir)
     time.sleep(dice.uniform(0, 1))
     return launched.wait_for(lambda: partials(run), every=0)
 
 
-def of_process(number: signal.Signals) -> Blow:
+def of_process(number):
     return lambda launched, dice: launched.send(number)
 
 
-def of_group(number: signal.Signals) -> Blow:
+def of_group(number):
     return lambda launched, dice: launched.send_group(number)
 
 
-def killed_workers(launched: Launched, dice: random.Random) -> None:
+def killed_workers(launched, dice):
     """Kill two processes, one after the other; each is a worker or its guard."""
     struck = set[int]()
     for _ in range(2):
@@ -81,14 +81,14 @@ def killed_workers(launched: Launched, dice: random.Random) -> None:
             launched.send(signal.SIGKILL, worker)
 
 
-def frozen_worker(launched: Launched, dice: random.Random) -> None:
+def frozen_worker(launched, dice):
     if workers := launched.started():
         launched.send(signal.SIGSTOP, dice.choice(workers))
     time.sleep(0.1)
     launched.send_group(signal.SIGINT)
 
 
-def impatient(launched: Launched, dice: random.Random) -> None:
+def impatient(launched, dice):
     for _ in range(3):
         launched.send_group(signal.SIGINT)
         time.sleep(dice.uniform(0, 0.4))
@@ -120,7 +120,7 @@ SIGKILLS = ("killed", "group killed")
 ONE_OF_TWO = ["killed", "group killed", "terminated", "interrupted"]
 
 
-def strike(launch: Launch, run: Path, dice: random.Random, name: str) -> list[str]:
+def strike(launch, run, dice, name):
     """Start or resume the run, strike it once, and return what is wrong."""
     moment, (blow, codes) = dice.choice(MOMENTS), BLOWS[name]
     # A second worker costs as much as its driver.
@@ -140,9 +140,7 @@ def strike(launch: Launch, run: Path, dice: random.Random, name: str) -> list[st
     return [f"{problem} ({name}, {moment.__name__})" for problem in found]
 
 
-def judged(
-    launched: Launched, codes: set[int], before: dict[str, str], after: dict[str, str]
-) -> Iterator[str]:
+def judged(launched, codes, before, after):
     """Yield what is wrong with the end of a run, and with the cells that it leaves."""
     code = launched.process.returncode
     if code not in codes and not before_program(launched.err):
@@ -158,23 +156,19 @@ def judged(
         yield f"leftover: {len(left)} processes after {LIMIT} s"
 
 
-def struck(
-    launch: Launch, run: Path, dice: random.Random, blows: list[str], undisturbed: Path
-) -> list[str]:
+def struck(launch, run, dice, blows, undisturbed):
     """Strike a run again and again, finish it, and return what is wrong."""
     lines = [line for blow in blows for line in strike(launch, run, dice, blow)]
     return [*lines, *finishing(launch, run, undisturbed)]
 
 
-def kill(launch: Launch, run: Path, dice: random.Random, undisturbed: Path) -> list[str]:
+def kill(launch, run, dice, undisturbed):
     """Send six SIGKILLs to a run and its workers, finish it, and return what is wrong."""
     blows = [*dice.sample(SIGKILLS * 2, 4), "workers killed"]
     return struck(launch, run, dice, blows, undisturbed)
 
 
-def test_killed_runs(
-    attack: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
-) -> None:
+def test_killed_runs(attack, undisturbed, tmp_path, dice, attack_scale):
     """Four SIGKILLs in `make test`, 48 in `make attack`."""
     if attack_scale == 1:
         blows = dice.sample([*SIGKILLS, "workers killed"], 3)
@@ -186,9 +180,7 @@ def test_killed_runs(
 
 
 @pytest.mark.deep
-def test_every_signal(
-    attack: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
-) -> None:
+def test_every_signal(attack, undisturbed, tmp_path, dice, attack_scale):
     problems: list[str] = []
     for index in range(attack_scale):
         blows = dice.sample(list(BLOWS), len(BLOWS))
@@ -199,9 +191,7 @@ def test_every_signal(
 
 
 @pytest.mark.deep
-def test_one_of_two_is_struck(
-    attack: Launch, undisturbed: Path, tmp_path: Path, dice: random.Random, attack_scale: int
-) -> None:
+def test_one_of_two_is_struck(attack, undisturbed, tmp_path, dice, attack_scale):
     problems: list[str] = []
     for index in range(attack_scale):
         run = laid_out(tmp_path / str(index), undisturbed)

@@ -6,11 +6,11 @@ import difflib
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -57,11 +57,11 @@ class Place(NamedTuple):
     block: bool
 
     @property
-    def span(self) -> tuple[int, int]:
+    def span(self):
         return self.key.start_mark.index, self.value.end_mark.index
 
     @property
-    def lines(self) -> tuple[int, ...]:
+    def lines(self):
         return self.key.start_mark.line + 1, self.value.start_mark.line + 1
 
 
@@ -71,7 +71,7 @@ Made = tuple[str, tuple[int, ...]]
 Kind = Callable[[random.Random, str, Place], Made]
 
 
-def places(node: yaml.Node) -> Iterator[Place]:
+def places(node):
     """Yield every key of a sweep file with its value, also in nested mappings and lists."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     for key, value in pairs:
@@ -81,32 +81,32 @@ def places(node: yaml.Node) -> Iterator[Place]:
         yield from places(value)
 
 
-def _replaced(text: str, node: yaml.Node, new: str) -> str:
+def _replaced(text, node, new):
     start, end = node.start_mark.index, node.end_mark.index
     # The text of a block includes its last newline.
     tail = "\n" if text[start:end].endswith("\n") else ""
     return text[:start] + new + tail + text[end:]
 
 
-def _wrong_value(dice: random.Random, text: str, place: Place) -> Made:
+def _wrong_value(dice, text, place):
     return _replaced(text, place.value, dice.choice(WRONG)), place.lines
 
 
-def _other_value(dice: random.Random, text: str, place: Place) -> Made:
+def _other_value(dice, text, place):
     return _replaced(text, place.value, dice.choice(OTHER)), ()
 
 
-def _renamed(dice: random.Random, text: str, place: Place) -> Made:
+def _renamed(dice, text, place):
     name = dice.choice([f"{place.key.value}x", f"x{place.key.value}", "ключ", "a b", "1", "null"])
     return _replaced(text, place.key, name), place.lines[:1]
 
 
-def _left_out(dice: random.Random, text: str, place: Place) -> Made:
+def _left_out(dice, text, place):
     start, end = place.span
     return text[:start] + (text[end:] if place.block else text[end:].lstrip(" ,")), ()
 
 
-def _doubled(dice: random.Random, text: str, place: Place) -> Made:
+def _doubled(dice, text, place):
     start, end = place.span
     pair = text[start:end].rstrip()
     between = "\n" + " " * place.key.start_mark.column if place.block else ", "
@@ -114,7 +114,7 @@ def _doubled(dice: random.Random, text: str, place: Place) -> Made:
     return changed, (place.lines[0] + pair.count("\n") + place.block,)
 
 
-def _nested(dice: random.Random, text: str, place: Place) -> Made:
+def _nested(dice, text, place):
     value = text[place.value.start_mark.index : place.value.end_mark.index]
     if "\n" in value.strip():
         return _wrong_value(dice, text, place)
@@ -122,11 +122,11 @@ def _nested(dice: random.Random, text: str, place: Place) -> Made:
     return _replaced(text, place.value, form.format(value)), place.lines
 
 
-def _with_junk(dice: random.Random, text: str, place: Place) -> Made:
+def _with_junk(dice, text, place):
     return text + dice.choice(JUNK), ()
 
 
-def _scrambled(dice: random.Random, text: str, place: Place) -> Made:
+def _scrambled(dice, text, place):
     for _ in range(dice.choice([1, 1, 2, 5, 50])):
         at, letter = dice.randrange(len(text)), dice.choice(LETTERS)
         gone = dice.choice([0, 1, 1, 20])
@@ -142,7 +142,7 @@ KINDS: tuple[Kind, ...] = (
 Answer = tuple[str, Plan | LabError | str, tuple[int, ...]]
 
 
-def answers(dice: random.Random, seeds: list[Path], folder: Path) -> Iterator[Answer]:
+def answers(dice, seeds, folder):
     """Yield the difference, the answer and the fault's lines of mutants of the seeds, endlessly."""
     texts = {seed: seed.read_text(encoding="utf-8") for seed in seeds}
     keys = {seed: [*places(yaml.compose(text, yaml.SafeLoader))] for seed, text in texts.items()}
@@ -159,8 +159,8 @@ class TooLongError(BaseException):
 
 
 @contextmanager
-def limit(seconds: int) -> Iterator[None]:
-    def stop(*_: Any) -> None:
+def limit(seconds):
+    def stop(*_):
         raise TooLongError
 
     before = signal.signal(signal.SIGALRM, stop)
@@ -172,7 +172,7 @@ def limit(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def planned(path: Path) -> Plan | LabError | str:
+def planned(path):
     """Return the plan of a sweep or its refusal; a text describes a crash or a bad refusal."""
     started = time.monotonic()
     try:
@@ -190,8 +190,8 @@ def planned(path: Path) -> Plan | LabError | str:
 
 
 def test_mutants_are_refused_where_they_are_wrong_or_can_be_planned(
-    dice: random.Random, attack_scale: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    dice, attack_scale, tmp_path, monkeypatch
+):
     monkeypatch.chdir(ROOT)
     seeds = SEEDS if attack_scale > 1 else QUICK_SEEDS
     for seed in seeds:  # import the modules first, so that imports do not count as time
@@ -208,7 +208,7 @@ def test_mutants_are_refused_where_they_are_wrong_or_can_be_planned(
     assert len(elsewhere) <= (1 - RIGHT_LINE) * of_one_line, "\n".join(elsewhere)
 
 
-def sizes(value: Any) -> Iterator[int]:
+def sizes(value):
     """Yield the whole numbers of a unit, without its seed."""
     if isinstance(value, dict):
         for key in value.keys() - {"seed"}:
@@ -217,7 +217,7 @@ def sizes(value: Any) -> Iterator[int]:
         yield value
 
 
-def measured(plan: Plan) -> Iterator[Any]:
+def measured(plan):
     """Measure a small unit of each kind in this process; yield the results of its cells."""
     for kind in plan.spec.studies:
         units = [unit for unit in plan.units if unit.study == kind and unit.cells]
@@ -229,9 +229,7 @@ def measured(plan: Plan) -> Iterator[Any]:
 
 @pytest.mark.deep
 @pytest.mark.timeout(3600)
-def test_accepted_mutants_run(
-    dice: random.Random, attack_scale: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accepted_mutants_run(dice, attack_scale, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     seeds = [seed for seed in SEEDS if seed.parent.name == "ci"]
     plans = ((w, plan) for w, plan, _ in answers(dice, seeds, tmp_path) if isinstance(plan, Plan))

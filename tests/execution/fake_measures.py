@@ -10,11 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hand_written import gradient_metrics
 
@@ -25,16 +24,13 @@ from maxk_lab.seeds import derive_seed
 
 # The steps of `trains`, and how long each takes.
 STEPS, STEP_SECONDS = 8, float(os.environ.get("STEP_SECONDS", "0.01"))
-Cells = list[dict[str, Any]]
-Results = Iterator[tuple[str, dict[str, Any] | Exception]]
 
 
-def _metrics(cell: dict[str, Any]) -> dict[str, Any]:
+def _metrics(cell):
     return gradient_metrics(cell, value=derive_seed(cell["id"]) / 3e17)
 
 
-@dataclass
-class Turn:
+class Turn(NamedTuple):
     """The turn of a cell, the `number`-th of its unit that is measured now."""
 
     cell: dict[str, Any]
@@ -42,40 +38,31 @@ class Turn:
     cache: Path
     event: Callable[..., None]
 
-    def of(self, baseline: str, n: int) -> bool:
+    def of(self, baseline, n):
         return (self.cell["baseline"], self.cell["n"]) == (baseline, n)
 
-    def marks(self, name: str) -> Path:
-        self.cache.mkdir(exist_ok=True)
-        return self.cache / f"{name}-{self.cell['seed']}"
 
+def each(act, order=None):
+    """A function that does something before each cell; a result stands for the cell's metrics."""
 
-def each(
-    act: Callable[[Turn], Any], order: Callable[[dict[str, Any]], Any] | None = None
-) -> Callable[..., Results]:
-    """What does something before each cell; what that returns stands for the cell's metrics."""
-
-    def measure(
-        unit: dict[str, Any], cells: Cells, *, cache: Path, event: Callable[..., None], **_: Any
-    ) -> Results:
-        cells = sorted(cells, key=order) if order else cells
-        for number, cell in enumerate(cells):
+    def measure(unit, cells, *, cache, event, **_):
+        for number, cell in enumerate(sorted(cells, key=order) if order else cells):
             yield cell["id"], act(Turn(cell, number, cache, event)) or _metrics(cell)
 
     return measure
 
 
-def _last(cell: dict[str, Any]) -> Any:
+def _last(cell):
     """An order in which centred at n = 8 comes last."""
     return cell["baseline"] == "centred", cell["n"]
 
 
-def _in_c() -> None:
+def _in_c():
     """Stay in C code with the interpreter locked: no thread and no handler runs."""
     ctypes.PyDLL(None).sleep(600)
 
 
-def _raises(error: BaseException) -> None:
+def _raises(error):
     raise error
 
 
@@ -92,11 +79,11 @@ greedy = each(lambda turn: turn.of("centred", 8) and subprocess.check_call(GREED
 one_stuck = each(lambda turn: turn.of("none", 4) and _in_c(), itemgetter("n", "baseline"))
 
 
-def forgets(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+def forgets(unit, cells, **_):
     yield cells[0]["id"], _metrics(cells[0])
 
 
-def forks(unit: dict[str, Any], cells: Cells, **_: Any) -> Results:
+def forks(unit, cells, **_):
     """A copy of the process comes back, too."""
     os.fork()
     for cell in cells:
@@ -117,26 +104,26 @@ FAULTY = (
 )
 
 
-def faulty(unit: dict[str, Any], cells: Cells, **options: Any) -> Results:
+def faulty(unit, cells, **options):
     return FAULTY[unit["seed"]](unit, cells, **options)
 
 
 @each
-def edited(turn: Turn) -> None:
+def edited(turn):
     """Somebody edits a module of the user's own while the second cell is measured."""
     if turn.number == 1:
         Path("helper.py").write_text("def zero():\n    return 1.0\n")
 
 
 @each
-def long_error(turn: Turn) -> None:
+def long_error(turn):
     """Prints a line, and fails with an endless one."""
     print("a line of the user's own", flush=True)
     raise ValueError("x" * 10_000_000)
 
 
 @each
-def trains(turn: Turn) -> dict[str, Any]:
+def trains(turn):
     """Takes steps that depend on each other, with a checkpoint of every second step."""
     path = turn.cache / f"training-{turn.cell['id']}.pt"
     begun, value = json.loads(path.read_bytes()) if path.exists() else (0, 0)
@@ -153,52 +140,52 @@ def trains(turn: Turn) -> dict[str, Any]:
 
 
 @each
-def bad_cell(turn: Turn) -> Exception | None:
-    """Cells of baseline none fail, one by one; with the file `mended` in the cache they do not."""
-    failing = turn.cell["baseline"] == "none" and not (turn.cache / "mended").exists()
-    return ZeroDivisionError("no variance here") if failing else None
+def bad_cell(turn):
+    """Cells of baseline none fail, one by one."""
+    return ZeroDivisionError("no variance here") if turn.cell["baseline"] == "none" else None
 
 
 @each
-def waits_for_a_kill(turn: Turn) -> None:
+def waits_for_a_kill(turn):
     """Measures seed 0 at once, and the other seeds when the cache holds the file `killed`."""
     while turn.cell["seed"] != 0 and not (turn.cache / "killed").exists():
         time.sleep(0.05)
 
 
 @each
-def stuck_in_c(turn: Turn) -> None:
+def stuck_in_c(turn):
     """Stuck with a process of its own beside it, whose number is kept in the cache."""
     if turn.number == 0:
         beside = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-        turn.marks("beside").write_text(str(beside.pid))
+        turn.cache.mkdir(exist_ok=True)
+        (turn.cache / f"beside-{turn.cell['seed']}").write_text(str(beside.pid))
     else:
         _in_c()
 
 
 @each
-def rewarded(turn: Turn) -> None:
+def rewarded(turn):
     """Calls the reward of the user."""
     (path,) = turn.cell["environment"]["rewards"]
     load(path)(prompts=["a"], completions=["b"])
 
 
 @each
-def timed(turn: Turn) -> dict[str, Any]:
+def timed(turn):
     """Metrics with what a clock said, which is another thing on every run."""
     turn.event("training", {"step": 1, "steps": 1})
     return _metrics(turn.cell) | {"timings": {"evaluations_seconds": [time.time()], "seconds": -1}}
 
 
 @each
-def sees(turn: Turn) -> dict[str, Any]:
+def sees(turn):
     """Metrics with the devices that the worker sees."""
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
     return gradient_metrics(turn.cell, undefined={"sees": seen})
 
 
 @each
-def drawing(turn: Turn) -> dict[str, Any]:
+def drawing(turn):
     """Draws from the generator of the process, moves away, and changes the type of numbers."""
     torch = sys.modules["torch"]
     state = {"drawn": str(random.random()), "folder": Path.cwd().name * (turn.number == 0)}

@@ -1,4 +1,4 @@
-"""A run as its own process, for tests that kill it: run_fake.py SPEC RUN MEASURE JOBS [ONLY]."""
+"""A run as its own process, for tests that kill it: run_fake.py SPEC RUN MEASURE JOBS."""
 
 from __future__ import annotations
 
@@ -16,14 +16,10 @@ sys.path.append(str(Path(__file__).parents[1] / "fixtures"))
 from run_processes import logged
 
 if __name__ == "__main__":
-    spec, run, measure, jobs, *only = sys.argv[1:]
+    spec, name, measure, jobs = sys.argv[1:]
+    run, measure = RunDirectory(name), f"fake_measures:{measure}"
+    plan = make_plan(load_spec(spec))
     try:
-        execute(
-            Run(make_plan(load_spec(spec)), RunDirectory(run)),
-            jobs=int(jobs),
-            only=only[0] if only else None,
-            measure=f"fake_measures:{measure}",
-            on_event=logged(RunDirectory(run)),
-        )
+        execute(Run(plan, run), jobs=int(jobs), measure=measure, on_event=logged(run))
     except KeyboardInterrupt:
         sys.exit(130)

@@ -8,21 +8,19 @@ from pathlib import Path
 import pytest
 import torch
 from stored import damage, forget, lines
-from sweep_files import Write
 from written_runs import record_of
 
 from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.execution.archive import Bundle, find_run, find_runs, unpack, write_bundle
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.run import Run, execute
-from maxk_lab.planning.plan import Plan
 from maxk_lab.sweep_file.load import load_spec
 
 ELSEWHERE = Path("other")
 
 
 @pytest.fixture
-def run(plan: Plan) -> RunDirectory:
+def run(plan):
     """A run of which every cell but the last has a record."""
     run = RunDirectory("results/small")
     run.write_spec(plan.spec)
@@ -32,14 +30,14 @@ def run(plan: Plan) -> RunDirectory:
 
 
 @pytest.fixture
-def file(run: RunDirectory) -> Path:
+def file(run):
     """Its bundle."""
     return write_bundle(run, Path("small.zip")).path
 
 
 def test_a_bundle_reads_as_its_run_and_unpacks_to_it_and_equal_runs_give_equal_files(
-    run: RunDirectory, plan: Plan, file: Path
-) -> None:
+    run, plan, file
+):
     forget(run.root, "0" * 16)
     bundle = find_run(file)
     assert isinstance(bundle, Bundle)
@@ -57,7 +55,7 @@ def test_a_bundle_reads_as_its_run_and_unpacks_to_it_and_equal_runs_give_equal_f
         assert (again.records, again.missing, again.absent) == (7, 1, ())
 
 
-def test_records_that_the_run_does_not_use_stay_behind(run: RunDirectory, plan: Plan) -> None:
+def test_records_that_the_run_does_not_use_stay_behind(run, plan):
     run.write_spec(plan.spec.model_copy(update={"seeds": (0,)}))
     written = write_bundle(run, Path("less.zip"))
     assert (written.records, written.missing, written.stale) == (4, 0, 3)
@@ -67,7 +65,7 @@ def test_records_that_the_run_does_not_use_stay_behind(run: RunDirectory, plan: 
     assert (written.records, written.missing, written.stale) == (3, 1, 3)
 
 
-def test_bundles_are_found_by_name_and_by_the_folder_of_their_report(file: Path) -> None:
+def test_bundles_are_found_by_name_and_by_the_folder_of_their_report(file):
     file = file.rename("results/sent.zip")
     Path("results/photos.zip").write_bytes(b"no zip file")
     assert {one.name for one in find_runs("results")} == {"small", "sent.zip"}
@@ -80,9 +78,7 @@ def test_bundles_are_found_by_name_and_by_the_folder_of_their_report(file: Path)
         assert find_run("golden/small").place == find_run("golden/small/").place == place
 
 
-def test_nothing_is_written_into_a_bundle_and_flipped_bits_never_pass(
-    file: Path, run: RunDirectory, plan: Plan
-) -> None:
+def test_nothing_is_written_into_a_bundle_and_flipped_bits_never_pass(file, run, plan):
     """Wherever a bit flips, a record that is read is the one that was bundled."""
     sound, whole = file.read_bytes(), run.records(plan)
     with pytest.raises(LabError, match=r"small.zip is a bundle, and .*maxk-lab run small.zip"):
@@ -112,7 +108,7 @@ def test_nothing_is_written_into_a_bundle_and_flipped_bits_never_pass(
         ({}, "File is not a zip file"),
     ],
 )
-def test_a_file_that_is_no_bundle_is_refused(files: dict[str, str], why: str) -> None:
+def test_a_file_that_is_no_bundle_is_refused(files, why):
     path = Path("other.zip")
     path.write_bytes(b"no zip file")
     for name, text in files.items():
@@ -122,7 +118,7 @@ def test_a_file_that_is_no_bundle_is_refused(files: dict[str, str], why: str) ->
         Bundle(path).spec()
 
 
-def test_no_name_in_a_bundle_leads_out_of_its_folder(file: Path, tmp_path: Path) -> None:
+def test_no_name_in_a_bundle_leads_out_of_its_folder(file, tmp_path):
     with zipfile.ZipFile(file, "a") as archive:
         for name in ("cache/../../../escaped", "/escaped", "records/../../escaped.jsonl"):
             archive.writestr(name, "x")
@@ -133,9 +129,7 @@ def test_no_name_in_a_bundle_leads_out_of_its_folder(file: Path, tmp_path: Path)
     assert all(path.is_relative_to(run.root) for path in tmp_path.rglob("escaped*"))
 
 
-def test_records_of_an_unpacked_bundle_and_of_the_run_in_its_place_count(
-    run: RunDirectory, plan: Plan, file: Path
-) -> None:
+def test_records_of_an_unpacked_bundle_and_of_the_run_in_its_place_count(run, plan, file):
     first, second, *_ = run.ids()
     record = run.read(first)
     assert record is not None
@@ -149,9 +143,7 @@ def test_records_of_an_unpacked_bundle_and_of_the_run_in_its_place_count(
         assert newer.timings["seconds"] == 9.0
 
 
-def test_what_lies_in_the_place_of_a_run_is_left_alone(
-    run: RunDirectory, plan: Plan, file: Path
-) -> None:
+def test_what_lies_in_the_place_of_a_run_is_left_alone(run, plan, file):
     run.write_spec(plan.spec.model_copy(update={"seeds": (0, 1, 2)}))
     before = run.spec_path.read_bytes()
     with pytest.raises(LabError, match=r"results/small is another run .* differ in seeds"):
@@ -179,9 +171,7 @@ training:
 """
 
 
-def test_cached_evaluations_go_along_and_named_files_and_code_do_not(
-    write: Write, tmp_path: Path
-) -> None:
+def test_cached_evaluations_go_along_and_named_files_and_code_do_not(write, tmp_path):
     torch.save({"policy": {"logits": torch.zeros(4)}}, tmp_path / "begun.pt")
     content = {"mine.rewards:short": {"sha256": "0" * 64}}
     path = write(TRAINED % (tmp_path / "begun.pt"))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from sweep_files import Write, ids_of, measured_here, plan_of, problems
+from sweep_files import ids_of, measured_here, plan_of, problems
 
 from maxk_lab.environments.checkpoints import policy_state
 from maxk_lab.environments.environment import make_environment
@@ -29,12 +28,12 @@ TRAINING = (
 WEIGHTS = "weights: {groups: 2, grid: {estimator: maxk, baseline: none, n: 4, k: 2}}\n"
 
 
-def bandit_state(value: float, arms: int = 4) -> dict[str, Any]:
+def bandit_state(value, arms=4):
     return {"logits": torch.full((arms,), value, dtype=torch.float64)}
 
 
 @pytest.fixture
-def saved(write: Write) -> Path:
+def saved(write):
     """The folder of two checkpoints, a.pt of the lab, b.ckpt of Lightning; the sweep runs there."""
     torch.save({"policy": bandit_state(1.0), "steps": 3}, "a.pt")
     named = {f"policy.{name}": value for name, value in bandit_state(2.0).items()}
@@ -42,7 +41,7 @@ def saved(write: Write) -> Path:
     return Path.cwd()
 
 
-def test_a_checkpoint_is_its_content_wherever_it_lies(saved: Path, write: Write) -> None:
+def test_a_checkpoint_is_its_content_wherever_it_lies(saved, write):
     path = write(HEAD + GRADIENT)
     spec = load_spec(path, ["policy.checkpoint=a.pt"])
     assert set(spec.policy["checkpoint"]) == {"path", "sha256"}
@@ -58,9 +57,7 @@ def test_a_checkpoint_is_its_content_wherever_it_lies(saved: Path, write: Write)
     assert not ids_of(path) & ids
 
 
-def test_resolved_specs_are_planned_without_the_file_and_run_only_with_the_same(
-    saved: Path, write: Write
-) -> None:
+def test_resolved_specs_are_planned_without_the_file_and_run_only_with_the_same(saved, write):
     spec = load_spec(write(HEAD + "vary: {policy.checkpoint: [a.pt, b.ckpt]}\n" + TRAINING))
     plan = make_plan(spec)
     settings = [unit.setting["policy.checkpoint"] for unit in plan.units]
@@ -102,7 +99,7 @@ REFUSALS = {
 }
 
 
-def test_what_is_no_checkpoint_of_this_policy(saved: Path, write: Write) -> None:
+def test_what_is_no_checkpoint_of_this_policy(saved, write):
     torch.save({"policy": bandit_state(1.0, arms=5)}, "five.pt")
     torch.save({"weights": 1}, "none.pt")
     torch.save({"policy": {"odd": torch.zeros(1)}}, "odd.pt")
@@ -114,7 +111,7 @@ def test_what_is_no_checkpoint_of_this_policy(saved: Path, write: Write) -> None
         assert problem.startswith(f"sweep.yaml:4:{expected}")
 
 
-def test_every_study_begins_with_the_checkpoint(saved: Path, write: Write) -> None:
+def test_every_study_begins_with_the_checkpoint(saved, write):
     """A policy that has settled on one arm gives every sample of an instance the same reward."""
     settled = {"logits": 50.0 * torch.eye(4, dtype=torch.float64)[0]}
     torch.save({"policy": settled}, "settled.pt")
@@ -134,9 +131,7 @@ def test_every_study_begins_with_the_checkpoint(saved: Path, write: Write) -> No
     assert measured["dead_gradient_rate"] is not None
 
 
-def test_the_last_checkpoint_of_a_training_is_the_policy_of_a_gradient_study(
-    saved: Path, write: Write
-) -> None:
+def test_the_last_checkpoint_of_a_training_is_the_policy_of_a_gradient_study(saved, write):
     """Stage 0 is the trained policy; warm-up goes on from it; nothing depends on the path."""
     (unit,) = plan_of(write(HEAD + TRAINING), "seeds=[0]").units
     (cell,) = measured_here(unit, saved / "cache")

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
-from sweep_files import Write, plan_of
+from sweep_files import plan_of
 
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.execution.devices import Devices, devices_here
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.execution.run import Outcome
 from maxk_lab.planning.cells import Unit
 
 Fake = Callable[[str], None]
 
 
 @pytest.fixture
-def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+def nvidia_smi(tmp_path, monkeypatch):
     """Put a program on the path that prints something, or fails, in the place of NVIDIA's."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
-    def fake(script: str) -> None:
+    def fake(script):
         program = folder / "nvidia-smi"
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
@@ -37,9 +34,7 @@ def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     return fake
 
 
-def test_devices_are_those_that_this_process_sees_or_the_driver_names(
-    nvidia_smi: Fake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_devices_are_those_that_this_process_sees_or_the_driver_names(nvidia_smi, monkeypatch):
     nvidia_smi('test "$1" = --query-gpu=index || exit 1; printf "0\\n1\\n"')
     assert devices_here() == ("0", "1")
     nvidia_smi("echo 'No devices were found'; exit 6")
@@ -72,9 +67,7 @@ def test_devices_are_those_that_this_process_sees_or_the_driver_names(
         ("0,1", 4, "this machine has 2 CUDA devices", []),
     ],
 )
-def test_shares_of_devices(
-    monkeypatch: pytest.MonkeyPatch, visible: str, share: Any, most: Any, seen: list[str | None]
-) -> None:
+def test_shares_of_devices(monkeypatch, visible, share, most, seen):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     devices = Devices(share)
     if isinstance(most, str):
@@ -90,12 +83,10 @@ def test_shares_of_devices(
 
 
 @pytest.mark.usefixtures("forked_here")
-def test_workers_see_what_is_theirs(
-    go: Callable[..., Outcome], nvidia_smi: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_see_what_is_theirs(go, nvidia_smi, tmp_path, monkeypatch):
     """Every worker sees a device if any unit can use one; torch finds what it finds."""
 
-    def seen(*overrides: str, on_device: Collection[int] = ()) -> Counter[str]:
+    def seen(*overrides, on_device=()):
         monkeypatch.setattr(Unit, "on_device", property(lambda unit: unit.seed in on_device))
         run = RunDirectory(tmp_path / "results" / str(len(list(tmp_path.glob("results/*")))))
         outcome = go("sees", *overrides, run=run)
@@ -111,7 +102,7 @@ def test_workers_see_what_is_theirs(
     assert seen(on_device={0, 1}) == {"all": 8}
 
 
-def test_training_units_can_use_a_device(write: Write) -> None:
+def test_training_units_can_use_a_device(write):
     grid = "grid: {estimator: maxk, baseline: none, n: 4, k: 1}"
     for environment, device, on_device in (
         ("tsp", "auto", [False, True]),

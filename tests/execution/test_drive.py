@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ from maxk_lab.execution.leases import Driver
 from maxk_lab.execution.records import Record, RunDirectory
 from maxk_lab.execution.run import Run, tasks_of
 from maxk_lab.execution.tasks import Event, Task
-from maxk_lab.planning.plan import Plan
 
 Answer = Callable[[Task, int], list[Event]]
 
@@ -25,46 +24,46 @@ Answer = Callable[[Task, int], list[Event]]
 class Scripted:
     """A backend for two tasks that answers each as `answer(task, times begun)` says."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer):
         self._answer = answer
         self.begun: list[Task] = []
         self._due: list[list[Event]] = []
         self.seconds = 0.0
 
     @property
-    def room(self) -> int:
+    def room(self):
         return 2 - len(self._due)
 
-    def begin(self, task: Task) -> None:
+    def begin(self, task):
         self.begun.append(task)
         times = sum(one.key == task.key for one in self.begun)
         self._due.append(self._answer(task, times))
 
-    def events(self, seconds: float, waiting: int) -> Iterator[Event]:
+    def events(self, seconds, waiting):
         yield from self._due.pop(0)
 
-    def leave(self, seconds: float) -> None:
+    def leave(self, seconds):
         self.seconds = seconds
 
 
 @pytest.fixture
-def tasks(plan: Plan, run: RunDirectory) -> list[Task]:
+def tasks(plan, run):
     return tasks_of(Run(plan, run), {cell.id for cell in plan.cells}, None, run.heads)
 
 
-def records(task: Task, count: int) -> list[Event]:
+def records(task, count):
     """Append records of the first cells, as a worker does."""
     lines = [Record(cell, "failed", None, "no").to_line(task.attempt) for cell in task.cells]
     RunDirectory(task.root).append(b"".join(lines[:count]))
     return []
 
 
-def measured(task: Task, times: int) -> list[Event]:
+def measured(task, times):
     """Append a record of every cell."""
     return [*records(task, 9), Event(task.key, "unit_finished", {})]
 
 
-def go(tasks: list[Task], run: RunDirectory, backend: Any) -> list[str]:
+def go(tasks, run, backend):
     """Drive the tasks; return the names of the events."""
     names: list[str] = []
     with Driver(run.root) as driver:
@@ -88,16 +87,12 @@ SHARED = ALONE.replace(". ", ". No cell of the unit was measured: all of them fa
     ],
 )
 def test_the_first_cell_without_a_record_of_a_lost_unit_fails_and_the_rest_is_measured(
-    tasks: list[Task],
-    run: RunDirectory,
-    losses: list[int],
-    sizes: list[int],
-    faults: dict[str, int],
-) -> None:
+    tasks, run, losses, sizes, faults
+):
     """`losses` are the numbers of records that the workers write before they are lost."""
     first = tasks[0].key
 
-    def answer(task: Task, times: int) -> list[Event]:
+    def answer(task, times):
         if task.key != first or times > len(losses):
             return measured(task, times)
         return [*records(task, losses[times - 1]), Event(task.key, "lost", {"why": "it died"})]
@@ -109,9 +104,7 @@ def test_the_first_cell_without_a_record_of_a_lost_unit_fails_and_the_rest_is_me
     assert Counter(r.error for r in run.failed()) == faults | {"no": 8 - sum(faults.values())}
 
 
-def test_what_another_driver_has_measured_is_not_measured_again(
-    tasks: list[Task], run: RunDirectory, plan: Plan
-) -> None:
+def test_what_another_driver_has_measured_is_not_measured_again(tasks, run, plan):
     """Nor are records that are to be replaced, once somebody has done so."""
     for cell in (*tasks[0].cells, tasks[1].cells[0]):
         run.write(Record(cell, "failed", None, "by another", {}, {}))
@@ -126,13 +119,11 @@ def test_what_another_driver_has_measured_is_not_measured_again(
     assert sum(len(task.cells) for task in backend.begun) == 7
 
 
-def test_a_unit_of_another_driver_is_waited_for_and_taken_when_it_is_given_free(
-    tasks: list[Task], run: RunDirectory
-) -> None:
+def test_a_unit_of_another_driver_is_waited_for_and_taken_when_it_is_given_free(tasks, run):
     with Driver(run.root) as other:
         assert other.take(tasks[0].key)
 
-        def answer(task: Task, times: int) -> list[Event]:
+        def answer(task, times):
             if task.key == tasks[1].key:
                 other.release(tasks[0].key)
             return measured(task, times)
@@ -142,9 +133,7 @@ def test_a_unit_of_another_driver_is_waited_for_and_taken_when_it_is_given_free(
     assert [task.key for task in backend.begun] == [tasks[1].key, tasks[0].key]
 
 
-def test_a_driver_with_nothing_else_to_do_tells_once_for_whom_it_waits(
-    tasks: list[Task], run: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_with_nothing_else_to_do_tells_once_for_whom_it_waits(tasks, run, monkeypatch):
     monkeypatch.setattr(drive_module, "OTHERS_SECONDS", 0.05)
     payloads: list[dict[str, Any]] = []
     backend: Any = Scripted(measured)
@@ -153,7 +142,7 @@ def test_a_driver_with_nothing_else_to_do_tells_once_for_whom_it_waits(
             assert other.take(task.key)
         wait_until(lambda: driver.holder(tasks[1].key))
 
-        def release(name: str, payload: dict[str, Any]) -> None:
+        def release(name, payload):
             if name == "waiting":
                 payloads.append(payload)
                 for task in tasks:
@@ -167,13 +156,11 @@ def test_a_driver_with_nothing_else_to_do_tells_once_for_whom_it_waits(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_leaves_time_for_checkpoints_and_no_records(
-    tasks: list[Task], run: RunDirectory, number: int
-) -> None:
+def test_a_signal_leaves_time_for_checkpoints_and_no_records(tasks, run, number):
     class Interrupted(Scripted):
         """It gets a signal while it measures, and then leaves its tasks."""
 
-        def events(self, seconds: float, waiting: int) -> Iterator[Event]:
+        def events(self, seconds, waiting):
             if self.seconds:
                 yield from super().events(seconds, waiting)
             else:

@@ -7,9 +7,6 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Iterator
-from multiprocessing.context import ForkProcess
-from pathlib import Path
 
 import pytest
 from run_processes import wait_until
@@ -18,10 +15,10 @@ from maxk_lab.execution.leases import Driver, drivers
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Iterator[ForkProcess]:
+def other(tmp_path):
     """Another process in the run, which has the task, and waits to be ended."""
 
-    def work() -> None:
+    def work():
         with Driver(tmp_path, expiry=2.0) as driver:
             driver.take("task")
             time.sleep(100)
@@ -34,7 +31,7 @@ def other(tmp_path: Path) -> Iterator[ForkProcess]:
     process.join()
 
 
-def test_a_driver_has_a_task_until_its_release_and_shows_the_progress(tmp_path: Path) -> None:
+def test_a_driver_has_a_task_until_its_release_and_shows_the_progress(tmp_path):
     with Driver(tmp_path) as one, Driver(tmp_path) as two:
         assert one.take("task")
         assert one.take("task")
@@ -51,7 +48,7 @@ def test_a_driver_has_a_task_until_its_release_and_shows_the_progress(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_killed_driver_is_followed_at_once(tmp_path: Path, other: ForkProcess) -> None:
+def test_a_killed_driver_is_followed_at_once(tmp_path, other):
     with Driver(tmp_path, expiry=2.0) as driver:
         assert not driver.take("task")
         assert f"process {other.pid} on " in str(driver.holder("task"))
@@ -63,7 +60,7 @@ def test_a_killed_driver_is_followed_at_once(tmp_path: Path, other: ForkProcess)
     assert not (tmp_path / "leases").exists()
 
 
-def test_a_stopped_driver_is_followed_in_time(tmp_path: Path, other: ForkProcess) -> None:
+def test_a_stopped_driver_is_followed_in_time(tmp_path, other):
     with Driver(tmp_path, expiry=2.0) as driver:
         os.kill(other.pid or 0, signal.SIGSTOP)
         since = time.monotonic()
@@ -71,7 +68,7 @@ def test_a_stopped_driver_is_followed_in_time(tmp_path: Path, other: ForkProcess
         assert time.monotonic() - since > 1.5
 
 
-def test_half_taken_leases_and_half_written_files_are_nobodys(tmp_path: Path) -> None:
+def test_half_taken_leases_and_half_written_files_are_nobodys(tmp_path):
     lease, half = tmp_path / "leases" / "task", tmp_path / "cache" / ".partial-pool-1"
     for path in (lease, half):
         path.parent.mkdir()
@@ -86,7 +83,7 @@ def test_half_taken_leases_and_half_written_files_are_nobodys(tmp_path: Path) ->
     assert not half.exists()
 
 
-def test_files_of_dead_drivers_are_removed(tmp_path: Path) -> None:
+def test_files_of_dead_drivers_are_removed(tmp_path):
     """Of another machine after a while; of this one at once."""
     with Driver(tmp_path) as one:
         (sign,) = (tmp_path / "drivers").iterdir()
@@ -101,7 +98,7 @@ def test_files_of_dead_drivers_are_removed(tmp_path: Path) -> None:
         assert (one.others(), path.exists()) == ([], False)
 
 
-def test_where_nothing_can_be_written_everyone_works(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_everyone_works(tmp_path):
     for name in ("leases", "drivers"):
         (tmp_path / name).write_text("in the way")
     with Driver(tmp_path) as one, Driver(tmp_path) as two:

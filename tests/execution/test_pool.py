@@ -7,29 +7,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch  # noqa: F401  # forked workers have it: `drawing` needs it
 from run_processes import alive, events, wait_until, workers_of
-from sweep_files import Write, measured_here, plan_of
+from sweep_files import measured_here, plan_of
 
 from maxk_lab.errors import RefusedError
 from maxk_lab.execution import pool
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.execution.run import Outcome, Run, execute
+from maxk_lab.execution.run import Run, execute
 from maxk_lab.execution.tasks import Modules
 from maxk_lab.leaving import Leaving, leave_when
 from maxk_lab.planning.plan import Plan, select
 
+pytestmark = pytest.mark.usefixtures("forked_here")
 SCRIPT = Path(__file__).parent / "run_fake.py"
-Go = Callable[..., Outcome]
 
 
-def descendants(pid: int) -> set[int]:
+def descendants(pid):
     """The processes that one has started, and theirs."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     found = {int(child) for child in children}
@@ -51,8 +49,7 @@ FAULTS = [
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forked_here")
-def test_what_fails_takes_no_other_cell_with_it(go: Go, run: RunDirectory, small: str) -> None:
+def test_what_fails_takes_no_other_cell_with_it(go, run, small):
     settings, names = ("seeds=9", "execution.timeout=5"), list[str]()
     outcome = go("faulty", *settings, jobs=2, on_event=lambda name, _: names.append(name))
     for unit, (which, why) in zip(plan_of(small, *settings).units, FAULTS, strict=True):
@@ -66,8 +63,7 @@ def test_what_fails_takes_no_other_cell_with_it(go: Go, run: RunDirectory, small
     assert names.count("unit_finished") == 9
 
 
-@pytest.mark.usefixtures("forked_here")
-def test_a_function_that_is_not_there_fails_its_cells(go: Go, run: RunDirectory) -> None:
+def test_a_function_that_is_not_there_fails_its_cells(go, run):
     assert len(go("absent").failed) == 8
     assert {"cannot load 'fake_measures:absent'" in str(r.error) for r in run.failed()} == {True}
 
@@ -87,9 +83,7 @@ print(len(execute(run, only=only, measure="fake_measures:long_error").failed), "
 """
 
 
-def test_a_worker_starts_no_script_again_prints_to_stderr_and_an_endless_error_is_cut(
-    small: str, plan: Plan
-) -> None:
+def test_a_worker_starts_no_script_again_prints_to_stderr_and_an_endless_error_is_cut(small, plan):
     path = [str(SCRIPT.parent), str(SCRIPT.parents[1] / "fixtures")]
     Path("script.py").write_text(RUNS.format(path=path, sweep=small))
     done = subprocess.run(
@@ -152,15 +146,12 @@ def test_nothing_outlives_a_run_that_is_ended(
     assert sorted(Run(plan, run).states().values()) == ["done"] * 2 + ["missing"] * 6
 
 
-@pytest.mark.usefixtures("forked_here")
-def test_a_unit_draws_the_same_in_any_worker_after_any_unit(
-    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_unit_draws_the_same_in_any_worker_after_any_unit(tmp_path, plan, monkeypatch):
     """With one thread, in the folder where the run started, and with torch's default type."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name)
 
-    def states(name: str, step: int, jobs: int, only: str | None = None) -> dict[str, Any]:
+    def states(name, step, jobs, only=None):
         run = RunDirectory(tmp_path / name)
         ordered = Run(replace(plan, units=plan.units[::step]), run)
         execute(ordered, measure="fake_measures:drawing", jobs=jobs, only=only)
@@ -188,12 +179,10 @@ time.sleep({seconds})
 """
 
 
-@pytest.mark.usefixtures("forked_here")
 @pytest.mark.parametrize(("seconds", "imports"), [(0, 1), (4, 2)])
 def test_a_worker_imports_once_for_several_units_and_in_no_time_of_a_cell(
-    go: Go, run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    seconds: int, imports: int,
-) -> None:  # fmt: skip
+    go, run, tmp_path, monkeypatch, seconds, imports
+):
     """A worker whose import takes longer than a cell may is replaced by one that imports later."""
     monkeypatch.syspath_prepend(str(tmp_path))
     Path("own_measure.py").write_text(SLOW_IMPORT.format(seconds=seconds))
@@ -214,11 +203,10 @@ def quick(unit, cells, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("forked_here")
 @pytest.mark.parametrize("fault", ["import time; time.sleep(600)", "import os; os._exit(0)"])
 def test_an_import_that_does_not_end_well_fails_the_cells_that_need_it(
-    go: Go, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
-) -> None:
+    go, plan, tmp_path, monkeypatch, fault
+):
     monkeypatch.syspath_prepend(str(tmp_path))
     Path("own_measure.py").write_text(LATE_IMPORT)
     Path("bad_import.py").write_text(fault)
@@ -230,13 +218,12 @@ def test_an_import_that_does_not_end_well_fails_the_cells_that_need_it(
     assert set(outcome.done) == select(plan, "seed=0")
 
 
-@pytest.mark.usefixtures("forked_here")
 @pytest.mark.parametrize("idle", [False, True])
-def test_a_killed_worker_is_replaced(go: Go, run: RunDirectory, idle: bool) -> None:
+def test_a_killed_worker_is_replaced(go, run, idle):
     """A worker that dies between two units loses nothing; within one, a cell fails."""
     killed: list[int] = []
 
-    def kill(name: str, payload: dict[str, Any]) -> None:
+    def kill(name, payload):
         if name == "unit_started":
             killed.append(payload["pid"])
         if name == ("unit_finished" if idle else "cell_done") and len(killed) == 1:
@@ -250,15 +237,15 @@ def test_a_killed_worker_is_replaced(go: Go, run: RunDirectory, idle: bool) -> N
     assert go("slow", retry_failed=True).done == outcome.failed
 
 
-def test_no_worker_that_gets_ready_is_an_error(go: Go, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_worker_that_gets_ready_is_an_error(go, monkeypatch):
+    monkeypatch.setattr(pool, "subprocess", subprocess)
     monkeypatch.setattr(pool, "_PROGRAM", "import sys; sys.exit(3)")
     with pytest.raises(RefusedError, match="before their first task"):
         go()
 
 
-@pytest.mark.usefixtures("forked_here")
-def test_removed_records_are_missed(go: Go, run: RunDirectory, plan: Plan) -> None:
-    def remove(name: str, payload: dict[str, Any]) -> None:
+def test_removed_records_are_missed(go, run, plan):
+    def remove(name, payload):
         if name == "unit_finished" and payload["key"] == plan.units[0].id:
             for path in run.records_path.iterdir():
                 path.unlink()
@@ -283,13 +270,11 @@ training:
 """
 
 
-def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(
-    write: Write, run: RunDirectory
-) -> None:
+def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(write, run):
     (unit,) = plan_of(write(TAUGHT)).units
     steps: list[int] = []
 
-    def event(_: str, payload: dict[str, Any]) -> None:
+    def event(_, payload):
         steps.append(payload.get("step", 9))
 
     leave_when(lambda: len(steps) > 8)

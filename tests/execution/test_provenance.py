@@ -6,14 +6,13 @@ import subprocess
 import traceback
 from pathlib import Path
 
-import pytest
 import yaml
 
 from maxk_lab.execution.provenance import _git, without_places
 from maxk_lab.sweep_file.vary import short_names
 
 
-def test_only_code_makes_a_checkout_dirty(tmp_path: Path) -> None:
+def test_only_code_makes_a_checkout_dirty(tmp_path):
     package, results = tmp_path / "maxk_lab", tmp_path / "results/golden/report.md"
     for path in (package / "__init__.py", package / "results/reading.py", results):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,9 +39,7 @@ def test_only_code_makes_a_checkout_dirty(tmp_path: Path) -> None:
     assert clean["dirty"] is False
 
 
-def test_tracebacks_name_files_from_where_they_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tracebacks_name_files_from_where_they_are_found(tmp_path, monkeypatch):
     try:
         yaml.safe_load("a: [")
     except yaml.YAMLError:
@@ -71,9 +68,7 @@ def test_tracebacks_name_files_from_where_they_are_found(
         assert without_places("1/2, /usr/x") == "1/2, /usr/x"
 
 
-def test_paths_have_short_names_that_tell_them_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_have_short_names_that_tell_them_apart(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {
         str(tmp_path / "models" / "tiny"): "models/tiny",

@@ -7,30 +7,26 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ray_cluster import Nodes, pool_workers
+from ray_cluster import pool_workers
 from run_processes import alive, wait_until
 
 from maxk_lab.errors import RefusedError
-from maxk_lab.execution.records import RunDirectory
-from maxk_lab.execution.run import Outcome
 
 # One cluster for all tests of a group.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 SCRIPT = Path(__file__).parent / "run_fake.py"
-Go = Callable[..., Outcome]
 
 
-def on_ray(nodes: Nodes) -> tuple[str, str]:
+def on_ray(nodes):
     return "execution.backend=ray", f"execution.address={nodes.address}"
 
 
 def test_functions_of_the_current_folder_travel_and_nothing_else_in_it_runs(
-    nodes: Nodes, go: Go, run: RunDirectory, tmp_path: Path
-) -> None:
+    nodes, go, run, tmp_path
+):
     (tmp_path / "mine.py").write_text("from half import measure\n")
     (tmp_path / "half.py").write_text("from fake_measures import quick as measure\n")
     for library in ("yaml", "psutil", "six"):
@@ -41,9 +37,7 @@ def test_functions_of_the_current_folder_travel_and_nothing_else_in_it_runs(
 
 
 @pytest.mark.deep
-def test_a_run_that_is_killed_leaves_no_worker_and_goes_on_later(
-    nodes: Nodes, go: Go, small: str, run: RunDirectory
-) -> None:
+def test_a_run_that_is_killed_leaves_no_worker_and_goes_on_later(nodes, go, small, run):
     execution = f"execution: {{backend: ray, address: '{nodes.address}'}}\n"
     Path("on_ray.yaml").write_text(Path(small).read_text() + execution)
     program = subprocess.Popen(
@@ -76,9 +70,7 @@ def test_a_run_that_is_killed_leaves_no_worker_and_goes_on_later(
         ),
     ],
 )
-def test_no_cluster_and_what_no_node_has_are_errors(
-    go: Go, monkeypatch: pytest.MonkeyPatch, setting: str, variable: str, why: str
-) -> None:
+def test_no_cluster_and_what_no_node_has_are_errors(go, monkeypatch, setting, variable, why):
     pytest.importorskip("ray", reason="not installed: pip install 'maxk-lab[ray]'")
     with socket.create_server(("127.0.0.1", 0)) as server:  # it accepts, and answers nothing
         silent = f"127.0.0.1:{server.getsockname()[1]}"

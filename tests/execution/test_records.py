@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hand_written import gradient_metrics
@@ -16,22 +14,19 @@ from written_runs import record_of
 
 from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.execution.archive import find_run
-from maxk_lab.execution.records import Record, RunDirectory
+from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.store import body_of, line_of
 from maxk_lab.execution.todo import Run
-from maxk_lab.planning.plan import Plan
 from maxk_lab.sweep_file.load import load_spec
 
 
 @pytest.fixture
-def record(plan: Plan) -> Record:
+def record(plan):
     """The record of the first cell."""
     return record_of(plan.cells[0])
 
 
-def test_the_last_attempt_counts_and_an_unreadable_record_is_missing(
-    record: Record, run: RunDirectory
-) -> None:
+def test_the_last_attempt_counts_and_an_unreadable_record_is_missing(record, run):
     cell = record.cell["id"]
     run.write(replace(record, status="failed", metrics=None, error="ValueError: \ud800"))
     # No terminal and no file could hold half of a letter.
@@ -47,7 +42,7 @@ def test_the_last_attempt_counts_and_an_unreadable_record_is_missing(
     assert run.read(cell) == record
 
 
-def test_what_cannot_be_read_again_is_not_written(record: Record, run: RunDirectory) -> None:
+def test_what_cannot_be_read_again_is_not_written(record, run):
     run.write(record)
     cell = record.cell
     for metrics, why in (
@@ -62,7 +57,7 @@ def test_what_cannot_be_read_again_is_not_written(record: Record, run: RunDirect
     assert run.heads[cell["id"]].attempt == 1
 
 
-def test_states_and_estimate(plan: Plan, run: RunDirectory) -> None:
+def test_states_and_estimate(plan, run):
     assert Run(plan, run).seconds_left() is None
     for number, cell in enumerate(plan.cells[:4]):
         run.write(record_of(cell, failed=number == 3))
@@ -70,7 +65,7 @@ def test_states_and_estimate(plan: Plan, run: RunDirectory) -> None:
     assert Run(plan, run).seconds_left() == 4.5
 
 
-def test_find_run_by_name_path_and_age(small: str, tmp_path: Path) -> None:
+def test_find_run_by_name_path_and_age(small, tmp_path):
     spec, results = load_spec(small), tmp_path / "results"
     for age, name in ((100, "older"), (0, "newer")):
         RunDirectory(results / name).write_spec(spec)
@@ -99,11 +94,11 @@ UNREADABLE = [
 
 @pytest.mark.parametrize(("place", "value", "why"), UNREADABLE)
 def test_what_no_cell_can_have_measured_is_unreadable_whatever_its_checksum_says(
-    record: Record, run: RunDirectory, plan: Plan, place: tuple[str, ...], value: Any, why: str
-) -> None:
+    record, run, plan, place, value, why
+):
     run.write(record)
 
-    def changed(line: bytes) -> bytes:
+    def changed(line):
         head = from_json(line[9:].partition(b"\t")[0])
         part = content = body_of(line) | {"status": head["status"]}
         for key in place[:-1]:

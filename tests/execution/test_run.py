@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from stored import damage, forget, lines
-from sweep_files import Write, plan_of
+from sweep_files import plan_of
 
 from maxk_lab.errors import LabError, LabWarning
 from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.execution.record import Record
 from maxk_lab.execution.records import RunDirectory
-from maxk_lab.execution.run import Outcome, Run, execute
-from maxk_lab.planning.plan import Plan, select
+from maxk_lab.execution.run import Run, execute
+from maxk_lab.planning.plan import select
 from maxk_lab.sweep_file.load import load_spec
 
 pytestmark = pytest.mark.usefixtures("forked")
-Go = Callable[..., Outcome]
 
 
-def test_a_run_tells_its_events_and_its_records_carry_what_they_are_of(
-    go: Go, run: RunDirectory, plan: Plan
-) -> None:
+def test_a_run_tells_its_events_and_its_records_carry_what_they_are_of(go, run, plan):
     """Their provenance, and what a clock said, beside the metrics."""
     told: list[tuple[str, dict[str, Any]]] = []
     go("timed", only="seed=1", on_event=lambda *event: told.append(event))
@@ -46,9 +42,7 @@ def test_a_run_tells_its_events_and_its_records_carry_what_they_are_of(
     assert run.spec() == load_spec("sweep.yaml")
 
 
-def test_the_same_command_measures_what_is_missing_unreadable_or_forced(
-    go: Go, run: RunDirectory, plan: Plan
-) -> None:
+def test_the_same_command_measures_what_is_missing_unreadable_or_forced(go, run, plan):
     ids = tuple(cell.id for cell in plan.cells)
     assert go().done == ids
     before = lines(run.root)
@@ -63,7 +57,7 @@ def test_the_same_command_measures_what_is_missing_unreadable_or_forced(
         assert go(run=RunDirectory(run.root)).done == ids[:3:2]
 
 
-def test_failed_cells_fail_alone_and_wait_for_retry(go: Go, run: RunDirectory, plan: Plan) -> None:
+def test_failed_cells_fail_alone_and_wait_for_retry(go, run, plan):
     """Retried, they do not resume from what they have left."""
     outcome = go("bad_cell")
     assert set(outcome.failed) == select(plan, "baseline=none")
@@ -81,9 +75,7 @@ def test_failed_cells_fail_alone_and_wait_for_retry(go: Go, run: RunDirectory, p
     assert [*run.cache_path.iterdir()] == [shared]
 
 
-def test_forced_cells_find_nothing_of_theirs_in_the_cache(
-    go: Go, run: RunDirectory, plan: Plan
-) -> None:
+def test_forced_cells_find_nothing_of_theirs_in_the_cache(go, run, plan):
     """What cells share goes, too; what others keep of themselves alone stays."""
     go(only="seed=0")
     ids = {cell.seed: cell.id for cell in plan.cells}
@@ -96,7 +88,7 @@ def test_forced_cells_find_nothing_of_theirs_in_the_cache(
     stale = plan.cells[0].as_dict() | {"id": "0123456789abcdef"}
     run.write(Record(stale, "failed", None, "no"))
 
-    def left_by(**options: Any) -> set[str]:
+    def left_by(**options):
         for path in kept.values():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("kept", encoding="utf-8")
@@ -109,7 +101,7 @@ def test_forced_cells_find_nothing_of_theirs_in_the_cache(
     assert left_by(force=True) == {"stale"}
 
 
-def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) -> None:
+def test_stale_records_are_told_and_kept(go, small, run):
     go()
     told: list[tuple[str, dict[str, Any]]] = []
     outcome = go("quick", "gradient.pool=32", on_event=lambda *event: told.append(event))
@@ -131,7 +123,7 @@ def test_stale_records_are_told_and_kept(go: Go, small: str, run: RunDirectory) 
         ("n=4,", "must read axis=value,axis=value, got '' in 'n=4,'"),
     ],
 )  # fmt: skip
-def test_only_selects_or_says_what_is_wrong(plan: Plan, only: str, message: str) -> None:
+def test_only_selects_or_says_what_is_wrong(plan, only, message):
     with pytest.raises(LabError) as caught:
         select(plan, only)
     assert str(caught.value) == f"--only: {message}"
@@ -152,9 +144,7 @@ training:
 """
 
 
-def test_nothing_starts_on_a_device_that_is_not_there(
-    write: Write, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_starts_on_a_device_that_is_not_there(write, run, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     plan = plan_of(write(TRAINING))
     with pytest.raises(LabError, match="device cuda: torch finds no CUDA device here; use auto or"):
@@ -163,9 +153,7 @@ def test_nothing_starts_on_a_device_that_is_not_there(
     assert not run.spec_path.exists()
 
 
-def test_code_that_is_edited_while_it_measures_has_no_result(
-    own_rewards: Path, run: RunDirectory, small: str
-) -> None:
+def test_code_that_is_edited_while_it_measures_has_no_result(own_rewards, run, small):
     Path("helper.py").write_text("def zero():\n    return 0.0\n")
     own_rewards.write_text(f"import helper\n\n{own_rewards.read_text()}")
     outcome = execute(Run(plan_of(small), run), measure="fake_measures:edited", only="seed=0,n=4")

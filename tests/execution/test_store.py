@@ -21,13 +21,13 @@ Written = tuple[int, int, bool, int]
 WRITTEN = st.tuples(st.integers(0, 3), st.integers(1, 3), st.booleans(), st.integers(0, 99))
 
 
-def line(cell: int = 0, attempt: int = 1, done: bool = True, value: int = 0) -> bytes:
+def line(cell=0, attempt=1, done=True, value=0):
     status = "done" if done else "failed"
     head = {"id": CELLS[cell], "attempt": attempt, "status": status, "seconds": 0.5}
     return line_of(head, {"value": value})
 
 
-def winners(folder: Path) -> dict[str, tuple[int, str, int]]:
+def winners(folder):
     """What a reader that begins now takes: attempt, status and value of each cell."""
     store = Store(folder)
     store.refresh()
@@ -37,7 +37,7 @@ def winners(folder: Path) -> dict[str, tuple[int, str, int]]:
     }
 
 
-def expected(segments: dict[str, list[Written]]) -> dict[str, tuple[int, str, int]]:
+def expected(segments):
     """The same by the rule in words: attempt, then done, then segment, then place in it."""
     ranked = sorted(
         (attempt, done, name, place, cell, value)
@@ -90,7 +90,7 @@ def test_a_changed_byte_never_gives_another_record(tmp_path_factory, written, pl
     assert {(cell, *record) for cell, record in winners(folder).items()} <= sound
 
 
-def test_a_torn_line_is_in_flight_until_it_ends(tmp_path: Path) -> None:
+def test_a_torn_line_is_in_flight_until_it_ends(tmp_path):
     path, store = tmp_path / "0.jsonl", Store(tmp_path)
     path.write_bytes(line(0) + line(1)[:-5])
     assert [head.id for head in store.refresh()] == [CELLS[0]]
@@ -100,7 +100,7 @@ def test_a_torn_line_is_in_flight_until_it_ends(tmp_path: Path) -> None:
     assert store.refresh() == []
 
 
-def test_an_unreadable_line_is_a_missing_cell_and_a_warning(tmp_path: Path) -> None:
+def test_an_unreadable_line_is_a_missing_cell_and_a_warning(tmp_path):
     bad = line(1).replace(b'"value":0', b'"value":7')
     (tmp_path / "0.jsonl").write_bytes(line(0) + bad + b"noise\n")
     store = Store(tmp_path)
@@ -114,7 +114,7 @@ def test_an_unreadable_line_is_a_missing_cell_and_a_warning(tmp_path: Path) -> N
     assert [head.id for head in store.refresh()] == [CELLS[1]]
 
 
-def test_a_line_without_a_head_is_unreadable_though_its_checksum_fits(tmp_path: Path) -> None:
+def test_a_line_without_a_head_is_unreadable_though_its_checksum_fits(tmp_path):
     head = {"id": CELLS[0], "attempt": 1, "status": "done", "seconds": 1.0}
     for odd in ({"attempt": 0}, {"status": "good"}, {"seconds": "long"}, {"id": "x"}):
         (tmp_path / "0.jsonl").write_bytes(line_of(head | odd, {}))
@@ -122,7 +122,7 @@ def test_a_line_without_a_head_is_unreadable_though_its_checksum_fits(tmp_path: 
             assert Store(tmp_path).refresh() == []
 
 
-def test_what_a_segment_had_that_has_gone_counts_no_more(tmp_path: Path) -> None:
+def test_what_a_segment_had_that_has_gone_counts_no_more(tmp_path):
     (tmp_path / "0.jsonl").write_bytes(line(0, value=1) + line(1))
     (tmp_path / "1.jsonl").write_bytes(line(0, attempt=2))
     store = Store(tmp_path)
@@ -137,8 +137,8 @@ def test_what_a_segment_had_that_has_gone_counts_no_more(tmp_path: Path) -> None
 
 
 def test_a_writer_has_a_segment_of_its_own_and_begins_another_where_that_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     """Also if it is removed while a record is written."""
     folder, flush, removed = tmp_path / "records", os.fsync, list[Path]()
     one, other = Segment(folder), Segment(folder)
@@ -151,7 +151,7 @@ def test_a_writer_has_a_segment_of_its_own_and_begins_another_where_that_is_remo
     one.append(line(1))
     assert set(winners(folder)) == {CELLS[1]}
 
-    def flush_and_remove(file: int) -> None:
+    def flush_and_remove(file):
         flush(file)
         if not removed:
             removed.extend(folder.iterdir())
@@ -162,14 +162,12 @@ def test_a_writer_has_a_segment_of_its_own_and_begins_another_where_that_is_remo
     assert (set(winners(folder)), len(removed)) == ({CELLS[0]}, 1)
 
 
-def test_a_full_disk_tears_one_line_and_loses_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_tears_one_line_and_loses_no_other(tmp_path, monkeypatch):
     segment, write = Segment(tmp_path), os.write
     segment.append(line(0))
     room = [40]
 
-    def full(file: int, data: bytes) -> int:
+    def full(file, data):
         if not room[0]:
             raise OSError(28, "No space left on device")
         done = write(file, bytes(data)[: room[0]])
@@ -185,7 +183,7 @@ def test_a_full_disk_tears_one_line_and_loses_no_other(
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_folder_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_read_is_told(tmp_path):
     (tmp_path / "records").touch()
     with pytest.raises(RefusedError, match="records cannot be read: Not a directory"):
         Store(tmp_path / "records").refresh()
