@@ -38,10 +38,6 @@ def reward(prompts, completions, **columns):
     return [0.0 for _ in completions]
 row = reward
 """
-REWARD = """\
-def reward(prompts, completions, **columns):
-    return [len(text) for text in completions]
-"""
 SIBLINGS = """\
 import typer
 
@@ -66,55 +62,49 @@ READING = [
 
 
 def set_traps(folder):
-    """Fill a folder with code that leaves a mark when it runs; returns the folder of the marks."""
+    """Fill a folder with code that leaves a mark when it runs; return the folder of the marks."""
     mark = folder.parent / f"{folder.name}-marks"
-    trap = TRAP.format(mark=str(mark))
-    for name in (*TRIED, "evil"):
-        (folder / f"{name}.py").write_text(trap, encoding="utf-8")
-    (folder / "trapped").mkdir()
-    for name in ("__init__", "fn"):
-        (folder / "trapped" / f"{name}.py").write_text(trap, encoding="utf-8")
+    for name in (*TRIED, "evil", "trapped/fn"):
+        path = folder / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(TRAP.format(mark=str(mark)))
+    rows = [f"[maxk_lab.{group}]\nx = evil:row\n" for group in GROUPS]
     package = folder / "x-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: x\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text(
-        "".join(f"[maxk_lab.{group}]\nx = evil:row\n" for group in GROUPS)
-    )
+    (package / "entry_points.txt").write_text("".join(rows))
     (folder / "matplotlibrc").write_text("backend: module://evil\ntext.usetex: True\n")
     return mark
 
 
 def marks(folder):
-    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
-def ended(launched):
-    """The exit code and all that was said; never a traceback."""
-    code, said = launched.wait(), launched.out + launched.err
-    assert "Traceback" not in launched.err, launched.err
-    return code, said
-
-
-def run_once(launch, folder, reward, *arguments, **env):
-    """Run the sweep in a folder where its reward is this source; return what was said."""
+def run_once(folder, stand_in, reward, *arguments, **env):
+    """Run the sweep in a folder where its reward is this source; return what it prints."""
     (folder / "trapped").mkdir(parents=True, exist_ok=True)
-    (folder / "doors.yaml").write_text(SWEEP)
     (folder / "trapped" / "fn.py").write_text(reward)
-    return ended(launch("run", "doors.yaml", *arguments, folder=folder, env=env))[1]
+    (folder / "doors.yaml").write_text(SWEEP)
+    with launching(folder, stand_in=stand_in) as launch:
+        launched = launch("run", "doors.yaml", *arguments, env=env)
+        launched.wait()
+        assert "Traceback" not in launched.err
+        return launched.err
 
 
 @pytest.mark.deep
 def test_reading_runs_nothing_that_lies_about(tmp_path, launch):
-    assert "2 measured" in run_once(launch, tmp_path / "mine", REWARD)
+    quiet = "def reward(prompts, completions, **columns): ..."
+    assert "2 measured" in run_once(tmp_path / "mine", "quick", quiet)
     folder = tmp_path / "somebody_elses"
     folder.mkdir()
     shutil.copytree(tmp_path / "mine" / "results", folder / "results")
     shutil.copy(tmp_path / "mine" / "doors.yaml", folder)
     mark = set_traps(folder)
     launched = [launch(*verb, folder=folder) for verb in READING]
-    codes = {verb[0]: ended(one) for verb, one in zip(READING, launched, strict=True)}
-    assert marks(mark) == []
-    assert {verb: said for verb, (code, said) in codes.items() if code} == {}
+    assert [(one.wait(), one.err) for one in launched if one.wait() or "Trace" in one.err] == []
+    assert marks(mark) == set()
 
 
 def test_a_run_takes_no_library_from_its_folder_and_its_records_tell_nothing_private(tmp_path):
@@ -122,15 +112,13 @@ def test_a_run_takes_no_library_from_its_folder_and_its_records_tell_nothing_pri
     folder = tmp_path / "ada" / "sweep"
     folder.mkdir(parents=True)
     mark = set_traps(folder)
-    (folder / "trapped" / "__init__.py").unlink()
     (folder / "sibling.py").write_text("CALLS = []")
     env = {"HOME": str(folder.parent), "USER": "ada-the-user", "WANDB_API_KEY": "k" * 40}
-    with launching(folder, stand_in="rewarded") as launch:
-        said = run_once(launch, folder, SIBLINGS, "--set", f"description={SECRET}", **env)
-    assert "1 measured" in said
-    assert "1 failed" in said
+    text = run_once(folder, "rewarded", SIBLINGS, "--set", f"description={SECRET}", **env)
+    assert "1 measured" in text
+    assert "1 failed" in text
     # What is not installed is found in the folder once it is open; see SECURITY.md.
-    assert set(marks(mark)) <= {name for name in TRIED if not find_spec(name)}
+    assert marks(mark) <= {name for name in TRIED if not find_spec(name)}
     run = folder / "results" / "doors"
     private = [socket.gethostname(), "ada-the-user", str(tmp_path), sys.executable, "k" * 40]
     for path in (*run.glob("records/*"), run / "spec.yaml"):

@@ -27,10 +27,7 @@ execution: {{timeout: {timeout}}}
 tracking: {{wandb: disabled}}
 """
 HEAD = """\
-import ctypes, itertools, os, random, re, signal, subprocess, sys, threading, time
-
-def answer(given):
-    return given.sum(-1) if hasattr(given, "sum") else [float(len(text)) for text in given]
+import ctypes, os, random, re, signal, subprocess, sys, time
 
 class NeedsTwo(Exception):
     def __init__(self, first, second):
@@ -41,7 +38,7 @@ class Mute(Exception):
         raise RuntimeError("no text")
 
 """
-CALM = "return answer(given)"
+CALM = "return given.sum(-1)"
 # So much address space has a worker, far more than it needs.
 LIMITED = ["bash", "-c", 'ulimit -v 16000000; exec "$@"', "bash"]
 # So many functions at scale 1; those that take a worker with them wait for `make attack`.
@@ -62,11 +59,13 @@ class Hostile:
     at_import: bool = False
     any: bool = False
 
-    def module(self, *, calm):
+    def module(self, calm):
         """The text of a module with the function, which only answers if it is to be calm."""
-        body = f"{self.body}; {CALM}" if self.says is None or self.any else self.body
-        at_import, body = (body, CALM) if self.at_import else ("", body)
-        at_import, body = ("", CALM) if calm else (at_import, body)
+        answers = self.says is None or self.any
+        body = f"{self.body}; {CALM}" if answers else self.body
+        if calm or self.at_import:
+            body = CALM
+        at_import = self.body if self.at_import and not calm else ""
         return f"{HEAD}{at_import}\n\ndef {self.name}(given):\n    {body}\n"
 
 
@@ -106,11 +105,11 @@ HOSTILE = [
 ]
 
 
-def written(folder, hostile, timeout, *, calm=False):
+def written(folder, hostile, timeout, calm=False):
     """Write a sweep with a unit for each function."""
     folder.mkdir(exist_ok=True)
     for each in hostile:
-        text = each.module(calm=calm)
+        text = each.module(calm)
         (folder / f"hostile_{each.name}.py").write_text(text, encoding="utf-8")
     rewards = [f"hostile_{each.name}:{each.name}" for each in hostile]
     text = SWEEP.format(rewards=rewards, timeout=timeout)

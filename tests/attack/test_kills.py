@@ -3,14 +3,9 @@
 Nor do two that share the work of one sweep: whichever is struck, the other brings it to its end.
 """
 
-from __future__ import annotations
-
-import random
 import re
 import signal
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from attacked_runs import (
@@ -18,13 +13,12 @@ from attacked_runs import (
     SECONDS_TO_END,
     before_program,
     complaints,
-    differences,
     finishing,
     laid_out,
     metrics,
     partials,
 )
-from launched import HangError, Launched
+from launched import HangError
 
 # A user waits for so long after Ctrl-C; a machine at work may take twice that.
 LIMIT = 2 * SECONDS_TO_END
@@ -32,34 +26,27 @@ LIMIT = 2 * SECONDS_TO_END
 SLOW = {"STEP_SECONDS": "0.03"}
 INTERRUPTED = 130
 
-Moment = Callable[[Launched, Path, random.Random], bool]
-Blow = Callable[[Launched, random.Random], None]
-
 
 def starting(launched, run, dice):
     time.sleep(dice.uniform(0, 2))
-    return launched.running()
 
 
 def working(launched, run, dice):
-    there = launched.wait_for(lambda: (run / "leases").is_dir() and any((run / "leases").iterdir()))
+    launched.wait_for(lambda: any((run / "leases").glob("*")))
     time.sleep(dice.uniform(0, 1))
-    return there and launched.running()
 
 
 def recording(launched, run, dice):
-    before = metrics(run) if run.exists() else {}
-    wanted = len(before) + dice.randint(1, 4)
-    there = launched.wait_for(lambda: run.exists() and len(metrics(run)) >= wanted)
+    cells = len(metrics(run)) + dice.randint(1, 4)
+    launched.wait_for(lambda: len(metrics(run)) >= cells)
     time.sleep(dice.choice([0, dice.uniform(0, 0.05)]))
-    return there and launched.running()
 
 
 def writing(launched, run, dice):
     """While a record, a checkpoint or a pool is on its way to the disk."""
     launched.wait_for((run / "drivers").is_dir)
     time.sleep(dice.uniform(0, 1))
-    return launched.wait_for(lambda: partials(run), every=0)
+    launched.wait_for(lambda: partials(run), every=0)
 
 
 def of_process(number):
@@ -72,12 +59,12 @@ def of_group(number):
 
 def killed_workers(launched, dice):
     """Kill two processes, one after the other; each is a worker or its guard."""
-    struck = set[int]()
+    killed = set()
     for _ in range(2):
-        launched.wait_for(lambda: {*launched.started()} - struck)
+        launched.wait_for(lambda: {*launched.started()} - killed)
         time.sleep(dice.uniform(0, 1))
         if workers := launched.started():
-            struck.add(worker := dice.choice(workers))
+            killed.add(worker := dice.choice(workers))
             launched.send(signal.SIGKILL, worker)
 
 
@@ -94,14 +81,14 @@ def impatient(launched, dice):
         time.sleep(dice.uniform(0, 0.4))
 
 
-MOMENTS: list[Moment] = [starting, working, recording, writing]
+MOMENTS = [starting, working, recording, writing]
 # Each with the exit codes that it may end with; 0 where the run was at its end already. Before the
 # program has begun, a signal is Python's: it ends with the signal, or says that it could not start.
 KILLED = {0, -signal.SIGKILL}
 TERMINATED, HUNG_UP, STRUCK = (
     {0, INTERRUPTED, -number} for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 )
-BLOWS: dict[str, tuple[Blow, set[int]]] = {
+BLOWS = {
     "killed": (of_process(signal.SIGKILL), KILLED),
     "group killed": (of_group(signal.SIGKILL), KILLED),
     "workers killed": (killed_workers, {0, 1}),
@@ -114,29 +101,30 @@ BLOWS: dict[str, tuple[Blow, set[int]]] = {
     "process hung up": (of_process(signal.SIGHUP), HUNG_UP),
     "frozen worker": (frozen_worker, STRUCK),
 }
-
-
 SIGKILLS = ("killed", "group killed")
-ONE_OF_TWO = ["killed", "group killed", "terminated", "interrupted"]
+ONE_OF_TWO = (*SIGKILLS, "terminated", "interrupted")
 
 
-def strike(launch, run, dice, name):
-    """Start or resume the run, strike it once, and return what is wrong."""
+def strike(launch, run, dice, name, drivers=1):
+    """Start or resume the run, strike one of its drivers once, and return what is wrong."""
     moment, (blow, codes) = dice.choice(MOMENTS), BLOWS[name]
     # A second worker costs as much as its driver.
     words = ["run", FILE, "--retry-failed", "--jobs", dice.choice("1112")]
-    launched = launch(*words, folder=run.parents[1], env=SLOW)
+    launched = [launch(*words, folder=run.parents[1], env=SLOW) for _ in range(drivers)]
     try:
-        moment(launched, run, dice)
-        before = metrics(run)
-        blow(launched, dice)
-        # A run whose worker was killed goes on.
-        launched.wait(None if blow is killed_workers else LIMIT)
-        launched.gone_after(LIMIT)
-        found = list(judged(launched, codes, before, metrics(run)))
+        moment(launched[0], run, dice)
+        before, found = metrics(run), []
+        blow(launched[0], dice)
+        for driver in launched:
+            is_struck = driver is launched[0]
+            # A run whose worker was killed goes on.
+            driver.wait(LIMIT if is_struck and blow is not killed_workers else None)
+            driver.gone_after(LIMIT)
+            found += judged(driver, codes if is_struck else {0}, before, metrics(run))
     except HangError as error:
         found = [f"hang: {error}"]
-        launched.end()
+        for driver in launched:
+            driver.end()
     return [f"{problem} ({name}, {moment.__name__})" for problem in found]
 
 
@@ -181,36 +169,14 @@ def test_killed_runs(attack, undisturbed, tmp_path, dice, attack_scale):
 
 @pytest.mark.deep
 def test_every_signal(attack, undisturbed, tmp_path, dice, attack_scale):
-    problems: list[str] = []
+    """Each signal strikes a run once; one of them strikes one of two runs that share the work."""
+    problems = []
     for index in range(attack_scale):
         blows = dice.sample(list(BLOWS), len(BLOWS))
         for start in range(0, len(blows), 4):
             run = laid_out(tmp_path / f"{index}-{start}", undisturbed)
             problems += struck(attack, run, dice, blows[start : start + 4], undisturbed)
-    assert not problems, "\n".join(problems)
-
-
-@pytest.mark.deep
-def test_one_of_two_is_struck(attack, undisturbed, tmp_path, dice, attack_scale):
-    problems: list[str] = []
-    for index in range(attack_scale):
-        run = laid_out(tmp_path / str(index), undisturbed)
-        both = [attack("run", FILE, "--jobs", dice.choice("12"), folder=run.parents[1])]
-        time.sleep(dice.choice([0, dice.uniform(0, 1)]))
-        both.append(attack("run", FILE, "--jobs", dice.choice("12"), folder=run.parents[1]))
-        dice.shuffle(both)
-        name, cells = dice.choice(ONE_OF_TWO), dice.randint(0, 12)
-        blow, codes = BLOWS[name]
-        both[1].wait_for(lambda run=run, cells=cells: len(metrics(run)) >= cells)
-        before = metrics(run)
-        blow(both[0], dice)
-        for one in both:
-            one.wait()
-            one.gone_after(LIMIT)
-        after = metrics(run)
-        found = [*judged(both[0], codes, before, after), *judged(both[1], {0}, before, after)]
-        signs = [path for part in ("drivers", "leases") for path in (run / part).glob("*")]
-        found += [*(f"leftover: {path}" for path in signs), *differences(run, undisturbed)]
-        found += finishing(attack, run, undisturbed)
-        problems += [f"{problem} ({name})" for problem in found]
+        run = laid_out(tmp_path / f"{index}-shared", undisturbed)
+        problems += strike(attack, run, dice, dice.choice(ONE_OF_TWO), drivers=2)
+        problems += finishing(attack, run, undisturbed)
     assert not problems, "\n".join(problems)

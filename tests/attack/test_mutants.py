@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import random
 import signal
 import time
-from collections.abc import Callable
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -65,20 +63,12 @@ class Place(NamedTuple):
         return self.key.start_mark.line + 1, self.value.start_mark.line + 1
 
 
-# The changed text, and the lines of its fault. They are known for an invalid value and for an
-# unknown key. If a key is missing or has another valid value, a conflict may be reported elsewhere.
-Made = tuple[str, tuple[int, ...]]
-Kind = Callable[[random.Random, str, Place], Made]
-
-
 def places(node):
     """Yield every key of a sweep file with its value, also in nested mappings and lists."""
-    pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    for key, value in pairs:
-        yield Place(key, value, not node.flow_style)
-        yield from places(value)
-    for value in node.value if isinstance(node, yaml.SequenceNode) else []:
-        yield from places(value)
+    for item in node.value if isinstance(node, yaml.CollectionNode) else ():
+        if isinstance(node, yaml.MappingNode):
+            yield Place(*item, not node.flow_style)
+        yield from places(item[1] if isinstance(node, yaml.MappingNode) else item)
 
 
 def _replaced(text, node, new):
@@ -134,12 +124,12 @@ def _scrambled(dice, text, place):
     return text, ()
 
 
-KINDS: tuple[Kind, ...] = (
+# Each returns the changed text, and the lines of its fault. They are known for an invalid value and
+# an unknown key. If a key is missing or has another valid value, a conflict is reported elsewhere.
+KINDS = (
     *(_wrong_value, _wrong_value, _wrong_value, _wrong_value, _other_value, _other_value),
     *(_renamed, _left_out, _doubled, _nested, _with_junk, _scrambled),
 )
-# What is wrong with the text, its answer, and the lines of its fault.
-Answer = tuple[str, Plan | LabError | str, tuple[int, ...]]
 
 
 def answers(dice, seeds, folder):
