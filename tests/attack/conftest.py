@@ -1,7 +1,5 @@
 """Marks the attacks; `make attack` runs them longer than CI does (see docs/robustness.md)."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

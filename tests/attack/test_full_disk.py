@@ -1,7 +1,5 @@
 """Too little room on the disk is told in a line; the same command goes on after it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

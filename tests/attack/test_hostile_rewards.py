@@ -4,8 +4,6 @@ Each is the body of a function of what is `given`, and what must become of its c
 beside the right `answer` changes nothing: its metrics are those of a function that only answers.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A small sweep and its run; `fake_measures` stands in for what measures its units."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

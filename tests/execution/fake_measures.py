@@ -1,7 +1,5 @@
 """Stand-ins for the function that measures a unit: fast, repeatable, failing as real ones do."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """A run as its own process, for tests that kill it: run_fake.py SPEC RUN MEASURE JOBS."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

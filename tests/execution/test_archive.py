@@ -1,7 +1,6 @@
 """Bundles hold the records of their run, read as it does, and unpack to the run that they were."""
 
-from __future__ import annotations
-
+import os
 import zipfile
 from pathlib import Path
 
@@ -15,8 +14,6 @@ from maxk_lab.execution.archive import Bundle, find_run, find_runs, unpack, writ
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.run import Run, execute
 from maxk_lab.sweep_file.load import load_spec
-
-ELSEWHERE = Path("other")
 
 
 @pytest.fixture
@@ -45,8 +42,8 @@ def test_a_bundle_reads_as_its_run_and_unpacks_to_it_and_equal_runs_give_equal_f
     assert bundle.spec() == plan.spec
     assert bundle.records(plan) == run.records(plan)
     assert bundle.stale(plan) == 0
-    there = unpack(bundle, ELSEWHERE)
-    assert there.root == ELSEWHERE / "small"
+    there = unpack(bundle, Path("other"))
+    assert there.root == Path("other/small")
     assert there.spec_path.read_bytes() == run.spec_path.read_bytes()
     assert lines(bundle.root) == lines(there.root) == lines(run.root)
     for one in (RunDirectory(run.root.absolute()), there):
@@ -65,10 +62,15 @@ def test_records_that_the_run_does_not_use_stay_behind(run, plan):
     assert (written.records, written.missing, written.stale) == (3, 1, 3)
 
 
-def test_bundles_are_found_by_name_and_by_the_folder_of_their_report(file):
+def test_runs_and_bundles_are_found_by_name_path_age_and_the_folder_of_their_report(file, run):
+    older = RunDirectory("results/older")
+    older.write_spec(run.spec())
+    os.utime(older.spec_path, (1, 1))
+    assert find_run().name == "small"
+    assert find_run("older").root == find_run("results/older").root == older.root
     file = file.rename("results/sent.zip")
     Path("results/photos.zip").write_bytes(b"no zip file")
-    assert {one.name for one in find_runs("results")} == {"small", "sent.zip"}
+    assert {one.name for one in find_runs("results")} == {"small", "sent.zip", "older"}
     for name in ("sent", "sent.zip", "results/sent.zip"):
         assert find_run(name).place == Path("results/sent.zip")
     assert [one.name for one in find_runs("results/sent.zip")] == ["sent.zip"]
@@ -76,6 +78,10 @@ def test_bundles_are_found_by_name_and_by_the_folder_of_their_report(file):
     for place in (Path("golden/small.zip"), folder / "small.zip"):
         file = file.rename(place)
         assert find_run("golden/small").place == find_run("golden/small/").place == place
+    with pytest.raises(LabError, match=r"no run 'oldr' \(did you mean older\?\); known: small, o"):
+        find_run("oldr")
+    with pytest.raises(LabError, match="no runs under"):
+        find_run(None, "nowhere")
 
 
 def test_nothing_is_written_into_a_bundle_and_flipped_bits_never_pass(file, run, plan):
@@ -162,26 +168,23 @@ TRAINED = """\
 name: trained
 seeds: [0]
 environment: {name: bandit, arms: 4}
-policy: {checkpoint: %s}
+policy: {checkpoint: begun.pt}
 training:
-  steps: 1
   batch: 8
-  evaluate: {every: 1, instances: 4, samples: 4}
+  evaluate: {instances: 4, samples: 4}
   grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
 """
 
 
-def test_cached_evaluations_go_along_and_named_files_and_code_do_not(write, tmp_path):
-    torch.save({"policy": {"logits": torch.zeros(4)}}, tmp_path / "begun.pt")
+def test_cached_evaluations_go_along_and_named_files_and_code_do_not(write):
+    torch.save({"policy": {"logits": torch.zeros(4)}}, "begun.pt")
     content = {"mine.rewards:short": {"sha256": "0" * 64}}
-    path = write(TRAINED % (tmp_path / "begun.pt"))
-    spec = load_spec(path).model_copy(update={"content": content})
     run = RunDirectory("results/trained")
-    run.write_spec(spec)
+    run.write_spec(load_spec(write(TRAINED)).model_copy(update={"content": content}))
     run.cache_path.mkdir()
     (run.cache_path / "reference-bandit-exact-1.json").write_text("{}")
-    written = write_bundle(run, tmp_path / "trained.zip")
+    written = write_bundle(run, Path("trained.zip"))
     assert written.absent == ("begun.pt", "mine.rewards:short")
-    copy = unpack(Bundle(written.path), ELSEWHERE)
+    copy = unpack(Bundle(written.path), Path("other"))
     assert copy.spec_path.read_bytes() == run.spec_path.read_bytes()
     assert (copy.cache_path / "reference-bandit-exact-1.json").is_file()

@@ -1,7 +1,5 @@
 """Policies out of checkpoints: allowed names, cells told apart, and a worker's beginning."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

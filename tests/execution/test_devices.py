@@ -1,7 +1,5 @@
 """CUDA devices: which of them a worker sees, without any on this machine."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable

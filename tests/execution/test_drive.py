@@ -1,7 +1,5 @@
 """The driver with a scripted backend: lost tasks, other drivers, and the end by a signal."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter

@@ -1,7 +1,5 @@
 """Leases: processes that share a run seldom do the same work, and lose nothing where they do."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

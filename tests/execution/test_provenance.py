@@ -1,7 +1,5 @@
 """Provenance: results in the checkout are no code, and no record names a folder of its machine."""
 
-from __future__ import annotations
-
 import subprocess
 import traceback
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ray: a cluster without a shared folder, its nodes and devices, and what is left when it ends."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import subprocess

@@ -1,9 +1,5 @@
 """Records on disk: whole or absent, and never mistaken for what they are not."""
 
-from __future__ import annotations
-
-import os
-import time
 from dataclasses import replace
 
 import pytest
@@ -12,12 +8,10 @@ from pydantic_core import from_json
 from stored import change_line, damage, forget
 from written_runs import record_of
 
-from maxk_lab.errors import LabError, LabWarning
-from maxk_lab.execution.archive import find_run
+from maxk_lab.errors import LabWarning
 from maxk_lab.execution.records import RunDirectory
 from maxk_lab.execution.store import body_of, line_of
 from maxk_lab.execution.todo import Run
-from maxk_lab.sweep_file.load import load_spec
 
 
 @pytest.fixture
@@ -63,22 +57,6 @@ def test_states_and_estimate(plan, run):
         run.write(record_of(cell, failed=number == 3))
     assert list(Run(plan, run).states().values()) == ["done"] * 3 + ["failed"] + ["missing"] * 4
     assert Run(plan, run).seconds_left() == 4.5
-
-
-def test_find_run_by_name_path_and_age(small, tmp_path):
-    spec, results = load_spec(small), tmp_path / "results"
-    for age, name in ((100, "older"), (0, "newer")):
-        RunDirectory(results / name).write_spec(spec)
-        os.utime(results / name / "spec.yaml", (time.time() - age,) * 2)
-    assert find_run(None, results).name == "newer"
-    assert find_run("older", results).root == results / "older"
-    assert find_run(str(results / "older")).spec() == spec
-    with pytest.raises(
-        LabError, match=r"^no run 'oldr' \(did you mean older\?\); known: newer, older$"
-    ):
-        find_run("oldr", results)
-    with pytest.raises(LabError, match="no runs under"):
-        find_run(None, tmp_path / "nowhere")
 
 
 UNREADABLE = [

@@ -1,7 +1,5 @@
 """What a run measures, again, anew or not at all, with a stand-in for what measures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

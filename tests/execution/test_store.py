@@ -1,7 +1,5 @@
 """The store: every reader takes the same records, whoever wrote them, in whatever order."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

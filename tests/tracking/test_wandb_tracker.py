@@ -1,7 +1,5 @@
 """W&B gets what the records say, and no failure of W&B breaks a sweep."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys
@@ -56,10 +54,11 @@ def run(tmp_path, lab):
     return directory
 
 
-def started(run, mode, cells=("x",)):
-    """Live tracking of a run that has begun."""
-    live = Live(run, make_plan(run.spec()), mode)
-    assert live.event("run_started", {"cell_ids": cells}) == []
+@pytest.fixture
+def live(run):
+    """Live tracking of the run, which has begun."""
+    live = Live(run, make_plan(run.spec()), "offline")
+    assert live.event("run_started", {"cell_ids": ["x"]}) == []
     return live
 
 
@@ -74,7 +73,7 @@ def raising(error):
 
 @pytest.mark.slow
 def test_trainings_are_sent_live_and_the_rest_at_the_end_and_sending_again_replaces_all(
-    run, capfd, tmp_path, monkeypatch
+    run, live, capfd, tmp_path, monkeypatch
 ):
     """Settings in the current folder change nothing: they could send the key to another server."""
     import wandb
@@ -86,7 +85,6 @@ def test_trainings_are_sent_live_and_the_rest_at_the_end_and_sending_again_repla
     Path("wandb").mkdir()
     Path("wandb/settings").write_text("[default]\nbase_url = http://elsewhere.test\n")
     wandb.teardown()  # an earlier test may have read the settings of another folder
-    live = started(run, "offline")
     for cell in make_plan(run.spec()).cells:
         live.event("cell_done", {"cell": cell.id})
     wait_until(lambda: len(live.sent) == 2)
@@ -166,9 +164,11 @@ def assert_curves(one, metrics):
         (NoKeyError("there is no key"), "there is no key"),
     ],
 )
-def test_a_failure_of_wandb_is_reported_once_and_the_sweep_goes_on(run, monkeypatch, error, words):
+def test_a_failure_of_wandb_is_reported_once_and_the_sweep_goes_on(
+    run, live, monkeypatch, error, words
+):
     monkeypatch.setattr(wandb_tracker, "set_up", raising(error))
-    live, notes = started(run, "online"), []
+    notes = []
     trained = [cell.id for cell in make_plan(run.spec()).cells if cell.study == "training"]
     for cell in (trained[0], *trained):
         notes += live.event("cell_done", {"cell": cell})
@@ -177,7 +177,7 @@ def test_a_failure_of_wandb_is_reported_once_and_the_sweep_goes_on(run, monkeypa
     assert live.end(SECONDS) == {}
 
 
-def test_the_sweep_does_not_wait_for_a_network_that_hangs(run, monkeypatch):
+def test_the_sweep_does_not_wait_for_a_network_that_hangs(run, live, monkeypatch):
     hung, free = threading.Event(), threading.Event()
 
     def hang(mode):
@@ -186,14 +186,15 @@ def test_the_sweep_does_not_wait_for_a_network_that_hangs(run, monkeypatch):
         raise ConnectionError("at last")
 
     monkeypatch.setattr(wandb_tracker, "set_up", hang)
-    live = started(run, "online")
     for cell in make_plan(run.spec()).cells:
         assert live.event("cell_done", {"cell": cell.id}) == []
     assert hung.wait(SECONDS)
     assert live.end(0.0) == {}
     free.set()
     # A sweep with nothing to measure starts no thread.
-    assert not started(run, "online", cells=[])._thread.is_alive()
+    idle = Live(run, make_plan(run.spec()), "offline")
+    assert idle.event("run_started", {"cell_ids": []}) == []
+    assert not idle._thread.is_alive()
 
 
 @pytest.mark.parametrize(
