@@ -4,7 +4,6 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from run_processes import wait_until
@@ -117,40 +116,24 @@ def test_what_another_driver_has_measured_is_not_measured_again(tasks, run, plan
     assert sum(len(task.cells) for task in backend.begun) == 7
 
 
-def test_a_unit_of_another_driver_is_waited_for_and_taken_when_it_is_given_free(tasks, run):
-    with Driver(run.root) as other:
-        assert other.take(tasks[0].key)
-
-        def answer(task, times):
-            if task.key == tasks[1].key:
-                other.release(tasks[0].key)
-            return measured(task, times)
-
-        backend = Scripted(answer)
-        assert "waiting" not in go(tasks, run, backend)
-    assert [task.key for task in backend.begun] == [tasks[1].key, tasks[0].key]
-
-
-def test_a_driver_with_nothing_else_to_do_tells_once_for_whom_it_waits(tasks, run, monkeypatch):
+def test_a_unit_of_another_driver_is_waited_for_with_one_event_and_taken_when_it_is_free(
+    tasks, run, monkeypatch
+):
     monkeypatch.setattr(drive_module, "OTHERS_SECONDS", 0.05)
-    payloads: list[dict[str, Any]] = []
-    backend: Any = Scripted(measured)
+    first, second = tasks
+    backend, waits = Scripted(measured), []
     with Driver(run.root) as other, Driver(run.root) as driver:
-        for task in tasks:
-            assert other.take(task.key)
-        wait_until(lambda: driver.holder(tasks[1].key))
+        assert other.take(first.key)
+        wait_until(lambda: driver.holder(first.key))
 
         def release(name, payload):
             if name == "waiting":
-                payloads.append(payload)
-                for task in tasks:
-                    other.release(task.key)
+                waits.append((payload["units"], *payload["drivers"]))
+                other.release(first.key)
 
         drive(tasks, run, backend, driver, release)
-    (payload,) = payloads
-    assert payload["units"] == [task.label for task in tasks]
-    (name,) = payload["drivers"]
-    assert f"process {os.getpid()} on " in name
+        assert waits == [([first.label], str(other.info))]
+    assert [task.key for task in backend.begun] == [second.key, first.key]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
