@@ -1,8 +1,6 @@
 """CUDA devices: which of them a worker sees, without any on this machine."""
 
 import os
-from collections import Counter
-from collections.abc import Callable
 
 import pytest
 from sweep_files import plan_of
@@ -10,33 +8,20 @@ from sweep_files import plan_of
 from maxk_lab.environments.catalogue import ENVIRONMENTS
 from maxk_lab.errors import LabError
 from maxk_lab.execution.devices import Devices, devices_here
-from maxk_lab.execution.records import RunDirectory
 from maxk_lab.planning.cells import Unit
 
-Fake = Callable[[str], None]
 
-
-@pytest.fixture
-def nvidia_smi(tmp_path, monkeypatch):
-    """Put a program on the path that prints something, or fails, in the place of NVIDIA's."""
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-
-    def fake(script):
-        program = folder / "nvidia-smi"
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-
-    return fake
-
-
-def test_devices_are_those_that_this_process_sees_or_the_driver_names(nvidia_smi, monkeypatch):
-    nvidia_smi('test "$1" = --query-gpu=index || exit 1; printf "0\\n1\\n"')
-    assert devices_here() == ("0", "1")
-    nvidia_smi("echo 'No devices were found'; exit 6")
-    assert devices_here() == ()
+def test_devices_are_those_that_this_process_sees_or_the_driver_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    program = tmp_path / "nvidia-smi"
+    program.touch(mode=0o755)
+    for value, devices in {
+        'test "$1" = --query-gpu=index || exit 1; printf "0\\n1\\n"': ("0", "1"),
+        "echo 'No devices were found'; exit 6": (),
+    }.items():
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        program.write_text(f"#!/bin/sh\n{value}\n")
+        assert devices_here() == devices
     for value, devices in {
         "": (),
         "-1": (),
@@ -81,23 +66,24 @@ def test_shares_of_devices(monkeypatch, visible, share, most, seen):
 
 
 @pytest.mark.usefixtures("forked_here")
-def test_workers_see_what_is_theirs(go, nvidia_smi, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("names", "share", "on_device", "seen"),
+    [
+        (("3", "4"), "2", (), "3,4"),
+        (("3", "4"), "0", (0, 1), ""),
+        (("3", "4"), "null", (1,), "3"),
+        (("3", "4"), "null", (), ""),
+        ((), "null", (0, 1), "all"),
+    ],
+)
+def test_workers_see_what_is_theirs(go, run, monkeypatch, names, share, on_device, seen):
     """Every worker sees a device if any unit can use one; torch finds what it finds."""
-
-    def seen(*overrides, on_device=()):
-        monkeypatch.setattr(Unit, "on_device", property(lambda unit: unit.seed in on_device))
-        run = RunDirectory(tmp_path / "results" / str(len(list(tmp_path.glob("results/*")))))
-        outcome = go("sees", *overrides, run=run)
-        records = [run.read(cell) for cell in outcome.done]
-        return Counter(r.metrics["undefined"]["sees"] for r in records if r and r.metrics)
-
-    nvidia_smi('printf "3\n4\n"')
-    assert seen("execution.gpus=2") == {"3,4": 8}
-    assert seen("execution.gpus=0", on_device={0, 1}) == {"": 8}
-    assert seen(on_device={1}) == {"3": 8}
-    assert seen() == {"": 8}
-    nvidia_smi("exit 6")
-    assert seen(on_device={0, 1}) == {"all": 8}
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("maxk_lab.execution.devices.devices_here", lambda: names)
+    monkeypatch.setattr(Unit, "on_device", property(lambda unit: unit.seed in on_device))
+    assert len(go("sees", f"execution.gpus={share}").done) == 8
+    records = map(run.read, run.ids())
+    assert {record.metrics["undefined"]["sees"] for record in records} == {seen}
 
 
 def test_training_units_can_use_a_device(write):

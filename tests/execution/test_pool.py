@@ -221,7 +221,7 @@ def test_an_import_that_does_not_end_well_fails_the_cells_that_need_it(
 @pytest.mark.parametrize("idle", [False, True])
 def test_a_killed_worker_is_replaced(go, run, idle):
     """A worker that dies between two units loses nothing; within one, a cell fails."""
-    killed: list[int] = []
+    killed = []
 
     def kill(name, payload):
         if name == "unit_started":
@@ -272,7 +272,7 @@ training:
 
 def test_a_training_left_in_the_middle_goes_on_to_the_same_bytes(write, run):
     (unit,) = plan_of(write(TAUGHT)).units
-    steps: list[int] = []
+    steps = []
 
     def event(_, payload):
         steps.append(payload.get("step", 9))

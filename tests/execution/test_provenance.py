@@ -49,17 +49,10 @@ def test_tracebacks_name_files_from_where_they_are_found(tmp_path, monkeypatch):
     (home / "work").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.chdir(home / "work")
-    for text, expected in (
-        (
-            f'File "{home}/work/fn.py", line 3\nno {home}/data.npz, no /usr/x',
-            'File "fn.py", line 3\nno ~/data.npz, no /usr/x',
-        ),
-        (
-            "no /scratch/ada/x/data.npz; see https://a.org/b/c/d, /usr/lib/x/y.so",
-            "no data.npz; see https://a.org/b/c/d, /usr/lib/x/y.so",
-        ),
-    ):
-        assert without_places(text) == expected
+    text = without_places(f'File "{home}/work/fn.py", line 3\nno {home}/data.npz, no /usr/x')
+    assert text == 'File "fn.py", line 3\nno ~/data.npz, no /usr/x'
+    text = without_places("no /scratch/ada/x/data.npz; see https://a.org/b/c/d, /usr/lib/x/y.so")
+    assert text == "no data.npz; see https://a.org/b/c/d, /usr/lib/x/y.so"
     monkeypatch.setattr("sys.path", ["", "/"])
     for nowhere in ("/", ""):
         monkeypatch.setenv("HOME", nowhere)

@@ -1,7 +1,6 @@
 """What a run measures, again, anew or not at all, with a stand-in for what measures."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from stored import damage, forget, lines
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("forked")
 
 def test_a_run_tells_its_events_and_its_records_carry_what_they_are_of(go, run, plan):
     """Their provenance, and what a clock said, beside the metrics."""
-    told: list[tuple[str, dict[str, Any]]] = []
+    told = []
     go("timed", only="seed=1", on_event=lambda *event: told.append(event))
     middle = ["unit_started", *["cell_done"] * 4, "unit_finished"]
     names = [name for name, _ in told if name != "progress"]
@@ -56,35 +55,29 @@ def test_the_same_command_measures_what_is_missing_unreadable_or_forced(go, run,
 
 
 def test_failed_cells_fail_alone_and_wait_for_retry(go, run, plan):
-    """Retried, they do not resume from what they have left."""
     outcome = go("bad_cell")
     assert set(outcome.failed) == select(plan, "baseline=none")
     assert len(outcome.done) == 4
     assert all("ZeroDivisionError: no variance" in str(record.error) for record in run.failed())
     again = go("bad_cell")
     assert (again.done, again.failed, again.failed_before) == ((), outcome.failed, outcome.failed)
-    trained = [run.cache_path / f"training-{cell}.pt" for cell in outcome.failed]
-    shared = run.cache_path / "pool-of-a-seed.npz"
-    run.cache_path.mkdir(exist_ok=True)
-    for path in (*trained, shared):
-        path.write_text("kept")
     mended = go(retry_failed=True)
     assert (mended.done, mended.failed) == (outcome.failed, ())
-    assert [*run.cache_path.iterdir()] == [shared]
 
 
-def test_forced_cells_find_nothing_of_theirs_in_the_cache(go, run, plan):
-    """What cells share goes, too; what others keep of themselves alone stays."""
-    go(only="seed=0")
-    ids = {cell.seed: cell.id for cell in plan.cells}
-    kept = {
-        "done": run.cache_path / f"training-{ids[0]}.pt",
-        "interrupted": run.cache_path / f"policy-{ids[1]}-100.pt",
-        "stale": run.cache_path / "training-0123456789abcdef.pt",
-        "shared": run.cache_path / "pool-fedcba9876543210.npz",
-    }
+def test_cells_that_are_measured_again_find_nothing_of_theirs_in_the_cache(go, run, plan):
+    """With `force` shared files go, too; files of other cells alone stay."""
+    go("bad_cell", only="seed=0")
+    ids = {(cell.seed, cell.baseline): cell.id for cell in plan.cells}
     stale = plan.cells[0].as_dict() | {"id": "0123456789abcdef"}
     run.write(Record(stale, "failed", None, "no"))
+    kept = {
+        "failed": run.cache_path / f"training-{ids[0, 'none']}.pt",
+        "done": run.cache_path / f"training-{ids[0, 'centred']}.pt",
+        "interrupted": run.cache_path / f"policy-{ids[1, 'none']}-100.pt",
+        "stale": run.cache_path / f"training-{stale['id']}.pt",
+        "shared": run.cache_path / "pool-fedcba9876543210.npz",
+    }
 
     def left_by(**options):
         for path in kept.values():
@@ -94,14 +87,15 @@ def test_forced_cells_find_nothing_of_theirs_in_the_cache(go, run, plan):
         return {name for name, path in kept.items() if path.exists()}
 
     assert left_by() == set(kept)
+    assert left_by(retry_failed=True) == set(kept) - {"failed"}
     assert left_by(force=True, only="seed=0") == {"interrupted", "stale"}
-    forget(run.root, ids[1])
+    forget(run.root, ids[1, "none"])
     assert left_by(force=True) == {"stale"}
 
 
 def test_stale_records_are_told_and_kept(go, small, run):
     go()
-    told: list[tuple[str, dict[str, Any]]] = []
+    told = []
     outcome = go("quick", "gradient.pool=32", on_event=lambda *event: told.append(event))
     assert (len(outcome.done), outcome.stale, len(run.ids())) == (8, 8, 16)
     assert ("stale", {"records": 8}) in told
