@@ -42,7 +42,7 @@ def estimates(x, y, squared, exact):
 
 
 @both_ways
-@pytest.mark.parametrize("blocks", [2, 3, 8, 12])
+@pytest.mark.parametrize("blocks", [2, 3, 8])
 def test_moments_are_means_over_blocks_or_pairs_and_blocks_lie_as_the_jackknife_says(blocks, exact):
     """Each pseudo-value is B times the estimate, less B − 1 times that without the block."""
     drawn = draw(blocks, exact=exact)
@@ -79,7 +79,7 @@ def test_a_record_keeps_means_of_equally_many_neighbours(monkeypatch):
 
 
 @both_ways
-@pytest.mark.parametrize("blocks", [4, 7, 12])
+@pytest.mark.parametrize("blocks", [4, 7])
 def test_deviations_are_those_of_the_second_half_from_the_first(blocks, exact):
     drawn = draw(blocks, exact=exact)
     blocks_of = made(*drawn, exact=exact)
@@ -109,26 +109,21 @@ def test_blocks_without_a_number_are_left_out():
 
 
 @pytest.mark.parametrize("factor", [0.875, 1 / 3, 1.0, 0.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_an_estimator_that_differs_by_a_factor_alone_shows_no_other_bias(factor, seed):
+def test_an_estimator_that_differs_by_a_factor_alone_shows_no_other_bias(factor):
     """Group by group, so that all that is left beside the factor is rounding."""
-    _, second, squared = draw(16, exact=False, seed=seed)
-    second = second @ np.random.default_rng(seed).normal(size=(WIDTH, 300)) * 1e3
-    blocks = made(factor * second, second, squared, exact=False)
+    _, second, squared = draw(16, exact=False)
+    wide = second @ np.random.default_rng(0).normal(size=(WIDTH, 300)) * 1e3
+    blocks = made(factor * wide, wide, squared, exact=False)
     found, truth = blocks.deviations(EVERY), blocks.columns()[3]
     assert not found.beside.mean.any()
     assert not found.beside.variance.any()
     assert found.along.mean == pytest.approx((factor - 1) * truth)
-
-
-def test_a_difference_of_a_millionth_is_no_rounding_and_a_gradient_of_zero_has_the_factor_one():
-    _, second, squared = draw(16, exact=False)
+    # A difference of a millionth is no rounding, and a gradient of zero has the factor 1.
     moved, shift = second.copy(), 1e-5 * np.abs(second).max()
     moved[:, :, 0] += shift
     found = made(moved, second, squared, exact=False).deviations(EVERY)
     assert found.anywhere.mean == pytest.approx(np.full(INSTANCES, shift**2), rel=1e-4)
-    first, second, squared = draw(8, exact=True)
-    found = made(first, 0 * second, squared, exact=True).deviations(EVERY)
+    found = made(second, 0 * second, squared, exact=True).deviations(EVERY)
     assert found.beside.mean.tolist() == found.anywhere.mean.tolist()
 
 

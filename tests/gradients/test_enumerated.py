@@ -30,24 +30,12 @@ from maxk_lab.statistics.intervals import interval
 from maxk_lab.statistics.measures import claimable
 from maxk_lab.statistics.units import Units
 
-DISTINCT, TIED = [0.3, -1.0, 2.0], [1.0, 0.0, 1.0]
-PAIRS = [
-    ("maxk", "none", 2),
-    ("maxk", "centred", 1),
-    ("maxk", "centred", 2),
-    ("maxk", "subloo", 3),
-    ("maxk", "sample_loo", 2),
-    ("maxk", "group_mean", 2),
-    ("maxk", "optimal[length]", 2),
-    ("maxk", "optimal[grad_norm]", 2),
-    ("reinforce", "eob", 1),
-    ("reinforce", "otb_loo", 1),
-    ("grpo", "none", 1),
-    ("leader_reward", "none", 1),
-    ("top_m[2]", "centred", 3),
-    ("off_policy_maxk", "none", 2),
-    ("off_policy_maxk", "centred", 2),
-]
+
+def verdicts_of(pool, keys):
+    """The metrics of cells with these keys, and the verdicts by key."""
+    metrics = measured(pool, *(cell(*key) for key in keys))
+    by_key = {key: Units.from_metrics(metrics[name_of(*key)]) for key in keys}
+    return list(metrics.values()), bias_verdicts(by_key)
 
 
 @pytest.mark.parametrize("probabilities", [[0.5, 0.4], [0.25, 0.16], [0.7, 0.6]])
@@ -58,15 +46,11 @@ def test_probabilities_that_do_not_sum_to_1_are_log_probs_fault_or_the_list_s(pr
         checked_probabilities(log_probs)
 
 
-def test_trajectories_that_no_weight_tells_apart_share_a_class():
-    outcomes, _ = table([1.0, 0.0, 0.0, 1.0])
-    assert len(outcomes.classes) == 2
+def test_trajectories_that_no_weight_tells_apart_share_a_class_and_impossible_ones_have_none():
+    assert len(table([1.0, 0.0, 0.0, 1.0])[0].classes) == 2
     assert len(table([1.0, 0.0, 0.0, 1.0], weights="length")[0].classes) == 4 - 2
     assert len(table([1.0, 0.0, 0.0, 2.0], weights="number")[0].classes) == 4
-
-
-def test_impossible_trajectories_are_left_out_and_the_others_sum_to_one():
-    outcomes, _ = table(DISTINCT)
+    outcomes, _ = table([0.3, -1.0, 2.0])
     pad = torch.nn.functional.pad
     padded = Outcomes(
         pad(outcomes.probabilities * (1 + 1e-7), (0, 2)),
@@ -96,10 +80,9 @@ VERDICTS = {
 
 @pytest.mark.parametrize(("dtype", "shift"), [("float64", 1000.0), ("float32", 0.0)])
 def test_bias_is_proven_or_refuted_without_sampling(shift, dtype):
-    pool = pool_of(bandit(shift=shift, dtype=dtype), objectives=[1, 2, 3, 4])
-    metrics = measured(pool, *(cell(*key) for key in VERDICTS))
-    assert {one["against"] for one in metrics.values()} == {"complete"}
-    verdicts = bias_verdicts({key: Units.from_metrics(metrics[name_of(*key)]) for key in VERDICTS})
+    pool = pool_of(bandit(shift=shift, dtype=dtype), count=6, objectives=[1, 2, 3, 4])
+    metrics, verdicts = verdicts_of(pool, VERDICTS)
+    assert {one["against"] for one in metrics} == {"complete"}
     assert {key: verdict.verdict for key, verdict in verdicts.items()} == VERDICTS
     assert all(np.isnan(v.p_value) for v in verdicts.values())
     assert {v.detectable for v in verdicts.values()} == {1e-9 if dtype == "float64" else 1e-4}
@@ -111,13 +94,21 @@ def test_a_policy_of_tokens_is_judged_as_a_table_is():
     sizes = {"task": "deceptive", "vocab_size": 3, "max_length": 3, "prompt_length": 2}
     policy = {"embed_dim": 8, "init_std": 0.5}
     environment = small_environments.make("toy_llm", policy=policy, **sizes)
-    pool = pool_of(environment, count=2, objectives=[1, 2])
-    found = measured(pool, *(cell(*key) for key in keys)).values()
-    verdicts = bias_verdicts({i: Units.from_metrics(one) for i, one in enumerate(found)})
-    assert [one.verdict for one in verdicts.values()] == list(keys.values())
-    for metrics in found:
-        assert metrics["against"] == "complete"
-        assert all(-1 <= value <= 1 for values in metrics["proxies"].values() for value in values)
+    metrics, verdicts = verdicts_of(pool_of(environment, count=2, objectives=[1, 2]), keys)
+    assert {key: verdict.verdict for key, verdict in verdicts.items()} == keys
+    for one in metrics:
+        assert one["against"] == "complete"
+        assert all(-1 <= value <= 1 for values in one["proxies"].values() for value in values)
+
+
+def test_ratios_make_the_gradient_unbiased_and_nothing_less_does():
+    expected = {("maxk", "centred", 4, 2): "biased"} | {
+        ("off_policy_maxk", name, 4, 2): "unbiased" for name in ("none", "centred", "subloo")
+    }
+    environment = bandit()
+    behaviour = perturbed(environment.policy(0), 0.7, seed=2)
+    _, verdicts = verdicts_of(pool_of(environment, count=6, behaviour=behaviour), expected)
+    assert {key: verdict.verdict for key, verdict in verdicts.items()} == expected
 
 
 def test_every_measure_of_one_enumerated_instance_has_its_value():
@@ -133,14 +124,30 @@ def test_every_measure_of_one_enumerated_instance_has_its_value():
 
 def test_groups_are_enumerated_where_there_are_few_of_them_however_small_the_pool():
     cells = cell("maxk", "centred", 8, 2), cell("maxk", "centred", 2, 1)
-    many, few = measured(pool_of(bandit(arms=20), objectives=[1, 2]), *cells[::-1]).values()
+    pool = pool_of(bandit(arms=20), count=2, objectives=[1, 2])
+    many, few = measured(pool, *cells[::-1]).values()
     assert (many["against"], few["against"]) == ("complete", "exact")
     (metrics,) = measured(pool_of(bandit(), size=1), cells[0]).values()
     assert metrics["against"] == "complete"
 
 
 @pytest.mark.parametrize("distance", [None, 0.7])
-@pytest.mark.parametrize(("estimator", "baseline", "k"), PAIRS)
+@pytest.mark.parametrize(
+    ("estimator", "baseline", "k"),
+    [
+        ("maxk", "none", 2),
+        ("maxk", "centred", 1),
+        ("maxk", "subloo", 3),
+        ("maxk", "sample_loo", 2),
+        ("maxk", "group_mean", 2),
+        ("maxk", "optimal[length]", 2),
+        ("maxk", "optimal[grad_norm]", 2),
+        ("reinforce", "eob", 1),
+        ("grpo", "none", 1),
+        ("top_m[2]", "centred", 3),
+        ("off_policy_maxk", "centred", 2),
+    ],
+)
 def test_the_measures_of_a_cell_equal_the_sum_over_all_tuples(estimator, baseline, k, distance):
     """Of rewards with ties, of some far from 0, and of some that are all the same."""
     method, environment = Method.parse(estimator, baseline, k), bandit(arms=4)
@@ -151,6 +158,7 @@ def test_the_measures_of_a_cell_equal_the_sum_over_all_tuples(estimator, baselin
     setting = {"instances": instances, "policy": policy, "behaviour": behaviour}
     pool = pool_of(environment, count=3, objectives=[method.objective_at(4)], **setting)
     (metrics,) = measured(pool, cell(estimator, baseline, 4, k)).values()
+    found = metrics["measures"] | metrics["units"]
     p = policy().exp().detach()
     b = p if behaviour is None else behaviour().exp().detach()
     tuples, chance = every_group(b, 4)
@@ -160,49 +168,27 @@ def test_the_measures_of_a_cell_equal_the_sum_over_all_tuples(estimator, baselin
     for i in range(3):
         rewards = instances[i][tuples]
         weights = weigh_of(estimator, baseline, k)(rewards, g[tuples], ratios)
-        dead = weights.eq(0).all(1)
-        values = objective_estimate(rewards, method.objective_at(4))
-        expected = {
-            "objective": p[tuples].prod(1) @ values,
-            "dead_gradient_rate": chance[dead].sum(),
-        }
-        if behaviour is not None:
-            expected["effective_sample_size"] = chance @ effective_sample_size(ratios) / 4
+        estimates = estimates_of(weights, scores, tuples)
+        plain = values = objective_estimate(rewards, method.objective_at(4))
         if method.needs_ratios:
             values = off_policy_value(rewards, ratios, k)
-        estimates = estimates_of(weights, scores, tuples)
-        expected |= {
+        expected = {
+            "objective": p[tuples].prod(1) @ plain,
+            "dead_gradient_rate": chance[weights.eq(0).all(1)].sum(),
             "value_variance": chance @ (values - chance @ values).square(),
             "m2": chance @ estimates.square().sum(1),
             "mean_square": (chance @ estimates).square().sum(),
         }
-        found = {
-            name: column[i] for name, column in (metrics["measures"] | metrics["units"]).items()
-        }
+        if behaviour is not None:
+            expected["effective_sample_size"] = chance @ effective_sample_size(ratios) / 4
         for name, value in expected.items():
-            assert found[name] == pytest.approx(value.item(), rel=1e-9, abs=1e-10)
+            assert found[name][i] == pytest.approx(value.item(), rel=1e-9, abs=1e-10)
     assert ("effective_sample_size" in metrics["measures"]) == (behaviour is not None)
-
-
-def test_ratios_make_the_gradient_unbiased_and_nothing_less_does():
-    expected = {
-        ("off_policy_maxk", "none"): "unbiased",
-        ("off_policy_maxk", "centred"): "unbiased",
-        ("off_policy_maxk", "subloo"): "unbiased",
-        ("maxk", "centred"): "biased",
-    }
-    environment = bandit()
-    behaviour = perturbed(environment.policy(0), 0.7, seed=2)
-    metrics = measured(
-        pool_of(environment, behaviour=behaviour), *(cell(*pair, 4, 2) for pair in expected)
-    )
-    units = {pair: Units.from_metrics(metrics[name_of(*pair, 4, 2)]) for pair in expected}
-    assert {pair: v.verdict for pair, v in bias_verdicts(units).items()} == expected
 
 
 def test_two_outcomes_are_enumerated_however_many_samples():
     """ρ̂ of c successes among n is 1 − C(n−c, K)/C(n, K), and c is binomial."""
-    n, k, chance = 1600, 8, 0.02
+    n, k, chance = 800, 8, 0.02
     rewards, p = torch.tensor([[0.0, 1.0], [1 - chance, chance]], dtype=torch.float64)
     environment = bandit(arms=2)
     policy = environment.policy(0)

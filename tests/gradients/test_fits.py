@@ -18,13 +18,6 @@ from maxk_lab.gradients.fitting import fit_on_others, oracle_coefficients
 DISTINCT, TIED = [0.3, -1.0, 2.0], [1.0, 0.0, 0.0, 1.0]
 
 
-def drawn(instances, groups, n):
-    """Rewards [I, R, n] and scores [I, R, n, 4] of groups, no two alike."""
-    generator = torch.Generator().manual_seed(0)
-    rewards = torch.randn(instances, groups, n, generator=generator).double()
-    return rewards, torch.randn(instances, groups, n, 4, generator=generator).double()
-
-
 def equations(rewards, gram, k, family):
     """The normal equations of groups with rewards [..., n] and products [..., n, n]."""
     w0, directions = family_terms(rewards, k, family)
@@ -44,11 +37,11 @@ def least_squares(rewards, scores, k, family):
     return torch.linalg.lstsq(moved, -plain.unsqueeze(1), driver="gelsd").solution.squeeze(1)
 
 
-@pytest.mark.parametrize(
-    ("family", "n", "k"), [("affine", 4, 2), ("ladder", 4, 2), ("ladder", 6, 4), ("ladder", 9, 8)]
-)
+@pytest.mark.parametrize(("family", "n", "k"), [("affine", 4, 2), ("ladder", 6, 4)])
 def test_a_cross_fit_is_the_least_squares_over_the_groups_of_all_other_instances(family, n, k):
-    rewards, scores = drawn(4, 6, n)
+    generator = torch.Generator().manual_seed(0)
+    rewards = torch.randn(4, 6, n, generator=generator).double()
+    scores = torch.randn(4, 6, n, 4, generator=generator).double()
     gram = scores @ scores.mT
     coefficients = cross_fit(rewards, gram, k, family)
     for i in range(4):
@@ -58,13 +51,11 @@ def test_a_cross_fit_is_the_least_squares_over_the_groups_of_all_other_instances
         torch.testing.assert_close(coefficients[i], expected, rtol=1e-8, atol=1e-10)
     rewards[1], gram[1] = 1e9 * rewards[1], 1e9 * gram[1]
     assert torch.equal(cross_fit(rewards, gram, k, family)[1], coefficients[1])
-    with pytest.raises(ValueError, match="it needs at least 2, got 1"):
-        cross_fit(rewards[:1], gram[:1], k, family)
 
 
-@pytest.mark.parametrize("rewards", [DISTINCT, TIED, [-0.5, 0.7, 0.1, 1.9]])
+@pytest.mark.parametrize("rewards", [DISTINCT, TIED])
 @pytest.mark.parametrize(
-    ("family", "n", "k"), [("constant", 3, 3), ("affine", 4, 3), ("ladder", 4, 2), ("ladder", 5, 3)]
+    ("family", "n", "k"), [("constant", 3, 3), ("affine", 4, 3), ("ladder", 5, 3)]
 )
 def test_the_oracle_is_the_least_squares_over_every_ordered_group(rewards, family, n, k):
     outcomes, scores = table(rewards, seed=n, width=3)
@@ -77,20 +68,13 @@ def test_the_oracle_is_the_least_squares_over_every_ordered_group(rewards, famil
         return (chance @ torch.einsum("sn,snm,sm->s", weights, gram, weights)).item()
 
     found = oracle_coefficients(outcomes, n, k, family)
-    # A sample's own score, weighted by the root of its group's probability, makes it a plain least
-    # squares.
+    # With scores times the root of the group's probability it is a plain least squares.
     weighted = chance.sqrt().view(-1, 1, 1) * scores[rows]
     best = least_squares(outcomes.rewards[rows], weighted, k, family)
     assert second(found) == pytest.approx(second(best), rel=1e-11)
     assert second(found) <= min(second(found + 1e-3), second(found - 1e-3))
-    if len(set(rewards)) > 2:
+    if rewards is DISTINCT:
         torch.testing.assert_close(found, best, rtol=1e-7, atol=1e-8)
-
-
-def test_the_oracle_refuses_trajectories_of_another_policy():
-    outcomes, _ = table(DISTINCT, behaviour=True)
-    with pytest.raises(LabError, match=r"leave out gradient\.behaviour"):
-        oracle_coefficients(outcomes, 4, 2, "affine")
 
 
 def test_a_cross_fit_is_unbiased_whatever_the_other_group():
@@ -129,22 +113,6 @@ def test_an_enumerated_cross_fit_has_the_coefficients_of_the_sampled_one():
     assert sampled["coefficients"] == exact["coefficients"]
 
 
-@pytest.mark.parametrize(
-    "baseline", ["affine[oracle]", "ladder[oracle]", "constant[oracle]", "joint_optimum"]
-)
-@pytest.mark.parametrize(("arms", "n", "complete"), [(3, 4, False), (20, 8, True)])
-def test_an_oracle_without_complete_enumeration_says_what_it_needs(baseline, arms, n, complete):
-    pool = pool_of(bandit(arms), count=2)
-    with pytest.raises(LabError, match="complete: true"):
-        measured(pool, cell("maxk", baseline, n, 2, complete))
-
-
-@pytest.mark.parametrize("complete", [True, False])
-def test_a_cross_fit_of_one_instance_is_an_error(complete):
-    with pytest.raises(ValueError, match="it needs at least 2, got 1"):
-        measured(pool_of(bandit(), count=1), cell("maxk", "affine[cross_fit]", 4, 2, complete))
-
-
 def least_second_moment(outcomes, scores, n, k):
     """The least E‖Σ_i (s_i − b_i) ψ_i‖² over b(multiset of the others).
 
@@ -167,8 +135,11 @@ def least_second_moment(outcomes, scores, n, k):
 
 @pytest.mark.parametrize(
     ("rewards", "n", "k"),
-    [(DISTINCT, n, k) for n, k in ((3, 1), (3, 2), (3, 3), (2, 1), (2, 2))]
-    + [(TIED, 3, 2), ([0.5, 1.5], 6, 3)],
+    [
+        *((DISTINCT, n, k) for n, k in ((3, 1), (3, 2), (3, 3), (2, 2))),
+        (TIED, 3, 2),
+        ([0.5, 1.5], 6, 3),
+    ],
 )
 def test_the_joint_optimum_is_the_least_squares_over_every_ordered_group(rewards, n, k):
     outcomes, scores = table(rewards, seed=n + k, weights="number")
@@ -186,16 +157,6 @@ def test_the_joint_optimum_is_the_least_squares_over_every_ordered_group(rewards
     torch.testing.assert_close(moved, weights[:, order], rtol=0, atol=1e-14)
 
 
-def test_groups_of_other_prompts_are_sampled_and_not_enumerated():
-    pool = pool_of(bandit(), size=400, objectives=[2])
-    with pytest.raises(LabError, match="shrinkage needs groups of other instances: set complete"):
-        measured(pool, cell("maxk", "shrinkage", 4, 2, True))
-    (sampled,) = measured(pool, cell("maxk", "shrinkage", 4, 2, False)).values()
-    (centred,) = measured(pool, cell("maxk", "centred", 4, 2, False)).values()
-    assert sampled["variance"] != centred["variance"]
-    assert sampled["scale"] == pytest.approx(1.0, abs=0.2)
-
-
 def test_multisets_of_vanishing_chance_are_no_obstacle_to_the_joint_optimum():
     outcomes, _ = table(DISTINCT, weights="number")
     p = torch.tensor([1.0, 1e-80, 1e-80]).double()
@@ -203,18 +164,55 @@ def test_multisets_of_vanishing_chance_are_no_obstacle_to_the_joint_optimum():
     assert all(map(math.isfinite, best.values.values()))
 
 
-@pytest.mark.parametrize(
-    ("arms", "n", "k", "limit", "said"),
-    [
-        (10, 8, 2, 4000, r"11440 unknowns, at most 4000 are solved for; n <= 6 fits"),
-        (10, 2, 2, 9, "10 unknowns, at most 9 are solved for; no n fits"),
-        (3, 1, 1, 9, "1 <= K <= n and n >= 2, got n = 1 and K = 1"),
-        (3, 4, 5, 9, "1 <= K <= n and n >= 2, got n = 4 and K = 5"),
-        (3, 4, 0, 9, "1 <= K <= n and n >= 2, got n = 4 and K = 0"),
-    ],
-)
-def test_what_the_joint_optimum_cannot_do_is_said_with_what_it_needs(arms, n, k, limit, said):
+def solve(arms, n, k, limit):
     ones = torch.ones(arms).double()
     outcomes = Outcomes(ones / arms, ones, None, torch.eye(arms).double())
-    with pytest.raises(ValueError, match=said):
-        joint_optimum(outcomes, n, k, limit=limit)
+    return joint_optimum(outcomes, n, k, limit=limit)
+
+
+def measure(arms, count, baseline, n, *, complete):
+    return measured(pool_of(bandit(arms), count=count), cell("maxk", baseline, n, 2, complete))
+
+
+ORACLES = ("affine[oracle]", "ladder[oracle]", "constant[oracle]", "joint_optimum")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: solve(10, 8, 2, 4000), r"11440 unknowns, at most 4000 are .* for; n <= 6 fits"),
+        (lambda: solve(10, 2, 2, 9), "10 unknowns, at most 9 are solved for; no n fits"),
+        (lambda: solve(3, 1, 1, 9), "1 <= K <= n and n >= 2, got n = 1 and K = 1"),
+        (lambda: solve(3, 4, 5, 9), "1 <= K <= n and n >= 2, got n = 4 and K = 5"),
+        (lambda: solve(3, 4, 0, 9), "1 <= K <= n and n >= 2, got n = 4 and K = 0"),
+        (
+            lambda: oracle_coefficients(table(DISTINCT, behaviour=True)[0], 4, 2, "affine"),
+            r"leave out gradient\.behaviour",
+        ),
+        *(
+            (lambda b=b, c=c: measure(3, 1, b, 4, complete=c), "it needs at least 2, got 1")
+            for b in ("affine[cross_fit]",)
+            for c in (True, False)
+        ),
+        *(
+            (lambda b=b, a=a, n=n, c=c: measure(a, 2, b, n, complete=c), "complete: true")
+            for b in ORACLES
+            for a, n, c in ((3, 4, False), (20, 8, True))
+        ),
+        (
+            lambda: measure(3, 2, "shrinkage", 4, complete=True),
+            "shrinkage needs groups of other instances: set complete",
+        ),
+    ],
+)
+def test_refusals_say_what_is_needed(call, message):
+    with pytest.raises((LabError, ValueError), match=message):
+        call()
+
+
+def test_a_baseline_of_other_prompts_is_sampled():
+    pool = pool_of(bandit(), size=400, objectives=[2])
+    (sampled,) = measured(pool, cell("maxk", "shrinkage", 4, 2, False)).values()
+    (centred,) = measured(pool, cell("maxk", "centred", 4, 2, False)).values()
+    assert sampled["variance"] != centred["variance"]
+    assert sampled["scale"] == pytest.approx(1.0, abs=0.2)

@@ -52,14 +52,6 @@ def test_a_pool_is_the_same_through_its_file(make):
         assert all(torch.equal(found[name], values) for name, values in expected.items())
 
 
-def test_log_probs_without_a_gradient_are_refused():
-    environment = toy_llm()
-    log_probs = environment.log_probs
-    environment.log_probs = lambda *of: log_probs(*of).detach()
-    with pytest.raises(LabError, match="environment's log_probs returns a tensor that has no grad"):
-        pool_of(environment, 16, 1)
-
-
 def test_the_listing_says_of_each_drawn_trajectory_what_its_rollout_says():
     drawn = pool_of(toy_llm(False), 30, 2)
     for part, other in zip(pool_of(toy_llm(), 30, 2).parts, drawn.parts, strict=True):
@@ -72,12 +64,18 @@ def test_the_listing_says_of_each_drawn_trajectory_what_its_rollout_says():
             torch.testing.assert_close(of_rows, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_a_missing_reward_is_named():
+def test_refusals():
     environment = bandit()
     instances = environment.instances(2, 1)
     instances[1, 2] = torch.nan
     with pytest.raises(LabError, match="of instance 1 have no reward"):
         pool_of(environment, 50, 2, [1], instances=instances)
+    with pytest.raises(ValueError, match="distance must be at least 0, got -1"):
+        perturbed(environment.policy(0), -1, 1)
+    log_probs = environment.log_probs
+    environment.log_probs = lambda *of: log_probs(*of).detach()
+    with pytest.raises(LabError, match="environment's log_probs returns a tensor that has no grad"):
+        pool_of(environment, 16, 1)
 
 
 def test_correlation_is_weighted_by_probability_and_none_where_nothing_varies():
@@ -105,8 +103,6 @@ def test_a_perturbed_policy_lies_at_its_distance_on_a_line_that_the_seed_alone_g
     assert near.norm().item() == pytest.approx(0.5, rel=1e-12)
     torch.testing.assert_close(4 * near, far, rtol=1e-10, atol=1e-12)
     assert not torch.allclose(near, step(0.5, 2))
-    with pytest.raises(ValueError, match="distance must be at least 0, got -1"):
-        perturbed(policy, -1, 1)
 
 
 def test_without_another_policy_the_ratios_are_exactly_one():

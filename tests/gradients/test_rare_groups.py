@@ -56,15 +56,16 @@ def test_levels_give_the_mean_square_of_all_groups(baseline, rewards):
 
 
 @pytest.mark.parametrize(("n", "k"), [(4, 2), (4, 4), (2, 2)])
-@pytest.mark.parametrize("rare", [1e-3, 1e-6])
-@pytest.mark.parametrize("failures", [True, False])
-def test_the_groups_that_carry_a_rare_success_or_failure_are_counted(n, k, rare, failures):
+def test_the_groups_that_carry_a_rare_success_or_failure_are_counted(n, k):
     """`subloo` needs k − 1 samples below the best: of rare failures that takes as many."""
-    p, fewest = (1 - rare, k - 1) if failures else (rare, 1)
-    groups = RareGroups(pool_of([1 - p, p], [0.0, 1.0]), n, REPLICATES)
-    found = groups.expected_number(groups.squares(Method.parse("maxk", "subloo", k), None))[0]
-    chance = rare**fewest * math.comb(n, fewest)
-    assert found == pytest.approx(REPLICATES * chance, rel=0.02)
+    for rare in (1e-3, 1e-6):
+        for p, fewest in ((1 - rare, k - 1), (rare, 1)):
+            groups = RareGroups(pool_of([1 - p, p], [0.0, 1.0]), n, REPLICATES)
+            squares = groups.squares(Method.parse("maxk", "subloo", k), None)
+            chance = rare**fewest * math.comb(n, fewest)
+            assert groups.expected_number(squares)[0] == pytest.approx(
+                REPLICATES * chance, rel=0.02
+            )
 
 
 def test_rare_groups_are_the_least_likely_of_which_three_are_expected():
@@ -116,18 +117,14 @@ def test_weights_of_tied_rewards_are_rounding():
     assert beyond_rounding(weights, rewards).tolist() == [[0.0] * 3, weights[1].tolist()]
 
 
-@pytest.mark.parametrize("most", [2, 3, 4, 9])
-def test_levels_split_rewards_where_it_explains_most(most):
+def test_levels_split_rewards_where_it_explains_most():
     rewards = np.array([5.0, 0.0, 0.1, 9.0, 5.0, 0.2])
     chance = np.array([0.2, 0.2, 0.2, 0.01, 0.2, 0.19])
-    wanted = {
-        2: [1, 0, 0, 1, 1, 0],
-        3: [1, 0, 0, 2, 1, 0],
-        4: [2, 0, 1, 3, 2, 1],
-        9: [3, 0, 1, 4, 3, 2],
-    }[most]
-    found = levels_of(rewards, chance, most)
-    if most == 4:  # the split of 0, 0.1, 0.2 that explains most
-        assert found[0] == found[4] == found[3] - 1 > found[5] > found[1]
-    else:
-        assert found.tolist() == wanted
+    for most, wanted in (
+        (2, [1, 0, 0, 1, 1, 0]),
+        (3, [1, 0, 0, 2, 1, 0]),
+        (9, [3, 0, 1, 4, 3, 2]),
+    ):
+        assert levels_of(rewards, chance, most).tolist() == wanted
+    found = levels_of(rewards, chance, 4)  # of 0, 0.1 and 0.2, the split that explains most
+    assert found[0] == found[4] == found[3] - 1 > found[5] > found[1]

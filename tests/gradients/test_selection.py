@@ -22,8 +22,7 @@ def units_of(estimator, baseline, n, k, selection, instances=INSTANCES):
     return policy().exp().detach(), next(iter(measured(pool, chosen).values()))["units"]
 
 
-@pytest.mark.parametrize("n", [2, 4, 9])
-@pytest.mark.parametrize("baseline", ["centred", "mean"])
+@pytest.mark.parametrize(("baseline", "n"), [("centred", 2), ("mean", 4), ("centred", 9)])
 def test_dropping_equal_groups_divides_each_prompt_by_its_share_of_unequal_groups(baseline, n):
     """The share is 1 − pⁿ − (1 − p)ⁿ for rewards of 0 and 1."""
     p, every = units_of("maxk", baseline, n, 1, "none")
