@@ -1,7 +1,8 @@
-"""The catalogue: spellings, what every row says, other packages' rows."""
+"""The catalogue: spellings, what every row says, and its checks, also of other packages' rows."""
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from dataclasses import replace
@@ -13,28 +14,50 @@ import torch
 
 import maxk_lab.catalogue
 from maxk_lab.catalogue import Catalogue, load
-from maxk_lab.errors import LabError
 from maxk_lab.estimators import advantages, baseline, catalogue, estimator
 from maxk_lab.estimators.catalogue import BASELINES, ESTIMATORS, choose_baseline, choose_estimator
 from maxk_lab.estimators.check.bandit import TinyBandit
 from maxk_lab.estimators.check.brute_force import has_definition
-from maxk_lab.estimators.check.run import check_pair
+from maxk_lab.estimators.check.run import check_pair, run_checks
 from maxk_lab.estimators.method import Method
 from maxk_lab.estimators.rows import BaselineRow, below_n
 
 
 def test_every_row_says_what_it_is() -> None:
     for row in (*ESTIMATORS, *BASELINES):
-        assert row.meaning
-        assert row.formula
-        assert row.condition
-        assert row.constraint
-        assert row.citation
+        assert all((row.meaning, row.formula, row.condition, row.constraint, row.citation))
         assert load(row.implementation) is row
     for row in BASELINES:
         for spelling in (row.name, *row.examples):
-            method = Method.parse("maxk", spelling)
+            method = Method.parse("maxk", spelling, 2)
             assert has_definition(method) is not row.across_prompts
+            assert method.uses_other_prompts is row.across_prompts
+            assert method.fit is None or (method.is_unbiased and method.expected_scale(8) == 1.0)
+
+
+def test_what_a_pair_needs_beside_rewards() -> None:
+    every = [spelling for row in BASELINES for spelling in (row.name, *row.examples)]
+    methods = {spelling: Method.parse("maxk", spelling) for spelling in every}
+    needs = {name: method.fit or method.needed_weight for name, method in methods.items()}
+    assert {name: needed for name, needed in needs.items() if needed} == {
+        "opo": "length",
+        "opo_loo": "length",
+        "otb": "logit_proxy",
+        "otb_loo": "logit_proxy",
+        "eob": "grad_norm",
+        "eob_loo": "grad_norm",
+        "optimal": "grad_norm",
+        "optimal[length]": "length",
+        "optimal[logit_proxy]": "logit_proxy",
+        "affine[cross_fit]": "cross_fit",
+        "affine[oracle]": "oracle",
+        "ladder": "cross_fit",
+        "ladder[oracle]": "oracle",
+        "constant": "oracle",
+        "joint_optimum": "oracle",
+    }
+    beside = {name for name, needed in needs.items() if needed} | {"shrinkage"}
+    assert {name for name in methods if not methods[name].needs_rewards_alone} == beside
 
 
 OBJECTIVES = r"J_K|J_1|L_K|Σ_{k<n} pass@k / k|\(λ J_A \+ \(1 − λ\) J_B\)"
@@ -57,7 +80,6 @@ def test_the_estimand_is_the_enumerated_mean(row: Any, n: int) -> None:
     pair = ("maxk", row.name) if isinstance(row, BaselineRow) else (spelling, "none")
     methods = (Method.parse(*pair, k) for k in (2, 1, n))
     method = next(method for method in methods if method.refusal(n) is None)
-    k = method.k
     bandits = [EASY, HARD]
     if row.binary_rewards:
         bandits = [replace(b, rewards=tuple(map(round, b.rewards))) for b in bandits]
@@ -66,10 +88,40 @@ def test_the_estimand_is_the_enumerated_mean(row: Any, n: int) -> None:
     if text is None:
         assert row.estimand.startswith("E[Σ w ∇log π] is no fixed multiple of ∇")
         assert max(off, abs(c - d)) > 1e-3
+        assert math.isnan(method.expected_scale(n))
+        assert not method.is_unbiased
     else:
-        factor = eval((text[2] or "1").replace("−", "-"), {"K": k, "n": n})
+        factor = eval((text[2] or "1").replace("−", "-"), {"K": method.k, "n": n})
         assert c == pytest.approx(factor, rel=1e-12)
+        assert method.expected_scale(n) == pytest.approx(factor, rel=1e-12)
+        assert method.is_unbiased is (factor == 1)
         assert off < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("estimator", "baseline", "k", "scale", "objective"),
+    [
+        ("grpo_passk[none]", "none", 8, 1.0, "max@8"),
+        ("hybrid[1]", "none", 4, 1.0, "max@4"),
+        ("hybrid[0]", "none", 4, None, "max@4"),
+        ("reinforce", "group_mean", 2, 0.875, "max@1"),
+        ("top_m", "none", 4, 1.0, "top_m[2]@4"),
+        ("cvar_upper[.5]", "none", 4, 1.0, "cvar_upper[0.5]@4"),
+        ("maxrl", "none", 1, 1.0, "tail_rl@7"),
+        ("mix", "none", 2, 1.0, "order[0.25 0.75]@2"),
+        ("mix[0.25 maxk/group_mean maxk/none]", "none", 4, 0.875, "max@4"),
+        ("mix[0.5 maxk/group_mean reinforce/mean]", "none", 2, None, "order[0.25 0.75]@2"),
+        ("mix[1 maxk/centred grpo]", "none", 2, 1.0, "max@2"),
+    ],
+)
+def test_bias_and_scale_at_eight_samples(
+    estimator: str, baseline: str, k: int, scale: float | None, objective: str
+) -> None:
+    method = Method.parse(estimator, baseline, k)
+    assert method.is_unbiased is (scale == 1.0)
+    expected = math.nan if scale is None else scale
+    assert method.expected_scale(8) == pytest.approx(expected, nan_ok=True)
+    assert method.objective_at(8).name == objective
 
 
 @pytest.mark.parametrize(
@@ -94,36 +146,6 @@ def test_spellings(choose: Any, spelling: str, name: str, params: dict[str, Any]
     assert choose(choice.name) == choice
 
 
-@pytest.mark.parametrize(
-    ("choose", "spelling", "message"),
-    [
-        (choose_baseline, "centered", "baseline 'centered' is called centred here"),
-        (choose_baseline, "sloo", "is called pkpo_sloo here"),
-        (choose_baseline, "sloo_minus_one", "is called subloo here"),
-        (choose_baseline, "LOO", "is called rloo here"),
-        (choose_baseline, "GRPO", "unknown baseline 'GRPO': grpo is an estimator"),
-        (choose_baseline, "pass@8", "unknown baseline 'pass@8': maxk is an estimator"),
-        (choose_estimator, "pass@K", "estimator 'pass@K' is called maxk here"),
-        (choose_estimator, "sloo", "take estimator maxk with baseline pkpo_sloo"),
-        (choose_baseline, "centerd", "did you mean centred"),
-        (choose_baseline, "centred[1]", "centred takes no parameter"),
-        (choose_baseline, "affine[x]", "alpha must be a number"),
-        (choose_baseline, "affine[nan]", "alpha must be a finite number"),
-        (choose_baseline, "affine[1", "must be a name or name"),
-        (choose_baseline, 3, "must be a name or name"),
-        (choose_baseline, "optimal[lenght]", "did you mean length"),
-        (choose_baseline, "affine[crossfit]", "or one of cross_fit, oracle.*mean cross_fit"),
-        (choose_baseline, "ladder[0.5 x]", "alpha must be a number, got 'x'; or one of cross_fit"),
-        (choose_baseline, "ladder[]", "alpha must be numbers, got ''"),
-        (choose_estimator, "top_m[1.5]", "m must be a whole number"),
-        (choose_estimator, "cvar_upper[0]", "q must be greater than 0, got"),
-    ],
-)
-def test_bad_spellings(choose: Any, spelling: str, message: str) -> None:
-    with pytest.raises(LabError, match=message):
-        choose(spelling)
-
-
 @baseline("s_i / 2", where=below_n, biased="biased in scale only", scale=lambda n, k: 0.5)
 def halved(rewards: torch.Tensor, k: int) -> torch.Tensor:
     """Half of s."""
@@ -138,12 +160,8 @@ def doubled(rewards: torch.Tensor, k: int, baseline_weights: Any) -> torch.Tenso
     return weights
 
 
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {
-        "maxk_lab.baselines": ("halved",),
-        "maxk_lab.estimators": ("doubled",),
-    }
+def test_rows_of_other_packages_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"maxk_lab.baselines": ("halved",), "maxk_lab.estimators": ("doubled",)}
 
     def points(group: str) -> list[EntryPoint]:
         return [EntryPoint(name, f"third_party:{name}", group) for name in names.get(group, ())]
@@ -153,10 +171,6 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, rows in (("BASELINES", BASELINES), ("ESTIMATORS", ESTIMATORS)):
         fresh = Catalogue(rows.kind, [*rows], rows.entry_point_group)
         monkeypatch.setattr(catalogue, name, fresh)
-
-
-@pytest.mark.usefixtures("installed")
-def test_rows_of_other_packages_run() -> None:
     rewards = torch.tensor([1.0, 2.0])
     torch.testing.assert_close(advantages(rewards, baseline="halved", k=1), rewards / 4)
     found = advantages(rewards, estimator="doubled", baseline="halved", k=1)
@@ -180,3 +194,66 @@ def test_a_function_becomes_a_row_with_nothing_said() -> None:
     row = baseline()(my_own)
     assert (row.name, row.constraint, row.unbiased) == ("my_own", "1 <= K <= n", True)
     assert row.implementation.endswith(":my_own")
+
+
+@pytest.mark.slow
+@pytest.mark.deep
+def test_everything_holds_and_every_row_is_covered() -> None:
+    results = run_checks()
+    assert [result for result in results if not result.ok] == []
+    rows = " ".join(result.row for result in results)
+    for row in (*BASELINES, *ESTIMATORS):
+        assert row.name in rows
+
+
+def test_what_is_checked_of_one_estimator_or_one_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        "maxk_lab.estimators.check.run.check_pair", lambda *pair: pairs.append(pair) or []
+    )
+
+    def checked(**names: str) -> set[tuple[str, str]]:
+        pairs.clear()
+        assert run_checks(**names) == []
+        return set(pairs)
+
+    # The examples of a form of objective are checked with what the others are sums of.
+    basic = {("top_m[3]", baseline) for baseline in ("none", "centred", "subloo")}
+    assert checked(estimator="top_m[3]") == basic
+    of_any = [choose_baseline(row.name).name for row in BASELINES if row.any_objective]
+    assert checked(estimator="top_m") == {("top_m[2]", baseline) for baseline in of_any}
+    assert checked(estimator="maxk", baseline="subloo") == {("maxk", "subloo")}
+    # reinforce has K = 1, where subloo does not exist; the order statistics have it.
+    assert {("maxk", "subloo"), ("top_m[2]", "subloo")} <= checked(baseline="subloo")
+    assert ("reinforce", "subloo") not in pairs
+    assert {baseline for _, baseline in pairs} == {"subloo"}
+
+
+def raises(*_: object, **__: object) -> None:
+    raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize(
+    ("pair", "changes", "failing"),
+    [
+        (("maxk", "centred"), {"level": lambda at: at.others.value()}, "brute force"),
+        (("maxk", "centred"), {"function": raises}, "unbiased"),
+        (("maxk", "centred"), {"biased": "not at all"}, "bias seen"),
+        (("maxk", "group_mean"), {"scale": lambda n, k: 1.0}, "unbiased up to scale"),
+        (("maxk", "opo"), {"biased": ""}, "unbiased"),
+        (("maxk", "eob_loo"), {"function": BASELINES.get("eob").function}, "unbiased"),
+        (("grpo", "none"), {"scale": lambda n, k: 1.0}, "unbiased up to scale"),
+        (("leader_reward", "none"), {"biased": ""}, "unbiased"),
+    ],
+)
+def test_a_wrong_row_fails(
+    pair: tuple[str, str],
+    changes: dict[str, object],
+    failing: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changed = pair[0] if pair[1] == "none" else pair[1]
+    for name, rows in (("BASELINES", BASELINES), ("ESTIMATORS", ESTIMATORS)):
+        wrong = [replace(r, **changes) if r.name == changed else r for r in rows]
+        monkeypatch.setattr(catalogue, name, Catalogue(rows.kind, wrong, "maxk_lab.nothing"))
+    assert failing in {result.name for result in check_pair(*pair) if not result.ok}

@@ -9,36 +9,21 @@ import pytest
 import torch
 from torch import Tensor
 
-from maxk_lab.errors import LabError
 from maxk_lab.estimators.objectives import FORMS, Objective
 from maxk_lab.estimators.value import distribution_value, order_weight
 from maxk_lab.gradients.enumerated.exact import exact_gradient_weights
 
 PROBABILITIES = torch.tensor([0.1, 0.35, 0.05, 0.3, 0.2], dtype=torch.float64)
 REWARDS = torch.tensor([2.0, -1.0, 0.5, -1.0, 4.0], dtype=torch.float64)
-SHARES = ("0.07", "0.49", "0.25", "0.3", "0.5", "0.95", "1.0")
 
 
-def mean_of_copies(k: int, kept: slice, copies: int) -> list[float]:
-    """The weight of each of k values in the mean of a slice of the sorted list.
-
-    It holds every value `copies` times.
-    """
-    values = [j for j in range(k) for _ in range(copies)][kept]
-    return [values.count(j) / len(values) for j in range(k)]
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 8, 20])
-@pytest.mark.parametrize("share", SHARES)
-def test_cvar_is_the_mean_of_the_best_share(k: int, share: str) -> None:
-    cut = round(100 * k * float(share))
-    top = mean_of_copies(k, slice(100 * k - cut, 100 * k), 100)
-    assert Objective(f"cvar_upper[{share}]", k).order_weights == pytest.approx(top, rel=1e-15)
-
-
-def test_weights_of_the_other_forms() -> None:
-    assert Objective("top_m", 3).order_weights == (0.0, 0.5, 0.5)
-    assert Objective("order[-1 2.5]", 2).order_weights == (-1.0, 2.5)
+@pytest.mark.parametrize("k", [1, 3, 20])
+def test_cvar_is_the_mean_of_the_best_share(k: int) -> None:
+    """Of a sorted list that holds each of k values 100 times."""
+    for share in ("0.07", "0.49", "0.25", "0.95", "1.0"):
+        best = [j // 100 for j in range(100 * k)][-round(100 * k * float(share)) :]
+        top = [best.count(j) / len(best) for j in range(k)]
+        assert Objective(f"cvar_upper[{share}]", k).order_weights == pytest.approx(top, rel=1e-15)
 
 
 @pytest.mark.parametrize("k", [1, 2, 7])
@@ -55,6 +40,8 @@ def test_where_forms_meet(k: int) -> None:
     ):
         assert Objective(form, k).is_max
     assert not Objective("order[2.0]", 1).is_max
+    assert Objective("top_m", 3).order_weights == (0.0, 0.5, 0.5)
+    assert Objective("order[-1 2.5]", 2).order_weights == (-1.0, 2.5)
 
 
 @pytest.mark.parametrize("k", [1, 2, 7])
@@ -78,14 +65,12 @@ def test_a_mixture_has_the_value_of_both_parts(share: float) -> None:
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form not in ("order", "tail_rl")])
-@pytest.mark.parametrize("k", [2, 3, 9])
-def test_named_forms_have_mass_one_and_keep_their_form(form: str, k: int) -> None:
-    own = Objective(form, k)
-    assert own.mass == 1.0
-    assert sum(own.exact_weights) == 1
-    assert sum(own.exact_reduced) == 1
-    if form != "top_m" or k > 2:
-        assert own.exact_reduced == Objective(form, k - 1).exact_weights
+def test_named_forms_have_mass_one_and_keep_their_form(form: str) -> None:
+    for k in (2, 3, 9):
+        own = Objective(form, k)
+        assert own.mass == sum(own.exact_weights) == sum(own.exact_reduced) == 1
+        if form != "top_m" or k > 2:
+            assert own.exact_reduced == Objective(form, k - 1).exact_weights
     assert Objective("top_m[2]", 2).exact_reduced == (1,)
 
 
@@ -108,8 +93,6 @@ def test_explicit_weights_are_rebinned() -> None:
     assert [*map(float, own.exact_reduced)] == pytest.approx(expected, rel=1e-14)
     assert sum(own.exact_reduced) == 2
     assert Objective("order[0 0 0 1]", 4).exact_reduced == (0, 0, 1)
-    with pytest.raises(ValueError, match="K must be at least 2"):
-        _ = Objective("order[2]", 1).exact_reduced
 
 
 @pytest.mark.parametrize(
@@ -125,36 +108,7 @@ def test_explicit_weights_are_rebinned() -> None:
 def test_names(form: str, k: int, name: str) -> None:
     own = Objective(form, k)
     assert (own.name, Objective.parse(name)) == (name, own)
-
-
-def test_pass_at_k_is_the_maximum_of_rewards_of_0_and_1() -> None:
     assert Objective.parse("pass@8") == Objective("max", 8)
-
-
-@pytest.mark.parametrize(
-    ("form", "k", "message"),
-    [
-        ("top_m[9]", 8, "the m of top_m must be at most K = 8, got 9"),
-        ("order[0.5 0.5]", 3, "order must have as many weights as K = 3, got 2"),
-        ("cvar_upper[0]", 4, "q must be greater than 0"),
-        ("cvar_upper[1.5]", 4, "q must be at most 1"),
-        ("max[1]", 4, "max takes no parameter"),
-        ("odrer", 4, "did you mean order"),
-        ("median", 3, "estimator 'median' was removed: use order"),
-        ("max", 1.5, "must be a whole number >= 1, got 1.5"),
-        ("max", True, "must be a whole number >= 1, got True"),
-        ("max]", 2, "must be a name or name"),
-    ],
-)
-def test_mistakes(form: str, k: int, message: str) -> None:
-    with pytest.raises(LabError, match=message):
-        Objective(form, k)
-
-
-def test_names_that_are_none() -> None:
-    for name in ("max", "max@-1", "@4", "max@0", "nonsense@4"):
-        with pytest.raises(LabError):
-            Objective.parse(name)
 
 
 def over_all_tuples(probabilities: Tensor, rewards: Tensor, objective: Objective) -> Tensor:
@@ -166,17 +120,7 @@ def over_all_tuples(probabilities: Tensor, rewards: Tensor, objective: Objective
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "max@1",
-        "max@2",
-        "max@3",
-        "top_m[2]@4",
-        "cvar_upper[0.3]@4",
-        "order[0 1 0]@3",
-        "order[1 0 0]@3",
-        "tail_rl@4",
-        "order[-0.5 0.3 2]@3",
-    ],
+    ["max@1", "max@3", "top_m[2]@4", "cvar_upper[0.3]@4", "tail_rl@4", "order[-0.5 0.3 2]@3"],
 )
 def test_value_and_slope_of_a_distribution_are_those_of_all_tuples(name: str) -> None:
     objective = Objective.parse(name)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 import torch
 from torch import Tensor
@@ -56,22 +54,22 @@ def test_every_weight_is_exact_next_to_its_own_two_terms(spread: float | str, sh
 def test_centred_sees_gaps_alone_at_ratios_of_one_and_little_else_near_them() -> None:
     """On rewards of -1e6 whose gaps are 1e-3: their difference, not they, is rounded."""
     generator = torch.Generator().manual_seed(0)
-    rewards, normal = torch.randn(2, 3, 7, generator=generator, dtype=torch.float64)
+    rewards, normal = torch.randn(2, 3, 5, generator=generator, dtype=torch.float64)
     rewards = 1e-3 * rewards - 1e6
     for distance, tolerance in ((0.0, 1e-14), (1e-8, 1e-13)):
         ratios = (distance * normal).exp()
-        for k in range(1, 7):
+        for k in range(1, 5):
             right = exact(rewards, ratios, k, "centred")
             error = (weigh(rewards, ratios, k, "centred") - right).abs()
             assert bool((error <= tolerance * right.abs().max()).all()), k
 
 
 @BASELINES
-@pytest.mark.parametrize("log10", [-35.0, -60.0, -76.0, -100.0, -290.0])
+@pytest.mark.parametrize("log10", [-35.0, -76.0, -290.0])
 def test_products_next_to_zero_are_exact_or_an_error(log10: float, baseline: str) -> None:
     """Never a number that has lost its digits."""
     right = refused = asked = 0
-    for n in (2, 6):
+    for n in (2, 5):
         generator = torch.Generator().manual_seed(n)
         rewards, near = torch.rand(2, 2, n, generator=generator, dtype=torch.float64)
         ratios = 10.0**log10 * (0.5 + near)
@@ -119,7 +117,7 @@ def test_ratios_of_one_give_the_on_policy_weights(n: int, k: int) -> None:
             torch.testing.assert_close(found, expected, rtol=0.0, atol=tolerance)
 
 
-@pytest.mark.parametrize(("n", "k"), [(6, 3), (64, 63), (1_024, 500)])
+@pytest.mark.parametrize(("n", "k"), [(6, 3), (64, 63), (1_030, 400)])
 def test_value_is_own_weight_plus_the_value_of_the_others(n: int, k: int) -> None:
     """I2 off-policy: value = s_i + (n-K)/n * (value of the others); sums of 300 digits included."""
     generator = torch.Generator().manual_seed(n)
@@ -127,15 +125,15 @@ def test_value_is_own_weight_plus_the_value_of_the_others(n: int, k: int) -> Non
     ratios = (0.05 * torch.randn(n, generator=generator, dtype=torch.float64)).exp()
     value, s = off_policy_value(rewards, ratios, k), weigh(rewards, ratios, k, "none")
     torch.testing.assert_close(s.sum(), k * value, rtol=1e-12, atol=0.0)
+    centred, subloo = (weigh(rewards, ratios, k, baseline) for baseline in ("centred", "subloo"))
     largest = float(s.abs().max())
     for i in (0, n - 1):
         keep = torch.arange(n) != i
         left_out, fewer = (off_policy_value(rewards[keep], ratios[keep], at) for at in (k, k - 1))
         torch.testing.assert_close(s[i] + (n - k) / n * left_out, value, rtol=1e-12, atol=0.0)
-        for baseline, level in (("centred", left_out), ("subloo", fewer)):
+        for found, level in ((centred, left_out), (subloo, fewer)):
             expected = s[i] - ratios[i] * (k / n) * level
-            found = weigh(rewards, ratios, k, baseline)[i]
-            torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-11 * largest)
+            torch.testing.assert_close(found[i], expected, rtol=0.0, atol=1e-11 * largest)
 
 
 @BASELINES
@@ -154,19 +152,3 @@ def test_effective_sample_size() -> None:
     assert effective_sample_size(tiny).tolist() == [8.0] * 3
     assert float(effective_sample_size(torch.tensor([1e200, 1.0, 1.0], dtype=torch.float64))) == 1.0
     assert float(effective_sample_size(torch.tensor([1.0, 2.0]))) == pytest.approx(9 / 5)
-
-
-@pytest.mark.parametrize(
-    ("ratios", "message"),
-    [
-        (torch.ones(2), "ratios must have the shape of rewards [3], got [2]"),
-        (torch.tensor([1.0, 0.0, 1.0]), "ratios must be positive and finite, got 0.0"),
-        (torch.tensor([1.0, float("nan"), 1.0]), "ratios must be positive and finite, got nan"),
-        (torch.tensor([1.0, float("inf"), 1.0]), "ratios must be positive and finite, got inf"),
-    ],
-)
-def test_bad_ratios_are_refused(ratios: Tensor, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        weigh(torch.ones(3), ratios, 2, "none")
-    with pytest.raises(ValueError, match=re.escape(message)):
-        off_policy_value(torch.ones(3), ratios, 2)

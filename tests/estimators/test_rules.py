@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +14,6 @@ from torch import Tensor
 
 from maxk_lab import estimators
 from maxk_lab.estimators import Objective, lines
-from maxk_lab.estimators.check.brute_force import brute_force
 from maxk_lab.estimators.least_squares import Equations, family_terms
 from maxk_lab.estimators.method import Method
 
@@ -40,7 +38,7 @@ def weights(rewards: Tensor, estimator: str, baseline: str, k: int, **numbers: A
     return Method.parse(estimator, baseline, k).weights(rewards, **numbers)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("n", [1, 2, 6])
 def test_values_are_the_means_over_subsets(n: int) -> None:
     rewards = torch.cat([draw(2, n, seed=n), draw(2, n, seed=n).round()])
     curve = estimators.maxk_curve(rewards)
@@ -56,27 +54,18 @@ def test_values_are_the_means_over_subsets(n: int) -> None:
             torch.testing.assert_close(estimators.objective_estimate(rewards, objective), exact)
 
 
-@pytest.mark.parametrize(("n", "k"), [(1, 1), (7, 3), (200, 1), (200, 100), (200, 200)])
-def test_reward_weights_are_those_of_the_maximum(n: int, k: int) -> None:
-    exact = [Fraction(math.comb(i, k - 1), math.comb(n, k)) for i in range(n)]
-    expected = torch.tensor([float(one) for one in exact], dtype=torch.float64)
-    weights = estimators.maxk_reward_weights(n, np.int64(k))
-    torch.testing.assert_close(weights, expected, rtol=1e-13, atol=0.0)
-    assert float(weights.sum()) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("shape", [(3,), (0, 3), (2, 1, 3)])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64, torch.bool])
-def test_values_keep_shapes_and_dtypes(shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    rewards = (draw(*shape) > 0).to(dtype)
+def test_values_keep_shapes_and_dtypes(dtype: torch.dtype) -> None:
     wanted = dtype if dtype.is_floating_point else torch.float64
-    for value, size in (
-        (estimators.maxk_reward_estimate(rewards, 2), shape[:-1]),
-        (estimators.maxk_curve(rewards), shape),
-        (estimators.sample_loo_baseline(rewards, 2), shape),
-        (estimators.objective_estimate(rewards, Objective("order[0.5 0.5]", 2)), shape[:-1]),
-    ):
-        assert (value.dtype, value.shape) == (wanted, size)
+    for shape in ((3,), (0, 3), (2, 1, 3)):
+        rewards = (draw(*shape) > 0).to(dtype)
+        for value, size in (
+            (estimators.maxk_reward_estimate(rewards, 2), shape[:-1]),
+            (estimators.maxk_curve(rewards), shape),
+            (estimators.sample_loo_baseline(rewards, 2), shape),
+            (estimators.objective_estimate(rewards, Objective("order[0.5 0.5]", 2)), shape[:-1]),
+        ):
+            assert (value.dtype, value.shape) == (wanted, size)
 
 
 def test_the_seeds_functions_are_rows_of_the_catalogue() -> None:
@@ -104,18 +93,18 @@ def test_weights_cached_in_inference_mode_serve_autograd() -> None:
 
 
 @pytest.mark.parametrize("name", ["score", "left_out_value", "group_mean", "subloo", "value"])
-@pytest.mark.parametrize(("n", "k"), [(5, 2), (40, 17), (300, 299), (4096, 64)])
-def test_the_general_lines_give_those_of_the_maximum(name: str, n: int, k: int) -> None:
+def test_the_general_lines_give_those_of_the_maximum(name: str) -> None:
     """Two ways to the same coefficients: hypergeometric means and the maximum's recurrence."""
-    general = getattr(lines, name)(n, k, Objective("max", k))
-    special = getattr(lines, name)(n, k)
-    for found, exact in ((general.up, special.up), (general.level, special.level)):
-        np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-300)
-    assert (general.top, general.base % n) == (special.top, special.base % n)
+    for n, k in ((5, 2), (40, 17), (300, 299), (4096, 64)):
+        general = getattr(lines, name)(n, k, Objective("max", k))
+        special = getattr(lines, name)(n, k)
+        for found, exact in ((general.up, special.up), (general.level, special.level)):
+            np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-300)
+        assert (general.top, general.base % n) == (special.top, special.base % n)
 
 
-@pytest.mark.parametrize("k", [1, 2, 7, 100, 199, 200])
-def test_score_weights_at_200_are_exact(k: int) -> None:
+@pytest.mark.parametrize("k", [1, 2, 100, 199, 200])
+def test_weights_at_200_are_exact(k: int) -> None:
     n = 200
     ranked = sorted(random.Random(k).uniform(-1.0, 1.0) for _ in range(n))
     total, tail, exact = math.comb(n, k), Fraction(0), [0.0] * n
@@ -127,9 +116,13 @@ def test_score_weights_at_200_are_exact(k: int) -> None:
     found = weights(torch.tensor(ranked, dtype=torch.float64), "maxk", "none", k)
     wanted = torch.tensor(exact, dtype=torch.float64)
     torch.testing.assert_close(found, wanted, rtol=0.0, atol=1e-13 * float(wanted.abs().max()))
+    shares = [float(Fraction(math.comb(i, k - 1), total)) for i in range(n)]
+    of_rewards = estimators.maxk_reward_weights(n, np.int64(k))
+    expected = torch.tensor(shares, dtype=torch.float64)
+    torch.testing.assert_close(of_rewards, expected, rtol=1e-13, atol=0.0)
 
 
-@pytest.mark.parametrize("k", [2, 3, 1_000, 32_768, 64_991, 65_535, 65_536])
+@pytest.mark.parametrize("k", [2, 1_000, 64_991, 65_535, 65_536])
 def test_subloo_at_65536_against_exact_integers(k: int) -> None:
     """Whole rewards that rise at few ranks: the exact weight is a sum of few ratios."""
     n, jumps = 65_536, {64_990: 2, 65_400: 5, 65_534: 1, 65_535: 4}
@@ -144,19 +137,14 @@ def test_subloo_at_65536_against_exact_integers(k: int) -> None:
         assert float(found[j]) == pytest.approx(float(exact), rel=1e-10, abs=1e-300)
 
 
-@pytest.mark.parametrize("k", [2, 1024, 4096])
-@pytest.mark.parametrize("form", ["maxk", "order"])
-def test_large_groups_are_finite_and_consistent(form: str, k: int) -> None:
+@pytest.mark.parametrize(
+    ("form", "n", "k"),
+    [*(("maxk", 4096, k) for k in (2, 1024, 4096)), *(("order", 512, k) for k in (2, 128, 512))],
+)
+def test_large_groups_are_finite_and_consistent(form: str, n: int, k: int) -> None:
     form = middle(k) if form == "order" else form
-    n, method = 4096, Method.parse(form, "none", k)
-    rewards = draw(n, seed=k) - 6.0
+    method, rewards = Method.parse(form, "none", k), draw(n, seed=k) - 6.0
     value = float(estimators.objective_estimate(rewards, method.objective_at(n)))
-    if form == "maxk":
-        curve = estimators.maxk_curve(rewards[:700])
-        assert (curve.diff(dim=-1) >= -1e-13).all()
-        at = min(k, 700)
-        of_curve = estimators.maxk_reward_estimate(rewards[:700], at)
-        torch.testing.assert_close(curve[at - 1], of_curve, rtol=1e-11, atol=1e-13)
     s, subloo = (weights(rewards, form, baseline, k) for baseline in ("none", "subloo"))
     assert torch.isfinite(subloo).all()
     assert float(s.sum()) == pytest.approx(k * value, rel=1e-12)
@@ -171,6 +159,15 @@ def test_large_groups_are_finite_and_consistent(form: str, k: int) -> None:
     )
     centred = weights(rewards, form, "centred", k)
     assert abs(float(centred.sum())) < 1e-12 * float(centred.abs().sum())
+
+
+def test_the_curve_of_a_large_group_rises_through_the_values() -> None:
+    rewards = draw(700) - 6.0
+    curve = estimators.maxk_curve(rewards)
+    assert (curve.diff(dim=-1) >= -1e-13).all()
+    for k in (2, 350, 700):
+        value = estimators.maxk_reward_estimate(rewards, k)
+        torch.testing.assert_close(curve[k - 1], value, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("form", ["order[1 1 1 0 0 0 0 0]", "order[0 0 0 1 1 0 0 0]"])
@@ -196,30 +193,22 @@ def test_the_terms_of_a_family_are_its_weights_at_any_coefficients(family: str, 
     assert not directions.requires_grad
     expected = weights(rewards.double(), "maxk", f"{family}[oracle]", 4, coefficients=coefficients)
     torch.testing.assert_close(start + directions @ coefficients, expected)
-    for k in (0, 8):
-        with pytest.raises(ValueError, match=f"{family} needs .*, got K = {k} and n = 7"):
-            family_terms(rewards, k, family)
 
 
-def test_a_constant_next_to_large_rewards_keeps_its_precision() -> None:
-    noise = 1e-3 * draw(7)
-    rewards, level = (noise - 1e4).float(), torch.tensor([-10_000.0])
-    exact = weights(rewards.double() + 1e4, "maxk", "none", 3).float()
-    found = weights(rewards, "maxk", "constant[oracle]", 3, coefficients=level)
-    torch.testing.assert_close(found, exact, rtol=1e-6, atol=0.0)
-
-
-def test_coefficients_broadcast_over_groups() -> None:
+def test_coefficients_broadcast_over_groups_and_keep_the_precision_of_large_rewards() -> None:
     rewards, coefficients = draw(2, 3, 7), draw(3, 2, seed=1)
     found = weights(rewards, "maxk", "ladder", 3, coefficients=coefficients)
     for a, b in ((0, 0), (1, 2)):
-        method = Method.parse("maxk", "ladder", 3)
-        exact = brute_force(method, rewards[a, b], coefficients=coefficients[b])
+        exact = weights(rewards[a, b], "maxk", "ladder", 3, coefficients=coefficients[b])
         torch.testing.assert_close(found[a, b], exact)
     own = draw(2, 1, 1, seed=2)
     found = weights(rewards, "maxk", "affine[cross_fit]", 3, coefficients=own)
     single = weights(rewards[1, 2], "maxk", f"affine[{float(own[1])}]", 3)
     torch.testing.assert_close(found[1, 2], single)
+    large, level = (1e-3 * draw(7) - 1e4).float(), torch.tensor([-10_000.0])
+    exact = weights(large.double() + 1e4, "maxk", "none", 3).float()
+    found = weights(large, "maxk", "constant[oracle]", 3, coefficients=level)
+    torch.testing.assert_close(found, exact, rtol=1e-6, atol=0.0)
 
 
 def test_directions_that_least_squares_does_not_see_get_nothing() -> None:
@@ -229,7 +218,7 @@ def test_directions_that_least_squares_does_not_see_get_nothing() -> None:
     torch.testing.assert_close(Equations(twice, 3 * twice[0]).solution(), 1.5 * twice[0])
 
 
-@pytest.mark.parametrize("k", [1, 2, 17, 58, 59])
+@pytest.mark.parametrize("k", [1, 17, 59])
 def test_optimal_at_60_is_the_direct_sum_over_the_others(k: int) -> None:
     n, rewards, g = 60, draw(60), 10.0 ** (9 * torch.rand(60).double())
     baseline = torch.zeros(n, dtype=torch.float64)
@@ -240,35 +229,3 @@ def test_optimal_at_60_is_the_direct_sum_over_the_others(k: int) -> None:
     expected = weights(rewards, "maxk", "none", k) - baseline
     found = weights(rewards, "maxk", "optimal", k, trajectory_weights={"grad_norm": g})
     torch.testing.assert_close(found, expected, rtol=0.0, atol=1e-12 * float(expected.abs().max()))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda r: estimators.maxk_reward_estimate(r, 4), "1 <= k <= n = 3, got 4"),
-        (lambda r: estimators.maxk_reward_weights(3, 4), "1 <= k <= n = 3, got 4"),
-        (lambda r: estimators.maxk_reward_weights(0, 1), "1 <= k <= n = 0, got 1"),
-        (
-            lambda r: estimators.sample_loo_baseline((r * 0 - 1).to(torch.float8_e5m2), 1),
-            "got dtype torch.float8_e5m2",
-        ),
-        (lambda r: estimators.maxk_reward_estimate(r, True), "1 <= k <= n = 3, got True"),
-        (lambda r: estimators.maxk_reward_estimate(r, 1.5), "1 <= k <= n = 3, got 1.5"),
-        (lambda r: estimators.sample_loo_baseline(r, 3), "1 <= k < n = 3, got 3"),
-        (lambda r: estimators.apply_sample_loo(r, r, 0), "1 <= k < n = 3, got 0"),
-        (
-            lambda r: estimators.apply_sample_loo(r[:2], r, 1),
-            "s must have the shape of rewards [3]",
-        ),
-        (lambda r: estimators.objective_estimate(r, Objective("top_m", 9)), "k <= n = 3, got 9"),
-        (lambda r: estimators.maxk_curve(r[:0]), "rewards must have shape [..., n] with n >= 1"),
-        (lambda r: estimators.maxk_curve(r * torch.nan), "rewards must be finite, got nan"),
-        (lambda r: estimators.maxk_curve(-r / 0), "rewards must be finite, got -inf"),
-        (lambda r: estimators.maxk_curve((r.double() - 2) * 1.2e308), "must span less than"),
-        (lambda r: estimators.maxk_curve(r.cfloat()), "16 bits or more, integer or boolean"),
-        (lambda r: estimators.maxk_curve(r.tolist()), "rewards must be a torch.Tensor"),
-    ],
-)
-def test_mistakes(call: Any, message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=re.escape(message)):
-        call(torch.tensor([1.0, 2.0, 3.0]))
