@@ -1,9 +1,9 @@
-"""What the Python functions are given and cannot use is a `LabError` that names the argument."""
+"""An argument of the wrong type or value is a `LabError` that names the argument."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,57 +27,56 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "argument", "value"),
+    ("call", "argument", "value", "message"),
     [
-        (maxk_lab.run, "only", 3),
-        (maxk_lab.run, "only", "baselin=x"),
-        (maxk_lab.run, "overrides", [3]),
-        (maxk_lab.run, "shift_seeds", "a"),
-        (maxk_lab.run, "progress", 3),
-        (maxk_lab.run, "jobs", 0),
-        (maxk_lab.run, "jobs", True),
-        (maxk_lab.run, "force", "no"),
-        (maxk_lab.run, "execution", 3),
-        (maxk_lab.run, "results", 3),
-        (maxk_lab.report, "run", 5),
-        (maxk_lab.report, "run", ["b", "asc"]),
-        (maxk_lab.report, "where", 3),
-        (maxk_lab.report, "where", "baselin=x"),
-        (maxk_lab.report, "columns", [3]),
-        (maxk_lab.report, "columns", ["varance"]),
-        (maxk_lab.report, "columns", []),
-        (maxk_lab.report, "results", 3),
-        (maxk_lab.load, "run", []),
-        (maxk_lab.load, "over", ["cells"]),
-        (maxk_lab.advantages, "rewards", [[10**400, 1, 2]]),
-        (maxk_lab.advantages, "usable", [[1, 0, 2]]),
-        (maxk_lab.advantages, "trajectory_weights", 3),
+        (maxk_lab.run, "spec", 3, "spec must be .*, got 3"),
+        (maxk_lab.run, "spec", {"name": object()}, "a sweep is made of plain values"),
+        (maxk_lab.run, "spec", "nowhere.yaml", "nowhere.yaml does not exist"),
+        (maxk_lab.run, "overrides", "seeds=[0]", "overrides must be Mapping"),
+        (maxk_lab.run, "overrides", {"seeds": object()}, "overrides must be plain values"),
+        (maxk_lab.run, "overrides", [3], "overrides must be"),
+        (maxk_lab.run, "only", 3, "only must be"),
+        (maxk_lab.run, "only", "baselin=x", "only: "),
+        (maxk_lab.run, "shift_seeds", "a", "shift_seeds must be"),
+        (maxk_lab.run, "progress", 3, "progress must be"),
+        (maxk_lab.run, "jobs", 0, "jobs must be"),
+        (maxk_lab.run, "jobs", True, "jobs must be"),
+        (maxk_lab.run, "force", "no", "force must be"),
+        (maxk_lab.run, "execution", 3, "execution must be"),
+        (maxk_lab.report, "run", ["b", "asc"], "run must be"),
+        (maxk_lab.report, "where", "baselin=x", "where: "),
+        (maxk_lab.report, "columns", ["varance"], "columns: "),
+        (maxk_lab.report, "columns", [], "columns"),
+        (maxk_lab.report, "results", 3, "results must be"),
+        (maxk_lab.load, "run", [], "run"),
+        (maxk_lab.load, "over", ["cells"], "over must be"),
+        (maxk_lab.advantages, "rewards", [[10**400, 1, 2]], "rewards"),
+        (maxk_lab.advantages, "usable", [[1, 0, 2]], "usable"),
+        (maxk_lab.advantages, "trajectory_weights", 3, "trajectory_weights"),
     ],
 )
 def test_an_argument_that_cannot_be_used_is_named(
-    call: Callable[..., Any], argument: str, value: object
+    call: Callable[..., Any], argument: str, value: object, message: str
 ) -> None:
-    others: Sequence[object] = ["small.yaml"] if call is maxk_lab.run else []
-    options = {"rewards": [[1, 2, 3]], "k": 2} if call is maxk_lab.advantages else {}
-    with pytest.raises(maxk_lab.MistakeError, match=rf"^{argument}\b"):
-        call(*others, **{**options, argument: value})
+    options: dict[str, object] = {"spec": "small.yaml"} if call is maxk_lab.run else {}
+    options |= {"rewards": [[1, 2, 3]], "k": 2} if call is maxk_lab.advantages else {}
+    with pytest.raises(maxk_lab.MistakeError, match=f"^{message}"):
+        call(**options | {argument: value})
     assert not RunDirectory(Path("results/small")).records_path.exists()
 
 
-@pytest.mark.usefixtures("forked")
-def test_a_file_in_the_place_of_a_folder_is_refused(lab: Any) -> None:
+def test_a_file_in_the_place_of_a_folder_is_refused(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("maxk_lab.reports.write.FILES", {"markdown": "report.md"})
     with pytest.raises(maxk_lab.RefusedError, match=r"a_file/small.*: Not a directory"):
         maxk_lab.run("small.yaml", results="a_file", progress=False)
-    cells = lab.cells(baselines=("none",), ns=(8,))
-    report = RunReport(make_report(cells, [lab.record(cell) for cell in cells], name="it"))
+    report = RunReport(make_report(lab.cells(baselines=("none",), ns=(8,)), [], name="it"))
     with pytest.raises(maxk_lab.RefusedError, match=r"a_file/.* cannot be written: File exists"):
         report.write("a_file")
     with pytest.raises(maxk_lab.MistakeError, match=r"^folder must be .*, got 3"):
         report.write(3)  # type: ignore[arg-type]
-
-
-def test_what_may_be_a_bug_keeps_its_traceback() -> None:
-    with pytest.raises(maxk_lab.RefusedError, match="x: Permission denied"), translate_refusals():
-        raise PermissionError(errno.EACCES, "Permission denied", "x")
-    with pytest.raises(FileNotFoundError), translate_refusals():
-        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "x")
+    for error in (maxk_lab.RefusedError, FileNotFoundError):  # the second may be a bug
+        number = errno.EACCES if error is maxk_lab.RefusedError else errno.ENOENT
+        with pytest.raises(error, match="x"), translate_refusals():
+            raise OSError(number, "no", "x")

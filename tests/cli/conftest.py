@@ -1,10 +1,8 @@
-"""Fixtures of the command-line tests: a tiny sweep, and the program in a process of its own."""
+"""Fixtures of the command-line tests: a tiny sweep, and the program in this process."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import json
 from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
@@ -43,7 +41,6 @@ training:
   grid: {estimator: maxk, baseline: centred, n: 4, k: [1, 2]}
 tracking: {wandb: disabled}
 """
-PROGRAM = [sys.executable, "-c", "from maxk_lab.cli import main; main()"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,28 +65,14 @@ def lab() -> Callable[..., Result]:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the tiny sweep has been run."""
+    """A folder in which the tiny sweep has been run, with messages about its progress."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "tiny.yaml").write_text(SWEEP, encoding="utf-8")
     with chdir(folder), forking():
         done = CliRunner().invoke(app, ["run", "tiny.yaml", "--json"])
     assert done.exit_code == 0, done.stderr
-    (folder / "run.json").write_text(done.stdout, encoding="utf-8")
-    (folder / "run.stderr").write_text(done.stderr, encoding="utf-8")
+    view, lines = json.loads(done.stdout), done.stderr.splitlines()
+    assert (len(view["done"]), view["failed"], view["reused"]) == (20, [], [])
+    assert sum("finished bandit, stage 0, seed" in line for line in lines) == 2
+    assert lines[-1] == "Next: maxk-lab report tiny"
     return folder
-
-
-def program(
-    arguments: list[str], folder: Path, command: list[str] = PROGRAM
-) -> subprocess.CompletedProcess[str]:
-    """`maxk-lab` in a process of its own, run in `folder`."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [*command, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        env=environment,
-        check=False,
-    )

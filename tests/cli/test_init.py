@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,9 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from sweep_files import ids_of
 
-from maxk_lab.planning.plan import make_plan
-from maxk_lab.sweep_file.load import load_spec
 from maxk_lab.sweep_file.text import read_source
 
 Lab = Callable[..., Result]
@@ -32,14 +30,8 @@ def test_init_writes_a_sweep_that_can_be_planned(
     again = lab("init", path.stem)
     assert again.exit_code == 2
     assert f"{path.name} exists" in again.stderr
-
-
-def test_quick_is_the_sweep_of_the_readme() -> None:
-    ours, theirs = (
-        [cell.id for cell in make_plan(load_spec(path)).cells]
-        for path in (ROOT / "maxk_lab/sweeps/quick.yaml", ROOT / "experiments/quick.yaml")
-    )
-    assert ours == theirs
+    if path.stem == "quick":  # also the sweep of the README
+        assert ids_of(path.name) == ids_of(str(ROOT / "experiments/quick.yaml"))
 
 
 @pytest.mark.slow
@@ -60,18 +52,3 @@ def test_the_package_is_a_program(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "maxk_lab", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.startswith("maxk-lab ")
-
-
-@pytest.mark.slow
-def test_a_shell_completes_verbs_options_and_choices() -> None:
-    for words, completed in {
-        "re": "recommend\nreport",
-        "plan --c": "--cells",
-        "list es": "estimators",
-    }.items():
-        line = f"maxk-lab {words}"
-        shell = {"COMP_WORDS": line, "COMP_CWORD": str(len(words.split()))}
-        env = os.environ | {"_MAXK_LAB_COMPLETE": "complete_bash"} | shell
-        command = [sys.executable, "-m", "maxk_lab"]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-        assert done.stdout.strip() == completed

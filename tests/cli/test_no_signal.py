@@ -1,20 +1,27 @@
-"""Runs in which nothing differs say so, and give no number and no best of equals, end to end."""
+"""Runs without a signal, and a test that rejects a proof: every reader of a run says so."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 from compared_runs import measured
+from synthetic_records import make_metrics
 
 import maxk_lab
 from maxk_lab.execution.records import RunDirectory
+from maxk_lab.planning.plan import make_plan
+from maxk_lab.reports.report import read_report
+from maxk_lab.studies.gradient.record import Metrics
+from maxk_lab.studies.gradient.table import ALARM
+from maxk_lab.tracking.payload import sweep_payload
+from maxk_lab.visible import json_value
 
 Lab = Callable[..., Result]
-
 # All rewards are 1: centred weights are 0, and those without a baseline all the same.
 BANDIT = """\
 name: saturated
@@ -26,22 +33,19 @@ gradient:
   pool: 64
   grid: {estimator: maxk, baseline: [none, centred], n: 4, k: 2}
 claims:
-  - {name: unbiased, kind: unbiased, detectable: 1}
+  - {name: unbiased, kind: unbiased, where: {baseline: centred}, detectable: 1}
 tracking: {wandb: disabled}
 """
 # Of 16 samples two or more are right: none would be missed, and `subloo` has only weights of 0.
-MIXED = (
-    BANDIT.replace("saturated", "mixed")
-    .replace("0.999999", "0.7")
-    .replace("[none, centred], n: 4, k: 2", "[none, subloo], n: 16, k: 16")
-)
+MIXED = ("policy.success_probability=0.7", "gradient.grid.n=16", "gradient.grid.k=16")
+MIXED += ("gradient.grid.baseline=[none, subloo]", "claims=[]")
 # Every method ends at the best there is.
 TRAINING = """\
 name: saturated
 seeds: [0, 1]
 environment: {name: bandit, arms: 2, rewards: binary}
 training:
-  steps: 40
+  steps: 4
   batch: 8
   learning_rate: 0.5
   grid: {estimator: maxk, baseline: [centred, subloo], n: 8, k: [2, 4]}
@@ -51,57 +55,76 @@ tracking: {wandb: disabled}
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunDirectory]:
-    folder = tmp_path_factory.mktemp("no_signal")
-    return {
-        name: measured(folder / name, sweep=sweep)
-        for name, sweep in (("saturated", BANDIT), ("mixed", MIXED))
-    }
+def saturated(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    return measured(tmp_path_factory.mktemp("no_signal") / "saturated", sweep=BANDIT)
 
 
-@pytest.mark.parametrize("form", ["terminal", "html", "json", "csv"])
-def test_the_finding_is_a_sentence_in_every_format(
-    lab: Lab, runs: dict[str, RunDirectory], form: str
+def printed(lab: Lab, *arguments: object) -> str:
+    done = lab(*map(str, arguments))
+    assert done.exit_code == 0, done.output
+    return " ".join(done.output.split())
+
+
+def test_a_run_without_signal_is_a_sentence_in_every_format(
+    lab: Lab, saturated: RunDirectory, tmp_path: Path
 ) -> None:
-    for run in runs.values():
-        done = lab("report", str(run.root), "--format", form)
-        assert done.exit_code == 0, done.output
-        assert "no signal: every group had weight 0" in " ".join(done.output.split()).lower()
+    mixed = measured(tmp_path / "mixed", *MIXED, sweep=BANDIT)
+    for run in (saturated, mixed):
+        for form in ("terminal", "json", "csv"):
+            report = printed(lab, "report", run.root, "--format", form)
+            assert "no signal: every group had weight 0" in report.lower()
+    printed(lab, "compare", saturated.root, mixed.root)
 
 
-def test_no_number_is_given_where_nothing_varied(runs: dict[str, RunDirectory]) -> None:
-    frame = maxk_lab.load(runs["saturated"].root)
+def test_a_run_without_signal_has_no_number(
+    lab: Lab, saturated: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = maxk_lab.load(saturated.root)
     silent = frame[~frame.measure.isin(["dead_gradient_rate", "instances", "pool"])]
     assert {"variance", "snr", "scale", "value_variance"} <= {*silent.measure}
     assert silent.value.isna().all()
     assert silent.reason.str.startswith("no signal: ").all()
     dead = frame[(frame.measure == "dead_gradient_rate") & (frame.baseline == "centred")]
     assert (dead.value == 1).all()
-
-
-def test_it_is_compared_recommended_shown_and_tracked_without_a_number(
-    lab: Lab, runs: dict[str, RunDirectory], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = runs["saturated"]
-    assert lab("compare", str(run.root), str(runs["mixed"].root)).exit_code == 0
-    records = [record for cell in run.ids() if (record := run.read(cell)) is not None]
-    cells = maxk_lab.load(run)
-    assert cells[cells.measure.isin(["variance", "snr"])].value.isna().all()
-    shown = lab("show", records[0].cell["id"], "--results", str(run.root.parent), "--json")
-    assert json.loads(shown.output)["metrics"]["variance"] is None
-    monkeypatch.chdir(run.root.parent)
+    monkeypatch.chdir(saturated.root.parent)
+    shown = printed(lab, "show", saturated.ids()[0], "--results", ".", "--json")
+    assert json.loads(shown)["metrics"]["variance"] is None
     Path("results").mkdir()
-    Path("results/saturated").symlink_to(run.root)
-    told = lab("recommend", "sweep.yaml", "--budget", "8")
-    assert "No candidate for max@2: every row was left out." in told.output
-    assert "no signal: every group had weight 0" in told.output
+    Path("results/saturated").symlink_to(saturated.root)
+    output = lab("recommend", "sweep.yaml", "--budget", "8").output
+    assert "No candidate for max@2: every row was left out." in output
+    assert "no signal: every group had weight 0" in output
 
 
-def test_equal_methods_are_said_to_be_equal(lab: Lab, tmp_path: Path) -> None:
+def test_a_report_of_equal_methods_names_no_best(lab: Lab, tmp_path: Path) -> None:
     run = measured(tmp_path / "saturated", sweep=TRAINING)
-    done = lab("report", str(run.root))
-    assert done.exit_code == 0, done.output
-    answer = " ".join(done.output.split("In short")[0].split())
+    answer = printed(lab, "report", run.root).split("In short")[0]
     assert "any method. All 4 end at pass@16 = 1.00" in answer
     assert "best" not in answer
     assert "Holm" not in answer, "nothing was tested"
+
+
+def test_a_rejected_proof_is_in_reports_comparisons_and_wandb(lab: Lab, tmp_path: Path) -> None:
+    settings = ("policy={}", "seeds=3", "gradient.instances=16", "environment.rewards=gaussian")
+    sound, alarmed = (measured(tmp_path / name, *settings, sweep=BANDIT) for name in "ab")
+    for run, off in ((sound, 0.0), (alarmed, 0.5)):
+        for cell in run.ids():
+            record = run.read(cell)
+            assert record is not None
+            across = off * (record.cell["baseline"] == "centred")
+            metrics = json_value(make_metrics(record.cell, bias_off_gradient=across))
+            metrics |= dict(Metrics.model_validate(metrics).shown)
+            run.write(replace(record, metrics=metrics, content=None))
+    line = "Alarm: the test of bias rejects centred in 1 row, although"
+    assert line in printed(lab, "report", alarmed.root, "--format", "json")
+    assert "alarm" not in printed(lab, "report", sound.root).lower()
+    output = printed(lab, "compare", sound.root, alarmed.root, "--format", "json")
+    states = {(line["kind"], line["b"]): line["state"] for line in json.loads(output)["findings"]}
+    assert states["claim", "undecided"] == "worse"
+    assert states["bias", "alarm"] == "changed"
+    plan = make_plan(alarmed.spec())
+    report = read_report(alarmed, plan)
+    payload = sweep_payload("rejected", {}, report, alarmed.records(plan)[0])
+    assert payload.summary["claims/unbiased"] == "undecided"
+    row = "stage0/maxk/centred/n4/k2"
+    assert report.tables.claims.detail.tolist() == [f"{row}: alarm ({ALARM})"]

@@ -16,7 +16,6 @@ from maxk_lab.estimators import advantages
 from maxk_lab.execution.records import RunDirectory
 
 pytestmark = pytest.mark.slow
-Lab = Callable[..., Result]
 SWEEP = """\
 name: budget
 seeds: [0]
@@ -29,38 +28,37 @@ gradient:
     {estimator: [maxk, grpo], baseline: [none, centred, "affine[cross_fit]"], n: [3, 4], k: [1, 2]}
 tracking: {wandb: disabled}
 """
-# All of it is asked with 12 rollouts.
-ASKED = ("--budget", "12", "--objective", "max@2")
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Lab) -> Callable[..., Result]:
-    """Asks about the sweep with values of its gradient study set, all of it measured before."""
+def ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Callable[..., Result]
+) -> Callable[..., Result]:
+    """Asks for 12 rollouts; with settings of its study, the sweep is measured before."""
     monkeypatch.chdir(tmp_path)
     Path("budget.yaml").write_text(SWEEP, encoding="utf-8")
 
-    def asked(*settings: str, json: bool = False) -> Result:
-        overrides = [f"gradient.{one}" for one in settings]
-        if not Path("results").exists():
+    def ask(what: str, *options: str, settings: tuple[str, ...] = ()) -> Result:
+        if settings:
+            overrides = [f"gradient.{setting}" for setting in settings]
             Path("results").mkdir()
             measured(tmp_path / "it", *overrides, sweep=SWEEP).root.rename("results/budget")
-        done = lab("recommend", "budget", *ASKED, *["--json"] * json)
+        done = lab("recommend", what, "--budget", "12", "--objective", "max@2", *options)
         assert done.exit_code == 0, done.output
         return done
 
-    return asked
+    return ask
 
 
-def test_it_measures_what_is_missing_once_and_ranks_by_the_variance_of_a_step(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_missing_cells_are_measured_once_and_ranked_by_the_variance_of_a_step(
+    ask: Callable[..., Result],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("budget.yaml").write_text(SWEEP, encoding="utf-8")
-    (answer,) = json.loads(lab("recommend", "budget.yaml", *ASKED, "--json").stdout)
+    (answer,) = json.loads(ask("budget.yaml", "--json").stdout)
     assert (answer["objective"], answer["budget"], answer["stage"]) == ("max@2", 12, 0)
-    over = [one["over_best"] and one["over_best"]["value"] for one in answer["candidates"]]
-    assert over[0] is None
-    assert over[1:] == sorted(over[1:])
+    first, *others = [
+        one["over_best"] and one["over_best"]["value"] for one in answer["candidates"]
+    ]
+    assert (first, others) == (None, sorted(others))
     assert answer["no_between"] == ""
     assert {(one["n"], one["groups"]) for one in answer["candidates"]} == {(3, 4), (4, 3)}
     # The pairs of this objective with the other K were not measured.
@@ -68,27 +66,26 @@ def test_it_measures_what_is_missing_once_and_ranks_by_the_variance_of_a_step(
     candidates = {cell for one in answer["candidates"] for cell in one["cells"].values()}
     assert candidates < records
     assert len(records - candidates) == 2, "the fitted baseline at n = 3 and 4"
-    again = lab("recommend", "budget", *ASKED, "--json")
+    again = ask("budget", "--json")
     assert json.loads(again.stdout) == [answer], "by the run's name"
     assert "finished" not in again.stderr
-    printed = lab("recommend", "budget", *ASKED)
-    assert "Recommended: maxk with centred" in printed.stdout
-    assert "Paste: " in printed.stdout
+    printed = ask("budget")
+    for line in ("Recommended: maxk with centred", "Paste: ", "each of another instance"):
+        assert line in printed.stdout
     assert "left out, fitted to gradients: no training can use it" in printed.stderr
-    assert "each of another instance" in printed.stdout
-    one_n = json.loads(lab("recommend", "budget", *ASKED, "--n", "3", "--json").stdout)
+    one_n = json.loads(ask("budget", "--n", "3", "--json").stdout)
     assert {one["n"] for one in one_n[0]["candidates"]} == {3}
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        ("grid.baseline=[none, centred]",),
+        ("grid.baseline=[none, centred]", "complete=false", "instances=4", "grid.estimator=maxk"),
         ("behaviour.distance=0.5", "grid.estimator=off_policy_maxk"),
     ],
 )
-def test_the_line_to_paste_runs(asked: Callable[..., Result], settings: tuple[str, ...]) -> None:
-    lines = asked(*settings).stdout.splitlines()
+def test_the_line_to_paste_runs(ask: Callable[..., Result], settings: tuple[str, ...]) -> None:
+    lines = ask("budget", settings=settings).stdout.splitlines()
     (line,) = (line.removeprefix("Paste: ") for line in lines if line.startswith("Paste: "))
     shape = re.search(r"rewards \[(\d+), (\d+)\]", line)
     assert shape is not None, line
@@ -97,13 +94,10 @@ def test_the_line_to_paste_runs(asked: Callable[..., Result], settings: tuple[st
     exec(line, names | (scope := {}), scope)
     assert ("ratios" in line) == ("off_policy" in str(settings))
     assert scope["weights"].shape == rewards.shape
-
-
-def test_few_instances_say_nothing_of_new_ones(asked: Callable[..., Result]) -> None:
-    settings = ("complete=false", "instances=4", "grid.estimator=maxk")
+    # Few instances say nothing about new instances.
     few = "4 instances are too few to speak of others"
-    done = asked(*settings)
-    assert f"—: {few}" in done.stdout.splitlines()
-    (answer,) = json.loads(asked(*settings, json=True).stdout)
-    assert {one["step_snr"]["reason"] for one in answer["candidates"]} == {few}
-    assert not any(one["significantly_worse"] for one in answer["candidates"])
+    assert (f"—: {few}" in lines) == ("instances=4" in settings)
+    (answer,) = json.loads(ask("budget", "--json").stdout)
+    reasons = {one["step_snr"]["reason"] for one in answer["candidates"]}
+    worse = [one["significantly_worse"] for one in answer["candidates"]]
+    assert "instances=4" not in settings or (reasons, any(worse)) == ({few}, False)

@@ -13,38 +13,30 @@ from maxk_lab.tracking import wandb_tracker
 from maxk_lab.tracking.wandb_tracker import TrackingError
 
 
-def sent(mode: str, live: Any = None, *, last: bool = True) -> tuple[list[str], str]:
-    run: Any = SimpleNamespace(folder=SimpleNamespace(root="results/a b"), plan=None)
-    return sending.send_all(run, mode, live, news=True, last=last)
-
-
-def test_now_and_then_it_is_said_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_progress_the_places_and_the_failures_of_sending_are_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     times = iter((0.0, 1.0, 6.0, 7.0, 8.0, 9.0))
     print_progress = sending.lines("online", lambda: next(times))
     for done in (1, 60, 61, 120, 121):
         print_progress(done, 121)
-    assert capsys.readouterr().err.splitlines() == [
-        "60 of 121 runs sent to W&B, about 10 s left",
-        "120 of 121 runs sent to W&B; the last has the tables and the report",
-    ]
-
-
-def test_what_is_sent_and_what_failed_is_told(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    run: Any = SimpleNamespace(folder=SimpleNamespace(root="results/a b"), plan=None)
     places = ["results/a b/wandb/offline-run-1-x", "results/a b/wandb/offline-run-2-y"]
     monkeypatch.setattr(wandb_tracker, "track", lambda *_, **__: places)
-    assert sent("disabled") == ([], "")
-    assert sent("offline") == (places, "")
-    live = SimpleNamespace(end=lambda seconds: {"id": "https://there"})
+    assert sending.send_all(run, "disabled", None, news=True, last=True) == ([], "")
+    assert sending.send_all(run, "offline", None, news=True, last=True) == (places, "")
+    live: Any = SimpleNamespace(end=lambda seconds: {"id": "https://there"})
 
     def track(*_: object, sent: dict[str, str], **settings: Any) -> list[str]:
         raise TrackingError("no network", [*sent.values()])
 
     monkeypatch.setattr(wandb_tracker, "track", track)
-    assert sent("online", live) == (["https://there"], "tracked in part only")
-    assert sent("online", live, last=False) == (["https://there"], "")
+    for last, loss in ((True, "tracked in part only"), (False, "")):
+        sent = sending.send_all(run, "online", live, news=True, last=last)
+        assert sent == (["https://there"], loss)
     assert capsys.readouterr().err.splitlines() == [
+        "60 of 121 runs sent to W&B, about 10 s left",
+        "120 of 121 runs sent to W&B; the last has the tables and the report",
         "Writing files for W&B",
         "Send them with: wandb sync 'results/a b/wandb'/offline-run-*",
         "Sending to W&B",
@@ -55,32 +47,30 @@ def test_what_is_sent_and_what_failed_is_told(
 
 
 @pytest.mark.parametrize(
-    ("variables", "tracking", "mode", "line"),
+    ("variables", "tracking", "mode", "reason"),
     [
-        ({}, "online", "online", ""),
-        ({"WANDB_MODE": "offline"}, "online", "offline", "W&B mode: offline (WANDB_MODE is set)"),
-        ({"WANDB_MODE": "dryrun"}, "online", "offline", "W&B mode: offline (WANDB_MODE is set)"),
-        (
-            {"WANDB_MODE": "online", "WANDB_DISABLED": "true"},
-            *("offline", "disabled", "W&B mode: disabled (WANDB_DISABLED is set)"),
-        ),
-        ({"WANDB_MODE": "online"}, "disabled", "disabled", ""),  # the sweep does not ask for W&B
-        ({"WANDB_DISABLED": "false"}, "offline", "offline", ""),
+        ("", "online", "online", ""),
+        ("WANDB_MODE=offline", "online", "offline", "WANDB_MODE"),
+        ("WANDB_MODE=dryrun", "online", "offline", "WANDB_MODE"),
+        ("WANDB_MODE=online WANDB_DISABLED=true", "offline", "disabled", "WANDB_DISABLED"),
+        ("WANDB_MODE=online", "disabled", "disabled", ""),  # the sweep does not ask for W&B
+        ("WANDB_DISABLED=false", "offline", "offline", ""),
     ],
 )
 def test_variables_of_wandb_overrule_the_sweep_and_a_line_says_so(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    variables: dict[str, str],
+    variables: str,
     tracking: str,
     mode: str,
-    line: str,
+    reason: str,
 ) -> None:
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
+    for variable in variables.split():
+        monkeypatch.setenv(*variable.split("="))
     spec = SimpleNamespace(tracking=SimpleNamespace(wandb=tracking))
     folder = SimpleNamespace(root=Path("results"))
     run: Any = SimpleNamespace(plan=SimpleNamespace(spec=spec), folder=folder)
     chosen, live = sending.live_sending(run)
     assert (chosen, live is None) == (mode, mode == "disabled")
+    line = f"W&B mode: {mode} ({reason} is set)" if reason else ""
     assert capsys.readouterr().err.strip() == line

@@ -7,8 +7,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -28,38 +27,6 @@ environment: {name: bandit, arms: 4}
 gradient: {instances: 2, pool: 16, grid: {estimator: maxk, baseline: centred, n: 4, k: 2}}
 tracking: {wandb: disabled}
 """
-Job = Callable[[str, int], Launched]
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
-    """Starts the script as Slurm does, in a folder of results, as a task of the array."""
-    (tmp_path / "program.py").write_text(program("trains"))
-    program_file = shlex.quote(str(tmp_path / "program.py"))
-    programs = {
-        "maxk-lab": f"{shlex.quote(sys.executable)} {program_file}",
-        "scontrol": "echo scontrol",
-    }
-    for name, command in programs.items():
-        path = tmp_path / "bin" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f'#!/bin/bash\nexec {command} "$@"\n')
-        path.chmod(0o755)
-    (tmp_path / "sweep.yaml").write_text(SWEEP)
-    jobs: list[Launched] = []
-
-    def start(results: str, task: int) -> Launched:
-        numbers = {"CPUS_PER_TASK": "1", "ARRAY_JOB_ID": "7", "ARRAY_TASK_ID": str(task)}
-        variables = {f"SLURM_{name}": value for name, value in numbers.items()}
-        variables["PATH"] = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-        variables["STEP_SECONDS"] = "0.25"
-        command = ["bash", str(SCRIPT), "sweep.yaml", "--results", results]
-        jobs.append(Launched(command, tmp_path, 200, variables, tmp_path / f"job{len(jobs)}"))
-        return jobs[-1]
-
-    yield start
-    for launched in jobs:
-        launched.end()
 
 
 def values(run: RunDirectory) -> dict[str, object]:
@@ -69,14 +36,29 @@ def values(run: RunDirectory) -> dict[str, object]:
 
 @pytest.mark.slow
 def test_a_driver_that_is_requeued_in_the_middle_goes_on_beside_the_other(
-    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quiet, shared = (RunDirectory(tmp_path / name / "shared") for name in ("quiet", "shared"))
     monkeypatch.setattr(sys, "path", [*sys.path, *map(str, STAND_INS)])
-    plan = plan_of(str(tmp_path / "sweep.yaml"))
+    (tmp_path / "sweep.yaml").write_text(SWEEP)
     with forking():
-        execute(Run(plan, quiet), measure="fake_measures:trains")
-    first, second = job("shared", 1), job("shared", 2)
+        execute(Run(plan_of(str(tmp_path / "sweep.yaml")), quiet), measure="fake_measures:trains")
+    (tmp_path / "program.py").write_text(program("trains"))
+    script = shlex.join([sys.executable, str(tmp_path / "program.py")])
+    (tmp_path / "bin").mkdir()
+    for name, command in {"maxk-lab": script, "scontrol": "echo scontrol"}.items():
+        (tmp_path / "bin" / name).write_text(f'#!/bin/bash\nexec {command} "$@"\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+
+    def start(task: int, log: str) -> Launched:
+        """Start the script like Slurm, as a task of an array."""
+        numbers = {"CPUS_PER_TASK": "1", "ARRAY_JOB_ID": "7", "ARRAY_TASK_ID": str(task)}
+        variables = {f"SLURM_{name}": value for name, value in numbers.items()}
+        variables |= {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "STEP_SECONDS": "0.25"}
+        command = ["bash", str(SCRIPT), "sweep.yaml", "--results", "shared"]
+        job = Launched(command, tmp_path, 200, variables, tmp_path / log)
+        stack.callback(job.end)
+        return job
 
     def in_the_middle() -> bool:
         """Whether each driver measures a unit, step by step."""
@@ -87,13 +69,15 @@ def test_a_driver_that_is_requeued_in_the_middle_goes_on_beside_the_other(
             return len(steps) == 2 and min(steps) > 0
         return False
 
-    assert first.wait_for(in_the_middle)
-    first.send(signal.SIGUSR1)
-    first.wait()
-    assert first.out == "scontrol requeue 7_1\n", first.err
-    assert "Interrupted; every finished cell is kept" in first.err
-    assert [*shared.cache_path.glob("training-*.pt")]
-    again = job("shared", 1)
-    assert (again.wait(), second.wait()) == (0, 0), again.err + second.err
+    with ExitStack() as stack:
+        first, second = start(1, "first"), start(2, "second")
+        assert first.wait_for(in_the_middle)
+        first.send(signal.SIGUSR1)
+        first.wait()
+        assert first.out == "scontrol requeue 7_1\n", first.err
+        assert "Interrupted; every finished cell is kept" in first.err
+        assert [*shared.cache_path.glob("training-*.pt")]
+        again = start(1, "again")
+        assert (again.wait(), second.wait()) == (0, 0), again.err + second.err
     assert values(shared) == values(quiet)
     assert len(values(shared)) == 4

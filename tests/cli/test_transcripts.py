@@ -12,7 +12,6 @@ import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import Result
@@ -53,13 +52,16 @@ FILES = {
     "mine.zip": "precious",
     "small.yaml": SMALL,
 }
-TRANSCRIPTS = dict(
-    block.partition("\n")[::2] for block in FILE.read_text("utf-8").split(COMMAND) if block.strip()
-)
+BLOCKS = FILE.read_text("utf-8").split(COMMAND)
+TRANSCRIPTS = dict(block.partition("\n")[::2] for block in BLOCKS if block.strip())
+
+
+CLAIM = "claims=[{name: c, kind: equals, metric: scale, value: 50, tolerance: 1}]"
 
 
 @pytest.fixture(scope="module")
 def folder(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the folder of the tiny run with other sweeps, runs, a bundle and a bad link."""
     copy = tmp_path_factory.mktemp("transcripts") / "copy"
     shutil.copytree(finished, copy)
     for name, text in FILES.items():
@@ -68,43 +70,29 @@ def folder(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (copy / "link").symlink_to("nowhere")
     write_bundle(RunDirectory(copy / "results" / "tiny"), copy / "carried.zip")
     shutil.copytree(copy / "results", copy / "claimed")
-    claim = (
-        "{name: c, kind: equals, metric: scale, where: {baseline: none}, value: 50, tolerance: 1}"
-    )
-    RunDirectory(copy / "claimed/tiny").write_spec(
-        load_spec(copy / "tiny.yaml", [f"claims=[{claim}]"])
-    )
-    made(copy, "old", 0, 1, "claims=[{name: c, kind: unbiased, detectable: 9, where: {n: 4}}]")
-    made(copy, "new", 3, 0)
-    hurt = made(copy, "hurt", 0, 0, where="damaged")
+    RunDirectory(copy / "claimed/tiny").write_spec(load_spec(copy / "tiny.yaml", [CLAIM]))
+
+    def write_run(
+        name: str, missing: int = 0, failed: int = 0, where: str = "made"
+    ) -> RunDirectory:
+        plan = make_plan(load_spec(copy / "small.yaml", [f"name={name}"]))
+        run = RunDirectory(copy / where / name)
+        run.write_spec(plan.spec)
+        for number, cell in enumerate(plan.cells[missing:]):
+            run.write(record_of(cell, failed=number < failed))
+        return run
+
+    write_run("old", failed=1)
+    write_run("new", missing=3)
+    hurt = write_run("hurt", where="damaged")
     damaged, odd, *_ = hurt.ids()
     damage(hurt.root, damaged)
-    change_line(hurt.root, odd, lambda line: line_of(head_of(line), {"nonsense": 1}))
+    change_line(
+        hurt.root,
+        odd,
+        lambda line: line_of(json.loads(line[9:].partition(b"\t")[0]), {"nonsense": 1}),
+    )
     return copy
-
-
-def made(
-    folder: Path, name: str, missing: int, failed: int, *more: str, where: str = "made"
-) -> RunDirectory:
-    """A run of the small sweep without any measuring, the newer the later it is made."""
-    plan = make_plan(load_spec(folder / "small.yaml", [f"name={name}", *more]))
-    run = RunDirectory(folder / where / name)
-    run.write_spec(plan.spec)
-    for number, cell in enumerate(plan.cells[missing:]):
-        run.write(record_of(cell, failed=number < failed))
-    return run
-
-
-def head_of(line: bytes) -> dict[str, Any]:
-    head: dict[str, Any] = json.loads(line[9:].partition(b"\t")[0])
-    return head
-
-
-def printed(done: Result) -> str:
-    """All that a command has printed, as the transcripts have it."""
-    said = [line.rstrip() for line in done.stdout.splitlines()]
-    said += [f"2> {line}".rstrip() for line in done.stderr.splitlines()]
-    return "\n".join([*said, *([f"[{done.exit_code}]"] if done.exit_code else [])]) + "\n"
 
 
 @pytest.mark.slow
@@ -113,7 +101,10 @@ def test_a_command_prints_what_its_transcript_has(
     words: str, folder: Path, lab: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    said = re.sub(r"\n\n+", "\n\n", printed(lab(*shlex.split(words))))
+    done = lab(*shlex.split(words))
+    lines = [*done.stdout.splitlines(), *(f"2> {line}" for line in done.stderr.splitlines())]
+    lines += [f"[{done.exit_code}]"] if done.exit_code else []
+    output = re.sub(r"\n\n+", "\n\n", "".join(f"{line.rstrip()}\n" for line in lines))
     expected = TRANSCRIPTS[words].rstrip("\n") + "\n"
-    same = doctest.OutputChecker().check_output(expected, said, doctest.ELLIPSIS)
-    assert same, f"{COMMAND}{words}\n{said}"
+    same = doctest.OutputChecker().check_output(expected, output, doctest.ELLIPSIS)
+    assert same, f"{COMMAND}{words}\n{output}"

@@ -38,8 +38,8 @@ SETTING = {ARMS: 4, "policy.success_probability": 0.25, "environment.rewards": "
     ],
 )  # fmt: skip
 def test_values_may_use_settings_and_powers(value: float | str, expected: float) -> None:
-    assert evaluate_value(value, 8, 2, SETTING) == expected
-    assert evaluate_value(value, 8, 2, tuple(SETTING.items())) == expected
+    for setting in (SETTING, tuple(SETTING.items())):
+        assert evaluate_value(value, 8, 2, setting) == expected
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,9 @@ def test_values_that_are_none(value: str, words: str) -> None:
     assert words in str(caught.value)
 
 
-def over(*names: str) -> list[dict[str, Any]]:
-    return [{"baseline": name} for name in names]
-
-
 SNR = {"kind": "ratio", "metric": "snr", "at_most": 1.0}
 ALL = ("subloo", "centred", "none")
+ALONG = [{"baseline": name} for name in ALL]
 BOTH = [{"setting": {ARMS: arms}} for arms in (4, 8)]
 
 
@@ -75,12 +72,12 @@ BOTH = [{"setting": {ARMS: arms}} for arms in (4, 8)]
           "where": {"setting": {ARMS: 8}, "n": 8}}, POINTS,
          [[(name, 8, 8)] for name in ("none", "centred", "subloo")]),
         # All is equal but what differs; a row of an order is whole: centred needs K < n.
-        (SNR | dict(zip(("of", "over"), over("subloo", "centred"))), POINTS,
+        (SNR | dict(zip(("of", "over"), ALONG)), POINTS,
          [[("subloo", 8, arms), ("centred", 8, arms)] for arms in (4, 8)]),
         (SNR | dict(zip(("of", "over"), BOTH)), POINTS,
          [[(name, n, 4), (name, n, 8)]
           for name, n in [("none", 2), ("none", 8), ("centred", 8), ("subloo", 2), ("subloo", 8)]]),
-        ({"kind": "order", "metric": "variance", "along": over(*ALL)}, POINTS,
+        ({"kind": "order", "metric": "variance", "along": ALONG}, POINTS,
          [[(name, 8, arms) for name in ALL] for arms in (4, 8)]),
         # An optimum, whose n is its K, is compared across K.
         ({"kind": "order", "metric": "optimum", "along": [{"k": k} for k in (1, 2, 4)]}, OPTIMA,
