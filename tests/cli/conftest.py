@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import Result
 from forked import forking
@@ -76,3 +77,15 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert sum("finished bandit, stage 0, seed" in line for line in lines) == 2
     assert lines[-1] == "Next: maxk-lab report tiny"
     return folder
+
+
+def write_logs(folder: Path) -> None:
+    """Write logs of 8 samples a prompt: two of 40 prompts, one of 2."""
+    rng = np.random.default_rng(0)
+    for name, prompts, chance in (("base", 40, 0.4), ("other", 40, 0.6), ("few", 2, 0.5)):
+        lines = [
+            {"prompt": f"p{i}", "reward": float(reward), "source": ("easy", "hard")[i % 2]}
+            for i in range(prompts)
+            for reward in rng.random(8) < chance
+        ]
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))

@@ -25,7 +25,7 @@ from maxk_lab.execution.store import line_of
 from maxk_lab.planning.plan import make_plan
 from maxk_lab.sweep_file.load import load_spec
 
-from .conftest import TAUGHT
+from .conftest import TAUGHT, write_logs
 
 FILE = Path(__file__).with_name("transcripts.txt")
 COMMAND = "$ maxk-lab "
@@ -66,6 +66,7 @@ def folder(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(finished, copy)
     for name, text in FILES.items():
         (copy / name).write_text(text, encoding="utf-8")
+    write_logs(copy)
     (copy / "empty").mkdir()
     (copy / "link").symlink_to("nowhere")
     write_bundle(RunDirectory(copy / "results" / "tiny"), copy / "carried.zip")

@@ -1,7 +1,8 @@
-"""Verbs that read: the lists of catalogues, unreadable records, the time of a plan."""
+"""Verbs that read: the lists of catalogues, unreadable records, the time of a plan, tables."""
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,8 @@ from maxk_lab.environments.language.tasks import REWARDS, TASKS
 from maxk_lab.errors import LabWarning
 from maxk_lab.estimators.catalogue import BASELINES
 from maxk_lab.execution.archive import write_bundle
+
+from .conftest import write_logs
 
 Lab = Callable[..., Result]
 
@@ -58,3 +61,22 @@ def test_plan_estimates_the_time_from_the_run_else_from_its_golden_run(
     assert "with one worker, at the mean time of the cells in x/golden/small" in shown.stdout
     answer = json.loads(lab("plan", "sweep.yaml", "--results", "x", "--json").stdout)
     assert answer["seconds_left"] == pytest.approx(len(plan.cells) * fmean(seconds))
+
+
+def test_the_tables_of_an_audit_are_written_as_json_and_files(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_logs(tmp_path)
+    words = ("audit", "base.jsonl", "--budget", "16", "-k", "2", "--out", "plan", "--json")
+    result = lab(*words)
+    plan = json.loads(result.stdout)["plan"]
+    with open("plan/plan.csv", encoding="utf-8") as file:
+        losses = [float(line["loss"]) for line in csv.DictReader(file)]
+    assert losses == [row["loss"] for row in plan]
+    assert "Wrote plan/plan.csv, plan/plan.html, plan/plan.png" in result.stderr
+    assert Path("plan/plan.png").read_bytes().startswith(b"\x89PNG")
+    compared = lab("audit", "base.jsonl", "--compare", "other.jsonl", "--json")
+    curve = json.loads(compared.stdout)["curve"]
+    assert [line["k"] for line in curve] == [*range(1, 9)]
+    assert all(line["low"] < line["difference"] < line["high"] for line in curve[:4])
