@@ -18,11 +18,12 @@ from score_tables import (
     table,
     weigh_of,
 )
+from sweep_files import problems
 
 from maxk_lab.errors import LabError
 from maxk_lab.estimators import effective_sample_size, objective_estimate, off_policy_value
 from maxk_lab.estimators.method import Method
-from maxk_lab.gradients.enumerated.exact import checked_probabilities
+from maxk_lab.gradients.enumerated.exact import checked_probabilities, exact_gradient_weights
 from maxk_lab.gradients.enumerated.moments import Outcomes
 from maxk_lab.gradients.scores.draw import perturbed
 from maxk_lab.statistics.bias import bias_verdicts
@@ -131,59 +132,95 @@ def test_groups_are_enumerated_where_there_are_few_of_them_however_small_the_poo
     assert metrics["against"] == "complete"
 
 
-@pytest.mark.parametrize("distance", [None, 0.7])
+def selected_moments(estimates, chance, truth, shares, i, selection):
+    """The moments of an update of instance i, from estimates that are 0 where a group goes."""
+    divisor = max(shares[i], 1e-300) if selection == "drop_equal" else sum(shares) / len(shares)
+    mean, second = chance @ estimates / divisor, chance @ estimates.square().sum(1) / divisor
+    square = mean.square().sum()
+    within = square if selection == "drop_equal" else 0.0  # the mean is over the kept groups
+    second = within + (second - within) / divisor
+    return {"m2": second, "mean_square": square, "inner": mean @ truth}
+
+
 @pytest.mark.parametrize(
-    ("estimator", "baseline", "k"),
+    ("estimator", "baseline", "k", "selection"),
     [
-        ("maxk", "none", 2),
-        ("maxk", "centred", 1),
-        ("maxk", "subloo", 3),
-        ("maxk", "sample_loo", 2),
-        ("maxk", "group_mean", 2),
-        ("maxk", "optimal[length]", 2),
-        ("maxk", "optimal[grad_norm]", 2),
-        ("reinforce", "eob", 1),
-        ("grpo", "none", 1),
-        ("top_m[2]", "centred", 3),
-        ("off_policy_maxk", "centred", 2),
+        ("maxk", "none", 2, "none"),
+        ("maxk", "centred", 1, "none"),
+        ("maxk", "subloo", 3, "none"),
+        ("maxk", "sample_loo", 2, "none"),
+        ("maxk", "optimal[length]", 2, "none"),
+        ("maxk", "optimal[grad_norm]", 2, "none"),
+        ("reinforce", "eob", 1, "none"),
+        ("grpo", "none", 1, "none"),
+        ("top_m[2]", "centred", 3, "none"),
+        ("off_policy_maxk", "centred", 2, "none"),
+        *(
+            ("maxk", baseline, k, selection)
+            for baseline, k in (("none", 2), ("subloo", 2), ("opo", 1))
+            for selection in ("drop_equal", "resample_equal")
+        ),
     ],
 )
-def test_the_measures_of_a_cell_equal_the_sum_over_all_tuples(estimator, baseline, k, distance):
+def test_the_measures_of_a_cell_equal_the_sum_over_all_tuples(estimator, baseline, k, selection):
     """Of rewards with ties, of some far from 0, and of some that are all the same."""
     method, environment = Method.parse(estimator, baseline, k), bandit(arms=4)
     policy, instances = environment.policy(0), environment.instances(3, 1)
     instances[0], instances[2] = torch.tensor([0.0, 0.0, 1.0, 1.0]), 2.0
     instances[1] += 1000.0
-    behaviour = None if distance is None else perturbed(policy, distance, seed=2)
-    setting = {"instances": instances, "policy": policy, "behaviour": behaviour}
-    pool = pool_of(environment, count=3, objectives=[method.objective_at(4)], **setting)
-    (metrics,) = measured(pool, cell(estimator, baseline, 4, k)).values()
-    found = metrics["measures"] | metrics["units"]
-    p = policy().exp().detach()
-    b = p if behaviour is None else behaviour().exp().detach()
-    tuples, chance = every_group(b, 4)
-    ratios = (p / b)[tuples]
-    scores = torch.eye(4).double() - p
+    p, scores = policy().exp().detach(), torch.eye(4).double() - policy().exp().detach()
     g = torch.ones(4).double() if method.needed_weight == "length" else scores.square().sum(1)
-    for i in range(3):
-        rewards = instances[i][tuples]
-        weights = weigh_of(estimator, baseline, k)(rewards, g[tuples], ratios)
-        estimates = estimates_of(weights, scores, tuples)
-        plain = values = objective_estimate(rewards, method.objective_at(4))
-        if method.needs_ratios:
-            values = off_policy_value(rewards, ratios, k)
-        expected = {
-            "objective": p[tuples].prod(1) @ plain,
-            "dead_gradient_rate": chance[weights.eq(0).all(1)].sum(),
-            "value_variance": chance @ (values - chance @ values).square(),
-            "m2": chance @ estimates.square().sum(1),
-            "mean_square": (chance @ estimates).square().sum(),
-        }
-        if behaviour is not None:
-            expected["effective_sample_size"] = chance @ effective_sample_size(ratios) / 4
-        for name, value in expected.items():
-            assert found[name][i] == pytest.approx(value.item(), rel=1e-9, abs=1e-10)
-    assert ("effective_sample_size" in metrics["measures"]) == (behaviour is not None)
+    for behaviour in (None, perturbed(policy, 0.7, seed=2))[: 2 if selection == "none" else 1]:
+        setting = {"instances": instances, "policy": policy, "behaviour": behaviour}
+        pool = pool_of(environment, count=3, objectives=[method.objective_at(4)], **setting)
+        chosen = cell(estimator, baseline, 4, k) | {"selection": selection}
+        (metrics,) = measured(pool, chosen).values()
+        found = metrics["measures"] | metrics["units"]
+        assert ("effective_sample_size" in metrics["measures"]) == (behaviour is not None)
+        b = p if behaviour is None else behaviour().exp().detach()
+        tuples, chance = every_group(b, 4)
+        ratios = (p / b)[tuples]
+        # The groups that selection keeps, and the share of them by instance.
+        kept = [row[tuples].amax(1) > row[tuples].amin(1) for row in instances]
+        if selection == "none":
+            kept = [torch.ones_like(one) for one in kept]
+        shares = [float(chance[one].sum()) for one in kept]
+        for i in range(3):
+            rewards = instances[i][tuples]
+            weights = weigh_of(estimator, baseline, k)(rewards, g[tuples], ratios)
+            estimates = estimates_of(weights.double(), scores, tuples) * kept[i].unsqueeze(1)
+            truth = exact_gradient_weights(p, instances[i], method.objective_at(4)) @ scores
+            expected = selected_moments(estimates, chance, truth, shares, i, selection)
+            if selection == "none":
+                plain = values = objective_estimate(rewards, method.objective_at(4))
+                if method.needs_ratios:
+                    values = off_policy_value(rewards, ratios, k)
+                expected |= {
+                    "objective": p[tuples].prod(1) @ plain,
+                    "dead_gradient_rate": chance[weights.eq(0).all(1)].sum(),
+                    "value_variance": chance @ (values - chance @ values).square(),
+                }
+            if behaviour is not None:
+                expected["effective_sample_size"] = chance @ effective_sample_size(ratios) / 4
+            for name, value in expected.items():
+                assert found[name][i] == pytest.approx(value.item(), rel=1e-9, abs=1e-10)
+
+
+def test_selection_needs_all_groups(write):
+    pool = pool_of(bandit(arms=4), count=2, objectives=[1])
+    with pytest.raises(LabError, match="groups are too many to list"):
+        measured(pool, cell("maxk", "centred", 200, 1) | {"selection": "drop_equal"})
+    text = """\
+name: selected
+seeds: 1
+environment: {name: bandit}
+gradient:
+  selection: [none, drop_equal]
+  grid: {estimator: maxk, baseline: centred, n: 4, k: 2}
+"""
+    assert problems(write(text)) == [
+        "sweep.yaml:5:14: gradient.selection: needs complete: true, which lists all groups"
+    ]
 
 
 def test_two_outcomes_are_enumerated_however_many_samples():

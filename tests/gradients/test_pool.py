@@ -52,10 +52,17 @@ def test_a_pool_is_the_same_through_its_file(make):
         assert all(torch.equal(found[name], values) for name, values in expected.items())
 
 
-def test_the_listing_says_of_each_drawn_trajectory_what_its_rollout_says():
-    drawn = pool_of(toy_llm(False), 30, 2)
-    for part, other in zip(pool_of(toy_llm(), 30, 2).parts, drawn.parts, strict=True):
+@pytest.mark.parametrize("distance", [0.0, 0.7])
+def test_the_listing_says_of_each_drawn_trajectory_what_its_rollout_says(distance):
+    behaviour = perturbed(toy_llm().policy(0), distance, seed=2)
+    both = (pool_of(toy_llm(listed), 30, 2, behaviour=behaviour) for listed in (True, False))
+    listed, drawn = both
+    assert listed.off_policy == drawn.off_policy == (distance > 0)
+    for part, other in zip(listed.parts, drawn.parts, strict=True):
         assert part.listed.probabilities.sum().item() == pytest.approx(1.0, abs=1e-12)
+        ratios = part.listed.probabilities / part.listed.behaviour
+        torch.testing.assert_close(part.listed.ratios, ratios)
+        torch.testing.assert_close(part.drawn.ratios, other.drawn.ratios)
         torch.testing.assert_close(part.drawn.rewards, other.drawn.rewards)
         for kind in KINDS:
             of_rows = part.trajectory_weight(kind, listed=True)[part.rows]
@@ -113,22 +120,3 @@ def test_without_another_policy_the_ratios_are_exactly_one():
         assert not pool.off_policy
         for part in pool.parts:
             assert torch.equal(part.listed.behaviour, part.listed.probabilities)
-
-
-@pytest.mark.parametrize("enumerable", [True, False])
-def test_ratios_are_those_of_the_two_policies(enumerable):
-    environment = bandit()
-    environment.enumerable = enumerable
-    policy = environment.policy(0)
-    behaviour = perturbed(policy, 0.7, seed=2)
-    pool = pool_of(environment, behaviour=behaviour)
-    p, b = policy().exp().detach(), behaviour().exp().detach()
-    values, ratios = torch.stack([pool.rewards[0], pool.ratios[0]], 1).unique(dim=0).T
-    assert len(values) == 3
-    assert ratios.sort().values.tolist() == pytest.approx((p / b).sort().values.tolist(), rel=1e-12)
-    proxies = ((1 - p).square() + p.square().sum() - p.square()).sort().values.tolist()
-    found = pool.trajectory_weight("logit_proxy")[0].unique().tolist()
-    assert found == pytest.approx(proxies)
-    if enumerable:
-        torch.testing.assert_close(pool.parts[0].listed.behaviour, b)
-        torch.testing.assert_close(pool.parts[0].listed.ratios, p / b)
