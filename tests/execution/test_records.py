@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hand_written import gradient_metrics
 from pydantic_core import from_json
-from stored import change_line, damage, forget
+from stored import damage, forget
 from written_runs import record_of
 
 from maxk_lab.errors import LabWarning
@@ -74,18 +74,13 @@ UNREADABLE = [
 def test_what_no_cell_can_have_measured_is_unreadable_whatever_its_checksum_says(
     record, run, plan, place, value, why
 ):
-    run.write(record)
-
-    def changed(line):
-        head = from_json(line[9:].partition(b"\t")[0])
-        part = content = body_of(line) | {"status": head["status"]}
-        for key in place[:-1]:
-            part = part[key]
-        part[place[-1]] = value
-        return line_of(head | {"status": content.pop("status")}, content)
-
-    change_line(run.root, record.cell["id"], changed)
-    run = RunDirectory(run.root)
+    line = record.to_line()
+    head, body = from_json(line[9:].partition(b"\t")[0]), body_of(line)
+    part = head if place == ("status",) else body
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    run.append(line_of(head, body))
     with pytest.warns(LabWarning, match=f"jsonl:1: unreadable record: .*{why}"):
         assert run.records(plan) == []
     assert run.read(record.cell["id"]) is None
